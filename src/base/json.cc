@@ -1,0 +1,310 @@
+#include "base/json.h"
+
+#include <boost/json/stream_parser.hpp>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace saccade::json {
+namespace {
+
+constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+
+tl::unexpected<Error> wrong(std::string_view name, std::string_view wanted, const value* got) {
+  Error error{ErrorCode::kInvalid, {}, std::string(name)};
+  error.message = got == nullptr
+                      ? fmt::format("'{}' is missing, {} is required", name, wanted)
+                      : fmt::format("'{}' is {}, {} is required", name, kind_name(*got), wanted);
+  return fail(std::move(error));
+}
+
+Result<std::int64_t> to_int(std::string_view name, const value& v) {
+  if (v.is_int64()) return v.get_int64();
+  if (v.is_double()) {
+    const double d = v.get_double();
+    if (d == std::floor(d) && std::abs(d) < 9.0e15) return static_cast<std::int64_t>(d);
+  }
+  return wrong(name, "an integer", &v);
+}
+
+Result<double> to_double(std::string_view name, const value& v) {
+  if (v.is_double()) return v.get_double();
+  if (v.is_int64()) return static_cast<double>(v.get_int64());
+  if (v.is_uint64()) return static_cast<double>(v.get_uint64());
+  return wrong(name, "a number", &v);
+}
+
+// Length of the UTF-8 sequence at `text`, or 0 when it is not valid (overlong, surrogate,
+// truncated).
+std::size_t utf8_length(std::string_view text) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto tail = [&](std::size_t i) { return i < text.size() && (at(i) & 0xC0) == 0x80; };
+  const unsigned char lead = at(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    if (!tail(1) || !tail(2)) return 0;
+    if (lead == 0xE0 && at(1) < 0xA0) return 0;
+    if (lead == 0xED && at(1) > 0x9F) return 0;
+    return 3;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    if (!tail(1) || !tail(2) || !tail(3)) return 0;
+    if (lead == 0xF0 && at(1) < 0x90) return 0;
+    if (lead == 0xF4 && at(1) > 0x8F) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<value> parse(std::string_view text, std::size_t max_depth) {
+  boost::json::parse_options options;
+  options.max_depth = max_depth;
+  boost::json::error_code code;
+  boost::json::stream_parser parser({}, options);
+  const std::size_t consumed = parser.write_some(text.data(), text.size(), code);
+  if (code)
+    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: {}", consumed, code.message());
+  if (text.substr(consumed).find_first_not_of(" \t\r\n") != std::string_view::npos) {
+    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: extra data after the value",
+                consumed);
+  }
+  if (!code && !parser.done()) parser.finish(code);
+  if (code)
+    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: it ends early", text.size());
+  return parser.release();
+}
+
+Result<value> parse_file(const std::string& path, std::size_t max_depth) {
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code) return fail(ErrorCode::kNotFound, "{}: {}", path, code.message());
+  if (bytes > kMaxFileBytes)
+    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", path, bytes, kMaxFileBytes);
+  std::ifstream file(path, std::ios::binary);
+  std::string text(bytes, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
+    return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
+  }
+  auto parsed = parse(text, max_depth);
+  if (!parsed) return fail_within(path, std::move(parsed).error());
+  return parsed;
+}
+
+const value* find(const object& from, std::string_view name) {
+  const auto it = from.find(boost::json::string_view(name.data(), name.size()));
+  if (it == from.end() || it->value().is_null()) return nullptr;
+  return &it->value();
+}
+
+Result<std::int64_t> get_int(const object& from, std::string_view name) {
+  const value* v = find(from, name);
+  return v ? to_int(name, *v) : wrong(name, "an integer", nullptr);
+}
+
+Result<double> get_double(const object& from, std::string_view name) {
+  const value* v = find(from, name);
+  return v ? to_double(name, *v) : wrong(name, "a number", nullptr);
+}
+
+Result<bool> get_bool(const object& from, std::string_view name) {
+  const value* v = find(from, name);
+  if (v == nullptr || !v->is_bool()) return wrong(name, "a boolean", v);
+  return v->get_bool();
+}
+
+Result<std::string> get_string(const object& from, std::string_view name) {
+  const value* v = find(from, name);
+  if (v == nullptr || !v->is_string()) return wrong(name, "a string", v);
+  return std::string(v->get_string());
+}
+
+Result<std::int64_t> get_int_or(const object& from, std::string_view name, std::int64_t fallback) {
+  return find(from, name) ? get_int(from, name) : Result<std::int64_t>(fallback);
+}
+
+Result<double> get_double_or(const object& from, std::string_view name, double fallback) {
+  return find(from, name) ? get_double(from, name) : Result<double>(fallback);
+}
+
+Result<bool> get_bool_or(const object& from, std::string_view name, bool fallback) {
+  return find(from, name) ? get_bool(from, name) : Result<bool>(fallback);
+}
+
+Result<std::string> get_string_or(const object& from, std::string_view name,
+                                  std::string_view fallback) {
+  return find(from, name) ? get_string(from, name) : Result<std::string>(std::string(fallback));
+}
+
+std::string_view kind_name(const value& v) {
+  switch (v.kind()) {
+    case boost::json::kind::null:
+      return "null";
+    case boost::json::kind::bool_:
+      return "a boolean";
+    case boost::json::kind::int64:
+    case boost::json::kind::uint64:
+      return "an integer";
+    case boost::json::kind::double_:
+      return "a number";
+    case boost::json::kind::string:
+      return "a string";
+    case boost::json::kind::array:
+      return "an array";
+    case boost::json::kind::object:
+      return "an object";
+  }
+  return "unknown";
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  while (!text.empty()) {
+    const unsigned char c = static_cast<unsigned char>(text[0]);
+    std::size_t used = 1;
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\b') {
+      out += "\\b";
+    } else if (c == '\f') {
+      out += "\\f";
+    } else if (c < 0x20) {
+      out += fmt::format("\\u{:04x}", c);
+    } else if (const std::size_t length = utf8_length(text); length > 0) {
+      out += text.substr(0, length);
+      used = length;
+    } else {
+      out += "\xEF\xBF\xBD";
+    }
+    text.remove_prefix(used);
+  }
+  out += '"';
+}
+
+void append_number(std::string& out, double number) {
+  if (std::isnan(number)) {
+    out += "NaN";
+  } else if (std::isinf(number)) {
+    out += number > 0 ? "Infinity" : "-Infinity";
+  } else {
+    // Python's repr: shortest digits that round trip; exponent form below 1e-4 and from 1e16 on.
+    const double magnitude = std::abs(number);
+    const bool scientific = magnitude != 0 && (magnitude < 1e-4 || magnitude >= 1e16);
+    char buffer[64];
+    const auto [end, code] =
+        std::to_chars(buffer, buffer + sizeof(buffer), number,
+                      scientific ? std::chars_format::scientific : std::chars_format::fixed);
+    const std::string_view digits(buffer, static_cast<std::size_t>(end - buffer));
+    out += digits;
+    if (!scientific && digits.find('.') == std::string_view::npos) out += ".0";
+  }
+}
+
+void JsonWriter::separate() {
+  if (needs_comma_) out_ += ',';
+  needs_comma_ = true;
+}
+
+void JsonWriter::begin_object() {
+  separate();
+  out_ += '{';
+  needs_comma_ = false;
+}
+
+void JsonWriter::end_object() {
+  out_ += '}';
+  needs_comma_ = true;
+}
+
+void JsonWriter::begin_array() {
+  separate();
+  out_ += '[';
+  needs_comma_ = false;
+}
+
+void JsonWriter::end_array() {
+  out_ += ']';
+  needs_comma_ = true;
+}
+
+void JsonWriter::key(std::string_view name) {
+  separate();
+  append_quoted(out_, name);
+  out_ += ':';
+  needs_comma_ = false;
+}
+
+void JsonWriter::value(std::string_view text) {
+  separate();
+  append_quoted(out_, text);
+}
+
+void JsonWriter::value(double number) {
+  separate();
+  append_number(out_, number);
+}
+
+void JsonWriter::value(std::int64_t number) {
+  separate();
+  out_ += fmt::to_string(number);
+}
+
+void JsonWriter::value(std::uint64_t number) {
+  separate();
+  out_ += fmt::to_string(number);
+}
+
+void JsonWriter::value(bool truth) {
+  separate();
+  out_ += truth ? "true" : "false";
+}
+
+void JsonWriter::null() {
+  separate();
+  out_ += "null";
+}
+
+void JsonWriter::raw(std::string_view text) {
+  separate();
+  out_ += text;
+}
+
+void JsonWriter::value(const json::value& tree) {
+  switch (tree.kind()) {
+    case boost::json::kind::null:
+      return null();
+    case boost::json::kind::bool_:
+      return value(tree.get_bool());
+    case boost::json::kind::int64:
+      return value(tree.get_int64());
+    case boost::json::kind::uint64:
+      return value(tree.get_uint64());
+    case boost::json::kind::double_:
+      return value(tree.get_double());
+    case boost::json::kind::string:
+      return value(std::string_view(tree.get_string()));
+    case boost::json::kind::array:
+      begin_array();
+      for (const auto& item : tree.get_array()) value(item);
+      return end_array();
+    case boost::json::kind::object:
+      begin_object();
+      for (const auto& item : tree.get_object()) {
+        key(std::string_view(item.key()));
+        value(item.value());
+      }
+      return end_object();
+  }
+}
+
+}  // namespace saccade::json

@@ -1,0 +1,39 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace saccade::log {
+namespace {
+
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto made = std::make_shared<spdlog::logger>(
+        "saccade", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    made->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%L%$ %v");
+    return made;
+  }();
+  return *instance;
+}
+
+spdlog::level::level_enum translate(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarning:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+}  // namespace
+
+void set_level(Level level) { logger().set_level(translate(level)); }
+
+void write(Level level, std::string_view line) { logger().log(translate(level), line); }
+
+}  // namespace saccade::log

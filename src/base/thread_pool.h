@@ -1,0 +1,78 @@
+// The one compute pool: fork-join over stable worker indices, with a spin barrier, for kernels.
+// Blocking work (files, sockets, image decoding) belongs to a WorkerPool, never here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+namespace saccade {
+
+// run() is called by one thread at a time; that caller is worker 0. Workers spin for a short while
+// between calls (a decode step makes hundreds), then sleep.
+class ThreadPool {
+ public:
+  // threads: total, the caller included; at least 1.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return size_; }
+
+  // body(worker) on every worker, 0 <= worker < size(); returns when all are done. `body` must not
+  // throw.
+  template <typename Body>
+  void run(Body&& body) {
+    run_erased([](void* context,
+                  int worker) { (*static_cast<std::remove_reference_t<Body>*>(context))(worker); },
+               &body);
+  }
+
+  // body(begin, end, worker) over a partition of [0, count) into contiguous ranges, at most one a
+  // worker, each a multiple of `grain` long but the last. The partition depends on count, grain and
+  // size() alone.
+  template <typename Body>
+  void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
+    const std::int64_t blocks = (count + grain - 1) / grain;
+    if (blocks <= 1 || size_ == 1) {
+      if (count > 0) body(std::int64_t{0}, count, 0);
+      return;
+    }
+    run([&](int worker) {
+      const std::int64_t first = blocks * worker / size_ * grain;
+      const std::int64_t last = blocks * (worker + 1) / size_ * grain;
+      const std::int64_t end = last < count ? last : count;
+      if (first < end) body(first, end, worker);
+    });
+  }
+
+  // body(item, worker) for each item of [0, count), taken one by one by whoever is free: for uneven
+  // work. Which worker takes an item varies from run to run; the item's result must not depend on
+  // it.
+  template <typename Body>
+  void parallel_each(std::int64_t count, Body&& body) {
+    if (count <= 1 || size_ == 1) {
+      for (std::int64_t item = 0; item < count; ++item) body(item, 0);
+      return;
+    }
+    reset_ticket();
+    run([&](int worker) {
+      for (std::int64_t item = take_ticket(); item < count; item = take_ticket())
+        body(item, worker);
+    });
+  }
+
+ private:
+  using Erased = void (*)(void* context, int worker);
+  void run_erased(Erased body, void* context);
+  void reset_ticket();
+  std::int64_t take_ticket();
+
+  struct State;
+  int size_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,53 @@
+// Decoded images, and the bounded way to them. As the reference: PIL open, exif_transpose,
+// convert("RGB") (alpha composited on white).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace saccade {
+
+// 8-bit RGB, row-major, no padding.
+struct Pixels {
+  int width = 0;
+  int height = 0;
+  std::vector<std::uint8_t> rgb;  // [height, width, 3]
+};
+
+enum class ImageFormat { kJpeg, kPng, kWebp, kGif, kBmp };
+
+struct ImageHeader {
+  ImageFormat format = ImageFormat::kJpeg;
+  int width = 0;  // after EXIF orientation
+  int height = 0;
+};
+
+struct ImageLimits {
+  std::int64_t max_pixels = 178'956'970;  // PIL's decompression-bomb bound
+  int max_side = 65'535;
+};
+
+// Dimensions from the header alone; no pixel is decoded. kUndecodable for anything that is not one
+// of the formats, kTooLarge with both numbers when over `limits`.
+Result<ImageHeader> probe_image(std::span<const std::byte> bytes, const ImageLimits& limits = {});
+
+// First frame. Checks as probe_image before decoding. Truncated data is kUndecodable.
+Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits = {});
+
+enum class ResampleFilter { kBilinear, kBicubic, kLanczos, kBox };
+
+// PIL's Image.resize, bit for bit (8-bit fixed point, 22 bits, horizontal pass first).
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter);
+
+Pixels crop(const Pixels& from, int left, int top, int width, int height);  // inside the image
+
+// Baseline JPEG, 4:2:0, for datasets that must be re-encoded as PIL's save(quality=...) does.
+Result<std::vector<std::byte>> encode_jpeg(const Pixels& pixels, int quality);
+Result<std::vector<std::byte>> encode_png(const Pixels& pixels);
+
+}  // namespace saccade

@@ -1,0 +1,2 @@
+// Image embeddings by content, byte-accounted. Bodies and policy: memory/.
+#pragma once

@@ -1,0 +1,199 @@
+// DType, Shape, View, Buffer: what every layer above says about numbers in memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/result.h"
+
+namespace saccade {
+
+enum class DType : std::uint8_t { kF32, kBf16, kF16, kI32, kI8, kU8 };
+
+constexpr std::size_t size_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kBf16:
+    case DType::kF16:
+      return 2;
+    case DType::kI8:
+    case DType::kU8:
+      return 1;
+  }
+  return 0;
+}
+
+std::string_view name_of(DType type);  // "float32", "bfloat16", ...
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct F16 {
+  std::uint16_t bits;
+};
+float to_float(Bf16 x);
+float to_float(F16 x);
+Bf16 to_bf16(float x);  // round to nearest even; NaN stays NaN
+F16 to_f16(float x);    // round to nearest even; overflow becomes infinity
+
+template <typename T>
+constexpr DType dtype_of();
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::kF32;
+}
+template <>
+constexpr DType dtype_of<Bf16>() {
+  return DType::kBf16;
+}
+template <>
+constexpr DType dtype_of<F16>() {
+  return DType::kF16;
+}
+template <>
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kI32;
+}
+template <>
+constexpr DType dtype_of<std::int8_t>() {
+  return DType::kI8;
+}
+template <>
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kU8;
+}
+
+// Up to four extents, outermost first.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> extents) {
+    CHECK(extents.size() <= 4, "rank {} is over 4", extents.size());
+    for (const std::int64_t extent : extents) extents_[static_cast<std::size_t>(rank_++)] = extent;
+  }
+  int rank() const { return rank_; }
+  std::int64_t operator[](int i) const { return extents_[static_cast<std::size_t>(i)]; }
+  std::int64_t count() const {
+    std::int64_t product = 1;
+    for (int i = 0; i < rank_; ++i) product *= (*this)[i];
+    return product;
+  }
+  bool operator==(const Shape& other) const {
+    return rank_ == other.rank_ && extents_ == other.extents_;
+  }
+
+ private:
+  std::array<std::int64_t, 4> extents_{};
+  int rank_ = 0;
+};
+
+std::string to_string(const Shape& shape);  // "[2, 3]"
+
+// A non-owning matrix of `rows` rows with `cols` contiguous elements each, `stride` elements from
+// row to row. Higher shapes are written in comments ("[tokens, heads, head_dim]"): kernels take
+// rows. Small; passed by value.
+class View {
+ public:
+  View() = default;
+  View(void* data, DType type, std::int64_t rows, std::int64_t cols, std::int64_t stride)
+      : data_(static_cast<std::byte*>(data)),
+        rows_(rows),
+        cols_(cols),
+        stride_(stride),
+        type_(type) {}
+  View(void* data, DType type, std::int64_t rows, std::int64_t cols)
+      : View(data, type, rows, cols, cols) {}
+
+  DType dtype() const { return type_; }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  std::int64_t stride() const { return stride_; }  // elements
+  bool empty() const { return data_ == nullptr || rows_ == 0 || cols_ == 0; }
+  std::byte* data() const { return data_; }
+  std::size_t row_bytes() const { return static_cast<std::size_t>(stride_) * size_of(type_); }
+
+  template <typename T>
+  T* row(std::int64_t r) const {
+    CHECK(dtype_of<T>() == type_, "view is {}", name_of(type_));
+    return reinterpret_cast<T*>(data_) + r * stride_;
+  }
+
+  View row_range(std::int64_t begin, std::int64_t end) const {
+    CHECK(0 <= begin && begin <= end && end <= rows_, "rows [{}, {}) of {}", begin, end, rows_);
+    return View(data_ + static_cast<std::size_t>(begin) * row_bytes(), type_, end - begin, cols_,
+                stride_);
+  }
+  View col_range(std::int64_t begin, std::int64_t end) const {
+    CHECK(0 <= begin && begin <= end && end <= cols_, "cols [{}, {}) of {}", begin, end, cols_);
+    return View(data_ + static_cast<std::size_t>(begin) * size_of(type_), type_, rows_, end - begin,
+                stride_);
+  }
+  // Same elements, other extents; only for a view without gaps.
+  View reshape(std::int64_t rows, std::int64_t cols) const {
+    CHECK(stride_ == cols_ && rows * cols == rows_ * cols_, "{}x{} (stride {}) to {}x{}", rows_,
+          cols_, stride_, rows, cols);
+    return View(data_, type_, rows, cols);
+  }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t rows_ = 0;
+  std::int64_t cols_ = 0;
+  std::int64_t stride_ = 0;
+  DType type_ = DType::kF32;
+};
+
+// Owns bytes of one device; freed by the function it was made with. Move-only. 64-byte aligned on
+// the host.
+class Buffer {
+ public:
+  using Free = std::function<void(std::byte*, std::size_t)>;
+  Buffer() = default;
+  Buffer(std::byte* data, std::size_t bytes, Free free)
+      : data_(data), bytes_(bytes), free_(std::move(free)) {}
+  ~Buffer() { reset(); }
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    if (this != &other) {
+      reset();
+      swap(other);
+    }
+    return *this;
+  }
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  View view(DType type, std::int64_t rows, std::int64_t cols) const {
+    CHECK(static_cast<std::size_t>(rows * cols) * size_of(type) <= bytes_, "{}x{} in {} bytes",
+          rows, cols, bytes_);
+    return View(data_, type, rows, cols);
+  }
+  void reset() {
+    if (data_ != nullptr && free_) free_(data_, bytes_);
+    data_ = nullptr;
+    bytes_ = 0;
+  }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(free_, other.free_);
+  }
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  Free free_;
+};
+
+// Zeroed pages of host memory, returned to the system when freed. kExhausted when there is none.
+Result<Buffer> allocate_host(std::size_t bytes);
+
+}  // namespace saccade

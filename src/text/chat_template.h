@@ -1,0 +1,50 @@
+// Renders a conversation with the checkpoint's own Jinja template.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace saccade {
+
+// What transformers' apply_chat_template gives a template, besides the messages.
+struct ChatTemplateOptions {
+  bool add_generation_prompt = true;
+  const json::array* tools = nullptr;  // null: `tools` is none
+  const json::array* documents = nullptr;
+  json::object variables;             // bos_token, eos_token, chat_template_kwargs: seen as globals
+  std::int64_t now_unix_seconds = 0;  // what strftime_now() shows (UTC)
+};
+
+// Parsed once, immutable, any thread. Rendering is bounded in steps and output bytes: kInvalid says
+// which bound.
+class ChatTemplate {
+ public:
+  static Result<ChatTemplate> parse(std::string_view source);
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  // messages: [{"role": ..., "content": string or parts, ...}]. A template's raise_exception is
+  // kInvalid with its text.
+  Result<std::string> render(const json::array& messages, const ChatTemplateOptions& options) const;
+
+ private:
+  struct Program;
+  explicit ChatTemplate(std::unique_ptr<Program> program);
+  std::unique_ptr<Program> program_;
+};
+
+// The template of a checkpoint: chat_template.jinja, chat_template.json, else `chat_template` of
+// tokenizer_config.json. kNotFound when it has none. Also fills bos_token, eos_token, pad_token,
+// unk_token from tokenizer_config.json.
+struct LoadedChatTemplate {
+  std::string source;
+  json::object variables;
+};
+Result<LoadedChatTemplate> load_chat_template(const std::string& directory);
+
+}  // namespace saccade

@@ -1,0 +1,47 @@
+// Text to token ids and back, from a checkpoint's own files.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace saccade {
+
+using TokenId = std::int32_t;
+
+struct EncodeOptions {
+  bool add_special_tokens = false;  // what the post-processor adds (bos, eos)
+  bool parse_special_tokens =
+      true;  // literal "<|im_end|>" in the text becomes that token; false: plain text
+};
+
+// Immutable after load; any thread.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+  virtual std::vector<TokenId> encode(std::string_view utf8,
+                                      const EncodeOptions& options = {}) const = 0;
+  // Bytes that this token stands for. May be part of a UTF-8 sequence. Empty for an id out of
+  // range.
+  virtual std::string_view piece(TokenId id) const = 0;
+  // Text of a whole sequence, as the reference's decode(); differs from joined pieces where a
+  // decoder strips a leading space. Invalid UTF-8 becomes U+FFFD.
+  virtual std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const = 0;
+  virtual std::optional<TokenId> token_to_id(std::string_view token) const = 0;
+  virtual bool is_special(TokenId id) const = 0;
+  virtual std::int32_t vocab_size() const = 0;  // one past the largest id
+  virtual std::size_t longest_piece_bytes() const = 0;
+};
+
+// tokenizer.json in `directory` (byte-level BPE, WordPiece, Unigram as the family issue adds them).
+// kUnsupported names the part of the file that is not understood.
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory);
+// From the text of a tokenizer.json.
+Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view tokenizer_json);
+
+}  // namespace saccade
