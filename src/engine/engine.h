@@ -1,0 +1,59 @@
+// The engine: one thread that owns scheduler, KV pages, caches and the forward. submit() and
+// cancel() are for any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/request.h"
+#include "model/model.h"
+
+namespace saccade {
+
+struct EngineSettings {
+  std::int64_t max_batched_tokens = 2048;  // token budget of a step
+  std::int64_t max_sequences = 64;         // running at once
+  std::int64_t max_model_len = 0;          // 0: the checkpoint's, as far as the cache holds one
+  std::int64_t block_size = 16;            // tokens a KV block
+  std::size_t kv_cache_bytes = 0;          // 0: a share of free memory, said at start
+  std::int64_t max_waiting = 1024;  // submitted and not yet running; over it submit() is kExhausted
+  std::int64_t long_prefill_threshold =
+      0;  // most prompt tokens a request gets in one step; 0: no limit
+  bool prefix_caching = true;
+  std::string kv_policy = "jenga";      // jenga | maxpage | static | paged
+  std::string encoder_cache = "store";  // off | store | overlay
+  std::size_t encoder_cache_bytes = std::size_t{256} << 20;
+  std::string scheduling_policy = "fcfs";  // fcfs | priority
+  double tpot_target_ms = 0;               // 0: fixed chunks
+  std::uint64_t seed = 0;                  // for requests that bring none
+};
+
+class Engine {
+ public:
+  // The model must have been loaded on `backend`. Errors name the setting that cannot hold.
+  static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Model& model,
+                                                Backend& backend, const Clock& clock);
+  virtual ~Engine() = default;
+
+  // kExhausted: inbox full. kInvalid: can never fit (both numbers in the message). The sink is
+  // called from step().
+  virtual Result<RequestId> submit(Request request, Sink sink) = 0;
+  virtual void cancel(RequestId id) = 0;
+
+  // One turn: drain the inbox and cancellations, plan, encode, forward, sample, commit, deliver.
+  // False: nothing to do. Tests call it by hand; run() calls it on the engine thread until stop(),
+  // sleeping while there is nothing to do.
+  virtual bool step() = 0;
+  virtual void run() = 0;
+  virtual void stop() = 0;
+
+  // Called on the engine thread after each step, for one post per I/O thread.
+  virtual void set_after_step(std::function<void()> callback) = 0;
+
+  virtual const EngineSettings& settings() const = 0;  // as resolved
+  virtual bool reset_prefix_cache() = 0;               // false while requests run
+  virtual void reset_mm_cache() = 0;
+};
+
+}  // namespace saccade

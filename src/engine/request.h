@@ -1,0 +1,106 @@
+// A request as the engine sees it: complete before it is submitted; everything else about it is
+// derived.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "model/model.h"
+
+namespace saccade {
+
+using RequestId = std::uint64_t;
+
+// vLLM's names and defaults.
+struct SamplingParams {
+  double temperature = 1.0;  // 0: greedy
+  double top_p = 1.0;
+  std::int64_t top_k = 0;  // 0 or -1: off
+  double min_p = 0;
+  double repetition_penalty = 1.0;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::optional<std::uint64_t> seed;
+  std::int64_t max_tokens = 16;
+  std::int64_t min_tokens = 0;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
+};
+
+// An image of a request: where it stands and what it is.
+struct RequestImage {
+  ImageSpan span;
+  Digest content{};  // SHA-256 of the original bytes
+  std::shared_ptr<const PreparedImage> prepared;
+};
+
+// Nanoseconds on the SteadyClock; 0 where it has not happened. Names of the API's `metrics` member.
+struct RequestTimes {
+  Nanos arrival = 0;
+  Nanos media_done = 0;
+  Nanos preprocessed = 0;
+  Nanos queued = 0;
+  Nanos encode_start = 0;
+  Nanos encode_end = 0;
+  Nanos first_scheduled = 0;
+  Nanos first_token = 0;
+  Nanos finished = 0;
+};
+
+enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
+
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0;
+  std::vector<std::pair<TokenId, float>> top;  // most likely first
+};
+
+// What a step delivers for one sequence.
+struct Delta {
+  std::string text;  // certainly complete UTF-8
+  std::vector<TokenId> tokens;
+  std::vector<TokenLogprob> logprobs;  // one a token when asked
+  FinishReason finish = FinishReason::kNone;
+  std::string stop_string;  // the stop string that matched, if one did
+  std::optional<TokenId> stop_token;
+  std::string error;  // with kError
+};
+
+// Fixed at submission and shared by all steps; counters live in the engine.
+struct Request {
+  RequestId id = 0;
+  Prompt prompt;
+  std::vector<RequestImage> images;
+  SamplingParams sampling;
+  std::int64_t priority = 0;  // lower runs earlier under --scheduling-policy priority
+  std::string cache_salt;
+  RequestTimes times;  // up to `queued`
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Numbers of one finished or running sequence.
+struct RequestUsage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;
+  std::int64_t image_tokens = 0;
+};
+
+// Receives deltas on the engine thread, in order; the one with finish != kNone is the last. Must
+// not block.
+using Sink = std::function<void(RequestId id, Delta&& delta, const RequestUsage& usage,
+                                const RequestTimes& times)>;
+
+}  // namespace saccade

@@ -1,0 +1,171 @@
+// What the engine sees of a model: its shape, its prompt arithmetic, its image encoder and one
+// forward. A family (model/family.h) makes one from a checkpoint. Const after load; forward() and
+// EncodeRun::advance() are called by the engine thread, everything else by any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "image/pixels.h"
+#include "ops/backend.h"
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+enum class LayerKind { kFull, kSlidingWindow };
+
+// What one text layer keeps for each token.
+struct LayerShape {
+  LayerKind kind = LayerKind::kFull;
+  std::int64_t window = 0;  // tokens; 0 unless kSlidingWindow
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+};
+
+struct ModelShape {
+  std::string family;
+  std::int64_t hidden = 0;
+  std::int64_t vocab = 0;         // rows of the logits
+  std::int64_t max_position = 0;  // longest sequence the checkpoint promises, tokens
+  int position_axes = 1;          // 3 for M-RoPE (temporal, height, width)
+  std::vector<LayerShape> layers;
+  std::vector<TokenId> eos;  // generation_config's list, else config's
+  bool has_vision = false;
+  std::int64_t parameters = 0;
+  std::size_t weight_bytes = 0;  // as packed on the device
+  DType kv_dtype = DType::kF32;  // what keys, values and embeddings are stored as
+};
+
+// What a request may say about image size. Absent: the checkpoint's preprocessor_config.
+struct ImageControls {
+  std::optional<std::int64_t> min_pixels;
+  std::optional<std::int64_t> max_pixels;
+  std::optional<std::int64_t> max_tokens;  // detail "low", or a controller's budget
+  json::object processor_kwargs;           // mm_processor_kwargs; unknown members are kInvalid
+};
+
+// Where an image of given size ends up: arithmetic only, made before any pixel is decoded. `key`
+// names everything that decides the embedding besides the image's bytes and the model; it is part
+// of every cache key.
+struct ImageLayout {
+  int width = 0;  // of the original
+  int height = 0;
+  int resized_width = 0;
+  int resized_height = 0;
+  std::int64_t grid_t = 1;  // patches (Qwen), or tiles (others) before any merging
+  std::int64_t grid_h = 0;
+  std::int64_t grid_w = 0;
+  std::int64_t tokens = 0;  // rows of the embedding = placeholders in the prompt
+  std::string key;
+};
+
+// Input rows of the encoder for one image, made from pixels on the worker pool.
+struct PreparedImage {
+  ImageLayout layout;
+  std::vector<float> patches;  // [patch rows, patch_cols]
+  std::int64_t patch_cols = 0;
+};
+
+// An image in the prompt: tokens [begin, begin + tokens) are placeholders whose rows come from
+// image `index`. `is_embed`, when not empty, marks which of them take an embedding row (families
+// with separators inside).
+struct ImageSpan {
+  std::int64_t begin = 0;
+  std::int64_t tokens = 0;
+  int index = 0;
+};
+
+struct Prompt {
+  std::vector<TokenId> ids;
+  std::vector<std::vector<std::int32_t>> positions;  // [position_axes][ids]
+  std::int64_t position_delta = 0;  // position of generated token at index i is i + position_delta
+  std::vector<ImageSpan> images;    // ascending
+  std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
+};
+
+// Cache location of one text layer in this step.
+struct KvBinding {
+  KvLayer layer;
+  int group = 0;  // index into Batch::spans
+};
+
+// One step flattened. Rows of a sequence are consecutive; prefill chunks and decode rows stand side
+// by side.
+struct Batch {
+  std::span<const TokenId> ids;  // [rows]; any valid id where an embedding row stands
+  std::span<const std::span<const std::int32_t>> positions;  // [axes][rows]
+  std::span<const std::span<const SequenceSpan>> spans;      // [groups][sequences]
+  std::span<const KvBinding> kv;                             // [layers]
+  View embeddings;                                           // [n, hidden] of kv_dtype, or empty
+  std::span<const std::int32_t> embedding_rows;  // [n] rows of this batch that they replace
+  std::span<const std::int32_t> logit_rows;      // [m] rows whose logits are wanted
+  View logits;                                   // [m, vocab] f32
+};
+
+// Named intermediate values, for `saccade model compare` and the golden tests:
+// "vision.patch_embed", "vision.layer.0", "vision.merged", "text.embed", "text.layer.0",
+// "text.norm", "logits".
+using Tap = std::function<void(std::string_view name, View value)>;
+
+// One encoding in progress: a batch of images, one layer at a time, so that decode steps can run in
+// between.
+class EncodeRun {
+ public:
+  virtual ~EncodeRun() = default;
+  // Does one stage (patch embedding, one layer, the merger). True when the embeddings are complete.
+  virtual bool advance() = 0;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  const ModelShape& shape() const { return shape_; }
+
+  // Largest rows of Batch::ids that forward() accepts and bytes it needs, fixed before the first
+  // call: forward and encode allocate nothing.
+  virtual Result<void> reserve(Backend& backend, std::int64_t max_rows, std::int64_t max_sequences,
+                               std::int64_t max_image_patches) = 0;
+
+  virtual void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) = 0;
+
+  // --- images; kUnsupported for text-only models ---
+  virtual Result<ImageLayout> image_layout(int width, int height,
+                                           const ImageControls& controls) const;
+  virtual Result<PreparedImage> prepare_image(const Pixels& pixels,
+                                              const ImageLayout& layout) const;
+  // The largest image's rows under the checkpoint's own limits: what reserve() must be able to
+  // take.
+  virtual std::int64_t max_image_patches() const { return 0; }
+  virtual std::int64_t max_image_tokens() const { return 0; }
+  // out[i]: [images[i].layout.tokens, hidden] of kv_dtype. Images and views must outlive the run.
+  // One run at a time.
+  virtual std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
+                                                  std::span<const PreparedImage* const> images,
+                                                  std::span<const View> out, const Tap& tap = {});
+
+  // --- prompts ---
+  // From a rendered template whose image parts appear as the family's placeholder, in order. Text
+  // guarded by guard_literals() is tokenised as plain text.
+  virtual Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                                      std::span<const ImageLayout> images,
+                                      bool add_special_tokens) const = 0;
+  // From token ids that are already there (completions with token prompts). No images.
+  virtual Result<Prompt> wrap_tokens(std::vector<TokenId> ids) const;
+  // User text made safe: placeholders written out by a user are marked so that build_prompt keeps
+  // them text.
+  virtual std::string guard_literals(std::string_view user_text) const;
+
+ protected:
+  ModelShape shape_;
+};
+
+}  // namespace saccade
