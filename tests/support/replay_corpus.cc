@@ -1,4 +1,5 @@
-// main() for builds without libFuzzer: feeds every file under the given folders to the fuzz target once.
+// main() for builds without libFuzzer: feeds every file under the given folders to the fuzz target
+// once.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +16,8 @@ int main(int argc, char** argv) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
       if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path(), std::ios::binary);
-      const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                    std::istreambuf_iterator<char>());
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
       ++replayed;
     }

@@ -1,0 +1,144 @@
+// The house rules that a machine can check: include direction, file length, names, printing,
+// third-party walls.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// docs/architecture.md: a folder of src/ and what it may include besides itself.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"base", {}},
+    {"tensor", {"base"}},
+    {"ops", {"base", "tensor"}},
+    {"text", {"base"}},
+    {"image", {"base", "tensor"}},
+    {"model", {"base", "tensor", "ops", "text", "image"}},
+    {"memory", {"base"}},
+    {"engine", {"base", "tensor", "ops", "text", "image", "model", "memory"}},
+    {"net", {"base"}},
+    {"api", {"base"}},
+    {"serve",
+     {"base", "tensor", "ops", "text", "image", "model", "memory", "engine", "net", "api"}},
+    {"cluster", {"base", "api", "net", "memory"}},
+    {"bench", {"base", "tensor", "text", "image", "api", "net"}},
+};
+
+// A third-party header and the only places that may include it.
+const std::vector<std::pair<std::regex, std::regex>> kWalls = {
+    {std::regex(R"(<boost/(asio|beast))"), std::regex(R"(^src/net/)")},
+    {std::regex(R"(<openssl/)"), std::regex(R"(^(src/net/|src/base/hash\.cc))")},
+    {std::regex(R"(<CLI/)"), std::regex(R"(^apps/)")},
+    {std::regex(R"(<spdlog/)"), std::regex(R"(^src/base/log\.cc)")},
+    {std::regex(R"(<(pcre2|utf8proc|sentencepiece))"), std::regex(R"(^src/text/)")},
+    {std::regex(R"(<(jpeglib|png|webp/|gif_lib))"), std::regex(R"(^src/image/)")},
+    {std::regex(R"(<curl/)"), std::regex(R"(^(src/serve/|tests/))")},
+    {std::regex(R"(<prometheus/)"), std::regex(R"(^src/serve/)")},
+    {std::regex(R"(<(arrow|parquet)/)"), std::regex(R"(^src/bench/)")},
+};
+
+constexpr int kMaxLines = 600;
+
+struct Source {
+  std::string path;  // relative to the repository
+  std::vector<std::string> lines;
+};
+
+std::vector<Source> sources(const std::vector<std::string>& folders) {
+  std::vector<Source> found;
+  for (const auto& folder : folders) {
+    const fs::path root = fs::path(SACCADE_SOURCE_DIR) / folder;
+    if (!fs::exists(root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".inl")
+        continue;
+      Source source{fs::relative(entry.path(), SACCADE_SOURCE_DIR).string(), {}};
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+      found.push_back(std::move(source));
+    }
+  }
+  return found;
+}
+
+TEST(Tidy, IncludesPointDownward) {
+  const std::regex include(R"re(^\s*#include "([a-z_]+)/)re");
+  for (const auto& source : sources({"src"})) {
+    const std::string folder = source.path.substr(4, source.path.find('/', 4) - 4);
+    ASSERT_TRUE(kMayInclude.contains(folder))
+        << source.path << ": src/" << folder << " is not in the table";
+    // Tests beside a source may drive it with any device and with the shared fakes.
+    const bool test = source.path.ends_with("_test.cc");
+    for (const auto& line : source.lines) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      const std::string target = match[1];
+      if (target == folder || kMayInclude.at(folder).contains(target)) continue;
+      if (test && (target == "tests" || target == "ops")) continue;
+      ADD_FAILURE() << source.path << " includes " << target << "/, which " << folder << " may not";
+    }
+  }
+}
+
+TEST(Tidy, ThirdPartyStaysBehindItsWall) {
+  for (const auto& source : sources({"src", "apps"})) {
+    for (const auto& line : source.lines) {
+      if (line.rfind("#include", 0) != 0) continue;
+      for (const auto& [header, place] : kWalls) {
+        if (std::regex_search(line, header) && !std::regex_search(source.path, place)) {
+          ADD_FAILURE() << source.path << ": " << line << " belongs elsewhere";
+        }
+      }
+    }
+  }
+}
+
+TEST(Tidy, FilesAreOneNounLong) {
+  for (const auto& source : sources({"src", "apps", "tests", "benchmarks"})) {
+    EXPECT_LE(source.lines.size(), static_cast<std::size_t>(kMaxLines))
+        << source.path << " asks to be two nouns";
+  }
+}
+
+TEST(Tidy, NamesSaySomething) {
+  const std::regex banned_file(R"((^|/)(utils?|common|helpers?|misc|manager)(\.|/|_))");
+  const std::regex banned_type(R"(^\s*(class|struct)\s+\w*(Manager|Helper|Util|Utils|Impl)\b)");
+  for (const auto& source : sources({"src", "apps"})) {
+    EXPECT_FALSE(std::regex_search(source.path, banned_file)) << source.path;
+    for (const auto& line : source.lines) {
+      EXPECT_FALSE(std::regex_search(line, banned_type)) << source.path << ": " << line;
+    }
+  }
+}
+
+TEST(Tidy, LibrariesDoNotPrintOrExit) {
+  const std::regex printing(R"((std::cout|std::cerr|\bprintf\(|\bputs\(|\bexit\())");
+  for (const auto& source : sources({"src"})) {
+    if (source.path == "src/base/check.cc" || source.path.ends_with("_test.cc")) continue;
+    for (const auto& line : source.lines) {
+      const std::string code = line.substr(0, line.find("//"));
+      EXPECT_FALSE(std::regex_search(code, printing)) << source.path << ": " << line;
+    }
+  }
+}
+
+TEST(Tidy, FirstLineSaysWhatTheFileIs) {
+  for (const auto& source : sources({"src", "apps"})) {
+    if (!source.path.ends_with(".h")) continue;
+    ASSERT_FALSE(source.lines.empty()) << source.path;
+    EXPECT_EQ(source.lines[0].rfind("// ", 0), 0u)
+        << source.path << " begins with: " << source.lines[0];
+  }
+}
+
+}  // namespace
