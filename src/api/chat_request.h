@@ -1,0 +1,85 @@
+// POST /v1/chat/completions as a plain struct.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/sampling_fields.h"
+#include "base/json.h"
+#include "base/result.h"
+
+namespace saccade::api {
+
+enum class ImageDetail { kAuto, kLow, kHigh };
+
+// One image of a conversation, in order of appearance over all messages.
+struct ImagePart {
+  std::string url;  // data:, http(s):, file:
+  ImageDetail detail = ImageDetail::kAuto;
+  std::optional<std::int64_t> min_pixels;
+  std::optional<std::int64_t> max_pixels;
+  std::string uuid;
+};
+
+struct ContentPart {
+  enum class Kind { kText, kImage } kind = Kind::kText;
+  std::string text;       // kText
+  std::size_t image = 0;  // kImage: index into ChatRequest::images
+};
+
+struct Message {
+  std::string role;                  // system, developer, user, assistant, tool
+  bool has_parts = false;            // content was a list; false: a string (or null)
+  std::vector<ContentPart> content;  // a string is one text part; empty for null
+  json::object other;  // name, tool_calls, tool_call_id, reasoning_content, ...: for the template
+};
+
+struct ChatRequest {
+  std::string model;  // empty when absent
+  std::vector<Message> messages;
+  std::vector<ImagePart> images;
+  SamplingFields sampling;
+  DeliveryFields delivery;
+  bool logprobs = false;
+  std::int64_t top_logprobs = 0;
+  bool echo = false;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+  bool add_special_tokens = false;
+  std::optional<std::string> chat_template;
+  json::object chat_template_kwargs;
+  std::optional<json::array> documents;
+  std::optional<json::array> tools;  // only ever with tool_choice "none"
+  json::object mm_processor_kwargs;  // also top-level min_pixels/max_pixels
+  std::vector<std::string> unknown;  // member names nobody knows: one warning
+};
+
+// kInvalid names the member (Error::param). Known members that would change the answer and are not
+// there (tools, response_format beyond text, structured outputs, prompt_logprobs, beam search, ...)
+// are kInvalid naming it.
+Result<ChatRequest> parse_chat_request(std::string_view body);
+
+// What the chat template sees as `messages`. Text parts pass through `guard`
+// (Model::guard_literals); content given as a string stays a string, parts stay parts ({"type":
+// "text"...}, {"type": "image"}).
+template <typename Guard>
+json::array template_messages(const ChatRequest& request, const Guard& guard);
+
+json::array template_messages(const ChatRequest& request,
+                              std::string (*guard)(void* context, std::string_view text),
+                              void* context);
+
+template <typename Guard>
+json::array template_messages(const ChatRequest& request, const Guard& guard) {
+  return template_messages(
+      request,
+      [](void* context, std::string_view text) -> std::string {
+        return (*static_cast<const Guard*>(context))(text);
+      },
+      const_cast<void*>(static_cast<const void*>(&guard)));
+}
+
+}  // namespace saccade::api

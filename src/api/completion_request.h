@@ -1,0 +1,35 @@
+// POST /v1/completions as a plain struct.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/sampling_fields.h"
+#include "base/result.h"
+
+namespace saccade::api {
+
+// One prompt: text, or token ids when `is_tokens`.
+struct CompletionPrompt {
+  bool is_tokens = false;
+  std::string text;
+  std::vector<std::int64_t> tokens;
+};
+
+struct CompletionRequest {
+  std::string model;
+  std::vector<CompletionPrompt> prompts;  // all four forms: string, [string], [int], [[int]]
+  SamplingFields sampling;                // max_tokens defaults to 16 here
+  DeliveryFields delivery;
+  std::optional<std::int64_t> logprobs;
+  bool echo = false;
+  bool add_special_tokens = true;
+  std::vector<std::string> unknown;
+};
+
+Result<CompletionRequest> parse_completion_request(std::string_view body);
+
+}  // namespace saccade::api

@@ -1,0 +1,23 @@
+// The one place that knows HTTP statuses: ErrorCode to status and OpenAI error type, as vLLM
+// answers.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace saccade::api {
+
+struct ErrorKind {
+  int status;             // 400, 401, 404, 413, 422, 429, 500, 503, ...
+  std::string_view type;  // "BadRequestError", "NotFoundError", ...
+};
+
+ErrorKind kind_of(ErrorCode code);
+
+// {"error": {"message", "type", "param", "code"}}; code is the HTTP status, as vLLM has it.
+std::string error_body(const Error& error);
+std::string error_body(int status, std::string_view type, std::string_view message);
+
+}  // namespace saccade::api

@@ -1,0 +1,91 @@
+// Plain structs to the JSON that the official clients read. Field order and shapes as vLLM's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace saccade::api {
+
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;
+  std::int64_t image_tokens = 0;
+};
+
+// Nanoseconds since arrival; negative: it did not happen (left out).
+struct StageTimes {
+  std::vector<std::pair<std::string_view, std::int64_t>>
+      stages;  // "media_done", 1234567; in order of time
+};
+
+struct TopLogprob {
+  std::string token;  // bytes of the piece; written as text and as "bytes"
+  std::int64_t id = 0;
+  double logprob = 0;
+};
+struct LogprobEntry {
+  std::string token;
+  std::int64_t id = 0;
+  double logprob = 0;
+  std::vector<TopLogprob> top;
+};
+
+// What identifies an answer; the same in every chunk.
+struct AnswerHead {
+  std::string id;            // "chatcmpl-..." or "cmpl-..."
+  std::int64_t created = 0;  // Unix seconds
+  std::string model;
+};
+
+struct ChoiceText {
+  int index = 0;
+  std::string text;
+  std::optional<std::vector<LogprobEntry>> logprobs;
+  std::string_view finish_reason;          // "", "stop", "length", "abort"
+  std::optional<std::string> stop_string;  // stop_reason: a string, or
+  std::optional<std::int64_t> stop_token;  // a token id
+  std::optional<std::vector<std::int64_t>> token_ids;
+  std::int64_t text_offset = 0;  // of this piece in the answer (completion logprobs)
+};
+
+// Whole bodies.
+std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
+                            const Usage& usage, const StageTimes* times);
+std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
+                            const Usage& usage, const StageTimes* times);
+
+// Events of a stream, "data: ...\n\n" included. `first` adds the role to a chat delta. usage:
+// continuous_usage_stats.
+std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,
+                       const Usage* usage);
+std::string text_chunk(const AnswerHead& head, const ChoiceText& choice, const Usage* usage);
+// choices: [] and usage (include_usage), with the times when asked; chat says which object name.
+std::string usage_chunk(const AnswerHead& head, bool chat, const Usage& usage,
+                        const StageTimes* times);
+inline constexpr std::string_view kStreamEnd = "data: [DONE]\n\n";
+
+struct ModelCard {
+  std::string id;
+  std::int64_t created = 0;
+  std::string root;
+  std::int64_t max_model_len = 0;
+  bool vision = false;
+  std::int64_t max_image_tokens = 0;
+};
+std::string model_list(std::span<const ModelCard> models);
+std::string model_card(const ModelCard& model);
+
+std::string tokenize_response(std::span<const std::int32_t> tokens, std::int64_t max_model_len,
+                              const std::vector<std::string>* token_strs,
+                              std::span<const std::int64_t> image_tokens);
+std::string detokenize_response(std::string_view prompt);
+
+}  // namespace saccade::api

@@ -1,0 +1,51 @@
+// The sampling members that chat and completion requests share: vLLM's names, defaults and ranges.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace saccade::api {
+
+// Absent members stay empty, so that a checkpoint's generation_config can stand in before vLLM's
+// default does.
+struct SamplingFields {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  double presence_penalty = 0;
+  double frequency_penalty = 0;
+  std::optional<std::int64_t> seed;
+  std::optional<std::int64_t>
+      max_tokens;  // max_completion_tokens wins over max_tokens; absent: up to the context
+  std::int64_t min_tokens = 0;
+  std::int64_t n = 1;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+  std::vector<std::int64_t> stop_token_ids;
+  bool include_stop_str_in_output = false;
+  bool skip_special_tokens = true;
+  std::vector<std::pair<std::int64_t, double>> logit_bias;
+  std::optional<std::int64_t> truncate_prompt_tokens;
+};
+
+// Members of a request that steer the answer's form and the queue.
+struct DeliveryFields {
+  bool stream = false;
+  bool include_usage = false;           // stream_options
+  bool continuous_usage_stats = false;  // stream_options
+  bool metrics = false;  // Saccade's extension: per-request times in the final chunk or body
+  bool return_token_ids = false;
+  std::int64_t priority = 0;
+  std::string cache_salt;
+  std::string request_id;
+};
+
+}  // namespace saccade::api
