@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/rng.h"
+#include "base/worker_pool.h"
+
+namespace saccade {
+namespace {
+
+Result<int> half(int x) {
+  if (x % 2 != 0) return fail(ErrorCode::kInvalid, "{} is odd", x);
+  return x / 2;
+}
+
+Result<int> quarter(int x) {
+  TRY(const int once, half(x));
+  TRY(const int twice, half(once));
+  return twice;
+}
+
+TEST(Result, TryReturnsTheFirstError) {
+  EXPECT_EQ(quarter(8).value(), 2);
+  EXPECT_EQ(quarter(6).error().message, "3 is odd");
+}
+
+TEST(Hash, Sha256OfKnownTexts) {
+  EXPECT_EQ(to_hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(to_hex(sha256("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(Hash, Hash64DependsOnLengthAndSeed) {
+  EXPECT_NE(hash64(std::string_view("\0", 1)), hash64(std::string_view("\0\0", 2)));
+  EXPECT_NE(hash64("a", 1), hash64("a", 2));
+  EXPECT_EQ(hash64("the same"), hash64("the same"));
+}
+
+TEST(Rng, UniformStaysInRangeAndHasTheRightMean) {
+  Rng rng(7);
+  double sum = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const double x = rng.uniform();
+    ASSERT_GE(x, 0.0);
+    ASSERT_LT(x, 1.0);
+    sum += x;
+  }
+  EXPECT_NEAR(sum / 100'000, 0.5, 0.005);
+  for (int i = 0; i < 1000; ++i) ASSERT_LT(rng.below(7), 7u);
+}
+
+TEST(Json, ErrorsSayWhere) {
+  EXPECT_NE(json::parse("{\"a\": }").error().message.find("byte"), std::string::npos);
+  EXPECT_FALSE(json::parse("{} x"));
+  EXPECT_FALSE(json::parse("[1, 2"));
+  EXPECT_FALSE(json::parse(""));
+  EXPECT_FALSE(json::parse(std::string(1000, '[')));
+  EXPECT_TRUE(json::parse(" [1, 2.5, \"x\", null] \n"));
+}
+
+TEST(Json, MembersAreTyped) {
+  const auto tree = json::parse(R"({"n": 3, "x": 2.0, "s": "t", "z": null})").value();
+  const auto& object = tree.get_object();
+  EXPECT_EQ(json::get_int(object, "n").value(), 3);
+  EXPECT_EQ(json::get_int(object, "x").value(), 2);
+  EXPECT_EQ(json::get_int_or(object, "z", 9).value(), 9);
+  EXPECT_EQ(json::get_int(object, "s").error().message, "'s' is a string, an integer is required");
+  EXPECT_EQ(json::get_int(object, "q").error().param, "q");
+}
+
+TEST(Json, NumbersLookAsInPython) {
+  const auto text = [](double x) {
+    std::string out;
+    json::append_number(out, x);
+    return out;
+  };
+  EXPECT_EQ(text(2.0), "2.0");
+  EXPECT_EQ(text(0.1), "0.1");
+  EXPECT_EQ(text(1e-5), "1e-05");
+  EXPECT_EQ(text(1e16), "1e+16");
+  EXPECT_EQ(text(123456789012345.0), "123456789012345.0");
+  EXPECT_EQ(text(-0.0), "-0.0");
+}
+
+TEST(Json, WriterQuotesAndSeparates) {
+  std::string out;
+  json::JsonWriter w(out);
+  w.begin_object();
+  w.member("a\"b", std::string_view("\x01\xC3\xA9\xFF"));
+  w.key("list");
+  w.begin_array();
+  w.value(1);
+  w.value(true);
+  w.null();
+  w.end_array();
+  w.member("x", 1.5);
+  w.end_object();
+  EXPECT_EQ(out, "{\"a\\\"b\":\"\\u0001\xC3\xA9\xEF\xBF\xBD\",\"list\":[1,true,null],\"x\":1.5}");
+}
+
+TEST(WorkerPool, RunsEveryJobItTookAndRefusesPastTheLimit) {
+  std::atomic<int> done = 0;
+  int taken = 0;
+  {
+    WorkerPool pool(2, 8);
+    for (int i = 0; i < 1000; ++i) {
+      while (!pool.post([&done] { ++done; })) std::this_thread::yield();
+      ++taken;
+    }
+    while (done < taken) std::this_thread::yield();
+  }
+  EXPECT_EQ(done, 1000);
+
+  std::atomic<bool> release = false;
+  WorkerPool one(1, 1);
+  EXPECT_TRUE(one.post([&release] {
+    while (!release) std::this_thread::yield();
+  }));
+  while (one.queued() > 0) std::this_thread::yield();
+  EXPECT_TRUE(one.post([] {}));
+  EXPECT_FALSE(one.post([] {}));
+  release = true;
+}
+
+}  // namespace
+}  // namespace saccade
