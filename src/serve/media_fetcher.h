@@ -1,0 +1,41 @@
+// From an image reference of a request to the image's bytes: data: URLs, file:// under an allowed
+// folder, http(s) from allowed domains. Everything else is refused.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace saccade::serve {
+
+struct MediaSettings {
+  std::string allowed_local_path;  // folder for file://; empty: none
+  std::vector<std::string>
+      allowed_domains;  // for http(s)://; empty: none. "example.org" also allows its subdomains
+  bool allow_private_addresses =
+      false;  // loopback, private and link-local addresses behind an allowed domain
+  std::size_t max_bytes = 64u << 20;  // of one image, as fetched or decoded from base64
+  std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds total_timeout{30'000};
+  int max_redirects = 3;
+};
+
+// Any thread; blocks. kDenied for what the settings forbid, kUndecodable for bad base64 and failed
+// fetches, kTooLarge, kTimeout, kCancelled when `cancelled` turns true. Messages name the
+// reference, shortened.
+class MediaFetcher {
+ public:
+  explicit MediaFetcher(MediaSettings settings);
+  ~MediaFetcher();
+  Result<std::string> fetch(std::string_view reference, const std::atomic<bool>& cancelled) const;
+
+ private:
+  MediaSettings settings_;
+};
+
+}  // namespace saccade::serve
