@@ -74,13 +74,13 @@ struct PreparedImage {
   std::int64_t patch_cols = 0;
 };
 
-// An image in the prompt: tokens [begin, begin + tokens) are placeholders whose rows come from
-// image `index`. `is_embed`, when not empty, marks which of them take an embedding row (families
-// with separators inside).
+// Placeholders in the prompt: token begin + i takes embedding row first_row + i of image `index`.
+// A family that writes text between an image's rows has several spans for it.
 struct ImageSpan {
   std::int64_t begin = 0;
   std::int64_t tokens = 0;
   int index = 0;
+  std::int64_t first_row = 0;
 };
 
 struct Prompt {
@@ -124,16 +124,24 @@ class EncodeRun {
   virtual bool advance() = 0;
 };
 
+// The largest step and the largest encoding that a model must be ready for.
+struct Capacity {
+  std::int64_t rows = 0;           // of Batch::ids
+  std::int64_t sequences = 0;      // of one group of Batch::spans
+  std::int64_t logit_rows = 0;     // of Batch::logit_rows
+  std::int64_t image_patches = 0;  // patch rows of all images of one EncodeRun
+  std::int64_t length = 0;         // longest sequence, tokens (LongRoPE chooses its factors by it)
+};
+
 class Model {
  public:
   virtual ~Model() = default;
 
   const ModelShape& shape() const { return shape_; }
 
-  // Largest rows of Batch::ids that forward() accepts and bytes it needs, fixed before the first
-  // call: forward and encode allocate nothing.
-  virtual Result<void> reserve(Backend& backend, std::int64_t max_rows, std::int64_t max_sequences,
-                               std::int64_t max_image_patches) = 0;
+  // Makes the scratch of forward() and of encoding, once, before the first call of either: they
+  // allocate nothing. kExhausted when it does not fit.
+  virtual Result<void> reserve(Backend& backend, const Capacity& capacity) = 0;
 
   virtual void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) = 0;
 
@@ -163,6 +171,10 @@ class Model {
   // User text made safe: placeholders written out by a user are marked so that build_prompt keeps
   // them text.
   virtual std::string guard_literals(std::string_view user_text) const;
+  // What stands for image `index` (from 0) where a template takes messages as plain strings.
+  virtual std::string image_placeholder(int index) const;
+  // Jinja source for checkpoints that ship no template though the family has a known format.
+  virtual std::string_view default_chat_template() const { return {}; }
 
  protected:
   ModelShape shape_;
