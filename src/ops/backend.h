@@ -1,6 +1,6 @@
 // The one kernel interface: about fourteen coarse operations over row matrices. Families compose
 // them; a device implements them. One translation of each, in double precision and obviously right,
-// is ops/reference.h.
+// is ops/reference.cc; ops/shapes.h checks the shapes.
 //
 // Contract of every op:
 //  - Activations are of activation_dtype() (f32 on the CPU) unless the argument says otherwise.
@@ -37,6 +37,10 @@ class PackedWeight {
   std::int64_t out() const { return out_; }
   std::int64_t in() const { return in_; }
   virtual std::size_t bytes() const = 0;
+  // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), or kBf16
+  // where the device multiplies bf16 only (AMX tiles, for weights packed as kBf16). Products and
+  // sums are f32 either way.
+  virtual DType operand_dtype() const = 0;
 
  private:
   std::int64_t out_;
@@ -100,7 +104,9 @@ struct KvLayer {
 };
 
 // One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at
-// positions [context, context + row_count), context tokens being in the pool already.
+// positions [context, context + row_count), context tokens being in the pool already. Every row
+// below `prefix` needs the whole prefix in the pool: prefix <= context + row_count whenever
+// context < prefix.
 struct SequenceSpan {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
@@ -130,7 +136,10 @@ struct PagedAttentionArgs {
   float scale = 1;
   std::int64_t window = 0;  // tokens, 0 for none
   float softcap = 0;        // s := cap * tanh(s / cap); 0 for none
-  View out;                 // [rows, heads * head_dim]
+  // kBf16 lets a device round q and the probabilities to bf16 where its matrix unit needs that
+  // (AMX, with a bf16 KvLayer); kF32 is exact everywhere.
+  DType compute = DType::kF32;
+  View out;  // [rows, heads * head_dim]
 };
 
 // Ragged attention without a pool: rows [begins[i], begins[i+1]) attend among themselves. For
@@ -144,7 +153,8 @@ struct SegmentAttentionArgs {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   float scale = 1;
-  View out;  // [rows, heads * head_dim]
+  DType compute = DType::kF32;  // as in PagedAttentionArgs; k and v are rounded too
+  View out;                     // [rows, heads * head_dim]
 };
 
 // out[i] = act(gate[i]) * up[i]
@@ -155,9 +165,11 @@ struct GatedArgs {
   View out;  // [rows, cols]; may be gate
 };
 
-// out row i = table row ids[i] * scale. `table` is f32, bf16 or f16.
+// out row i = table row ids[i] * scale. `table` is f32, bf16 or f16; or, so that a tied embedding
+// is stored once, the table is the rows of a packed weight.
 struct EmbedArgs {
-  View table;  // [vocab, cols]
+  View table;  // [vocab, cols], or empty with `packed`
+  const PackedWeight* packed = nullptr;
   std::span<const std::int32_t> ids;
   float scale = 1;
   View out;  // [ids, cols]
@@ -206,7 +218,8 @@ class Backend {
 
   // weight: [out, in] of any float dtype, read during the call only. `compute` chooses what is
   // stored and multiplied: kF32 exact weights, kBf16 weights rounded to bf16 (activations stay f32
-  // on the CPU). Several views are stacked along `out` (fused q/k/v, gate/up).
+  // unless PackedWeight::operand_dtype says otherwise). Several views are stacked along `out`
+  // (fused q/k/v, gate/up).
   virtual std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) = 0;
 
   virtual void gemm(const GemmArgs& args) = 0;
@@ -226,8 +239,9 @@ class Backend {
 };
 
 // threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "avx2",
-// "avx512", ...; the environment's SACCADE_CPU stands in when it is empty. kUnsupported when this
-// machine lacks it.
+// "avx512" or "amx"; the environment's SACCADE_CPU stands in when it is empty. kUnsupported when
+// this machine lacks it. All but "amx" multiply in f32; "amx" is "avx512" plus bf16 tiles where the
+// caller chose bf16 (pack's and attention's `compute`).
 Result<std::unique_ptr<Backend>> make_cpu_backend(int threads, std::string_view isa = {});
 // The slow twin as a Backend (double-precision accumulation, one thread).
 std::unique_ptr<Backend> make_reference_backend();

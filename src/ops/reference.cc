@@ -1,0 +1,359 @@
+// The slow twin: every op in double precision, in the order of its definition. It is the oracle of
+// the kernel tests and the plainest statement of what each op means.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "ops/backend.h"
+#include "ops/shapes.h"
+
+namespace saccade {
+namespace {
+
+double get(View view, std::int64_t row, std::int64_t col) {
+  switch (view.dtype()) {
+    case DType::kF32:
+      return view.row<float>(row)[col];
+    case DType::kBf16:
+      return to_float(view.row<Bf16>(row)[col]);
+    case DType::kF16:
+      return to_float(view.row<F16>(row)[col]);
+    default:
+      CHECK(false, "a view of {}", name_of(view.dtype()));
+  }
+}
+
+void set(View view, std::int64_t row, std::int64_t col, double value) {
+  const auto rounded = static_cast<float>(value);
+  switch (view.dtype()) {
+    case DType::kF32:
+      view.row<float>(row)[col] = rounded;
+      return;
+    case DType::kBf16:
+      view.row<Bf16>(row)[col] = to_bf16(rounded);
+      return;
+    case DType::kF16:
+      view.row<F16>(row)[col] = to_f16(rounded);
+      return;
+    default:
+      CHECK(false, "a view of {}", name_of(view.dtype()));
+  }
+}
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kGeluErf:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case Activation::kGeluTanh:
+      return 0.5 * x *
+             (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case Activation::kQuickGelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+  }
+  return x;
+}
+
+class ReferenceWeight final : public PackedWeight {
+ public:
+  ReferenceWeight(std::int64_t out, std::int64_t in)
+      : PackedWeight(out, in), values(static_cast<std::size_t>(out * in)) {}
+  std::size_t bytes() const override { return values.size() * sizeof(float); }
+  DType operand_dtype() const override { return DType::kF32; }
+  double at(std::int64_t row, std::int64_t col) const {
+    return values[static_cast<std::size_t>(row * in() + col)];
+  }
+  std::vector<float> values;  // [out, in]
+};
+
+// Where the pool keeps one token's key (or value) of one kv head.
+View kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
+            std::int64_t kv_head) {
+  const std::int32_t block = span.blocks[static_cast<std::size_t>(token / layer.block_size)];
+  CHECK(block >= 0, "token {} has no block", token);
+  const std::int64_t row =
+      ((value ? layer.kv_heads : 0) + kv_head) * layer.block_size + token % layer.block_size;
+  std::byte* data = layer.base + static_cast<std::size_t>(block) * layer.block_stride +
+                    static_cast<std::size_t>(row * layer.head_dim) * size_of(layer.dtype);
+  return View(data, layer.dtype, 1, layer.head_dim);
+}
+
+// out = softmax(scores) times the value rows; value_at(token) is a view of one row.
+template <typename ValueAt>
+void mix_values(std::vector<double>& scores, ValueAt value_at, View out, std::int64_t row,
+                std::int64_t first_col, std::int64_t head_dim) {
+  const double largest = *std::max_element(scores.begin(), scores.end());
+  double total = 0;
+  for (double& score : scores) total += score = std::exp(score - largest);
+  for (std::int64_t dim = 0; dim < head_dim; ++dim) {
+    double sum = 0;
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      sum += scores[i] / total * get(value_at(static_cast<std::int64_t>(i)), 0, dim);
+    set(out, row, first_col + dim, sum);
+  }
+}
+
+double dot(View a, std::int64_t a_row, std::int64_t a_col, View b, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += get(a, a_row, a_col + i) * get(b, 0, i);
+  return sum;
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "reference"; }
+  std::string description() const override { return "reference, double precision, 1 thread"; }
+  DType activation_dtype() const override { return DType::kF32; }
+  ThreadPool& pool() override { return pool_; }
+  Result<Buffer> allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  void synchronize() override {}
+
+  void copy(View from, View to) override {
+    for (std::int64_t row = 0; row < to.rows(); ++row)
+      for (std::int64_t col = 0; col < to.cols(); ++col) set(to, row, col, get(from, row, col));
+  }
+
+  std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) override {
+    check_shapes(weights, compute);
+    std::int64_t out = 0;
+    for (const View& weight : weights) out += weight.rows();
+    auto packed = std::make_unique<ReferenceWeight>(out, weights.front().cols());
+    std::size_t next = 0;
+    for (const View& weight : weights) {
+      for (std::int64_t row = 0; row < weight.rows(); ++row) {
+        for (std::int64_t col = 0; col < weight.cols(); ++col) {
+          const auto value = static_cast<float>(get(weight, row, col));
+          packed->values[next++] = compute == DType::kBf16 ? to_float(to_bf16(value)) : value;
+        }
+      }
+    }
+    return packed;
+  }
+
+  void gemm(const GemmArgs& args) override {
+    check_shapes(args);
+    const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    for (std::int64_t row = 0; row < args.y.rows(); ++row) {
+      for (std::int64_t out = 0; out < weight.out(); ++out) {
+        double sum = args.bias.empty() ? 0 : get(args.bias, 0, out);
+        for (std::int64_t in = 0; in < weight.in(); ++in)
+          sum += get(args.x, row, in) * weight.at(out, in);
+        sum = activate(args.activation, sum);
+        set(args.y, row, out, args.residual.empty() ? sum : sum + get(args.residual, row, out));
+      }
+    }
+  }
+
+  void norm(const NormArgs& args) override {
+    check_shapes(args);
+    const std::int64_t cols = args.x.cols();
+    for (std::int64_t row = 0; row < args.x.rows(); ++row) {
+      if (!args.add.empty()) {
+        for (std::int64_t col = 0; col < cols; ++col)
+          set(args.x, row, col, get(args.x, row, col) + get(args.add, row, col));
+      }
+      double mean = 0;
+      for (std::int64_t col = 0; args.subtract_mean && col < cols; ++col)
+        mean += get(args.x, row, col) / static_cast<double>(cols);
+      double variance = 0;
+      for (std::int64_t col = 0; col < cols; ++col)
+        variance += std::pow(get(args.x, row, col) - mean, 2) / static_cast<double>(cols);
+      const double scale = 1 / std::sqrt(variance + args.epsilon);
+      for (std::int64_t col = 0; col < cols; ++col) {
+        const double weight = args.weight_offset + get(args.weight, 0, col);
+        const double bias = args.bias.empty() ? 0 : get(args.bias, 0, col);
+        set(args.out, row, col, (get(args.x, row, col) - mean) * scale * weight + bias);
+      }
+    }
+  }
+
+  void rope_table(const RopeTableArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.cos.rows(); ++row) {
+      for (std::size_t pair = 0; pair < args.inv_freq.size(); ++pair) {
+        const std::size_t axis = args.axis.empty() ? 0 : args.axis[pair];
+        const auto position =
+            static_cast<float>(args.positions[axis][static_cast<std::size_t>(row)]);
+        // Published models round the angle to f32; at large positions that is the largest error
+        // of all, so it belongs to the definition.
+        const float angle = position * args.inv_freq[pair];
+        const auto col = static_cast<std::int64_t>(pair);
+        set(args.cos, row, col, std::cos(static_cast<double>(angle)) * args.scale);
+        set(args.sin, row, col, std::sin(static_cast<double>(angle)) * args.scale);
+      }
+    }
+  }
+
+  void rope(const RopeArgs& args) override {
+    check_shapes(args);
+    const std::int64_t pairs = args.cos.cols();
+    for (std::int64_t row = 0; row < args.x.rows(); ++row) {
+      for (std::int64_t head = 0; head < args.x.cols(); head += args.head_dim) {
+        for (std::int64_t pair = 0; pair < pairs; ++pair) {
+          const double a = get(args.x, row, head + pair);
+          const double b = get(args.x, row, head + pair + pairs);
+          const double cos = get(args.cos, row, pair);
+          const double sin = get(args.sin, row, pair);
+          set(args.x, row, head + pair, a * cos - b * sin);
+          set(args.x, row, head + pair + pairs, b * cos + a * sin);
+        }
+      }
+    }
+  }
+
+  void kv_write(const KvWriteArgs& args) override {
+    check_shapes(args);
+    const KvLayer& layer = args.layer;
+    for (const SequenceSpan& span : args.spans) {
+      for (std::int64_t i = 0; i < span.row_count; ++i) {
+        for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
+          const View k = kv_row(layer, span, span.context + i, false, head);
+          const View v = kv_row(layer, span, span.context + i, true, head);
+          for (std::int64_t dim = 0; dim < layer.head_dim; ++dim) {
+            set(k, 0, dim, get(args.k, span.row_begin + i, head * layer.head_dim + dim));
+            set(v, 0, dim, get(args.v, span.row_begin + i, head * layer.head_dim + dim));
+          }
+        }
+      }
+    }
+  }
+
+  void paged_attention(const PagedAttentionArgs& args) override {
+    check_shapes(args);
+    const KvLayer& layer = args.layer;
+    const std::int64_t group = args.heads / layer.kv_heads;
+    std::vector<double> scores;
+    for (const SequenceSpan& span : args.spans) {
+      for (std::int64_t i = 0; i < span.row_count; ++i) {
+        const Visible visible = visible_to(span.context + i, span.prefix, args.window);
+        for (std::int64_t head = 0; head < args.heads; ++head) {
+          const std::int64_t row = span.row_begin + i;
+          const std::int64_t col = head * layer.head_dim;
+          scores.clear();
+          for (std::int64_t token = visible.begin; token < visible.end; ++token) {
+            const View k = kv_row(layer, span, token, false, head / group);
+            const double score = dot(args.q, row, col, k, layer.head_dim) * args.scale;
+            scores.push_back(args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap)
+                                              : score);
+          }
+          const auto value_at = [&](std::int64_t index) {
+            return kv_row(layer, span, visible.begin + index, true, head / group);
+          };
+          mix_values(scores, value_at, args.out, row, col, layer.head_dim);
+        }
+      }
+    }
+  }
+
+  void segment_attention(const SegmentAttentionArgs& args) override {
+    check_shapes(args);
+    const std::int64_t group = args.heads / args.kv_heads;
+    std::vector<double> scores;
+    for (std::size_t segment = 0; segment + 1 < args.begins.size(); ++segment) {
+      for (std::int64_t row = args.begins[segment]; row < args.begins[segment + 1]; ++row) {
+        for (std::int64_t head = 0; head < args.heads; ++head) {
+          const std::int64_t kv_col = head / group * args.head_dim;
+          const auto part = [&](View view, std::int64_t token) {
+            return view.row_range(token, token + 1).col_range(kv_col, kv_col + args.head_dim);
+          };
+          scores.clear();
+          for (std::int64_t token = args.begins[segment]; token < args.begins[segment + 1]; ++token)
+            scores.push_back(
+                dot(args.q, row, head * args.head_dim, part(args.k, token), args.head_dim) *
+                args.scale);
+          const auto value_at = [&](std::int64_t index) {
+            return part(args.v, args.begins[segment] + index);
+          };
+          mix_values(scores, value_at, args.out, row, head * args.head_dim, args.head_dim);
+        }
+      }
+    }
+  }
+
+  void gated(const GatedArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.out.rows(); ++row)
+      for (std::int64_t col = 0; col < args.out.cols(); ++col)
+        set(args.out, row, col,
+            activate(args.activation, get(args.gate, row, col)) * get(args.up, row, col));
+  }
+
+  void embed(const EmbedArgs& args) override {
+    check_shapes(args);
+    const auto* packed = static_cast<const ReferenceWeight*>(args.packed);
+    for (std::int64_t row = 0; row < args.out.rows(); ++row) {
+      const std::int64_t id = args.ids[static_cast<std::size_t>(row)];
+      for (std::int64_t col = 0; col < args.out.cols(); ++col)
+        set(args.out, row, col,
+            (packed != nullptr ? packed->at(id, col) : get(args.table, id, col)) * args.scale);
+    }
+  }
+
+  void mix_rows(const MixRowsArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.out.rows(); ++row) {
+      for (std::int64_t col = 0; col < args.out.cols(); ++col) {
+        double sum = 0;
+        for (std::int64_t tap = 0; tap < args.taps; ++tap) {
+          const auto pick = static_cast<std::size_t>(row * args.taps + tap);
+          const double weight = args.weights.empty() ? 1 : args.weights[pick];
+          sum += weight * get(args.x, args.rows[pick], col);
+        }
+        set(args.out, row, col, sum);
+      }
+    }
+  }
+
+  void scatter_rows(const ScatterRowsArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.x.rows(); ++row)
+      for (std::int64_t col = 0; col < args.x.cols(); ++col)
+        set(args.out, args.rows[static_cast<std::size_t>(row)], col, get(args.x, row, col));
+  }
+
+  void add(View x, View y, float scale) override {
+    check_add_shapes(x, y);
+    for (std::int64_t row = 0; row < y.rows(); ++row)
+      for (std::int64_t col = 0; col < y.cols(); ++col)
+        set(y, row, col, get(y, row, col) + scale * get(x, x.rows() == 1 ? 0 : row, col));
+  }
+
+  void softcap(View x, float cap) override {
+    for (std::int64_t row = 0; row < x.rows(); ++row)
+      for (std::int64_t col = 0; col < x.cols(); ++col)
+        set(x, row, col, cap * std::tanh(get(x, row, col) / cap));
+  }
+
+  void row_stats(View logits, std::span<RowStats> out) override {
+    for (std::int64_t row = 0; row < logits.rows(); ++row) {
+      RowStats& stats = out[static_cast<std::size_t>(row)];
+      stats = {0, -std::numeric_limits<float>::infinity(), 0};
+      for (std::int64_t col = 0; col < logits.cols(); ++col) {
+        const auto logit = static_cast<float>(get(logits, row, col));
+        if (logit > stats.max) {
+          stats.max = logit;
+          stats.argmax = static_cast<std::int32_t>(col);
+        }
+      }
+      double total = 0;
+      for (std::int64_t col = 0; col < logits.cols(); ++col)
+        total += std::exp(get(logits, row, col) - stats.max);
+      stats.log_sum_exp = static_cast<float>(stats.max + std::log(total));
+    }
+  }
+
+ private:
+  ThreadPool pool_{1};
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace saccade

@@ -1,0 +1,37 @@
+// The shape rules of every op, CHECKed in one place for all backends: a breach is a bug in the
+// family that called.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace saccade {
+
+void check_shapes(std::span<const View> weights, DType compute);  // of pack
+void check_shapes(const GemmArgs& args);
+void check_shapes(const NormArgs& args);
+void check_shapes(const RopeTableArgs& args);
+void check_shapes(const RopeArgs& args);
+void check_shapes(const KvWriteArgs& args);
+void check_shapes(const PagedAttentionArgs& args);
+void check_shapes(const SegmentAttentionArgs& args);
+void check_shapes(const GatedArgs& args);
+void check_shapes(const EmbedArgs& args);
+void check_shapes(const MixRowsArgs& args);
+void check_shapes(const ScatterRowsArgs& args);
+void check_add_shapes(View x, View y);
+
+// Tokens that position `position` of the sequence sees: [begin, end).
+struct Visible {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+inline Visible visible_to(std::int64_t position, std::int64_t prefix, std::int64_t window) {
+  if (position < prefix) return {0, prefix};
+  return {window > 0 && position >= window ? position - window + 1 : 0, position + 1};
+}
+
+inline bool is_float(DType type) {
+  return type == DType::kF32 || type == DType::kBf16 || type == DType::kF16;
+}
+
+}  // namespace saccade
