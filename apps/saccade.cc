@@ -1,9 +1,50 @@
 // saccade: one program, one file per subcommand.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
 
-int main(int argc, char** argv) {
-  CLI::App app{"Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
+#include "apps/commands.h"
+
+namespace {
+
+// --max_num_seqs is --max-num-seqs: people paste both spellings.
+std::vector<std::string> with_dashes(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument.starts_with("--")) {
+      const auto end = argument.begin() +
+                       static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
+      std::replace(argument.begin() + 2, end, '_', '-');
+    }
+    arguments.push_back(std::move(argument));
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+  return arguments;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app{
+      "Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
+  app.name("saccade");
+  app.set_version_flag("--version", SACCADE_VERSION);
   app.require_subcommand(1);
-  CLI11_PARSE(app, argc, argv);
-  return 0;
+  int exit_code = 0;
+  saccade::add_serve(app, exit_code);
+  saccade::add_model(app, exit_code);
+  saccade::add_bench(app, exit_code);
+  try {
+    app.parse(with_dashes(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  return exit_code;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "saccade: %s\n", error.what());
+  return 1;
 }

@@ -13,6 +13,7 @@ if(SACCADE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SACCADE_CCACHE})
 endif()
 
+add_compile_definitions(SACCADE_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror -fno-omit-frame-pointer)
 # Boost 1.81 headers trip these on g++ 12 (-O3) and clang 19; our code is checked by the other compiler.
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>

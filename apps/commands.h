@@ -1,0 +1,13 @@
+// What main() is made of: each file of apps/ adds its subcommands. A subcommand's callback sets the
+// exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace saccade {
+
+void add_serve(CLI::App& app, int& exit_code);
+void add_model(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+
+}  // namespace saccade

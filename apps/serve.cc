@@ -1,0 +1,243 @@
+// saccade serve: flags to settings, settings to a running server.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "apps/commands.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "serve/server.h"
+#include "serve/settings.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  serve::ServeSettings settings;
+  std::string positional_model;
+  std::vector<std::string> limit_mm;
+  std::string mm_processor_kwargs;
+  std::string generation_config = "auto";
+  bool no_prefix_caching = false;
+  std::string log_level = "info";
+  std::size_t body_mib = 64;
+  int drain_seconds = 30;
+  int media_seconds = 30;
+};
+
+void add_server_flags(CLI::App& cmd, Flags& f) {
+  auto& s = f.settings;
+  cmd.add_option("model_positional", f.positional_model,
+                 "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  cmd.add_option("--model", s.model, "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  cmd.add_option("--served-model-name", s.served_model_name, "names that requests may use")
+      ->expected(1, -1);
+  cmd.add_option("--host", s.host, "address to listen on")->capture_default_str();
+  cmd.add_option("--port", s.port, "port; 0 takes a free one")->capture_default_str();
+  cmd.add_option("--api-key", s.api_keys,
+                 "key that clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
+      ->expected(1, -1);
+  cmd.add_option("--allowed-origins", s.allowed_origins, "CORS origin")
+      ->expected(1, -1)
+      ->capture_default_str();
+  cmd.add_option("--max-body-mib", f.body_mib, "largest request body")->capture_default_str();
+  cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
+  cmd.add_option("--worker-threads", s.worker_threads, "threads that fetch, decode and tokenise")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  cmd.add_option("--ssl-certfile", s.tls_certificate);
+  cmd.add_option("--ssl-keyfile", s.tls_key);
+  cmd.add_option("--drain-seconds", f.drain_seconds, "time for running answers after SIGTERM")
+      ->capture_default_str();
+  cmd.add_option("--log-level", f.log_level)
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  cmd.add_flag("--enable-log-requests,!--disable-log-requests", s.log_requests,
+               "one line a request");
+}
+
+void add_model_flags(CLI::App& cmd, Flags& f) {
+  auto& s = f.settings;
+  cmd.add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
+      ->capture_default_str()
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, std::string>{{"auto", "auto"},
+                                                                     {"float32", "float32"},
+                                                                     {"float", "float32"},
+                                                                     {"bfloat16", "bfloat16"},
+                                                                     {"float16", "float16"},
+                                                                     {"half", "float16"}}));
+  cmd.add_option("--device", s.device)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  cmd.add_option("--threads", s.threads, "compute threads; 0: one a core")
+      ->check(CLI::Range(0, 1024));
+  cmd.add_option("--chat-template", s.chat_template, "file, or the template itself");
+  cmd.add_flag("--trust-request-chat-template", s.trust_request_chat_template);
+  cmd.add_option("--generation-config", f.generation_config,
+                 "auto: the checkpoint's sampling defaults; vllm: none")
+      ->capture_default_str();
+  cmd.add_option("--limit-mm-per-prompt", f.limit_mm, "most media in a request: image=10, or JSON")
+      ->expected(1, -1);
+  cmd.add_option("--mm-processor-kwargs", f.mm_processor_kwargs, "JSON; min_pixels and max_pixels");
+  cmd.add_option("--allowed-local-media-path", s.media.allowed_local_path,
+                 "folder that file:// may read");
+  cmd.add_option("--allowed-media-domains", s.media.allowed_domains,
+                 "hosts that http(s) images may come from")
+      ->expected(1, -1);
+  cmd.add_option("--media-timeout", f.media_seconds, "seconds to fetch one image")
+      ->capture_default_str();
+  cmd.add_option("--max-logprobs", s.max_logprobs)->capture_default_str();
+}
+
+void add_engine_flags(CLI::App& cmd, Flags& f) {
+  auto& e = f.settings.engine;
+  cmd.add_option("--max-model-len", e.max_model_len,
+                 "longest prompt plus answer, tokens; 0: the checkpoint's");
+  cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens, "token budget of a step")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  cmd.add_option("--max-num-seqs", e.max_sequences, "sequences running at once")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65536));
+  cmd.add_option("--max-waiting", e.max_waiting, "requests that may queue; over it 429")
+      ->capture_default_str();
+  cmd.add_option("--block-size", e.block_size, "tokens of a KV block")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  cmd.add_option("--kv-cache-bytes", e.kv_cache_bytes,
+                 "bytes of the KV cache; accepts 4GiB; 0: a share of free memory")
+      ->transform(CLI::AsSizeValue(false));
+  cmd.add_flag("--enable-prefix-caching", e.prefix_caching, "on by default");
+  cmd.add_flag("--no-enable-prefix-caching", f.no_prefix_caching);
+  cmd.add_option("--kv-policy", e.kv_policy)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
+  cmd.add_option("--encoder-cache", e.encoder_cache)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"off", "store", "overlay"}));
+  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes)
+      ->transform(CLI::AsSizeValue(false));
+  cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold)->capture_default_str();
+  cmd.add_option("--scheduling-policy", e.scheduling_policy)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"fcfs", "priority"}));
+  cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
+                 "chunk prefills so that decode steps stay under this; 0: fixed");
+  cmd.add_option("--seed", e.seed)->capture_default_str();
+}
+
+// Flags of other servers that have no meaning here: accepted, so that command lines carry over, and
+// said so once.
+struct Ignored {
+  std::vector<std::string> seen;
+};
+
+void add_ignored_flags(CLI::App& cmd, Ignored& ignored) {
+  for (const char* name :
+       {"--trust-remote-code", "--enforce-eager", "--enable-chunked-prefill",
+        "--no-enable-chunked-prefill", "--use-per-layer-block-manager",
+        "--disable-v2-block-manager", "--disable-log-stats", "--enable-two-level-page"}) {
+    cmd.add_flag_callback(name, [&ignored, name] { ignored.seen.emplace_back(name); })->group("");
+  }
+  for (const char* name :
+       {"--gpu-memory-utilization", "--tensor-parallel-size", "--swap-space", "--tokenizer-mode",
+        "--uvicorn-log-level", "--max-seq-len-to-capture", "--pipeline-parallel-size"}) {
+    cmd.add_option_function<std::string>(
+           name, [&ignored, name](const std::string&) { ignored.seen.emplace_back(name); })
+        ->group("");
+  }
+}
+
+Result<void> read_limits(const std::vector<std::string>& given,
+                         std::map<std::string, std::int64_t>& limits) {
+  for (const auto& text : given) {
+    if (text.starts_with("{")) {
+      TRY(const json::value tree, json::parse(text));
+      for (const auto& member : tree.as_object()) {
+        TRY(const std::int64_t limit,
+            json::get_int(tree.get_object(), std::string_view(member.key())));
+        limits[std::string(member.key())] = limit;
+      }
+      continue;
+    }
+    const std::size_t equals = text.find('=');
+    char* end = nullptr;
+    const long limit =
+        equals == std::string::npos ? -1 : std::strtol(text.c_str() + equals + 1, &end, 10);
+    if (limit < 0 || end == nullptr || *end != '\0') {
+      return fail(ErrorCode::kInvalid,
+                  "--limit-mm-per-prompt is '{}', image=10 or {{\"image\": 10}} is required", text);
+    }
+    limits[text.substr(0, equals)] = limit;
+  }
+  return {};
+}
+
+Result<void> complete(Flags& f) {
+  auto& s = f.settings;
+  if (!f.positional_model.empty()) s.model = f.positional_model;
+  if (s.model.empty())
+    return fail(ErrorCode::kInvalid, "no model is given: saccade serve --model DIR");
+  for (const char* variable : {"SACCADE_API_KEY", "VLLM_API_KEY"}) {
+    const char* key = std::getenv(variable);
+    if (key != nullptr && *key != '\0' && s.api_keys.empty()) s.api_keys.emplace_back(key);
+  }
+  TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
+  if (!f.mm_processor_kwargs.empty()) {
+    auto tree = json::parse(f.mm_processor_kwargs);
+    if (!tree || !tree->is_object())
+      return fail(ErrorCode::kInvalid, "--mm-processor-kwargs is not a JSON object");
+    for (const auto& member : tree->get_object()) {
+      const std::string_view name = member.key();
+      TRY(const std::int64_t pixels, json::get_int(tree->get_object(), name));
+      if (name == "min_pixels") {
+        s.min_pixels = pixels;
+      } else if (name == "max_pixels") {
+        s.max_pixels = pixels;
+      } else {
+        return fail(ErrorCode::kInvalid,
+                    "--mm-processor-kwargs: '{}' is not known; min_pixels and max_pixels are",
+                    name);
+      }
+    }
+  }
+  s.use_generation_config = f.generation_config != "vllm";
+  if (f.no_prefix_caching) s.engine.prefix_caching = false;
+  s.max_body_bytes = f.body_mib << 20;
+  s.drain_time = std::chrono::seconds(f.drain_seconds);
+  s.media.total_timeout = std::chrono::seconds(f.media_seconds);
+  log::set_level(f.log_level == "debug"     ? log::Level::kDebug
+                 : f.log_level == "warning" ? log::Level::kWarning
+                 : f.log_level == "error"   ? log::Level::kError
+                                            : log::Level::kInfo);
+  return {};
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  auto ignored = std::make_shared<Ignored>();
+  CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
+  cmd->set_config("--config", "", "TOML or INI file with the same names");
+  add_server_flags(*cmd, *flags);
+  add_model_flags(*cmd, *flags);
+  add_engine_flags(*cmd, *flags);
+  add_ignored_flags(*cmd, *ignored);
+  cmd->callback([flags, ignored, &exit_code] {
+    auto ready = complete(*flags);
+    if (ready) {
+      if (!ignored->seen.empty()) {
+        log::info("accepted and without effect here: {}", fmt::join(ignored->seen, " "));
+      }
+      ready = serve::run_server(flags->settings);
+    }
+    if (!ready) {
+      log::error("{}", ready.error().message);
+      exit_code = 1;
+    }
+  });
+}
+
+}  // namespace saccade

@@ -1,0 +1,191 @@
+#include "serve/answer.h"
+
+#include <utility>
+
+#include "api/error_table.h"
+
+namespace saccade::serve {
+namespace {
+
+std::string_view reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kNone:
+      return "";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "abort";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "";
+}
+
+api::LogprobEntry named(const TokenLogprob& from, const Tokenizer& tokenizer) {
+  api::LogprobEntry entry;
+  entry.token = std::string(tokenizer.piece(from.token));
+  entry.id = from.token;
+  entry.logprob = from.logprob;
+  for (const auto& [id, logprob] : from.top) {
+    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, logprob});
+  }
+  return entry;
+}
+
+}  // namespace
+
+Answer::Answer(AnswerForm form, int prompts, int per_prompt, net::Responder responder)
+    : form_(std::move(form)),
+      per_prompt_(per_prompt),
+      responder_(std::move(responder)),
+      choices_(static_cast<std::size_t>(prompts * per_prompt)),
+      unfinished_(prompts * per_prompt) {}
+
+bool Answer::add(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_) return false;
+  ids_.push_back(id);
+  return true;
+}
+
+std::vector<RequestId> Answer::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  return std::exchange(ids_, {});
+}
+
+api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
+  api::ChoiceText piece;
+  piece.index = index;
+  piece.text = std::move(delta.text);
+  piece.finish_reason = reason_name(delta.finish);
+  if (!delta.stop_string.empty()) piece.stop_string = std::move(delta.stop_string);
+  if (delta.stop_token) piece.stop_token = *delta.stop_token;
+  if (form_.logprobs) {
+    piece.logprobs.emplace();
+    for (const auto& logprob : delta.logprobs)
+      piece.logprobs->push_back(named(logprob, *form_.tokenizer));
+  }
+  if (form_.return_token_ids) piece.token_ids.emplace(delta.tokens.begin(), delta.tokens.end());
+  piece.text_offset = choice.text_offset;
+  choice.text_offset += static_cast<std::int64_t>(piece.text.size());
+  return piece;
+}
+
+void Answer::stream_delta(int index, Delta&& delta, Choice& choice, std::string& events) {
+  const bool finished = delta.finish != FinishReason::kNone;
+  // A token in the middle of a character has no text yet; it is an event only for those who count
+  // tokens.
+  const bool counted = form_.continuous_usage || form_.return_token_ids || form_.logprobs;
+  if (delta.text.empty() && !finished && !(counted && !delta.tokens.empty())) return;
+  const bool first = !std::exchange(choice.started, true);
+  if (first && !form_.echo.empty())
+    delta.text.insert(0, form_.echo[static_cast<std::size_t>(index)]);
+  const api::ChoiceText piece = piece_of(index, std::move(delta), choice);
+  std::optional<api::Usage> usage;
+  if (form_.continuous_usage) usage = total_usage();
+  events += form_.chat ? api::chat_chunk(form_.head, piece, first, usage ? &*usage : nullptr)
+                       : api::text_chunk(form_.head, piece, usage ? &*usage : nullptr);
+}
+
+bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
+                      const RequestTimes& times, std::vector<net::StreamWrite>& writes) {
+  Choice& choice = choices_[static_cast<std::size_t>(index)];
+  choice.usage = usage;
+  choice.finish = delta.finish;
+  const bool finished = delta.finish != FinishReason::kNone;
+  const bool last = finished && --unfinished_ == 0;
+  if (cancelled_ || failed_) return last;
+
+  if (delta.finish == FinishReason::kError) {
+    failed_ = true;
+    const Error error{ErrorCode::kInternal, delta.error, {}};
+    if (stream_started_) {
+      writes.push_back({responder_, "data: " + api::error_body(error) + "\n\n", true});
+    } else {
+      responder_.respond(
+          {api::kind_of(error.code).status, "application/json", api::error_body(error), form_.headers});
+    }
+    return last;
+  }
+
+  if (form_.stream) {
+    std::string events;
+    stream_delta(index, std::move(delta), choice, events);
+    if (last) {
+      if (form_.include_usage || form_.metrics) {
+        const api::StageTimes stages = stage_times(times);
+        events += api::usage_chunk(form_.head, form_.chat, total_usage(),
+                                   form_.metrics ? &stages : nullptr);
+      }
+      events += api::kStreamEnd;
+    }
+    if (events.empty()) return last;
+    if (!std::exchange(stream_started_, true)) responder_.start_stream(form_.headers);
+    writes.push_back({responder_, std::move(events), last});
+    return last;
+  }
+
+  choice.text += delta.text;
+  choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+  for (const auto& logprob : delta.logprobs)
+    choice.logprobs.push_back(named(logprob, *form_.tokenizer));
+  if (!delta.stop_string.empty()) choice.stop_string = std::move(delta.stop_string);
+  if (delta.stop_token) choice.stop_token = *delta.stop_token;
+  if (last) responder_.respond({200, "application/json", body(times), form_.headers});
+  return last;
+}
+
+api::Usage Answer::total_usage() const {
+  api::Usage total;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const RequestUsage& usage = choices_[i].usage;
+    total.completion_tokens += usage.completion_tokens;
+    if (i % static_cast<std::size_t>(per_prompt_) != 0) continue;  // choices of one prompt share it
+    total.prompt_tokens += usage.prompt_tokens;
+    total.cached_tokens += usage.cached_tokens;
+    total.image_tokens += usage.image_tokens;
+  }
+  return total;
+}
+
+api::StageTimes Answer::stage_times(const RequestTimes& times) const {
+  api::StageTimes stages;
+  const auto stage = [&](std::string_view name, Nanos at) {
+    if (at != 0) stages.stages.emplace_back(name, at - times.arrival);
+  };
+  stages.stages.emplace_back("arrival", 0);
+  stage("media_done", times.media_done);
+  stage("preprocessed", times.preprocessed);
+  stage("queued", times.queued);
+  stage("encode_start", times.encode_start);
+  stage("encode_end", times.encode_end);
+  stage("first_scheduled", times.first_scheduled);
+  stage("first_token", times.first_token);
+  stage("finished", times.finished);
+  return stages;
+}
+
+std::string Answer::body(const RequestTimes& times) {
+  std::vector<api::ChoiceText> pieces;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    Choice& choice = choices_[i];
+    api::ChoiceText piece;
+    piece.index = static_cast<int>(i);
+    piece.text = form_.echo.empty() ? std::move(choice.text) : form_.echo[i] + choice.text;
+    piece.finish_reason = reason_name(choice.finish);
+    piece.stop_string = std::move(choice.stop_string);
+    piece.stop_token = choice.stop_token;
+    if (form_.logprobs) piece.logprobs = std::move(choice.logprobs);
+    if (form_.return_token_ids) piece.token_ids = std::move(choice.tokens);
+    pieces.push_back(std::move(piece));
+  }
+  const api::StageTimes stages = stage_times(times);
+  const api::StageTimes* metrics = form_.metrics ? &stages : nullptr;
+  return form_.chat ? api::chat_completion(form_.head, pieces, total_usage(), metrics)
+                    : api::text_completion(form_.head, pieces, total_usage(), metrics);
+}
+
+}  // namespace saccade::serve

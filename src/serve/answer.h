@@ -1,0 +1,87 @@
+// One HTTP request's answer in the making: collects the deltas of its choices and becomes events or
+// a body.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/responses.h"
+#include "engine/request.h"
+#include "net/http_server.h"
+
+namespace saccade::serve {
+
+// How the answer is to look; fixed before the first delta.
+struct AnswerForm {
+  api::AnswerHead head;
+  bool chat = true;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  bool metrics = false;
+  bool return_token_ids = false;
+  bool logprobs = false;
+  std::vector<std::pair<std::string, std::string>> headers;  // of the response (CORS)
+  std::vector<std::string> echo;  // one a choice: text to put before the answer; empty: none
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+// Threads: built on a worker, deltas on the engine thread, cancel() on an I/O thread.
+class Answer {
+ public:
+  // `prompts` prompts with `per_prompt` choices each; choice = prompt * per_prompt + k.
+  Answer(AnswerForm form, int prompts, int per_prompt, net::Responder responder);
+
+  // Engine thread. Text for the wire is appended to `writes`, which the caller hands over once a
+  // step. True when this was the last choice's end.
+  bool on_delta(int choice, Delta&& delta, const RequestUsage& usage, const RequestTimes& times,
+                std::vector<net::StreamWrite>& writes);
+
+  bool stream() const { return form_.stream; }
+  const std::string& id() const { return form_.head.id; }
+
+  // The engine requests behind the choices, so that a disconnect cancels them whenever it comes.
+  // add() is false when the client has already gone: the caller then cancels `id` itself.
+  [[nodiscard]] bool add(RequestId id);
+  // Marks the answer cancelled and returns what has to be cancelled in the engine.
+  std::vector<RequestId> cancel();
+  const std::atomic<bool>& cancelled() const { return cancelled_; }
+
+ private:
+  struct Choice {
+    std::string text;
+    std::vector<std::int64_t> tokens;
+    std::vector<api::LogprobEntry> logprobs;
+    FinishReason finish = FinishReason::kNone;
+    std::optional<std::string> stop_string;
+    std::optional<std::int64_t> stop_token;
+    RequestUsage usage;
+    bool started = false;
+    std::int64_t text_offset = 0;
+  };
+
+  api::ChoiceText piece_of(int index, Delta&& delta, Choice& choice) const;
+  void stream_delta(int index, Delta&& delta, Choice& choice, std::string& events);
+  api::Usage total_usage() const;
+  api::StageTimes stage_times(const RequestTimes& times) const;
+  std::string body(const RequestTimes& times);
+
+  const AnswerForm form_;
+  const int per_prompt_;
+  const net::Responder responder_;
+  std::vector<Choice> choices_;  // engine thread
+  int unfinished_;
+  bool stream_started_ = false;
+  bool failed_ = false;
+
+  std::atomic<bool> cancelled_ = false;
+  std::mutex mutex_;
+  std::vector<RequestId> ids_;  // guarded by mutex_
+};
+
+}  // namespace saccade::serve

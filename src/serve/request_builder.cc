@@ -1,0 +1,285 @@
+#include "serve/request_builder.h"
+
+#include <filesystem>
+#include <utility>
+
+namespace saccade::serve {
+namespace {
+
+std::span<const std::byte> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+Digest digest_of(const std::string& bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+// Cuts a rendering after the final message's text, so that the answer continues it (transformers'
+// continue_final_message).
+Result<std::string> cut_after_final_message(std::string rendered, const api::ChatRequest& request) {
+  std::string final_text;
+  for (const auto& part : request.messages.back().content) {
+    if (part.kind == api::ContentPart::Kind::kText) final_text = part.text;
+  }
+  while (!final_text.empty() && std::isspace(static_cast<unsigned char>(final_text.back())))
+    final_text.pop_back();
+  const std::size_t at = final_text.empty() ? std::string::npos : rendered.rfind(final_text);
+  if (at == std::string::npos) {
+    return fail(Error{ErrorCode::kInvalid,
+                      "continue_final_message is set, and the template does not show the final "
+                      "message's text as it is",
+                      "continue_final_message"});
+  }
+  rendered.resize(at + final_text.size());
+  return rendered;
+}
+
+}  // namespace
+
+struct RequestBuilder::Media {
+  std::vector<ImageLayout> layouts;
+  std::vector<Digest> digests;
+  std::vector<std::shared_ptr<const PreparedImage>> prepared;
+};
+
+Result<SamplingDefaults> load_sampling_defaults(const std::string& directory) {
+  SamplingDefaults defaults;
+  const std::string path = directory + "/generation_config.json";
+  if (!std::filesystem::exists(path)) return defaults;
+  TRY(const json::value tree, json::parse_file(path));
+  if (!tree.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
+  const auto& config = tree.get_object();
+  const auto read = [&](std::string_view name, auto& into) -> Result<void> {
+    if (json::find(config, name) == nullptr) return {};
+    auto number = json::get_double(config, name);
+    if (!number) return fail_within(path, std::move(number).error());
+    into = static_cast<typename std::remove_reference_t<decltype(into)>::value_type>(*number);
+    return {};
+  };
+  TRY_DO(read("temperature", defaults.temperature));
+  TRY_DO(read("top_p", defaults.top_p));
+  TRY_DO(read("top_k", defaults.top_k));
+  TRY_DO(read("min_p", defaults.min_p));
+  TRY_DO(read("repetition_penalty", defaults.repetition_penalty));
+  return defaults;
+}
+
+RequestBuilder::RequestBuilder(const ServeSettings& settings, const Model& model,
+                               std::shared_ptr<const Tokenizer> tokenizer,
+                               std::optional<LoadedChatTemplate> chat_template,
+                               SamplingDefaults defaults, const Clock& clock)
+    : settings_(settings),
+      model_(model),
+      tokenizer_(std::move(tokenizer)),
+      loaded_template_(std::move(chat_template)),
+      defaults_(defaults),
+      clock_(clock),
+      fetcher_(settings.media) {}
+
+Result<void> RequestBuilder::compile_template() {
+  if (!loaded_template_) return {};
+  TRY(template_, ChatTemplate::parse(loaded_template_->source));
+  return {};
+}
+
+Result<std::string> RequestBuilder::render(const api::ChatRequest& request) const {
+  if (request.chat_template && !settings_.trust_request_chat_template) {
+    return fail(Error{
+        ErrorCode::kInvalid,
+        "chat_template is given with the request, and --trust-request-chat-template is not set",
+        "chat_template"});
+  }
+  std::optional<ChatTemplate> of_request;
+  if (request.chat_template) {
+    TRY(of_request, ChatTemplate::parse(*request.chat_template));
+  }
+  const ChatTemplate* chosen = of_request ? &*of_request : template_ ? &*template_ : nullptr;
+  if (chosen == nullptr) {
+    return fail(ErrorCode::kInvalid,
+                "this model has no chat template: use /v1/completions, or start the server with "
+                "--chat-template");
+  }
+  const json::array messages = api::template_messages(
+      request, [this](std::string_view text) { return model_.guard_literals(text); });
+  ChatTemplateOptions options;
+  options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
+  if (request.tools) options.tools = &*request.tools;
+  if (request.documents) options.documents = &*request.documents;
+  if (loaded_template_) options.variables = loaded_template_->variables;
+  for (const auto& member : request.chat_template_kwargs)
+    options.variables[member.key()] = member.value();
+  options.now_unix_seconds = wall_clock_now() / kSecond;
+  TRY(std::string rendered, chosen->render(messages, options));
+  if (request.continue_final_message) return cut_after_final_message(std::move(rendered), request);
+  return rendered;
+}
+
+ImageControls RequestBuilder::controls_for(const api::ChatRequest& request,
+                                           const api::ImagePart& image) const {
+  ImageControls controls;
+  controls.min_pixels = settings_.min_pixels;
+  controls.max_pixels = settings_.max_pixels;
+  controls.processor_kwargs = request.mm_processor_kwargs;
+  if (image.min_pixels) controls.min_pixels = image.min_pixels;
+  if (image.max_pixels) controls.max_pixels = image.max_pixels;
+  if (image.detail == api::ImageDetail::kLow) controls.max_tokens = settings_.low_detail_tokens;
+  return controls;
+}
+
+Result<RequestBuilder::Media> RequestBuilder::load_images(const api::ChatRequest& request,
+                                                          ImageWork work,
+                                                          const std::atomic<bool>& cancelled,
+                                                          RequestTimes& times) const {
+  Media media;
+  const auto limit = settings_.limit_mm_per_prompt.find("image");
+  if (limit != settings_.limit_mm_per_prompt.end() &&
+      static_cast<std::int64_t>(request.images.size()) > limit->second) {
+    return fail(ErrorCode::kInvalid,
+                "At most {} image(s) may be provided in one prompt, {} were given.", limit->second,
+                request.images.size());
+  }
+  std::vector<std::string> bytes;
+  for (std::size_t i = 0; i < request.images.size(); ++i) {
+    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
+    auto fetched = fetcher_.fetch(request.images[i].url, cancelled);
+    if (!fetched) return fail_within(fmt::format("image {}", i), std::move(fetched).error());
+    bytes.push_back(*std::move(fetched));
+  }
+  times.media_done = clock_.now();
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
+    const std::string where = fmt::format("image {}", i);
+    const auto within = [&where](Error error) { return fail_within(where, std::move(error)); };
+    const auto header = probe_image(as_bytes(bytes[i]));
+    if (!header) return within(header.error());
+    auto layout = model_.image_layout(header->width, header->height,
+                                      controls_for(request, request.images[i]));
+    if (!layout) return within(std::move(layout).error());
+    media.digests.push_back(digest_of(bytes[i]));
+    media.prepared.emplace_back();
+    if (work == ImageWork::kPrepare) {
+      const auto pixels = decode_image(as_bytes(bytes[i]));
+      if (!pixels) return within(pixels.error());
+      auto prepared = model_.prepare_image(*pixels, *layout);
+      if (!prepared) return within(std::move(prepared).error());
+      media.prepared.back() = std::make_shared<const PreparedImage>(*std::move(prepared));
+    }
+    media.layouts.push_back(*std::move(layout));
+    std::string().swap(bytes[i]);  // only one image's file and pixels are held at a time
+  }
+  return media;
+}
+
+Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, ImageWork work,
+                                         const std::atomic<bool>& cancelled,
+                                         RequestTimes& times) const {
+  if (!request.images.empty() && !model_.shape().has_vision) {
+    return fail(ErrorCode::kInvalid, "{} images were given, and this model takes text alone",
+                request.images.size());
+  }
+  TRY(Media media, load_images(request, work, cancelled, times));
+  BuiltPrompt built;
+  TRY(built.text, render(request));
+  TRY(built.prompt,
+      model_.build_prompt(*tokenizer_, built.text, media.layouts, request.add_special_tokens));
+  for (const ImageSpan& span : built.prompt.images) {
+    const auto index = static_cast<std::size_t>(span.index);
+    built.images.push_back(RequestImage{span, media.digests[index], media.prepared[index]});
+  }
+  times.preprocessed = clock_.now();
+  return built;
+}
+
+Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prompt,
+                                               bool add_special_tokens) const {
+  BuiltPrompt built;
+  if (!prompt.is_tokens) {
+    built.text = prompt.text;
+    TRY(built.prompt, model_.build_prompt(*tokenizer_, model_.guard_literals(prompt.text), {},
+                                          add_special_tokens));
+  } else {
+    std::vector<TokenId> ids;
+    ids.reserve(prompt.tokens.size());
+    for (const std::int64_t id : prompt.tokens) {
+      if (id < 0 || id >= model_.shape().vocab) {
+        return fail(Error{
+            ErrorCode::kInvalid,
+            fmt::format("token id {} is outside the vocabulary of {}", id, model_.shape().vocab),
+            "prompt"});
+      }
+      ids.push_back(static_cast<TokenId>(id));
+    }
+    TRY(built.prompt, model_.wrap_tokens(std::move(ids)));
+  }
+  if (built.prompt.ids.empty()) {
+    return fail(Error{ErrorCode::kInvalid, "the prompt is empty: at least one token is required",
+                      "prompt"});
+  }
+  return built;
+}
+
+Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,
+                                                std::int64_t prompt_tokens,
+                                                std::int64_t max_model_len,
+                                                std::optional<std::int64_t> default_max_tokens,
+                                                std::optional<std::int64_t> logprobs) const {
+  if (prompt_tokens >= max_model_len) {
+    return fail(ErrorCode::kInvalid,
+                "This model's maximum context length is {} tokens. However, your request has {} "
+                "input tokens. Please "
+                "reduce the length of the input messages.",
+                max_model_len, prompt_tokens);
+  }
+  const std::int64_t room = max_model_len - prompt_tokens;
+  if (fields.max_tokens && *fields.max_tokens > room) {
+    return fail(Error{
+        ErrorCode::kInvalid,
+        fmt::format("'max_tokens' or 'max_completion_tokens' is too large: {}. This model's "
+                    "maximum context "
+                    "length is {} tokens and your request has {} input tokens ({} > {} - {}).",
+                    *fields.max_tokens, max_model_len, prompt_tokens, *fields.max_tokens,
+                    max_model_len, prompt_tokens),
+        "max_tokens"});
+  }
+  if (logprobs && *logprobs > settings_.max_logprobs) {
+    return fail(
+        Error{ErrorCode::kInvalid,
+              fmt::format("{} log-probabilities are asked for, the limit is {} (--max-logprobs)",
+                          *logprobs, settings_.max_logprobs),
+              "logprobs"});
+  }
+  SamplingParams params;
+  params.temperature = fields.temperature.value_or(defaults_.temperature.value_or(1.0));
+  params.top_p = fields.top_p.value_or(defaults_.top_p.value_or(1.0));
+  params.top_k = fields.top_k.value_or(defaults_.top_k.value_or(0));
+  params.min_p = fields.min_p.value_or(defaults_.min_p.value_or(0.0));
+  params.repetition_penalty =
+      fields.repetition_penalty.value_or(defaults_.repetition_penalty.value_or(1.0));
+  params.presence_penalty = fields.presence_penalty;
+  params.frequency_penalty = fields.frequency_penalty;
+  if (fields.seed) params.seed = static_cast<std::uint64_t>(*fields.seed);
+  params.max_tokens = fields.max_tokens.value_or(std::min(default_max_tokens.value_or(room), room));
+  params.min_tokens = fields.min_tokens;
+  params.ignore_eos = fields.ignore_eos;
+  params.stop = fields.stop;
+  params.include_stop_str_in_output = fields.include_stop_str_in_output;
+  params.skip_special_tokens = fields.skip_special_tokens;
+  const std::int64_t vocab = model_.shape().vocab;
+  for (const std::int64_t id : fields.stop_token_ids) {
+    if (id >= 0 && id < vocab) params.stop_token_ids.push_back(static_cast<TokenId>(id));
+  }
+  for (const auto& [id, bias] : fields.logit_bias) {
+    if (id < 0 || id >= vocab) {
+      return fail(Error{ErrorCode::kInvalid,
+                        fmt::format("logit_bias names token {}, the vocabulary has {}", id, vocab),
+                        "logit_bias"});
+    }
+    params.logit_bias.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
+  }
+  if (logprobs) params.logprobs = static_cast<int>(*logprobs);
+  return params;
+}
+
+}  // namespace saccade::serve

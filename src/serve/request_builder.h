@@ -1,0 +1,82 @@
+// A parsed API request becomes a complete engine Request: media fetched, images sized, decoded and
+// hashed, template rendered, text tokenised, placeholders expanded. Blocks; runs on a worker.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/chat_request.h"
+#include "api/completion_request.h"
+#include "base/clock.h"
+#include "engine/request.h"
+#include "serve/media_fetcher.h"
+#include "serve/settings.h"
+#include "text/chat_template.h"
+
+namespace saccade::serve {
+
+// Sampling defaults that a checkpoint brings (generation_config.json); empty where it says nothing.
+struct SamplingDefaults {
+  std::optional<double> temperature;
+  std::optional<double> top_p;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+};
+Result<SamplingDefaults> load_sampling_defaults(const std::string& directory);
+
+struct BuiltPrompt {
+  Prompt prompt;
+  std::vector<RequestImage> images;
+  std::string text;  // as rendered; empty for token prompts
+};
+
+// Whether images are to be decoded and prepared for the encoder, or only measured (tokenize).
+enum class ImageWork { kPrepare, kMeasure };
+
+// Any thread; const after construction.
+class RequestBuilder {
+ public:
+  RequestBuilder(const ServeSettings& settings, const Model& model,
+                 std::shared_ptr<const Tokenizer> tokenizer,
+                 std::optional<LoadedChatTemplate> chat_template, SamplingDefaults defaults,
+                 const Clock& clock);
+
+  // The checkpoint's template, parsed. Call once before any chat().
+  Result<void> compile_template();
+
+  // Stamps media_done and preprocessed. `cancelled` is looked at between stages.
+  Result<BuiltPrompt> chat(const api::ChatRequest& request, ImageWork work,
+                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
+  Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
+                                 bool add_special_tokens) const;
+
+  // max_tokens is resolved against max_model_len: kInvalid with both numbers when it cannot fit.
+  Result<SamplingParams> sampling(const api::SamplingFields& fields, std::int64_t prompt_tokens,
+                                  std::int64_t max_model_len,
+                                  std::optional<std::int64_t> default_max_tokens,
+                                  std::optional<std::int64_t> logprobs) const;
+
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+
+ private:
+  struct Media;
+  Result<std::string> render(const api::ChatRequest& request) const;
+  Result<Media> load_images(const api::ChatRequest& request, ImageWork work,
+                            const std::atomic<bool>& cancelled, RequestTimes& times) const;
+  ImageControls controls_for(const api::ChatRequest& request, const api::ImagePart& image) const;
+
+  const ServeSettings& settings_;
+  const Model& model_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<LoadedChatTemplate> loaded_template_;
+  std::optional<ChatTemplate> template_;
+  SamplingDefaults defaults_;
+  const Clock& clock_;
+  MediaFetcher fetcher_;
+};
+
+}  // namespace saccade::serve

@@ -1,0 +1,15 @@
+// The whole server: checkpoint, tokenizer, template, engine, HTTP; from settings to the last
+// drained answer.
+#pragma once
+
+#include "base/result.h"
+#include "serve/settings.h"
+
+namespace saccade::serve {
+
+// Blocks until SIGINT or SIGTERM has been answered: running requests end within drain_time, a
+// second signal ends at once. Prints the URL and "Application startup complete." when it takes
+// requests.
+Result<void> run_server(ServeSettings settings);
+
+}  // namespace saccade::serve

@@ -1,0 +1,50 @@
+// Everything `saccade serve` can be told, with its default. apps/serve.cc fills it; the server
+// prints it at start.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "serve/media_fetcher.h"
+
+namespace saccade::serve {
+
+struct ServeSettings {
+  std::string model;  // folder, or ORG/NAME in HF_HOME
+  std::vector<std::string>
+      served_model_name;  // names that requests may use; empty: `model` as given
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8000;
+  std::vector<std::string> api_keys;  // empty: none needed
+  std::vector<std::string> allowed_origins{"*"};
+  std::size_t max_body_bytes = 64u << 20;
+  std::size_t max_preparing_bytes =
+      512u << 20;  // bodies between arrival and submission, all requests together
+  int io_threads = 1;
+  int worker_threads = 2;            // media, decoding, tokenising
+  std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429
+  std::string device = "cpu";
+  std::string dtype = "auto";  // auto | float32 | bfloat16 | float16
+  int threads = 0;             // compute threads; 0: one a core
+  std::string chat_template;   // path or the template's text; empty: the checkpoint's
+  bool trust_request_chat_template = false;
+  bool use_generation_config = true;  // the checkpoint's sampling defaults
+  std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}};
+  std::optional<std::int64_t> min_pixels;  // server-wide mm_processor_kwargs
+  std::optional<std::int64_t> max_pixels;
+  std::int64_t low_detail_tokens = 256;  // most tokens of an image with detail "low"
+  std::int64_t max_logprobs = 20;
+  bool log_requests = false;
+  std::chrono::seconds drain_time{30};
+  std::string tls_certificate;
+  std::string tls_key;
+  MediaSettings media;
+  EngineSettings engine;
+};
+
+}  // namespace saccade::serve
