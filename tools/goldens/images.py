@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes tests/golden/images: small images of every kind, and what Pillow and transformers make of them.
 
-    pip install pillow==12.3.0 numpy==2.4.6 transformers==5.17.0 torch==2.13.0
+    pip install -r tools/goldens/requirements.txt
     python tools/goldens/images.py
 
 decode.tsv        file, width, height, SHA-256 of the RGB bytes of reference_rgb()
-resize.tsv        file, filter, width, height, SHA-256 of Image.resize's RGB bytes
+resize.tsv        file, filter, width, height, SHA-256 of Image.resize's RGB bytes, the same horizontal pass first
+                  (which is what Pillow did before 13)
 patchify.tsv      file, patch, merge, temporal, min_pixels, max_pixels, grid, SHA-256 of the float32 rows
 smart_resize.tsv  height, width, factor, min_pixels, max_pixels, height, width (or "error")
 """
@@ -401,15 +402,17 @@ def sources():
 def write_resize(table):
     filters = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS, "box": Image.BOX}
     sizes = {"photo": [(112, 84), (28, 28), (157, 60), (80, 113), (157, 113), (300, 200), (1, 1), (640, 3), (31, 97)],
-             "wide": [(56, 56), (422, 80), (3, 400)], "tall": [(28, 140), (100, 10)], "dot": [(28, 28), (1, 7)],
+             "wide": [(56, 56), (422, 80), (3, 400)], "tall": [(28, 140), (100, 10), (30, 175), (30, 177), (36, 189)], "dot": [(28, 28), (1, 7)],
              "line": [(28, 28), (96, 1), (200, 2)], "noise": [(63, 65), (448, 28), (9, 9)],
              "edges": [(91, 79), (45, 40), (180, 240)]}
     with open(OUT / "resize.tsv", "w") as out:
         for name, targets in sizes.items():
             for label, number in filters.items():
                 for size in targets:
-                    digest = hashlib.sha256(table[name].resize(size, number).tobytes()).hexdigest()
-                    out.write(f"sources/{name}.png\t{label}\t{size[0]}\t{size[1]}\t{digest}\n")
+                    resized = table[name].resize(size, number)
+                    horizontal_first = table[name].resize((size[0], table[name].height), number).resize(size, number)
+                    digests = "\t".join(hashlib.sha256(i.tobytes()).hexdigest() for i in (resized, horizontal_first))
+                    out.write(f"sources/{name}.png\t{label}\t{size[0]}\t{size[1]}\t{digests}\n")
 
 
 def write_patchify(table):
