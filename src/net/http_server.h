@@ -34,29 +34,31 @@ struct HttpResponse {
 };
 
 // The answering end of one request. Copyable handle, any thread. Exactly one of respond() or
-// start_stream()..end_stream(). All calls are cheap posts to the connection's I/O thread; writes
-// after the peer left are dropped.
+// start_stream()..end_stream(). All calls are cheap posts to the connection's I/O thread, in order;
+// writes after the peer left, or after the answer's end, are dropped. When the last copy goes away
+// without an answer, the peer gets a 500 (a stream is cut).
 class Responder {
  public:
-  class Connection;
-  explicit Responder(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  class Exchange;
+  explicit Responder(std::shared_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
 
   void respond(HttpResponse response) const;
 
   // Server-sent events: 200 text/event-stream, chunked. write() takes complete "data: ...\n\n"
-  // text; a slow reader's events coalesce in the connection's own buffer, and past `max_buffered`
-  // bytes the connection is closed.
+  // text, and is one flush; a slow reader's events coalesce in the connection's own buffer, and
+  // past `max_buffered` bytes the connection is closed.
   void start_stream(std::vector<std::pair<std::string, std::string>> headers = {}) const;
   void write(std::string events) const;
   void end_stream() const;
 
-  // Called once on the I/O thread when the peer goes away before the answer is complete. Set before
-  // answering.
+  // Called once on the I/O thread when the peer goes away before the answer is complete; at once
+  // when it has already gone. The callback must not own the Responder: they would keep each other.
   void on_disconnect(std::function<void()> callback) const;
   bool disconnected() const;
 
  private:
-  std::shared_ptr<Connection> connection_;
+  friend void write_all(std::vector<struct StreamWrite> writes);
+  std::shared_ptr<Exchange> exchange_;
 };
 
 // Delivers many streams' events with one post per I/O thread: the engine calls it once a step.
@@ -74,23 +76,32 @@ struct HttpServerSettings {
   std::size_t max_body_bytes = 64u << 20;  // over it: 413, before the body is read
   std::size_t max_header_bytes = 64u << 10;
   std::size_t max_buffered = 16u << 20;  // per stream
+  // For a complete header, for the TLS handshake, and for a body beside 4 KiB/s.
   std::chrono::seconds header_timeout{30};
+  // Between requests; and for any progress of a write. Peers that vanished without a word are
+  // noticed by TCP keep-alive probes within about this time, at most 90 s.
   std::chrono::seconds idle_timeout{300};
   std::string tls_certificate;  // PEM paths; empty: plain HTTP
   std::string tls_key;
+  // Body (application/json) of the answers that the server gives by itself: 400 malformed, 408,
+  // 413, 431, 500 unanswered. Empty: {"error":{"message":...,"code":...}}.
+  std::function<std::string(int status, std::string_view message)> error_body;
 };
 
-// The handler runs on an I/O thread and must not block: it posts a job and returns.
+// The handler runs on an I/O thread and must not block: it posts a job and returns. Requests of one
+// connection come one after another, each after the answer to the one before.
 using HttpHandler = std::function<void(HttpRequest, Responder)>;
 
 class HttpServer {
  public:
   static Result<std::unique_ptr<HttpServer>> listen(const HttpServerSettings& settings,
                                                     HttpHandler handler);
+  // Closes everything; on_disconnect callbacks of unfinished answers run before it returns.
+  // Responders may live longer: they then do nothing. Not on an I/O thread.
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
   // Stops accepting, lets running answers end, closes idle connections. Returns when all are closed
-  // or the time is up.
+  // or the time is up; what is open then stays open until the destructor. Not on an I/O thread.
   virtual void drain(std::chrono::milliseconds limit) = 0;
   virtual std::size_t open_connections() const = 0;
 };

@@ -1,0 +1,193 @@
+// Listening, accepting, draining. What a connection does is server_connection.cc.
+#include "net/http_server.h"
+
+#include <fmt/format.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <future>
+
+#include "base/log.h"
+#include "net/server_connection.h"
+
+namespace saccade::net {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds kAcceptRetry{100};
+constexpr int kMaxKeepAliveIdleSeconds = 60;
+
+// Thousands of streams need thousands of descriptors: as many as the system lets us have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+// No Nagle delay; probes that find peers which vanished without a word.
+void set_socket_options(tcp::socket& socket, const HttpServerSettings& settings) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  const int idle =
+      std::clamp(static_cast<int>(settings.idle_timeout.count()), 1, kMaxKeepAliveIdleSeconds);
+  const int interval = std::max(1, idle / 6);
+  const int probes = 3;
+  const int fd = socket.native_handle();
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+std::string name_of(const tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  return fmt::format(fmt::runtime(endpoint.address().is_v6() ? "[{}]:{}" : "{}:{}"), address,
+                     endpoint.port());
+}
+
+// Accepts on the first I/O thread, and deals connections to all of them in turn.
+class Server final : public HttpServer {
+ public:
+  Server(const HttpServerSettings& settings, HttpHandler handler)
+      : context_(std::make_shared<ServerContext>()) {
+    context_->settings = settings;
+    context_->handler = std::move(handler);
+    for (int i = 0; i < std::max(1, settings.io_threads); ++i) {
+      threads_.push_back(std::make_shared<IoThread>());
+    }
+    acceptor_.emplace(threads_.front()->context());
+    retry_timer_.emplace(threads_.front()->context());
+  }
+
+  ~Server() override {
+    stop_accepting();
+    for (const auto& thread : threads_) thread->stop();
+    context_->handler = nullptr;
+  }
+
+  Result<void> open() {
+    const HttpServerSettings& settings = context_->settings;
+    if (!settings.tls_certificate.empty()) {
+      TRY(context_->tls, TlsServerContext::load(settings.tls_certificate, settings.tls_key));
+    }
+    error_code error;
+    tcp::resolver resolver(threads_.front()->context());
+    const auto found = resolver.resolve(settings.host, std::to_string(settings.port),
+                                        tcp::resolver::passive, error);
+    if (error || found.empty()) {
+      return saccade::fail(ErrorCode::kInvalid, "host {}: {}", settings.host, error.message());
+    }
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    const auto try_step = [&](auto&& step) {
+      if (!error) step();
+    };
+    try_step([&] { acceptor_->open(endpoint.protocol(), error); });
+    try_step([&] { acceptor_->set_option(tcp::acceptor::reuse_address(true), error); });
+    try_step([&] { acceptor_->bind(endpoint, error); });
+    try_step([&] { acceptor_->listen(asio::socket_base::max_listen_connections, error); });
+    if (error) {
+      return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", name_of(endpoint),
+                           error.message());
+    }
+    port_ = acceptor_->local_endpoint(error).port();
+    threads_.front()->post([this] { accept(); });
+    return {};
+  }
+
+  std::uint16_t port() const override { return port_; }
+
+  void drain(std::chrono::milliseconds limit) override {
+    context_->draining = true;
+    stop_accepting();
+    for (const auto& thread : threads_) {
+      thread->post([raw = thread.get()] { raw->close_idle(); });
+    }
+    std::unique_lock lock(context_->mutex);
+    context_->closed_one.wait_for(lock, limit, [this] { return context_->open == 0; });
+  }
+
+  std::size_t open_connections() const override {
+    const std::lock_guard lock(context_->mutex);
+    return context_->open;
+  }
+
+ private:
+  // On the first I/O thread.
+  void accept() {
+    const std::shared_ptr<IoThread> thread = threads_[next_thread_++ % threads_.size()];
+    acceptor_->async_accept(thread->context(),
+                            [this, thread](error_code error, tcp::socket socket) {
+                              if (error == asio::error::operation_aborted || !acceptor_->is_open())
+                                return;
+                              if (error) {
+                                // Out of descriptors, mostly: what is open goes on, and newcomers
+                                // wait in the backlog.
+                                log::warning("accept: {}", error.message());
+                                retry_timer_->expires_after(kAcceptRetry);
+                                retry_timer_->async_wait([this](error_code cancelled) {
+                                  if (!cancelled) accept();
+                                });
+                                return;
+                              }
+                              adopt(thread, std::move(socket));
+                              accept();
+                            });
+  }
+
+  void adopt(const std::shared_ptr<IoThread>& thread, tcp::socket socket) {
+    set_socket_options(socket, context_->settings);
+    error_code error;
+    const tcp::endpoint endpoint = socket.remote_endpoint(error);
+    if (error) return;  // already gone
+    auto transport = context_->tls ? tls_transport(std::move(socket), context_->tls)
+                                   : plain_transport(std::move(socket));
+    auto connection = std::make_shared<ServerConnection>(context_, thread, std::move(transport),
+                                                         name_of(endpoint));
+    thread->post([connection = std::move(connection)] { connection->start(); });
+  }
+
+  void stop_accepting() {
+    std::promise<void> stopped;
+    threads_.front()->post([&] {
+      error_code ignored;
+      acceptor_->close(ignored);
+      retry_timer_->cancel();
+      stopped.set_value();
+    });
+    stopped.get_future().wait();
+  }
+
+  std::shared_ptr<ServerContext> context_;
+  std::vector<std::shared_ptr<IoThread>> threads_;
+  std::optional<tcp::acceptor> acceptor_;  // on the first thread
+  std::optional<asio::steady_timer> retry_timer_;
+  std::size_t next_thread_ = 0;
+  std::uint16_t port_ = 0;
+};
+
+}  // namespace
+
+std::string_view HttpRequest::header(std::string_view lower_case_name) const {
+  for (const auto& [name, value] : headers) {
+    if (name == lower_case_name) return value;
+  }
+  return {};
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerSettings& settings,
+                                                       HttpHandler handler) {
+  raise_descriptor_limit();
+  auto server = std::make_unique<Server>(settings, std::move(handler));
+  TRY_DO(server->open());
+  return server;
+}
+
+}  // namespace saccade::net

@@ -1,0 +1,166 @@
+// Beast's parser does the syntax; this file decides what a request may be. The only user of Beast.
+#include "net/request_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/beast/http/basic_parser.hpp>
+#include <cstdint>
+
+namespace saccade::net {
+namespace {
+
+namespace http = boost::beast::http;
+using boost::beast::string_view;
+using boost::system::error_code;
+
+std::string lower_case(string_view text) {
+  std::string lower(text.data(), text.size());
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string percent_decode(std::string_view text) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      const int high = hex_value(text[i + 1]);
+      const int low = hex_value(text[i + 2]);
+      if (high >= 0 && low >= 0) {
+        decoded.push_back(static_cast<char>(high * 16 + low));
+        i += 2;
+        continue;
+      }
+    }
+    decoded.push_back(text[i]);
+  }
+  return decoded;
+}
+
+// The callbacks of Beast's parser, writing into an HttpRequest. A body string grows with what has
+// arrived, never with what Content-Length promises.
+class RequestParser::Fields final : public http::basic_parser<true> {
+ public:
+  HttpRequest request;
+  bool header_done = false;
+  bool expects_continue = false;
+  int version = 11;
+
+ private:
+  void on_request_impl(http::verb, string_view method, string_view target, int http_version,
+                       error_code&) override {
+    request.method.assign(method.data(), method.size());
+    request.target.assign(target.data(), target.size());
+    version = http_version;
+    split_target();
+  }
+  void on_response_impl(int, string_view, int, error_code&) override {}
+  void on_field_impl(http::field name, string_view name_text, string_view value,
+                     error_code&) override {
+    if (header_done) return;  // a trailer
+    if (name == http::field::expect) expects_continue = lower_case(value) == "100-continue";
+    request.headers.emplace_back(lower_case(name_text), std::string(value.data(), value.size()));
+  }
+  void on_header_impl(error_code&) override { header_done = true; }
+  void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
+  std::size_t on_body_impl(string_view body, error_code&) override {
+    request.body.append(body.data(), body.size());
+    return body.size();
+  }
+  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  std::size_t on_chunk_body_impl(std::uint64_t, string_view body, error_code&) override {
+    request.body.append(body.data(), body.size());
+    return body.size();
+  }
+  void on_finish_impl(error_code&) override {}
+
+  // Origin form "/path?query" or absolute form "http://host/path?query".
+  void split_target() {
+    std::string_view rest = request.target;
+    if (!rest.empty() && rest.front() != '/') {
+      const std::size_t scheme = rest.find("://");
+      if (scheme != std::string_view::npos) {
+        const std::size_t slash = rest.find_first_of("/?", scheme + 3);
+        rest = slash == std::string_view::npos ? "/" : rest.substr(slash);
+      }
+    }
+    rest = rest.substr(0, rest.find('#'));
+    const std::size_t question = rest.find('?');
+    if (question != std::string_view::npos) request.query = rest.substr(question + 1);
+    request.path = percent_decode(rest.substr(0, question));
+  }
+};
+
+RequestParser::RequestParser(std::size_t max_header_bytes, std::size_t max_body_bytes)
+    : fields_(std::make_unique<Fields>()),
+      max_header_bytes_(max_header_bytes),
+      max_body_bytes_(max_body_bytes) {
+  constexpr std::size_t kBeastLimit = 0xffff'0000;
+  fields_->header_limit(static_cast<std::uint32_t>(std::min(max_header_bytes, kBeastLimit)));
+  fields_->body_limit(max_body_bytes);
+}
+
+RequestParser::~RequestParser() = default;
+
+bool RequestParser::keep_alive() const { return fields_->keep_alive(); }
+bool RequestParser::http_1_0() const { return fields_->version == 10; }
+bool RequestParser::expects_continue() const { return fields_->expects_continue; }
+HttpRequest RequestParser::take_request() { return std::move(fields_->request); }
+
+RequestParser::Step RequestParser::fail(int status, std::string why) {
+  refusal_status_ = status;
+  refusal_ = std::move(why);
+  return {Progress::kFailed, 0};
+}
+
+RequestParser::Step RequestParser::feed(std::string_view bytes) {
+  std::size_t consumed = 0;
+  // RFC 9112 2.2: blank lines before the request line are to be ignored.
+  while (!fields_->got_some() && consumed < bytes.size() &&
+         (bytes[consumed] == '\r' || bytes[consumed] == '\n')) {
+    ++consumed;
+  }
+  // Not eager: each put() takes one element (header, piece of body, chunk header) or asks for more.
+  while (true) {
+    if (fields_->is_header_done() && !header_reported_) {
+      header_reported_ = true;
+      return {Progress::kHeaderDone, consumed};
+    }
+    if (fields_->is_done()) return {Progress::kDone, consumed};
+    if (consumed == bytes.size()) return {Progress::kNeedMore, consumed};
+
+    const std::string_view rest = bytes.substr(consumed);
+    error_code error;
+    consumed += fields_->put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    if (error == http::error::need_more) {
+      // Inside a body only a chunk's header line needs more than it was given.
+      if (bytes.size() - consumed > max_header_bytes_) {
+        return fail(400, fmt::format("a chunk header is over {} bytes", max_header_bytes_));
+      }
+      return {Progress::kNeedMore, consumed};
+    }
+    if (error == http::error::body_limit) {
+      return fail(413,
+                  fmt::format("the request body is over the limit of {} bytes", max_body_bytes_));
+    }
+    if (error == http::error::header_limit) {
+      return fail(
+          431, fmt::format("the request header is over the limit of {} bytes", max_header_bytes_));
+    }
+    if (error) return fail(400, fmt::format("malformed HTTP request: {}", error.message()));
+  }
+}
+
+}  // namespace saccade::net

@@ -1,0 +1,339 @@
+// The life of a connection, in the order of its phases.
+#include "net/server_connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "base/log.h"
+#include "net/exchange.h"
+#include "net/response_text.h"
+
+namespace saccade::net {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::size_t kReadBytes = 4u << 10;
+constexpr std::size_t kBodyReadBytes = 128u << 10;
+constexpr std::size_t kKeptBuffer = 16u << 10;
+// A body must come at this mean rate once header_timeout has passed.
+constexpr std::size_t kMinBodyBytesPerSecond = 4096;
+constexpr std::chrono::seconds kLingerIdle{2};
+constexpr std::chrono::seconds kLingerTotal{30};
+
+}  // namespace
+
+boost::asio::mutable_buffer InputBuffer::prepare(std::size_t room) {
+  if (bytes_.size() - end_ < room) {
+    std::copy(bytes_.begin() + static_cast<std::ptrdiff_t>(begin_),
+              bytes_.begin() + static_cast<std::ptrdiff_t>(end_), bytes_.begin());
+    end_ -= begin_;
+    begin_ = 0;
+    if (bytes_.size() - end_ < room) bytes_.resize(end_ + room);
+  }
+  return {bytes_.data() + end_, bytes_.size() - end_};
+}
+
+void InputBuffer::consume(std::size_t bytes) {
+  begin_ += bytes;
+  if (begin_ == end_) begin_ = end_ = 0;
+}
+
+void InputBuffer::shrink() {
+  if (empty() && bytes_.size() > kKeptBuffer) {
+    bytes_.clear();
+    bytes_.shrink_to_fit();
+  }
+}
+
+ServerConnection::ServerConnection(std::shared_ptr<ServerContext> context,
+                                   std::shared_ptr<IoThread> thread,
+                                   std::unique_ptr<Transport> transport, std::string peer)
+    : context_(std::move(context)),
+      thread_(std::move(thread)),
+      transport_(std::move(transport)),
+      peer_(std::move(peer)) {
+  const std::lock_guard lock(context_->mutex);
+  ++context_->open;
+}
+
+ServerConnection::~ServerConnection() = default;
+
+void ServerConnection::start() {
+  thread_->add(shared_from_this());
+  deadline_ = steady_clock::now() + context_->settings.header_timeout;
+  transport_->handshake(shared_from_this());
+}
+
+void ServerConnection::on_handshake(const error_code& error) {
+  if (phase_ == Phase::kClosed) return;
+  if (error) return close();
+  begin_request();
+}
+
+void ServerConnection::begin_request() {
+  phase_ = Phase::kHeader;
+  parser_.emplace(context_->settings.max_header_bytes, context_->settings.max_body_bytes);
+  request_began_ = false;
+  in_.shrink();
+  deadline_ = steady_clock::now() + (first_request_ ? context_->settings.header_timeout
+                                                    : context_->settings.idle_timeout);
+  first_request_ = false;
+  consume_input();
+}
+
+void ServerConnection::consume_input() {
+  if (!request_began_ && !in_.empty()) {
+    request_began_ = true;
+    deadline_ = steady_clock::now() + context_->settings.header_timeout;
+  }
+  while (true) {
+    const RequestParser::Step step = parser_->feed(in_.view());
+    in_.consume(step.consumed);
+    switch (step.progress) {
+      case RequestParser::Progress::kNeedMore:
+        return read_more();
+      case RequestParser::Progress::kHeaderDone:
+        phase_ = Phase::kBody;
+        body_began_ = steady_clock::now();
+        body_received_ = 0;
+        if (parser_->expects_continue() && !parser_->http_1_0() && in_.empty()) {
+          pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
+          flush();
+          if (phase_ == Phase::kClosed) return;
+        }
+        break;
+      case RequestParser::Progress::kDone:
+        return dispatch();
+      case RequestParser::Progress::kFailed:
+        return refuse(parser_->refusal_status(), parser_->refusal());
+    }
+  }
+}
+
+void ServerConnection::dispatch() {
+  phase_ = Phase::kHandler;
+  ++exchange_;
+  keep_alive_ = parser_->keep_alive();
+  http_1_0_ = parser_->http_1_0();
+  HttpRequest request = parser_->take_request();
+  parser_.reset();
+  request.peer = peer_;
+  head_ = request.method == "HEAD";
+  in_.shrink();
+  read_more();
+  // An answer comes back as a post, also from within the handler; without one, the Responder's end
+  // posts a 500.
+  Responder responder(std::make_shared<Responder::Exchange>(shared_from_this(), exchange_));
+  try {
+    context_->handler(std::move(request), std::move(responder));
+  } catch (const std::exception& error) {
+    log::error("http handler: {}", error.what());
+  }
+}
+
+void ServerConnection::refuse(int status, std::string_view why) {
+  ++exchange_;
+  keep_alive_ = false;
+  head_ = false;
+  http_1_0_ = false;
+  HttpResponse response;
+  response.status = status;
+  response.body = context_->settings.error_body ? context_->settings.error_body(status, why)
+                                                : default_error_body(status, why);
+  phase_ = Phase::kHandler;
+  respond(exchange_, std::move(response));
+}
+
+void ServerConnection::respond(std::uint64_t exchange, HttpResponse response) {
+  if (!current(exchange, Phase::kHandler)) return;
+  phase_ = Phase::kFlushing;
+  if (context_->draining.load(std::memory_order_relaxed)) keep_alive_ = false;
+  append_response_head(pending_, response, keep_alive_, http_1_0_);
+  if (!head_ && may_have_body(response.status)) pending_ += response.body;
+  flush();
+}
+
+void ServerConnection::start_stream(std::uint64_t exchange, const HeaderList& headers) {
+  if (!current(exchange, Phase::kHandler)) return;
+  phase_ = Phase::kStreaming;
+  if (http_1_0_ || context_->draining.load(std::memory_order_relaxed)) keep_alive_ = false;
+  append_stream_head(pending_, headers, keep_alive_, http_1_0_);
+  flush();
+}
+
+void ServerConnection::write_events(std::uint64_t exchange, std::string_view events) {
+  if (!current(exchange, Phase::kStreaming) || head_ || events.empty()) return;
+  if (buffered() + events.size() > context_->settings.max_buffered) {
+    log::warning("{}: closed, over {} bytes of events wait for a slow reader", peer_,
+                 context_->settings.max_buffered);
+    return close();
+  }
+  if (http_1_0_) {
+    pending_ += events;
+  } else {
+    append_chunk(pending_, events);
+  }
+  flush();
+}
+
+void ServerConnection::end_stream(std::uint64_t exchange) {
+  if (!current(exchange, Phase::kStreaming)) return;
+  phase_ = Phase::kFlushing;
+  if (!http_1_0_ && !head_) pending_ += "0\r\n\r\n";
+  flush();
+}
+
+void ServerConnection::set_on_disconnect(std::uint64_t exchange, std::function<void()> callback) {
+  if (phase_ == Phase::kClosed) {
+    if (exchange == lost_exchange_) callback();
+  } else if (exchange == exchange_ && answering()) {
+    on_disconnect_ = std::move(callback);
+  }
+}
+
+void ServerConnection::abandon(std::uint64_t exchange) {
+  if (current(exchange, Phase::kHandler)) {
+    log::error("{}: a request was dropped without an answer", peer_);
+    constexpr int kInternalError = 500;
+    HttpResponse response;
+    response.status = kInternalError;
+    const std::string_view why = "the server dropped the request";
+    response.body = context_->settings.error_body
+                        ? context_->settings.error_body(kInternalError, why)
+                        : default_error_body(kInternalError, why);
+    respond(exchange, std::move(response));
+  } else if (current(exchange, Phase::kStreaming)) {
+    log::error("{}: a stream was dropped before its end", peer_);
+    close();  // without the last chunk: the client must see that it is cut
+  }
+}
+
+void ServerConnection::flush() {
+  while (!writing_) {
+    if (out_written_ == out_.size()) {
+      out_.clear();
+      out_written_ = 0;
+      if (pending_.empty()) return on_flushed();
+      out_.swap(pending_);
+    }
+    const boost::asio::const_buffer rest(out_.data() + out_written_, out_.size() - out_written_);
+    error_code error;
+    const std::size_t written = transport_->try_write(rest, error);
+    if (error) return close();
+    out_written_ += written;
+    if (written == 0) {
+      writing_ = true;
+      write_deadline_ = steady_clock::now() + context_->settings.idle_timeout;
+      transport_->write_some(rest, shared_from_this());
+    }
+  }
+}
+
+void ServerConnection::on_write(const error_code& error, std::size_t bytes) {
+  writing_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (error) return close();
+  out_written_ += bytes;
+  flush();
+}
+
+void ServerConnection::on_flushed() {
+  if (out_.capacity() > kBodyReadBytes) std::string().swap(out_);
+  if (phase_ != Phase::kFlushing) return;
+  on_disconnect_ = nullptr;
+  if (keep_alive_ && !context_->draining.load(std::memory_order_relaxed)) return begin_request();
+  linger();
+}
+
+// Closing at once would reset the connection under an answer that the peer has not read yet when it
+// is still sending (RFC 9112 9.6).
+void ServerConnection::linger() {
+  phase_ = Phase::kLingering;
+  transport_->shutdown_send();
+  const SteadyTime now = steady_clock::now();
+  linger_end_ = now + kLingerTotal;
+  deadline_ = now + kLingerIdle;
+  in_.consume(in_.view().size());
+  read_more();
+}
+
+void ServerConnection::read_more() {
+  // Pipelined bytes wait in in_ until the answer is out: then there is nothing more to read.
+  if (reading_ || (answering() && !in_.empty())) return;
+  reading_ = true;
+  const bool bulk = phase_ == Phase::kBody || phase_ == Phase::kLingering;
+  transport_->read_some(in_.prepare(bulk ? kBodyReadBytes : kReadBytes), shared_from_this());
+}
+
+void ServerConnection::on_read(const error_code& error, std::size_t bytes) {
+  reading_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (error) {
+    // A complete answer on its way may still reach a peer that only stopped sending.
+    if (phase_ != Phase::kFlushing) return close();
+    keep_alive_ = false;
+    return;
+  }
+  in_.commit(bytes);
+  switch (phase_) {
+    case Phase::kHeader:
+    case Phase::kBody:
+      body_received_ += bytes;
+      return consume_input();
+    case Phase::kLingering:
+      in_.consume(in_.view().size());
+      deadline_ = std::min(steady_clock::now() + SteadyTime::duration(kLingerIdle), linger_end_);
+      return read_more();
+    default:
+      return;  // pipelined
+  }
+}
+
+void ServerConnection::sweep(SteadyTime now) {
+  if (writing_ && now > write_deadline_) return close();
+  switch (phase_) {
+    case Phase::kHandshake:
+    case Phase::kLingering:
+      if (now > deadline_) close();
+      return;
+    case Phase::kHeader:
+      if (now <= deadline_) return;
+      if (!request_began_) return close();
+      return refuse(408, fmt::format("no complete header within {} s",
+                                     context_->settings.header_timeout.count()));
+    case Phase::kBody: {
+      const auto allowed = context_->settings.header_timeout +
+                           std::chrono::seconds(body_received_ / kMinBodyBytesPerSecond);
+      if (now <= body_began_ + allowed) return;
+      return refuse(408, fmt::format("the body came at under {} bytes/s", kMinBodyBytesPerSecond));
+    }
+    default:
+      return;
+  }
+}
+
+void ServerConnection::close_if_idle() {
+  if (phase_ == Phase::kHandshake || (phase_ == Phase::kHeader && !request_began_)) close();
+}
+
+void ServerConnection::close() {
+  if (phase_ == Phase::kClosed) return;
+  const auto self = shared_from_this();  // the thread's reference ends here
+  const bool unanswered = answering();
+  if (unanswered) lost_exchange_ = exchange_;
+  phase_ = Phase::kClosed;
+  gone_.store(true, std::memory_order_release);
+  transport_->close();
+  thread_->remove(this);
+  std::string().swap(pending_);
+  const std::function<void()> callback = std::exchange(on_disconnect_, nullptr);
+  if (unanswered && callback) callback();
+  const std::lock_guard lock(context_->mutex);
+  --context_->open;
+  context_->closed_one.notify_all();
+}
+
+}  // namespace saccade::net

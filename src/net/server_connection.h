@@ -1,0 +1,144 @@
+// One accepted connection: reads requests one after another, hands each to the handler, writes its
+// answer. A callback state machine that lives on one I/O thread. Internal to net/.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "net/http_server.h"
+#include "net/io_thread.h"
+#include "net/request_parser.h"
+#include "net/transport.h"
+
+namespace saccade::net {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
+// What all connections of one server share.
+struct ServerContext {
+  HttpServerSettings settings;
+  HttpHandler handler;
+  std::shared_ptr<TlsServerContext> tls;  // null: plain HTTP
+  std::atomic<bool> draining{false};
+
+  std::mutex mutex;
+  std::condition_variable closed_one;
+  std::size_t open = 0;  // guarded by mutex
+};
+
+// Bytes read and not yet parsed.
+class InputBuffer {
+ public:
+  std::string_view view() const { return {bytes_.data() + begin_, end_ - begin_}; }
+  bool empty() const { return begin_ == end_; }
+  boost::asio::mutable_buffer prepare(std::size_t room);
+  void commit(std::size_t bytes) { end_ += bytes; }
+  void consume(std::size_t bytes);
+  void shrink();  // gives back what a large body needed
+
+ private:
+  std::vector<char> bytes_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+// All members on the I/O thread, but for peer_gone(). Requests of one connection are numbered; an
+// answer names the request it is for, and is dropped when that is not the current one.
+class ServerConnection final : public TransportOwner,
+                               public std::enable_shared_from_this<ServerConnection> {
+ public:
+  ServerConnection(std::shared_ptr<ServerContext> context, std::shared_ptr<IoThread> thread,
+                   std::unique_ptr<Transport> transport, std::string peer);
+  ~ServerConnection() override;
+
+  void start();
+  void respond(std::uint64_t exchange, HttpResponse response);
+  void start_stream(std::uint64_t exchange, const HeaderList& headers);
+  void write_events(std::uint64_t exchange, std::string_view events);
+  void end_stream(std::uint64_t exchange);
+  void set_on_disconnect(std::uint64_t exchange, std::function<void()> callback);
+  void abandon(std::uint64_t exchange);  // its last Responder died unanswered
+
+  void sweep(SteadyTime now);  // closes what is over its time
+  void close_if_idle();
+  void close();
+
+  IoThread& thread() const { return *thread_; }
+  bool peer_gone() const { return gone_.load(std::memory_order_acquire); }  // any thread
+
+ private:
+  enum class Phase {
+    kHandshake,
+    kHeader,     // between requests, or inside a header
+    kBody,       // inside a body
+    kHandler,    // the handler has the request; a read is pending to notice the peer leaving
+    kStreaming,  // between start_stream() and end_stream()
+    kFlushing,   // the answer is complete, and not yet all written
+    kLingering,  // we are done; reading what the peer still sends, so that it sees our answer
+    kClosed,
+  };
+
+  void on_handshake(const error_code& error) override;
+  void on_read(const error_code& error, std::size_t bytes) override;
+  void on_write(const error_code& error, std::size_t bytes) override;
+
+  void begin_request();
+  void consume_input();
+  void dispatch();
+  void refuse(int status, std::string_view why);
+  void read_more();
+  void flush();
+  void on_flushed();
+  void linger();
+
+  bool answering() const {
+    return phase_ == Phase::kHandler || phase_ == Phase::kStreaming || phase_ == Phase::kFlushing;
+  }
+  bool current(std::uint64_t exchange, Phase phase) const {
+    return exchange == exchange_ && phase_ == phase;
+  }
+  std::size_t buffered() const { return out_.size() - out_written_ + pending_.size(); }
+
+  std::shared_ptr<ServerContext> context_;
+  std::shared_ptr<IoThread> thread_;  // before transport_, whose sockets need its io_context
+  std::unique_ptr<Transport> transport_;
+  std::string peer_;
+
+  Phase phase_ = Phase::kHandshake;
+  std::atomic<bool> gone_{false};
+  bool reading_ = false;
+  bool writing_ = false;
+
+  std::optional<RequestParser> parser_;
+  InputBuffer in_;
+  SteadyTime deadline_;  // of kHandshake, kHeader, kBody, kLingering
+  SteadyTime linger_end_;
+  SteadyTime body_began_;
+  std::size_t body_received_ = 0;
+  bool request_began_ = false;
+  bool first_request_ = true;
+
+  std::uint64_t exchange_ = 0;       // number of the current request
+  std::uint64_t lost_exchange_ = 0;  // the one whose peer left before its answer was complete
+  bool keep_alive_ = true;           // of the current request
+  bool head_ = false;
+  bool http_1_0_ = false;
+  std::function<void()> on_disconnect_;
+
+  std::string out_;  // being written, from out_written_ on
+  std::size_t out_written_ = 0;
+  std::string pending_;  // gathers behind it
+  SteadyTime write_deadline_;
+};
+
+}  // namespace saccade::net
