@@ -220,8 +220,11 @@ api::AnswerHead Service::head(std::string_view prefix, const std::string& reques
 }
 
 void Service::watch(const std::shared_ptr<Answer>& answer, const net::Responder& responder) {
-  responder.on_disconnect([this, answer] {
-    for (const RequestId id : answer->cancel()) engine_.cancel(id);
+  // Weak: the answer owns the responder, which owns this callback.
+  responder.on_disconnect([this, weak = std::weak_ptr<Answer>(answer)] {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    for (const RequestId id : alive->cancel()) engine_.cancel(id);
   });
 }
 

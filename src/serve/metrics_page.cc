@@ -1,0 +1,218 @@
+#include "serve/metrics_page.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <sstream>
+#include <utility>
+#include <vector>
+
+namespace saccade::serve {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+const std::vector<double>& stage_bounds() {
+  static const std::vector<double> bounds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                             0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+  return bounds;
+}
+
+// Collects families for one rendering; every metric carries model_name and engine, as vLLM's do.
+class Page {
+ public:
+  explicit Page(const std::string& model_name)
+      : labels_{{"engine", "0"}, {"model_name", model_name}} {}
+
+  using Label = std::pair<std::string, std::string>;
+
+  void gauge(const char* name, const char* help, double value, std::vector<Label> more = {}) {
+    add(name, help, MetricType::Gauge, std::move(more)).gauge.value = value;
+  }
+  void counter(const char* name, const char* help, double value, std::vector<Label> more = {}) {
+    add(name, help, MetricType::Counter, std::move(more)).counter.value = value;
+  }
+  void histogram(const char* name, const char* help, const Histogram& from,
+                 std::vector<Label> more = {}) {
+    auto& made = add(name, help, MetricType::Histogram, std::move(more)).histogram;
+    made.sample_count = from.count();
+    made.sample_sum = from.sum();
+    std::uint64_t at_or_below = 0;
+    for (std::size_t i = 0; i < from.bounds().size(); ++i) {
+      at_or_below += from.counts()[i];
+      made.bucket.push_back({at_or_below, from.bounds()[i]});
+    }
+    made.bucket.push_back({from.count(), std::numeric_limits<double>::infinity()});
+  }
+  std::string text() const {
+    std::ostringstream out;
+    prometheus::TextSerializer().Serialize(out, families_);
+    return out.str();
+  }
+
+ private:
+  ClientMetric& add(const char* name, const char* help, MetricType type, std::vector<Label> more) {
+    if (families_.empty() || families_.back().name != name) {
+      families_.emplace_back();
+      families_.back().name = name;
+      families_.back().help = help;
+      families_.back().type = type;
+    }
+    ClientMetric metric;
+    more.insert(more.end(), labels_.begin(), labels_.end());
+    for (auto& [label, value] : more) metric.label.push_back({label, value});
+    families_.back().metric.push_back(std::move(metric));
+    return families_.back().metric.back();
+  }
+
+  std::vector<Label> labels_;
+  std::vector<MetricFamily> families_;
+};
+
+void queue_and_cache(Page& page, const EngineStats& s, std::size_t preparing) {
+  page.gauge("vllm:num_requests_running", "Requests in the running batch.",
+             static_cast<double>(s.num_requests_running));
+  page.gauge("vllm:num_requests_waiting", "Requests that wait, those being prepared included.",
+             static_cast<double>(s.num_requests_waiting) + static_cast<double>(preparing));
+  const char* reasons = "Requests that wait, by what for.";
+  const char* by_reason = "vllm:num_requests_waiting_by_reason";
+  page.gauge(by_reason, reasons, static_cast<double>(preparing), {{"reason", "preparing"}});
+  page.gauge(by_reason, reasons, static_cast<double>(s.num_requests_waiting_encoder),
+             {{"reason", "encoder"}});
+  page.gauge(by_reason, reasons,
+             static_cast<double>(s.num_requests_waiting - s.num_requests_waiting_encoder),
+             {{"reason", "capacity"}});
+  page.gauge("vllm:kv_cache_usage_perc", "Used share of the KV cache, 1 is all.", s.kv_cache_usage);
+  page.gauge("saccade:kv_cache_bytes", "Size of the KV cache.",
+             static_cast<double>(s.kv_cache_bytes));
+  page.gauge("saccade:encoder_cache_bytes", "Bytes of image embeddings held.",
+             static_cast<double>(s.encoder_cache_bytes));
+  page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
+             static_cast<double>(s.encoder_queue_images));
+}
+
+void tokens_and_requests(Page& page, const EngineStats& s) {
+  const auto count = [](std::uint64_t n) { return static_cast<double>(n); };
+  page.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that began.",
+               count(s.prompt_tokens));
+  page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.",
+               count(s.prompt_tokens_cached));
+  page.counter("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.",
+               count(s.prompt_tokens_recomputed));
+  page.counter("vllm:generation_tokens_total", "Generated tokens.", count(s.generation_tokens));
+  page.counter("vllm:num_preemptions_total", "Preemptions.", count(s.num_preemptions));
+  page.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
+               count(s.prefix_cache_queries));
+  page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",
+               count(s.prefix_cache_hits));
+  for (std::size_t group = 0; group < s.prefix_hit_tokens_by_group.size(); ++group) {
+    page.counter("saccade:prefix_hit_tokens_total",
+                 "Tokens that each layer group alone would have given.",
+                 count(s.prefix_hit_tokens_by_group[group]), {{"group", std::to_string(group)}});
+  }
+  page.counter("vllm:mm_cache_queries_total", "Images looked up in the embedding store.",
+               count(s.mm_cache_queries));
+  page.counter("vllm:mm_cache_hits_total", "Images found in the embedding store.",
+               count(s.mm_cache_hits));
+  page.counter("vllm:admission_rejections_total", "Requests refused at submission.",
+               count(s.admission_rejections));
+  constexpr std::pair<FinishReason, const char*> kReasons[] = {{FinishReason::kStop, "stop"},
+                                                               {FinishReason::kLength, "length"},
+                                                               {FinishReason::kCancelled, "abort"},
+                                                               {FinishReason::kError, "error"}};
+  for (const auto& [reason, name] : kReasons) {
+    page.counter("vllm:request_success_total", "Requests that ended, by how.",
+                 count(s.requests_finished[static_cast<std::size_t>(reason)]),
+                 {{"finished_reason", name}});
+  }
+  page.counter("saccade:steps_total", "Engine steps.", count(s.steps));
+  page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
+               count(s.steps_blocked_on_memory), {{"on", "memory"}});
+  page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
+               count(s.steps_blocked_on_budget), {{"on", "token_budget"}});
+  page.counter("saccade:encoder_runs_total", "Encoder batches run.", count(s.encoder_runs));
+  page.counter("saccade:images_encoded_total", "Images encoded.", count(s.images_encoded));
+  page.counter("saccade:encoder_tokens_computed_total", "Embedding rows made.",
+               count(s.encoder_tokens_computed));
+  page.counter("saccade:encoder_tokens_consumed_total", "Embedding rows that entered a forward.",
+               count(s.encoder_tokens_consumed));
+  page.counter("saccade:embedding_byte_seconds_total",
+               "Bytes times seconds that embeddings were held for requests.",
+               s.embedding_byte_seconds);
+}
+
+void latencies(Page& page, const EngineStats& s) {
+  page.histogram("vllm:time_to_first_token_seconds", "Arrival to first token.",
+                 s.time_to_first_token);
+  page.histogram("vllm:inter_token_latency_seconds", "Between tokens of a request.",
+                 s.inter_token_latency);
+  page.histogram("vllm:e2e_request_latency_seconds", "Arrival to last token.",
+                 s.e2e_request_latency);
+  page.histogram("vllm:request_queue_time_seconds", "Submission to first scheduling.",
+                 s.request_queue_time);
+  page.histogram("vllm:request_inference_time_seconds", "First scheduling to last token.",
+                 s.request_inference_time);
+  page.histogram("vllm:request_prefill_time_seconds", "First scheduling to first token.",
+                 s.request_prefill_time);
+  page.histogram("vllm:request_decode_time_seconds", "First token to last token.",
+                 s.request_decode_time);
+  page.histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.",
+                 s.request_prompt_tokens);
+  page.histogram("vllm:request_generation_tokens", "Generated tokens of a request.",
+                 s.request_generation_tokens);
+  page.histogram("vllm:request_params_max_tokens", "max_tokens of a request.",
+                 s.request_params_max_tokens);
+  page.histogram("vllm:iteration_tokens_total", "Tokens of a step.", s.iteration_tokens);
+  page.histogram("saccade:encode_batch_images", "Images of an encoder batch.",
+                 s.encode_batch_images);
+}
+
+void memory_identity(Page& page, const MemoryUse& m) {
+  const std::pair<const char*, std::int64_t> terms[] = {
+      {"useful", m.useful},     {"tail", m.tail},       {"slack", m.slack},   {"pad", m.pad},
+      {"overhold", m.overhold}, {"reserve", m.reserve}, {"cached", m.cached}, {"free", m.free}};
+  for (const auto& [term, bytes] : terms) {
+    page.gauge("saccade:memory_bytes", "KV pool by use; the terms add up to the pool.",
+               static_cast<double>(bytes), {{"use", term}});
+  }
+}
+
+}  // namespace
+
+MetricsPage::MetricsPage(const Engine& engine, std::string model_name)
+    : engine_(engine), model_name_(std::move(model_name)) {}
+
+void MetricsPage::observe_stage(std::string_view stage, double seconds) {
+  const std::lock_guard lock(mutex_);
+  auto it = stages_.find(stage);
+  if (it == stages_.end())
+    it = stages_.emplace(std::string(stage), Histogram(stage_bounds())).first;
+  it->second.observe(seconds);
+}
+
+std::string MetricsPage::render(std::size_t preparing) const {
+  const EngineStats stats = engine_.stats();
+  Page page(model_name_);
+  queue_and_cache(page, stats, preparing);
+  tokens_and_requests(page, stats);
+  latencies(page, stats);
+  memory_identity(page, stats.memory);
+  page.gauge("saccade:memory_utilisation", "Useful bytes over the pool.", stats.utilisation);
+  const char* name = "saccade:stage_seconds";
+  const char* help = "Time of a request, an image or a step in each stage.";
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [stage, histogram] : stages_)
+      page.histogram(name, help, histogram, {{"stage", stage}});
+  }
+  page.histogram(name, help, stats.stage_encoder_queue, {{"stage", "encoder_queue"}});
+  page.histogram(name, help, stats.stage_encoder_run, {{"stage", "encoder_run"}});
+  page.histogram(name, help, stats.stage_plan, {{"stage", "plan"}});
+  page.histogram(name, help, stats.stage_forward, {{"stage", "forward"}});
+  page.histogram(name, help, stats.stage_sample, {{"stage", "sample"}});
+  return page.text();
+}
+
+}  // namespace saccade::serve

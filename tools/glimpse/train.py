@@ -1,0 +1,197 @@
+"""Trains glimpse. Resumable: run it again with the same --out and it goes on.
+
+python tools/glimpse/train.py --out /tmp/glimpse --minutes 120
+The curriculum's stage rises as long as dense and text losses keep up; see card in models/glimpse/README.md.
+"""
+
+import argparse
+import json
+import math
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+import data
+import net
+import tokens
+
+MEAN = np.array([0.48145466, 0.4578275, 0.40821073], np.float32)
+STD = np.array([0.26862954, 0.26130258, 0.27577711], np.float32)
+
+
+def patches(image):
+    """[patches, 1176] in Qwen2-VL's order, as Qwen2VLImageProcessorPil makes them."""
+    x = (np.asarray(image, np.float32) / 255 - MEAN) / STD
+    rows, cols = x.shape[0] // 14, x.shape[1] // 14
+    x = x.reshape(rows // 2, 2, 14, cols // 2, 2, 14, 3).transpose(0, 3, 1, 4, 6, 2, 5)
+    x = np.repeat(x[:, :, :, :, :, None], 2, axis=5)  # the picture stands for both frames
+    return x.reshape(rows * cols, -1)
+
+
+def collate(samples, tokenizer):
+    cells = samples[0].cells.shape[0] * samples[0].cells.shape[1]
+    pad = tokenizer.token_to_id("<|endoftext|>")
+    rows = []
+    for sample in samples:
+        prompt = tokenizer.encode(tokens.prompt_text(sample.question, cells)).ids
+        answer = tokenizer.encode(sample.answer + "<|im_end|>").ids
+        rows.append((prompt, answer))
+    width = max(len(p) + len(a) for p, a in rows)
+    ids = np.full((len(rows), width), pad)
+    labels = np.full((len(rows), width), -100)
+    for i, (prompt, answer) in enumerate(rows):
+        ids[i, :len(prompt) + len(answer)] = prompt + answer
+        labels[i, len(prompt):len(prompt) + len(answer)] = answer
+    height, width_cells = samples[0].cells.shape[:2]
+    return {
+        "ids": torch.from_numpy(ids), "labels": torch.from_numpy(labels),
+        "pixels": torch.from_numpy(np.concatenate([patches(s.image) for s in samples])),
+        "grid": torch.tensor([[1, height * 2, width_cells * 2]] * len(samples)),
+        "cells": torch.from_numpy(np.stack([s.cells for s in samples]).reshape(-1, data.SLOTS)),
+        "order": torch.from_numpy(np.stack([s.order for s in samples]).reshape(-1)),
+    }
+
+
+def positions(ids, grid, image_token):
+    """M-RoPE positions of a batch whose rows all have one picture of one size at one place."""
+    rows, cols = int(grid[0, 1]) // 2, int(grid[0, 2]) // 2
+    start = int((ids[0] == image_token).nonzero()[0])
+    length = ids.shape[1]
+    text = torch.arange(length)
+    out = text.repeat(3, 1)
+    r, c = torch.meshgrid(torch.arange(rows), torch.arange(cols), indexing="ij")
+    span = slice(start, start + rows * cols)
+    out[0, span] = start
+    out[1, span] = start + r.flatten()
+    out[2, span] = start + c.flatten()
+    after = start + rows * cols
+    out[:, after:] = torch.arange(length - after) + start + max(rows, cols)
+    return out[:, None].expand(3, ids.shape[0], length)
+
+
+class Batches(torch.utils.data.IterableDataset):
+    def __init__(self, tokenizer_json, batch, stage, seed):
+        self.tokenizer_json, self.batch, self.stage, self.seed = tokenizer_json, batch, stage, seed
+
+    def __iter__(self):
+        from tokenizers import Tokenizer
+        torch.set_num_threads(1)
+        tokenizer = Tokenizer.from_str(self.tokenizer_json)
+        info = torch.utils.data.get_worker_info()
+        rng = random.Random(self.seed * 1000 + (info.id if info else 0))
+        while True:
+            # Easier pictures stay in the mix; a batch has one size, so tasks that share it are drawn together.
+            stage = self.stage.value if rng.random() < 0.8 else rng.uniform(0, self.stage.value)
+            first = data.make_sample(rng, stage)
+            samples = [first]
+            while len(samples) < self.batch:
+                task = first.task if first.task != data.READ else data.READ
+                if task in (data.TOTAL, data.DATE, data.NUMBER):
+                    task = rng.choice([data.TOTAL, data.DATE, data.NUMBER])
+                elif task in (data.COUNT, data.COLOUR):
+                    task = rng.choice([data.COUNT, data.COLOUR])
+                samples.append(data.make_sample(rng, stage, task, first.image.size))
+            yield collate(samples, tokenizer)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=1.2e-3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--cool", type=float, default=0.25, help="last share of the time, in which the rate falls to 0")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(args.threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+
+    tokenizer = tokens.build()
+    (args.out / "tokenizer.json").write_text(tokenizer.to_str())
+    model = net.make(tokenizer).to(device)
+    heads = net.DenseHeads().to(device)
+    everything = list(model.named_parameters()) + list(heads.named_parameters())
+    decay = [p for n, p in everything if p.ndim > 1]
+    plain = [p for n, p in everything if p.ndim <= 1]
+    optimiser = torch.optim.AdamW([{"params": decay, "weight_decay": 0.05}, {"params": plain, "weight_decay": 0}],
+                                  lr=args.rate, betas=(0.9, 0.98))
+    state = {"step": 0, "stage": 0.0, "seen": 0}
+    saved = args.out / "state.pt"
+    if saved.exists():
+        loaded = torch.load(saved, map_location=device, weights_only=False)
+        model.load_state_dict(loaded["model"])
+        heads.load_state_dict(loaded["heads"])
+        optimiser.load_state_dict(loaded["optimiser"])
+        state = loaded["state"]
+    print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f} M parameters on {device}", flush=True)
+
+    stage = torch.multiprocessing.get_context("fork").Value("d", state["stage"])
+    batches = iter(torch.utils.data.DataLoader(
+        Batches(tokenizer.to_str(), args.batch, stage, state["seen"] + 17), batch_size=None,
+        num_workers=args.workers, prefetch_factor=4))
+    image_token = tokenizer.token_to_id("<|image_pad|>")
+    began, ema, last_print = time.time(), None, time.time()
+
+    def save():
+        torch.save({"model": model.state_dict(), "heads": heads.state_dict(), "optimiser": optimiser.state_dict(),
+                    "state": state}, args.out / "state.tmp")
+        (args.out / "state.tmp").rename(saved)
+
+    while (elapsed := (time.time() - began) / 60) < args.minutes:
+        batch = {k: v.to(device) for k, v in next(batches).items()}
+        left = 1 - elapsed / args.minutes
+        rate = args.rate * min(1.0, (state["step"] + 1) / 200) * min(1.0, left / args.cool)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        with torch.autocast(device, torch.bfloat16):
+            vision = model.model.visual(batch["pixels"], grid_thw=batch["grid"]).pooler_output
+            characters, places, hit = heads(vision, batch["cells"], batch["order"])
+            embeds = model.model.language_model.embed_tokens(batch["ids"])
+            mask = (batch["ids"] == image_token)[..., None].expand_as(embeds)
+            embeds = embeds.masked_scatter(mask, vision.to(embeds.dtype))
+            hidden = model.model.language_model(
+                inputs_embeds=embeds, position_ids=positions(batch["ids"], batch["grid"], image_token)).last_hidden_state
+            wanted = batch["labels"][:, 1:] >= 0
+            logits = model.lm_head(hidden[:, :-1][wanted])
+            target = batch["labels"][:, 1:][wanted]
+            text = F.cross_entropy(logits.float(), target)
+        loss = text + 1.0 * characters + 0.5 * places
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([p for _, p in everything], 1.0)
+        optimiser.step()
+        state["step"] += 1
+        state["seen"] += args.batch
+        right = (logits.argmax(-1) == target).float().mean()
+        now = torch.stack([text.detach(), characters.detach(), places.detach(), hit.float(), right])
+        ema = now if ema is None else 0.98 * ema + 0.02 * now.nan_to_num(0)
+        # The curriculum moves on while the answers are nearly right, and waits while they are not.
+        if ema[4] > 0.93 and state["step"] % 10 == 0:
+            state["stage"] = min(1.0, state["stage"] + 0.004)
+            stage.value = state["stage"]
+        if time.time() - last_print > 30:
+            last_print = time.time()
+            print(f"{elapsed:6.1f} min  step {state['step']}  seen {state['seen']}  stage {state['stage']:.3f}  "
+                  f"text {ema[0]:.3f}  chars {ema[1]:.3f}  order {ema[2]:.3f}  cell {ema[3]:.3f}  token {ema[4]:.3f}",
+                  flush=True)
+            save()
+    save()
+    model.to(torch.bfloat16).save_pretrained(args.out / "checkpoint")
+    (args.out / "checkpoint/tokenizer_config.json").write_text(tokens.tokenizer_config())
+    (args.out / "checkpoint/tokenizer.json").write_text(tokenizer.to_str())
+    (args.out / "checkpoint/preprocessor_config.json").write_text(json.dumps({
+        "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
+        "image_mean": [float(m) for m in MEAN], "image_std": [float(s) for s in STD],
+        "image_processor_type": "Qwen2VLImageProcessor", "max_pixels": 448 * 448, "merge_size": 2,
+        "min_pixels": 28 * 28, "patch_size": 14, "resample": 3, "rescale_factor": 1 / 255, "temporal_patch_size": 2,
+    }, indent=1))
+
+
+if __name__ == "__main__":
+    main()
