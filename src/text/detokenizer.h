@@ -2,8 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -13,7 +11,8 @@ namespace saccade {
 // Tokenizer::decode of all the tokens, for any way of cutting them.
 class Detokenizer {
  public:
-  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens);
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
+      : tokenizer_(tokenizer), skip_special_tokens_(skip_special_tokens) {}
   // Text completed by this token; often empty in the middle of a character.
   std::string push(TokenId id);
   // What is left at the end: an unfinished sequence becomes U+FFFD.
@@ -22,8 +21,7 @@ class Detokenizer {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_tokens_;
-  bool at_start_ = true;
-  std::string held_;  // bytes of a sequence that is not complete yet
+  DecodeState state_;
 };
 
 }  // namespace saccade

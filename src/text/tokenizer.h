@@ -20,10 +20,18 @@ struct EncodeOptions {
       true;  // literal "<|im_end|>" in the text becomes that token; false: plain text
 };
 
+// What decoding one sequence has to remember between its tokens.
+struct DecodeState {
+  bool first = true;  // no token has added to the text yet
+  int stripped = 0;   // characters taken off the front of the text so far
+  std::string held;   // bytes that are not yet certain to be text
+};
+
 // Immutable after load; any thread.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
+  // Invalid UTF-8 counts as U+FFFD.
   virtual std::vector<TokenId> encode(std::string_view utf8,
                                       const EncodeOptions& options = {}) const = 0;
   // Bytes that this token stands for. May be part of a UTF-8 sequence. Empty for an id out of
@@ -36,10 +44,16 @@ class Tokenizer {
   virtual bool is_special(TokenId id) const = 0;
   virtual std::int32_t vocab_size() const = 0;  // one past the largest id
   virtual std::size_t longest_piece_bytes() const = 0;
+
+  // decode() in steps: appends to `out` the text that `id` makes certain; decode_end() the rest.
+  // These join pieces and hold back an unfinished UTF-8 sequence; a tokenizer whose decoder does
+  // more overrides both.
+  virtual void decode_next(TokenId id, DecodeState& state, std::string& out) const;
+  virtual void decode_end(DecodeState& state, std::string& out) const;
 };
 
-// tokenizer.json in `directory` (byte-level BPE, WordPiece, Unigram as the family issue adds them).
-// kUnsupported names the part of the file that is not understood.
+// tokenizer.json in `directory`, with what added_tokens_decoder of tokenizer_config.json adds to
+// it. kUnsupported names the part of the file that is not understood.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory);
 // From the text of a tokenizer.json.
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view tokenizer_json);

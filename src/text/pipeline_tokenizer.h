@@ -1,0 +1,63 @@
+// The tokenizer of a tokenizer.json: added tokens, normaliser, pre-tokeniser, model,
+// post-processor, decoder, one after another.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
+#include "text/pre_tokenizer.h"
+#include "text/token_model.h"
+#include "text/token_table.h"
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+class PipelineTokenizer final : public Tokenizer {
+ public:
+  struct Parts {
+    std::shared_ptr<const TokenTable> vocabulary;
+    AddedTokens added;
+    std::unique_ptr<Normalizer> normalizer;       // may be null
+    std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be null
+    std::unique_ptr<TokenModel> model;
+    PostProcessor post_processor;
+    Decoder decoder;
+  };
+  explicit PipelineTokenizer(Parts parts);
+
+  std::vector<TokenId> encode(std::string_view utf8, const EncodeOptions& options) const override;
+  std::string_view piece(TokenId id) const override;
+  std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const override;
+  std::optional<TokenId> token_to_id(std::string_view token) const override;
+  bool is_special(TokenId id) const override;
+  std::int32_t vocab_size() const override;
+  std::size_t longest_piece_bytes() const override { return longest_piece_bytes_; }
+  void decode_next(TokenId id, DecodeState& state, std::string& out) const override;
+  void decode_end(DecodeState& state, std::string& out) const override;
+
+ private:
+  struct Piece {
+    std::uint32_t offset = 0;
+    std::uint32_t length = 0;
+    bool exists = false;
+    bool byte = false;  // from a token like "<0x0A>"
+    bool special = false;
+  };
+  std::string_view token(TokenId id) const;
+  void encode_segment(std::string_view text, bool begins_text, bool parse_special,
+                      std::vector<TokenId>& out) const;
+
+  Parts parts_;
+  std::string piece_bytes_;    // all pieces, one after another
+  std::vector<Piece> pieces_;  // by id
+  std::size_t longest_piece_bytes_ = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,295 @@
+#include "text/pre_tokenizer.h"
+
+#include <optional>
+#include <utility>
+
+#include "text/byte_alphabet.h"
+#include "text/regex.h"
+#include "text/unicode.h"
+
+namespace saccade {
+namespace {
+
+// The pattern that ByteLevel brings along, GPT-2's.
+constexpr std::string_view kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// A stretch of a piece, and whether the pattern matched it.
+struct Stretch {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool match = false;
+};
+
+enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
+
+// Where the cuts are, given stretches that cover the piece in order. Removed ones keep `match`.
+void join_stretches(std::vector<Stretch>& stretches, Behavior behavior) {
+  if (behavior == Behavior::kRemoved) return;
+  std::vector<Stretch> joined;
+  bool previous_match = false;
+  const auto add = [&](const Stretch& s, bool join) {
+    if (join && !joined.empty()) {
+      joined.back().begin = std::min(joined.back().begin, s.begin);
+      joined.back().end = std::max(joined.back().end, s.end);
+    } else {
+      joined.push_back({s.begin, s.end, false});
+    }
+    previous_match = s.match;
+  };
+  switch (behavior) {
+    case Behavior::kIsolated:
+      for (Stretch& s : stretches) s.match = false;
+      return;
+    case Behavior::kContiguous:
+      for (const Stretch& s : stretches) add(s, s.match == previous_match);
+      break;
+    case Behavior::kMergedWithPrevious:
+      for (const Stretch& s : stretches) add(s, s.match && !previous_match);
+      break;
+    case Behavior::kMergedWithNext:
+      for (auto s = stretches.rbegin(); s != stretches.rend(); ++s)
+        add(*s, s->match && !previous_match);
+      stretches.assign(joined.rbegin(), joined.rend());
+      return;
+    case Behavior::kRemoved:
+      return;
+  }
+  stretches = std::move(joined);
+}
+
+// Cuts every piece where `find(piece, stretches)` says.
+template <typename Find>
+void cut(Pieces& pieces, Behavior behavior, const Find& find) {
+  std::vector<std::string_view> views;
+  views.reserve(pieces.views.size());
+  std::vector<Stretch> stretches;
+  for (std::size_t i = 0; i < pieces.views.size(); ++i) {
+    const std::string_view piece = pieces.views[i];
+    stretches.clear();
+    find(piece, stretches);
+    join_stretches(stretches, behavior);
+    bool first = true;
+    for (const Stretch& s : stretches) {
+      if (s.match || s.begin == s.end) continue;
+      if (i == 0 && first && s.begin > 0) pieces.begins_text = false;
+      first = false;
+      views.push_back(piece.substr(s.begin, s.end - s.begin));
+    }
+    if (i == 0 && first) pieces.begins_text = false;
+  }
+  pieces.views = std::move(views);
+}
+
+void find_pattern(const Regex& pattern, bool invert, std::string_view piece,
+                  std::vector<Stretch>& stretches) {
+  std::size_t done = 0;
+  Regex::Matches matches(pattern, piece);
+  while (const auto match = matches.next()) {
+    if (match->begin > done) stretches.push_back({done, match->begin, invert});
+    stretches.push_back({match->begin, match->end, !invert});
+    done = match->end;
+  }
+  if (done < piece.size()) stretches.push_back({done, piece.size(), invert});
+}
+
+template <typename Predicate>
+void find_characters(const Predicate& wanted, std::string_view piece,
+                     std::vector<Stretch>& stretches) {
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::size_t begin = at;
+    if (!wanted(next_character(piece, at))) continue;
+    if (begin > done) stretches.push_back({done, begin, false});
+    stretches.push_back({begin, at, true});
+    done = at;
+  }
+  if (done < piece.size()) stretches.push_back({done, piece.size(), false});
+}
+
+class Split final : public PreTokenizer {
+ public:
+  Split(Regex pattern, Behavior behavior, bool invert)
+      : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
+  void split(Pieces& pieces) const override {
+    cut(pieces, behavior_, [&](std::string_view piece, std::vector<Stretch>& stretches) {
+      find_pattern(pattern_, invert_, piece, stretches);
+    });
+  }
+
+ private:
+  Regex pattern_;
+  Behavior behavior_;
+  bool invert_;
+};
+
+class ByteLevel final : public PreTokenizer {
+ public:
+  ByteLevel(std::optional<Regex> pattern, bool add_prefix_space, bool keep_bytes)
+      : pattern_(std::move(pattern)),
+        add_prefix_space_(add_prefix_space),
+        keep_bytes_(keep_bytes) {}
+
+  void split(Pieces& pieces) const override {
+    if (add_prefix_space_) {
+      for (auto& piece : pieces.views) {
+        if (!piece.starts_with(' ')) piece = pieces.made.emplace_back(" " + std::string(piece));
+      }
+    }
+    if (pattern_) {
+      cut(pieces, Behavior::kIsolated, [&](std::string_view piece, std::vector<Stretch>& found) {
+        find_pattern(*pattern_, false, piece, found);
+      });
+    }
+    if (keep_bytes_) return;
+    for (auto& piece : pieces.views) {
+      std::string& characters = pieces.made.emplace_back();
+      append_byte_characters(characters, piece);
+      piece = characters;
+    }
+  }
+
+ private:
+  std::optional<Regex> pattern_;
+  bool add_prefix_space_;
+  bool keep_bytes_;
+};
+
+class Digits final : public PreTokenizer {
+ public:
+  Digits(Regex pattern, bool individual)
+      : pattern_(std::move(pattern)),
+        behavior_(individual ? Behavior::kIsolated : Behavior::kContiguous) {}
+  void split(Pieces& pieces) const override {
+    cut(pieces, behavior_, [&](std::string_view piece, std::vector<Stretch>& stretches) {
+      find_pattern(pattern_, false, piece, stretches);
+    });
+  }
+
+ private:
+  Regex pattern_;
+  Behavior behavior_;
+};
+
+class WhitespaceSplit final : public PreTokenizer {
+ public:
+  void split(Pieces& pieces) const override {
+    cut(pieces, Behavior::kRemoved, [](std::string_view piece, std::vector<Stretch>& stretches) {
+      find_characters(is_white_space, piece, stretches);
+    });
+  }
+};
+
+class Sequence final : public PreTokenizer {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<PreTokenizer>> steps) : steps_(std::move(steps)) {}
+  void split(Pieces& pieces) const override {
+    for (const auto& step : steps_) step->split(pieces);
+  }
+
+ private:
+  std::vector<std::unique_ptr<PreTokenizer>> steps_;
+};
+
+Result<Behavior> parse_behavior(const json::object& from) {
+  TRY(const std::string name, json::get_string(from, "behavior"));
+  if (name == "Removed") return Behavior::kRemoved;
+  if (name == "Isolated") return Behavior::kIsolated;
+  if (name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
+  if (name == "MergedWithNext") return Behavior::kMergedWithNext;
+  if (name == "Contiguous") return Behavior::kContiguous;
+  return fail(ErrorCode::kInvalid, "behavior \"{}\" is not known", name);
+}
+
+// {"Regex": "..."} or {"String": "..."}.
+Result<Regex> parse_pattern(const json::object& from) {
+  const json::value* pattern = json::find(from, "pattern");
+  if (pattern == nullptr || !pattern->is_object()) {
+    return fail(ErrorCode::kInvalid, "'pattern' must be an object");
+  }
+  const json::object& object = pattern->get_object();
+  if (json::find(object, "Regex")) {
+    TRY(const std::string regex, json::get_string(object, "Regex"));
+    return Regex::compile(regex);
+  }
+  TRY(const std::string text, json::get_string(object, "String"));
+  return Regex::literal(text);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_split(const json::object& from) {
+  TRY(Regex pattern, parse_pattern(from));
+  TRY(const Behavior behavior, parse_behavior(from));
+  TRY(const bool invert, json::get_bool(from, "invert"));
+  return std::make_unique<Split>(std::move(pattern), behavior, invert);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_byte_level(const json::object& from, bool keep_bytes) {
+  TRY(const bool add_prefix_space, json::get_bool(from, "add_prefix_space"));
+  TRY(const bool use_regex, json::get_bool_or(from, "use_regex", true));
+  std::optional<Regex> pattern;
+  if (use_regex) {
+    TRY(pattern, Regex::compile(kByteLevelPattern));
+  }
+  return std::make_unique<ByteLevel>(std::move(pattern), add_prefix_space, keep_bytes);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_digits(const json::object& from) {
+  TRY(const bool individual, json::get_bool(from, "individual_digits"));
+  TRY(Regex pattern, Regex::compile(R"(\p{N})"));
+  return std::make_unique<Digits>(std::move(pattern), individual);
+}
+
+Result<const json::array*> sequence_steps(const json::object& from) {
+  const json::value* steps = json::find(from, "pretokenizers");
+  if (steps == nullptr || !steps->is_array()) {
+    return fail(ErrorCode::kInvalid, "'pretokenizers' must be an array");
+  }
+  return &steps->get_array();
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_sequence(const json::object& from,
+                                                     const PreTokenizerOptions& options) {
+  TRY(const json::array* steps, sequence_steps(from));
+  std::vector<std::unique_ptr<PreTokenizer>> parsed;
+  for (std::size_t i = 0; i < steps->size(); ++i) {
+    const bool last = i + 1 == steps->size();
+    TRY(auto step, parse_pre_tokenizer((*steps)[i], {options.keep_bytes && last}));
+    parsed.push_back(std::move(step));
+  }
+  return std::make_unique<Sequence>(std::move(parsed));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PreTokenizer>> parse_pre_tokenizer(const json::value& from,
+                                                          const PreTokenizerOptions& options) {
+  if (!from.is_object()) {
+    return fail(ErrorCode::kInvalid, "pre_tokenizer is {}, an object is required",
+                json::kind_name(from));
+  }
+  const json::object& object = from.get_object();
+  TRY(const std::string type, json::get_string(object, "type"));
+  auto parsed = [&]() -> Result<std::unique_ptr<PreTokenizer>> {
+    if (type == "Sequence") return parse_sequence(object, options);
+    if (type == "Split") return parse_split(object);
+    if (type == "ByteLevel") return parse_byte_level(object, options.keep_bytes);
+    if (type == "Digits") return parse_digits(object);
+    if (type == "WhitespaceSplit") return std::make_unique<WhitespaceSplit>();
+    return fail(ErrorCode::kUnsupported, "this type is not supported");
+  }();
+  if (!parsed) return fail_within("pre_tokenizer " + type, std::move(parsed).error());
+  return parsed;
+}
+
+bool ends_in_byte_level(const json::value* pre_tokenizer) {
+  while (pre_tokenizer != nullptr && pre_tokenizer->is_object()) {
+    const json::object& object = pre_tokenizer->get_object();
+    const auto type = json::get_string(object, "type");
+    if (!type || *type != "Sequence") return type && *type == "ByteLevel";
+    const auto steps = sequence_steps(object);
+    pre_tokenizer = steps && !(*steps)->empty() ? &(*steps)->back() : nullptr;
+  }
+  return false;
+}
+
+}  // namespace saccade

@@ -1,0 +1,132 @@
+#include "text/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <array>
+
+#include "base/check.h"
+#include "text/oniguruma.h"
+#include "text/unicode.h"
+
+namespace saccade {
+namespace {
+
+// Backtracking steps for one match: some tenths of a second. Tokenizer patterns over any text stay
+// far below it, except over blanks by the megabyte.
+constexpr std::uint32_t kMatchLimit = 20'000'000;
+constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;
+constexpr std::size_t kJitStackBytes = std::size_t{1} << 20;
+
+struct FreeCode {
+  void operator()(pcre2_code* code) const { pcre2_code_free(code); }
+};
+struct FreeCompileContext {
+  void operator()(pcre2_compile_context* context) const { pcre2_compile_context_free(context); }
+};
+struct FreeMatchContext {
+  void operator()(pcre2_match_context* context) const { pcre2_match_context_free(context); }
+};
+struct FreeMatchData {
+  void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
+};
+struct FreeJitStack {
+  void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
+};
+
+}  // namespace
+
+struct Regex::Program {
+  std::unique_ptr<pcre2_code, FreeCode> code;
+  bool jit = false;
+};
+
+struct Regex::Matches::Workspace {
+  std::unique_ptr<pcre2_match_data, FreeMatchData> data;
+  std::unique_ptr<pcre2_match_context, FreeMatchContext> context;
+  std::unique_ptr<pcre2_jit_stack, FreeJitStack> stack;  // made when the default one is too small
+};
+
+Regex::Regex(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+Regex::Regex(Regex&&) noexcept = default;
+Regex& Regex::operator=(Regex&&) noexcept = default;
+Regex::~Regex() = default;
+
+Result<Regex> Regex::compile_pcre2(std::string_view pattern, std::uint32_t options) {
+  const std::unique_ptr<pcre2_compile_context, FreeCompileContext> context(
+      pcre2_compile_context_create(nullptr));
+  CHECK(context != nullptr);
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto program = std::make_unique<Program>();
+  program->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                    options | PCRE2_UTF, &error, &offset, context.get()));
+  if (program->code == nullptr) {
+    std::array<PCRE2_UCHAR, 160> message{};
+    pcre2_get_error_message(error, message.data(), message.size());
+    return fail(ErrorCode::kInvalid, "pattern: {} (near byte {} of \"{}\")",
+                reinterpret_cast<const char*>(message.data()), offset, pattern.substr(0, 200));
+  }
+  program->jit = pcre2_jit_compile(program->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  return Regex(std::move(program));
+}
+
+Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
+  TRY(const std::string pattern, pcre2_from_oniguruma(oniguruma_pattern));
+  return compile_pcre2(pattern, PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+}
+
+Result<Regex> Regex::literal(std::string_view text) {
+  if (!is_valid_utf8(text)) return fail(ErrorCode::kInvalid, "pattern: not valid UTF-8");
+  return compile_pcre2(text, PCRE2_LITERAL);
+}
+
+Regex::Matches::Matches(const Regex& regex, std::string_view text)
+    : regex_(regex), text_(text), workspace_(std::make_unique<Workspace>()) {
+  workspace_->data.reset(pcre2_match_data_create(1, nullptr));
+  workspace_->context.reset(pcre2_match_context_create(nullptr));
+  CHECK(workspace_->data != nullptr && workspace_->context != nullptr);
+  pcre2_set_match_limit(workspace_->context.get(), kMatchLimit);
+  pcre2_set_heap_limit(workspace_->context.get(), kHeapLimitKiB);
+}
+
+Regex::Matches::~Matches() = default;
+
+std::optional<Regex::Span> Regex::Matches::next() {
+  const pcre2_code* code = regex_.program_->code.get();
+  const auto subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
+  while (at_ <= text_.size()) {
+    const auto match = [&] {
+      // pcre2_match() looks at all of the text again on each call, even when told it is valid.
+      return regex_.program_->jit
+                 ? pcre2_jit_match(code, subject, text_.size(), at_, 0, workspace_->data.get(),
+                                   workspace_->context.get())
+                 : pcre2_match(code, subject, text_.size(), at_, PCRE2_NO_UTF_CHECK,
+                               workspace_->data.get(), workspace_->context.get());
+    };
+    int outcome = match();
+    if (outcome == PCRE2_ERROR_JIT_STACKLIMIT && workspace_->stack == nullptr) {
+      workspace_->stack.reset(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr));
+      pcre2_jit_stack_assign(workspace_->context.get(), nullptr, workspace_->stack.get());
+      outcome = match();
+    }
+    if (outcome < 0) break;  // no match, or one that is beyond the limits
+
+    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(workspace_->data.get());
+    const Span span{offsets[0], offsets[1]};
+    if (span.begin > span.end || span.end < at_) break;  // \K in a lookahead; not translated
+    if (span.begin == span.end && last_end_ == span.end) {
+      if (at_ >= text_.size()) break;
+      at_ += character_bytes(text_[at_]);
+      continue;
+    }
+    at_ = span.end;
+    last_end_ = span.end;
+    return span;
+  }
+  at_ = text_.size() + 1;
+  return std::nullopt;
+}
+
+}  // namespace saccade

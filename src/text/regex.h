@@ -1,0 +1,59 @@
+// A compiled pattern over UTF-8 text, by PCRE2 with its JIT and bounded effort.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace saccade {
+
+// Immutable after compile; any thread.
+class Regex {
+ public:
+  struct Span {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool operator==(const Span&) const = default;
+  };
+
+  // In Oniguruma's Ruby syntax (oniguruma.h).
+  static Result<Regex> compile(std::string_view oniguruma_pattern);
+  // Matches `text` itself.
+  static Result<Regex> literal(std::string_view text);
+
+  Regex(Regex&&) noexcept;
+  Regex& operator=(Regex&&) noexcept;
+  ~Regex();
+
+  // Walks over the matches of one text, left to right. An empty match directly after another match
+  // is passed over. A match that would cost too much effort ends the walk. One thread.
+  class Matches {
+   public:
+    // `text` must be valid UTF-8 and outlive this.
+    Matches(const Regex& regex, std::string_view text);
+    ~Matches();
+    Matches(const Matches&) = delete;
+    Matches& operator=(const Matches&) = delete;
+    std::optional<Span> next();
+
+   private:
+    struct Workspace;
+    const Regex& regex_;
+    std::string_view text_;
+    std::size_t at_ = 0;
+    std::optional<std::size_t> last_end_;
+    std::unique_ptr<Workspace> workspace_;
+  };
+
+ private:
+  struct Program;
+  explicit Regex(std::unique_ptr<Program> program);
+  static Result<Regex> compile_pcre2(std::string_view pattern, std::uint32_t options);
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,19 @@
+// The part of a tokenizer that turns one piece of text into tokens: BPE, Unigram or WordPiece.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+// Immutable; any thread.
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  // Appends the tokens of `piece`, which is not empty.
+  virtual void tokenize(std::string_view piece, std::vector<TokenId>& out) const = 0;
+};
+
+}  // namespace saccade

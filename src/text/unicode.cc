@@ -1,0 +1,145 @@
+#include "text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <cstdlib>
+
+#include "base/check.h"
+
+namespace saccade {
+
+Utf8Step decode_utf8(std::string_view text, std::size_t at) {
+  using enum Utf8Step::Kind;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return {kCharacter, 1, lead};
+  if (lead < 0xC2 || lead > 0xF4) return {kInvalid, 1};
+
+  const int tail_bytes = lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
+  // Only the second byte has a narrower range: no overlong forms, surrogates or codes past 10FFFF.
+  unsigned char low = 0x80, high = 0xBF;
+  if (lead == 0xE0) low = 0xA0;
+  if (lead == 0xED) high = 0x9F;
+  if (lead == 0xF0) low = 0x90;
+  if (lead == 0xF4) high = 0x8F;
+
+  char32_t code = lead & (0x3Fu >> tail_bytes);
+  for (int i = 1; i <= tail_bytes; ++i) {
+    const std::size_t next = at + static_cast<std::size_t>(i);
+    const auto seen = static_cast<std::uint8_t>(i);
+    if (next == text.size()) return {kTruncated, seen};
+    if (byte(next) < low || byte(next) > high) return {kInvalid, seen};
+    code = code << 6 | (byte(next) & 0x3Fu);
+    low = 0x80;
+    high = 0xBF;
+  }
+  return {kCharacter, static_cast<std::uint8_t>(tail_bytes + 1), code};
+}
+
+void append_utf8(std::string& out, char32_t code) {
+  const auto put = [&](char32_t byte) {
+    out += static_cast<char>(static_cast<unsigned char>(byte));
+  };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | code >> 6);
+    put(0x80 | (code & 0x3F));
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12);
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  } else {
+    put(0xF0 | code >> 18);
+    put(0x80 | (code >> 12 & 0x3F));
+    put(0x80 | (code >> 6 & 0x3F));
+    put(0x80 | (code & 0x3F));
+  }
+}
+
+bool is_valid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Step step = decode_utf8(text, at);
+    if (step.kind != Utf8Step::Kind::kCharacter) return false;
+    at += step.length;
+  }
+  return true;
+}
+
+std::size_t append_valid_utf8(std::string& out, std::string_view bytes, bool at_end) {
+  std::size_t taken = 0;  // bytes before this are in `out`
+  for (std::size_t at = 0; at < bytes.size();) {
+    const Utf8Step step = decode_utf8(bytes, at);
+    if (step.kind != Utf8Step::Kind::kCharacter) {
+      out += bytes.substr(taken, at - taken);
+      if (step.kind == Utf8Step::Kind::kTruncated && !at_end) return bytes.size() - at;
+      append_utf8(out, kReplacementCharacter);
+      taken = at + step.length;
+    }
+    at += step.length;
+  }
+  out += bytes.substr(taken);
+  return 0;
+}
+
+bool is_white_space(char32_t code) {
+  if (code < 0x80) return code == ' ' || (code >= '\t' && code <= '\r');
+  return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
+         code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+bool is_word_character(char32_t code) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:  // enclosed letters are Alphabetic though their category is symbol
+      return code == 0x200C || code == 0x200D || (code >= 0x24B6 && code <= 0x24E9) ||
+             (code >= 0x1F130 && code <= 0x1F149) || (code >= 0x1F150 && code <= 0x1F169) ||
+             (code >= 0x1F170 && code <= 0x1F189);
+  }
+}
+
+std::string normalize(std::string_view text, NormalForm form) {
+  // Below U+0300 nothing combines, and below U+0080 nothing decomposes either.
+  const unsigned char first_active = form == NormalForm::kC ? 0xCC : 0x80;
+  bool unchanged = true;
+  for (const char c : text) unchanged &= static_cast<unsigned char>(c) < first_active;
+  if (unchanged) return std::string(text);
+
+  int options = UTF8PROC_STABLE;
+  options |=
+      form == NormalForm::kC || form == NormalForm::kKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == NormalForm::kKC || form == NormalForm::kKD) options |= UTF8PROC_COMPAT;
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t length = utf8proc_map(
+      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+      static_cast<utf8proc_ssize_t>(text.size()), &mapped, static_cast<utf8proc_option_t>(options));
+  CHECK(length >= 0, "utf8proc: {} on {} bytes", utf8proc_errmsg(length), text.size());
+  std::string result(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
+  std::free(mapped);
+  return result;
+}
+
+std::string to_lowercase(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t code = next_character(text, at);
+    append_utf8(result,
+                static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+    if (code == 0x130) append_utf8(result, 0x307);  // the one letter with a longer lower case
+  }
+  return result;
+}
+
+}  // namespace saccade
