@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/engine_stats.h"
 #include "engine/request.h"
 #include "model/model.h"
 
@@ -52,6 +53,7 @@ class Engine {
   virtual void set_after_step(std::function<void()> callback) = 0;
 
   virtual const EngineSettings& settings() const = 0;  // as resolved
+  virtual EngineStats stats() const = 0;               // any thread; as of the last step
   virtual bool reset_prefix_cache() = 0;               // false while requests run
   virtual void reset_mm_cache() = 0;
 };

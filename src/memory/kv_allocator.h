@@ -1,3 +1,172 @@
-// Pages of the KV pool for one model: integers and bytes, no tensors. Jenga and its baselines stand
-// behind this header.
+// Pages of the KV pool for one model: integers and bytes, no tensors. What the scheduler asks, and
+// the one place where plan, policies, pool, prefix cache and eviction meet.
+//
+// A sequence's life:
+//   match    how much of it is cached                    (changes nothing)
+//   admit    take the hit and pages for the first chunk  (all or nothing)
+//   extend   pages for the next tokens                   (all or nothing)
+//   commit   those tokens are computed: name full blocks
+//   release  at the end, or when preempted
+// Between extend and commit, copies() says which pages have to be copied before the step computes.
 #pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "memory/block_store.h"
+#include "memory/prefix_cache.h"
+
+namespace saccade {
+
+struct KvSettings {
+  PagePlanSettings plan;
+  std::int64_t pool_bytes = 0;
+  std::int64_t max_sequences = 64;  // admitted at once
+  bool prefix_caching = true;
+  double watermark = 0.01;  // of the pool: kept free of newcomers while something runs
+};
+
+// A page's bytes that must be copied inside the pool before the next forward.
+struct KvCopy {
+  int group = 0;
+  int table = 0;
+  PageId from = kNoPage;
+  PageId to = kNoPage;
+};
+
+// What is cached of a sequence.
+struct PrefixHit {
+  std::int64_t tokens = 0;
+  std::vector<NodeId> path;  // text blocks, the last one possibly used in part
+  std::vector<NodeId> encoder_path;
+  int binding_group = -1;                  // the group that ended the hit; -1: the prompt's end did
+  std::vector<std::int64_t> group_tokens;  // [groups] what each would have allowed alone
+};
+
+// What a sequence is to the allocator, besides its content.
+struct KvShape {
+  std::int64_t prompt_tokens = 0;   // to be computed before the first token is sampled
+  std::int64_t encoder_tokens = 0;  // cross attention only
+  std::span<const TokenRange> images;
+};
+
+// The allocator's record of one admitted sequence. Owned by the caller, not moved while admitted.
+class KvSequence {
+ public:
+  bool admitted() const { return slot_ >= 0; }
+  std::int64_t computed() const { return computed_; }
+  // Pages of a table, one a block; kNoPage where the kind let go. Valid until the next extend.
+  std::span<const PageId> table(int table) const {
+    return tables_[static_cast<std::size_t>(table)];
+  }
+
+ private:
+  friend class KvAllocator;
+  friend class KvAudit;
+  struct Group {
+    std::vector<BlockId> blocks;  // kNoBlock where there is none
+    std::int64_t first_live = 0;  // blocks below are gone
+    std::int64_t held = 0;        // blocks
+    std::int64_t peak = 0;        // blocks that the prompt will hold at most
+    std::int64_t promised = 0;    // of them, not taken yet
+  };
+  OwnerId slot_ = -1;
+  std::int64_t computed_ = 0;
+  KvShape shape_;
+  std::vector<TokenRange> images_;  // behind shape_.images
+  std::vector<Group> groups_;
+  std::vector<std::vector<PageId>> tables_;  // [tables of the plan]
+  NodeId cursor_ = kNoNode;                  // of the last full block that was named; pinned
+  std::int64_t cursor_tokens_ = 0;
+  std::vector<std::pair<int, BlockId>> copy_sources_;  // shared until the copies have run
+  std::vector<KvCopy> copies_;
+};
+
+// One thread.
+class KvAllocator {
+ public:
+  // kInvalid for a plan or setting that cannot be, kTooLarge when the pool holds no block of each
+  // group.
+  static Result<std::unique_ptr<KvAllocator>> create(std::span<const LayerSpec> layers,
+                                                     const KvSettings& settings);
+  KvAllocator(const KvAllocator&) = delete;
+  KvAllocator& operator=(const KvAllocator&) = delete;
+
+  const PagePlan& plan() const { return store_.plan(); }
+  const KvSettings& settings() const { return settings_; }
+
+  // Whether the pool could hold such a sequence if it were alone, computed in chunks of at most
+  // `chunk` tokens.
+  bool fits(const KvShape& shape, std::int64_t tokens, std::int64_t chunk) const;
+  std::int64_t longest_sequence(std::int64_t chunk, std::int64_t limit) const;
+
+  // At most `limit` tokens: the prompt but its last token, which is always computed.
+  PrefixHit match(const PrefixContent& content, const KvShape& shape, std::int64_t limit) const;
+  // Takes `hit` and pages for tokens up to `end`, if the whole prompt could be held now, computed
+  // in chunks of at most `chunk`. Not kNow: nothing has changed; kNever: nor will it.
+  // computed() is then what the hit gave, which can be less than it promised when room is tight.
+  Admission admit(KvSequence& sequence, const PrefixContent& content, const KvShape& shape,
+                  const PrefixHit& hit, std::int64_t end, std::int64_t chunk);
+  // Where a chunk that wants [computed, end) has to stop.
+  std::int64_t chunk_end(std::int64_t begin, std::int64_t end) const;
+  // Pages for tokens up to `end`, and of full-attention groups up to `reserve` if that is more.
+  // False: not now, and nothing has changed.
+  bool extend(KvSequence& sequence, std::int64_t end, std::int64_t reserve = 0);
+  // Lets go of what no later token reads. Called before a chunk is planned.
+  void free_skipped(KvSequence& sequence);
+  // Page copies that must run, in order, before the next forward.
+  void take_copies(KvSequence& sequence, std::vector<KvCopy>& out);
+  // Tokens [0, computed) are in their pages: full blocks get names. `content` holds at least those.
+  void commit(KvSequence& sequence, const PrefixContent& content, std::int64_t computed);
+  void release(KvSequence& sequence);
+
+  // Changes whenever pages come free: who could not be admitted need not ask again before.
+  std::uint64_t releases() const { return releases_; }
+  // 0 to 1, cached pages counted as free: what dashboards call KV cache usage.
+  double usage() const;
+  void reset_prefix_cache();
+  const BlockStore& store() const { return store_; }
+  const PrefixCache& prefixes() const { return prefixes_; }
+  void check() const;  // every invariant; linear
+
+ private:
+  friend class KvAudit;
+  struct Names {
+    NodeId full = kNoNode;
+    NodeId partial = kNoNode;  // ends at an image's end inside the block
+  };
+  KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t large_pages);
+
+  const LayerPolicy& policy(int group) const { return *policies_[static_cast<std::size_t>(group)]; }
+  std::int64_t stream_tokens(int group, const KvShape& shape, std::int64_t text) const;
+  BlockRange needed(int group, const KvShape& shape, std::int64_t begin, std::int64_t end) const;
+  bool attach_hit(KvSequence& sequence, const PrefixContent& content, const PrefixHit& hit,
+                  std::int64_t tokens);
+  void detach_hit(KvSequence& sequence);
+  Admission whole_prompt(const KvSequence& sequence) const;
+  void take_block(KvSequence& sequence, int group, std::int64_t block, std::int64_t* quota);
+  void copy_block(KvSequence& sequence, int group, BlockId from, BlockId to);
+  void drop_block(KvSequence& sequence, int group, std::int64_t block, bool early);
+  void update_promise(KvSequence& sequence);
+  void drop_copy_sources(KvSequence& sequence);
+  void name_block(KvSequence& sequence, NodeId node, int group, std::int64_t block, bool full);
+  void forget(int group, BlockId block);
+
+  KvSettings settings_;
+  BlockStore store_;
+  PrefixCache prefixes_;
+  std::vector<std::unique_ptr<LayerPolicy>> policies_;  // [groups]
+  std::vector<std::vector<Names>> names_;               // [groups][blocks]
+  std::vector<std::int64_t> promised_;                  // [groups] blocks, of all sequences
+  std::vector<KvSequence*> slots_;                      // null: free
+  std::vector<OwnerId> free_slots_;
+  std::int64_t admitted_ = 0;
+  std::int64_t turn_ = 0;  // stamps of releases
+  std::uint64_t releases_ = 0;
+};
+
+}  // namespace saccade

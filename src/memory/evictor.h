@@ -1,0 +1,69 @@
+// Which cached thing goes first. Oldest stamp first; of one stamp the deepest in its prefix first,
+// so that what is left of a prefix can still be hit. Groups share one order: the group whose oldest
+// entry is globally oldest gives way, which keeps the groups balanced.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace saccade {
+
+struct EvictionKey {
+  bool early = false;      // before everything that is not: blocks that fell out of a window
+  std::int64_t stamp = 0;  // last access, in allocator turns
+  std::int64_t depth = 0;  // tokens of the prefix that ends here
+
+  bool before(const EvictionKey& other) const {
+    if (early != other.early) return early;
+    if (stamp != other.stamp) return stamp < other.stamp;
+    return depth > other.depth;
+  }
+};
+
+// A heap that knows where each entry is: add, remove and oldest in O(log entries), no allocation
+// once grown. Entries are ids in [0, ids).
+class EvictionQueue {
+ public:
+  explicit EvictionQueue(std::int64_t ids);
+  void add(std::int32_t id, const EvictionKey& key);
+  void remove(std::int32_t id);
+  bool contains(std::int32_t id) const { return where_[static_cast<std::size_t>(id)] >= 0; }
+  bool empty() const { return heap_.empty(); }
+  std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }
+  std::int32_t oldest() const { return heap_.front().id; }             // not empty
+  const EvictionKey& oldest_key() const { return heap_.front().key; }  // not empty
+
+ private:
+  struct Entry {
+    EvictionKey key;
+    std::int32_t id;
+  };
+  static bool before(const Entry& a, const Entry& b);
+  void place(std::size_t slot, const Entry& entry);
+  void sift_up(std::size_t slot, const Entry& entry);
+  void sift_down(std::size_t slot, const Entry& entry);
+
+  std::vector<Entry> heap_;
+  std::vector<std::int32_t> where_;  // [ids] slot in heap_, -1 when not in it
+};
+
+// The queues of all groups.
+class Evictor {
+ public:
+  struct Victim {
+    int group = 0;
+    std::int32_t id = 0;
+  };
+  explicit Evictor(const std::vector<std::int64_t>& ids_per_group);
+
+  EvictionQueue& queue(int group) { return queues_[static_cast<std::size_t>(group)]; }
+  const EvictionQueue& queue(int group) const { return queues_[static_cast<std::size_t>(group)]; }
+  // The globally oldest entry; with `only` >= 0, of that group.
+  std::optional<Victim> oldest(int only = -1) const;
+
+ private:
+  std::vector<EvictionQueue> queues_;
+};
+
+}  // namespace saccade

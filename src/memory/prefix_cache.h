@@ -1,0 +1,114 @@
+// Names of cached blocks: a trie over block contents. A node stands for one block's worth of tokens
+// after its parent; the look-up key is the chained hash h = H(h of parent, tokens, images), and a
+// hit is believed only after tokens, images and parent have been compared. So a hash collision can
+// cost a hit, never an answer.
+//
+// Images enter with their identity (digest over content, layout key and model) and the rows that
+// the block holds, so equal placeholder ids of different images or sizes never meet. The cache
+// salt is the root's name. Where attention is bidirectional over a prefix, the root's name also
+// holds a digest of that whole prefix, since each of its keys depends on all of it.
+//
+// A node of fewer tokens than a block ends at an image's end: it is a leaf, and whoever hits it
+// copies the block before writing on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/hash.h"
+#include "memory/layer_policy.h"
+
+namespace saccade {
+
+// Placeholders [begin, begin + tokens) that stand for rows of an image, in the stream's own count.
+struct PrefixImage {
+  std::int64_t begin = 0;
+  std::int64_t tokens = 0;
+  std::int64_t first_row = 0;
+  Digest identity{};  // content, layout key and model
+};
+
+// What a sequence consists of, for naming its blocks. Views: they must outlive the call.
+struct PrefixContent {
+  std::span<const std::int32_t> tokens;         // prompt and generated
+  std::span<const PrefixImage> images;          // ascending, in `tokens`
+  std::span<const PrefixImage> encoder_images;  // ascending, in the encoder stream
+  std::string_view salt;
+  std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
+};
+
+// The root's name for text blocks of `content`.
+std::string prefix_root(const PrefixContent& content);
+
+using NodeId = std::int32_t;
+constexpr NodeId kNoNode = -1;
+
+// What one node stands for.
+struct BlockContent {
+  std::span<const std::int32_t> tokens;
+  struct Mark {
+    Digest identity{};
+    std::int32_t offset = 0;  // of the first such token in the block
+    std::int32_t tokens = 0;
+    std::int64_t first_row = 0;  // of the image, at `offset`
+    bool operator==(const Mark&) const = default;
+  };
+  std::vector<Mark> marks;
+};
+
+// One thread. Memory: nodes live while they hold a block, have children or are pinned.
+class PrefixCache {
+ public:
+  PrefixCache(int groups, std::int64_t block_tokens);
+
+  NodeId find_root(std::string_view name) const;  // kNoNode
+  NodeId root(std::string_view name);             // made when absent; pin it to keep it
+  NodeId find(NodeId parent, const BlockContent& content) const;
+  NodeId insert(NodeId parent, const BlockContent& content);
+
+  void pin(NodeId node) { ++nodes_[index(node)].pins; }
+  void unpin(NodeId node);
+
+  BlockId block(NodeId node, int group) const { return blocks_[slot(node, group)]; }
+  void attach(NodeId node, int group, BlockId block);  // the node has none for this group yet
+  void detach(NodeId node, int group);                 // may free the node
+
+  std::int64_t nodes() const { return live_; }
+  void check() const;
+
+ private:
+  struct Node {
+    NodeId parent = kNoNode;
+    NodeId next = kNoNode;  // in its bucket
+    std::uint64_t chain = 0;
+    std::int32_t children = 0;
+    std::int32_t held = 0;  // groups with a block
+    std::int32_t pins = 0;
+    bool used = false;
+    std::vector<std::int32_t> tokens;
+    std::vector<BlockContent::Mark> marks;
+    std::string name;  // roots
+  };
+  static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+  std::size_t slot(NodeId node, int group) const {
+    return index(node) * static_cast<std::size_t>(groups_) + static_cast<std::size_t>(group);
+  }
+  NodeId make(NodeId parent, std::uint64_t chain);
+  void release_if_unused(NodeId node);
+  void link(NodeId node);
+  void unlink(NodeId node);
+  void grow();
+
+  int groups_;
+  std::int64_t block_tokens_;
+  std::vector<Node> nodes_;
+  std::vector<NodeId> free_;
+  std::vector<BlockId> blocks_;  // [nodes, groups]
+  std::vector<NodeId> buckets_;  // power of two
+  std::int64_t live_ = 0;
+};
+
+}  // namespace saccade
