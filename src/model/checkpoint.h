@@ -1,0 +1,51 @@
+// A Hugging Face checkpoint on disk: where it is, and its small files.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+struct Checkpoint {
+  std::string directory;
+  json::object config;      // config.json
+  json::object generation;  // generation_config.json, or empty
+  json::object
+      preprocessor;  // preprocessor_config.json, or processor_config.json's image_processor
+};
+
+// `name` is a directory, or ORG/NAME of a download in the Hugging Face cache. kUnsupported for
+// .gguf, .bin and single files, saying what to give instead; kNotFound lists where it looked.
+Result<std::string> resolve_checkpoint(std::string_view name);
+
+// Reads the small files. Errors name the file.
+Result<Checkpoint> open_checkpoint(const std::string& directory);
+
+// The safetensors files of a checkpoint in the order of their names: model.safetensors, or the
+// shards that model.safetensors.index.json names. `index` gets tensor -> file name when there is an
+// index. A checkpoint that has only .bin or .gguf is kUnsupported.
+struct WeightFiles {
+  std::vector<std::string> paths;
+  json::object index;
+};
+Result<WeightFiles> find_weight_files(const std::string& directory);
+
+// generation_config's eos_token_id, else config's (text_config's): one id or a list.
+Result<std::vector<TokenId>> eos_tokens(const Checkpoint& checkpoint);
+
+// Member `name` of text_config, or of the configuration itself where published files are flat.
+const json::object& text_section(const json::object& config);
+
+// Where huggingface_hub keeps downloads: HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub.
+std::string hub_cache_directory();
+// "models--ORG--NAME"
+std::string hub_folder(std::string_view repository);
+// ORG/NAME of letters, digits, '-', '_' and '.'.
+bool is_repository_name(std::string_view name);
+
+}  // namespace saccade

@@ -1,0 +1,20 @@
+#include "model/scratch.h"
+
+namespace saccade {
+
+void Scratch::add(View& into, DType type, std::int64_t rows, std::int64_t cols) {
+  constexpr std::size_t kAlign = 256;
+  entries_.push_back({&into, type, rows, cols, bytes_});
+  const std::size_t bytes = static_cast<std::size_t>(rows * cols) * size_of(type);
+  bytes_ += (bytes + kAlign - 1) / kAlign * kAlign;
+}
+
+Result<void> Scratch::allocate(Backend& backend) {
+  TRY(buffer_, backend.allocate(bytes_));
+  for (const Entry& entry : entries_)
+    *entry.into = View(buffer_.data() + entry.offset, entry.type, entry.rows, entry.cols);
+  entries_.clear();
+  return {};
+}
+
+}  // namespace saccade

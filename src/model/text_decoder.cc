@@ -1,0 +1,228 @@
+#include "model/text_decoder.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+using Part = WeightTable::Part;
+using RowRange = WeightTable::RowRange;
+
+// All queries, then all keys, then all values, from rows that go by key head.
+std::vector<RowRange> ungroup(const DecoderSettings& s) {
+  const std::int64_t queries = s.heads / s.kv_heads * s.head_dim;
+  const std::int64_t group = queries + 2 * s.head_dim;
+  std::vector<RowRange> order;
+  for (std::int64_t head = 0; head < s.kv_heads; ++head)
+    order.push_back({head * group, head * group + queries});
+  for (const std::int64_t part : {0, 1}) {
+    for (std::int64_t head = 0; head < s.kv_heads; ++head) {
+      const std::int64_t begin = head * group + queries + part * s.head_dim;
+      order.push_back({begin, begin + s.head_dim});
+    }
+  }
+  return order;
+}
+
+std::vector<Part> qkv_parts(const DecoderSettings& s, const DecoderNames& names,
+                            const std::string& layer) {
+  const std::int64_t q = s.heads * s.head_dim;
+  const std::int64_t kv = s.kv_heads * s.head_dim;
+  if (names.qkv.size() == 1) {
+    return {{layer + names.qkv[0], q + 2 * kv,
+             names.qkv_by_key_head ? ungroup(s) : std::vector<RowRange>{}}};
+  }
+  return {{layer + names.qkv[0], q}, {layer + names.qkv[1], kv}, {layer + names.qkv[2], kv}};
+}
+
+std::vector<Part> gate_up_parts(const DecoderSettings& s, const DecoderNames& names,
+                                const std::string& layer) {
+  if (names.gate_up.size() == 1) return {{layer + names.gate_up[0], 2 * s.intermediate}};
+  return {{layer + names.gate_up[0], s.intermediate}, {layer + names.gate_up[1], s.intermediate}};
+}
+
+}  // namespace
+
+Result<void> check_decoder(const DecoderSettings& s) {
+  struct Extent {
+    const char* name;
+    std::int64_t value;
+  };
+  // Far over any published model, and small enough that products of three fit an int64.
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  for (const Extent extent :
+       {Extent{"hidden_size", s.hidden}, Extent{"intermediate_size", s.intermediate},
+        Extent{"num_attention_heads", s.heads}, Extent{"num_key_value_heads", s.kv_heads},
+        Extent{"head_dim", s.head_dim}, Extent{"vocab_size", s.vocab},
+        Extent{"num_hidden_layers", static_cast<std::int64_t>(s.layers.size())}}) {
+    if (extent.value < 1 || extent.value > kMost)
+      return fail(ErrorCode::kInvalid, "{} is {}, 1 to {} is possible", extent.name, extent.value,
+                  kMost);
+  }
+  if (s.heads % s.kv_heads != 0)
+    return fail(ErrorCode::kInvalid,
+                "num_attention_heads {} is no multiple of num_key_value_heads {}", s.heads,
+                s.kv_heads);
+  if (s.head_dim % 8 != 0)
+    return fail(ErrorCode::kUnsupported, "head_dim {} is no multiple of 8", s.head_dim);
+  return {};
+}
+
+TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(settings)) {
+  layers_.resize(settings_.layers.size());
+}
+
+void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
+  const DecoderSettings& s = settings_;
+  if (s.tied_head) {
+    table.linear(head_, names.embedding, s.vocab, s.hidden, Bias::kNo);
+    table.ignore(names.head + ".weight");
+  } else {
+    table.embedding(embedding_, names.embedding + ".weight", s.vocab, s.hidden);
+    table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo);
+  }
+  const Bias qkv_bias = s.qkv_bias ? Bias::kYes : Bias::kNo;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    const std::string at = fmt::format(fmt::runtime(names.layer), i);
+    add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
+    table.stacked(layer.qkv, qkv_parts(s, names, at), s.hidden, qkv_bias);
+    table.linear(layer.attention_out, at + names.attention_out, s.hidden, s.heads * s.head_dim,
+                 Bias::kNo);
+    add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
+    table.stacked(layer.gate_up, gate_up_parts(s, names, at), s.hidden, Bias::kNo);
+    table.linear(layer.mlp_out, at + names.mlp_out, s.hidden, s.intermediate, Bias::kNo);
+    if (s.post_norms) {
+      add_norm(table, layer.post_attention_norm, at + names.post_attention_norm, s.hidden, s.norm);
+      add_norm(table, layer.post_mlp_norm, at + names.post_mlp_norm, s.hidden, s.norm);
+    }
+  }
+  add_norm(table, norm_, names.norm, s.hidden, s.norm);
+}
+
+Result<void> TextDecoder::reserve(Backend& backend, const Capacity& capacity) {
+  const DecoderSettings& s = settings_;
+  const DType type = backend.activation_dtype();
+  const auto pairs = static_cast<std::int64_t>(s.rope.inv_freq.size());
+  scratch_.add(hidden_, type, capacity.rows, s.hidden);
+  scratch_.add(normed_, type, capacity.rows, s.hidden);
+  scratch_.add(qkv_, type, capacity.rows, (s.heads + 2 * s.kv_heads) * s.head_dim);
+  scratch_.add(attention_, type, capacity.rows, s.heads * s.head_dim);
+  scratch_.add(gate_up_, type, capacity.rows, 2 * s.intermediate);
+  scratch_.add(cos_, DType::kF32, capacity.rows, pairs);
+  scratch_.add(sin_, DType::kF32, capacity.rows, pairs);
+  scratch_.add(last_, type, capacity.logit_rows, s.hidden);
+  return scratch_.allocate(backend);
+}
+
+void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) {
+  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  CHECK(rows <= hidden_.rows(), "{} rows, {} reserved", rows, hidden_.rows());
+  const View x = hidden_.row_range(0, rows);
+  const Angles angles{cos_.row_range(0, rows), sin_.row_range(0, rows)};
+
+  embed(backend, batch, x);
+  if (tap) tap("text.embed", x);
+  backend.rope_table({.positions = batch.positions,
+                      .inv_freq = settings_.rope.inv_freq,
+                      .axis = settings_.rope.axis,
+                      .scale = settings_.rope.scale,
+                      .cos = angles.cos,
+                      .sin = angles.sin});
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    attention(backend, layers_[i], settings_.layers[i], batch.kv[i], batch, angles, x);
+    mlp(backend, layers_[i], x);
+    if (tap) tap(fmt::format("text.layer.{}", i), x);
+  }
+  if (tap) {
+    const View normed = normed_.row_range(0, rows);
+    apply_norm(backend, norm_, settings_.norm, x, normed);
+    tap("text.norm", normed);
+  }
+  logits(backend, batch, x);
+  if (tap) tap("logits", batch.logits);
+}
+
+void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
+  backend.embed({.table = embedding_.view,
+                 .packed = settings_.tied_head ? head_.weight.get() : nullptr,
+                 .ids = batch.ids,
+                 .scale = settings_.embedding_scale,
+                 .out = x});
+  if (!batch.embedding_rows.empty())
+    backend.scatter_rows({.x = batch.embeddings, .rows = batch.embedding_rows, .out = x});
+}
+
+// x += attention(norm(x))
+void TextDecoder::attention(Backend& backend, const Layer& layer, const LayerShape& shape,
+                            const KvBinding& kv, const Batch& batch, const Angles& angles, View x) {
+  const DecoderSettings& s = settings_;
+  const std::int64_t q_width = s.heads * s.head_dim;
+  const std::int64_t k_end = q_width + s.kv_heads * s.head_dim;
+  const View normed = normed_.row_range(0, x.rows());
+  const View qkv = qkv_.row_range(0, x.rows());
+  const View mixed = attention_.row_range(0, x.rows());
+  const auto spans = batch.spans[static_cast<std::size_t>(kv.group)];
+
+  apply_norm(backend, layer.attention_norm, s.norm, x, normed);
+  apply_linear(backend, layer.qkv, normed, qkv);
+  backend.rope(
+      {.x = qkv.col_range(0, k_end), .head_dim = s.head_dim, .cos = angles.cos, .sin = angles.sin});
+  backend.kv_write({.spans = spans,
+                    .k = qkv.col_range(q_width, k_end),
+                    .v = qkv.col_range(k_end, qkv.cols()),
+                    .layer = kv.layer});
+  backend.paged_attention({.spans = spans,
+                           .q = qkv.col_range(0, q_width),
+                           .layer = kv.layer,
+                           .heads = s.heads,
+                           .scale = s.attention_scale,
+                           .window = shape.window,
+                           .softcap = s.attention_softcap,
+                           .compute = compute_,
+                           .out = mixed});
+  if (!s.post_norms) {
+    apply_linear(backend, layer.attention_out, mixed, x, x);
+    return;
+  }
+  apply_linear(backend, layer.attention_out, mixed, normed);
+  apply_norm(backend, layer.post_attention_norm, s.norm, normed, normed);
+  backend.add(normed, x, 1);
+}
+
+// x += down(act(gate(norm(x))) * up(norm(x)))
+void TextDecoder::mlp(Backend& backend, const Layer& layer, View x) {
+  const DecoderSettings& s = settings_;
+  const View normed = normed_.row_range(0, x.rows());
+  const View gate_up = gate_up_.row_range(0, x.rows());
+  const View gate = gate_up.col_range(0, s.intermediate);
+
+  apply_norm(backend, layer.mlp_norm, s.norm, x, normed);
+  apply_linear(backend, layer.gate_up, normed, gate_up);
+  backend.gated({.gate = gate,
+                 .up = gate_up.col_range(s.intermediate, 2 * s.intermediate),
+                 .activation = s.activation,
+                 .out = gate});
+  if (!s.post_norms) {
+    apply_linear(backend, layer.mlp_out, gate, x, x);
+    return;
+  }
+  apply_linear(backend, layer.mlp_out, gate, normed);
+  apply_norm(backend, layer.post_mlp_norm, s.norm, normed, normed);
+  backend.add(normed, x, 1);
+}
+
+void TextDecoder::logits(Backend& backend, const Batch& batch, View x) {
+  if (batch.logit_rows.empty()) return;
+  const auto count = static_cast<std::int64_t>(batch.logit_rows.size());
+  CHECK(count <= last_.rows(), "{} logit rows, {} reserved", count, last_.rows());
+  const View last = last_.row_range(0, count);
+  backend.mix_rows({.x = x, .rows = batch.logit_rows, .weights = {}, .out = last});
+  apply_norm(backend, norm_, settings_.norm, last, last);
+  apply_linear(backend, head_, last, batch.logits);
+  if (settings_.logit_softcap > 0) backend.softcap(batch.logits, settings_.logit_softcap);
+}
+
+}  // namespace saccade

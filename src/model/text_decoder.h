@@ -1,0 +1,122 @@
+// The text half of every family: a pre-norm decoder over paged keys and values. What differs
+// between families is in its settings, and how their checkpoints name it in DecoderNames.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/blocks.h"
+#include "model/model.h"
+#include "model/scratch.h"
+#include "model/weight_table.h"
+
+namespace saccade {
+
+// Angles: pair p of a head turns by position[axis[p]] * inv_freq[p].
+struct RopeSettings {
+  std::vector<float> inv_freq;     // [head_dim / 2], or fewer: the rest is not turned
+  std::vector<std::uint8_t> axis;  // [pairs], or empty: all axis 0
+  float scale = 1;                 // of cos and sin
+};
+
+struct DecoderSettings {
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t vocab = 0;
+  std::vector<LayerShape> layers;
+
+  NormStyle norm;
+  bool qkv_bias = false;
+  bool post_norms = false;  // Gemma-2: also after attention and after the MLP
+  Activation activation = Activation::kSilu;
+  RopeSettings rope;
+  float attention_scale = 1;    // of q k^T
+  float attention_softcap = 0;  // 0: none
+  float logit_softcap = 0;      // 0: none
+  float embedding_scale = 1;
+  bool tied_head = false;  // the embedding is the head
+};
+
+// Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.
+struct DecoderNames {
+  std::string embedding = "model.embed_tokens";
+  std::string layer = "model.layers.{}.";
+  std::string attention_norm = "input_layernorm";
+  // Three names, or one for a matrix that holds all three.
+  std::vector<std::string> qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+  // With one name: rows go by key head (its query heads, then its key, then its value), as in
+  // InternLM2, instead of all queries first.
+  bool qkv_by_key_head = false;
+  std::string attention_out = "self_attn.o_proj";
+  std::string post_attention_norm;  // with post_norms
+  std::string mlp_norm = "post_attention_layernorm";
+  std::vector<std::string> gate_up = {"mlp.gate_proj", "mlp.up_proj"};  // two, or one for both
+  std::string mlp_out = "mlp.down_proj";
+  std::string post_mlp_norm;  // with post_norms
+  std::string norm = "model.norm";
+  std::string head = "lm_head";
+};
+
+// Engine thread after loading.
+class TextDecoder {
+ public:
+  TextDecoder() = default;
+  explicit TextDecoder(DecoderSettings settings);
+
+  const DecoderSettings& settings() const { return settings_; }
+  void add_weights(WeightTable& table, const DecoderNames& names);
+  void set_compute(DType compute) { compute_ = compute; }
+  Result<void> reserve(Backend& backend, const Capacity& capacity);
+  // Taps: text.embed, text.layer.N, text.norm, logits.
+  void forward(Backend& backend, const Batch& batch, const Tap& tap);
+
+ private:
+  struct Layer {
+    Norm attention_norm;
+    Linear qkv;
+    Linear attention_out;
+    Norm post_attention_norm;
+    Norm mlp_norm;
+    Linear gate_up;
+    Linear mlp_out;
+    Norm post_mlp_norm;
+  };
+  struct Angles {
+    View cos;
+    View sin;
+  };
+
+  void embed(Backend& backend, const Batch& batch, View x);
+  void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
+                 const Batch& batch, const Angles& angles, View x);
+  void mlp(Backend& backend, const Layer& layer, View x);
+  void logits(Backend& backend, const Batch& batch, View x);
+
+  DecoderSettings settings_;
+  DType compute_ = DType::kF32;
+  EmbeddingTable embedding_;  // empty with a tied head: rows of head_
+  std::vector<Layer> layers_;
+  Norm norm_;
+  Linear head_;
+
+  Scratch scratch_;
+  View hidden_;     // [rows, hidden] the residual stream
+  View normed_;     // [rows, hidden]
+  View qkv_;        // [rows, (heads + 2 kv_heads) * head_dim]
+  View attention_;  // [rows, heads * head_dim]
+  View gate_up_;    // [rows, 2 * intermediate]
+  View cos_;        // [rows, pairs]
+  View sin_;        // [rows, pairs]
+  View last_;       // [logit rows, hidden]
+};
+
+// A decoder layer's tensors do not name the model's limits; these do.
+Result<void> check_decoder(const DecoderSettings& settings);
+
+}  // namespace saccade

@@ -1,0 +1,89 @@
+// What a model reads from its checkpoint, one row a matrix or vector, and where each goes. The same
+// rows load a checkpoint, check it for missing and unexpected tensors, and say what make-dummy
+// writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/weights.h"
+#include "ops/backend.h"
+
+namespace saccade {
+
+// A bias or the weight of a norm: [1, n] f32 on the device. Empty when the model has none.
+struct VectorWeight {
+  Buffer storage;
+  View view;
+};
+
+// y = x W^T + bias
+struct Linear {
+  std::unique_ptr<PackedWeight> weight;
+  VectorWeight bias;
+};
+
+// Rows by token id.
+struct EmbeddingTable {
+  Buffer storage;
+  View view;
+};
+
+enum class Bias { kNo, kYes };
+
+// Destinations must outlive the table.
+class WeightTable {
+ public:
+  // Rows [begin, end) of a stored matrix.
+  struct RowRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  // One stored tensor NAME.weight of a matrix that is stacked from several along its outputs.
+  struct Part {
+    std::string name;
+    std::int64_t out = 0;
+    std::vector<RowRange> order =
+        {};  // how its rows follow each other when packed; empty: as stored
+  };
+
+  // NAME.weight [out, in], and NAME.bias [out] with Bias::kYes.
+  void linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in, Bias bias);
+  // One matrix on the device from several in the checkpoint, stacked in this order.
+  void stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias);
+  // A convolution whose kernel does not overlap: NAME.weight `shape` as [shape[0], product of the
+  // rest].
+  void patches(Linear& into, const std::string& name, std::vector<std::int64_t> shape, Bias bias);
+  // `name` is the tensor's whole name: [n].
+  void norm(VectorWeight& into, const std::string& name, std::int64_t n);
+  void bias(VectorWeight& into, const std::string& name, std::int64_t n);
+  void embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
+                 std::int64_t cols);
+  // May be in the checkpoint and is not read (the stored copy of a tied head).
+  void ignore(const std::string& name) { ignored_.push_back(name); }
+
+  std::vector<TensorSpec> specs() const;
+  const std::vector<std::string>& ignored() const { return ignored_; }
+
+  // Checks the checkpoint against the rows, then fills every destination. `compute` is kF32 or
+  // kBf16. Returns the bytes now on the device.
+  Result<std::size_t> load(Weights& weights, Backend& backend, DType compute) const;
+
+ private:
+  using Store = std::function<Result<std::size_t>(std::span<const View>, Backend&, DType compute)>;
+  struct Row {
+    std::vector<TensorSpec> tensors;
+    Store store;  // given the tensors in that order, it returns bytes
+  };
+  void vector(VectorWeight& into, const std::string& name, std::int64_t n, TensorKind kind);
+
+  std::vector<Row> rows_;
+  std::vector<std::string> ignored_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,179 @@
+#include "model/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "model/checkpoint.h"
+
+namespace saccade {
+namespace {
+
+// Buffers that exporters once saved beside the weights. They are computed, never read.
+constexpr std::array<std::string_view, 4> kHarmlessSuffixes = {
+    "rotary_emb.inv_freq", "rotary_pos_emb.inv_freq", "embeddings.position_ids",
+    "attn.masked_bias"};
+
+bool is_harmless(std::string_view name) {
+  return std::ranges::any_of(kHarmlessSuffixes,
+                             [&](std::string_view suffix) { return name.ends_with(suffix); });
+}
+
+std::string canonical_name(std::string_view name, std::span<const NameAlias> aliases) {
+  for (const NameAlias& alias : aliases) {
+    if (name.starts_with(alias.from))
+      return std::string(alias.to) + std::string(name.substr(alias.from.size()));
+  }
+  return std::string(name);
+}
+
+// "a, b, c and 12 more"
+std::string some_of(const std::vector<std::string>& names) {
+  std::string text;
+  const std::size_t shown = std::min<std::size_t>(names.size(), 3);
+  for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
+  return text;
+}
+
+std::int64_t element_count(const SafetensorsEntry& entry) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : entry.shape) count *= extent;
+  return count;
+}
+
+}  // namespace
+
+Result<Weights> Weights::open(const std::string& directory, std::span<const NameAlias> aliases) {
+  TRY(const WeightFiles found, find_weight_files(directory));
+  Weights weights;
+  Sha256 digest;
+  for (const std::string& path : found.paths) {
+    TRY(SafetensorsFile file, SafetensorsFile::open(path));
+    weights.files_.push_back(std::move(file));
+  }
+  for (std::size_t i = 0; i < weights.files_.size(); ++i) {
+    TRY_DO(weights.add_file(i, aliases));
+    for (const SafetensorsEntry& entry : weights.files_[i].tensors())
+      digest.update(fmt::format("{} {} {} {}\n", entry.name, entry.dtype, shape_text(entry.shape),
+                                entry.begin));
+  }
+  for (const auto& member : found.index) {
+    const std::string_view name = member.key();
+    const auto tensor = weights.tensors_.find(canonical_name(name, aliases));
+    const std::string file(member.value().get_string());
+    if (tensor == weights.tensors_.end() ||
+        std::filesystem::path(weights.files_[tensor->second.file].path()).filename() != file)
+      return fail(ErrorCode::kCorrupt, "{}: the index places tensor \"{}\" in {}, which lacks it",
+                  directory, name, file);
+  }
+  weights.fingerprint_ = to_hex(digest.finish());
+  return weights;
+}
+
+Result<void> Weights::add_file(std::size_t index, std::span<const NameAlias> aliases) {
+  for (const SafetensorsEntry& entry : files_[index].tensors()) {
+    const auto [tensor, is_new] = tensors_.try_emplace(canonical_name(entry.name, aliases));
+    if (!is_new)
+      return fail(ErrorCode::kCorrupt, "tensor \"{}\" is both in {} and in {}", entry.name,
+                  files_[tensor->second.file].path(), files_[index].path());
+    tensor->second.file = index;
+    tensor->second.entry = &entry;
+  }
+  return {};
+}
+
+Result<void> Weights::require(std::span<const TensorSpec> specs,
+                              std::span<const std::string> ignored) const {
+  std::vector<std::string> missing;
+  std::set<std::string_view> wanted(ignored.begin(), ignored.end());
+  for (const TensorSpec& spec : specs) {
+    wanted.insert(spec.name);
+    const auto found = tensors_.find(spec.name);
+    if (found == tensors_.end()) {
+      missing.push_back(spec.name);
+      continue;
+    }
+    const SafetensorsEntry& entry = *found->second.entry;
+    if (entry.shape != spec.shape)
+      return fail(ErrorCode::kInvalid, "tensor \"{}\" is {}, the configuration makes it {}",
+                  entry.name, shape_text(entry.shape), shape_text(spec.shape));
+    const auto dtype = safetensors_dtype(entry.dtype);
+    if (!dtype || *dtype == DType::kI32 || *dtype == DType::kI8 || *dtype == DType::kU8)
+      return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {}; BF16, F16 and F32 are read",
+                  entry.name, entry.dtype);
+  }
+  std::vector<std::string> unexpected;
+  for (const auto& [name, tensor] : tensors_) {
+    if (!wanted.contains(name) && !is_harmless(name)) unexpected.push_back(tensor.entry->name);
+  }
+  if (!missing.empty())
+    return fail(
+        ErrorCode::kInvalid, "the checkpoint lacks {} of {} tensors: {}{}", missing.size(),
+        specs.size(), some_of(missing),
+        unexpected.empty() ? "" : fmt::format("; and has unexpected {}", some_of(unexpected)));
+  if (!unexpected.empty())
+    return fail(ErrorCode::kInvalid,
+                "the checkpoint has {} tensors that the model does not use: {}", unexpected.size(),
+                some_of(unexpected));
+  return {};
+}
+
+View Weights::take(std::string_view name) {
+  const auto found = tensors_.find(name);
+  CHECK(found != tensors_.end(), "no tensor {}", name);
+  Tensor& tensor = found->second;
+  CHECK(!tensor.taken, "{} is taken twice", name);
+  tensor.taken = true;
+
+  const SafetensorsEntry& entry = *tensor.entry;
+  const SafetensorsFile& file = files_[tensor.file];
+  file.prefetch(entry);
+  std::span<const std::byte> bytes = file.bytes(entry);
+  const DType dtype = safetensors_dtype(entry.dtype).value_or(DType::kU8);
+  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(dtype) != 0) {
+    tensor.aligned.assign(bytes.begin(), bytes.end());
+    bytes = tensor.aligned;
+  }
+  const std::int64_t rows = entry.shape.size() > 1 ? entry.shape.front() : 1;
+  const std::int64_t count = element_count(entry);
+  // Nobody writes through the view of a weight.
+  return View(const_cast<std::byte*>(bytes.data()), dtype, rows, rows == 0 ? 0 : count / rows);
+}
+
+void Weights::release(std::string_view name) {
+  const auto found = tensors_.find(name);
+  CHECK(found != tensors_.end(), "no tensor {}", name);
+  found->second.aligned = {};
+  files_[found->second.file].release(*found->second.entry);
+}
+
+DType Weights::dtype() const {
+  const Tensor* largest = nullptr;
+  for (const auto& [name, tensor] : tensors_) {
+    if (largest == nullptr || element_count(*tensor.entry) > element_count(*largest->entry))
+      largest = &tensor;
+  }
+  return largest == nullptr ? DType::kF32
+                            : safetensors_dtype(largest->entry->dtype).value_or(DType::kF32);
+}
+
+std::size_t Weights::bytes() const {
+  std::size_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += tensor.entry->end - tensor.entry->begin;
+  return total;
+}
+
+std::int64_t Weights::parameters() const {
+  std::int64_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += element_count(*tensor.entry);
+  return total;
+}
+
+}  // namespace saccade
