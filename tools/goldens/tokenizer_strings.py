@@ -218,12 +218,14 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/golden/tokenizers")
     parser.add_argument("--count", type=int, default=2000, help="strings for each kind")
     parser.add_argument("--kind", action="append", choices=KINDS, help="only these (default: all)")
+    parser.add_argument("--file", type=pathlib.Path, help="instead of the kinds: an existing tokenizer.json (with --out)")
     args = parser.parse_args()
     texts = corpus()
-    for kind in args.kind or KINDS:
+    kinds = {"given": lambda _: args.file.read_text(encoding="utf-8")} if args.file else KINDS
+    for kind in args.kind or kinds:
         folder = args.out / kind
         folder.mkdir(parents=True, exist_ok=True)
-        file = KINDS[kind](texts)
+        file = kinds[kind](texts)
         (folder / "tokenizer.json").write_text(file, encoding="utf-8")
         tok = Tokenizer.from_str(file)
         written = 0

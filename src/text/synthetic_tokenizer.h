@@ -1,0 +1,32 @@
+// A working tokenizer.json without any training data, for checkpoints with random weights.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+struct SpecialTokenAt {
+  TokenId id = 0;
+  std::string text;
+};
+
+struct SyntheticTokenizerOptions {
+  bool nfc = true;    // the normaliser, or none
+  std::string begin;  // a special token that add_special_tokens puts in front; empty: none
+};
+
+// A byte-level BPE file with `vocab_size` tokens in its model: the 256 bytes, special tokens whose
+// id is below `vocab_size`, and tokens of letters with their merges. Special tokens from
+// `vocab_size` on follow the model; ids left out between them become "<|reserved_ID|>". The same
+// arguments give the same file. `pattern` is the pre-tokeniser's, in Oniguruma's syntax.
+// CHECKs: ids unique and in [0, 2^22), texts unique, room for the bytes.
+std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
+                                           const std::vector<SpecialTokenAt>& special_tokens,
+                                           const std::string& pattern,
+                                           const SyntheticTokenizerOptions& options = {});
+
+}  // namespace saccade
