@@ -48,4 +48,12 @@ struct DeliveryFields {
   std::string request_id;
 };
 
+class Fields;
+
+// Take the shared members out of a request object. Errors name the member, its value and its range.
+Result<SamplingFields> take_sampling(Fields& fields);
+Result<DeliveryFields> take_delivery(Fields& fields);
+// What both kinds of request refuse, and what both accept without effect.
+Result<void> refuse_unsupported(Fields& fields);
+
 }  // namespace saccade::api

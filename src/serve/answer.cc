@@ -1,11 +1,15 @@
 #include "serve/answer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/error_table.h"
 
 namespace saccade::serve {
 namespace {
+
+// What vLLM writes for a probability of 0, which JSON has no number for.
+constexpr float kLeastLogprob = -9999.0f;
 
 std::string_view reason_name(FinishReason reason) {
   switch (reason) {
@@ -27,9 +31,9 @@ api::LogprobEntry named(const TokenLogprob& from, const Tokenizer& tokenizer) {
   api::LogprobEntry entry;
   entry.token = std::string(tokenizer.piece(from.token));
   entry.id = from.token;
-  entry.logprob = from.logprob;
+  entry.logprob = std::max(from.logprob, kLeastLogprob);
   for (const auto& [id, logprob] : from.top) {
-    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, logprob});
+    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, std::max(logprob, kLeastLogprob)});
   }
   return entry;
 }

@@ -1,0 +1,264 @@
+#include "api/chat_request.h"
+
+#include <algorithm>
+#include <array>
+
+#include "api/fields.h"
+
+namespace saccade::api {
+namespace {
+
+constexpr std::size_t kMaxMessages = 16'384;
+constexpr std::size_t kMaxImages = 4'096;
+
+// {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
+// inner value may be a bare string, and "input_image" is the same thing under another name.
+Result<ImagePart> read_image(const json::object& part, std::string_view where) {
+  ImagePart image;
+  const json::value* v = json::find(part, "image_url");
+  if (v == nullptr) v = json::find(part, "image");
+  if (v == nullptr) return invalid("messages", "{}: 'image_url' is missing", where);
+  const json::object* holder = &part;
+  if (v->is_string()) {
+    image.url = std::string(v->get_string());
+  } else if (v->is_object()) {
+    holder = &v->get_object();
+    auto url = json::get_string(*holder, "url");
+    if (!url) return invalid("messages", "{}: {}", where, url.error().message);
+    image.url = *std::move(url);
+  } else {
+    return invalid("messages", "{}: 'image_url' is {}, an object with a 'url' is required", where,
+                   json::kind_name(*v));
+  }
+  TRY(const std::string detail, json::get_string_or(*holder, "detail", "auto"));
+  if (detail == "low") {
+    image.detail = ImageDetail::kLow;
+  } else if (detail == "high") {
+    image.detail = ImageDetail::kHigh;
+  } else if (detail != "auto") {
+    return invalid("messages", "{}: 'detail' is '{}', auto, low or high is required", where,
+                   detail.substr(0, 40));
+  }
+  const auto pixels = [&](std::string_view name,
+                          std::optional<std::int64_t>& into) -> Result<void> {
+    const json::object* from = json::find(*holder, name) != nullptr ? holder : &part;
+    if (json::find(*from, name) == nullptr) return {};
+    auto count = json::get_int(*from, name);
+    if (!count) return invalid("messages", "{}: {}", where, count.error().message);
+    if (*count <= 0)
+      return invalid("messages", "{}: '{}' is {}, it must be above 0", where, name, *count);
+    into = *count;
+    return {};
+  };
+  TRY_DO(pixels("min_pixels", image.min_pixels));
+  TRY_DO(pixels("max_pixels", image.max_pixels));
+  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
+  return image;
+}
+
+Result<ContentPart> read_part(const json::value& v, std::string_view where,
+                              std::vector<ImagePart>& images) {
+  if (v.is_string()) return ContentPart{ContentPart::Kind::kText, std::string(v.get_string()), 0};
+  if (!v.is_object())
+    return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
+  const auto& part = v.get_object();
+  const json::value* type_value = json::find(part, "type");
+  std::string type;
+  if (type_value != nullptr && type_value->is_string())
+    type = std::string(type_value->get_string());
+  if (type.empty()) {
+    // vLLM takes parts without a type by the member that they have.
+    type = json::find(part, "image_url") != nullptr ? "image_url"
+           : json::find(part, "text") != nullptr    ? "text"
+                                                    : "";
+  }
+  if (type == "text" || type == "input_text" || type == "refusal" || type == "thinking") {
+    auto text = json::get_string(
+        part, type == "input_text" ? std::string_view("text") : std::string_view(type));
+    if (!text) return invalid("messages", "{}: {}", where, text.error().message);
+    return ContentPart{ContentPart::Kind::kText, *std::move(text), 0};
+  }
+  if (type == "image_url" || type == "input_image" || type == "image") {
+    TRY(ImagePart image, read_image(part, where));
+    if (images.size() == kMaxImages)
+      return invalid("messages", "more than {} images in one request", kMaxImages);
+    images.push_back(std::move(image));
+    return ContentPart{ContentPart::Kind::kImage, {}, images.size() - 1};
+  }
+  return invalid("messages", "{}: a part of type '{}' is not supported; text and image_url are",
+                 where, type.substr(0, 40));
+}
+
+Result<Message> read_message(const json::value& v, std::size_t index,
+                             std::vector<ImagePart>& images) {
+  const std::string where = fmt::format("messages[{}]", index);
+  if (!v.is_object())
+    return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
+  const auto& from = v.get_object();
+  Message message;
+  auto role = json::get_string(from, "role");
+  if (!role) return invalid("messages", "{}: {}", where, role.error().message);
+  message.role = *std::move(role);
+  constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
+                                                      "assistant", "tool",      "function"};
+  if (std::find(kRoles.begin(), kRoles.end(), message.role) == kRoles.end()) {
+    return invalid("messages",
+                   "{}: the role is '{}'; system, developer, user, assistant and tool are known",
+                   where, message.role.substr(0, 40));
+  }
+  const json::value* content = json::find(from, "content");
+  if (content == nullptr) {
+    // Assistants may say nothing when they call tools.
+    if (message.role != "assistant") return invalid("messages", "{}: 'content' is missing", where);
+  } else if (content->is_string()) {
+    message.content.push_back({ContentPart::Kind::kText, std::string(content->get_string()), 0});
+  } else if (content->is_array()) {
+    message.has_parts = true;
+    std::size_t number = 0;
+    for (const auto& item : content->get_array()) {
+      TRY(ContentPart part,
+          read_part(item, fmt::format("{}.content[{}]", where, number++), images));
+      message.content.push_back(std::move(part));
+    }
+  } else {
+    return invalid("messages", "{}: 'content' is {}, a string or an array is required", where,
+                   json::kind_name(*content));
+  }
+  for (const auto& member : from) {
+    const std::string_view name = member.key();
+    if (name != "role" && name != "content") message.other[member.key()] = member.value();
+  }
+  return message;
+}
+
+Result<void> take_messages(Fields& fields, ChatRequest& request) {
+  TRY(const json::array* list, fields.array("messages"));
+  if (list == nullptr) return invalid("messages", "'messages' is missing, an array is required");
+  if (list->empty())
+    return invalid("messages", "'messages' is empty, at least one message is required");
+  if (list->size() > kMaxMessages) {
+    return invalid("messages", "'messages' has {} entries, the limit is {}", list->size(),
+                   kMaxMessages);
+  }
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    TRY(Message message, read_message((*list)[i], i, request.images));
+    request.messages.push_back(std::move(message));
+  }
+  return {};
+}
+
+Result<void> take_tools(Fields& fields, ChatRequest& request) {
+  TRY(const json::array* tools, fields.array("tools"));
+  const json::value* choice = fields.take("tool_choice");
+  const bool none = choice != nullptr && choice->is_string() && choice->get_string() == "none";
+  if (tools != nullptr && tools->empty())
+    return invalid("tools", "'tools' is an empty array; leave it out instead");
+  if (tools != nullptr) {
+    if (!none)
+      return invalid("tools",
+                     "'tools' are not supported by this server unless 'tool_choice' is \"none\"");
+    request.tools = *tools;
+  }
+  if (choice != nullptr && !none && !(choice->is_string() && choice->get_string() == "auto")) {
+    return invalid("tool_choice",
+                   "'tool_choice' other than \"none\" is not supported by this server");
+  }
+  fields.accept({"parallel_tool_calls"});
+  return fields.refuse({"functions", "function_call", "audio", "web_search_options", "prediction"});
+}
+
+Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
+  TRY(const auto add_prompt, fields.boolean("add_generation_prompt"));
+  TRY(const auto continue_final, fields.boolean("continue_final_message"));
+  request.continue_final_message = continue_final.value_or(false);
+  request.add_generation_prompt = add_prompt.value_or(!request.continue_final_message);
+  if (request.continue_final_message && add_prompt.value_or(false)) {
+    return invalid("continue_final_message",
+                   "Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+  }
+  TRY(const auto add_special, fields.boolean("add_special_tokens"));
+  request.add_special_tokens = add_special.value_or(false);
+  TRY(request.chat_template, fields.text("chat_template"));
+  TRY(const json::object* kwargs, fields.object("chat_template_kwargs"));
+  if (kwargs != nullptr) request.chat_template_kwargs = *kwargs;
+  TRY(const json::array* documents, fields.array("documents"));
+  if (documents != nullptr) request.documents = *documents;
+  TRY(const json::object* processor, fields.object("mm_processor_kwargs"));
+  if (processor != nullptr) request.mm_processor_kwargs = *processor;
+  for (const std::string_view name : {"min_pixels", "max_pixels"}) {
+    TRY(const auto pixels, fields.integer(name, 1));
+    if (pixels) request.mm_processor_kwargs[name] = *pixels;
+  }
+  const json::value* modalities = fields.take("modalities");
+  if (modalities != nullptr) {
+    const json::array* list = modalities->if_array();
+    if (list == nullptr || list->size() != 1 || !list->front().is_string() ||
+        list->front().get_string() != "text") {
+      return invalid("modalities",
+                     "'modalities' other than [\"text\"] are not supported by this server");
+    }
+  }
+  fields.accept({"media_io_kwargs"});
+  return {};
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_chat_request(std::string_view body) {
+  TRY(const json::value tree, parse_body(body));
+  Fields fields(tree.get_object());
+  ChatRequest request;
+  TRY(auto model, fields.text("model"));
+  request.model = std::move(model).value_or("");
+  TRY_DO(take_messages(fields, request));
+  TRY(request.sampling, take_sampling(fields));
+  TRY(request.delivery, take_delivery(fields));
+  TRY(const auto logprobs, fields.boolean("logprobs"));
+  request.logprobs = logprobs.value_or(false);
+  TRY(const auto top, fields.integer("top_logprobs", 0));
+  request.top_logprobs = top.value_or(0);
+  if (top && *top > 0 && !request.logprobs) {
+    return invalid("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.");
+  }
+  TRY(const auto echo, fields.boolean("echo"));
+  request.echo = echo.value_or(false);
+  if (request.echo) return invalid("echo", "'echo' is not supported for chat by this server");
+  TRY_DO(take_tools(fields, request));
+  TRY_DO(take_template_fields(fields, request));
+  TRY_DO(refuse_unsupported(fields));
+  request.unknown = fields.unknown();
+  return request;
+}
+
+json::array template_messages(const ChatRequest& request,
+                              std::string (*guard)(void* context, std::string_view text),
+                              void* context) {
+  json::array messages;
+  for (const Message& message : request.messages) {
+    json::object made;
+    made["role"] = message.role;
+    if (!message.has_parts) {
+      made["content"] = message.content.empty()
+                            ? json::value(nullptr)
+                            : json::value(json::string(guard(context, message.content[0].text)));
+    } else {
+      json::array parts;
+      for (const ContentPart& part : message.content) {
+        json::object item;
+        if (part.kind == ContentPart::Kind::kText) {
+          item["type"] = "text";
+          item["text"] = guard(context, part.text);
+        } else {
+          item["type"] = "image";
+        }
+        parts.push_back(std::move(item));
+      }
+      made["content"] = std::move(parts);
+    }
+    for (const auto& member : message.other) made[member.key()] = member.value();
+    messages.push_back(std::move(made));
+  }
+  return messages;
+}
+
+}  // namespace saccade::api

@@ -1,0 +1,70 @@
+#include "api/error_table.h"
+
+#include "base/json.h"
+
+namespace saccade::api {
+
+ErrorKind kind_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalid:
+      return {400, "BadRequestError"};
+    case ErrorCode::kNotFound:
+      return {404, "NotFoundError"};
+    case ErrorCode::kDenied:
+      return {403, "PermissionDeniedError"};
+    case ErrorCode::kUnsupported:
+      return {400, "BadRequestError"};
+    case ErrorCode::kTooLarge:
+      return {413, "RequestEntityTooLargeError"};
+    case ErrorCode::kUndecodable:
+      return {422, "UnprocessableEntityError"};
+    case ErrorCode::kExhausted:
+      return {429, "TooManyRequestsError"};
+    case ErrorCode::kUnavailable:
+      return {503, "ServiceUnavailableError"};
+    case ErrorCode::kCancelled:
+      return {499, "ClientClosedRequestError"};
+    case ErrorCode::kTimeout:
+      return {422, "UnprocessableEntityError"};  // of media that the client named
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kInternal:
+      break;
+  }
+  return {500, "InternalServerError"};
+}
+
+namespace {
+
+std::string body_of(int status, std::string_view type, std::string_view message,
+                    std::string_view param) {
+  std::string out;
+  json::JsonWriter w(out);
+  w.begin_object();
+  w.key("error");
+  w.begin_object();
+  w.member("message", message);
+  w.member("type", type);
+  w.key("param");
+  if (param.empty()) {
+    w.null();
+  } else {
+    w.value(param);
+  }
+  w.member("code", status);
+  w.end_object();
+  w.end_object();
+  return out;
+}
+
+}  // namespace
+
+std::string error_body(const Error& error) {
+  const ErrorKind kind = kind_of(error.code);
+  return body_of(kind.status, kind.type, error.message, error.param);
+}
+
+std::string error_body(int status, std::string_view type, std::string_view message) {
+  return body_of(status, type, message, {});
+}
+
+}  // namespace saccade::api

@@ -1,0 +1,341 @@
+#include "api/responses.h"
+
+namespace saccade::api {
+namespace {
+
+using json::JsonWriter;
+
+void write_usage(JsonWriter& w, const Usage& usage) {
+  w.begin_object();
+  w.member("prompt_tokens", usage.prompt_tokens);
+  w.member("total_tokens", usage.prompt_tokens + usage.completion_tokens);
+  w.member("completion_tokens", usage.completion_tokens);
+  w.key("prompt_tokens_details");
+  w.begin_object();
+  w.member("cached_tokens", usage.cached_tokens);
+  w.member("image_tokens", usage.image_tokens);
+  w.end_object();
+  w.end_object();
+}
+
+void write_metrics(JsonWriter& w, const StageTimes* times) {
+  if (times == nullptr) return;
+  w.key("metrics");
+  w.begin_object();
+  for (const auto& [stage, nanoseconds] : times->stages) {
+    if (nanoseconds >= 0) w.member(stage, nanoseconds);
+  }
+  w.end_object();
+}
+
+void write_bytes(JsonWriter& w, std::string_view token) {
+  w.key("bytes");
+  w.begin_array();
+  for (const char c : token) w.value(static_cast<std::int64_t>(static_cast<unsigned char>(c)));
+  w.end_array();
+}
+
+void write_chat_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries) {
+  w.begin_object();
+  w.key("content");
+  w.begin_array();
+  for (const auto& entry : entries) {
+    w.begin_object();
+    w.member("token", std::string_view(entry.token));
+    w.member("logprob", entry.logprob);
+    write_bytes(w, entry.token);
+    w.key("top_logprobs");
+    w.begin_array();
+    for (const auto& top : entry.top) {
+      w.begin_object();
+      w.member("token", std::string_view(top.token));
+      w.member("logprob", top.logprob);
+      write_bytes(w, top.token);
+      w.end_object();
+    }
+    w.end_array();
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+}
+
+// The older shape of /v1/completions: parallel lists.
+void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries,
+                         std::int64_t text_offset) {
+  w.begin_object();
+  w.key("text_offset");
+  w.begin_array();
+  for (const auto& entry : entries) {
+    w.value(text_offset);
+    text_offset += static_cast<std::int64_t>(entry.token.size());
+  }
+  w.end_array();
+  w.key("token_logprobs");
+  w.begin_array();
+  for (const auto& entry : entries) w.value(entry.logprob);
+  w.end_array();
+  w.key("tokens");
+  w.begin_array();
+  for (const auto& entry : entries) w.value(std::string_view(entry.token));
+  w.end_array();
+  w.key("top_logprobs");
+  w.begin_array();
+  for (const auto& entry : entries) {
+    w.begin_object();
+    bool chosen_is_top = false;
+    for (const auto& top : entry.top) {
+      w.member(top.token, top.logprob);
+      chosen_is_top = chosen_is_top || top.id == entry.id;
+    }
+    if (!chosen_is_top) w.member(entry.token, entry.logprob);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+}
+
+void write_ending(JsonWriter& w, const ChoiceText& choice) {
+  w.key("finish_reason");
+  if (choice.finish_reason.empty()) {
+    w.null();
+  } else {
+    w.value(choice.finish_reason);
+  }
+  w.key("stop_reason");
+  if (choice.stop_string) {
+    w.value(std::string_view(*choice.stop_string));
+  } else if (choice.stop_token) {
+    w.value(*choice.stop_token);
+  } else {
+    w.null();
+  }
+  if (choice.token_ids) {
+    w.key("token_ids");
+    w.begin_array();
+    for (const std::int64_t id : *choice.token_ids) w.value(id);
+    w.end_array();
+  }
+}
+
+void write_head(JsonWriter& w, const AnswerHead& head, std::string_view object) {
+  w.member("id", std::string_view(head.id));
+  w.member("object", object);
+  w.member("created", head.created);
+  w.member("model", std::string_view(head.model));
+}
+
+void write_chat_choice(JsonWriter& w, const ChoiceText& choice) {
+  w.begin_object();
+  w.member("index", choice.index);
+  w.key("message");
+  w.begin_object();
+  w.member("role", std::string_view("assistant"));
+  w.member("content", std::string_view(choice.text));
+  w.key("refusal");
+  w.null();
+  w.end_object();
+  w.key("logprobs");
+  if (choice.logprobs) {
+    write_chat_logprobs(w, *choice.logprobs);
+  } else {
+    w.null();
+  }
+  write_ending(w, choice);
+  w.end_object();
+}
+
+void write_text_choice(JsonWriter& w, const ChoiceText& choice) {
+  w.begin_object();
+  w.member("index", choice.index);
+  w.member("text", std::string_view(choice.text));
+  w.key("logprobs");
+  if (choice.logprobs) {
+    write_text_logprobs(w, *choice.logprobs, choice.text_offset);
+  } else {
+    w.null();
+  }
+  write_ending(w, choice);
+  w.end_object();
+}
+
+template <typename WriteChoice>
+std::string whole(const AnswerHead& head, std::string_view object,
+                  std::span<const ChoiceText> choices, const Usage& usage, const StageTimes* times,
+                  WriteChoice write_choice) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  write_head(w, head, object);
+  w.key("choices");
+  w.begin_array();
+  for (const auto& choice : choices) write_choice(w, choice);
+  w.end_array();
+  w.key("usage");
+  write_usage(w, usage);
+  write_metrics(w, times);
+  w.end_object();
+  return out;
+}
+
+void write_card(JsonWriter& w, const ModelCard& model) {
+  w.begin_object();
+  w.member("id", std::string_view(model.id));
+  w.member("object", std::string_view("model"));
+  w.member("created", model.created);
+  w.member("owned_by", std::string_view("saccade"));
+  w.member("root", std::string_view(model.root));
+  w.key("parent");
+  w.null();
+  w.member("max_model_len", model.max_model_len);
+  w.key("permission");
+  w.begin_array();
+  w.end_array();
+  w.key("capabilities");
+  w.begin_object();
+  w.member("vision", model.vision);
+  w.member("video", false);
+  w.member("tools", false);
+  w.end_object();
+  if (model.vision) w.member("max_image_tokens", model.max_image_tokens);
+  w.end_object();
+}
+
+}  // namespace
+
+std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
+                            const Usage& usage, const StageTimes* times) {
+  return whole(head, "chat.completion", choices, usage, times, write_chat_choice);
+}
+
+std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
+                            const Usage& usage, const StageTimes* times) {
+  return whole(head, "text_completion", choices, usage, times, write_text_choice);
+}
+
+std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,
+                       const Usage* usage) {
+  std::string out = "data: ";
+  JsonWriter w(out);
+  w.begin_object();
+  write_head(w, head, "chat.completion.chunk");
+  w.key("choices");
+  w.begin_array();
+  w.begin_object();
+  w.member("index", choice.index);
+  w.key("delta");
+  w.begin_object();
+  if (first) w.member("role", std::string_view("assistant"));
+  w.member("content", std::string_view(choice.text));
+  w.end_object();
+  w.key("logprobs");
+  if (choice.logprobs) {
+    write_chat_logprobs(w, *choice.logprobs);
+  } else {
+    w.null();
+  }
+  write_ending(w, choice);
+  w.end_object();
+  w.end_array();
+  if (usage != nullptr) {
+    w.key("usage");
+    write_usage(w, *usage);
+  }
+  w.end_object();
+  out += "\n\n";
+  return out;
+}
+
+std::string text_chunk(const AnswerHead& head, const ChoiceText& choice, const Usage* usage) {
+  std::string out = "data: ";
+  JsonWriter w(out);
+  w.begin_object();
+  write_head(w, head, "text_completion");
+  w.key("choices");
+  w.begin_array();
+  write_text_choice(w, choice);
+  w.end_array();
+  if (usage != nullptr) {
+    w.key("usage");
+    write_usage(w, *usage);
+  }
+  w.end_object();
+  out += "\n\n";
+  return out;
+}
+
+std::string usage_chunk(const AnswerHead& head, bool chat, const Usage& usage,
+                        const StageTimes* times) {
+  std::string out = "data: ";
+  JsonWriter w(out);
+  w.begin_object();
+  write_head(w, head, chat ? "chat.completion.chunk" : "text_completion");
+  w.key("choices");
+  w.begin_array();
+  w.end_array();
+  w.key("usage");
+  write_usage(w, usage);
+  write_metrics(w, times);
+  w.end_object();
+  out += "\n\n";
+  return out;
+}
+
+std::string model_list(std::span<const ModelCard> models) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  w.member("object", std::string_view("list"));
+  w.key("data");
+  w.begin_array();
+  for (const auto& model : models) write_card(w, model);
+  w.end_array();
+  w.end_object();
+  return out;
+}
+
+std::string model_card(const ModelCard& model) {
+  std::string out;
+  JsonWriter w(out);
+  write_card(w, model);
+  return out;
+}
+
+std::string tokenize_response(std::span<const std::int32_t> tokens, std::int64_t max_model_len,
+                              const std::vector<std::string>* token_strs,
+                              std::span<const std::int64_t> image_tokens) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  w.member("count", static_cast<std::int64_t>(tokens.size()));
+  w.member("max_model_len", max_model_len);
+  w.key("tokens");
+  w.begin_array();
+  for (const std::int32_t id : tokens) w.value(id);
+  w.end_array();
+  w.key("token_strs");
+  if (token_strs == nullptr) {
+    w.null();
+  } else {
+    w.begin_array();
+    for (const auto& text : *token_strs) w.value(std::string_view(text));
+    w.end_array();
+  }
+  w.key("image_tokens");
+  w.begin_array();
+  for (const std::int64_t count : image_tokens) w.value(count);
+  w.end_array();
+  w.end_object();
+  return out;
+}
+
+std::string detokenize_response(std::string_view prompt) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  w.member("prompt", prompt);
+  w.end_object();
+  return out;
+}
+
+}  // namespace saccade::api

@@ -1,0 +1,189 @@
+#include "api/sampling_fields.h"
+
+#include <charconv>
+
+#include "api/fields.h"
+
+namespace saccade::api {
+namespace {
+
+constexpr std::size_t kMaxStops = 64;
+constexpr std::size_t kMaxStopBytes = 4096;
+constexpr std::int64_t kMaxChoices = 128;
+
+Result<std::vector<std::string>> take_stop(Fields& fields) {
+  std::vector<std::string> stops;
+  const json::value* v = fields.take("stop");
+  if (v == nullptr) return stops;
+  if (v->is_string()) {
+    stops.emplace_back(v->get_string());
+  } else if (v->is_array()) {
+    if (v->get_array().size() > kMaxStops) {
+      return invalid("stop", "'stop' has {} strings, the limit is {}", v->get_array().size(),
+                     kMaxStops);
+    }
+    for (const auto& item : v->get_array()) {
+      if (!item.is_string())
+        return invalid("stop", "'stop' holds {}, strings are required", json::kind_name(item));
+      stops.emplace_back(item.get_string());
+    }
+  } else {
+    return invalid("stop", "'stop' is {}, a string or an array of strings is required",
+                   json::kind_name(*v));
+  }
+  for (const auto& stop : stops) {
+    if (stop.empty()) return invalid("stop", "'stop' holds an empty string");
+    if (stop.size() > kMaxStopBytes) {
+      return invalid("stop", "'stop' holds a string of {} bytes, the limit is {}", stop.size(),
+                     kMaxStopBytes);
+    }
+  }
+  return stops;
+}
+
+Result<std::vector<std::int64_t>> take_stop_ids(Fields& fields) {
+  std::vector<std::int64_t> ids;
+  TRY(const json::array* list, fields.array("stop_token_ids"));
+  if (list == nullptr) return ids;
+  for (const auto& item : *list) {
+    if (!item.is_int64()) {
+      return invalid("stop_token_ids", "'stop_token_ids' holds {}, integers are required",
+                     json::kind_name(item));
+    }
+    ids.push_back(item.get_int64());
+  }
+  return ids;
+}
+
+Result<std::vector<std::pair<std::int64_t, double>>> take_logit_bias(Fields& fields) {
+  std::vector<std::pair<std::int64_t, double>> biases;
+  TRY(const json::object* map, fields.object("logit_bias"));
+  if (map == nullptr) return biases;
+  for (const auto& member : *map) {
+    const std::string_view key = member.key();
+    std::int64_t id = 0;
+    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (code != std::errc() || end != key.data() + key.size()) {
+      return invalid("logit_bias", "'logit_bias' has the key '{}', a token id is required",
+                     key.substr(0, 40));
+    }
+    auto bias = json::get_double(*map, key);
+    if (!bias) return invalid("logit_bias", "'logit_bias': {}", bias.error().message);
+    if (!(*bias >= -100 && *bias <= 100)) {
+      return invalid("logit_bias",
+                     "'logit_bias' of token {} is {}, it must be between -100 and 100", id, *bias);
+    }
+    biases.emplace_back(id, *bias);
+  }
+  return biases;
+}
+
+}  // namespace
+
+Result<SamplingFields> take_sampling(Fields& fields) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  SamplingFields s;
+  TRY(s.temperature, fields.number("temperature", 0, kInfinity));
+  TRY(s.top_p, fields.number("top_p", 0, 1));
+  if (s.top_p && *s.top_p == 0)
+    return invalid("top_p", "'top_p' is 0, it must be above 0 and at most 1");
+  TRY(s.top_k, fields.integer("top_k", -1));
+  TRY(s.min_p, fields.number("min_p", 0, 1));
+  TRY(s.repetition_penalty, fields.number("repetition_penalty", 0, kInfinity));
+  if (s.repetition_penalty && *s.repetition_penalty == 0) {
+    return invalid("repetition_penalty", "'repetition_penalty' is 0, it must be above 0");
+  }
+  TRY(const auto presence, fields.number("presence_penalty", -2, 2));
+  s.presence_penalty = presence.value_or(0);
+  TRY(const auto frequency, fields.number("frequency_penalty", -2, 2));
+  s.frequency_penalty = frequency.value_or(0);
+  TRY(s.seed, fields.integer("seed"));
+  TRY(const auto max_tokens, fields.integer("max_tokens", 1));
+  TRY(const auto max_completion_tokens, fields.integer("max_completion_tokens", 1));
+  s.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
+  TRY(const auto min_tokens, fields.integer("min_tokens", 0));
+  s.min_tokens = min_tokens.value_or(0);
+  if (s.max_tokens && s.min_tokens > *s.max_tokens) {
+    return invalid("min_tokens", "'min_tokens' is {}, 'max_tokens' is {}: it must not be larger",
+                   s.min_tokens, *s.max_tokens);
+  }
+  TRY(const auto n, fields.integer("n", 1, kMaxChoices));
+  s.n = n.value_or(1);
+  TRY(const auto ignore_eos, fields.boolean("ignore_eos"));
+  s.ignore_eos = ignore_eos.value_or(false);
+  TRY(s.stop, take_stop(fields));
+  TRY(s.stop_token_ids, take_stop_ids(fields));
+  TRY(const auto include_stop, fields.boolean("include_stop_str_in_output"));
+  s.include_stop_str_in_output = include_stop.value_or(false);
+  TRY(const auto skip_special, fields.boolean("skip_special_tokens"));
+  s.skip_special_tokens = skip_special.value_or(true);
+  TRY(s.logit_bias, take_logit_bias(fields));
+  return s;
+}
+
+Result<DeliveryFields> take_delivery(Fields& fields) {
+  DeliveryFields d;
+  TRY(const auto stream, fields.boolean("stream"));
+  d.stream = stream.value_or(false);
+  TRY(const json::object* options, fields.object("stream_options"));
+  if (options != nullptr) {
+    if (!d.stream)
+      return invalid("stream_options", "Stream options can only be defined when `stream=True`.");
+    Fields inner(*options);
+    TRY(const auto include_usage, inner.boolean("include_usage"));
+    TRY(const auto continuous, inner.boolean("continuous_usage_stats"));
+    d.include_usage = include_usage.value_or(false);
+    d.continuous_usage_stats = continuous.value_or(false);
+  }
+  TRY(const auto metrics, fields.boolean("metrics"));
+  d.metrics = metrics.value_or(false);
+  TRY(const auto token_ids, fields.boolean("return_token_ids"));
+  d.return_token_ids = token_ids.value_or(false);
+  TRY(const auto priority, fields.integer("priority"));
+  d.priority = priority.value_or(0);
+  TRY(auto salt, fields.text("cache_salt"));
+  if (salt && salt->empty())
+    return invalid("cache_salt", "Parameter 'cache_salt' must be a non-empty string.");
+  d.cache_salt = std::move(salt).value_or("");
+  TRY(auto id, fields.text("request_id"));
+  if (id && id->size() > 256)
+    return invalid("request_id", "'request_id' has {} bytes, the limit is 256", id->size());
+  d.request_id = std::move(id).value_or("");
+  return d;
+}
+
+Result<void> refuse_unsupported(Fields& fields) {
+  // best_of and beam widths of 1 ask for nothing.
+  TRY(const auto best_of, fields.integer("best_of"));
+  if (best_of && *best_of > 1)
+    return invalid("best_of", "'best_of' is {}, only 1 is supported", *best_of);
+  const json::value* format = fields.take("response_format");
+  if (format != nullptr) {
+    const json::object* object = format->if_object();
+    const json::value* type = object == nullptr ? nullptr : json::find(*object, "type");
+    if (type == nullptr || !type->is_string()) {
+      return invalid("response_format", "'response_format' must be an object with a 'type'");
+    }
+    if (type->get_string() != "text") {
+      return invalid("response_format",
+                     "'response_format' of type '{}' is not supported, 'text' is",
+                     std::string_view(type->get_string()).substr(0, 40));
+    }
+  }
+  const json::value* length_penalty = fields.take("length_penalty");
+  if (length_penalty != nullptr && !length_penalty->is_number()) {
+    return invalid("length_penalty", "'length_penalty' is {}, a number is required",
+                   json::kind_name(*length_penalty));
+  }
+  fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier",
+                 "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
+                 "stream_interval", "include_reasoning", "vllm_xargs", "return_tokens_as_token_ids",
+                 "return_prompt_text", "session_id", "verbosity", "reasoning_effort"});
+  return fields.refuse(
+      {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+       "guided_decoding_backend", "prompt_logprobs", "use_beam_search", "truncate_prompt_tokens",
+       "allowed_token_ids", "bad_words", "logits_processors", "prompt_embeds", "kv_transfer_params",
+       "ec_transfer_params", "logprob_token_ids", "thinking_token_budget", "repetition_detection"});
+}
+
+}  // namespace saccade::api
