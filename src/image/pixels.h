@@ -1,5 +1,5 @@
 // Decoded images, and the bounded way to them. As the reference: PIL open, exif_transpose,
-// convert("RGB") (alpha composited on white).
+// convert("RGB") (alpha composited on white); decode.cc says it in PIL's own calls.
 #pragma once
 
 #include <cstddef>
@@ -41,12 +41,20 @@ Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits&
 
 enum class ResampleFilter { kBilinear, kBicubic, kLanczos, kBox };
 
-// PIL's Image.resize, bit for bit (8-bit fixed point, 22 bits, horizontal pass first).
-Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter);
+// The image between the two passes is rounded to 8 bits, so their order shows in the result.
+enum class PassOrder {
+  kPillow13,         // vertical first when the height loses over twice as many pixels as the width
+  kHorizontalFirst,  // Pillow up to 12
+};
+
+// PIL's Image.resize, bit for bit (8-bit fixed point, 22 bits). Sides are at least 1. Any thread.
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter,
+              PassOrder order = PassOrder::kPillow13);
 
 Pixels crop(const Pixels& from, int left, int top, int width, int height);  // inside the image
 
-// Baseline JPEG, 4:2:0, for datasets that must be re-encoded as PIL's save(quality=...) does.
+// Baseline JPEG, 4:2:0, the bytes of PIL's save(quality=...). kInvalid for sides that the format
+// cannot hold.
 Result<std::vector<std::byte>> encode_jpeg(const Pixels& pixels, int quality);
 Result<std::vector<std::byte>> encode_png(const Pixels& pixels);
 

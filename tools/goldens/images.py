@@ -7,6 +7,7 @@
 decode.tsv        file, width, height, SHA-256 of the RGB bytes of reference_rgb()
 resize.tsv        file, filter, width, height, SHA-256 of Image.resize's RGB bytes, the same horizontal pass first
                   (which is what Pillow did before 13)
+encode.tsv        file, JPEG quality, SHA-256 of the bytes of Image.save
 patchify.tsv      file, patch, merge, temporal, min_pixels, max_pixels, grid, SHA-256 of the float32 rows
 smart_resize.tsv  height, width, factor, min_pixels, max_pixels, height, width (or "error")
 """
@@ -329,7 +330,7 @@ def gifs():
     deep = samples(24, 20, 1, 8)[:, :, 0]
     yield "ramp.gif", gif((24, 20), [(0, 0, deep, None, None, False)], ramp)
     yield "ramp_transparent.gif", gif((24, 20), [(0, 0, deep, None, 90, False)], ramp)
-    yield "ramp_local_transparent.gif", gif((30, 20), [(2, 0, deep, ramp, 90, False)], table + table)
+    yield "ramp_local.gif", gif((30, 20), [(2, 0, deep, ramp, None, False)])
     yield "grown.gif", gif((10, 10), [(3, 2, body, None, None, False)], table)
     yield "short_table.gif", gif((24, 20), [(0, 0, body, None, None, False)], colours(4))
     yield "two_frames.gif", gif((24, 20), [(0, 0, body, None, 1, False), (2, 2, body[:5, :5], None, None, False)], table)
@@ -415,6 +416,14 @@ def write_resize(table):
                     out.write(f"sources/{name}.png\t{label}\t{size[0]}\t{size[1]}\t{digests}\n")
 
 
+def write_encode(table):
+    with open(OUT / "encode.tsv", "w") as out:
+        for name, image in table.items():
+            for quality in (1, 50, 75, 85, 100):
+                digest = hashlib.sha256(saved(image, "JPEG", quality=quality)).hexdigest()
+                out.write(f"sources/{name}.png\t{quality}\t{digest}\n")
+
+
 def write_patchify(table):
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
@@ -456,5 +465,6 @@ if __name__ == "__main__":
     write_decode()
     pictures = sources()
     write_resize(pictures)
+    write_encode(pictures)
     write_patchify(pictures)
     write_smart_resize()

@@ -1,0 +1,69 @@
+// decode_image: bytes to upright RGB, equal to this in Pillow:
+//   image = ImageOps.exif_transpose(Image.open(bytes))
+//   if image.mode in ("RGBA", "LA", "PA") or image.mode == "P" and "transparency" in image.info:
+//       canvas = Image.new("RGBA", image.size, "WHITE")
+//       canvas.alpha_composite(image.convert("RGBA"))
+//       image = canvas
+//   image = image.convert("RGB")
+// So a colour key on a gray or RGB PNG is ignored, as convert("RGB") ignores it, and 16-bit gray
+// saturates at 255.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "image/formats.h"
+
+namespace saccade {
+namespace {
+
+Result<Pixels> read_frame(ImageFormat format, ImageBytes bytes) {
+  switch (format) {
+    case ImageFormat::kJpeg:
+      return read_jpeg(bytes);
+    case ImageFormat::kPng:
+      return read_png(bytes);
+    case ImageFormat::kWebp:
+      return read_webp(bytes);
+    case ImageFormat::kGif:
+      return read_gif(bytes);
+    case ImageFormat::kBmp:
+      return read_bmp(bytes);
+  }
+  return fail(ErrorCode::kInternal, "image format {}", static_cast<int>(format));
+}
+
+}  // namespace
+
+Pixels black_pixels(int width, int height) {
+  Pixels pixels;
+  pixels.width = width;
+  pixels.height = height;
+  pixels.rgb.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
+  return pixels;
+}
+
+Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits) {
+  TRY(const ImageFormat format, detect_format(bytes));
+  TRY(const StoredHeader header, read_header(format, bytes));
+  TRY_DO(check_limits(header, limits));
+  TRY(Pixels pixels, read_frame(format, bytes));
+  CHECK(pixels.width == header.width && pixels.height == header.height, "header {}x{}, frame {}x{}",
+        header.width, header.height, pixels.width, pixels.height);
+  return oriented(std::move(pixels), header.orientation);
+}
+
+Pixels crop(const Pixels& from, int left, int top, int width, int height) {
+  CHECK(left >= 0 && top >= 0 && width >= 0 && height >= 0 && left <= from.width - width &&
+            top <= from.height - height,
+        "{}x{} at ({}, {}) of {}x{}", width, height, left, top, from.width, from.height);
+  Pixels part = black_pixels(width, height);
+  const std::size_t row_bytes = static_cast<std::size_t>(width) * 3;
+  for (int y = 0; y < height; ++y) {
+    const std::size_t at = (static_cast<std::size_t>(top + y) * from.width + left) * 3;
+    std::copy_n(from.rgb.data() + at, row_bytes, part.rgb.data() + y * row_bytes);
+  }
+  return part;
+}
+
+}  // namespace saccade

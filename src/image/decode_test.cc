@@ -1,0 +1,178 @@
+// Decoding equals Pillow's on every golden file, and survives what Pillow never sees.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "base/rng.h"
+#include "image/golden_files_test.h"
+#include "image/pixels.h"
+
+namespace saccade {
+namespace {
+
+using testing::bytes_of;
+using testing::digest_of;
+using ::testing::HasSubstr;
+using testing::read_golden;
+using testing::read_table;
+
+TEST(Decode, EqualsPillow) {
+  const auto rows = read_table("decode.tsv");
+  ASSERT_GT(rows.size(), 100u);
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row[0]);
+    const std::string file = read_golden(row[0]);
+    const Result<Pixels> pixels = decode_image(bytes_of(file));
+    if (!pixels) {
+      ADD_FAILURE() << pixels.error().message;
+      continue;
+    }
+    EXPECT_EQ(std::to_string(pixels->width), row[1]);
+    EXPECT_EQ(std::to_string(pixels->height), row[2]);
+    EXPECT_EQ(digest_of(pixels->rgb), row[3]);
+  }
+}
+
+TEST(Decode, ProbeTellsTheSizeOfTheUprightImage) {
+  for (const auto& row : read_table("decode.tsv")) {
+    const std::string file = read_golden(row[0]);
+    const Result<ImageHeader> header = probe_image(bytes_of(file));
+    ASSERT_TRUE(header.has_value()) << row[0] << ": " << header.error().message;
+    EXPECT_EQ(std::to_string(header->width), row[1]) << row[0];
+    EXPECT_EQ(std::to_string(header->height), row[2]) << row[0];
+  }
+}
+
+// Every proper prefix is refused or, where only bytes after the pixels are missing, decodes to the
+// whole image.
+TEST(Decode, TruncatedFilesAreUndecodable) {
+  for (const char* name :
+       {"jpg/rgb_420.jpg", "jpg/rgb_420_progressive.jpg", "jpg/cmyk.jpg", "png/rgba.png",
+        "png/palette4_interlaced.png", "webp/lossy_alpha.webp", "webp/lossless.webp",
+        "gif/interlaced.gif", "bmp/rgb.bmp", "bmp/rle8.bmp"}) {
+    SCOPED_TRACE(name);
+    const std::string file = read_golden(name);
+    const Result<Pixels> whole = decode_image(bytes_of(file));
+    ASSERT_TRUE(whole.has_value());
+    std::size_t refused = 0;
+    for (std::size_t length = 0; length < file.size(); ++length) {
+      const std::string cut = file.substr(0, length);
+      const Result<Pixels> pixels = decode_image(bytes_of(cut));
+      if (pixels) {
+        EXPECT_EQ(pixels->rgb, whole->rgb) << length << " of " << file.size() << " bytes";
+      } else {
+        EXPECT_EQ(pixels.error().code, ErrorCode::kUndecodable) << pixels.error().message;
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, file.size() * 9 / 10);
+  }
+}
+
+std::string png_header(std::uint32_t width, std::uint32_t height) {
+  std::string file = read_golden("png/rgb.png");
+  for (int i = 0; i < 4; ++i) {
+    file[16 + i] = static_cast<char>(width >> (24 - 8 * i));
+    file[20 + i] = static_cast<char>(height >> (24 - 8 * i));
+  }
+  return file;
+}
+
+TEST(Decode, SizesOverTheLimitAreRefusedFromTheHeader) {
+  const std::string file = png_header(100'000, 100'000);
+  const auto start = std::chrono::steady_clock::now();
+  for (const Result<void>& result : {decode_image(bytes_of(file)).map([](const Pixels&) {}),
+                                     probe_image(bytes_of(file)).map([](const ImageHeader&) {})}) {
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::kTooLarge);
+    EXPECT_THAT(result.error().message, HasSubstr("100000x100000"));
+    EXPECT_THAT(result.error().message, HasSubstr("65535"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
+
+  const std::string wide = png_header(60'000, 60'000);
+  const Result<ImageHeader> pixels = probe_image(bytes_of(wide));
+  ASSERT_FALSE(pixels.has_value());
+  EXPECT_THAT(pixels.error().message, HasSubstr("60000x60000 = 3600000000 pixels"));
+  EXPECT_THAT(pixels.error().message, HasSubstr("178956970"));
+  const std::string most = png_header(0xffffffff, 0xffffffff);
+  EXPECT_EQ(probe_image(bytes_of(most)).error().code, ErrorCode::kTooLarge);
+  const std::string empty = png_header(0, 7);
+  EXPECT_EQ(probe_image(bytes_of(empty)).error().code, ErrorCode::kUndecodable);
+
+  const std::string jpeg = read_golden("jpg/rgb_420.jpg");  // 61x47
+  EXPECT_TRUE(decode_image(bytes_of(jpeg), {61 * 47, 61}).has_value());
+  EXPECT_EQ(decode_image(bytes_of(jpeg), {61 * 47 - 1, 61}).error().code, ErrorCode::kTooLarge);
+  EXPECT_EQ(decode_image(bytes_of(jpeg), {61 * 47, 60}).error().code, ErrorCode::kTooLarge);
+}
+
+TEST(Decode, HeadersOfEveryFormatAreHeldAgainstTheLimit) {
+  for (const char* name : {"jpg/gray.jpg", "png/gray8.png", "webp/lossy.webp", "webp/animated.webp",
+                           "gif/grown.gif", "bmp/rgb.bmp"}) {
+    const std::string file = read_golden(name);
+    const Result<Pixels> pixels = decode_image(bytes_of(file), {100, 65'535});
+    ASSERT_FALSE(pixels.has_value()) << name;
+    EXPECT_EQ(pixels.error().code, ErrorCode::kTooLarge) << name;
+  }
+}
+
+TEST(Decode, ErrorsNameTheFormatAndTheReason) {
+  const auto message = [](const std::string& file) {
+    const Result<Pixels> pixels = decode_image(bytes_of(file));
+    EXPECT_FALSE(pixels.has_value());
+    return pixels ? std::string() : pixels.error().message;
+  };
+  EXPECT_THAT(message(""), HasSubstr("empty"));
+  EXPECT_THAT(message("<svg/>"), HasSubstr("not JPEG, PNG, WebP, GIF or BMP"));
+  const std::string jpeg = read_golden("jpg/rgb_420.jpg");
+  EXPECT_THAT(message(jpeg.substr(0, jpeg.size() / 2)), HasSubstr("JPEG: the data is truncated"));
+  const std::string png = read_golden("png/rgb.png");
+  EXPECT_THAT(message(png.substr(0, png.size() / 2)), HasSubstr("PNG: the data is truncated"));
+  std::string damaged = png;
+  damaged[50] = static_cast<char>(damaged[50] ^ 0x55);
+  EXPECT_THAT(message(damaged), HasSubstr("PNG: "));
+  EXPECT_THAT(message(read_golden("webp/lossy.webp").substr(0, 60)), HasSubstr("WebP: "));
+  EXPECT_THAT(message(read_golden("gif/plain.gif").substr(0, 100)), HasSubstr("GIF: "));
+  EXPECT_THAT(message(read_golden("bmp/rgb.bmp").substr(0, 200)), HasSubstr("BMP: truncated: "));
+}
+
+TEST(Decode, DamagedBytesNeverCrash) {
+  Rng rng(7);
+  for (const auto& row : read_table("decode.tsv")) {
+    const std::string file = read_golden(row[0]);
+    for (int round = 0; round < 20; ++round) {
+      std::string damaged = file;
+      for (std::uint64_t hits = 1 + rng.below(4); hits > 0; --hits)
+        damaged[rng.below(damaged.size())] = static_cast<char>(rng());
+      const Result<Pixels> pixels = decode_image(bytes_of(damaged), {1 << 20, 4'096});
+      if (pixels) {
+        EXPECT_EQ(pixels->rgb.size(), static_cast<std::size_t>(pixels->width) * pixels->height * 3);
+      }
+    }
+  }
+}
+
+TEST(Decode, ScansAreLimited) {
+  // The last scan of a progressive file repeated: legal to read, and work without end.
+  const std::string file = read_golden("jpg/gray_progressive.jpg");
+  const std::size_t scan = file.rfind("\xff\xda");
+  const std::string last = file.substr(scan, file.size() - 2 - scan);
+  std::string bomb = file.substr(0, file.size() - 2);
+  for (int i = 0; i < 300; ++i) bomb += last;
+  bomb += "\xff\xd9";
+  const Result<Pixels> pixels = decode_image(bytes_of(bomb));
+  ASSERT_FALSE(pixels.has_value());
+  EXPECT_THAT(pixels.error().message, HasSubstr("100 scans"));
+}
+
+TEST(Crop, TakesARectangle) {
+  Pixels from{3, 2, {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5}};
+  const Pixels part = crop(from, 1, 0, 2, 2);
+  EXPECT_EQ(part.width, 2);
+  EXPECT_EQ(part.rgb, (std::vector<std::uint8_t>{1, 1, 1, 2, 2, 2, 4, 4, 4, 5, 5, 5}));
+  EXPECT_DEATH(crop(from, 2, 0, 2, 1), "2x1 at");
+}
+
+}  // namespace
+}  // namespace saccade

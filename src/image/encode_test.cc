@@ -1,0 +1,41 @@
+#include <gtest/gtest.h>
+
+#include "image/golden_files_test.h"
+
+namespace saccade {
+namespace {
+
+using testing::digest_of;
+using testing::golden_pixels;
+using testing::read_table;
+
+TEST(Encode, JpegBytesEqualPillows) {
+  const auto rows = read_table("encode.tsv");
+  ASSERT_GT(rows.size(), 30u);
+  for (const auto& row : rows) {
+    const Result<std::vector<std::byte>> jpeg =
+        encode_jpeg(golden_pixels(row[0]), std::stoi(row[1]));
+    ASSERT_TRUE(jpeg.has_value()) << jpeg.error().message;
+    EXPECT_EQ(digest_of(*jpeg), row[2]) << row[0] << " at quality " << row[1];
+  }
+}
+
+TEST(Encode, PngIsLossless) {
+  const Pixels pixels = golden_pixels("sources/photo.png");
+  const Result<std::vector<std::byte>> png = encode_png(pixels);
+  ASSERT_TRUE(png.has_value()) << png.error().message;
+  const Result<Pixels> back = decode_image(*png);
+  ASSERT_TRUE(back.has_value()) << back.error().message;
+  EXPECT_EQ(back->rgb, pixels.rgb);
+}
+
+TEST(Encode, RefusesWhatTheFormatCannotHold) {
+  EXPECT_EQ(encode_jpeg(Pixels{}, 75).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(encode_png(Pixels{}).error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(encode_jpeg(Pixels{70'000, 1, std::vector<std::uint8_t>(210'000)}, 75).error().code,
+            ErrorCode::kInvalid);
+  EXPECT_EQ(encode_jpeg(Pixels{1, 1, {0, 0, 0}}, 101).error().code, ErrorCode::kInvalid);
+}
+
+}  // namespace
+}  // namespace saccade

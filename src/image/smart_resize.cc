@@ -1,0 +1,47 @@
+#include "image/smart_resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace saccade {
+
+Result<ImageSize> smart_resize(std::int64_t height, std::int64_t width, std::int64_t factor,
+                               std::int64_t min_pixels, std::int64_t max_pixels) {
+  constexpr double kMaxAspect = 200;
+  constexpr std::int64_t kMaxSide = std::numeric_limits<std::int32_t>::max();
+  if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide)
+    return fail(ErrorCode::kInvalid, "image is {}x{} pixels", width, height);
+  if (factor < 1 || min_pixels < 1 || max_pixels < 1) {
+    return fail(ErrorCode::kInvalid, "resize to multiples of {} within {} to {} pixels", factor,
+                min_pixels, max_pixels);
+  }
+  const double h = static_cast<double>(height);
+  const double w = static_cast<double>(width);
+  const double f = static_cast<double>(factor);
+  const double aspect = std::max(h, w) / std::min(h, w);
+  if (aspect > kMaxAspect) {
+    return fail(ErrorCode::kInvalid, "image is {}x{} pixels, aspect ratio {:.1f}, limit {}", width,
+                height, aspect, kMaxAspect);
+  }
+
+  // nearbyint rounds half to even, as Python's round().
+  double to_h = std::nearbyint(h / f) * f;
+  double to_w = std::nearbyint(w / f) * f;
+  if (to_h * to_w > static_cast<double>(max_pixels)) {
+    const double shrink = std::sqrt(h * w / static_cast<double>(max_pixels));
+    to_h = std::max(f, std::floor(h / shrink / f) * f);
+    to_w = std::max(f, std::floor(w / shrink / f) * f);
+  } else if (to_h * to_w < static_cast<double>(min_pixels)) {
+    const double grow = std::sqrt(static_cast<double>(min_pixels) / (h * w));
+    to_h = std::ceil(h * grow / f) * f;
+    to_w = std::ceil(w * grow / f) * f;
+  }
+  if (to_h < 1 || to_w < 1 || std::max(to_h, to_w) > static_cast<double>(kMaxSide)) {
+    return fail(ErrorCode::kInvalid, "image of {}x{} pixels would be resized to {}x{}", width,
+                height, to_w, to_h);
+  }
+  return ImageSize{static_cast<int>(to_h), static_cast<int>(to_w)};
+}
+
+}  // namespace saccade
