@@ -1,0 +1,147 @@
+#include "tests/support/server_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/check.h"
+
+namespace saccade::test {
+namespace {
+
+constexpr int kStartSeconds = 120;
+
+std::string unchunked(std::string_view text) {
+  std::string body;
+  while (!text.empty()) {
+    const std::size_t line = text.find("\r\n");
+    if (line == std::string_view::npos) break;
+    const std::size_t size = std::strtoull(std::string(text.substr(0, line)).c_str(), nullptr, 16);
+    if (size == 0) break;
+    body += text.substr(line + 2, size);
+    const std::size_t next = line + 2 + size + 2;
+    text.remove_prefix(next < text.size() ? next : text.size());
+  }
+  return body;
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
+  char pattern[] = "/tmp/saccade-test-XXXXXX";
+  const int log = mkstemp(pattern);
+  CHECK(log >= 0, "no temporary file");
+  log_path_ = pattern;
+  arguments.insert(arguments.end(), {"--port", "0"});
+  std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
+  for (auto& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_ = fork();
+  CHECK(pid_ >= 0, "fork");
+  if (pid_ == 0) {
+    dup2(log, STDERR_FILENO);
+    dup2(log, STDOUT_FILENO);
+    execv(binary.c_str(), argv.data());
+    _exit(127);
+  }
+  close(log);
+  for (int i = 0; i < kStartSeconds * 20; ++i) {
+    const std::string text = this->log();
+    if (text.find("Application startup complete.") != std::string::npos) {
+      const std::size_t at = text.find("127.0.0.1:");
+      CHECK(at != std::string::npos, "no address in: {}", text);
+      port_ = static_cast<std::uint16_t>(std::strtoul(text.c_str() + at + 10, nullptr, 10));
+      return;
+    }
+    int status = 0;
+    CHECK(waitpid(pid_, &status, WNOHANG) == 0, "the server ended: {}", text);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  CHECK(false, "the server did not start in {} s: {}", kStartSeconds, this->log());
+}
+
+ServerProcess::~ServerProcess() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  unlink(log_path_.c_str());
+}
+
+void ServerProcess::signal(int number) const { kill(pid_, number); }
+
+int ServerProcess::wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int ServerProcess::stop() {
+  signal(SIGTERM);
+  return wait();
+}
+
+std::int64_t ServerProcess::resident_bytes() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+  std::int64_t pages = 0;
+  std::int64_t resident = 0;
+  file >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+std::string ServerProcess::log() const {
+  std::ifstream file(log_path_);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+RawAnswer exchange(std::uint16_t port, const std::string& method, const std::string& path,
+                   const std::string& body, std::int64_t cut_after) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0, "socket");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  RawAnswer answer;
+  std::string raw;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+    const std::string request = method + " " + path +
+                                " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+                                std::to_string(body.size()) + "\r\n\r\n" + body;
+    std::size_t sent = 0;
+    while (sent < request.size()) {
+      const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) break;
+      sent += static_cast<std::size_t>(n);
+    }
+    char buffer[4096];
+    while (cut_after < 0 || static_cast<std::int64_t>(raw.size()) < cut_after) {
+      const ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+      if (n <= 0) break;
+      raw.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+  close(fd);
+  if (raw.size() > 12) answer.status = std::atoi(raw.c_str() + 9);
+  const std::size_t end = raw.find("\r\n\r\n");
+  if (end != std::string::npos) {
+    const bool chunked = raw.substr(0, end).find("chunked") != std::string::npos;
+    answer.body = chunked ? unchunked(std::string_view(raw).substr(end + 4)) : raw.substr(end + 4);
+  }
+  return answer;
+}
+
+}  // namespace saccade::test
