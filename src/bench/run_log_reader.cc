@@ -1,10 +1,10 @@
 // Reading the run log: docs/run-format.md. A file may come from anywhere: every field is checked.
 #include <array>
-#include <fstream>
 #include <limits>
 
 #include "base/json.h"
 #include "bench/run_log.h"
+#include "bench/text_file.h"
 
 namespace saccade::bench {
 namespace {
@@ -392,10 +392,7 @@ Result<RunLog> parse_run_log(std::string_view text) {
 }
 
 Result<RunLog> read_run_log(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
+  TRY(const std::string text, read_text_file(path));
   auto log = parse_run_log(text);
   if (!log) return fail_within(path, std::move(log).error());
   return log;

@@ -207,7 +207,7 @@ TEST(RunLog, FileIsReplacedWhole) {
   EXPECT_EQ(to_text(*read), to_text(log));
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
   std::filesystem::remove(path);
-  EXPECT_FALSE(write_run_log(log, "/nonexistent/x.jsonl"));
+  EXPECT_FALSE(write_run_log(log, "/proc/x/y.jsonl"));
   EXPECT_FALSE(read_run_log(path));
 }
 

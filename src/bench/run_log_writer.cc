@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "base/json.h"
 #include "bench/run_log.h"
+#include "bench/text_file.h"
 
 namespace saccade::bench {
 namespace {
@@ -228,18 +227,7 @@ std::string to_text(const RunLog& log) {
 }
 
 Result<void> write_run_log(const RunLog& log, const std::string& path) {
-  // Written beside and renamed: a crash leaves the file that was there.
-  const std::string part = path + ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    file << to_text(log);
-    file.close();
-    if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
-  }
-  std::error_code code;
-  std::filesystem::rename(part, path, code);
-  if (code) return fail(ErrorCode::kInvalid, "{}: {}", path, code.message());
-  return {};
+  return write_text_file(path, to_text(log));
 }
 
 }  // namespace saccade::bench

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <memory>
 #include <optional>
 
 #include "base/json.h"
+#include "bench/text_file.h"
 #include "bench/trace.h"
 
 namespace saccade::bench {
@@ -298,10 +298,7 @@ Result<Trace> parse_trace(std::string_view text, std::string_view name, const Tr
 }
 
 Result<Trace> read_trace(const std::string& path, const TraceLabels& labels) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
+  TRY(const std::string text, read_text_file(path));
   return parse_trace(text, path, labels);
 }
 
