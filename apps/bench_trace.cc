@@ -52,6 +52,7 @@ void add_make(CLI::App& trace, int& exit_code) {
       ->capture_default_str();
   app->add_option("--duration", generate.duration_s, "generate: seconds")->capture_default_str();
   app->add_option("--format", settings->format, "gaps, azure, burstgpt, mooncake");
+  app->add_option("--note", settings->notes, "key=value for the file's header");
   app->add_option("-o,--output", settings->output, "file to write; without it, standard output");
   add_window(*app, settings->window);
   app->callback([settings, window_s, sliding, &exit_code] {

@@ -44,6 +44,12 @@ Result<std::string> trace_make(const TraceMakeSettings& settings) {
   TRY(Trace made, make_by_method(settings));
   made.notes.insert(made.notes.begin(), {"kind", generated ? "synthetic" : "derived"});
   if (!generated) made.notes.emplace_back("source", settings.source);
+  for (const std::string& note : settings.notes) {
+    const std::size_t equals = note.find('=');
+    if (equals == 0 || equals == std::string::npos || note.find('\n') != std::string::npos)
+      return fail(ErrorCode::kInvalid, "note '{}' is not of the form key=value", note);
+    made.notes.emplace_back(note.substr(0, equals), note.substr(equals + 1));
+  }
   TraceFormat format = made.format;
   if (!settings.format.empty()) {
     TRY(format, trace_format_named(settings.format));

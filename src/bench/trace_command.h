@@ -10,12 +10,13 @@
 namespace saccade::bench {
 
 struct TraceMakeSettings {
-  std::string method = "thin";  // thin, scale, cap, generate
-  std::string source;           // the trace to start from; not for generate
-  TraceWindow window;           // of the source
-  GenerateSettings generate;    // peak and seed for all methods
-  std::string output;           // empty: the text is returned
-  std::string format;           // empty: the source's own; gaps for generate
+  std::string method = "thin";     // thin, scale, cap, generate
+  std::string source;              // the trace to start from; not for generate
+  TraceWindow window;              // of the source
+  GenerateSettings generate;       // peak and seed for all methods
+  std::string output;              // empty: the text is returned
+  std::string format;              // empty: the source's own; gaps for generate
+  std::vector<std::string> notes;  // "key=value", after those of the method
 };
 
 struct TraceConvertSettings {

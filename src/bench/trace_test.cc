@@ -247,6 +247,33 @@ TEST(TracePeak, GeneratingIsExactAndHonest) {
   EXPECT_FALSE(generate_with_peak({.peak = {.per_second = 5}, .mean_rate = -1}));
 }
 
+// The traces in data/traces, from their own notes.
+TEST(PeakTraces, AreWhatTheirHeadersSay) {
+  const std::vector<std::pair<int, double>> shipped = {{4, 0.73}, {5, 1.01}, {7, 1.95}, {10, 3.51}};
+  for (const auto& [peak, mean] : shipped) {
+    const auto trace =
+        read_trace(fmt::format("{}/data/traces/peak{}.txt", SACCADE_SOURCE_DIR, peak));
+    ASSERT_TRUE(trace) << trace.error().message;
+    const TraceStat stat = describe(*trace);
+    EXPECT_EQ(stat.peak_bins_1s, peak);
+    const auto note = [&](std::string_view key) -> std::string {
+      for (const auto& [name, text] : trace->notes)
+        if (name == key) return text;
+      return "none";
+    };
+    EXPECT_EQ(note("kind"), "synthetic");
+    EXPECT_EQ(note("requests"), fmt::to_string(stat.requests));
+    EXPECT_EQ(note("mean_rate"), fmt::format("{:.3f}", stat.mean_rate));
+    EXPECT_EQ(note("gap_cv"), fmt::format("{:.3f}", stat.gap_cv));
+    const auto again = generate_with_peak({.peak = {.per_second = static_cast<double>(peak)},
+                                           .mean_rate = mean,
+                                           .gap_cv = 1.09,
+                                           .seed = static_cast<std::uint64_t>(peak)});
+    ASSERT_TRUE(again);
+    EXPECT_EQ(due_times(*again), due_times(*trace));
+  }
+}
+
 // Figures of published traces, where a copy is at hand.
 Result<Trace> real(const std::string& file) {
   if (!std::filesystem::exists(kRealTraces + file))
