@@ -109,24 +109,64 @@ bool is_word_character(char32_t code) {
   }
 }
 
-std::string normalize(std::string_view text, NormalForm form) {
-  // Below U+0300 nothing combines, and below U+0080 nothing decomposes either.
-  const unsigned char first_active = form == NormalForm::kC ? 0xCC : 0x80;
-  bool unchanged = true;
-  for (const char c : text) unchanged &= static_cast<unsigned char>(c) < first_active;
-  if (unchanged) return std::string(text);
+namespace {
 
-  int options = UTF8PROC_STABLE;
-  options |=
-      form == NormalForm::kC || form == NormalForm::kKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form == NormalForm::kKC || form == NormalForm::kKD) options |= UTF8PROC_COMPAT;
+// Characters that are alone in NFC: unchanged by it, and never composed with what is before them.
+// Not all of them, only the long blocks that much text consists of.
+bool stands_alone_in_nfc(char32_t code) {
+  return code < 0x300 || (code >= 0x400 && code <= 0x482) || (code >= 0x2010 && code <= 0x2027) ||
+         (code >= 0x3001 && code <= 0x3029) || (code >= 0x3041 && code <= 0x3096) ||
+         (code >= 0x30A1 && code <= 0x30FA) || (code >= 0x4E00 && code <= 0x9FFF) ||
+         (code >= 0xAC00 && code <= 0xD7A3) || (code >= 0xFF01 && code <= 0xFF5E) ||
+         (code >= 0x1F300 && code <= 0x1FAFF);
+}
+
+void append_normal_form(std::string& out, std::string_view text, int options) {
+  if (text.empty()) return;
   utf8proc_uint8_t* mapped = nullptr;
-  const utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-      static_cast<utf8proc_ssize_t>(text.size()), &mapped, static_cast<utf8proc_option_t>(options));
+  const utf8proc_ssize_t length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+                   static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
   CHECK(length >= 0, "utf8proc: {} on {} bytes", utf8proc_errmsg(length), text.size());
-  std::string result(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
+  out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
   std::free(mapped);
+}
+
+// Copies characters that stand alone; what is left are short stretches, each with the character
+// before it, which it may change.
+std::string compose(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  std::size_t done = 0, last = 0;  // `last`: begin of the character before `at`
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    if (stands_alone_in_nfc(next_character(text, at))) {
+      last = begin;
+      continue;
+    }
+    result += text.substr(done, last - done);
+    std::size_t end = at;
+    while (at < text.size() && !stands_alone_in_nfc(next_character(text, at))) end = at;
+    append_normal_form(result, text.substr(last, end - last), UTF8PROC_COMPOSE);
+    done = last = at = end;
+  }
+  result += text.substr(done);
+  return result;
+}
+
+}  // namespace
+
+std::string normalize(std::string_view text, NormalForm form) {
+  bool ascii = true;
+  for (const char c : text) ascii &= static_cast<unsigned char>(c) < 0x80;
+  if (ascii) return std::string(text);
+  if (form == NormalForm::kC) return compose(text);
+
+  std::string result;
+  int options = form == NormalForm::kKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form != NormalForm::kD) options |= UTF8PROC_COMPAT;
+  append_normal_form(result, text, options);
   return result;
 }
 
