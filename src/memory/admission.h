@@ -20,6 +20,7 @@ struct GroupDemand {
   std::int64_t own_stray = 0;  // free small pages in large pages of the asker
   std::int64_t stray = 0;      // free or evictable small pages in live large pages, own included
   std::int64_t available_large = 0;  // large pages it could get if the others asked for none
+  std::int64_t reserved = 0;         // of them, set aside for it: no part of the common ones
   std::int64_t largest = 0;          // large pages it could ever hold
 };
 
@@ -28,7 +29,7 @@ struct Quota {
   std::vector<std::int64_t> large;  // [groups], with kNow
 };
 
-// available_large: free large pages and those that eviction can empty, for all groups together.
+// available_large: large pages common to all groups, free or to be emptied by eviction.
 Quota decide(std::span<const GroupDemand> demands, std::int64_t available_large,
              std::int64_t total_large);
 

@@ -23,7 +23,7 @@ class BlockStore {
 
   // What `blocks` more blocks of a group ask of the pool, on behalf of `owner` (-1: a newcomer).
   GroupDemand demand(int group, std::int64_t blocks, OwnerId owner) const;
-  // Large pages free, or made free by eviction.
+  // Large pages that any group may get, free or made free by eviction.
   std::int64_t available_large() const;
 
   // A block with one reader, evicting as needed. The demand must have been granted; *quota is what
@@ -39,8 +39,8 @@ class BlockStore {
   bool named(int group, BlockId block) const { return at(group).blocks[index(block)].named; }
   int readers(int group, BlockId block) const { return at(group).blocks[index(block)].readers; }
   PageId page(int group, BlockId block, int table) const;
-  // Frees every cached block.
-  void evict_all();
+  // Takes every name away: cached blocks come free.
+  void forget_all();
 
   const PagePool& pool() const { return pool_; }
   PagePool& pool() { return pool_; }
@@ -49,6 +49,7 @@ class BlockStore {
     return static_cast<std::int64_t>(at(group).blocks.size());
   }
   std::int64_t cached_blocks(int group) const { return at(group).cached; }
+  std::int64_t pages_cached(int group) const { return at(group).cached * at(group).tables; }
   std::uint64_t evictions(int group) const { return at(group).evictions; }
   void check() const;  // linear
 
@@ -74,11 +75,15 @@ class BlockStore {
   bool packed(int group) const { return pool_.ratio(group) > 1; }
 
   void become_live(int group, BlockId block);
-  void become_cached(int group, BlockId block, const EvictionKey& key);
+  void become_cached(int group, BlockId block);
+  void leave_live(int group, BlockId block);
   void free_block(int group, BlockId block);
   void evict(int group, BlockId block);
-  bool evict_large(int only_group);
+  bool evict_large(int for_group);
+  bool evict_stray(int group);
+  PageId take_page(int group, OwnerId owner, std::int64_t* quota);
   std::int64_t evictable_large(int group) const;
+  bool may_give_way(int group, int for_group) const;
 
   PagePlan plan_;
   PagePool pool_;
@@ -88,7 +93,6 @@ class BlockStore {
   Evictor large_evictor_;
   // Cached blocks in large pages that have live ones; only for ratio > 1.
   Evictor stray_evictor_;
-  std::int64_t evictable_ = 0;  // large pages that large_evictor_ could free
 };
 
 }  // namespace saccade

@@ -59,8 +59,18 @@ class Evictor {
 
   EvictionQueue& queue(int group) { return queues_[static_cast<std::size_t>(group)]; }
   const EvictionQueue& queue(int group) const { return queues_[static_cast<std::size_t>(group)]; }
-  // The globally oldest entry; with `only` >= 0, of that group.
-  std::optional<Victim> oldest(int only = -1) const;
+  // The oldest entry of all groups that `allowed(group)` lets give way.
+  template <typename Allowed>
+  std::optional<Victim> oldest(Allowed&& allowed) const {
+    std::optional<Victim> victim;
+    for (int group = 0; group < static_cast<int>(queues_.size()); ++group) {
+      const EvictionQueue& candidate = queue(group);
+      if (candidate.empty() || !allowed(group)) continue;
+      if (victim && !candidate.oldest_key().before(queue(victim->group).oldest_key())) continue;
+      victim = Victim{group, candidate.oldest()};
+    }
+    return victim;
+  }
 
  private:
   std::vector<EvictionQueue> queues_;

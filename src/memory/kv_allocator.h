@@ -3,7 +3,7 @@
 //
 // A sequence's life:
 //   match    how much of it is cached                    (changes nothing)
-//   admit    take the hit and pages for the first chunk  (all or nothing)
+//   admit    take the hit, if the whole prompt has room  (all or nothing)
 //   extend   pages for the next tokens                   (all or nothing)
 //   commit   those tokens are computed: name full blocks
 //   release  at the end, or when preempted
@@ -41,8 +41,8 @@ struct KvCopy {
 // What is cached of a sequence.
 struct PrefixHit {
   std::int64_t tokens = 0;
-  std::vector<NodeId> path;  // text blocks, the last one possibly used in part
-  std::vector<NodeId> encoder_path;
+  std::vector<NodeId> path;                // one a text block, the last one possibly used in part
+  std::vector<NodeId> encoder_path;        // one an encoder block
   int binding_group = -1;                  // the group that ended the hit; -1: the prompt's end did
   std::vector<std::int64_t> group_tokens;  // [groups] what each would have allowed alone
 };
@@ -82,7 +82,7 @@ class KvSequence {
   std::vector<std::vector<PageId>> tables_;  // [tables of the plan]
   NodeId cursor_ = kNoNode;                  // of the last full block that was named; pinned
   std::int64_t cursor_tokens_ = 0;
-  std::vector<std::pair<int, BlockId>> copy_sources_;  // shared until the copies have run
+  std::vector<BlockId> copy_sources_;  // [groups] cached block whose copy begins the next block
   std::vector<KvCopy> copies_;
 };
 
@@ -106,11 +106,11 @@ class KvAllocator {
 
   // At most `limit` tokens: the prompt but its last token, which is always computed.
   PrefixHit match(const PrefixContent& content, const KvShape& shape, std::int64_t limit) const;
-  // Takes `hit` and pages for tokens up to `end`, if the whole prompt could be held now, computed
-  // in chunks of at most `chunk`. Not kNow: nothing has changed; kNever: nor will it.
-  // computed() is then what the hit gave, which can be less than it promised when room is tight.
+  // Takes what `hit` found, if the whole prompt could be held now when computed in chunks of at
+  // most `chunk`. Not kNow: nothing has changed; kNever: nor will it. computed() is then what was
+  // taken, which can be less than the hit where room is tight. The first extend will succeed.
   Admission admit(KvSequence& sequence, const PrefixContent& content, const KvShape& shape,
-                  const PrefixHit& hit, std::int64_t end, std::int64_t chunk);
+                  const PrefixHit& hit, std::int64_t chunk);
   // Where a chunk that wants [computed, end) has to stop.
   std::int64_t chunk_end(std::int64_t begin, std::int64_t end) const;
   // Pages for tokens up to `end`, and of full-attention groups up to `reserve` if that is more.
@@ -141,20 +141,37 @@ class KvAllocator {
   };
   KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t large_pages);
 
+  int groups() const { return static_cast<int>(policies_.size()); }
   const LayerPolicy& policy(int group) const { return *policies_[static_cast<std::size_t>(group)]; }
-  std::int64_t stream_tokens(int group, const KvShape& shape, std::int64_t text) const;
-  BlockRange needed(int group, const KvShape& shape, std::int64_t begin, std::int64_t end) const;
-  bool attach_hit(KvSequence& sequence, const PrefixContent& content, const PrefixHit& hit,
+  const GroupPlan& group_plan(int group) const {
+    return plan().groups[static_cast<std::size_t>(group)];
+  }
+  bool cacheable(int group) const;
+  std::int64_t peak_blocks(int group, const KvShape& shape, std::int64_t tokens,
+                           std::int64_t chunk) const;
+  BlockRange needed(int group, const KvSequence& sequence, std::int64_t end) const;
+  std::vector<BlockId> cached_blocks(int group, const PrefixHit& hit) const;
+  std::int64_t group_hit(int group, const PrefixHit& hit, const KvShape& shape,
+                         std::int64_t limit) const;
+  std::int64_t common_hit(const PrefixHit& hit, const KvShape& shape, std::int64_t limit,
+                          int* binding_group) const;
+
+  void open(KvSequence& sequence, const KvShape& shape, std::int64_t chunk);
+  void close(KvSequence& sequence);
+  void attach_hit(KvSequence& sequence, const PrefixContent& content, const PrefixHit& hit,
                   std::int64_t tokens);
   void detach_hit(KvSequence& sequence);
-  Admission whole_prompt(const KvSequence& sequence) const;
-  void take_block(KvSequence& sequence, int group, std::int64_t block, std::int64_t* quota);
-  void copy_block(KvSequence& sequence, int group, BlockId from, BlockId to);
+  bool prompt_has_room(const KvSequence& sequence) const;
+  void take_block(KvSequence& sequence, int group, std::int64_t* quota);
+  void start_as_copy(KvSequence& sequence, int group, BlockId from, BlockId to);
   void drop_block(KvSequence& sequence, int group, std::int64_t block, bool early);
   void update_promise(KvSequence& sequence);
-  void drop_copy_sources(KvSequence& sequence);
-  void name_block(KvSequence& sequence, NodeId node, int group, std::int64_t block, bool full);
+  void name_blocks(KvSequence& sequence, const PrefixContent& content, std::int64_t before);
+  void name_partial(KvSequence& sequence, const PrefixContent& content, std::int64_t end);
+  void name_encoder_blocks(KvSequence& sequence, const PrefixContent& content);
+  void give_name(int group, BlockId block, NodeId node, bool full);
   void forget(int group, BlockId block);
+  void check_sequences() const;
 
   KvSettings settings_;
   BlockStore store_;

@@ -54,10 +54,9 @@ class LayerPolicy {
   virtual bool continues_from_copy() const { return false; }
 };
 
-std::unique_ptr<LayerPolicy> make_layer_policy(const GroupPlan& group, bool prefix_caching);
+std::unique_ptr<LayerPolicy> make_layer_policy(const GroupPlan& group);
 
-// Tokens of [0, computed) that a layer of this kind can still read when the next token is
-// `computed`: what accounting calls useful.
-std::int64_t readable_tokens(CacheKind kind, std::int64_t window, std::int64_t computed);
+// First token that a window of `window` still reads when token `position` is computed.
+std::int64_t window_begin(std::int64_t window, std::int64_t position);
 
 }  // namespace saccade

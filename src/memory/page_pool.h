@@ -43,9 +43,16 @@ class PagePool {
   std::int64_t cap_large(int group) const { return at(group).cap; }
   std::int64_t ratio(int group) const { return at(group).ratio; }
   std::int64_t taken(int group) const { return at(group).taken; }
-  // Free small pages inside the group's large pages, and those of them in large pages of `owner`.
-  std::int64_t stray(int group) const { return at(group).held * at(group).ratio - at(group).taken; }
+  // Free small pages of the group that take() may give out without opening a large page, and those
+  // of them in large pages of `owner`.
+  std::int64_t stray(int group) const { return at(group).stray; }
   std::int64_t own_stray(int group, OwnerId owner) const;
+  // Large pages set aside for this group and not taken yet.
+  std::int64_t reserve_left(int group) const;
+  // Takes a partly used large page out of circulation, or puts it back: its free pages are not to
+  // be had one by one while it can be emptied as a whole.
+  void park(std::int32_t large);
+  void unpark(std::int32_t large);
   std::int32_t large_of(int group, PageId page) const {
     return static_cast<std::int32_t>(page / at(group).ratio);
   }
@@ -61,6 +68,7 @@ class PagePool {
     std::uint32_t epoch = 0;  // of the owner; another value: that owner is gone
     std::int32_t free = 0;    // small pages
     PageId first_free = kNoPage;
+    bool parked = false;
   };
   struct Group {
     std::int64_t ratio = 1;
@@ -68,6 +76,7 @@ class PagePool {
     std::int64_t reserved = 0;            // large pages
     std::int64_t held = 0;                // large pages
     std::int64_t taken = 0;               // small pages
+    std::int64_t stray = 0;               // free small pages of listed large pages
     std::vector<PageId> next_free;        // [pages], kNoPage at the end, kTaken when taken
     std::vector<IndexList> owned;         // [owners] partly used large pages
     std::vector<std::int64_t> own_stray;  // [owners] free small pages in them

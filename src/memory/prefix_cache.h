@@ -13,51 +13,17 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/hash.h"
 #include "memory/layer_policy.h"
+#include "memory/prefix_content.h"
 
 namespace saccade {
 
-// Placeholders [begin, begin + tokens) that stand for rows of an image, in the stream's own count.
-struct PrefixImage {
-  std::int64_t begin = 0;
-  std::int64_t tokens = 0;
-  std::int64_t first_row = 0;
-  Digest identity{};  // content, layout key and model
-};
-
-// What a sequence consists of, for naming its blocks. Views: they must outlive the call.
-struct PrefixContent {
-  std::span<const std::int32_t> tokens;         // prompt and generated
-  std::span<const PrefixImage> images;          // ascending, in `tokens`
-  std::span<const PrefixImage> encoder_images;  // ascending, in the encoder stream
-  std::string_view salt;
-  std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
-};
-
-// The root's name for text blocks of `content`.
-std::string prefix_root(const PrefixContent& content);
-
 using NodeId = std::int32_t;
 constexpr NodeId kNoNode = -1;
-
-// What one node stands for.
-struct BlockContent {
-  std::span<const std::int32_t> tokens;
-  struct Mark {
-    Digest identity{};
-    std::int32_t offset = 0;  // of the first such token in the block
-    std::int32_t tokens = 0;
-    std::int64_t first_row = 0;  // of the image, at `offset`
-    bool operator==(const Mark&) const = default;
-  };
-  std::vector<Mark> marks;
-};
 
 // One thread. Memory: nodes live while they hold a block, have children or are pinned.
 class PrefixCache {
@@ -77,6 +43,7 @@ class PrefixCache {
   void detach(NodeId node, int group);                 // may free the node
 
   std::int64_t nodes() const { return live_; }
+  std::int64_t held() const { return held_; }  // blocks attached
   void check() const;
 
  private:
@@ -109,6 +76,7 @@ class PrefixCache {
   std::vector<BlockId> blocks_;  // [nodes, groups]
   std::vector<NodeId> buckets_;  // power of two
   std::int64_t live_ = 0;
+  std::int64_t held_ = 0;
 };
 
 }  // namespace saccade

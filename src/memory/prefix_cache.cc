@@ -1,0 +1,182 @@
+#include "memory/prefix_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::size_t kFirstBuckets = 1024;
+
+std::uint64_t word_of(const Digest& digest) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, digest.data(), sizeof word);
+  return word;
+}
+
+std::uint64_t chain_of(std::uint64_t parent, const BlockContent& content) {
+  std::uint64_t chain = hash_combine(parent, content.tokens.size());
+  std::size_t i = 0;
+  for (; i + 1 < content.tokens.size(); i += 2) {
+    const auto low = static_cast<std::uint32_t>(content.tokens[i]);
+    const auto high = static_cast<std::uint32_t>(content.tokens[i + 1]);
+    chain = hash_combine(chain, low | static_cast<std::uint64_t>(high) << 32);
+  }
+  if (i < content.tokens.size()) {
+    chain = hash_combine(chain, static_cast<std::uint32_t>(content.tokens[i]));
+  }
+  for (const BlockContent::Mark& mark : content.marks) {
+    chain = hash_combine(chain, word_of(mark.identity));
+    chain = hash_combine(chain, static_cast<std::uint64_t>(mark.first_row));
+  }
+  return chain;
+}
+
+}  // namespace
+
+PrefixCache::PrefixCache(int groups, std::int64_t block_tokens)
+    : groups_(groups), block_tokens_(block_tokens), buckets_(kFirstBuckets, kNoNode) {}
+
+NodeId PrefixCache::find_root(std::string_view name) const {
+  const std::uint64_t chain = hash64(name);
+  for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
+       id = nodes_[index(id)].next) {
+    const Node& node = nodes_[index(id)];
+    if (node.parent == kNoNode && node.chain == chain && node.name == name) return id;
+  }
+  return kNoNode;
+}
+
+NodeId PrefixCache::root(std::string_view name) {
+  if (const NodeId found = find_root(name); found != kNoNode) return found;
+  const NodeId made = make(kNoNode, hash64(name));
+  nodes_[index(made)].name = name;
+  return made;
+}
+
+NodeId PrefixCache::find(NodeId parent, const BlockContent& content) const {
+  const std::uint64_t chain = chain_of(nodes_[index(parent)].chain, content);
+  for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
+       id = nodes_[index(id)].next) {
+    const Node& node = nodes_[index(id)];
+    if (node.chain == chain && node.parent == parent && node.marks == content.marks &&
+        std::equal(node.tokens.begin(), node.tokens.end(), content.tokens.begin(),
+                   content.tokens.end())) {
+      return id;
+    }
+  }
+  return kNoNode;
+}
+
+NodeId PrefixCache::insert(NodeId parent, const BlockContent& content) {
+  CHECK(static_cast<std::int64_t>(content.tokens.size()) <= block_tokens_, "{} tokens in a block",
+        content.tokens.size());
+  if (const NodeId found = find(parent, content); found != kNoNode) return found;
+  const NodeId made = make(parent, chain_of(nodes_[index(parent)].chain, content));
+  Node& node = nodes_[index(made)];
+  node.tokens.assign(content.tokens.begin(), content.tokens.end());
+  node.marks = content.marks;
+  ++nodes_[index(parent)].children;
+  return made;
+}
+
+void PrefixCache::unpin(NodeId node) {
+  CHECK(nodes_[index(node)].pins > 0, "node {} is not pinned", node);
+  --nodes_[index(node)].pins;
+  release_if_unused(node);
+}
+
+void PrefixCache::attach(NodeId node, int group, BlockId block) {
+  CHECK(blocks_[slot(node, group)] == kNoBlock, "node {} has block {} of group {}", node,
+        blocks_[slot(node, group)], group);
+  blocks_[slot(node, group)] = block;
+  ++nodes_[index(node)].held;
+  ++held_;
+}
+
+void PrefixCache::detach(NodeId node, int group) {
+  CHECK(blocks_[slot(node, group)] != kNoBlock, "node {} has no block of group {}", node, group);
+  blocks_[slot(node, group)] = kNoBlock;
+  --nodes_[index(node)].held;
+  --held_;
+  release_if_unused(node);
+}
+
+NodeId PrefixCache::make(NodeId parent, std::uint64_t chain) {
+  if (static_cast<std::size_t>(live_) >= buckets_.size()) grow();
+  NodeId id = kNoNode;
+  if (free_.empty()) {
+    id = static_cast<NodeId>(nodes_.size());
+    nodes_.emplace_back();
+    blocks_.resize(blocks_.size() + static_cast<std::size_t>(groups_), kNoBlock);
+  } else {
+    id = free_.back();
+    free_.pop_back();
+  }
+  Node& node = nodes_[index(id)];
+  node.parent = parent;
+  node.chain = chain;
+  node.used = true;
+  ++live_;
+  link(id);
+  return id;
+}
+
+// A branch that nothing hangs on any more falls leaf by leaf.
+void PrefixCache::release_if_unused(NodeId node) {
+  while (node != kNoNode) {
+    Node& at = nodes_[index(node)];
+    if (at.held > 0 || at.children > 0 || at.pins > 0) return;
+    const NodeId parent = at.parent;
+    unlink(node);
+    at = {};
+    free_.push_back(node);
+    --live_;
+    if (parent != kNoNode) --nodes_[index(parent)].children;
+    node = parent;
+  }
+}
+
+void PrefixCache::link(NodeId node) {
+  Node& at = nodes_[index(node)];
+  NodeId& bucket = buckets_[at.chain & (buckets_.size() - 1)];
+  at.next = bucket;
+  bucket = node;
+}
+
+void PrefixCache::unlink(NodeId node) {
+  NodeId* link = &buckets_[nodes_[index(node)].chain & (buckets_.size() - 1)];
+  while (*link != node) link = &nodes_[index(*link)].next;
+  *link = nodes_[index(node)].next;
+}
+
+void PrefixCache::grow() {
+  buckets_.assign(buckets_.size() * 2, kNoNode);
+  for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
+    if (nodes_[index(id)].used) link(id);
+  }
+}
+
+void PrefixCache::check() const {
+  std::vector<std::int32_t> children(nodes_.size());
+  std::int64_t used = 0;
+  for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
+    const Node& node = nodes_[index(id)];
+    if (!node.used) continue;
+    ++used;
+    if (node.parent != kNoNode) ++children[index(node.parent)];
+    std::int32_t held = 0;
+    for (int group = 0; group < groups_; ++group) held += block(id, group) != kNoBlock ? 1 : 0;
+    CHECK(held == node.held, "node {} holds {}, counted {}", id, node.held, held);
+    CHECK(node.held > 0 || node.children > 0 || node.pins > 0, "node {} has no use", id);
+  }
+  CHECK(used == live_, "{} nodes, counted {}", live_, used);
+  for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
+    CHECK(children[index(id)] == nodes_[index(id)].children, "node {}: {} children, counted {}", id,
+          nodes_[index(id)].children, children[index(id)]);
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,74 @@
+#include "memory/prefix_content.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+void append_number(Sha256& hash, std::int64_t number) {
+  hash.update(std::as_bytes(std::span(&number, 1)));
+}
+
+}  // namespace
+
+std::string prefix_root(const PrefixContent& content) {
+  std::string name = "text ";
+  name += content.salt;
+  if (content.bidirectional_prefix == 0) return name;
+  const auto prefix = static_cast<std::size_t>(content.bidirectional_prefix);
+  CHECK(prefix <= content.tokens.size(), "prefix of {} in {} tokens", prefix,
+        content.tokens.size());
+  Sha256 hash;
+  hash.update(std::as_bytes(content.tokens.first(prefix)));
+  for (const PrefixImage& image : content.images) {
+    append_number(hash, image.begin);
+    append_number(hash, image.tokens);
+    append_number(hash, image.first_row);
+    hash.update(std::as_bytes(std::span(image.identity)));
+  }
+  name += '\0';
+  name += to_hex(hash.finish());
+  return name;
+}
+
+std::string encoder_root(const PrefixContent& content) {
+  std::string name = "encoder ";
+  name += content.salt;
+  return name;
+}
+
+BlockContent block_content(std::span<const std::int32_t> tokens,
+                           std::span<const PrefixImage> images, std::int64_t begin,
+                           std::int64_t count) {
+  BlockContent content;
+  if (!tokens.empty()) {
+    content.tokens =
+        tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  }
+  auto image = std::partition_point(images.begin(), images.end(), [&](const PrefixImage& at) {
+    return at.begin + at.tokens <= begin;
+  });
+  for (; image != images.end() && image->begin < begin + count; ++image) {
+    const std::int64_t first = std::max(begin, image->begin);
+    const std::int64_t last = std::min(begin + count, image->begin + image->tokens);
+    content.marks.push_back({image->identity, static_cast<std::int32_t>(first - begin),
+                             static_cast<std::int32_t>(last - first),
+                             image->first_row + first - image->begin});
+  }
+  return content;
+}
+
+std::int64_t last_image_end(std::span<const PrefixImage> images, std::int64_t after,
+                            std::int64_t until) {
+  auto image = std::partition_point(images.begin(), images.end(), [&](const PrefixImage& at) {
+    return at.begin + at.tokens <= until;
+  });
+  if (image == images.begin()) return 0;
+  --image;
+  const std::int64_t end = image->begin + image->tokens;
+  return end > after ? end : 0;
+}
+
+}  // namespace saccade
