@@ -22,6 +22,7 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
+#include "ops/activation.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
@@ -46,8 +47,6 @@ class PackedWeight {
   std::int64_t out_;
   std::int64_t in_;
 };
-
-enum class Activation { kNone, kGeluErf, kGeluTanh, kQuickGelu, kSilu, kRelu };
 
 // y = act(x W^T + bias) + residual
 struct GemmArgs {

@@ -11,6 +11,8 @@
 namespace saccade {
 namespace {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 double get(View view, std::int64_t row, std::int64_t col) {
   switch (view.dtype()) {
     case DType::kF32:
@@ -139,11 +141,14 @@ class ReferenceBackend final : public Backend {
   void gemm(const GemmArgs& args) override {
     check_shapes(args);
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
+    std::vector<double> x(static_cast<std::size_t>(weight.in()));
     for (std::int64_t row = 0; row < args.y.rows(); ++row) {
+      for (std::size_t in = 0; in < x.size(); ++in)
+        x[in] = get(args.x, row, static_cast<std::int64_t>(in));
       for (std::int64_t out = 0; out < weight.out(); ++out) {
         double sum = args.bias.empty() ? 0 : get(args.bias, 0, out);
-        for (std::int64_t in = 0; in < weight.in(); ++in)
-          sum += get(args.x, row, in) * weight.at(out, in);
+        const float* const w = weight.values.data() + out * weight.in();
+        for (std::size_t in = 0; in < x.size(); ++in) sum += x[in] * w[in];
         sum = activate(args.activation, sum);
         set(args.y, row, out, args.residual.empty() ? sum : sum + get(args.residual, row, out));
       }
@@ -333,7 +338,7 @@ class ReferenceBackend final : public Backend {
   void row_stats(View logits, std::span<RowStats> out) override {
     for (std::int64_t row = 0; row < logits.rows(); ++row) {
       RowStats& stats = out[static_cast<std::size_t>(row)];
-      stats = {0, -std::numeric_limits<float>::infinity(), 0};
+      stats = {0, -kInfinity, 0};
       for (std::int64_t col = 0; col < logits.cols(); ++col) {
         const auto logit = static_cast<float>(get(logits, row, col));
         if (logit > stats.max) {
@@ -343,7 +348,7 @@ class ReferenceBackend final : public Backend {
       }
       double total = 0;
       for (std::int64_t col = 0; col < logits.cols(); ++col)
-        total += std::exp(get(logits, row, col) - stats.max);
+        total += stats.max == -kInfinity ? 0 : std::exp(get(logits, row, col) - stats.max);
       stats.log_sum_exp = static_cast<float>(stats.max + std::log(total));
     }
   }

@@ -11,10 +11,9 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "tensor/dtype.h"
 
 namespace saccade {
-
-enum class DType : std::uint8_t { kF32, kBf16, kF16, kI32, kI8, kU8 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
@@ -32,17 +31,6 @@ constexpr std::size_t size_of(DType type) {
 }
 
 std::string_view name_of(DType type);  // "float32", "bfloat16", ...
-
-struct Bf16 {
-  std::uint16_t bits;
-};
-struct F16 {
-  std::uint16_t bits;
-};
-float to_float(Bf16 x);
-float to_float(F16 x);
-Bf16 to_bf16(float x);  // round to nearest even; NaN stays NaN
-F16 to_f16(float x);    // round to nearest even; overflow becomes infinity
 
 template <typename T>
 constexpr DType dtype_of();

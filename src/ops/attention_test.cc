@@ -1,0 +1,348 @@
+// Paged and segment attention on every instruction set against the reference, and bit equality
+// across chunkings, batches and threads.
+#include <algorithm>
+
+#include "ops/test_backends.h"
+
+namespace saccade {
+namespace {
+
+using PagedAttention = EveryCpu;
+using SegmentAttention = EveryCpu;
+
+// A pool of one layer whose blocks lie in shuffled order, with other bytes between them. What no
+// token was written to is NaN: reading it shows.
+struct Pool {
+  Pool(std::int64_t blocks, std::int64_t size, std::int64_t kv_heads, std::int64_t head_dim,
+       DType dtype)
+      : bytes() {
+    layer.block_size = size;
+    layer.kv_heads = kv_heads;
+    layer.head_dim = head_dim;
+    layer.dtype = dtype;
+    const std::size_t used =
+        static_cast<std::size_t>(2 * kv_heads * size * head_dim) * size_of(dtype);
+    layer.block_stride = used + 64;
+    bytes.assign(static_cast<std::size_t>(blocks) * layer.block_stride, std::byte{0xff});
+    layer.base = bytes.data();
+    for (std::int64_t i = 0; i < blocks; ++i) free.push_back(static_cast<std::int32_t>(i));
+    Rng rng(3);
+    std::shuffle(free.begin(), free.end(), rng);
+  }
+  std::int32_t take() {
+    const std::int32_t block = free.back();
+    free.pop_back();
+    return block;
+  }
+  std::vector<std::byte> bytes;
+  std::vector<std::int32_t> free;
+  KvLayer layer;
+};
+
+// A whole sequence: its k, v and q, where it lives, and what attention gave for each of its rows.
+struct Sequence {
+  Sequence(Pool& pool, std::int64_t length, std::int64_t heads, Rng& rng)
+      : q(length, heads * pool.layer.head_dim),
+        k(length, pool.layer.kv_heads * pool.layer.head_dim),
+        v(length, pool.layer.kv_heads * pool.layer.head_dim) {
+    q.random(rng, 2);
+    k.random(rng, 2);
+    v.random(rng, 2);
+    for (std::int64_t token = 0; token < length; token += pool.layer.block_size)
+      blocks.push_back(pool.take());
+    rows.resize(static_cast<std::size_t>(length));
+  }
+  std::int64_t length() const { return q.rows(); }
+  Matrix q, k, v;
+  std::int64_t prefix = 0;
+  std::int64_t done = 0;
+  std::vector<std::int32_t> blocks;
+  std::vector<std::vector<float>> rows;
+};
+
+struct Settings {
+  std::int64_t heads = 2;
+  std::int64_t window = 0;
+  float softcap = 0;
+  DType compute = DType::kF32;
+};
+
+// One engine step: the next counts[i] tokens of each sequence, in one call.
+void step(Backend& backend, Pool& pool, std::vector<Sequence*> sequences,
+          const std::vector<std::int64_t>& counts, const Settings& settings) {
+  const std::int64_t head_dim = pool.layer.head_dim;
+  std::int64_t rows = 0;
+  std::vector<SequenceSpan> spans;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    SequenceSpan span;
+    span.row_begin = rows;
+    span.row_count = counts[i];
+    span.context = sequences[i]->done;
+    span.prefix = sequences[i]->prefix;
+    span.blocks = sequences[i]->blocks;
+    spans.push_back(span);
+    rows += counts[i];
+  }
+  Matrix q(rows, settings.heads * head_dim);
+  Matrix k(rows, pool.layer.kv_heads * head_dim);
+  Matrix v(rows, pool.layer.kv_heads * head_dim);
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::int64_t row = 0; row < counts[i]; ++row) {
+      const std::int64_t from = sequences[i]->done + row;
+      const std::int64_t to = spans[i].row_begin + row;
+      for (std::int64_t col = 0; col < q.cols(); ++col)
+        q.set(to, col, sequences[i]->q.at(from, col));
+      for (std::int64_t col = 0; col < k.cols(); ++col) {
+        k.set(to, col, sequences[i]->k.at(from, col));
+        v.set(to, col, sequences[i]->v.at(from, col));
+      }
+    }
+  }
+  backend.kv_write({spans, k.view(), v.view(), pool.layer});
+  Matrix out(rows, q.cols());
+  PagedAttentionArgs args;
+  args.spans = spans;
+  args.q = q.view();
+  args.layer = pool.layer;
+  args.heads = settings.heads;
+  args.scale = 1 / std::sqrt(static_cast<float>(head_dim));
+  args.window = settings.window;
+  args.softcap = settings.softcap;
+  args.compute = settings.compute;
+  args.out = out.view();
+  backend.paged_attention(args);
+  EXPECT_TRUE(out.intact());
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    for (std::int64_t row = 0; row < counts[i]; ++row)
+      sequences[i]->rows[static_cast<std::size_t>(sequences[i]->done + row)] =
+          out.row(spans[i].row_begin + row);
+    sequences[i]->done += counts[i];
+  }
+}
+
+// The output is a mean of values, weighted by probabilities whose relative error is that of the
+// scores: a few epsilon of |q| |k| scale, here below 20. Values are below 3 in size. So 3 x 20 x a
+// few epsilon, whatever the length; 400 epsilon leaves room.
+constexpr double kTolerance = 400 * kEpsilon;
+
+void expect_close(const std::vector<std::vector<float>>& got,
+                  const std::vector<std::vector<float>>& want, double tolerance = kTolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t row = 0; row < got.size(); ++row) {
+    ASSERT_EQ(got[row].size(), want[row].size());
+    for (std::size_t col = 0; col < got[row].size(); ++col)
+      ASSERT_NEAR(got[row][col], want[row][col], tolerance) << "row " << row << " col " << col;
+  }
+}
+
+void expect_same_rows(const std::vector<std::vector<float>>& a,
+                      const std::vector<std::vector<float>>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t row = 0; row < a.size(); ++row) {
+    SCOPED_TRACE(fmt::format("row {}", row));
+    ASSERT_NO_FATAL_FAILURE(expect_same_bits(a[row], b[row]));
+  }
+}
+
+struct Shape {
+  std::int64_t length, kv_heads, group, head_dim, block_size;
+  DType dtype;
+  std::int64_t window = 0;
+  std::int64_t prefix = 0;
+  float softcap = 0;
+};
+
+// Runs one sequence in chunks of `chunk` on a fresh pool; blocks that the window let go become -1.
+std::vector<std::vector<float>> run_chunks(Backend& backend, const Shape& shape,
+                                           std::int64_t chunk) {
+  Pool pool(shape.length / shape.block_size + 3, shape.block_size, shape.kv_heads, shape.head_dim,
+            shape.dtype);
+  Rng rng(static_cast<std::uint64_t>(shape.length + shape.head_dim));
+  Settings settings;
+  settings.heads = shape.kv_heads * shape.group;
+  settings.window = shape.window;
+  settings.softcap = shape.softcap;
+  Sequence sequence(pool, shape.length, settings.heads, rng);
+  sequence.prefix = shape.prefix;
+  while (sequence.done < sequence.length()) {
+    std::int64_t count = std::min(chunk, sequence.length() - sequence.done);
+    if (sequence.done < shape.prefix) count = std::max(count, shape.prefix - sequence.done);
+    if (shape.window > 0) {
+      for (std::int64_t block = 0;
+           (block + 1) * shape.block_size <= sequence.done - shape.window + 1; ++block)
+        sequence.blocks[static_cast<std::size_t>(block)] = -1;
+    }
+    step(backend, pool, {&sequence}, {count}, settings);
+  }
+  return sequence.rows;
+}
+
+TEST_P(PagedAttention, MatchesReference) {
+  const auto cpu = backend();
+  const std::vector<Shape> shapes = {
+      {1, 1, 1, 8, 1, DType::kF32},
+      {5, 2, 1, 16, 4, DType::kF32},
+      {63, 1, 3, 24, 16, DType::kF32},
+      {64, 2, 6, 64, 16, DType::kBf16},
+      {65, 1, 7, 72, 16, DType::kF16},
+      {130, 2, 2, 80, 16, DType::kF32},
+      {100, 1, 4, 96, 32, DType::kBf16},
+      {90, 2, 6, 128, 16, DType::kBf16},
+      {70, 1, 8, 256, 16, DType::kF16},
+      {40, 3, 1, 40, 7, DType::kF32},
+      {150, 1, 2, 32, 16, DType::kF32, 40},
+      {150, 1, 2, 32, 16, DType::kBf16, 1},
+      {200, 2, 2, 64, 16, DType::kF32, 64},
+      {120, 1, 2, 32, 16, DType::kF32, 0, 70},
+      {120, 1, 2, 32, 16, DType::kF32, 33, 20},
+      {120, 1, 4, 256, 16, DType::kBf16, 0, 0, 5.0f},
+      {20, 1, 200, 8, 16, DType::kF32},
+      {1100, 1, 2, 16, 16, DType::kF32},
+  };
+  for (const Shape& shape : shapes) {
+    SCOPED_TRACE(
+        fmt::format("length {} kv_heads {} group {} head_dim {} block {} {} window {} "
+                    "prefix {} softcap {}",
+                    shape.length, shape.kv_heads, shape.group, shape.head_dim, shape.block_size,
+                    name_of(shape.dtype), shape.window, shape.prefix, shape.softcap));
+    const auto want = run_chunks(*reference_, shape, shape.length);
+    for (const std::int64_t chunk : {std::int64_t{17}, shape.length})
+      ASSERT_NO_FATAL_FAILURE(expect_close(run_chunks(*cpu, shape, chunk), want));
+  }
+}
+
+TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
+  const std::vector<Shape> shapes = {
+      {700, 2, 6, 128, 16, DType::kBf16},       {650, 1, 2, 72, 16, DType::kF32},
+      {300, 1, 3, 64, 16, DType::kF16, 50},     {300, 2, 2, 80, 16, DType::kF32, 200},
+      {300, 1, 2, 64, 16, DType::kF32, 0, 130},
+  };
+  for (const Shape& shape : shapes) {
+    const auto want = run_chunks(*backend(1), shape, shape.length);
+    for (const int threads : {1, 3}) {
+      const auto cpu = backend(threads);
+      for (const std::int64_t chunk : {1, 16, 37, 64, 512}) {
+        SCOPED_TRACE(
+            fmt::format("head_dim {} chunk {} threads {}", shape.head_dim, chunk, threads));
+        ASSERT_NO_FATAL_FAILURE(expect_same_rows(run_chunks(*cpu, shape, chunk), want));
+      }
+    }
+  }
+}
+
+TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
+  constexpr std::int64_t kHeads = 4;
+  const auto cpu = backend();
+  const std::vector<std::int64_t> lengths = {1, 40, 610, 130, 64};
+  Settings settings;
+  settings.heads = kHeads;
+  const auto make = [&](Pool& pool) {
+    std::vector<Sequence> sequences;
+    Rng rng(11);
+    for (const std::int64_t length : lengths) sequences.emplace_back(pool, length, kHeads, rng);
+    return sequences;
+  };
+  Pool alone_pool(100, 16, 2, 64, DType::kBf16);
+  std::vector<Sequence> alone = make(alone_pool);
+  for (Sequence& sequence : alone)
+    step(*cpu, alone_pool, {&sequence}, {sequence.length()}, settings);
+  Pool pool(100, 16, 2, 64, DType::kBf16);
+  std::vector<Sequence> together = make(pool);
+  Rng rng(5);
+  while (true) {
+    std::vector<Sequence*> chosen;
+    std::vector<std::int64_t> counts;
+    for (Sequence& sequence : together) {
+      const std::int64_t left = sequence.length() - sequence.done;
+      if (left == 0) continue;
+      chosen.push_back(&sequence);
+      counts.push_back(std::min<std::int64_t>(left, static_cast<std::int64_t>(rng.below(150))));
+    }
+    if (chosen.empty()) break;
+    step(*cpu, pool, chosen, counts, settings);
+  }
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    ASSERT_NO_FATAL_FAILURE(expect_same_rows(together[i].rows, alone[i].rows));
+}
+
+struct Segments {
+  std::vector<std::int32_t> begins;
+  std::int64_t heads, kv_heads, head_dim;
+};
+
+Matrix run_segments(Backend& backend, const Segments& shape, DType compute, Matrix& q, Matrix& k,
+                    Matrix& v) {
+  Matrix out(q.rows(), q.cols());
+  SegmentAttentionArgs args;
+  args.begins = shape.begins;
+  args.q = q.view();
+  args.k = k.view();
+  args.v = v.view();
+  args.heads = shape.heads;
+  args.kv_heads = shape.kv_heads;
+  args.head_dim = shape.head_dim;
+  args.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  args.compute = compute;
+  args.out = out.view();
+  backend.segment_attention(args);
+  return out;
+}
+
+TEST_P(SegmentAttention, MatchesReference) {
+  const auto cpu = backend();
+  const std::vector<Segments> shapes = {
+      {{0, 0}, 1, 1, 8},        {{0, 1}, 2, 2, 8},    {{0, 5, 5, 70}, 4, 4, 64},
+      {{0, 64, 128}, 2, 2, 72}, {{0, 210}, 2, 2, 80}, {{0, 33}, 6, 2, 96},
+      {{0, 3, 40}, 2, 1, 128},  {{0, 20}, 1, 1, 256}, {{0, 100}, 1, 1, 24},
+      {{0, 1100}, 1, 1, 16},
+  };
+  for (const Segments& shape : shapes) {
+    SCOPED_TRACE(fmt::format("rows {} head_dim {}", shape.begins.back(), shape.head_dim));
+    Rng rng(9);
+    Matrix q(shape.begins.back(), shape.heads * shape.head_dim);
+    Matrix k(shape.begins.back(), shape.kv_heads * shape.head_dim);
+    Matrix v(shape.begins.back(), shape.kv_heads * shape.head_dim);
+    q.random(rng, 2);
+    k.random(rng, 2);
+    v.random(rng, 2);
+    const Matrix want = run_segments(*reference_, shape, DType::kF32, q, k, v);
+    const Matrix got = run_segments(*cpu, shape, DType::kF32, q, k, v);
+    expect_near(got, want, [](std::int64_t, std::int64_t) { return kTolerance; });
+  }
+}
+
+TEST_P(SegmentAttention, RowsDoNotDependOnOtherSegmentsOrThreads) {
+  Rng rng(9);
+  const Segments both{{0, 300, 690}, 2, 2, 80};
+  Matrix q(690, 160);
+  Matrix k(690, 160);
+  Matrix v(690, 160);
+  q.random(rng, 2);
+  k.random(rng, 2);
+  v.random(rng, 2);
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    const Matrix want = run_segments(*backend(1), both, compute, q, k, v);
+    const Matrix threaded = run_segments(*backend(3), both, compute, q, k, v);
+    Matrix q2(390, 160);
+    Matrix k2(390, 160);
+    Matrix v2(390, 160);
+    for (std::int64_t row = 0; row < 390; ++row) {
+      for (std::int64_t col = 0; col < 160; ++col) {
+        q2.set(row, col, q.at(300 + row, col));
+        k2.set(row, col, k.at(300 + row, col));
+        v2.set(row, col, v.at(300 + row, col));
+      }
+    }
+    const Matrix alone = run_segments(*backend(2), {{0, 390}, 2, 2, 80}, compute, q2, k2, v2);
+    for (std::int64_t row = 0; row < 690; ++row) {
+      expect_same_bits(threaded.row(row), want.row(row));
+      if (row >= 300) expect_same_bits(alone.row(row - 300), want.row(row));
+    }
+  }
+}
+
+SACCADE_EVERY_CPU(PagedAttention);
+SACCADE_EVERY_CPU(SegmentAttention);
+
+}  // namespace
+}  // namespace saccade

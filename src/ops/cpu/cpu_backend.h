@@ -1,0 +1,106 @@
+// The CPU's Backend: one method an op, each in its own file; what they share is here.
+#pragma once
+
+#include <vector>
+
+#include "ops/backend.h"
+#include "ops/cpu/isa.h"
+#include "ops/cpu/kernels.h"
+
+namespace saccade::cpu {
+
+// Working memory that grows to the largest use and stays: a step allocates nothing once it has seen
+// its largest batch. 64-byte aligned.
+class Scratch {
+ public:
+  template <typename T>
+  T* reserve(std::int64_t count) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(T);
+    if (bytes > buffer_.bytes()) grow(bytes);
+    return reinterpret_cast<T*>(buffer_.data());
+  }
+
+ private:
+  void grow(std::size_t bytes);
+  Buffer buffer_;
+};
+
+// A weight as panels of `lanes` output columns: the order in which the kernels read it, so that a
+// decode step streams memory from first byte to last.
+//   f32   [panels][in][lanes]
+//   bf16  [panels][in / 2][lanes][2]: one vector load gives two steps of depth, and a panel is also
+//         a row of AMX tiles
+// Outputs past the last and an odd input's partner are zeros.
+class PanelWeight final : public PackedWeight {
+ public:
+  PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes, DType operand);
+  std::size_t bytes() const override { return storage_.bytes(); }
+  DType operand_dtype() const override { return operand_; }
+
+  DType type() const { return type_; }
+  std::int64_t panels() const { return panels_; }
+  std::int64_t panel_bytes() const { return panel_bytes_; }
+  std::byte* panel(std::int64_t index) const { return storage_.data() + index * panel_bytes_; }
+  // Row `out` of the matrix, unpacked.
+  void unpack_row(std::int64_t out, float* values) const;
+  void pack_panel(std::int64_t index, std::span<const View> weights, const Kernels& kernels);
+
+ private:
+  DType type_;
+  DType operand_;
+  std::int64_t lanes_;
+  std::int64_t panels_;
+  std::int64_t panel_bytes_;
+  Buffer storage_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(int threads, Isa isa);
+
+  std::string_view name() const override { return "cpu"; }
+  std::string description() const override;
+  DType activation_dtype() const override { return DType::kF32; }
+  ThreadPool& pool() override { return pool_; }
+  Result<Buffer> allocate(std::size_t bytes) override { return allocate_host(bytes); }
+  void copy(View from, View to) override;
+  void synchronize() override {}
+
+  std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) override;
+  void gemm(const GemmArgs& args) override;
+  void norm(const NormArgs& args) override;
+  void rope_table(const RopeTableArgs& args) override;
+  void rope(const RopeArgs& args) override;
+  void kv_write(const KvWriteArgs& args) override;
+  void paged_attention(const PagedAttentionArgs& args) override;
+  void segment_attention(const SegmentAttentionArgs& args) override;
+  void gated(const GatedArgs& args) override;
+  void embed(const EmbedArgs& args) override;
+  void mix_rows(const MixRowsArgs& args) override;
+  void scatter_rows(const ScatterRowsArgs& args) override;
+  void add(View x, View y, float scale) override;
+  void softcap(View x, float cap) override;
+  void row_stats(View logits, std::span<RowStats> out) override;
+
+ private:
+  // body(row) for every row, on as many threads as the work is worth.
+  template <typename Body>
+  void each_row(std::int64_t rows, std::int64_t cols, Body&& body) {
+    pool_.parallel_for(rows, row_grain(cols), [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t row = begin; row < end; ++row) body(row);
+    });
+  }
+  // Rows that make 16 Ki elements: some microseconds of work, against one for the join.
+  static std::int64_t row_grain(std::int64_t cols) {
+    return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1);
+  }
+  Scratch& worker_scratch(int worker) { return scratch_[static_cast<std::size_t>(worker)]; }
+
+  Isa isa_;
+  const Kernels& kernels_;
+  ThreadPool pool_;
+  std::vector<Scratch> scratch_;  // one a worker
+  Scratch shared_;                // written by one phase of an op, read by its next
+};
+
+}  // namespace saccade::cpu

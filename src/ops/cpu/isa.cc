@@ -1,0 +1,111 @@
+#include "ops/cpu/isa.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace saccade::cpu {
+namespace {
+
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
+
+#if defined(__x86_64__)
+
+// Linux hands out tile state (8 KiB a thread) to processes that ask for it. Fails where the kernel
+// or a hypervisor hides the unit, whatever CPUID says.
+bool obtain_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+// GCC's __builtin_cpu_supports knows no AMX before GCC 13.
+bool has_amx_bf16() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  const bool tile = (edx >> 24 & 1) != 0;
+  const bool bf16 = (edx >> 22 & 1) != 0;
+  return tile && bf16;
+}
+
+bool machine_has(Isa isa) {
+  __builtin_cpu_init();
+  switch (isa) {
+    case Isa::kPortable:
+      return true;
+    case Isa::kAvx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+             __builtin_cpu_supports("f16c");
+    case Isa::kAvx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case Isa::kAmx:
+      return __builtin_cpu_supports("avx512bf16") && has_amx_bf16() && obtain_tiles();
+  }
+  return false;
+}
+
+#else
+
+bool machine_has(Isa isa) { return isa == Isa::kPortable; }
+
+#endif
+
+std::string list(const auto& isas) {
+  std::string text;
+  for (const Isa isa : isas) text += fmt::format("{}{}", text.empty() ? "" : ", ", name_of(isa));
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  switch (isa) {
+    case Isa::kPortable:
+      return "portable";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAmx:
+      return "amx";
+  }
+  return "unknown";
+}
+
+const std::vector<Isa>& available_isas() {
+  static const std::vector<Isa> available = [] {
+    std::vector<Isa> found;
+    for (const Isa isa : kAll) {
+      if (!machine_has(isa)) break;
+      found.push_back(isa);
+    }
+    return found;
+  }();
+  return available;
+}
+
+Result<Isa> choose_isa(std::string_view name) {
+  std::string_view source = "instruction set";
+  if (name.empty()) {
+    const char* forced = std::getenv("SACCADE_CPU");
+    if (forced == nullptr || *forced == '\0') return available_isas().back();
+    name = forced;
+    source = "SACCADE_CPU";
+  }
+  for (const Isa isa : kAll) {
+    if (name != name_of(isa)) continue;
+    if (std::ranges::find(available_isas(), isa) != available_isas().end()) return isa;
+    return fail(ErrorCode::kUnsupported, "{} {} is not what this machine has: {}", source, name,
+                list(available_isas()));
+  }
+  return fail(ErrorCode::kInvalid, "{} \"{}\" is none of {}", source, name, list(kAll));
+}
+
+}  // namespace saccade::cpu

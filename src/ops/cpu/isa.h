@@ -1,0 +1,30 @@
+// Which instructions this machine has, and which of them a backend was told to use.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace saccade::cpu {
+
+// In order of preference, worst first. Each includes the ones before it.
+enum class Isa : std::uint8_t {
+  kPortable,  // whatever the compiler targets
+  kAvx2,      // AVX2, FMA, F16C
+  kAvx512,    // AVX-512 F, BW, DQ, VL
+  kAmx,       // AMX-TILE, AMX-BF16 and AVX512-BF16 on top: bf16 matrix tiles
+};
+
+std::string_view name_of(Isa isa);  // "portable", "avx2", "avx512", "amx"
+
+// What this build has code for and this machine runs, worst first; never empty. For kAmx the
+// kernel's permission is part of the question: asking here also obtains it for the process.
+const std::vector<Isa>& available_isas();
+
+// The named one; for an empty name the environment's SACCADE_CPU, and without that the best there
+// is. kInvalid for a word that is no instruction set, kUnsupported when the machine lacks it.
+Result<Isa> choose_isa(std::string_view name);
+
+}  // namespace saccade::cpu

@@ -1,0 +1,142 @@
+// The inner loops of the CPU ops, one table for each instruction set.
+//
+// Files of this folder are of two sorts. One file an op (gemm.cc, norm.cc, ...) checks, plans and
+// spreads work over threads; it is compiled once. The loops themselves are templates over a vector
+// type (vec_*.h) in panel_kernels.h, row_kernels.h and attention_kernels.h; kernels_<isa>.cc
+// compiles them with that instruction set's flags and exports them as a Kernels table.
+//
+// A header that kernels_<isa>.cc includes must not include the standard library's templates or
+// anything that does: the linker keeps one copy of an inline function, and if that were the copy
+// compiled for AVX-512, a machine without it would crash far from here. Hence plain pointers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/activation.h"
+#include "tensor/dtype.h"
+
+namespace saccade::cpu {
+
+using Index = std::ptrdiff_t;
+
+// c [rows, panels * lanes] (+)= x [rows, depth] times `panels` weight panels. A panel holds `lanes`
+// columns of the right-hand side: for f32 [depth][lanes], for bf16 [ceil(depth / 2)][lanes][2].
+// Each element of c gains one sum, accumulated over depth in order whatever `rows` is.
+struct PanelArgs {
+  const float* x = nullptr;
+  Index x_stride = 0;
+  Index rows = 0;
+  const void* weights = nullptr;
+  Index panel_stride = 0;  // bytes
+  Index panels = 0;
+  Index depth = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+  bool accumulate = false;  // false: c = sum; true: c = c + sum
+};
+
+// y = act(c + bias) + residual, over one row.
+struct FinishArgs {
+  const float* c = nullptr;
+  const float* bias = nullptr;      // or null
+  const float* residual = nullptr;  // or null
+  Activation activation = Activation::kNone;
+  Index cols = 0;
+  float* y = nullptr;
+};
+
+struct NormRowArgs {
+  float* x = nullptr;
+  const float* add = nullptr;  // or null
+  const float* weight = nullptr;
+  const float* bias = nullptr;  // or null
+  float epsilon = 0;
+  float weight_offset = 0;
+  bool subtract_mean = false;
+  Index cols = 0;
+  float* out = nullptr;
+};
+
+// Part of a row's statistics: over some of its columns.
+struct PartialStats {
+  Index argmax = 0;
+  float max = 0;
+  float sum_exp = 0;  // of logit - max, or of logit where max is -infinity
+};
+
+// Attention works through the keys in chunks of this many tokens, at positions that are multiples
+// of it.
+constexpr Index kChunkTokens = 64;
+
+// The keys or the values of one chunk as a right-hand side for PanelArgs. `rows[t]` is token t's
+// vector, or null where none of the queries sees it: that one is packed as zeros.
+struct PackChunkArgs {
+  const void* const* rows = nullptr;  // [tokens]
+  Index tokens = 0;                   // 1 .. kChunkTokens
+  Index head_dim = 0;
+  DType type = DType::kF32;
+  // keys: [panels of tokens][head_dim][lanes]; values: [panels of dims][kChunkTokens][lanes]
+  float* out = nullptr;
+};
+
+// Turns scores of one chunk into weights relative to the largest score so far, and rescales what
+// was summed before to the new largest.
+struct SoftmaxArgs {
+  float* scores = nullptr;  // [rows, kChunkTokens], rewritten
+  Index rows = 0;
+  Index tokens = 0;              // of the chunk; scores past them are ignored and become 0
+  const Index* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the chunk
+  const Index* end = nullptr;    // [rows] may be empty, negative or past the chunk
+  float softcap = 0;             // 0 for none
+  float* max = nullptr;          // [rows] largest score so far, -infinity at first
+  float* sum = nullptr;          // [rows] of exp(score - max)
+  float* out = nullptr;          // [rows, out_cols] of exp(score - max) * value
+  Index out_cols = 0;
+};
+
+// Joins what two ranges of tokens gave for the same queries: the result replaces a's.
+struct MergeArgs {
+  Index rows = 0;
+  Index cols = 0;
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* out = nullptr;  // [rows, cols]
+  const float* other_max = nullptr;
+  const float* other_sum = nullptr;
+  const float* other_out = nullptr;
+};
+
+struct Kernels {
+  const char* name = nullptr;
+  Index lanes = 0;
+
+  void (*panels_f32)(const PanelArgs&) = nullptr;
+  void (*panels_bf16)(const PanelArgs&) = nullptr;
+  void (*finish_row)(const FinishArgs&) = nullptr;
+
+  void (*norm_row)(const NormRowArgs&) = nullptr;
+  // Rotates one head in place.
+  void (*rope_head)(float* x, const float* cos, const float* sin, Index pairs) = nullptr;
+  void (*gated_row)(const float* gate, const float* up, Activation activation, float* out,
+                    Index cols) = nullptr;
+  void (*add_row)(const float* x, float scale, float* y, Index cols) = nullptr;
+  // out = scale * x, or out + scale * x.
+  void (*mix_row)(const float* x, float scale, bool accumulate, float* out, Index cols) = nullptr;
+  void (*softcap_row)(float* x, float cap, Index cols) = nullptr;
+  PartialStats (*stats_row)(const float* x, Index cols) = nullptr;
+  // Between the float types; `scale` multiplies before rounding.
+  void (*convert_row)(const void* from, DType from_type, void* to, DType to_type, float scale,
+                      Index cols) = nullptr;
+
+  void (*pack_keys)(const PackChunkArgs&) = nullptr;
+  void (*pack_values)(const PackChunkArgs&) = nullptr;
+  void (*softmax)(const SoftmaxArgs&) = nullptr;
+  void (*merge)(const MergeArgs&) = nullptr;
+};
+
+const Kernels& portable_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+}  // namespace saccade::cpu

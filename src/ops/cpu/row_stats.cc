@@ -1,0 +1,46 @@
+// Largest logit and log-sum-exp of rows as long as a vocabulary.
+#include <cmath>
+
+#include "ops/cpu/cpu_backend.h"
+
+namespace saccade::cpu {
+
+void CpuBackend::row_stats(View logits, std::span<RowStats> out) {
+  CHECK(static_cast<std::int64_t>(out.size()) == logits.rows(), "{} stats for {} rows", out.size(),
+        logits.rows());
+  if (logits.rows() == 0) return;
+  CHECK(logits.cols() > 0, "statistics of no logits");
+  // One row has work for several threads, so it is cut into parts; the cut depends on its length
+  // alone, and parts are joined in order.
+  constexpr std::int64_t kPart = 8192;
+  const std::int64_t parts = (logits.cols() + kPart - 1) / kPart;
+  auto* partial = shared_.reserve<PartialStats>(logits.rows() * parts);
+  pool_.parallel_for(logits.rows() * parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t col = item % parts * kPart;
+      partial[item] = kernels_.stats_row(logits.row<float>(item / parts) + col,
+                                         std::min(kPart, logits.cols() - col));
+      partial[item].argmax += col;
+    }
+  });
+  for (std::int64_t row = 0; row < logits.rows(); ++row) {
+    const std::span<const PartialStats> mine(partial + row * parts,
+                                             static_cast<std::size_t>(parts));
+    PartialStats best = mine.front();
+    for (const PartialStats& part : mine)
+      if (part.max > best.max) best = part;
+    double total = 0;
+    for (const PartialStats& part : mine) {
+      const double below =
+          part.max < best.max
+              ? std::exp(static_cast<double>(part.max) - static_cast<double>(best.max))
+              : 1.0;
+      total += static_cast<double>(part.sum_exp) * below;
+    }
+    out[static_cast<std::size_t>(row)] = {
+        static_cast<std::int32_t>(best.argmax), best.max,
+        static_cast<float>(static_cast<double>(best.max) + std::log(total))};
+  }
+}
+
+}  // namespace saccade::cpu

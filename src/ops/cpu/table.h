@@ -1,0 +1,33 @@
+// The Kernels table of a vector type.
+#pragma once
+
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/panel_kernels.h"
+#include "ops/cpu/row_kernels.h"
+
+namespace saccade::cpu {
+
+template <typename V>
+constexpr Kernels table_of(const char* name) {
+  Kernels table;
+  table.name = name;
+  table.lanes = V::kLanes;
+  table.panels_f32 = Panels<V>::template run<float>;
+  table.panels_bf16 = Panels<V>::template run<Bf16>;
+  table.finish_row = Rows<V>::finish_row;
+  table.norm_row = Rows<V>::norm_row;
+  table.rope_head = Rows<V>::rope_head;
+  table.gated_row = Rows<V>::gated_row;
+  table.add_row = Rows<V>::add_row;
+  table.mix_row = Rows<V>::mix_row;
+  table.softcap_row = Rows<V>::softcap_row;
+  table.stats_row = Rows<V>::stats_row;
+  table.convert_row = Rows<V>::convert_row;
+  table.pack_keys = Attention<V>::pack_keys;
+  table.pack_values = Attention<V>::pack_values;
+  table.softmax = Attention<V>::softmax;
+  table.merge = Attention<V>::merge;
+  return table;
+}
+
+}  // namespace saccade::cpu

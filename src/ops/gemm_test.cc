@@ -1,0 +1,155 @@
+// gemm on every instruction set against the reference, and bit equality across batches and threads.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/test_backends.h"
+
+namespace saccade {
+namespace {
+
+using Gemm = EveryCpu;
+
+struct Case {
+  std::int64_t rows, in, out;
+  DType stored = DType::kF32;
+  DType compute = DType::kF32;
+  Activation activation = Activation::kNone;
+  bool bias = false;
+  bool residual = false;
+};
+
+// One rounding an added product and a random walk over them give about epsilon * |x| |w|; 8 of
+// those is far out of its reach, and far below the 2^15 epsilon of one bf16 rounding left out.
+double tolerance(const Matrix& x, const Matrix& weight, std::int64_t row, std::int64_t col,
+                 double other) {
+  return 8 * kEpsilon * (x.norm(row) * weight.norm(col) + std::abs(other)) + 1e-30;
+}
+
+void run_case(Backend& backend, Backend& reference, const Case& c) {
+  SCOPED_TRACE(fmt::format("rows {} in {} out {} stored {} compute {} activation {}", c.rows, c.in,
+                           c.out, name_of(c.stored), name_of(c.compute),
+                           static_cast<int>(c.activation)));
+  Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
+  Matrix weight(c.out, c.in, c.stored);
+  weight.random(rng);
+  const View parts[] = {weight.view().row_range(0, c.out / 3),
+                        weight.view().row_range(c.out / 3, c.out)};
+  const auto packed = backend.pack(parts, c.compute);
+  const auto twin = reference.pack(parts, c.compute);
+  Matrix x(c.rows, c.in);
+  x.random(rng).round_to(packed->operand_dtype());
+  Matrix bias(1, c.out);
+  bias.random(rng);
+  Matrix y(c.rows, c.out);
+  y.random(rng);
+  Matrix want = y;
+  const auto args = [&](const PackedWeight* w, Matrix& result) {
+    GemmArgs gemm;
+    gemm.x = x.view();
+    gemm.weight = w;
+    if (c.bias) gemm.bias = bias.view();
+    gemm.activation = c.activation;
+    if (c.residual) gemm.residual = result.view();  // in place, as the residual stream is
+    gemm.y = result.view();
+    return gemm;
+  };
+  reference.gemm(args(twin.get(), want));
+  backend.gemm(args(packed.get(), y));
+  expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
+    return tolerance(x, weight, row, col, 2.0 + want.at(row, col));
+  });
+}
+
+TEST_P(Gemm, MatchesReferenceForEveryShape) {
+  const auto cpu = backend();
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    for (const std::int64_t rows : {0, 1, 2, 3, 7, 14, 15, 17, 29, 33})
+      for (const std::int64_t in : {1, 2, 31, 64, 261})
+        for (const std::int64_t out : {1, 16, 33, 70})
+          run_case(*cpu, *reference_, {rows, in, out, DType::kF32, compute});
+    run_case(*cpu, *reference_, {530, 70, 290, DType::kF32, compute});  // more than one block
+    run_case(*cpu, *reference_, {5, 1600, 130, DType::kF32, compute});
+  }
+}
+
+TEST_P(Gemm, StoredTypesBiasActivationAndResidual) {
+  const auto cpu = backend();
+  for (const DType stored : {DType::kF32, DType::kBf16, DType::kF16}) {
+    for (const DType compute : {DType::kF32, DType::kBf16}) {
+      for (int activation = 0; activation <= static_cast<int>(Activation::kRelu); ++activation) {
+        const auto which = static_cast<Activation>(activation);
+        run_case(*cpu, *reference_, {3, 40, 37, stored, compute, which, true, false});
+        run_case(*cpu, *reference_, {21, 300, 37, stored, compute, which, true, true});
+        run_case(*cpu, *reference_, {1, 40, 37, stored, compute, which, false, true});
+      }
+    }
+  }
+}
+
+// The contract that batching rests on: a row alone, in any company and at any place, on any number
+// of threads.
+TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
+  constexpr std::int64_t kRows = 600;
+  constexpr std::int64_t kIn = 530;
+  constexpr std::int64_t kOut = 150;
+  Rng rng(7);
+  Matrix weight(kOut, kIn);
+  weight.random(rng);
+  Matrix x(kRows, kIn);
+  x.random(rng);
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    std::vector<std::vector<float>> all;
+    for (const int threads : {1, 2, 3}) {
+      const auto cpu = backend(threads);
+      const View part = weight.view();
+      const auto packed = cpu->pack({&part, 1}, compute);
+      Matrix y(kRows, kOut);
+      GemmArgs gemm;
+      gemm.x = x.view();
+      gemm.weight = packed.get();
+      gemm.y = y.view();
+      gemm.activation = Activation::kSilu;
+      cpu->gemm(gemm);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        if (threads == 1)
+          all.push_back(y.row(row));
+        else
+          expect_same_bits(y.row(row), all[static_cast<std::size_t>(row)]);
+      }
+      for (const std::int64_t count :
+           {1, 1, 2, 3, 4, 5, 8, 11, 14, 15, 16, 17, 23, 31, 32, 33, 40, 65, 100, 513}) {
+        std::vector<std::int64_t> picked;
+        Matrix some(count, kIn);
+        for (std::int64_t i = 0; i < count; ++i) {
+          picked.push_back(static_cast<std::int64_t>(rng.below(kRows)));
+          for (std::int64_t col = 0; col < kIn; ++col) some.set(i, col, x.at(picked.back(), col));
+        }
+        Matrix result(count, kOut);
+        gemm.x = some.view();
+        gemm.y = result.view();
+        cpu->gemm(gemm);
+        for (std::int64_t i = 0; i < count; ++i) {
+          SCOPED_TRACE(fmt::format("row {} of {}, {} threads", i, count, threads));
+          expect_same_bits(result.row(i),
+                           all[static_cast<std::size_t>(picked[static_cast<std::size_t>(i)])]);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, PackedBytesAreThoseOfTheType) {
+  const auto cpu = backend();
+  Matrix weight(256, 512);
+  Rng rng(1);
+  weight.random(rng);
+  const View part = weight.view();
+  EXPECT_EQ(cpu->pack({&part, 1}, DType::kBf16)->bytes(), 256U * 512 * 2);
+  EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->bytes(), 256U * 512 * 4);
+  EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->operand_dtype(), DType::kF32);
+}
+
+SACCADE_EVERY_CPU(Gemm);
+
+}  // namespace
+}  // namespace saccade
