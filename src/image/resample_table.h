@@ -16,6 +16,10 @@ struct ResampleTable {
   std::vector<int> count;             // and how many; first + count <= source size
   std::vector<std::int32_t> weights;  // [outputs, taps], zero past `count`
 
+  // The weight of one tap, zero past the room too.
+  std::int32_t weight(int output, int tap) const {
+    return tap < taps ? weights_of(output)[tap] : 0;
+  }
   int outputs() const { return static_cast<int>(first.size()); }
   const std::int32_t* weights_of(int output) const {
     return weights.data() + static_cast<std::size_t>(output) * static_cast<std::size_t>(taps);

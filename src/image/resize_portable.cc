@@ -12,8 +12,10 @@ std::uint8_t to_byte(std::int32_t sum) {
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
 
+std::vector<std::int32_t> pack(const ResampleTable& /*table*/) { return {}; }
+
 void horizontal(const std::uint8_t* from, int width, int rows, const ResampleTable& table,
-                std::uint8_t* to) {
+                const std::vector<std::int32_t>& /*packed*/, std::uint8_t* to) {
   for (int y = 0; y < rows; ++y) {
     const std::uint8_t* row = from + static_cast<std::size_t>(y) * width * 3;
     for (int i = 0; i < table.outputs(); ++i, to += 3) {
@@ -33,25 +35,21 @@ void horizontal(const std::uint8_t* from, int width, int rows, const ResampleTab
 }
 
 void vertical(const std::uint8_t* from, std::size_t row_bytes, const ResampleTable& table,
-              std::uint8_t* to) {
-  for (int i = 0; i < table.outputs(); ++i) {
-    const std::uint8_t* column =
-        from + static_cast<std::size_t>(table.first[static_cast<std::size_t>(i)]) * row_bytes;
-    const std::int32_t* weights = table.weights_of(i);
-    const int count = table.count[static_cast<std::size_t>(i)];
-    for (std::size_t x = 0; x < row_bytes; ++x) {
-      std::int32_t sum = kHalf;
-      for (int k = 0; k < count; ++k)
-        sum += column[static_cast<std::size_t>(k) * row_bytes + x] * weights[k];
-      *to++ = to_byte(sum);
-    }
+              const std::vector<std::int32_t>& /*packed*/, int output, std::uint8_t* to) {
+  const std::int32_t* weights = table.weights_of(output);
+  const int count = table.count[static_cast<std::size_t>(output)];
+  for (std::size_t x = 0; x < row_bytes; ++x) {
+    std::int32_t sum = kHalf;
+    for (int k = 0; k < count; ++k)
+      sum += from[static_cast<std::size_t>(k) * row_bytes + x] * weights[k];
+    to[x] = to_byte(sum);
   }
 }
 
 }  // namespace
 
 const ResizeKernels& portable_resize_kernels() {
-  static constexpr ResizeKernels kKernels{horizontal, vertical};
+  static constexpr ResizeKernels kKernels{pack, horizontal, vertical};
   return kKernels;
 }
 

@@ -49,27 +49,25 @@ std::vector<std::uint8_t> random_bytes(Rng& rng, std::size_t count) {
 }
 
 TEST(Resize, FastKernelsEqualTheReference) {
-  const ResizeKernels* fast = avx2_resize_kernels();
-  if (fast == nullptr) GTEST_SKIP() << "this CPU has no AVX2";
-  const ResizeKernels& reference = portable_resize_kernels();
-  Rng rng(11);
-  for (int round = 0; round < 300; ++round) {
-    const int from = 1 + static_cast<int>(rng.below(round % 10 == 0 ? 900 : 60));
-    const int to = 1 + static_cast<int>(rng.below(90));
-    const int across = 1 + static_cast<int>(rng.below(40));
-    const ResampleTable table = make_resample_table(from, to, kFilters[rng.below(4)]);
-    const std::vector<std::uint8_t> pixels =
-        random_bytes(rng, static_cast<std::size_t>(from) * across * 3);
-    std::vector<std::uint8_t> expected(static_cast<std::size_t>(to) * across * 3);
-    std::vector<std::uint8_t> got(expected.size());
-    reference.horizontal(pixels.data(), from, across, table, expected.data());
-    fast->horizontal(pixels.data(), from, across, table, got.data());
-    ASSERT_EQ(got, expected) << "horizontal " << from << " to " << to << ", " << across << " rows";
-    const std::size_t row_bytes = static_cast<std::size_t>(across) * 3;
-    reference.vertical(pixels.data(), row_bytes, table, expected.data());
-    fast->vertical(pixels.data(), row_bytes, table, got.data());
-    ASSERT_EQ(got, expected) << "vertical " << from << " to " << to << ", " << across << " columns";
+  int tested = 0;
+  for (const ResizeKernels* fast : {avx2_resize_kernels(), avx512_resize_kernels()}) {
+    if (fast == nullptr) continue;
+    ++tested;
+    Rng rng(11);
+    for (int round = 0; round < 300; ++round) {
+      const auto draw = [&](int most) { return 1 + static_cast<int>(rng.below(most)); };
+      Pixels from{draw(round % 10 == 0 ? 900 : 60), draw(round % 10 == 5 ? 900 : 60), {}};
+      from.rgb = random_bytes(rng, static_cast<std::size_t>(from.width) * from.height * 3);
+      const int width = draw(90);
+      const int height = draw(90);
+      const ResampleFilter filter = kFilters[rng.below(4)];
+      const PassOrder order = static_cast<PassOrder>(rng.below(2));
+      ASSERT_EQ(resize_with(*fast, from, width, height, filter, order).rgb,
+                resize_with(portable_resize_kernels(), from, width, height, filter, order).rgb)
+          << from.width << "x" << from.height << " to " << width << "x" << height;
+    }
   }
+  if (tested == 0) GTEST_SKIP() << "this CPU has neither AVX2 nor AVX-512 VNNI";
 }
 
 TEST(Resize, WeightsSumToOneAndStayInside) {
