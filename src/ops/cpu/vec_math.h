@@ -1,6 +1,6 @@
-// exp, tanh, erf and the activations over a vector type V (vec_*.h). Polynomials are minimax fits
-// made for this file (tools: Lawson iterations in 40 digits); errors are tested to stay within
-// 2 ulp of the exact function (3 for tanh), in vec_math_test.cc.
+// exp, tanh, erf and the activations over a vector type V (vec_*.h). The polynomials are minimax
+// fits made for this file; errors stay within 2 ulp of the exact function (3 for tanh), which
+// row_ops_test.cc checks through the ops.
 #pragma once
 
 #include "ops/cpu/kernels.h"
