@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <netinet/tcp.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
@@ -12,6 +11,7 @@
 #include <future>
 
 #include "base/log.h"
+#include "net/descriptor_limit.h"
 #include "net/server_connection.h"
 
 namespace saccade::net {
@@ -22,15 +22,6 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr int kMaxKeepAliveIdleSeconds = 60;
-
-// Thousands of streams need thousands of descriptors: as many as the system lets us have.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-  }
-}
 
 // No Nagle delay; probes that find peers which vanished without a word.
 void set_socket_options(tcp::socket& socket, const HttpServerSettings& settings) {
