@@ -68,7 +68,8 @@ enum class InputRule {
 
 enum class DurationRule { kFirstStartToLastEnd, kOriginToLastEnd };
 enum class PercentileRule { kLinear, kByRank };
-enum class PeakRule { kTokens, kEvents };  // what is counted in 1-s bins
+// What is counted in 1-s bins.
+enum class PeakRule { kTokens, kOutputEvents, kChoicesEvents };
 
 struct MetricRules {
   std::string_view name;

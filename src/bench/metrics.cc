@@ -322,8 +322,11 @@ void visit_token_arrivals(const RunLog& log, const RunMetrics& metrics, PeakRule
       if (carriers > 0)
         each = static_cast<double>(*m.output_tokens) / static_cast<double>(carriers);
     }
-    for (const LoggedEvent& event : events)
-      if (brings_tokens(event, counted)) visit(event.at, counted ? event.tokens : each);
+    for (const LoggedEvent& event : events) {
+      const bool visited = rule == PeakRule::kChoicesEvents ? (event.kinds & kChoicesEvent) != 0
+                                                            : brings_tokens(event, counted);
+      if (visited) visit(event.at, counted ? event.tokens : each);
+    }
   }
 }
 
