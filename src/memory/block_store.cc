@@ -104,15 +104,15 @@ BlockId BlockStore::take(int group, OwnerId owner, std::int64_t* quota) {
   if (to.tables == 1) {
     block = take_page(group, owner, quota);
   } else {
+    // The id comes last: when all are in use, one of the evictions above it has given one back.
+    taken_pages_.clear();
     for (int table = 0; table < to.tables; ++table) {
-      const PageId page = take_page(group, owner, quota);
-      if (table == 0) {  // evictions have returned ids by now
-        block = to.free_ids.back();
-        to.free_ids.pop_back();
-      }
-      to.pages[index(block) * static_cast<std::size_t>(to.tables) +
-               static_cast<std::size_t>(table)] = page;
+      taken_pages_.push_back(take_page(group, owner, quota));
     }
+    block = to.free_ids.back();
+    to.free_ids.pop_back();
+    std::copy(taken_pages_.begin(), taken_pages_.end(),
+              to.pages.begin() + static_cast<std::ptrdiff_t>(block) * to.tables);
   }
   Block& record = to.blocks[index(block)];
   CHECK(!record.taken, "group {} block {} is taken", group, block);

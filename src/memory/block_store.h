@@ -89,6 +89,7 @@ class BlockStore {
   PagePool pool_;
   OnEvict on_evict_;
   std::vector<Group> groups_;
+  std::vector<PageId> taken_pages_;  // take()'s scratch
   // What frees whole large pages: blocks where ratio is 1, else large pages without a live block.
   Evictor large_evictor_;
   // Cached blocks in large pages that have live ones; only for ratio > 1.

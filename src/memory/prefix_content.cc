@@ -11,23 +11,30 @@ void append_number(Sha256& hash, std::int64_t number) {
   hash.update(std::as_bytes(std::span(&number, 1)));
 }
 
-}  // namespace
-
-std::string prefix_root(const PrefixContent& content) {
-  std::string name = "text ";
-  name += content.salt;
-  if (content.bidirectional_prefix == 0) return name;
-  const auto prefix = static_cast<std::size_t>(content.bidirectional_prefix);
-  CHECK(prefix <= content.tokens.size(), "prefix of {} in {} tokens", prefix,
-        content.tokens.size());
-  Sha256 hash;
-  hash.update(std::as_bytes(content.tokens.first(prefix)));
-  for (const PrefixImage& image : content.images) {
+void append_images(Sha256& hash, std::span<const PrefixImage> images) {
+  append_number(hash, static_cast<std::int64_t>(images.size()));
+  for (const PrefixImage& image : images) {
     append_number(hash, image.begin);
     append_number(hash, image.tokens);
     append_number(hash, image.first_row);
     hash.update(std::as_bytes(std::span(image.identity)));
   }
+}
+
+}  // namespace
+
+std::string prefix_root(const PrefixContent& content) {
+  std::string name = "text ";
+  name += content.salt;
+  if (content.bidirectional_prefix == 0 && content.encoder_images.empty()) return name;
+  const auto prefix = static_cast<std::size_t>(content.bidirectional_prefix);
+  CHECK(prefix <= content.tokens.size(), "prefix of {} in {} tokens", prefix,
+        content.tokens.size());
+  Sha256 hash;
+  append_number(hash, content.bidirectional_prefix);
+  hash.update(std::as_bytes(content.tokens.first(prefix)));
+  append_images(hash, content.encoder_images);
+  if (prefix > 0) append_images(hash, content.images);
   name += '\0';
   name += to_hex(hash.finish());
   return name;

@@ -28,7 +28,8 @@ struct PrefixContent {
   std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
 };
 
-// The root's name for text blocks of `content`.
+// The root's name for text blocks of `content`: the salt, and a digest of what every token depends
+// on besides the tokens before it (a bidirectional prefix, cross-attended images).
 std::string prefix_root(const PrefixContent& content);
 
 // What one node stands for.
