@@ -27,7 +27,7 @@ class ThreadPool {
   void run(Body&& body) {
     run_erased([](void* context,
                   int worker) { (*static_cast<std::remove_reference_t<Body>*>(context))(worker); },
-               &body);
+               const_cast<std::remove_const_t<std::remove_reference_t<Body>>*>(&body));
   }
 
   // body(begin, end, worker) over a partition of [0, count) into contiguous ranges, at most one a

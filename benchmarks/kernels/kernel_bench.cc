@@ -1,0 +1,350 @@
+// Every CPU kernel at the shapes of a real model, as a share of what the machine can do.
+//
+//   kernel_bench [--isa NAME] [--threads N] [--json FILE] [--benchmark_...]
+//
+// The first two rows (three with a matrix unit) are the roofs. Each later row reports GB/s of the
+// bytes it must move, GFLOP/s of the arithmetic it must do, and roof_%: the least time either could
+// take, over the time its fastest iteration took. Weights rotate through 1.5 GB so that decode
+// reads memory, as in a whole model, and not a cache.
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "benchmarks/kernels/roofs.h"
+#include "ops/backend.h"
+
+namespace saccade {
+namespace {
+
+struct Bench {
+  std::unique_ptr<Backend> backend;
+  cpu::Isa isa = cpu::Isa::kPortable;
+  Roofs roofs;
+};
+
+struct Work {
+  double bytes = 0;
+  double flops = 0;
+  bool bf16 = false;  // the arithmetic may run on the matrix unit
+};
+
+// Times each iteration of body, and reports the fastest: what the kernel can do. The Time column is
+// the mean, so the distance between the two shows how quiet the machine was.
+template <typename Body>
+void measure(benchmark::State& state, const Bench& bench, const Work& work, const Body& body) {
+  const SteadyClock clock;
+  double best = 1e9;
+  for (auto _ : state) {
+    const Nanos start = clock.now();
+    body();
+    best = std::min(best, seconds(clock.now() - start));
+  }
+  const double peak =
+      work.bf16 && bench.roofs.bf16_flops > 0 ? bench.roofs.bf16_flops : bench.roofs.f32_flops;
+  const double least = std::max(work.bytes / bench.roofs.read_bytes, work.flops / peak);
+  state.counters["best_us"] = best * 1e6;
+  state.counters["GB/s"] = work.bytes / best / 1e9;
+  state.counters["GFLOP/s"] = work.flops / best / 1e9;
+  state.counters["roof_%"] = least / best * 100;
+}
+
+// A matrix of random activations that owns its memory.
+struct Activations {
+  Activations(std::int64_t rows, std::int64_t cols, std::uint64_t seed = 1)
+      : buffer(*allocate_host(static_cast<std::size_t>(rows * cols) * 4)),
+        view(buffer.view(DType::kF32, rows, cols)) {
+    Rng rng(seed);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t col = 0; col < cols; ++col)
+        view.row<float>(row)[col] = static_cast<float>(rng.uniform() - 0.5);
+  }
+  Buffer buffer;
+  View view;
+};
+
+using Function = std::function<void(benchmark::State&)>;
+
+void add(const std::string& name, Function run) {
+  benchmark::RegisterBenchmark(name.c_str(), [run](benchmark::State& state) { run(state); })
+      ->UseRealTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
+void add_roofs(Bench& bench) {
+  ThreadPool& pool = bench.backend->pool();
+  bench.roofs.read_bytes = measure_read_bytes(pool);
+  bench.roofs.f32_flops = measure_f32_flops(pool, bench.isa);
+  bench.roofs.bf16_flops = measure_bf16_flops(pool, bench.isa);
+  const auto row = [&](const char* name, const char* unit, double rate) {
+    add(name, [=](benchmark::State& state) {
+      for (auto _ : state) benchmark::DoNotOptimize(rate);
+      state.counters[unit] = rate / 1e9;
+    });
+  };
+  row("roof/read", "GB/s", bench.roofs.read_bytes);
+  row("roof/f32", "GFLOP/s", bench.roofs.f32_flops);
+  if (bench.roofs.bf16_flops > 0) row("roof/bf16", "GFLOP/s", bench.roofs.bf16_flops);
+}
+
+void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
+              std::int64_t out, DType type, Activation activation = Activation::kNone) {
+  add("gemm/" + name + "/" + std::string(name_of(type)) + "/rows:" + std::to_string(rows),
+      [=, &bench](benchmark::State& state) {
+        constexpr std::int64_t kRotated = 1'500'000'000;
+        const std::int64_t bytes = out * in * static_cast<std::int64_t>(size_of(type));
+        const std::int64_t copies =
+            rows > 16 ? 2 : std::max<std::int64_t>(2, (kRotated + bytes - 1) / bytes);
+        const Activations source(1024, in);
+        std::vector<View> parts;
+        for (std::int64_t row = 0; row < out; row += 1024)
+          parts.push_back(source.view.row_range(0, std::min<std::int64_t>(1024, out - row)));
+        std::vector<std::unique_ptr<PackedWeight>> weights;
+        for (std::int64_t i = 0; i < copies; ++i)
+          weights.push_back(bench.backend->pack(parts, type));
+        const Activations x(rows, in);
+        const Activations y(rows, out);
+        GemmArgs args;
+        args.x = x.view;
+        args.y = y.view;
+        args.activation = activation;
+        std::size_t next = 0;
+        const double r = static_cast<double>(rows);
+        const Work work = {static_cast<double>(bytes) + r * static_cast<double>(in + out) * 4,
+                           2 * r * static_cast<double>(in) * static_cast<double>(out),
+                           type == DType::kBf16};
+        measure(state, bench, work, [&] {
+          args.weight = weights[next++ % weights.size()].get();
+          bench.backend->gemm(args);
+        });
+      });
+}
+
+void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int64_t context,
+               DType type) {
+  add("paged_attention/12x2x128/" + std::string(name_of(type)) +
+          "/sequences:" + std::to_string(sequences) + "/rows:" + std::to_string(rows) +
+          "/context:" + std::to_string(context),
+      [=, &bench](benchmark::State& state) {
+        constexpr std::int64_t kHeads = 12, kKvHeads = 2, kDim = 128, kBlock = 16, kLayers = 4;
+        const std::int64_t length = context + rows;
+        const std::int64_t blocks = (length + kBlock - 1) / kBlock;
+        KvLayer layer;
+        layer.block_size = kBlock;
+        layer.kv_heads = kKvHeads;
+        layer.head_dim = kDim;
+        layer.dtype = type;
+        const std::size_t block_bytes =
+            static_cast<std::size_t>(2 * kKvHeads * kBlock * kDim) * size_of(type);
+        layer.block_stride = block_bytes * kLayers;  // layers side by side, as a pool keeps them
+        const Buffer pool =
+            *allocate_host(layer.block_stride * static_cast<std::size_t>(blocks * sequences));
+        std::vector<std::vector<std::int32_t>> tables;
+        std::vector<SequenceSpan> fill;
+        std::vector<SequenceSpan> spans;
+        for (std::int64_t i = 0; i < sequences; ++i) {
+          auto& table = tables.emplace_back();
+          for (std::int64_t b = 0; b < blocks; ++b)
+            table.push_back(static_cast<std::int32_t>(b * sequences + i));
+        }
+        for (std::int64_t i = 0; i < sequences; ++i) {
+          const auto& table = tables[static_cast<std::size_t>(i)];
+          fill.push_back({i * length, length, 0, 0, table});
+          spans.push_back({i * rows, rows, context, 0, table});
+        }
+        const Activations k(sequences * length, kKvHeads * kDim);
+        for (std::int64_t l = 0; l < kLayers; ++l) {
+          layer.base = pool.data() + block_bytes * static_cast<std::size_t>(l);
+          bench.backend->kv_write({fill, k.view, k.view, layer});
+        }
+        const Activations q(sequences * rows, kHeads * kDim);
+        const Activations out(sequences * rows, kHeads * kDim);
+        PagedAttentionArgs args;
+        args.spans = spans;
+        args.q = q.view;
+        args.heads = kHeads;
+        args.scale = 0.0883883f;
+        args.compute = type == DType::kBf16 ? DType::kBf16 : DType::kF32;
+        args.out = out.view;
+        std::int64_t step = 0;
+        const double seen = static_cast<double>(context) + static_cast<double>(rows + 1) / 2;
+        const double queries = static_cast<double>(sequences * rows * kHeads);
+        const Work work = {static_cast<double>(sequences * length * 2 * kKvHeads * kDim) *
+                               static_cast<double>(size_of(type)),
+                           queries * seen * kDim * 4, type == DType::kBf16};
+        measure(state, bench, work, [&] {
+          layer.base = pool.data() + block_bytes * static_cast<std::size_t>(step++ % kLayers);
+          args.layer = layer;
+          bench.backend->paged_attention(args);
+        });
+      });
+}
+
+void add_segment(Bench& bench, std::int64_t rows, std::int64_t segments, std::int64_t heads,
+                 std::int64_t dim, DType compute) {
+  add("segment_attention/" + std::to_string(heads) + "x" + std::to_string(dim) + "/" +
+          std::string(name_of(compute)) + "/rows:" + std::to_string(rows) +
+          "/segments:" + std::to_string(segments),
+      [=, &bench](benchmark::State& state) {
+        const Activations q(rows, heads * dim, 1);
+        const Activations k(rows, heads * dim, 2);
+        const Activations v(rows, heads * dim, 3);
+        const Activations out(rows, heads * dim, 4);
+        std::vector<std::int32_t> begins;
+        for (std::int64_t i = 0; i <= segments; ++i)
+          begins.push_back(static_cast<std::int32_t>(rows * i / segments));
+        SegmentAttentionArgs args;
+        args.begins = begins;
+        args.q = q.view;
+        args.k = k.view;
+        args.v = v.view;
+        args.heads = args.kv_heads = heads;
+        args.head_dim = dim;
+        args.scale = 0.1f;
+        args.compute = compute;
+        args.out = out.view;
+        const double r = static_cast<double>(rows);
+        const Work work = {
+            r * static_cast<double>(heads * dim) * 16,
+            4 * r * r / static_cast<double>(segments) * static_cast<double>(heads * dim),
+            compute == DType::kBf16};
+        measure(state, bench, work, [&] { bench.backend->segment_attention(args); });
+      });
+}
+
+// An op bound by the activations that it reads and writes; `touched` is floats an element.
+void add_rows(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t cols,
+              double touched, const std::function<void(Backend&, View, View, View)>& op) {
+  add(name + "/cols:" + std::to_string(cols) + "/rows:" + std::to_string(rows),
+      [=, &bench](benchmark::State& state) {
+        const Activations a(rows, cols, 1);
+        const Activations b(rows, cols, 2);
+        const Activations c(rows, cols, 3);
+        const Work work = {static_cast<double>(rows * cols) * touched * 4, 0, false};
+        measure(state, bench, work, [&] { op(*bench.backend, a.view, b.view, c.view); });
+      });
+}
+
+void add_all_rows(Bench& bench) {
+  static const Activations weight(1, 8960);
+  for (const std::int64_t rows : {1, 512}) {
+    add_rows(bench, "rms_norm+add", rows, 1536, 4, [](Backend& cpu, View a, View b, View c) {
+      NormArgs args;
+      args.x = a;
+      args.add = b;
+      args.weight = weight.view.col_range(0, 1536);
+      args.out = c;
+      cpu.norm(args);
+    });
+    add_rows(bench, "gated_silu", rows, 8960, 3,
+             [](Backend& cpu, View a, View b, View c) { cpu.gated({a, b, Activation::kSilu, c}); });
+    add_rows(bench, "gated_gelu_erf", rows, 8960, 3, [](Backend& cpu, View a, View b, View c) {
+      cpu.gated({a, b, Activation::kGeluErf, c});
+    });
+    add_rows(bench, "rope", rows, 1536, 2, [](Backend& cpu, View a, View b, View c) {
+      cpu.rope({a, 128, b.col_range(0, 64), c.col_range(0, 64)});
+    });
+    add_rows(bench, "add", rows, 1536, 3,
+             [](Backend& cpu, View a, View b, View) { cpu.add(a, b, 1.0f); });
+    add_rows(bench, "softcap", rows, 8960, 2,
+             [](Backend& cpu, View a, View, View) { cpu.softcap(a, 30.0f); });
+  }
+  for (const std::int64_t rows : {1, 8}) {
+    add_rows(bench, "row_stats", rows, 151936, 2, [](Backend& cpu, View a, View, View) {
+      std::vector<RowStats> stats(static_cast<std::size_t>(a.rows()));
+      cpu.row_stats(a, stats);
+    });
+  }
+  add_rows(bench, "layer_norm", 5476, 1280, 3, [](Backend& cpu, View a, View, View c) {
+    NormArgs args;
+    args.x = a;
+    args.weight = weight.view.col_range(0, 1280);
+    args.bias = weight.view.col_range(0, 1280);
+    args.subtract_mean = true;
+    args.out = c;
+    cpu.norm(args);
+  });
+}
+
+// The shapes of Qwen2-VL-2B: 28 layers of width 1536, and a vision tower of 32 layers of width
+// 1280, which sees a 448 x 448 image as 1024 patches and a 1024 x 1024 one as 5476.
+void add_all(Bench& bench) {
+  add_roofs(bench);
+  for (const DType type : {DType::kBf16, DType::kF32}) {
+    for (const std::int64_t rows : {1, 2, 4, 8, 512}) {
+      add_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);
+      add_gemm(bench, "gate_up:1536x17920", rows, 1536, 17920, type);
+      add_gemm(bench, "down:8960x1536", rows, 8960, 1536, type);
+      if (rows <= 8 && type == DType::kBf16)
+        add_gemm(bench, "lm_head:1536x151936", rows, 1536, 151936, type);
+    }
+    for (const std::int64_t rows : {1024, 5476}) {
+      add_gemm(bench, "vision_qkv:1280x3840", rows, 1280, 3840, type);
+      add_gemm(bench, "vision_mlp:1280x5120", rows, 1280, 5120, type, Activation::kQuickGelu);
+    }
+    add_gemm(bench, "vision_patch:1176x1280", 1024, 1176, 1280, type);
+  }
+  for (const DType type : {DType::kBf16, DType::kF32}) {
+    add_paged(bench, 1, 1, 1000, type);
+    add_paged(bench, 1, 1, 16000, type);
+    add_paged(bench, 8, 1, 1000, type);
+    add_paged(bench, 1, 512, 0, type);
+    add_paged(bench, 1, 512, 2048, type);
+    add_segment(bench, 1024, 1, 16, 80, type);
+    add_segment(bench, 5476, 1, 16, 80, type);
+    add_segment(bench, 1024, 16, 16, 80, type);
+    add_segment(bench, 1024, 1, 16, 72, type);
+    add_segment(bench, 1024, 1, 16, 64, type);
+  }
+  add_all_rows(bench);
+}
+
+int run(int argc, char** argv) {
+  std::string isa;
+  int threads = 0;
+  std::vector<std::string> passed = {argv[0]};
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--isa" && i + 1 < argc) {
+      isa = argv[++i];
+    } else if (flag == "--threads" && i + 1 < argc) {
+      threads = std::atoi(argv[++i]);
+    } else if (flag == "--json" && i + 1 < argc) {
+      passed.push_back(std::string("--benchmark_out=") + argv[++i]);
+      passed.emplace_back("--benchmark_out_format=json");
+    } else {
+      passed.push_back(flag);
+    }
+  }
+  std::vector<char*> pointers;
+  for (std::string& argument : passed) pointers.push_back(argument.data());
+  int count = static_cast<int>(pointers.size());
+
+  Bench bench;
+  auto backend = make_cpu_backend(threads, isa);
+  auto chosen = cpu::choose_isa(isa);
+  if (!backend || !chosen) {
+    std::fprintf(stderr, "kernel_bench: %s\n", backend.error().message.c_str());
+    return 1;
+  }
+  bench.backend = std::move(*backend);
+  bench.isa = *chosen;
+  benchmark::Initialize(&count, pointers.data());
+  if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
+  benchmark::AddCustomContext("backend", bench.backend->description());
+  add_all(bench);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace saccade
+
+int main(int argc, char** argv) { return saccade::run(argc, argv); }

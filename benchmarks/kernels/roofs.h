@@ -1,0 +1,21 @@
+// What the machine can do at best, measured: the denominators of every kernel's figure.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "ops/cpu/isa.h"
+
+namespace saccade {
+
+struct Roofs {
+  double read_bytes = 0;  // per second, from memory, all threads streaming
+  double f32_flops = 0;   // per second, fused multiply-adds in registers, all threads
+  double bf16_flops = 0;  // per second, of the matrix unit; 0 without one
+};
+
+// Takes about a second. Each figure is the best of several short runs: a roof is what the machine
+// can do, so a neighbour's noise must not lower it.
+double measure_read_bytes(ThreadPool& pool);
+double measure_f32_flops(ThreadPool& pool, cpu::Isa isa);
+double measure_bf16_flops(ThreadPool& pool, cpu::Isa isa);
+
+}  // namespace saccade
