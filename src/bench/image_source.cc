@@ -71,6 +71,7 @@ Result<std::vector<SharedImage>> make_all(
   };
   std::vector<std::thread> helpers;
   const std::size_t extra = std::min<std::size_t>(std::max(threads, 1) - 1, count);
+  helpers.reserve(extra);
   for (std::size_t t = 0; t < extra; ++t) helpers.emplace_back(work);
   work();
   for (std::thread& helper : helpers) helper.join();

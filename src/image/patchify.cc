@@ -22,7 +22,7 @@ void write_patch(const Pixels& pixels, int top, int left, const PatchLayout& lay
            static_cast<std::size_t>(left)) *
               3 +
           c;
-      for (int x = 0; x < side; ++x) *to++ = values[from[3 * x]];
+      for (int x = 0; x < side; ++x, from += 3) *to++ = values[*from];
     }
     for (int t = 1; t < layout.temporal_patch_size; ++t, to += square)
       std::memcpy(to, first, square * sizeof(float));

@@ -167,12 +167,12 @@ class RowConverter {
   void convert(const std::uint8_t* row, std::uint8_t* rgb) const {
     switch (colour_type_) {
       case PNG_COLOR_TYPE_GRAY:
-        for (int x = 0; x < width_; ++x, rgb += 3)
-          std::memset(rgb, sixteen_bits_ ? saturated(row + 2 * x) : row[x], 3);
+        for (int x = 0; x < width_; ++x, row += sixteen_bits_ ? 2 : 1, rgb += 3)
+          std::memset(rgb, sixteen_bits_ ? saturated(row) : *row, 3);
         return;
       case PNG_COLOR_TYPE_GRAY_ALPHA:
-        for (int x = 0; x < width_; ++x, rgb += 3)
-          std::memset(rgb, over_white(row[2 * x], row[2 * x + 1]), 3);
+        for (int x = 0; x < width_; ++x, row += 2, rgb += 3)
+          std::memset(rgb, over_white(row[0], row[1]), 3);
         return;
       case PNG_COLOR_TYPE_PALETTE:
         for (int x = 0; x < width_; ++x, rgb += 3) std::memcpy(rgb, palette_[row[x]].rgb, 3);
@@ -181,7 +181,7 @@ class RowConverter {
         std::memcpy(rgb, row, static_cast<std::size_t>(width_) * 3);
         return;
       default:  // RGB with alpha
-        for (int x = 0; x < width_; ++x, rgb += 3) put_over_white(row + 4 * x, rgb);
+        for (int x = 0; x < width_; ++x, row += 4, rgb += 3) put_over_white(row, rgb);
     }
   }
 

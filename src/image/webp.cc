@@ -89,7 +89,7 @@ Result<Pixels> read_webp(ImageBytes bytes) {
   for (int y = 0; alpha && y < frame.height; ++y) {
     const std::uint8_t* from = rgba.data() + static_cast<std::size_t>(y) * frame.width * 4;
     std::uint8_t* to = canvas.rgb.data() + at + static_cast<std::size_t>(y) * width * 3;
-    for (int x = 0; x < frame.width; ++x) put_over_white(from + 4 * x, to + 3 * x);
+    for (int x = 0; x < frame.width; ++x, from += 4, to += 3) put_over_white(from, to);
   }
   return canvas;
 }

@@ -57,7 +57,7 @@ int hex_value(char c) {
 std::optional<std::string> path_of(std::string_view reference) {
   std::string_view rest = reference.substr(std::strlen("file://"));
   if (has_scheme(rest, "localhost/")) rest.remove_prefix(std::strlen("localhost"));
-  if (!rest.starts_with('/') || rest.size() > 3 * PATH_MAX) return std::nullopt;
+  if (!rest.starts_with('/') || rest.size() > std::size_t{3} * PATH_MAX) return std::nullopt;
   std::string path;
   for (std::size_t i = 0; i < rest.size(); ++i) {
     char c = rest[i];
