@@ -112,7 +112,7 @@ struct Batch {
 
 // Named intermediate values, for `saccade model compare` and the golden tests:
 // "vision.patch_embed", "vision.layer.0", "vision.merged", "text.embed", "text.layer.0",
-// "text.norm", "logits".
+// "text.norm", "logits". One that is made in slices comes in several calls, its rows in order.
 using Tap = std::function<void(std::string_view name, View value)>;
 
 // One encoding in progress: a batch of images, one layer at a time, so that decode steps can run in
@@ -139,8 +139,8 @@ class Model {
 
   const ModelShape& shape() const { return shape_; }
 
-  // Makes the scratch of forward() and of encoding, once, before the first call of either: they
-  // allocate nothing. kExhausted when it does not fit.
+  // Makes the scratch of forward() and of encoding, before the first call of either: they allocate
+  // nothing. kExhausted when it does not fit. Another call replaces the first.
   virtual Result<void> reserve(Backend& backend, const Capacity& capacity) = 0;
 
   virtual void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) = 0;

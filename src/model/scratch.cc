@@ -4,6 +4,7 @@ namespace saccade {
 
 void Scratch::add(View& into, DType type, std::int64_t rows, std::int64_t cols) {
   constexpr std::size_t kAlign = 256;
+  if (entries_.empty()) bytes_ = 0;
   entries_.push_back({&into, type, rows, cols, bytes_});
   const std::size_t bytes = static_cast<std::size_t>(rows * cols) * size_of(type);
   bytes_ += (bytes + kAlign - 1) / kAlign * kAlign;

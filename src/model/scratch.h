@@ -9,7 +9,8 @@
 
 namespace saccade {
 
-// One thread. The views that add() was given must outlive allocate().
+// One thread. The views that add() was given must outlive allocate(). After allocate() the next
+// add() starts a new list, whose allocation replaces the first.
 class Scratch {
  public:
   void add(View& into, DType type, std::int64_t rows, std::int64_t cols);

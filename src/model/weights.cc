@@ -170,9 +170,13 @@ std::size_t Weights::bytes() const {
   return total;
 }
 
-std::int64_t Weights::parameters() const {
+std::int64_t parameter_count(std::span<const TensorSpec> specs) {
   std::int64_t total = 0;
-  for (const auto& [name, tensor] : tensors_) total += element_count(*tensor.entry);
+  for (const TensorSpec& spec : specs) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : spec.shape) count *= extent;
+    total += count;
+  }
   return total;
 }
 

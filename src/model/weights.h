@@ -29,6 +29,8 @@ struct TensorSpec {
   TensorKind kind = TensorKind::kMatrix;  // how make-dummy fills it
 };
 
+std::int64_t parameter_count(std::span<const TensorSpec> specs);
+
 // One thread.
 class Weights {
  public:
@@ -49,7 +51,6 @@ class Weights {
 
   DType dtype() const;  // of the largest tensor: what the checkpoint was saved in
   std::size_t bytes() const;
-  std::int64_t parameters() const;
   // SHA-256 over every file's header, for keys of caches that outlive the process.
   const std::string& fingerprint() const { return fingerprint_; }
 

@@ -1,0 +1,172 @@
+#include "model/decoder_config.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <cmath>
+#include <string>
+
+#include "model/checkpoint.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::int64_t kMostLayers = 1024;
+
+Result<LayerKind> layer_kind(const json::value& type) {
+  if (type.is_string() && type.get_string() == "full_attention") return LayerKind::kFull;
+  if (type.is_string() && type.get_string() == "sliding_attention")
+    return LayerKind::kSlidingWindow;
+  return fail(ErrorCode::kUnsupported,
+              "layer_types holds {}; full_attention and sliding_attention are done",
+              type.is_string() ? std::string_view(type.get_string()) : json::kind_name(type));
+}
+
+// Which layers see a window: layer_types where the file has it, else those from max_window_layers
+// on, if use_sliding_window.
+Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_t count) {
+  std::vector<LayerKind> kinds(static_cast<std::size_t>(count), LayerKind::kFull);
+  const json::value* types = json::find(text, "layer_types");
+  if (types != nullptr) {
+    if (!types->is_array() || types->get_array().size() != kinds.size())
+      return fail(ErrorCode::kInvalid, "layer_types is not a list of num_hidden_layers = {} names",
+                  count);
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      TRY(kinds[i], layer_kind(types->get_array()[i]));
+    }
+    return kinds;
+  }
+  TRY(const bool sliding, json::get_bool_or(text, "use_sliding_window", false));
+  if (!sliding || json::find(text, "sliding_window") == nullptr) return kinds;
+  TRY(const std::int64_t first, json::get_int_or(text, "max_window_layers", count));
+  for (std::int64_t i = std::max<std::int64_t>(first, 0); i < count; ++i)
+    kinds[static_cast<std::size_t>(i)] = LayerKind::kSlidingWindow;
+  return kinds;
+}
+
+Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int64_t kv_heads,
+                                             std::int64_t head_dim,
+                                             const DecoderDefaults& defaults) {
+  TRY(const std::int64_t count, json::get_int(text, "num_hidden_layers"));
+  if (count < 1 || count > kMostLayers)
+    return fail(ErrorCode::kInvalid, "num_hidden_layers is {}, 1 to {} is possible", count,
+                kMostLayers);
+  TRY(const std::vector<LayerKind> kinds, layer_kinds(text, count));
+  TRY(const std::int64_t window, json::get_int_or(text, "sliding_window", defaults.sliding_window));
+  std::vector<LayerShape> layers;
+  for (const LayerKind kind : kinds) {
+    const bool slides = kind == LayerKind::kSlidingWindow;
+    if (slides && window < 1)
+      return fail(ErrorCode::kInvalid, "sliding_window is {}, at least 1 is possible", window);
+    layers.push_back({kind, slides ? window : 0, kv_heads, head_dim});
+  }
+  return layers;
+}
+
+// Pair p turns by the axis of the section that it lies in: sections are of pairs, axes t, h, w.
+Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std::int64_t pairs) {
+  std::vector<std::uint8_t> axes;
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalid,
+                "mrope_section is not three lengths that sum to head_dim / 2 = {}", pairs);
+  };
+  if (!sections.is_array() || sections.get_array().size() != 3) return wrong();
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const json::value& length = sections.get_array()[axis];
+    if (!length.is_int64() || length.get_int64() < 0 || length.get_int64() > pairs) return wrong();
+    axes.insert(axes.end(), static_cast<std::size_t>(length.get_int64()),
+                static_cast<std::uint8_t>(axis));
+  }
+  if (static_cast<std::int64_t>(axes.size()) != pairs) return wrong();
+  return axes;
+}
+
+}  // namespace
+
+Result<Activation> parse_activation(std::string_view name) {
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGeluErf;
+  if (name == "gelu_pytorch_tanh" || name == "gelu_new" || name == "gelu_fast")
+    return Activation::kGeluTanh;
+  if (name == "quick_gelu") return Activation::kQuickGelu;
+  if (name == "relu") return Activation::kRelu;
+  return fail(ErrorCode::kUnsupported, "activation \"{}\" is not done", name);
+}
+
+Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
+                              const DecoderDefaults& defaults) {
+  const json::value* found = json::find(text, "rope_parameters");
+  if (found == nullptr) found = json::find(text, "rope_scaling");
+  static const json::object kNone;
+  if (found != nullptr && !found->is_object())
+    return fail(ErrorCode::kInvalid, "rope_scaling is {}, an object is required",
+                json::kind_name(*found));
+  const json::object& rope = found == nullptr ? kNone : found->get_object();
+
+  TRY(double theta, json::get_double_or(text, "rope_theta", defaults.rope_theta));
+  TRY(theta, json::get_double_or(rope, "rope_theta", theta));
+  if (!(theta > 0) || !std::isfinite(theta))
+    return fail(ErrorCode::kInvalid, "rope_theta is {}", theta);
+  TRY(std::string type, json::get_string_or(rope, "type", "default"));
+  TRY(type, json::get_string_or(rope, "rope_type", type));
+
+  RopeConfig config;
+  config.settings.inv_freq = rope_frequencies(theta, head_dim);
+  const json::value* sections = json::find(rope, "mrope_section");
+  if (sections != nullptr) {
+    TRY(config.settings.axis, section_axes(*sections, head_dim / 2));
+    config.position_axes = 3;
+  } else if (type == "mrope") {
+    return fail(ErrorCode::kInvalid, "rope type mrope without mrope_section");
+  }
+  if (type != "default" && type != "mrope")
+    return fail(ErrorCode::kUnsupported, "rope type \"{}\" is not done", type);
+  return config;
+}
+
+Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDefaults& defaults) {
+  const json::object& text = text_section(config);
+  DecoderConfig decoder;
+  DecoderSettings& s = decoder.settings;
+  TRY(s.hidden, json::get_int(text, "hidden_size"));
+  TRY(s.intermediate, json::get_int(text, "intermediate_size"));
+  TRY(s.heads, json::get_int(text, "num_attention_heads"));
+  TRY(s.kv_heads, json::get_int_or(text, "num_key_value_heads", s.heads));
+  TRY(s.vocab, json::get_int(text, "vocab_size"));
+  if (s.heads < 1) return fail(ErrorCode::kInvalid, "num_attention_heads is {}", s.heads);
+  TRY(s.head_dim, json::get_int_or(text, "head_dim", s.hidden / s.heads));
+  if (json::find(text, "head_dim") == nullptr && s.hidden % s.heads != 0)
+    return fail(ErrorCode::kInvalid, "hidden_size {} is no multiple of num_attention_heads {}",
+                s.hidden, s.heads);
+  TRY(s.layers, layer_shapes(text, s.kv_heads, s.head_dim, defaults));
+  TRY_DO(check_decoder(s));
+
+  TRY(const double epsilon, json::get_double_or(text, "rms_norm_eps", defaults.norm_epsilon));
+  s.norm.epsilon = static_cast<float>(epsilon);
+  TRY(const std::string activation, json::get_string_or(text, "hidden_act", "silu"));
+  TRY(s.activation, parse_activation(activation));
+  s.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
+
+  // Current files say it beside text_config, older ones inside; either "true" ties.
+  TRY(const bool tied_outer, json::get_bool_or(config, "tie_word_embeddings", defaults.tied_head));
+  TRY(const bool tied_inner, json::get_bool_or(text, "tie_word_embeddings", defaults.tied_head));
+  s.tied_head = tied_outer || tied_inner;
+
+  TRY(decoder.max_position,
+      json::get_int_or(text, "max_position_embeddings", defaults.max_position));
+  if (decoder.max_position < 1)
+    return fail(ErrorCode::kInvalid, "max_position_embeddings is {}", decoder.max_position);
+  TRY(RopeConfig rope, parse_rope(text, s.head_dim, defaults));
+  s.rope = std::move(rope.settings);
+  decoder.position_axes = rope.position_axes;
+  return decoder;
+}
+
+void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
+  shape.hidden = decoder.settings.hidden;
+  shape.vocab = decoder.settings.vocab;
+  shape.max_position = decoder.max_position;
+  shape.position_axes = decoder.position_axes;
+  shape.layers = decoder.settings.layers;
+}
+
+}  // namespace saccade

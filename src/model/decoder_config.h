@@ -1,0 +1,51 @@
+// config.json to DecoderSettings: the fields that most decoders share, by their published names.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "model/text_decoder.h"
+
+namespace saccade {
+
+// What a family's configuration class says where a file is silent.
+struct DecoderDefaults {
+  double norm_epsilon = 1e-6;
+  double rope_theta = 10000;
+  std::int64_t max_position = 2048;
+  std::int64_t sliding_window = 4096;
+  bool tied_head = false;
+};
+
+struct DecoderConfig {
+  DecoderSettings settings;
+  std::int64_t max_position = 0;
+  int position_axes = 1;  // 3 with mrope_section
+};
+
+// Reads hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+// num_key_value_heads, head_dim, vocab_size, rms_norm_eps, hidden_act, max_position_embeddings,
+// layer_types or use_sliding_window / sliding_window / max_window_layers, rope_parameters or
+// rope_scaling / rope_theta, and tie_word_embeddings, from text_config or, where files are flat,
+// from the top. Errors name the field that is wrong or that cannot be honoured.
+Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDefaults& defaults);
+
+// silu, gelu, gelu_pytorch_tanh, gelu_new, quick_gelu, relu.
+Result<Activation> parse_activation(std::string_view name);
+
+// Rope of `text`, for heads of head_dim. kUnsupported names a type that is not done.
+struct RopeConfig {
+  RopeSettings settings;
+  int position_axes = 1;
+};
+Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
+                              const DecoderDefaults& defaults);
+
+// Settings into the shape that the engine sees.
+void describe_decoder(const DecoderConfig& decoder, ModelShape& shape);
+
+}  // namespace saccade

@@ -1,0 +1,115 @@
+#include "model/families.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/weights.h"
+
+namespace saccade {
+
+// A new family is its file and a line in each of these two lists.
+extern const Family kQwen2Vl;
+
+namespace {
+
+constexpr std::array kFamilies = {
+    &kQwen2Vl,
+};
+
+bool contains(std::span<const std::string_view> names, const json::value* name) {
+  return name != nullptr && name->is_string() &&
+         std::ranges::find(names, std::string_view(name->get_string())) != names.end();
+}
+
+std::string text_of(const json::value* value) {
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
+}
+
+Result<void> refuse_quantised(const json::object& config) {
+  const json::value* quantisation = json::find(config, "quantization_config");
+  if (quantisation == nullptr) return {};
+  const std::string method = quantisation->is_object()
+                                 ? text_of(json::find(quantisation->get_object(), "quant_method"))
+                                 : "";
+  return fail(ErrorCode::kUnsupported,
+              "the checkpoint is quantised ({}); give the original bf16, f16 or f32 one",
+              method.empty() ? "quantization_config" : method);
+}
+
+}  // namespace
+
+std::span<const Family* const> families() { return kFamilies; }
+
+Result<const Family*> find_family(std::string_view name) {
+  std::string known;
+  for (const Family* family : kFamilies) {
+    if (family->name == name) return family;
+    known += (known.empty() ? "" : ", ") + std::string(family->name);
+  }
+  return fail(ErrorCode::kNotFound, "family \"{}\" is not known; there are {}", name, known);
+}
+
+Result<const Family*> family_of(const json::object& config) {
+  const json::value* architectures = json::find(config, "architectures");
+  const bool named =
+      architectures != nullptr && architectures->is_array() && !architectures->get_array().empty();
+  const json::value* architecture = named ? &architectures->get_array().front() : nullptr;
+  const json::value* type = json::find(config, "model_type");
+  for (const Family* family : kFamilies) {
+    if (named ? contains(family->architectures, architecture) : contains(family->model_types, type))
+      return family;
+  }
+  std::string known;
+  for (const Family* family : kFamilies)
+    known += (known.empty() ? "" : ", ") + std::string(family->name);
+  return fail(ErrorCode::kUnsupported, "config.json: {} \"{}\" is not served; families are {}",
+              named ? "architecture" : "model_type", text_of(named ? architecture : type), known);
+}
+
+std::optional<DType> stated_dtype(const json::object& config) {
+  for (const json::object* section : {&config, &text_section(config)}) {
+    for (const std::string_view field : {"dtype", "torch_dtype"}) {
+      const std::string name = text_of(json::find(*section, field));
+      for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
+        if (name == name_of(type)) return type;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint) {
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY_DO(refuse_quantised(checkpoint.config));
+  auto model = family->create(checkpoint);
+  if (!model) return fail_within(checkpoint.directory, std::move(model).error());
+  return model;
+}
+
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
+                                          const LoadOptions& options) {
+  const SteadyClock clock;
+  const Nanos start = clock.now();
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY(std::unique_ptr<LoadableModel> model, create_model(checkpoint));
+  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases));
+
+  DType compute =
+      options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
+  if (compute == DType::kF16) compute = DType::kF32;
+  model->set_dtypes(compute, options.kv.value_or(compute));
+  const WeightTable table = model->weight_table();
+  auto bytes = table.load(weights, backend, compute);
+  if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
+  model->set_loaded(parameter_count(table.specs()), *bytes);
+  log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
+            parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
+            seconds(clock.now() - start));
+  return model;
+}
+
+}  // namespace saccade

@@ -1,0 +1,43 @@
+// Every family there is, and loading a checkpoint of whichever one it belongs to.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/checkpoint.h"
+#include "model/family.h"
+#include "model/model.h"
+
+namespace saccade {
+
+std::span<const Family* const> families();
+
+// By --family name; kNotFound lists the names.
+Result<const Family*> find_family(std::string_view name);
+// By config.json; kUnsupported names the architecture.
+Result<const Family*> family_of(const json::object& config);
+
+struct LoadOptions {
+  // What matrices are stored and multiplied as: kF32 or kBf16. Absent: the checkpoint's own type,
+  // where float16 becomes kF32 (bf16 would drop three of its bits; ask for it to halve the memory).
+  std::optional<DType> compute;
+  // Keys, values and image embeddings. Absent: as `compute`.
+  std::optional<DType> kv;
+};
+
+// The model of a checkpoint without its weights: shape, table, prompts. Refuses quantised
+// checkpoints.
+Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint);
+
+// Reads, checks and packs the weights. Errors name the file, tensor or field.
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
+                                          const LoadOptions& options = {});
+
+// float32, bfloat16 or float16 as config.json's dtype (torch_dtype); nothing when it has none.
+std::optional<DType> stated_dtype(const json::object& config);
+
+}  // namespace saccade

@@ -1,0 +1,71 @@
+// A golden file (tools/goldens): what the reference computed for one prompt, and comparing a model
+// with it tap by tap.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/model.h"
+#include "model/safetensors.h"
+#include "ops/backend.h"
+#include "text/tokenizer.h"
+
+namespace saccade {
+
+struct GoldenImage {
+  std::string source;              // path of the original
+  std::string pixels;              // path of the resized one; empty when the golden has none
+  std::vector<std::int64_t> grid;  // [t, h, w] in patches
+};
+
+// Some rows of a tap, in the order of the taps of a forward.
+struct GoldenTap {
+  std::string name;
+  std::vector<std::int32_t> rows;  // which; of logits: the prompt's last ones
+  std::int64_t cols = 0;
+  std::vector<float> values;  // [rows, cols]
+};
+
+struct Golden {
+  std::string path;
+  std::string rendered;  // the prompt as text, one placeholder an image
+  std::vector<GoldenImage> images;
+  std::vector<TokenId> ids;
+  std::vector<std::vector<std::int32_t>> positions;  // [axes][ids]
+  std::vector<TokenId> greedy;
+  std::vector<GoldenTap> taps;
+  std::map<std::string, std::string> notes;  // versions of the reference
+  json::array messages;
+};
+
+Result<Golden> read_golden(const std::string& path);
+
+// What came out at one stage. `error` is the largest difference over the row's largest magnitude,
+// worst row; exact stages (ids, pixels, greedy) count differing elements instead.
+struct StageResult {
+  std::string name;
+  bool exact = false;
+  double error = 0;
+  std::int64_t worst_row = 0;
+  std::string note;  // why it could not be compared, or the first difference
+};
+
+struct GoldenReport {
+  std::vector<StageResult> stages;
+  // The first stage that is over `tolerance`, differs, or could not be compared; null when all
+  // agree.
+  const StageResult* first_divergence(double tolerance) const;
+};
+
+// Pixels, prompt, positions, every tap of one prefill, and the greedy tokens. Reserves the model.
+Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
+                                         const Golden& golden);
+
+// The images of a golden, decoded and prepared.
+Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden);
+
+}  // namespace saccade

@@ -1,0 +1,44 @@
+#include "model/model.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+
+Result<ImageLayout> Model::image_layout(int, int, const ImageControls&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
+}
+
+Result<PreparedImage> Model::prepare_image(const Pixels&, const ImageLayout&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
+}
+
+std::unique_ptr<EncodeRun> Model::begin_encode(Backend&, std::span<const PreparedImage* const>,
+                                               std::span<const View>, const Tap&) {
+  CHECK(false, "{} takes no images", shape_.family);
+  return nullptr;
+}
+
+Result<Prompt> Model::wrap_tokens(std::vector<TokenId> ids) const {
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= shape_.vocab)
+      return fail(ErrorCode::kInvalid, "token id {} is outside the vocabulary of {}", id,
+                  shape_.vocab);
+  }
+  Prompt prompt;
+  std::vector<std::int32_t> positions(ids.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  prompt.positions.assign(static_cast<std::size_t>(shape_.position_axes), positions);
+  prompt.ids = std::move(ids);
+  return prompt;
+}
+
+std::string Model::guard_literals(std::string_view user_text) const {
+  return std::string(user_text);
+}
+
+std::string Model::image_placeholder(int) const { return {}; }
+
+}  // namespace saccade

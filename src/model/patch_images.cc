@@ -1,0 +1,173 @@
+#include "model/patch_images.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <optional>
+
+#include "image/smart_resize.h"
+
+namespace saccade {
+namespace {
+
+constexpr int kBicubic = 3;  // PIL's number
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;
+
+Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
+  if (value < 1 || value > kMostPixels) {
+    Error error{ErrorCode::kInvalid,
+                fmt::format("{} is {}, 1 to {} is possible", name, value, kMostPixels),
+                std::string(name)};
+    return fail(std::move(error));
+  }
+  return value;
+}
+
+Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
+                                       std::array<double, 3> fallback) {
+  const json::value* found = json::find(from, name);
+  if (found == nullptr) return fallback;
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalid, "{} is not a list of three numbers", name);
+  };
+  if (!found->is_array() || found->get_array().size() != 3) return wrong();
+  std::array<double, 3> values{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const json::value& value = found->get_array()[i];
+    if (!value.is_number()) return wrong();
+    values[i] = value.to_number<double>();
+  }
+  return values;
+}
+
+// min_pixels and max_pixels of a preprocessor configuration or of mm_processor_kwargs: by these
+// names, or as size.{shortest_edge, longest_edge}, which are areas here.
+struct StatedBounds {
+  std::optional<std::int64_t> min;
+  std::optional<std::int64_t> max;
+};
+
+Result<StatedBounds> stated_bounds(const json::object& from) {
+  StatedBounds stated;
+  const auto read = [&](const json::object& section, std::string_view name,
+                        std::optional<std::int64_t>& into) -> Result<void> {
+    if (json::find(section, name) == nullptr) return {};
+    TRY(const std::int64_t value, json::get_int(section, name));
+    TRY(into, pixel_count(name, value));
+    return {};
+  };
+  if (const json::value* size = json::find(from, "size"); size != nullptr && size->is_object()) {
+    TRY_DO(read(size->get_object(), "shortest_edge", stated.min));
+    TRY_DO(read(size->get_object(), "longest_edge", stated.max));
+  }
+  TRY_DO(read(from, "min_pixels", stated.min));
+  TRY_DO(read(from, "max_pixels", stated.max));
+  return stated;
+}
+
+Result<int> small_int(const json::object& from, std::string_view name, int fallback, int most) {
+  TRY(const std::int64_t value, json::get_int_or(from, name, fallback));
+  if (value < 1 || value > most)
+    return fail(ErrorCode::kInvalid, "{} is {}, 1 to {} is possible", name, value, most);
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
+  for (const std::string_view step :
+       {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
+    TRY(const bool on, json::get_bool_or(preprocessor, step, true));
+    if (!on) return fail(ErrorCode::kUnsupported, "{} is false; images are always prepared", step);
+  }
+  TRY(const std::int64_t filter, json::get_int_or(preprocessor, "resample", kBicubic));
+  if (filter != kBicubic)
+    return fail(ErrorCode::kUnsupported, "resample is {}, {} (bicubic) is done", filter, kBicubic);
+
+  PatchImages images;
+  TRY(const StatedBounds stated, stated_bounds(preprocessor));
+  images.min_pixels_ = stated.min.value_or(images.min_pixels_);
+  images.max_pixels_ = stated.max.value_or(images.max_pixels_);
+  PatchLayout& patches = images.patches_;
+  TRY(patches.patch_size, small_int(preprocessor, "patch_size", patches.patch_size, 256));
+  TRY(patches.merge_size, small_int(preprocessor, "merge_size", patches.merge_size, 16));
+  TRY(patches.temporal_patch_size,
+      small_int(preprocessor, "temporal_patch_size", patches.temporal_patch_size, 16));
+  NormalizeSettings normalize;
+  TRY(normalize.rescale, json::get_double_or(preprocessor, "rescale_factor", normalize.rescale));
+  TRY(normalize.mean, channels(preprocessor, "image_mean", normalize.mean));
+  TRY(normalize.std, channels(preprocessor, "image_std", normalize.std));
+  images.normalize_ = NormalizeTable(normalize);
+  return images;
+}
+
+Result<PatchImages::PixelBounds> PatchImages::bounds(const ImageControls& controls) const {
+  for (const auto& member : controls.processor_kwargs) {
+    const std::string_view name = member.key();
+    if (name != "min_pixels" && name != "max_pixels" && name != "size") {
+      Error error{
+          ErrorCode::kInvalid,
+          fmt::format("mm_processor_kwargs.{} is not known; min_pixels, max_pixels and size are",
+                      name),
+          "mm_processor_kwargs"};
+      return fail(std::move(error));
+    }
+  }
+  TRY(StatedBounds stated, stated_bounds(controls.processor_kwargs));
+  if (controls.min_pixels) {
+    TRY(stated.min, pixel_count("min_pixels", *controls.min_pixels));
+  }
+  if (controls.max_pixels) {
+    TRY(stated.max, pixel_count("max_pixels", *controls.max_pixels));
+  }
+  if (stated.min && stated.max && *stated.min > *stated.max)
+    return fail(ErrorCode::kInvalid, "min_pixels {} is over max_pixels {}", *stated.min,
+                *stated.max);
+
+  // One bound alone moves the checkpoint's other bound out of its way.
+  PixelBounds bounds{stated.min.value_or(min_pixels_), stated.max.value_or(max_pixels_)};
+  if (stated.max) bounds.min = std::min(bounds.min, bounds.max);
+  bounds.max = std::max(bounds.min, bounds.max);
+  if (controls.max_tokens) {
+    if (*controls.max_tokens < 1)
+      return fail(ErrorCode::kInvalid, "max_tokens of an image is {}, at least 1 is possible",
+                  *controls.max_tokens);
+    const std::int64_t tokens = std::min(*controls.max_tokens, kMostPixels / (factor() * factor()));
+    bounds.max = std::min(bounds.max, tokens * factor() * factor());
+    bounds.min = std::min(bounds.min, bounds.max);
+  }
+  return bounds;
+}
+
+Result<ImageLayout> PatchImages::layout(int width, int height,
+                                        const ImageControls& controls) const {
+  TRY(const PixelBounds limits, bounds(controls));
+  TRY(const ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  ImageLayout layout;
+  layout.width = width;
+  layout.height = height;
+  layout.resized_width = size.width;
+  layout.resized_height = size.height;
+  layout.grid_h = size.height / patches_.patch_size;
+  layout.grid_w = size.width / patches_.patch_size;
+  layout.tokens = layout.grid_h * layout.grid_w / (patches_.merge_size * patches_.merge_size);
+  layout.key = fmt::format("{}x{}", size.width, size.height);
+  return layout;
+}
+
+Result<PreparedImage> PatchImages::prepare(const Pixels& pixels, const ImageLayout& layout) const {
+  if (pixels.width != layout.width || pixels.height != layout.height)
+    return fail(ErrorCode::kUndecodable, "image decoded to {}x{}, its header said {}x{}",
+                pixels.width, pixels.height, layout.width, layout.height);
+  const Pixels resized =
+      resize(pixels, layout.resized_width, layout.resized_height, ResampleFilter::kBicubic);
+  PreparedImage prepared;
+  prepared.layout = layout;
+  prepared.patch_cols = patches_.row_length();
+  prepared.patches.resize(static_cast<std::size_t>(patches_.rows(resized) * prepared.patch_cols));
+  patchify(resized, patches_, normalize_, prepared.patches);
+  return prepared;
+}
+
+}  // namespace saccade

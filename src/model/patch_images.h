@@ -1,0 +1,54 @@
+// Images cut into patches at nearly their own size (Qwen2-VL and what came after): how large, and
+// the rows.
+#pragma once
+
+#include <cstdint>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "image/normalize.h"
+#include "image/patchify.h"
+#include "image/pixels.h"
+#include "model/model.h"
+
+namespace saccade {
+
+// preprocessor_config.json of such a family. Immutable; any thread.
+class PatchImages {
+ public:
+  PatchImages() = default;
+  // Reads min_pixels, max_pixels or size.{shortest_edge, longest_edge}, patch_size, merge_size,
+  // temporal_patch_size, image_mean, image_std, rescale_factor. Refuses what it cannot honour
+  // (do_resize false, another resampling filter), naming it.
+  static Result<PatchImages> parse(const json::object& preprocessor);
+
+  const PatchLayout& patches() const { return patches_; }
+
+  // kInvalid for an aspect ratio over 200, for controls out of range and for kwargs other than
+  // min_pixels, max_pixels and size.
+  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const;
+  Result<PreparedImage> prepare(const Pixels& pixels, const ImageLayout& layout) const;
+
+  // Most patches of an image under the checkpoint's own limits.
+  std::int64_t max_patches() const {
+    return max_pixels_ / patches_.patch_size / patches_.patch_size;
+  }
+  std::int64_t max_tokens() const {
+    return max_patches() / patches_.merge_size / patches_.merge_size;
+  }
+
+ private:
+  struct PixelBounds {
+    std::int64_t min = 0;
+    std::int64_t max = 0;
+  };
+  Result<PixelBounds> bounds(const ImageControls& controls) const;
+  std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
+
+  std::int64_t min_pixels_ = 56 * 56;
+  std::int64_t max_pixels_ = 28 * 28 * 1280;
+  PatchLayout patches_;
+  NormalizeTable normalize_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,167 @@
+#include "model/solo_run.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+// Positions of tokens [begin, end): the prompt's own, then index + delta on every axis.
+std::vector<std::vector<std::int32_t>> positions_of(const Prompt& prompt, std::int64_t begin,
+                                                    std::int64_t end) {
+  std::vector<std::vector<std::int32_t>> axes(prompt.positions.size());
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const auto& known = prompt.positions[axis];
+    for (std::int64_t i = begin; i < end; ++i)
+      axes[axis].push_back(i < static_cast<std::int64_t>(known.size())
+                               ? known[static_cast<std::size_t>(i)]
+                               : static_cast<std::int32_t>(i + prompt.position_delta));
+  }
+  return axes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SoloRun>> SoloRun::create(Model& model, Backend& backend, Prompt prompt,
+                                                 std::span<const PreparedImage> images,
+                                                 std::int64_t new_tokens, const Tap& tap) {
+  std::int64_t patches = 0;
+  for (const PreparedImage& image : images)
+    patches += image.layout.grid_t * image.layout.grid_h * image.layout.grid_w;
+  const auto length = static_cast<std::int64_t>(prompt.ids.size());
+  TRY_DO(model.reserve(backend, {.rows = length,
+                                 .sequences = 1,
+                                 .logit_rows = length,
+                                 .image_patches = patches,
+                                 .length = length + new_tokens}));
+  std::unique_ptr<SoloRun> run(new SoloRun(model, backend, std::move(prompt)));
+  TRY_DO(run->allocate(new_tokens));
+  TRY_DO(run->encode(images, tap));
+  return run;
+}
+
+Result<void> SoloRun::allocate(std::int64_t new_tokens) {
+  ids_ = prompt_.ids;
+  const ModelShape& shape = model_.shape();
+  const std::int64_t length = static_cast<std::int64_t>(ids_.size()) + new_tokens;
+  const std::int64_t count = (length + kBlock - 1) / kBlock;
+  blocks_.resize(static_cast<std::size_t>(count));
+  std::iota(blocks_.begin(), blocks_.end(), 0);
+
+  std::size_t bytes = 0;
+  std::vector<std::size_t> offsets;
+  for (const LayerShape& layer : shape.layers) {
+    const auto stride = static_cast<std::size_t>(2 * layer.kv_heads * kBlock * layer.head_dim) *
+                        size_of(shape.kv_dtype);
+    layers_.push_back(
+        {{nullptr, stride, kBlock, layer.kv_heads, layer.head_dim, shape.kv_dtype}, 0});
+    offsets.push_back(bytes);
+    bytes += stride * static_cast<std::size_t>(count);
+  }
+  TRY(cache_, backend_.allocate(bytes));
+  for (std::size_t i = 0; i < layers_.size(); ++i)
+    layers_[i].layer.base = cache_.data() + offsets[i];
+  TRY(logits_,
+      backend_.allocate(static_cast<std::size_t>(shape.vocab) * ids_.size() * sizeof(float)));
+  return {};
+}
+
+Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& tap) {
+  if (images.empty()) return {};
+  const ModelShape& shape = model_.shape();
+  std::int64_t tokens = 0;
+  for (const PreparedImage& image : images) tokens += image.layout.tokens;
+  TRY(embeddings_,
+      backend_.allocate(static_cast<std::size_t>(tokens * shape.hidden) * size_of(shape.kv_dtype)));
+  const View all = embeddings_.view(shape.kv_dtype, tokens, shape.hidden);
+  std::vector<const PreparedImage*> pointers;
+  std::int64_t row = 0;
+  for (const PreparedImage& image : images) {
+    pointers.push_back(&image);
+    image_rows_.push_back(all.row_range(row, row + image.layout.tokens));
+    row += image.layout.tokens;
+  }
+  const auto run = model_.begin_encode(backend_, pointers, image_rows_, tap);
+  while (!run->advance()) {
+  }
+  return {};
+}
+
+View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap) {
+  const auto positions = positions_of(prompt_, begin, end);
+  const std::vector<std::span<const std::int32_t>> axes(positions.begin(), positions.end());
+  const std::array spans = {SequenceSpan{.row_begin = 0,
+                                         .row_count = end - begin,
+                                         .context = begin,
+                                         .prefix = prompt_.bidirectional_prefix,
+                                         .blocks = blocks_}};
+  const std::array<std::span<const SequenceSpan>, 1> groups = {spans};
+
+  // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
+  std::vector<std::int32_t> targets;
+  std::int64_t first = 0;
+  std::int64_t passed = 0;
+  for (const ImageSpan& span : prompt_.images) {
+    for (std::int64_t i = 0; i < span.tokens; ++i, ++passed) {
+      const std::int64_t token = span.begin + i;
+      if (token < begin || token >= end) continue;
+      if (targets.empty()) first = passed;
+      targets.push_back(static_cast<std::int32_t>(token - begin));
+    }
+  }
+  const auto taken = static_cast<std::int64_t>(targets.size());
+  const ModelShape& shape = model_.shape();
+  const View embeddings = taken == 0 ? View()
+                                     : embeddings_.view(shape.kv_dtype, first + taken, shape.hidden)
+                                           .row_range(first, first + taken);
+
+  std::vector<std::int32_t> logit_rows(static_cast<std::size_t>(rows));
+  std::iota(logit_rows.begin(), logit_rows.end(), static_cast<std::int32_t>(end - begin - rows));
+  const View logits = logits_.view(DType::kF32, rows, shape.vocab);
+  const std::span<const TokenId> ids = ids_;
+  const Batch batch = {
+      .ids = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+      .positions = axes,
+      .spans = groups,
+      .kv = layers_,
+      .embeddings = embeddings,
+      .embedding_rows = targets,
+      .logit_rows = logit_rows,
+      .logits = logits};
+  model_.forward(backend_, batch, tap);
+  backend_.synchronize();
+  return logits;
+}
+
+View SoloRun::prefill(std::int64_t chunk, std::int64_t rows, const Tap& tap) {
+  const auto length = static_cast<std::int64_t>(ids_.size());
+  if (chunk <= 0) chunk = length;
+  View logits;
+  for (std::int64_t begin = 0; begin < length; begin += chunk) {
+    const std::int64_t end = std::min(begin + chunk, length);
+    logits = step(begin, end, end == length ? rows : 0, tap);
+  }
+  last_ = logits.row_range(rows - 1, rows);
+  return logits;
+}
+
+std::vector<TokenId> SoloRun::greedy(std::int64_t count) {
+  std::vector<TokenId> tokens;
+  while (static_cast<std::int64_t>(tokens.size()) < count) {
+    if (!tokens.empty()) {
+      ids_.push_back(tokens.back());
+      const auto length = static_cast<std::int64_t>(ids_.size());
+      last_ = step(length - 1, length, 1, {});
+    }
+    std::array<RowStats, 1> stats;
+    backend_.row_stats(last_, stats);
+    tokens.push_back(stats[0].argmax);
+  }
+  return tokens;
+}
+
+}  // namespace saccade

@@ -1,0 +1,54 @@
+// One sequence through a model without an engine: contiguous cache, greedy choice. For golden tests
+// and `saccade model compare`.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "model/model.h"
+#include "ops/backend.h"
+
+namespace saccade {
+
+// One thread.
+class SoloRun {
+ public:
+  // Reserves the model, encodes the images (tapped) and lays out a cache for the prompt and
+  // `new_tokens` more.
+  static Result<std::unique_ptr<SoloRun>> create(Model& model, Backend& backend, Prompt prompt,
+                                                 std::span<const PreparedImage> images,
+                                                 std::int64_t new_tokens, const Tap& tap = {});
+
+  // Runs the prompt in chunks of `chunk` tokens (0: whole). Logits of its last `rows` tokens,
+  // [rows, vocab]; with several chunks only the last token's can be asked for.
+  View prefill(std::int64_t chunk = 0, std::int64_t rows = 1, const Tap& tap = {});
+  // After prefill(), once: the most likely token, the next after it, ...
+  std::vector<TokenId> greedy(std::int64_t count);
+
+ private:
+  SoloRun(Model& model, Backend& backend, Prompt prompt)
+      : model_(model), backend_(backend), prompt_(std::move(prompt)) {}
+  Result<void> allocate(std::int64_t new_tokens);
+  Result<void> encode(std::span<const PreparedImage> images, const Tap& tap);
+  // One forward over tokens [begin, end) of ids_; logits of its last `rows`.
+  View step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap);
+
+  static constexpr std::int64_t kBlock = 16;
+
+  Model& model_;
+  Backend& backend_;
+  Prompt prompt_;
+  std::vector<TokenId> ids_;  // prompt and what came after
+  std::vector<KvBinding> layers_;
+  std::vector<std::int32_t> blocks_;
+  Buffer cache_;
+  Buffer embeddings_;
+  std::vector<View> image_rows_;  // of embeddings_, one view an image
+  Buffer logits_;
+  View last_;  // the last token's row of them
+};
+
+}  // namespace saccade

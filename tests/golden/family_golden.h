@@ -1,0 +1,100 @@
+// What the golden tests of families share: every backend of this machine, and a checkpoint in its
+// other form.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "model/families.h"
+#include "model/golden.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+#include "ops/backend.h"
+
+namespace saccade::testing {
+
+constexpr double kTolerance = 1e-4;  // largest difference over largest magnitude, per row
+
+inline std::string golden_folder(const std::string& family) {
+  return SACCADE_SOURCE_DIR "/tests/golden/" + family;
+}
+
+// "reference" and each instruction set that this machine has.
+inline std::unique_ptr<Backend> make_backend(const std::string& name) {
+  if (name == "reference") return make_reference_backend();
+  auto backend = make_cpu_backend(2, name);
+  return backend ? *std::move(backend) : nullptr;
+}
+inline std::vector<std::string> backend_names() {
+  return {"reference", "portable", "avx2", "avx512", "amx"};
+}
+
+inline std::unique_ptr<Model> load(const std::string& directory, Backend& backend,
+                                   const LoadOptions& options = {.compute = DType::kF32,
+                                                                 .kv = {}}) {
+  auto checkpoint = open_checkpoint(directory);
+  EXPECT_TRUE(checkpoint) << checkpoint.error().message;
+  if (!checkpoint) return nullptr;
+  auto model = load_model(*checkpoint, backend, options);
+  EXPECT_TRUE(model) << model.error().message;
+  return model ? *std::move(model) : nullptr;
+}
+
+// Writes the checkpoint under the names and the configuration of other_form/ into `to`.
+inline void write_other_form(const std::string& directory, const std::string& to) {
+  namespace fs = std::filesystem;
+  fs::remove_all(to);
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_regular_file() && !name.starts_with("model") && name != "config.json")
+      fs::copy(entry.path(), fs::path(to) / name);
+  }
+  fs::copy(directory + "/other_form/config.json", to + "/config.json");
+  const auto names = json::parse_file(directory + "/other_form/names.json");
+  ASSERT_TRUE(names) << names.error().message;
+  const auto files = find_weight_files(directory);
+  ASSERT_TRUE(files) << files.error().message;
+
+  std::vector<SafetensorsPlan> plan;
+  std::string data;
+  for (const std::string& path : files->paths) {
+    const auto file = SafetensorsFile::open(path);
+    ASSERT_TRUE(file) << file.error().message;
+    for (const auto& member : names->get_object()) {
+      const SafetensorsEntry* entry = file->find(std::string(member.value().get_string()));
+      if (entry == nullptr) continue;
+      plan.push_back(
+          {std::string(member.key()), safetensors_dtype(entry->dtype).value(), entry->shape});
+      const auto bytes = file->bytes(*entry);
+      data.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  ASSERT_EQ(plan.size(), names->get_object().size());
+  std::ofstream(to + "/model.safetensors", std::ios::binary)
+      << make_safetensors_header(plan, {}) << data;
+}
+
+// Every stage of one golden within kTolerance on this backend; the first that is not is named.
+inline void expect_golden(Model& model, Backend& backend, const std::string& checkpoint,
+                          const std::string& golden_name) {
+  const auto tokenizer = load_tokenizer(checkpoint);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto golden = read_golden(checkpoint + "/golden/" + golden_name + ".safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const auto report = compare_with_golden(model, backend, **tokenizer, *golden);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_GT(report->stages.size(), 6u);
+  if (const StageResult* stage = report->first_divergence(kTolerance); stage != nullptr)
+    ADD_FAILURE() << golden_name << " on " << backend.description() << ": first divergence at "
+                  << stage->name << ", error " << stage->error << ", row " << stage->worst_row
+                  << " " << stage->note;
+}
+
+}  // namespace saccade::testing
