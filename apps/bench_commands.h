@@ -10,6 +10,8 @@
 namespace saccade {
 
 void add_bench_trace(CLI::App& bench, int& exit_code);
+void add_bench_report(CLI::App& bench, int& exit_code);
+void add_bench_compare(CLI::App& bench, int& exit_code);
 
 // Prints what a command produced, or its error, and gives the exit code: 0, or 2 for bad input and
 // 1 for anything else.

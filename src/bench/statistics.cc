@@ -223,9 +223,10 @@ std::optional<TwoSampleTest> mann_whitney_test(std::span<const double> a,
   return TwoSampleTest{u, 0, std::min(1.0, 2 * normal_cdf(-z))};
 }
 
-std::optional<Interval> bootstrap_difference(std::span<const double> a, std::span<const double> b,
-                                             const Statistic& statistic, std::uint64_t seed,
-                                             int resamples, double confidence) {
+std::optional<BootstrapResult> bootstrap_difference(std::span<const double> a,
+                                                    std::span<const double> b,
+                                                    const Statistic& statistic, std::uint64_t seed,
+                                                    int resamples, double confidence) {
   if (a.empty() || b.empty()) return std::nullopt;
   Rng rng(seed);
   const auto resampled = [&](std::span<const double> from) {
@@ -238,9 +239,15 @@ std::optional<Interval> bootstrap_difference(std::span<const double> a, std::spa
     const double first = resampled(a);
     difference = first - resampled(b);
   }
+  const auto not_above = std::count_if(differences.begin(), differences.end(),
+                                       [](double difference) { return difference <= 0; });
+  const auto not_below = std::count_if(differences.begin(), differences.end(),
+                                       [](double difference) { return difference >= 0; });
+  const double one_side = static_cast<double>(std::min(not_above, not_below)) / resamples;
   const Distribution drawn(std::move(differences));
   const double tail = 50 * (1 - confidence);
-  return Interval{drawn.percentile(tail), drawn.percentile(100 - tail)};
+  return BootstrapResult{{drawn.percentile(tail), drawn.percentile(100 - tail)},
+                         std::clamp(2 * one_side, 1.0 / resamples, 1.0)};
 }
 
 std::vector<double> holm_adjusted(std::span<const double> p_values) {

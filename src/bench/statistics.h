@@ -73,11 +73,18 @@ std::optional<Interval> welch_interval(std::span<const double> a, std::span<cons
 std::optional<TwoSampleTest> mann_whitney_test(std::span<const double> a,
                                                std::span<const double> b);
 
-// Percentile bootstrap of statistic(a) - statistic(b), both resampled; seeded.
+// Percentile bootstrap of statistic(a) - statistic(b), both resampled; seeded. The p-value is twice
+// the smaller share of resamples on one side of 0, at least 1 / resamples.
 using Statistic = std::function<double(const Distribution&)>;
-std::optional<Interval> bootstrap_difference(std::span<const double> a, std::span<const double> b,
-                                             const Statistic& statistic, std::uint64_t seed,
-                                             int resamples = 2'000, double confidence = 0.95);
+struct BootstrapResult {
+  Interval interval;
+  double p_value = 1;
+};
+std::optional<BootstrapResult> bootstrap_difference(std::span<const double> a,
+                                                    std::span<const double> b,
+                                                    const Statistic& statistic, std::uint64_t seed,
+                                                    int resamples = 2'000,
+                                                    double confidence = 0.95);
 
 // Holm's step-down adjusted p-values, in the order given.
 std::vector<double> holm_adjusted(std::span<const double> p_values);
