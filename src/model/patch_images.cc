@@ -6,8 +6,6 @@
 #include <boost/json/value.hpp>
 #include <optional>
 
-#include "image/smart_resize.h"
-
 namespace saccade {
 namespace {
 
@@ -140,10 +138,23 @@ Result<PatchImages::PixelBounds> PatchImages::bounds(const ImageControls& contro
   return bounds;
 }
 
+// A side is never under one token, so a narrow image can be over a small budget: its long side
+// yields.
+ImageSize PatchImages::within_tokens(ImageSize size, std::int64_t most) const {
+  const auto unit = static_cast<int>(factor());
+  int& longer = size.width >= size.height ? size.width : size.height;
+  const std::int64_t across = std::min(size.width, size.height) / unit;
+  longer = static_cast<int>(
+               std::min<std::int64_t>(longer / unit, std::max<std::int64_t>(most / across, 1))) *
+           unit;
+  return size;
+}
+
 Result<ImageLayout> PatchImages::layout(int width, int height,
                                         const ImageControls& controls) const {
   TRY(const PixelBounds limits, bounds(controls));
-  TRY(const ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  TRY(ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  if (controls.max_tokens) size = within_tokens(size, *controls.max_tokens);
   ImageLayout layout;
   layout.width = width;
   layout.height = height;

@@ -9,6 +9,7 @@
 #include "image/normalize.h"
 #include "image/patchify.h"
 #include "image/pixels.h"
+#include "image/smart_resize.h"
 #include "model/model.h"
 
 namespace saccade {
@@ -43,6 +44,7 @@ class PatchImages {
     std::int64_t max = 0;
   };
   Result<PixelBounds> bounds(const ImageControls& controls) const;
+  ImageSize within_tokens(ImageSize size, std::int64_t most) const;
   std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
 
   std::int64_t min_pixels_ = 56 * 56;

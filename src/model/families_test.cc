@@ -1,0 +1,158 @@
+// Configurations, and published metadata of real checkpoints where the shared data are there.
+#include "model/families.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "model/weights.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const std::string kPublished = SACCADE_SOURCE_DIR "/../shared/data/published/";
+
+std::string canonical(std::string_view name, const Family& family) {
+  for (const NameAlias& alias : family.aliases)
+    if (name.starts_with(alias.from))
+      return std::string(alias.to) + std::string(name.substr(alias.from.size()));
+  return std::string(name);
+}
+
+struct PublishedModel {
+  std::string folder;
+  std::string family;
+  std::int64_t parameters;  // total_size of the index over two bytes
+};
+
+class Published : public ::testing::TestWithParam<PublishedModel> {};
+
+// The table has exactly the tensors of the published index, and its shapes sum to the published
+// size.
+TEST_P(Published, TableIsTheIndex) {
+  const std::string directory = kPublished + GetParam().folder;
+  if (!fs::exists(directory + "/model.safetensors.index.json"))
+    GTEST_SKIP() << directory << " is absent";
+  const auto checkpoint = open_checkpoint(directory);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto model = create_model(*checkpoint);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ((*model)->shape().family, GetParam().family);
+  const Family* family = family_of(checkpoint->config).value();
+
+  const auto index = json::parse_file(directory + "/model.safetensors.index.json");
+  ASSERT_TRUE(index) << index.error().message;
+  std::set<std::string> published;
+  for (const auto& member : index->get_object().at("weight_map").get_object())
+    published.insert(canonical(member.key(), *family));
+  const WeightTable table = (*model)->weight_table();
+  std::set<std::string> wanted;
+  for (const TensorSpec& spec : table.specs())
+    EXPECT_TRUE(wanted.insert(spec.name).second) << spec.name;
+  EXPECT_EQ(wanted, published);
+  EXPECT_EQ(parameter_count(table.specs()), GetParam().parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, Published,
+    ::testing::Values(PublishedModel{"Qwen--Qwen2-VL-2B-Instruct", "qwen2-vl", 2208985600},
+                      PublishedModel{"Qwen--Qwen2-VL-7B-Instruct", "qwen2-vl", 8291375616},
+                      PublishedModel{"Qwen--Qwen2-VL-72B-Instruct", "qwen2-vl", 73405560320}),
+    [](const auto& model) {
+      std::string name = model.param.folder;
+      std::ranges::replace_if(
+          name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+      return name;
+    });
+
+// A configuration that loads, to break one field of.
+json::object tiny_config() {
+  return json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/qwen2_vl/odd_heads/config.json")
+      .value()
+      .get_object();
+}
+
+std::string creation_error(const json::object& config) {
+  const auto model = create_model({"dir", config, {}, {}});
+  return model ? "" : model.error().message;
+}
+
+TEST(Families, RefuseWhatTheyCannotHonour) {
+  EXPECT_EQ(creation_error(tiny_config()), "");
+  struct Change {
+    const char* field;
+    const char* value;  // JSON
+    const char* message;
+  };
+  for (const Change& change : {
+           Change{"architectures", R"(["BertModel"])", "BertModel"},
+           Change{"architectures", R"(["Qwen2VLForSequenceClassification"])", "is not served"},
+           Change{"hidden_size", "0", "hidden_size is 0"},
+           Change{"hidden_size", "97", "no multiple of num_attention_heads"},
+           Change{"hidden_size", "\"96\"", "hidden_size"},
+           Change{"hidden_size", "1099511627776", "hidden_size"},
+           Change{"num_attention_heads", "0", "num_attention_heads"},
+           Change{"num_key_value_heads", "4", "no multiple of num_key_value_heads"},
+           Change{"num_hidden_layers", "-1", "num_hidden_layers"},
+           Change{"num_hidden_layers", "100000000", "num_hidden_layers"},
+           Change{"hidden_act", "\"xielu\"", "xielu"},
+           Change{"rope_scaling", R"({"type": "yarn", "mrope_section": [2, 3, 3]})", "yarn"},
+           Change{"rope_scaling", R"({"type": "mrope", "mrope_section": [2, 3, 4]})",
+                  "mrope_section"},
+           Change{"rope_scaling", R"({"type": "mrope"})", "mrope_section"},
+           Change{"rope_scaling", "7", "rope_scaling"},
+           Change{"rope_theta", "-1", "rope_theta"},
+           Change{"layer_types", R"(["full_attention"])", "layer_types"},
+           Change{"layer_types", R"(["full_attention", "full_attention", "linear_attention"])",
+                  "linear_attention"},
+           Change{"vision_config", "null", "vision_config"},
+           Change{"vision_config", R"({"depth": 0})", "depth"},
+           Change{"vision_config", R"({"patch_size": 16})", "patches"},
+           Change{"quantization_config", R"({"quant_method": "awq"})", "awq"},
+           Change{"eos_token_id", "{}", "eos_token_id"},
+       }) {
+    json::object config = tiny_config();
+    config[change.field] = json::parse(change.value).value();
+    EXPECT_THAT(creation_error(config), HasSubstr(change.message))
+        << change.field << " " << change.value;
+  }
+}
+
+TEST(Families, WindowsComeFromEitherForm) {
+  for (const char* file : {"mixed_window/config.json", "mixed_window/other_form/config.json"}) {
+    const auto config =
+        json::parse_file(std::string(SACCADE_SOURCE_DIR "/tests/golden/qwen2_vl/") + file)
+            .value()
+            .get_object();
+    const auto model = create_model({"dir", config, {}, {}});
+    ASSERT_TRUE(model) << model.error().message;
+    const ModelShape& shape = (*model)->shape();
+    ASSERT_EQ(shape.layers.size(), 4u);
+    EXPECT_EQ(shape.layers[1].kind, LayerKind::kFull);
+    EXPECT_EQ(shape.layers[1].window, 0);
+    EXPECT_EQ(shape.layers[2].kind, LayerKind::kSlidingWindow);
+    EXPECT_EQ(shape.layers[2].window, 24);
+    EXPECT_EQ(shape.position_axes, 3);
+  }
+}
+
+TEST(Families, AreFoundByName) {
+  EXPECT_EQ(find_family("qwen2-vl").value()->name, "qwen2-vl");
+  EXPECT_THAT(find_family("gpt").error().message, HasSubstr("qwen2-vl"));
+}
+
+TEST(Families, TokenPromptsStayInsideTheVocabulary) {
+  const auto model = create_model({"dir", tiny_config(), {}, {}}).value();
+  EXPECT_EQ(model->wrap_tokens({0, 480}).value().positions.size(), 3u);
+  EXPECT_THAT(model->wrap_tokens({481}).error().message, HasSubstr("481"));
+  EXPECT_FALSE(model->wrap_tokens({-1}));
+}
+
+}  // namespace
+}  // namespace saccade
