@@ -6,7 +6,25 @@
 namespace saccade::cpu {
 namespace {
 
-Index round_up(Index value, Index to) { return (value + to - 1) / to * to; }
+Index round_up(Index value, Index unit) { return (value + unit - 1) / unit * unit; }
+
+// Hands out parts of one piece of memory, each on its own cache lines. Run once without memory to
+// learn the size, and once with it.
+class Carver {
+ public:
+  explicit Carver(std::byte* memory) : memory_(memory) {}
+  template <typename T>
+  T* take(Index count) {
+    std::byte* const part = memory_ == nullptr ? nullptr : memory_ + bytes_;
+    bytes_ += round_up(count * static_cast<Index>(sizeof(T)), 64);
+    return reinterpret_cast<T*>(part);
+  }
+  Index bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  Index bytes_ = 0;
+};
 
 }  // namespace
 
@@ -16,99 +34,96 @@ void AttentionState::clear() {
   std::fill_n(out, rows * cols, 0.0f);
 }
 
-AttentionMemory::AttentionMemory(Scratch& scratch, Index rows, Index head_dim, Index lanes) {
-  const Index cols = round_up(head_dim, lanes);
-  Index floats = 0;
-  const auto take = [&floats](Index count) {
-    const Index offset = floats;
-    floats += round_up(count, 16);  // whole cache lines
-    return offset;
+TileShape::TileShape(const AttentionKernels& kernels, Index tile_rows, Index dims)
+    : rows(tile_rows),
+      padded_rows(round_up(rows, kernels.row_unit)),
+      head_dim(dims),
+      padded_depth(round_up(dims, kernels.depth_unit)),
+      cols(round_up(dims, kernels.cols_unit)) {}
+
+Index TileShape::state_floats() const {
+  return 2 * round_up(rows, 16) + round_up(padded_rows * cols, 16);
+}
+
+AttentionState TileShape::state_at(float* memory) const {
+  return {memory, memory + round_up(rows, 16), memory + 2 * round_up(rows, 16), rows, cols};
+}
+
+AttentionTile::AttentionTile(const Kernels& kernels, const AttentionKernels& attention, Index rows,
+                             Index head_dim, Scratch& scratch)
+    : kernels_(kernels),
+      attention_(attention),
+      shape_(attention, rows, head_dim),
+      first_(std::numeric_limits<Index>::max()) {
+  const Index chunk = attention.chunk_tokens;
+  const Index element = attention.element_bytes;
+  const auto carve = [&](std::byte* memory) {
+    Carver carver(memory);
+    begin_ = carver.take<Index>(rows);
+    end_ = carver.take<Index>(rows);
+    chunk_begin_ = carver.take<Index>(rows);
+    chunk_end_ = carver.take<Index>(rows);
+    key_rows_ = carver.take<const void*>(chunk);
+    value_rows_ = carver.take<const void*>(chunk);
+    queries_ = carver.take<std::byte>(shape_.padded_rows * shape_.padded_depth * element);
+    args_.keys = carver.take<std::byte>(chunk * shape_.padded_depth * element);
+    args_.values = carver.take<std::byte>(chunk * shape_.cols * element);
+    args_.scores = carver.take<float>(shape_.padded_rows * chunk);
+    args_.weights = carver.take<std::byte>(shape_.padded_rows * chunk * element);
+    total_ = shape_.state_at(carver.take<float>(shape_.state_floats()));
+    split_ = shape_.state_at(carver.take<float>(shape_.state_floats()));
+    return carver.bytes();
   };
-  const Index per_index = sizeof(Index) / sizeof(float);
-  const Index bounds_at = take(4 * rows * per_index);
-  const Index queries_at = take(rows * head_dim);
-  const Index scores_at = take(rows * kChunkTokens);
-  const Index keys_at = take(kChunkTokens * head_dim);
-  const Index values_at = take(kChunkTokens * cols);
-  const Index total_at = take(AttentionState::floats(rows, cols));
-  const Index split_at = take(AttentionState::floats(rows, cols));
-  auto* base = scratch.reserve<float>(floats);
-  begin = reinterpret_cast<Index*>(base + bounds_at);
-  end = begin + rows;
-  chunk_begin = end + rows;
-  chunk_end = chunk_begin + rows;
-  queries = base + queries_at;
-  scores = base + scores_at;
-  keys = base + keys_at;
-  values = base + values_at;
-  total = AttentionState::at(base + total_at, rows, cols);
-  split = AttentionState::at(base + split_at, rows, cols);
+  carve(scratch.reserve<std::byte>(carve(nullptr)));
+  args_.rows = rows;
+  args_.head_dim = head_dim;
+  args_.queries = queries_;
+  args_.key_rows = key_rows_;
+  args_.value_rows = value_rows_;
+  args_.begin = chunk_begin_;
+  args_.end = chunk_end_;
+  args_.cols = shape_.cols;
 }
 
-void attend_chunk(const Kernels& kernels, const QueryTile& tile, Index tokens,
-                  AttentionMemory& memory, AttentionState state) {
-  PackChunkArgs pack;
-  pack.tokens = tokens;
-  pack.head_dim = tile.head_dim;
-  pack.type = tile.type;
-  pack.rows = memory.key_rows;
-  pack.out = memory.keys;
-  kernels.pack_keys(pack);
-
-  PanelArgs scores;
-  scores.x = tile.queries;
-  scores.x_stride = tile.head_dim;
-  scores.rows = tile.rows;
-  scores.weights = memory.keys;
-  scores.panel_stride = tile.head_dim * kernels.lanes * static_cast<Index>(sizeof(float));
-  scores.panels = (tokens + kernels.lanes - 1) / kernels.lanes;
-  scores.depth = tile.head_dim;
-  scores.c = memory.scores;
-  scores.c_stride = kChunkTokens;
-  kernels.panels_f32(scores);
-
-  SoftmaxArgs softmax;
-  softmax.scores = memory.scores;
-  softmax.rows = tile.rows;
-  softmax.tokens = tokens;
-  softmax.begin = memory.chunk_begin;
-  softmax.end = memory.chunk_end;
-  softmax.softcap = tile.softcap;
-  softmax.max = state.max;
-  softmax.sum = state.sum;
-  softmax.out = state.out;
-  softmax.out_cols = state.cols;
-  kernels.softmax(softmax);
-
-  pack.rows = memory.value_rows;
-  pack.out = memory.values;
-  kernels.pack_values(pack);
-
-  PanelArgs mix;
-  mix.x = memory.scores;
-  mix.x_stride = kChunkTokens;
-  mix.rows = tile.rows;
-  mix.weights = memory.values;
-  mix.panel_stride = kChunkTokens * kernels.lanes * static_cast<Index>(sizeof(float));
-  mix.panels = state.cols / kernels.lanes;
-  mix.depth = tokens;
-  mix.c = state.out;
-  mix.c_stride = state.cols;
-  mix.accumulate = true;
-  kernels.panels_f32(mix);
+void AttentionTile::set_query(Index row, const float* q, float scale, Index begin, Index end) {
+  begin_[row] = begin;
+  end_[row] = end;
+  first_ = std::min(first_, begin);
+  last_ = std::max(last_, end);
+  attention_.pack_query(q, scale, row, shape_.head_dim, queries_);
 }
 
-void merge(const Kernels& kernels, AttentionState into, const AttentionState& other) {
+void AttentionTile::attend_chunk(DType type, float softcap, Index chunk, Index tokens,
+                                 AttentionState state) {
+  for (Index row = 0; row < shape_.rows; ++row) {
+    chunk_begin_[row] = begin_[row] - chunk;
+    chunk_end_[row] = end_[row] - chunk;
+  }
+  args_.tokens = tokens;
+  args_.type = type;
+  args_.softcap = softcap;
+  args_.max = state.max;
+  args_.sum = state.sum;
+  args_.out = state.out;
+  attention_.attend_chunk(args_);
+}
+
+void AttentionTile::merge(const AttentionState& split) {
   MergeArgs args;
-  args.rows = into.rows;
-  args.cols = into.cols;
-  args.max = into.max;
-  args.sum = into.sum;
-  args.out = into.out;
-  args.other_max = other.max;
-  args.other_sum = other.sum;
-  args.other_out = other.out;
-  kernels.merge(args);
+  args.rows = shape_.rows;
+  args.cols = shape_.cols;
+  args.max = total_.max;
+  args.sum = total_.sum;
+  args.out = total_.out;
+  args.other_max = split.max;
+  args.other_sum = split.sum;
+  args.other_out = split.out;
+  kernels_.merge(args);
+}
+
+void AttentionTile::store(Index row, float* out) const {
+  kernels_.mix_row(total_.out + row * shape_.cols, 1.0f / total_.sum[row], false, out,
+                   shape_.head_dim);
 }
 
 }  // namespace saccade::cpu

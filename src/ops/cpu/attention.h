@@ -1,108 +1,105 @@
 // Attention of a tile of queries over a range of tokens, shared by the paged and the segment op.
 //
 // A tile is up to some 192 query rows (tokens x the heads that share a kv head), so that one read
-// of keys and values serves them all. Tokens are taken in chunks of kChunkTokens, and chunks in
-// splits of kSplitTokens, both at fixed positions from the sequence's first token. A split starts
-// from nothing; splits are joined in order. So what a row computes depends on which tokens it sees,
-// and not on the rows beside it, on how its sequence was cut into steps, or on whether splits ran
-// on one thread or several.
+// of keys and values serves them all. Tokens are taken in chunks (AttentionKernels::chunk_tokens),
+// and chunks in splits of kSplitTokens, both at fixed positions from the sequence's first token. A
+// split starts from nothing; splits are joined in order. So what a row computes depends on which
+// tokens it sees, and not on the rows beside it, on how its sequence was cut into steps, or on
+// whether splits ran on one thread or several.
 #pragma once
 
 #include "ops/cpu/cpu_backend.h"
 
 namespace saccade::cpu {
 
-constexpr std::int64_t kSplitTokens = 512;
-constexpr std::int64_t kTileQueries = 192;
-
-// Queries of one tile: everything but memory.
-struct QueryTile {
-  Index rows = 0;
-  Index head_dim = 0;
-  const float* queries = nullptr;  // [rows, head_dim], scale included
-  const Index* begin = nullptr;    // [rows] row r sees tokens [begin[r], end[r])
-  const Index* end = nullptr;
-  Index first = 0;  // smallest begin
-  Index last = 0;   // largest end
-  DType type = DType::kF32;
-  float softcap = 0;
-
-  std::int64_t first_split() const { return first / kSplitTokens; }
-  std::int64_t end_split() const { return (last + kSplitTokens - 1) / kSplitTokens; }
-};
+constexpr Index kSplitTokens = 512;
+constexpr Index kTileQueries = 192;
 
 // Softmax-weighted sum of values so far, for each row of a tile.
 struct AttentionState {
   float* max = nullptr;  // [rows]
   float* sum = nullptr;  // [rows]
-  float* out = nullptr;  // [rows, cols]
+  float* out = nullptr;  // [rows rounded up to row_unit, cols]
   Index rows = 0;
-  Index cols = 0;  // head_dim rounded up to whole vectors
+  Index cols = 0;
 
-  static Index floats(Index rows, Index cols) { return rows * (cols + 2); }
-  static AttentionState at(float* memory, Index rows, Index cols) {
-    return {memory, memory + rows, memory + 2 * rows, rows, cols};
-  }
   void clear();
 };
 
-// Memory that one tile needs, carved out of a worker's scratch.
-struct AttentionMemory {
-  AttentionMemory(Scratch& scratch, Index rows, Index head_dim, Index lanes);
+// What the queries of a tile are, and where things lie in memory: pure arithmetic.
+struct TileShape {
+  TileShape(const AttentionKernels& kernels, Index rows, Index head_dim);
+  Index state_floats() const;
+  AttentionState state_at(float* memory) const;
 
-  float* queries = nullptr;  // [rows, head_dim]
-  Index* begin = nullptr;    // [rows]
-  Index* end = nullptr;      // [rows]
-  Index* chunk_begin = nullptr;
-  Index* chunk_end = nullptr;
-  float* scores = nullptr;  // [rows, kChunkTokens]
-  float* keys = nullptr;    // packed
-  float* values = nullptr;  // packed
-  const void* key_rows[kChunkTokens];
-  const void* value_rows[kChunkTokens];
-  AttentionState total;
-  AttentionState split;
+  Index rows;
+  Index padded_rows;
+  Index head_dim;
+  Index padded_depth;
+  Index cols;
 };
 
-// One chunk, its token rows and bounds being in `memory`.
-void attend_chunk(const Kernels& kernels, const QueryTile& tile, Index tokens,
-                  AttentionMemory& memory, AttentionState state);
+// One tile at work, in a worker's scratch.
+class AttentionTile {
+ public:
+  AttentionTile(const Kernels& kernels, const AttentionKernels& attention, Index rows,
+                Index head_dim, Scratch& scratch);
 
-// state = attention of the tile over its tokens within split `split`. token_rows(token, &key,
-// &value) says where a token's key and value are; it is asked only for tokens some row sees.
-template <typename TokenRows>
-void attend_split(const Kernels& kernels, const QueryTile& tile, std::int64_t split,
-                  AttentionMemory& memory, AttentionState state, const TokenRows& token_rows) {
-  state.clear();
-  const Index stop = std::min<Index>((split + 1) * kSplitTokens, tile.last);
-  const Index start =
-      std::max<Index>(split * kSplitTokens, tile.first / kChunkTokens * kChunkTokens);
-  for (Index chunk = start; chunk < stop; chunk += kChunkTokens) {
-    const Index tokens = std::min(kChunkTokens, stop - chunk);
-    for (Index i = 0; i < tokens; ++i) {
-      memory.key_rows[i] = memory.value_rows[i] = nullptr;
-      if (chunk + i >= tile.first)
-        token_rows(chunk + i, &memory.key_rows[i], &memory.value_rows[i]);
+  // Query `row`, which sees tokens [begin, end) of its sequence, begin < end.
+  void set_query(Index row, const float* q, float scale, Index begin, Index end);
+
+  // All splits in order. token_rows(token, &key, &value) says where a token's key and value are; it
+  // is asked only for tokens in the span of what the queries see.
+  template <typename TokenRows>
+  void attend(DType type, float softcap, const TokenRows& token_rows) {
+    total_.clear();
+    for (Index split = first_ / kSplitTokens; split * kSplitTokens < last_; ++split) {
+      attend_split(type, softcap, split, split_, token_rows);
+      merge(split_);
     }
-    for (Index row = 0; row < tile.rows; ++row) {
-      memory.chunk_begin[row] = tile.begin[row] - chunk;
-      memory.chunk_end[row] = tile.end[row] - chunk;
+  }
+  // One split alone, into `state`.
+  template <typename TokenRows>
+  void attend_split(DType type, float softcap, Index split, AttentionState state,
+                    const TokenRows& token_rows) {
+    state.clear();
+    const Index unit = attention_.chunk_tokens;
+    const Index stop = std::min((split + 1) * kSplitTokens, last_);
+    for (Index chunk = std::max(split * kSplitTokens, first_ / unit * unit); chunk < stop;
+         chunk += unit) {
+      const Index tokens = std::min(unit, stop - chunk);
+      for (Index i = 0; i < tokens; ++i) {
+        key_rows_[i] = value_rows_[i] = nullptr;
+        if (chunk + i >= first_) token_rows(chunk + i, &key_rows_[i], &value_rows_[i]);
+      }
+      attend_chunk(type, softcap, chunk, tokens, state);
     }
-    attend_chunk(kernels, tile, tokens, memory, state);
   }
-}
+  // total := total joined with a later split's state. Begin with clear_total().
+  void merge(const AttentionState& split);
+  void clear_total() { total_.clear(); }
 
-void merge(const Kernels& kernels, AttentionState into, const AttentionState& other);
+  // Row `row` of the result, [head_dim].
+  void store(Index row, float* out) const;
 
-// All splits in order, into memory.total.
-template <typename TokenRows>
-void attend(const Kernels& kernels, const QueryTile& tile, AttentionMemory& memory,
-            const TokenRows& token_rows) {
-  memory.total.clear();
-  for (std::int64_t split = tile.first_split(); split < tile.end_split(); ++split) {
-    attend_split(kernels, tile, split, memory, memory.split, token_rows);
-    merge(kernels, memory.total, memory.split);
-  }
-}
+ private:
+  void attend_chunk(DType type, float softcap, Index chunk, Index tokens, AttentionState state);
+
+  const Kernels& kernels_;
+  const AttentionKernels& attention_;
+  TileShape shape_;
+  Index first_ = 0;  // the queries see tokens within [first, last)
+  Index last_ = 0;
+  ChunkArgs args_;  // what stays the same from chunk to chunk
+  void* queries_ = nullptr;
+  Index* begin_ = nullptr;  // [rows]
+  Index* end_ = nullptr;    // [rows]
+  Index* chunk_begin_ = nullptr;
+  Index* chunk_end_ = nullptr;
+  const void** key_rows_ = nullptr;
+  const void** value_rows_ = nullptr;
+  AttentionState total_;
+  AttentionState split_;
+};
 
 }  // namespace saccade::cpu

@@ -1,7 +1,7 @@
-// What attention needs beside the matrix kernel (panel_kernels.h), for a vector type V: keys and
-// values of a chunk as right-hand sides, softmax as it goes, and the join of two ranges.
+// Attention of a tile of queries to a chunk of tokens in f32, for a vector type V. See ChunkArgs.
 #pragma once
 
+#include "ops/cpu/panel_kernels.h"
 #include "ops/cpu/row_kernels.h"
 
 namespace saccade::cpu {
@@ -12,23 +12,29 @@ struct Attention {
   using M = Math<V>;
   using R = Rows<V>;
   static constexpr Index kLanes = V::kLanes;
-  static constexpr Index kVectors = kChunkTokens / kLanes;
+  static constexpr Index kChunk = 64;  // scores of a row stay in registers between max and exp
+  static constexpr Index kVectors = kChunk / kLanes;
   static constexpr float kInfinity = __builtin_inff();
+
+  static void pack_query(const float* q, float scale, Index row, Index head_dim, void* queries) {
+    R::mix_row(q, scale, false, static_cast<float*>(queries) + row * head_dim, head_dim);
+  }
 
   // Scores are summed over dims in order, token by token in lanes: so keys are transposed. That
   // costs a quarter of a shuffle an element, less than the sums across lanes it saves.
+  // out: [panels of tokens][head_dim][lanes]
   template <typename T>
-  static void pack_keys_of(const PackChunkArgs& args) {
+  static void pack_keys(const ChunkArgs& args) {
     for (Index token = 0; token < args.tokens; token += kLanes) {
-      float* panel = args.out + token * args.head_dim;
+      float* panel = static_cast<float*>(args.keys) + token * args.head_dim;
       for (Index dim = 0; dim < args.head_dim; dim += kLanes) {
         const Index left = args.head_dim - dim;
         const int dims = static_cast<int>(left < kLanes ? left : kLanes);
         F block[V::kLanes];
         for (Index i = 0; i < kLanes; ++i) {
-          const bool there = token + i < args.tokens && args.rows[token + i] != nullptr;
-          block[i] =
-              there ? R::load(static_cast<const T*>(args.rows[token + i]) + dim, dims) : V::zero();
+          const bool there = token + i < args.tokens && args.key_rows[token + i] != nullptr;
+          block[i] = there ? R::load(static_cast<const T*>(args.key_rows[token + i]) + dim, dims)
+                           : V::zero();
         }
         V::transpose(block);
         for (Index i = 0; i < dims; ++i) V::store(panel + (dim + i) * kLanes, block[i]);
@@ -36,33 +42,23 @@ struct Attention {
     }
   }
 
+  // out: [panels of dims][kChunk][lanes]
   template <typename T>
-  static void pack_values_of(const PackChunkArgs& args) {
+  static void pack_values(const ChunkArgs& args) {
     for (Index token = 0; token < args.tokens; ++token) {
-      const auto* row = static_cast<const T*>(args.rows[token]);
-      float* out = args.out + token * kLanes;
+      const auto* row = static_cast<const T*>(args.value_rows[token]);
+      float* out = static_cast<float*>(args.values) + token * kLanes;
       R::each(args.head_dim, [&](Index dim, int dims) {
-        V::store(out + dim * kChunkTokens, row != nullptr ? R::load(row + dim, dims) : V::zero());
+        V::store(out + dim * kChunk, row != nullptr ? R::load(row + dim, dims) : V::zero());
       });
     }
   }
 
-  static void pack_keys(const PackChunkArgs& args) {
-    if (args.type == DType::kBf16) return pack_keys_of<Bf16>(args);
-    if (args.type == DType::kF16) return pack_keys_of<F16>(args);
-    pack_keys_of<float>(args);
-  }
-  static void pack_values(const PackChunkArgs& args) {
-    if (args.type == DType::kBf16) return pack_values_of<Bf16>(args);
-    if (args.type == DType::kF16) return pack_values_of<F16>(args);
-    pack_values_of<float>(args);
-  }
-
-  static float exp_of(float x) { return V::first(M::exp(V::set(x))); }
-
-  static void softmax(const SoftmaxArgs& args) {
+  // Scores become weights relative to the row's largest score so far; what was summed before
+  // shrinks to the new largest.
+  static void softmax(const ChunkArgs& args) {
     for (Index row = 0; row < args.rows; ++row) {
-      float* scores = args.scores + row * kChunkTokens;
+      float* scores = args.scores + row * kChunk;
       const Index begin = args.begin[row] > 0 ? args.begin[row] : 0;
       const Index end = args.end[row] < args.tokens ? args.end[row] : args.tokens;
       if (begin >= end) {  // sees nothing here: weights of 0, and nothing else changes
@@ -73,18 +69,8 @@ struct Attention {
       F max = V::set(-kInfinity);
 #pragma GCC unroll 16
       for (Index i = 0; i < kVectors; ++i) {
-        F s = V::load(scores + i * kLanes);
-        if (args.softcap > 0) {
-          const F cap = V::set(args.softcap);
-          s = cap * M::tanh(s / cap);
-        }
-        if (i * kLanes < begin || (i + 1) * kLanes > end) {
-          const F token = V::iota() + V::set(static_cast<float>(i * kLanes));
-          s = V::select(V::less(token, V::set(static_cast<float>(begin))), V::set(-kInfinity), s);
-          s = V::select(V::less(token, V::set(static_cast<float>(end))), s, V::set(-kInfinity));
-        }
-        score[i] = s;
-        max = V::max(s, max);
+        score[i] = visible_score(scores, i * kLanes, begin, end, args.softcap);
+        max = V::max(score[i], max);
       }
       const float old_max = args.max[row];
       const float chunk_max = V::largest(max);
@@ -97,23 +83,75 @@ struct Attention {
         V::store(scores + i * kLanes, weight);
       }
       if (new_max > old_max) {
-        const float shrink = exp_of(old_max - new_max);
+        const float shrink = V::first(M::exp(V::set(old_max - new_max)));
         args.sum[row] *= shrink;
-        scale_row(args.out + row * args.out_cols, shrink, args.out_cols);
+        float* out = args.out + row * args.cols;
+        R::mix_row(out, shrink, false, out, args.cols);
         args.max[row] = new_max;
       }
       args.sum[row] += V::sum(sum);
     }
   }
 
+  // Scores of tokens [first, first + lanes), capped; -infinity outside [begin, end).
+  static F visible_score(const float* scores, Index first, Index begin, Index end, float softcap) {
+    F score = V::load(scores + first);
+    if (softcap > 0) {
+      const F cap = V::set(softcap);
+      score = cap * M::tanh(score / cap);
+    }
+    if (first >= begin && first + kLanes <= end) return score;
+    const F token = V::iota() + V::set(static_cast<float>(first));
+    const F hidden = V::set(-kInfinity);
+    score = V::select(V::less(token, V::set(static_cast<float>(begin))), hidden, score);
+    return V::select(V::less(token, V::set(static_cast<float>(end))), score, hidden);
+  }
+
+  template <typename T>
+  static void attend_chunk_of(const ChunkArgs& args) {
+    constexpr Index kBytes = sizeof(float);
+    pack_keys<T>(args);
+    PanelArgs score;
+    score.x = static_cast<const float*>(args.queries);
+    score.x_stride = args.head_dim;
+    score.rows = args.rows;
+    score.weights = args.keys;
+    score.panel_stride = args.head_dim * kLanes * kBytes;
+    score.panels = (args.tokens + kLanes - 1) / kLanes;
+    score.depth = args.head_dim;
+    score.c = args.scores;
+    score.c_stride = kChunk;
+    Panels<V>::template run<float>(score);
+
+    softmax(args);
+
+    pack_values<T>(args);
+    PanelArgs mix;
+    mix.x = args.scores;
+    mix.x_stride = kChunk;
+    mix.rows = args.rows;
+    mix.weights = args.values;
+    mix.panel_stride = kChunk * kLanes * kBytes;
+    mix.panels = args.cols / kLanes;
+    mix.depth = args.tokens;
+    mix.c = args.out;
+    mix.c_stride = args.cols;
+    mix.accumulate = true;
+    Panels<V>::template run<float>(mix);
+  }
+  static void attend_chunk(const ChunkArgs& args) {
+    if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);
+    if (args.type == DType::kF16) return attend_chunk_of<F16>(args);
+    attend_chunk_of<float>(args);
+  }
+
   static void merge(const MergeArgs& args) {
     for (Index row = 0; row < args.rows; ++row) {
       const float other_max = args.other_max[row];
       if (other_max == -kInfinity) continue;
-      const bool grows = other_max > args.max[row];
-      const float max = grows ? other_max : args.max[row];
-      const float mine = exp_of(args.max[row] - max);
-      const float theirs = exp_of(other_max - max);
+      const float max = other_max > args.max[row] ? other_max : args.max[row];
+      const float mine = V::first(M::exp(V::set(args.max[row] - max)));
+      const float theirs = V::first(M::exp(V::set(other_max - max)));
       float* out = args.out + row * args.cols;
       const float* other = args.other_out + row * args.cols;
       R::each(args.cols, [&](Index col, int count) {
@@ -124,13 +162,6 @@ struct Attention {
       args.sum[row] = args.sum[row] * mine + args.other_sum[row] * theirs;
       args.max[row] = max;
     }
-  }
-
- private:
-  static void scale_row(float* x, float scale, Index cols) {
-    R::each(cols, [&](Index col, int count) {
-      R::store(x + col, R::load(x + col, count) * V::set(scale), count);
-    });
   }
 };
 

@@ -18,6 +18,13 @@ const Kernels& kernels_of(Isa isa) {
   return portable_kernels();
 }
 
+const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAmx) return &amx_kernels();
+#endif
+  return nullptr;
+}
+
 }  // namespace
 
 void Scratch::grow(std::size_t bytes) {
@@ -30,6 +37,7 @@ void Scratch::grow(std::size_t bytes) {
 CpuBackend::CpuBackend(int threads, Isa isa)
     : isa_(isa),
       kernels_(kernels_of(isa)),
+      tiles_(tiles_of(isa)),
       pool_(threads),
       scratch_(static_cast<std::size_t>(threads)) {}
 

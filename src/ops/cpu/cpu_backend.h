@@ -1,6 +1,7 @@
 // The CPU's Backend: one method an op, each in its own file; what they share is here.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/backend.h"
@@ -30,10 +31,12 @@ class Scratch {
 //   f32   [panels][in][lanes]
 //   bf16  [panels][in / 2][lanes][2]: one vector load gives two steps of depth, and a panel is also
 //         a row of AMX tiles
-// Outputs past the last and an odd input's partner are zeros.
+// What fills up the last panel and the last step of depth is zeros.
 class PanelWeight final : public PackedWeight {
  public:
-  PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes, DType operand);
+  // `depth_unit`: inputs are filled up with zeros to a multiple of it.
+  PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes,
+              std::int64_t depth_unit, DType operand);
   std::size_t bytes() const override { return storage_.bytes(); }
   DType operand_dtype() const override { return operand_; }
 
@@ -94,10 +97,16 @@ class CpuBackend final : public Backend {
   static std::int64_t row_grain(std::int64_t cols) {
     return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1);
   }
+  void gemm_tiles(const GemmArgs& args);
+  // Those that may round to bf16, or those that are exact.
+  const AttentionKernels& attention_kernels(bool bf16) const {
+    return bf16 && tiles_ != nullptr ? tiles_->attention : kernels_.attention;
+  }
   Scratch& worker_scratch(int worker) { return scratch_[static_cast<std::size_t>(worker)]; }
 
   Isa isa_;
   const Kernels& kernels_;
+  const TileKernels* tiles_;  // null without a matrix unit
   ThreadPool pool_;
   std::vector<Scratch> scratch_;  // one a worker
   Scratch shared_;                // written by one phase of an op, read by its next

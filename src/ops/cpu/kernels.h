@@ -65,34 +65,44 @@ struct PartialStats {
   float sum_exp = 0;  // of logit - max, or of logit where max is -infinity
 };
 
-// Attention works through the keys in chunks of this many tokens, at positions that are multiples
-// of it.
-constexpr Index kChunkTokens = 64;
-
-// The keys or the values of one chunk as a right-hand side for PanelArgs. `rows[t]` is token t's
-// vector, or null where none of the queries sees it: that one is packed as zeros.
-struct PackChunkArgs {
-  const void* const* rows = nullptr;  // [tokens]
-  Index tokens = 0;                   // 1 .. kChunkTokens
+// One chunk of tokens against a tile of queries: scores, softmax as it goes, and the weighted sum
+// of values added to what earlier chunks gave.
+struct ChunkArgs {
+  Index rows = 0;
   Index head_dim = 0;
-  DType type = DType::kF32;
-  // keys: [panels of tokens][head_dim][lanes]; values: [panels of dims][kChunkTokens][lanes]
-  float* out = nullptr;
+  const void* queries = nullptr;  // as pack_query left them
+
+  // Token t's key and value, or null where none of the queries sees it.
+  const void* const* key_rows = nullptr;    // [tokens]
+  const void* const* value_rows = nullptr;  // [tokens]
+  Index tokens = 0;                         // 1 .. chunk_tokens
+  DType type = DType::kF32;                 // of keys and values
+
+  const Index* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the chunk;
+  const Index* end = nullptr;    // [rows] the range may be empty, negative or past the chunk
+  float softcap = 0;             // 0 for none
+
+  float* max = nullptr;  // [rows] largest score so far, -infinity at first
+  float* sum = nullptr;  // [rows] of exp(score - max)
+  float* out = nullptr;  // [rows, cols] of exp(score - max) * value
+  Index cols = 0;        // head_dim rounded up to cols_unit
+
+  void* keys = nullptr;     // work: [chunk_tokens, head_dim rounded up to depth_unit] elements
+  void* values = nullptr;   // work: [chunk_tokens, cols] elements
+  float* scores = nullptr;  // work: [rows rounded up to row_unit, chunk_tokens]
+  void* weights = nullptr;  // work: as scores, but elements; unused where elements are f32
 };
 
-// Turns scores of one chunk into weights relative to the largest score so far, and rescales what
-// was summed before to the new largest.
-struct SoftmaxArgs {
-  float* scores = nullptr;  // [rows, kChunkTokens], rewritten
-  Index rows = 0;
-  Index tokens = 0;              // of the chunk; scores past them are ignored and become 0
-  const Index* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the chunk
-  const Index* end = nullptr;    // [rows] may be empty, negative or past the chunk
-  float softcap = 0;             // 0 for none
-  float* max = nullptr;          // [rows] largest score so far, -infinity at first
-  float* sum = nullptr;          // [rows] of exp(score - max)
-  float* out = nullptr;          // [rows, out_cols] of exp(score - max) * value
-  Index out_cols = 0;
+struct AttentionKernels {
+  Index chunk_tokens = 0;  // chunks begin at positions that are multiples of this
+  Index row_unit = 1;      // what work areas are rounded up to
+  Index depth_unit = 1;
+  Index cols_unit = 1;
+  Index element_bytes = 4;  // of queries, keys, values and weights as they are multiplied
+  // Writes query `row` of a tile: scale * q.
+  void (*pack_query)(const float* q, float scale, Index row, Index head_dim,
+                     void* queries) = nullptr;
+  void (*attend_chunk)(const ChunkArgs&) = nullptr;
 };
 
 // Joins what two ranges of tokens gave for the same queries: the result replaces a's.
@@ -129,12 +139,34 @@ struct Kernels {
   void (*convert_row)(const void* from, DType from_type, void* to, DType to_type, float scale,
                       Index cols) = nullptr;
 
-  void (*pack_keys)(const PackChunkArgs&) = nullptr;
-  void (*pack_values)(const PackChunkArgs&) = nullptr;
-  void (*softmax)(const SoftmaxArgs&) = nullptr;
+  AttentionKernels attention;
   void (*merge)(const MergeArgs&) = nullptr;
 };
 
+// c [16 * row_tiles, 16 * panels] (+)= x times bf16 weight panels, on a matrix unit that multiplies
+// tiles of 16 rows x 32 deep by tiles of 32 deep x 16 columns. Element sums run over depth in
+// order.
+struct TileArgs {
+  const Bf16* x = nullptr;  // [row_tiles][.. depth tiles ..][16][32], from round_rows
+  Index row_tiles = 0;
+  Index row_tile_stride = 0;  // elements from one row tile to the next
+  const Bf16* weights = nullptr;
+  Index panel_stride = 0;  // elements
+  Index panels = 0;
+  Index depth_tiles = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+  bool accumulate = false;
+};
+
+struct TileKernels {
+  // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
+  void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
+  void (*multiply)(const TileArgs&) = nullptr;
+  AttentionKernels attention;
+};
+
+const TileKernels& amx_kernels();
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();

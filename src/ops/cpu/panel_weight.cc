@@ -19,13 +19,14 @@ void scatter(const T* row, std::int64_t steps, std::int64_t lanes, T* panel) {
 }  // namespace
 
 PanelWeight::PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes,
-                         DType operand)
+                         std::int64_t depth_unit, DType operand)
     : PackedWeight(out, in),
       type_(type),
       operand_(operand),
       lanes_(lanes),
       panels_((out + lanes - 1) / lanes),
-      panel_bytes_((type == DType::kBf16 ? (in + 1) / 2 : in) * lanes * 4) {
+      panel_bytes_((in + depth_unit - 1) / depth_unit * depth_unit * lanes *
+                   static_cast<std::int64_t>(size_of(type))) {
   Result<Buffer> storage = allocate_host(static_cast<std::size_t>(panels_ * panel_bytes_));
   CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
   storage_ = std::move(*storage);
@@ -72,8 +73,10 @@ std::unique_ptr<PackedWeight> CpuBackend::pack(std::span<const View> weights, DT
   check_shapes(weights, compute);
   std::int64_t out = 0;
   for (const View& weight : weights) out += weight.rows();
+  const bool tiled = tiles_ != nullptr && compute == DType::kBf16;
+  const std::int64_t depth_unit = tiled ? 32 : compute == DType::kBf16 ? 2 : 1;
   auto packed = std::make_unique<PanelWeight>(out, weights.front().cols(), compute, kernels_.lanes,
-                                              DType::kF32);
+                                              depth_unit, tiled ? DType::kBf16 : DType::kF32);
   pool_.parallel_each(packed->panels(), [&](std::int64_t panel, int) {
     packed->pack_panel(panel, weights, kernels_);
   });

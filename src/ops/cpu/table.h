@@ -23,9 +23,10 @@ constexpr Kernels table_of(const char* name) {
   table.softcap_row = Rows<V>::softcap_row;
   table.stats_row = Rows<V>::stats_row;
   table.convert_row = Rows<V>::convert_row;
-  table.pack_keys = Attention<V>::pack_keys;
-  table.pack_values = Attention<V>::pack_values;
-  table.softmax = Attention<V>::softmax;
+  table.attention.chunk_tokens = Attention<V>::kChunk;
+  table.attention.cols_unit = V::kLanes;
+  table.attention.pack_query = Attention<V>::pack_query;
+  table.attention.attend_chunk = Attention<V>::attend_chunk;
   table.merge = Attention<V>::merge;
   return table;
 }
