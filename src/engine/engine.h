@@ -25,9 +25,11 @@ struct EngineSettings {
   std::string kv_policy = "jenga";      // jenga | maxpage | static | paged
   std::string encoder_cache = "store";  // off | store | overlay
   std::size_t encoder_cache_bytes = std::size_t{256} << 20;
-  std::string scheduling_policy = "fcfs";  // fcfs | priority
-  double tpot_target_ms = 0;               // 0: fixed chunks
-  std::uint64_t seed = 0;                  // for requests that bring none
+  std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
+  std::string scheduling_policy = "fcfs";     // fcfs | priority
+  std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
+  double tpot_target_ms = 0;                  // 0: fixed chunks
+  std::uint64_t seed = 0;                     // for requests that bring none
 };
 
 class Engine {

@@ -1,184 +1,258 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
-#include "base/hash.h"
+#include "base/check.h"
+#include "base/rng.h"
 
 namespace saccade {
 namespace {
 
-constexpr double kGreedyBelow = 1e-5;  // temperatures under it are greedy, as in vLLM
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr double kGreedyBelow = 1e-5;       // temperatures that vLLM takes for 0
+constexpr double kLeastTemperature = 0.01;  // and raises to
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-double uniform_of(std::uint64_t seed, std::size_t index) {
-  return static_cast<double>(hash_combine(mix64(seed + 0x5acc), index) >> 11) * 0x1.0p-53;
-}
-
-std::size_t argmax(std::span<const float> logits) {
-  return static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-bool penalised(const SamplingParams& params) {
-  return params.repetition_penalty != 1.0 || params.presence_penalty != 0 ||
-         params.frequency_penalty != 0;
+// e^x for x <= 0 to about 2 ulp, without branches, so that a loop over a vocabulary vectorises.
+inline float fast_exp(float x) {
+  x = std::max(x, -87.0f);
+  // 2^n by adding 1.5 * 2^23: the sum's low bits are n rounded to nearest.
+  const float shifted = x * 1.44269504f + 12582912.0f;
+  const float n = shifted - 12582912.0f;
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.0f;
+  const auto exponent = static_cast<std::uint32_t>(static_cast<std::int32_t>(n) + 127) << 23;
+  return p * std::bit_cast<float>(exponent);
 }
 
 }  // namespace
 
-Sampler::Sampler(std::int64_t vocab) {
-  candidates_.reserve(static_cast<std::size_t>(vocab));
-  weights_.reserve(static_cast<std::size_t>(vocab));
+SamplerState::SamplerState(const SamplingParams& params, std::span<const TokenId> prompt,
+                           std::vector<TokenId> end_tokens, std::uint64_t seed)
+    : params_(params), end_tokens_(std::move(end_tokens)), seed_(seed) {
+  if (!penalised()) return;
+  prompt_tokens_.assign(prompt.begin(), prompt.end());
+  std::sort(prompt_tokens_.begin(), prompt_tokens_.end());
+  prompt_tokens_.erase(std::unique(prompt_tokens_.begin(), prompt_tokens_.end()),
+                       prompt_tokens_.end());
 }
 
-std::vector<std::pair<TokenId, float>> top_tokens(std::span<const float> logits, int count) {
-  const auto better = [&](TokenId a, TokenId b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  // A heap of the best so far, its worst on top: one comparison for most tokens.
-  std::vector<TokenId> best;
-  const auto wanted = std::min(static_cast<std::size_t>(std::max(count, 0)), logits.size());
-  if (wanted == 0) return {};
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const auto token = static_cast<TokenId>(i);
-    if (best.size() < wanted) {
-      best.push_back(token);
-      std::push_heap(best.begin(), best.end(), better);
-    } else if (better(token, best.front())) {
-      std::pop_heap(best.begin(), best.end(), better);
-      best.back() = token;
-      std::push_heap(best.begin(), best.end(), better);
+bool SamplerState::penalised() const {
+  return params_.repetition_penalty != 1.0 || params_.frequency_penalty != 0 ||
+         params_.presence_penalty != 0;
+}
+
+bool SamplerState::greedy() const { return params_.temperature < kGreedyBelow; }
+
+bool SamplerState::plain_greedy() const {
+  return greedy() && !penalised() && params_.logit_bias.empty() && generated_ >= params_.min_tokens;
+}
+
+void SamplerState::append(TokenId token) {
+  ++generated_;
+  if (penalised()) ++output_counts_[token];
+}
+
+Sampler::Sampler(std::int64_t vocab) : logits_(static_cast<std::size_t>(vocab)) {}
+
+Sampled Sampler::pick(std::span<const float> logits, const RowStats& stats,
+                      const SamplerState& state) {
+  CHECK(logits.size() == logits_.size(), "{} logits, vocabulary {}", logits.size(), logits_.size());
+  Sampled sampled;
+  if (!std::isfinite(stats.max) || !std::isfinite(stats.log_sum_exp)) {
+    sampled.failed = true;
+    return sampled;
+  }
+  if (state.plain_greedy()) {
+    sampled.token = stats.argmax;
+  } else {
+    std::copy(logits.begin(), logits.end(), logits_.begin());
+    adjust(state);
+    sampled.token = draw(state);
+    if (sampled.token < 0) {
+      sampled.failed = true;
+      return sampled;
     }
   }
-  std::sort_heap(best.begin(), best.end(), better);
-  std::vector<std::pair<TokenId, float>> top;
-  for (const TokenId token : best) top.emplace_back(token, logits[static_cast<std::size_t>(token)]);
-  return top;
+  if (state.params().logprobs) fill_logprob(logits, stats, *state.params().logprobs, sampled);
+  return sampled;
 }
 
-Sampler::Choice Sampler::sample(std::span<float> logits, const RowStats& stats,
-                                const SamplingParams& params, const TokenHistory& history,
-                                std::span<const TokenId> banned, std::uint64_t seed) {
-  Choice choice;
-  std::vector<std::pair<TokenId, float>> top;
-  if (params.logprobs) top = top_tokens(logits, *params.logprobs);
-  const bool changed = !banned.empty() || !params.logit_bias.empty() || penalised(params);
-  // The chosen token's own logit, before anything below changes it.
-  const auto finish = [&](TokenId token, float raw_logit) {
-    choice.token = token;
-    if (params.logprobs) {
-      choice.logprob.token = token;
-      choice.logprob.logprob = raw_logit - stats.log_sum_exp;
-      for (auto& [id, logit] : top) choice.logprob.top.emplace_back(id, logit - stats.log_sum_exp);
-    }
-    return choice;
+// All that can change which token is the largest.
+void Sampler::adjust(const SamplerState& state) {
+  const SamplingParams& params = state.params();
+  const auto at = [&](TokenId token) -> float* {
+    const auto index = static_cast<std::size_t>(token);
+    return token >= 0 && index < logits_.size() ? &logits_[index] : nullptr;
   };
-
-  const bool greedy = params.temperature < kGreedyBelow;
-  if (greedy && !changed) return finish(stats.argmax, stats.max);
-  std::vector<float> raw;
-  if (changed && params.logprobs) raw.assign(logits.begin(), logits.end());
-  for (const TokenId token : banned) {
-    if (token >= 0 && static_cast<std::size_t>(token) < logits.size())
-      logits[static_cast<std::size_t>(token)] = kNever;
+  if (state.generated() < params.min_tokens) {
+    for (const TokenId token : state.end_tokens_) {
+      if (float* logit = at(token)) *logit = kMasked;
+    }
   }
-  for (const auto& [token, bias] : params.logit_bias)
-    logits[static_cast<std::size_t>(token)] += bias;
-  apply_penalties(logits, params, history);
-  const TokenId token = greedy ? static_cast<TokenId>(argmax(logits))
-                               : draw(logits, params, uniform_of(seed, history.output.size()));
-  const auto index = static_cast<std::size_t>(token);
-  return finish(token, raw.empty() ? logits[index] : raw[index]);
-}
-
-void Sampler::apply_penalties(std::span<float> logits, const SamplingParams& params,
-                              const TokenHistory& history) {
-  if (!penalised(params)) return;
-  counts_.clear();
-  for (const TokenId token : history.output) ++counts_[token];
-  if (params.repetition_penalty != 1.0) {
-    // Once for every token of prompt or output; an entry of count 0 marks a prompt token.
-    for (const TokenId token : history.prompt) counts_.try_emplace(token, 0);
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (float* logit = at(token)) *logit += bias;
   }
+  if (!state.penalised()) return;
   const auto repetition = static_cast<float>(params.repetition_penalty);
-  for (const auto& [token, count] : counts_) {
-    if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) continue;
-    float& logit = logits[static_cast<std::size_t>(token)];
-    logit = logit > 0 ? logit / repetition : logit * repetition;
-    logit -= static_cast<float>(params.frequency_penalty) * static_cast<float>(count);
-    if (count > 0) logit -= static_cast<float>(params.presence_penalty);
-  }
-}
-
-TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& params, double uniform) {
-  const float most = *std::max_element(logits.begin(), logits.end());
-  const auto inverse_temperature = static_cast<float>(1.0 / params.temperature);
-  // min-p is a bound on the scaled logit: p >= min_p * p_max.
-  const float least = params.min_p > 0 ? static_cast<float>(std::log(params.min_p)) : kNever;
-  candidates_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const float scaled = (logits[i] - most) * inverse_temperature;
-    if (scaled >= least && scaled > kNever)
-      candidates_.push_back({scaled, static_cast<TokenId>(i)});
-  }
-  if (candidates_.empty()) return static_cast<TokenId>(argmax(logits));
-  if (params.top_k > 0) keep_top_k(params.top_k);
-  if (params.top_p < 1.0) keep_top_p(params.top_p);
-
-  // In the order of ids (top-p leaves an order by probability): one fixed order, so that a draw is
-  // reproducible.
-  double total = 0;
-  weights_.clear();
-  for (const Candidate& candidate : candidates_) {
-    weights_.push_back(std::exp(candidate.logit));
-    total += weights_.back();
-  }
-  double left = uniform * total;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    left -= weights_[i];
-    if (left < 0) return candidates_[i].token;
-  }
-  return candidates_.back().token;  // rounding
-}
-
-// Keeps every candidate at least as likely as the k-th (ties stay, as in vLLM).
-void Sampler::keep_top_k(std::int64_t k) {
-  if (k >= static_cast<std::int64_t>(candidates_.size())) return;
-  weights_.clear();
-  for (const Candidate& candidate : candidates_) weights_.push_back(candidate.logit);
-  std::nth_element(weights_.begin(), weights_.begin() + (k - 1), weights_.end(), std::greater<>());
-  const float bound = weights_[static_cast<std::size_t>(k - 1)];
-  std::erase_if(candidates_,
-                [bound](const Candidate& candidate) { return candidate.logit < bound; });
-}
-
-// Keeps the most likely candidates until their probability reaches p; at least one.
-void Sampler::keep_top_p(double p) {
-  double total = 0;
-  for (const Candidate& candidate : candidates_)
-    total += std::exp(static_cast<double>(candidate.logit));
-  const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+  const auto repeat = [&](TokenId token) {
+    if (float* logit = at(token)) *logit = *logit > 0 ? *logit / repetition : *logit * repetition;
   };
-  // The head is usually short: sort growing prefixes instead of the whole vocabulary.
-  std::size_t sorted = 0;
-  std::size_t kept = 0;
-  double sum = 0;
-  while (kept < candidates_.size() && (kept == 0 || sum < p * total)) {
-    if (kept == sorted) {
-      const std::size_t next = std::min(candidates_.size(), std::max<std::size_t>(64, sorted * 8));
-      const auto begin = candidates_.begin() + static_cast<std::ptrdiff_t>(sorted);
-      std::partial_sort(begin, candidates_.begin() + static_cast<std::ptrdiff_t>(next),
-                        candidates_.end(), better);
-      sorted = next;
+  if (repetition != 1.0f) {
+    for (const TokenId token : state.prompt_tokens_) {
+      if (!state.output_counts_.contains(token)) repeat(token);
     }
-    sum += std::exp(static_cast<double>(candidates_[kept].logit));
-    ++kept;
+    for (const auto& [token, count] : state.output_counts_) repeat(token);
   }
-  candidates_.resize(kept);
+  for (const auto& [token, count] : state.output_counts_) {
+    if (float* logit = at(token)) {
+      *logit -= static_cast<float>(params.frequency_penalty) * static_cast<float>(count);
+      *logit -= static_cast<float>(params.presence_penalty);
+    }
+  }
+}
+
+// -1: nothing is left to draw from.
+TokenId Sampler::draw(const SamplerState& state) {
+  const SamplingParams& params = state.params();
+  const auto largest = std::max_element(logits_.begin(), logits_.end());
+  if (!std::isfinite(*largest)) return -1;
+  if (state.greedy()) return static_cast<TokenId>(largest - logits_.begin());
+
+  // Counter-based: the draw of token i needs no draw before it.
+  Rng rng(hash_combine(state.seed_, static_cast<std::uint64_t>(state.generated())));
+  const double uniform = rng.uniform();
+  const auto scale = static_cast<float>(1.0 / std::max(params.temperature, kLeastTemperature));
+  const float top = *largest;
+  for (float& logit : logits_) logit = (logit - top) * scale;
+  const float floor = params.min_p > 0 ? static_cast<float>(std::log(params.min_p))
+                                       : std::numeric_limits<float>::lowest();
+
+  const auto vocab = static_cast<std::int64_t>(logits_.size());
+  const bool by_k = params.top_k > 0 && params.top_k < vocab;
+  if (!by_k && params.top_p >= 1) return draw_among_all(floor, uniform);
+
+  std::size_t count = 0;
+  double total = 0;
+  if (by_k) {
+    count = keep_top_k(params.top_k, floor);
+    for (std::size_t i = 0; i < count; ++i) total += fast_exp(candidates_[i].logit);
+  } else {
+    candidates_.clear();
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+      if (logits_[i] < floor) continue;
+      total += fast_exp(logits_[i]);
+      candidates_.push_back({logits_[i], static_cast<TokenId>(i)});
+    }
+    count = candidates_.size();
+  }
+  if (params.top_p < 1) count = keep_top_p(params.top_p, count, total);
+  return draw_among(std::span(candidates_).first(count), uniform);
+}
+
+TokenId Sampler::draw_among_all(float floor, double uniform) {
+  for (float& logit : logits_) logit = logit < floor ? 0.0f : fast_exp(logit);
+  double total = 0;
+  for (const float weight : logits_) total += weight;
+  double left = uniform * total;
+  TokenId last = 0;
+  for (std::size_t i = 0; i < logits_.size(); ++i) {
+    if (logits_[i] == 0) continue;
+    last = static_cast<TokenId>(i);
+    left -= logits_[i];
+    if (left < 0) break;
+  }
+  return last;
+}
+
+TokenId Sampler::draw_among(std::span<const Candidate> candidates, double uniform) const {
+  double total = 0;
+  for (const Candidate& candidate : candidates) total += fast_exp(candidate.logit);
+  double left = uniform * total;
+  for (const Candidate& candidate : candidates) {
+    left -= fast_exp(candidate.logit);
+    if (left < 0) return candidate.token;
+  }
+  return candidates.back().token;
+}
+
+namespace {
+
+constexpr auto kLikelierFirst = [](const auto& a, const auto& b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
+};
+
+}  // namespace
+
+// The k largest at the front of candidates_, likeliest first, and what equals the least of them.
+std::size_t Sampler::keep_top_k(std::int64_t top_k, float floor) {
+  const auto k = static_cast<std::size_t>(top_k);
+  candidates_.clear();
+  float threshold = floor;
+  // The best so far: each time they have doubled, what is not among the k largest goes. Equals of
+  // the k-th stay, so the next limit depends on how many did.
+  std::size_t limit = 2 * k + 64;
+  for (std::size_t i = 0; i < logits_.size(); ++i) {
+    if (logits_[i] < threshold || logits_[i] == kMasked) continue;
+    candidates_.push_back({logits_[i], static_cast<TokenId>(i)});
+    if (candidates_.size() < limit) continue;
+    std::nth_element(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(k - 1),
+                     candidates_.end(), kLikelierFirst);
+    threshold = candidates_[k - 1].logit;
+    std::erase_if(candidates_, [&](const Candidate& at) { return at.logit < threshold; });
+    limit = 2 * std::max(k, candidates_.size()) + 64;
+  }
+  std::sort(candidates_.begin(), candidates_.end(), kLikelierFirst);
+  std::size_t count = std::min(k, candidates_.size());
+  while (count > 0 && count < candidates_.size() &&
+         candidates_[count].logit == candidates_[count - 1].logit) {
+    ++count;
+  }
+  return count;
+}
+
+// Likeliest first until their probability reaches top_p; at least one.
+std::size_t Sampler::keep_top_p(double top_p, std::size_t count, double total) {
+  const double wanted = top_p * total;
+  double sum = 0;
+  std::size_t kept = 0;
+  // Sorts no further than needed: the mass usually lies in a few candidates.
+  for (std::size_t sorted = 0; kept < count;) {
+    const std::size_t next = std::min(count, std::max<std::size_t>(128, sorted * 4));
+    std::partial_sort(candidates_.begin() + static_cast<std::ptrdiff_t>(sorted),
+                      candidates_.begin() + static_cast<std::ptrdiff_t>(next),
+                      candidates_.begin() + static_cast<std::ptrdiff_t>(count), kLikelierFirst);
+    for (sorted = next; kept < sorted; ++kept) {
+      if (kept > 0 && sum >= wanted) return kept;
+      sum += fast_exp(candidates_[kept].logit);
+    }
+  }
+  return kept;
+}
+
+void Sampler::fill_logprob(std::span<const float> logits, const RowStats& stats, int alternatives,
+                           Sampled& sampled) {
+  const auto logprob_of = [&](TokenId token) {
+    return logits[static_cast<std::size_t>(token)] - stats.log_sum_exp;
+  };
+  sampled.logprob.token = sampled.token;
+  sampled.logprob.logprob = logprob_of(sampled.token);
+  const auto count =
+      std::min<std::size_t>(logits.size(), static_cast<std::size_t>(std::max(0, alternatives)));
+  if (count == 0) return;
+  std::copy(logits.begin(), logits.end(), logits_.begin());
+  keep_top_k(static_cast<std::int64_t>(count), std::numeric_limits<float>::lowest());
+  for (std::size_t i = 0; i < std::min(count, candidates_.size()); ++i) {
+    sampled.logprob.top.emplace_back(candidates_[i].token, logprob_of(candidates_[i].token));
+  }
 }
 
 }  // namespace saccade

@@ -1,6 +1,9 @@
-// From one row of logits to a token, in vLLM's order: minimum length, logit bias, penalties,
-// temperature, min-p, top-k, top-p. Stateless: a draw depends on (seed, index of the token) alone,
-// so recomputing a sequence never changes it.
+// From a row of logits to a token, with vLLM's semantics and order: min_tokens, logit_bias,
+// penalties (repetition, frequency, presence), temperature, min_p, top_k, top_p, draw.
+// Log-probabilities are those of the raw logits, before any of these.
+//
+// A draw depends on the request's seed and on how many tokens it has generated, on nothing else:
+// the same request gives the same answer in any batch, chunking and after any preemption.
 #pragma once
 
 #include <cstdint>
@@ -9,48 +12,63 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "ops/backend.h"
 
 namespace saccade {
 
-// What the penalties look at.
-struct TokenHistory {
-  std::span<const TokenId> prompt;
-  std::span<const TokenId> output;
+// What sampling has to remember of one sequence.
+class SamplerState {
+ public:
+  // `end_tokens`: eos and stop token ids, masked until min_tokens have been generated.
+  SamplerState(const SamplingParams& params, std::span<const TokenId> prompt,
+               std::vector<TokenId> end_tokens, std::uint64_t seed);
+
+  void append(TokenId token);
+  std::int64_t generated() const { return generated_; }
+  const SamplingParams& params() const { return params_; }
+  // Nothing changes the logits and the largest wins: the backend's row statistics decide alone.
+  bool plain_greedy() const;
+  bool greedy() const;
+
+ private:
+  friend class Sampler;
+  bool penalised() const;
+  SamplingParams params_;
+  std::vector<TokenId> end_tokens_;
+  std::uint64_t seed_;
+  std::int64_t generated_ = 0;
+  std::unordered_map<TokenId, std::int32_t> output_counts_;  // when penalised
+  std::vector<TokenId> prompt_tokens_;                       // distinct; when penalised
 };
 
-// Scratch for rows of up to `vocab` logits, reused by every call. One thread.
+struct Sampled {
+  TokenId token = 0;
+  TokenLogprob logprob;  // when asked for
+  bool failed = false;   // the logits are not numbers
+};
+
+// Scratch of one worker. One thread.
 class Sampler {
  public:
   explicit Sampler(std::int64_t vocab);
-
-  // logits: [vocab], may be changed. `stats` are those of the unchanged row. `banned` (eos and stop
-  // ids before min_tokens) are never chosen. The logprobs, when params ask for them, are of the
-  // unchanged logits, as vLLM's default raw_logprobs.
-  struct Choice {
-    TokenId token = 0;
-    TokenLogprob logprob;  // filled when params.logprobs is set
-  };
-  Choice sample(std::span<float> logits, const RowStats& stats, const SamplingParams& params,
-                const TokenHistory& history, std::span<const TokenId> banned, std::uint64_t seed);
+  // `logits` is not changed. `stats`: of that row.
+  Sampled pick(std::span<const float> logits, const RowStats& stats, const SamplerState& state);
 
  private:
   struct Candidate {
     float logit;
     TokenId token;
   };
-  void apply_penalties(std::span<float> logits, const SamplingParams& params,
-                       const TokenHistory& history);
-  TokenId draw(std::span<const float> logits, const SamplingParams& params, double uniform);
-  void keep_top_k(std::int64_t k);
-  void keep_top_p(double p);
+  void adjust(const SamplerState& state);
+  TokenId draw(const SamplerState& state);
+  TokenId draw_among_all(float floor, double uniform);
+  TokenId draw_among(std::span<const Candidate> candidates, double uniform) const;
+  std::size_t keep_top_k(std::int64_t top_k, float floor);
+  std::size_t keep_top_p(double top_p, std::size_t count, double total);
+  void fill_logprob(std::span<const float> logits, const RowStats& stats, int alternatives,
+                    Sampled& sampled);
 
+  std::vector<float> logits_;
   std::vector<Candidate> candidates_;
-  std::vector<float> weights_;
-  std::unordered_map<TokenId, std::int32_t> counts_;
 };
-
-// The most likely `count` tokens, most likely first, lowest id first among equals.
-std::vector<std::pair<TokenId, float>> top_tokens(std::span<const float> logits, int count);
 
 }  // namespace saccade

@@ -12,8 +12,8 @@ namespace {
 
 RowStats stats_of(std::span<const float> logits) {
   RowStats stats;
-  double sum = 0;
   stats.max = logits[0];
+  double sum = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     sum += std::exp(static_cast<double>(logits[i]));
     if (logits[i] > stats.max) {
@@ -27,16 +27,16 @@ RowStats stats_of(std::span<const float> logits) {
 
 struct Fixture {
   std::vector<float> logits;
+  SamplingParams params;
   std::vector<TokenId> prompt;
   std::vector<TokenId> output;
-  SamplingParams params;
-  std::vector<TokenId> banned;
+  std::vector<TokenId> end_tokens;
   std::uint64_t seed = 1;
 
-  Sampler::Choice operator()() {
-    Sampler sampler(static_cast<std::int64_t>(logits.size()));
-    std::vector<float> row = logits;
-    return sampler.sample(row, stats_of(logits), params, {prompt, output}, banned, seed);
+  Sampled operator()() const {
+    SamplerState state(params, prompt, end_tokens, seed);
+    for (const TokenId token : output) state.append(token);
+    return Sampler(static_cast<std::int64_t>(logits.size())).pick(logits, stats_of(logits), state);
   }
   // Share of each token over many seeds.
   std::map<TokenId, double> shares(int draws = 20000) {
@@ -49,18 +49,32 @@ struct Fixture {
   }
 };
 
-TEST(Sampler, GreedyIsTheArgmaxAndBannedTokensAreNot) {
-  Fixture f{{0.1f, 3.0f, 2.0f}, {}, {}, {}, {}};
+Fixture with_logits(std::vector<float> logits) {
+  Fixture fixture;
+  fixture.logits = std::move(logits);
+  return fixture;
+}
+
+TEST(Sampler, GreedyTakesTheLargest) {
+  Fixture f = with_logits({0.1f, 3.0f, 2.0f, 3.0f});
   f.params.temperature = 0;
   EXPECT_EQ(f().token, 1);
-  f.banned = {1};
+  f.params.logit_bias = {{2, 50.0f}, {99, 1.0f}};  // ids outside the vocabulary have no logit
   EXPECT_EQ(f().token, 2);
-  f.params.logit_bias = {{0, 50.0f}};
-  EXPECT_EQ(f().token, 0);
+}
+
+TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
+  Fixture f = with_logits({0.1f, 3.0f, 2.0f});
+  f.params.temperature = 0;
+  f.params.min_tokens = 2;
+  f.end_tokens = {1};
+  EXPECT_EQ(f().token, 2);
+  f.output = {0, 0};
+  EXPECT_EQ(f().token, 1);
 }
 
 TEST(Sampler, DrawsFollowTheDistribution) {
-  Fixture f{{std::log(0.1f), std::log(0.2f), std::log(0.7f)}, {}, {}, {}, {}};
+  Fixture f = with_logits({std::log(0.1f), std::log(0.2f), std::log(0.7f)});
   const auto shares = f.shares();
   EXPECT_NEAR(shares.at(0), 0.1, 0.01);
   EXPECT_NEAR(shares.at(1), 0.2, 0.01);
@@ -68,16 +82,18 @@ TEST(Sampler, DrawsFollowTheDistribution) {
 }
 
 TEST(Sampler, TemperatureSharpens) {
-  Fixture f{{std::log(0.2f), std::log(0.8f)}, {}, {}, {}, {}};
+  Fixture f = with_logits({std::log(0.2f), std::log(0.8f)});
   f.params.temperature = 0.5;  // squares the odds
   EXPECT_NEAR(f.shares().at(1), 16.0 / 17.0, 0.01);
+  f.params.temperature = 0.001;  // raised to 0.01, and still nearly certain
+  EXPECT_EQ(f.shares(1000).size(), 1u);
 }
 
 TEST(Sampler, TopKTopPAndMinPCutTheTail) {
-  Fixture f{{std::log(0.05f), std::log(0.15f), std::log(0.3f), std::log(0.5f)}, {}, {}, {}, {}};
+  Fixture f = with_logits({std::log(0.05f), std::log(0.15f), std::log(0.3f), std::log(0.5f)});
   f.params.top_k = 2;
   EXPECT_EQ(f.shares(2000).size(), 2u);
-  f.params.top_k = 0;
+  f.params.top_k = -1;
   f.params.top_p = 0.79;  // 0.5 + 0.3 reaches it
   EXPECT_EQ(f.shares(2000).size(), 2u);
   f.params.top_p = 0.81;
@@ -87,16 +103,70 @@ TEST(Sampler, TopKTopPAndMinPCutTheTail) {
   f.params.top_p = 1;
   f.params.min_p = 0.25;  // of 0.5: 0.125
   EXPECT_EQ(f.shares(2000).size(), 3u);
+  // min_p comes before top_p, which is then of what is left: 0.5 of 0.95 is 0.53.
+  f.params.top_p = 0.52;
+  EXPECT_EQ(f.shares(2000).size(), 1u);
+  f.params.min_p = 0;
+  EXPECT_EQ(f.shares(2000).size(), 2u);
 }
 
 TEST(Sampler, TiesAtTheKthPlaceStay) {
-  Fixture f{{1.0f, 1.0f, 1.0f, 0.0f}, {}, {}, {}, {}};
+  Fixture f = with_logits({1.0f, 1.0f, 1.0f, 0.0f});
   f.params.top_k = 1;
   EXPECT_EQ(f.shares(2000).size(), 3u);
 }
 
+// Against full sorts, over vocabularies large enough for the shortcuts.
+TEST(Sampler, CutsAgreeWithSorting) {
+  Rng rng(9);
+  for (int round = 0; round < 60; ++round) {
+    Fixture f;
+    const bool ties = round % 3 == 0;
+    for (int i = 0; i < 3000; ++i) {
+      const double value = rng.uniform() * 8;
+      f.logits.push_back(static_cast<float>(ties ? std::floor(value) : value));
+    }
+    f.params.top_k = round % 2 == 0 ? static_cast<std::int64_t>(1 + rng.below(700)) : 0;
+    f.params.top_p = rng.below(2) == 0 ? 1.0 : 0.05 + 0.9 * rng.uniform();
+    f.params.min_p = rng.below(2) == 0 ? 0.0 : 0.2 * rng.uniform();
+    std::vector<float> sorted = f.logits;
+    std::sort(sorted.rbegin(), sorted.rend());
+    const double top = sorted.front();
+    std::erase_if(sorted, [&](float x) {
+      return f.params.min_p > 0 && std::exp(x - top) < f.params.min_p * (1 - 1e-6);
+    });
+    if (f.params.top_k > 0 && f.params.top_k < static_cast<std::int64_t>(sorted.size())) {
+      const float least = sorted[static_cast<std::size_t>(f.params.top_k - 1)];
+      std::erase_if(sorted, [&](float x) { return x < least; });
+    }
+    double total = 0;
+    for (const float x : sorted) total += std::exp(x - top);
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < sorted.size() && (kept == 0 || sum < f.params.top_p * total * (1 + 1e-6))) {
+      sum += std::exp(sorted[kept++] - top);
+    }
+    const float least = sorted[kept - 1];
+    for (const auto& [token, share] : f.shares(200)) {
+      ASSERT_GE(f.logits[static_cast<std::size_t>(token)], least) << "round " << round;
+    }
+  }
+}
+
+TEST(Sampler, AMaskedTokenIsNeverDrawn) {
+  Fixture f = with_logits({0.0f, 0.0f, 0.0f});
+  f.params.min_tokens = 1;
+  f.end_tokens = {0, 2};
+  EXPECT_EQ(f.shares(2000).size(), 1u);
+  f.params.top_k = 2;
+  EXPECT_EQ(f.shares(2000).size(), 1u);
+  f.end_tokens = {0, 1, 2};
+  EXPECT_TRUE(f().failed);
+}
+
 TEST(Sampler, PenaltiesAsInVllm) {
-  Fixture f{{2.0f, 1.9f, -1.0f}, {0}, {}, {}, {}};
+  Fixture f = with_logits({2.0f, 1.9f, -1.0f});
+  f.prompt = {0, 0};
   f.params.temperature = 0;
   f.params.repetition_penalty = 1.2;  // 2.0 / 1.2 = 1.67
   EXPECT_EQ(f().token, 1);
@@ -112,18 +182,32 @@ TEST(Sampler, PenaltiesAsInVllm) {
   EXPECT_EQ(f().token, 1);
 }
 
+TEST(Sampler, BiasComesBeforePenalties) {
+  Fixture f = with_logits({-1.0f, 0.6f});
+  f.params.temperature = 0;
+  f.prompt = {0};
+  f.params.logit_bias = {{0, 2.0f}};
+  f.params.repetition_penalty = 2;  // (-1 + 2) / 2, not -1 * 2 + 2
+  EXPECT_EQ(f().token, 1);
+  f.logits[1] = 0.4f;
+  EXPECT_EQ(f().token, 0);
+}
+
 TEST(Sampler, LogprobsAreOfTheRawLogits) {
-  Fixture f{{1.0f, 2.0f, 3.0f}, {}, {}, {}, {}};
+  Fixture f = with_logits({1.0f, 2.0f, 3.0f});
   f.params.temperature = 0;
   f.params.logprobs = 2;
   f.params.logit_bias = {{0, 100.0f}};
-  const auto choice = f();
+  const Sampled sampled = f();
   const float lse = stats_of(f.logits).log_sum_exp;
-  EXPECT_EQ(choice.token, 0);
-  EXPECT_FLOAT_EQ(choice.logprob.logprob, 1.0f - lse);
-  ASSERT_EQ(choice.logprob.top.size(), 2u);
-  EXPECT_EQ(choice.logprob.top[0].first, 2);
-  EXPECT_FLOAT_EQ(choice.logprob.top[0].second, 3.0f - lse);
+  EXPECT_EQ(sampled.token, 0);
+  EXPECT_EQ(sampled.logprob.token, 0);
+  EXPECT_FLOAT_EQ(sampled.logprob.logprob, 1.0f - lse);
+  ASSERT_EQ(sampled.logprob.top.size(), 2u);
+  EXPECT_EQ(sampled.logprob.top[0].first, 2);
+  EXPECT_FLOAT_EQ(sampled.logprob.top[0].second, 3.0f - lse);
+  f.params.logprobs = 0;
+  EXPECT_TRUE(f().logprob.top.empty());
 }
 
 TEST(Sampler, SameSeedAndIndexSameToken) {
@@ -142,6 +226,12 @@ TEST(Sampler, SameSeedAndIndexSameToken) {
     ++seen[f().token];
   }
   EXPECT_GT(seen.size(), 10u);
+}
+
+TEST(Sampler, LogitsThatAreNoNumbersFail) {
+  Fixture f = with_logits({0.0f, NAN});
+  SamplerState state(f.params, {}, {}, 1);
+  EXPECT_TRUE(Sampler(2).pick(f.logits, {0, NAN, NAN}, state).failed);
 }
 
 }  // namespace

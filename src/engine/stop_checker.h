@@ -1,34 +1,44 @@
-// Stop strings over text that arrives in pieces: holds back what may be the beginning of one.
+// From tokens to text that may be shown, and the one place that decides when an answer ends:
+// end-of-sequence and stop tokens, stop strings across token boundaries, lengths.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "engine/request.h"
+#include "text/detokenizer.h"
 
 namespace saccade {
 
-// One sequence; one thread.
+// One sequence, one thread.
 class StopChecker {
  public:
-  // include: a matched stop string stays at the end of the text.
-  StopChecker(std::vector<std::string> stops, bool include);
+  // max_length: of prompt and answer together, tokens. The tokenizer may be null: no text then, and
+  // no stop strings.
+  StopChecker(const SamplingParams& params, const Tokenizer* tokenizer, std::vector<TokenId> eos,
+              std::int64_t prompt_tokens, std::int64_t max_length);
 
-  struct Verdict {
-    std::string text;  // certainly part of the answer
-    std::optional<std::string>
-        matched;  // the stop string that ended it; nothing may be pushed afterwards
-  };
-
-  // `armed` false (before min_tokens): the text passes and is not searched.
-  Verdict push(std::string_view text, bool armed = true);
-  // The sequence ended otherwise: what was held back.
-  std::string finish();
+  // Takes the next token. Delta: its text as far as it is certain that no stop string begins in it,
+  // and how the answer ended if it did.
+  Delta push(TokenId token);
 
  private:
-  const std::vector<std::string> stops_;
-  const bool include_;
-  std::string held_;  // no stop string in it; its longest suffix that may begin one is not out yet
+  bool ends_by_token(TokenId token, Delta& delta) const;
+  bool ends_by_string(Delta& delta);
+  void release_text(Delta& delta, bool all);
+
+  SamplingParams params_;
+  std::vector<TokenId> eos_;
+  std::int64_t prompt_tokens_;
+  std::int64_t max_length_;
+  std::optional<Detokenizer> detokenizer_;
+  std::int64_t generated_ = 0;
+  std::size_t longest_stop_ = 0;   // bytes
+  std::string text_;               // shown text's end and everything after it
+  std::size_t shown_ = 0;          // bytes of text_ that have been given out
+  std::size_t searched_from_ = 0;  // a stop string must end after this
 };
 
 }  // namespace saccade

@@ -41,6 +41,8 @@ KvAllocator::KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t
       store_(plan, large_pages, static_cast<int>(settings.max_sequences),
              [this](int group, BlockId block) { forget(group, block); }),
       prefixes_(static_cast<int>(plan.groups.size()), plan.block_tokens),
+      missing_(plan.groups.size()),
+      missing_counts_(plan.groups.size()),
       promised_(plan.groups.size()),
       slots_(at_index(settings.max_sequences)) {
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
@@ -344,33 +346,32 @@ std::int64_t KvAllocator::chunk_end(std::int64_t begin, std::int64_t end) const 
 }
 
 bool KvAllocator::extend(KvSequence& sequence, std::int64_t end, std::int64_t reserve) {
-  const std::int64_t block_tokens = plan().block_tokens;
-  std::vector<BlockRange> missing(at_index(groups()));
-  std::vector<std::int64_t> counts(at_index(groups()));
   bool any = false;
   for (int group = 0; group < groups(); ++group) {
     BlockRange range = needed(group, sequence, end);
     if (group_plan(group).kind == CacheKind::kFull && reserve > end) {
-      range.last = std::max(range.last, divide_up(reserve, block_tokens));
+      range.last = std::max(range.last, divide_up(reserve, plan().block_tokens));
     }
     const auto there = static_cast<std::int64_t>(sequence.groups_[at_index(group)].blocks.size());
     range.first = std::max(range.first, there);
-    missing[at_index(group)] = range;
+    std::int64_t count = 0;
     for (std::int64_t block = range.first; block < range.last; ++block) {
-      if (!policy(group).skips(block, sequence.images_)) ++counts[at_index(group)];
+      if (!policy(group).skips(block, sequence.images_)) ++count;
     }
-    any = any || counts[at_index(group)] > 0;
+    missing_[at_index(group)] = range;
+    missing_counts_[at_index(group)] = count;
+    any = any || count > 0;
   }
   if (!any) return true;
 
   std::vector<GroupDemand> demands;
   for (int group = 0; group < groups(); ++group) {
-    demands.push_back(store_.demand(group, counts[at_index(group)], sequence.slot_));
+    demands.push_back(store_.demand(group, missing_counts_[at_index(group)], sequence.slot_));
   }
   Quota quota = decide(demands, store_.available_large(), store_.pool().large_pages());
   if (quota.verdict != Admission::kNow) return false;
   for (int group = 0; group < groups(); ++group) {
-    const BlockRange range = missing[at_index(group)];
+    const BlockRange range = missing_[at_index(group)];
     KvSequence::Group& of = sequence.groups_[at_index(group)];
     while (static_cast<std::int64_t>(of.blocks.size()) < range.last) {
       const auto block = static_cast<std::int64_t>(of.blocks.size());

@@ -178,8 +178,11 @@ class KvAllocator {
   PrefixCache prefixes_;
   std::vector<std::unique_ptr<LayerPolicy>> policies_;  // [groups]
   std::vector<std::vector<Names>> names_;               // [groups][blocks]
-  std::vector<std::int64_t> promised_;                  // [groups] blocks, of all sequences
-  std::vector<KvSequence*> slots_;                      // null: free
+  // extend()'s scratch, [groups]: blocks that are missing.
+  std::vector<BlockRange> missing_;
+  std::vector<std::int64_t> missing_counts_;
+  std::vector<std::int64_t> promised_;  // [groups] blocks, of all sequences
+  std::vector<KvSequence*> slots_;      // null: free
   std::vector<OwnerId> free_slots_;
   std::int64_t admitted_ = 0;
   std::int64_t turn_ = 0;  // stamps of releases

@@ -1,0 +1,117 @@
+#include "engine/batch_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+
+Result<BatchBuilder> BatchBuilder::create(Backend& backend, const ModelShape& shape, int tables,
+                                          std::int64_t max_rows, std::int64_t max_logit_rows) {
+  const auto row_bytes = static_cast<std::size_t>(shape.hidden) * size_of(shape.kv_dtype);
+  Buffer embeddings;
+  if (shape.has_vision) {
+    TRY(embeddings, backend.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
+  }
+  TRY(Buffer logits,
+      backend.allocate(static_cast<std::size_t>(max_logit_rows * shape.vocab) * sizeof(float)));
+  return BatchBuilder(shape, tables, max_rows, std::move(embeddings), std::move(logits),
+                      max_logit_rows);
+}
+
+BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows,
+                           Buffer embeddings, Buffer logits, std::int64_t max_logit_rows)
+    : hidden_(shape.hidden),
+      vocab_(shape.vocab),
+      dtype_(shape.kv_dtype),
+      max_rows_(max_rows),
+      max_logit_rows_(max_logit_rows),
+      embeddings_(std::move(embeddings)),
+      logits_(std::move(logits)),
+      positions_(static_cast<std::size_t>(shape.position_axes)),
+      spans_(static_cast<std::size_t>(tables)) {}
+
+Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
+                          const EmbeddingArena* arena) {
+  ids_.clear();
+  for (auto& axis : positions_) axis.clear();
+  for (auto& table : spans_) table.clear();
+  embedding_rows_.clear();
+  logit_rows_.clear();
+  logit_row_of_.clear();
+  for (const PlannedRows& rows : plan.rows) {
+    const auto first_row = static_cast<std::int64_t>(ids_.size());
+    add_rows(rows);
+    if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
+    logit_row_of_.push_back(rows.samples ? static_cast<std::int32_t>(logit_rows_.size()) : -1);
+    if (rows.samples) {
+      logit_rows_.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
+    }
+  }
+  const auto row_count = static_cast<std::int64_t>(ids_.size());
+  const auto logit_count = static_cast<std::int64_t>(logit_rows_.size());
+  CHECK(row_count <= max_rows_ && logit_count <= max_logit_rows_, "{} rows, {} logit rows",
+        row_count, logit_count);
+
+  position_spans_.assign(positions_.begin(), positions_.end());
+  span_spans_.assign(spans_.begin(), spans_.end());
+  Batch batch;
+  batch.ids = ids_;
+  batch.positions = position_spans_;
+  batch.spans = span_spans_;
+  batch.kv = pool.bindings();
+  if (!embedding_rows_.empty()) {
+    batch.embeddings = embeddings_.view(dtype_, embedding_rows(), hidden_);
+  }
+  batch.embedding_rows = embedding_rows_;
+  batch.logit_rows = logit_rows_;
+  batch.logits = logits_.view(DType::kF32, logit_count, vocab_);
+  return batch;
+}
+
+void BatchBuilder::add_rows(const PlannedRows& rows) {
+  const Sequence& sequence = *rows.sequence;
+  const Prompt& prompt = sequence.request.prompt;
+  const auto first_row = static_cast<std::int64_t>(ids_.size());
+  const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
+  ids_.insert(ids_.end(), begin, begin + static_cast<std::ptrdiff_t>(rows.count));
+  for (std::size_t axis = 0; axis < positions_.size(); ++axis) {
+    const std::vector<std::int32_t>& given = prompt.positions[axis];
+    for (std::int64_t token = rows.begin; token < rows.begin + rows.count; ++token) {
+      positions_[axis].push_back(token < sequence.prompt_tokens()
+                                     ? given[static_cast<std::size_t>(token)]
+                                     : static_cast<std::int32_t>(token + prompt.position_delta));
+    }
+  }
+  for (std::size_t table = 0; table < spans_.size(); ++table) {
+    spans_[table].push_back({first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
+                             sequence.kv.table(static_cast<int>(table))});
+  }
+}
+
+void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
+                          const ImagePlanner& images, const EmbeddingArena* arena) {
+  const Sequence& sequence = *rows.sequence;
+  for (const ImageSpan& span : sequence.request.prompt.images) {
+    const std::int64_t begin = std::max(rows.begin, span.begin);
+    const std::int64_t end = std::min(rows.begin + rows.count, span.begin + span.tokens);
+    if (begin >= end) continue;
+    const auto gathered = embedding_rows();
+    const View out =
+        embeddings_.view(dtype_, max_rows_, hidden_).row_range(gathered, gathered + end - begin);
+    if (images.mode() == EncoderCache::kOverlay) {
+      pool.read_embeddings(sequence.kv, begin, out);
+    } else {
+      const auto image =
+          std::find_if(sequence.images.begin(), sequence.images.end(),
+                       [&](const SequenceImage& at) { return at.index == span.index; });
+      arena->read(images.store().pages(image->key), span.first_row + begin - span.begin, out);
+    }
+    for (std::int64_t token = begin; token < end; ++token) {
+      embedding_rows_.push_back(static_cast<std::int32_t>(first_row + token - rows.begin));
+    }
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,54 @@
+// Flattens a step plan into what the model takes: rows side by side, one block table a group.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/embedding_arena.h"
+#include "engine/image_planner.h"
+#include "engine/kv_pool.h"
+#include "engine/step_plan.h"
+
+namespace saccade {
+
+// Engine thread. The batch refers to the builder's own memory and to the sequences' tables: it is
+// good until the next build or the next plan.
+class BatchBuilder {
+ public:
+  static Result<BatchBuilder> create(Backend& backend, const ModelShape& shape, int tables,
+                                     std::int64_t max_rows, std::int64_t max_logit_rows);
+
+  // Gathers embedding rows too: before the forward, whose keys and values may overwrite them.
+  Batch build(const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
+              const EmbeddingArena* arena);
+
+  // logit row of plan.rows[i], or -1 where it does not sample.
+  std::span<const std::int32_t> logit_row_of() const { return logit_row_of_; }
+  std::int64_t embedding_rows() const { return static_cast<std::int64_t>(embedding_rows_.size()); }
+
+ private:
+  BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows, Buffer embeddings,
+               Buffer logits, std::int64_t max_logit_rows);
+  void add_rows(const PlannedRows& rows);
+  void gather(const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
+              const ImagePlanner& images, const EmbeddingArena* arena);
+
+  std::int64_t hidden_;
+  std::int64_t vocab_;
+  DType dtype_;
+  std::int64_t max_rows_;
+  std::int64_t max_logit_rows_;
+  Buffer embeddings_;  // [max rows, hidden]
+  Buffer logits_;      // [max logit rows, vocab]
+  std::vector<TokenId> ids_;
+  std::vector<std::vector<std::int32_t>> positions_;  // [axes]
+  std::vector<std::vector<SequenceSpan>> spans_;      // [tables]
+  std::vector<std::span<const std::int32_t>> position_spans_;
+  std::vector<std::span<const SequenceSpan>> span_spans_;
+  std::vector<std::int32_t> embedding_rows_;
+  std::vector<std::int32_t> logit_rows_;
+  std::vector<std::int32_t> logit_row_of_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,30 @@
+// What an engine is made of, and how its settings become sizes. Run once at start.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "engine/batch_builder.h"
+#include "engine/encoder_queue.h"
+#include "engine/engine.h"
+#include "engine/scheduler.h"
+
+namespace saccade {
+
+struct EngineParts {
+  EngineSettings settings;  // as resolved
+  EncoderCache encoder_cache = EncoderCache::kStore;
+  SchedulerSettings scheduler;
+  EncoderLimits encoder;
+  std::int64_t embedding_page_rows = 0;
+  std::unique_ptr<KvAllocator> kv;
+  std::unique_ptr<KvPool> pool;
+  std::optional<EmbeddingArena> arena;  // with images, unless they are overlaid
+  std::optional<BatchBuilder> batches;
+};
+
+// Chooses what was left open, clamps with a notice what is merely too small, and refuses with the
+// setting's name and both numbers what cannot hold. Reserves the model's scratch.
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Backend& backend);
+
+}  // namespace saccade

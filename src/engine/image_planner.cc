@@ -1,0 +1,161 @@
+#include "engine/image_planner.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+// A key that no other sequence and no later encoding shares.
+Digest private_key(const Digest& content, RequestId id, int index) {
+  return embedding_key(content, std::to_string(id), std::to_string(index));
+}
+
+}  // namespace
+
+Result<EncoderCache> parse_encoder_cache(std::string_view name) {
+  if (name == "off") return EncoderCache::kOff;
+  if (name == "store") return EncoderCache::kStore;
+  if (name == "overlay") return EncoderCache::kOverlay;
+  return fail(ErrorCode::kInvalid, "encoder cache \"{}\" is none of off, store, overlay", name);
+}
+
+ImagePlanner::ImagePlanner(EncoderCache mode, std::int64_t capacity_bytes, std::int64_t page_bytes,
+                           std::int64_t row_bytes)
+    : mode_(mode), row_bytes_(row_bytes), store_(capacity_bytes, page_bytes) {}
+
+void ImagePlanner::add(Sequence& sequence) {
+  if (mode_ != EncoderCache::kOff) return;
+  for (SequenceImage& image : sequence.images) {
+    image.key = private_key(image.key, sequence.request.id, image.index);
+  }
+}
+
+bool ImagePlanner::ready(const SequenceImage& image) const {
+  if (mode_ == EncoderCache::kOverlay) return image.state == ImageState::kReady;
+  return image.leased && store_.ready(image.key);
+}
+
+std::int64_t ImagePlanner::ready_end(const Sequence& sequence, std::int64_t begin,
+                                     std::int64_t end) const {
+  for (const SequenceImage& image : sequence.images) {
+    if (image.begin >= end) break;
+    if (image.end > begin && !ready(image)) return std::max(begin, image.begin);
+  }
+  return end;
+}
+
+void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
+                        std::vector<EncodeWish>& wishes) {
+  bool first = true;
+  for (int i = 0; i < static_cast<int>(sequence.images.size()); ++i) {
+    SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
+    if (image.end <= computed) continue;
+    // Images to come are fetched ahead where that costs nobody anything.
+    if (!image.leased && !obtain(sequence, i, first, wishes)) return;
+    first = false;
+  }
+}
+
+bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
+                          std::vector<EncodeWish>& wishes) {
+  SequenceImage& of = sequence.images[static_cast<std::size_t>(image)];
+  if (!std::exchange(of.counted, true)) {
+    ++stats_.queries;
+    if (store_.ready(of.key)) ++stats_.hits;
+  }
+  if (store_.contains(of.key)) {
+    store_.lease(of.key);
+  } else {
+    const std::int64_t bytes = of.rows * row_bytes_;
+    if (!store_.insert(of.key, bytes)) {
+      if (!by_force || !make_room(sequence, image, bytes)) return false;
+      CHECK(store_.insert(of.key, bytes), "{} bytes of {} available", bytes,
+            store_.available_bytes());
+    }
+    wishes.push_back({&sequence, image});
+  }
+  of.leased = true;
+  of.state = store_.ready(of.key) ? ImageState::kReady : ImageState::kEncoding;
+  holders_.insert(&sequence);
+  return true;
+}
+
+// Takes leases from the last in rank, up to the asking sequence, whose own later images go last.
+bool ImagePlanner::make_room(Sequence& sequence, int image, std::int64_t bytes) {
+  const auto enough = [&] {
+    return store_.available_bytes() >= store_.pages_for(bytes) * store_.page_bytes();
+  };
+  while (!enough() && !holders_.empty()) {
+    Sequence* last = *holders_.rbegin();
+    if (last->before(sequence)) break;
+    const int keep = last == &sequence ? image : -1;
+    for (int i = static_cast<int>(last->images.size()) - 1; i > keep && !enough(); --i) {
+      let_go(last->images[static_cast<std::size_t>(i)]);
+    }
+    if (last == &sequence) break;
+    if (!enough()) holders_.erase(last);
+  }
+  return enough();
+}
+
+void ImagePlanner::let_go(SequenceImage& image) {
+  if (mode_ == EncoderCache::kOverlay) {
+    if (image.state == ImageState::kEncoding && --overlays_.at(image.key) == 0) {
+      overlays_.erase(image.key);
+    }
+  } else if (image.leased) {
+    if (mode_ == EncoderCache::kOff) store_.erase(image.key);
+    store_.release(image.key);
+    image.leased = false;
+  }
+  image.state = ImageState::kAbsent;
+}
+
+void ImagePlanner::want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes) {
+  SequenceImage& of = sequence.images[static_cast<std::size_t>(image)];
+  CHECK(mode_ == EncoderCache::kOverlay && of.state == ImageState::kAbsent, "image {}", image);
+  if (!std::exchange(of.counted, true)) ++stats_.queries;
+  of.state = ImageState::kEncoding;
+  ++overlays_[of.key];
+  wishes.push_back({&sequence, image});
+}
+
+void ImagePlanner::set_ready(const Digest& key) { store_.set_ready(key); }
+
+void ImagePlanner::set_overlaid(SequenceImage& image) {
+  let_go(image);
+  image.state = ImageState::kReady;
+}
+
+bool ImagePlanner::wanted(const Digest& key) const {
+  if (mode_ == EncoderCache::kOverlay) return overlays_.contains(key);
+  return store_.contains(key) && !store_.ready(key);
+}
+
+void ImagePlanner::computed(Sequence& sequence, std::int64_t begin, std::int64_t end) {
+  if (mode_ == EncoderCache::kOff) {
+    for (SequenceImage& image : sequence.images) {
+      if (image.begin < end && image.end > begin) let_go(image);
+    }
+  }
+  skip(sequence, end);
+}
+
+void ImagePlanner::skip(Sequence& sequence, std::int64_t end) {
+  if (mode_ == EncoderCache::kOverlay) return;
+  bool holds = false;
+  for (SequenceImage& image : sequence.images) {
+    if (image.end <= end && image.leased) let_go(image);
+    holds = holds || image.leased;
+  }
+  if (!holds) holders_.erase(&sequence);
+}
+
+void ImagePlanner::drop(Sequence& sequence) {
+  for (SequenceImage& image : sequence.images) let_go(image);
+  holders_.erase(&sequence);
+}
+
+}  // namespace saccade

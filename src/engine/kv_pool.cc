@@ -1,0 +1,115 @@
+#include "engine/kv_pool.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace saccade {
+
+std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
+  std::vector<LayerSpec> specs;
+  for (const LayerShape& layer : shape.layers) {
+    LayerSpec& spec = specs.emplace_back();
+    spec.kind = layer.kind == LayerKind::kFull ? CacheKind::kFull : CacheKind::kSlidingWindow;
+    spec.window = layer.window;
+    spec.kv_heads = layer.kv_heads;
+    spec.head_dim = layer.head_dim;
+    spec.dtype_bytes = static_cast<std::int64_t>(size_of(shape.kv_dtype));
+  }
+  return specs;
+}
+
+Result<std::unique_ptr<KvPool>> KvPool::create(Backend& backend, const ModelShape& shape,
+                                               const PagePlan& plan, std::int64_t bytes) {
+  TRY(Buffer buffer, backend.allocate(static_cast<std::size_t>(bytes)));
+  return std::unique_ptr<KvPool>(new KvPool(backend, shape, plan, std::move(buffer)));
+}
+
+KvPool::KvPool(Backend& backend, const ModelShape& shape, const PagePlan& plan, Buffer buffer)
+    : backend_(backend),
+      buffer_(std::move(buffer)),
+      block_tokens_(plan.block_tokens),
+      dtype_(shape.kv_dtype) {
+  for (const GroupPlan& group : plan.groups) {
+    group_tables_.push_back(static_cast<int>(table_bytes_.size()));
+    for (int table = 0; table < group.tables; ++table) table_bytes_.push_back(group.page_bytes);
+  }
+  for (std::size_t layer = 0; layer < shape.layers.size(); ++layer) {
+    const LayerPlace& place = plan.places[layer];
+    KvBinding& binding = bindings_.emplace_back();
+    binding.layer.base = buffer_.data() + place.offset;
+    binding.layer.block_stride = static_cast<std::size_t>(place.stride);
+    binding.layer.block_size = block_tokens_;
+    binding.layer.kv_heads = shape.layers[layer].kv_heads;
+    binding.layer.head_dim = shape.layers[layer].head_dim;
+    binding.layer.dtype = dtype_;
+    binding.group = group_tables_[static_cast<std::size_t>(place.group)] + place.table;
+  }
+  cut_pieces(shape, plan);
+}
+
+void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
+  std::int64_t column = 0;
+  for (std::size_t layer = 0; layer < shape.layers.size() && column < shape.hidden; ++layer) {
+    const LayerPlace& place = plan.places[layer];
+    if (plan.groups[static_cast<std::size_t>(place.group)].kind != CacheKind::kFull) continue;
+    const LayerShape& of = shape.layers[layer];
+    const auto head_bytes =
+        block_tokens_ * of.head_dim * static_cast<std::int64_t>(size_of(dtype_));
+    for (std::int64_t head = 0; head < 2 * of.kv_heads && column < shape.hidden; ++head) {
+      const std::int64_t end = std::min(shape.hidden, column + of.head_dim);
+      pieces_.push_back({bindings_[layer].group, place.offset + head * head_bytes, place.stride,
+                         of.head_dim, column, end});
+      column = end;
+    }
+  }
+  if (column < shape.hidden) pieces_.clear();
+}
+
+void KvPool::copy(const KvCopy& copy) {
+  const auto table =
+      static_cast<std::size_t>(group_tables_[static_cast<std::size_t>(copy.group)] + copy.table);
+  const std::int64_t bytes = table_bytes_[table];
+  const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype_));
+  backend_.copy(View(buffer_.data() + copy.from * bytes, dtype_, 1, elements),
+                View(buffer_.data() + copy.to * bytes, dtype_, 1, elements));
+}
+
+// Calls move(row, slots) for every block that the tokens touch and every piece of a row.
+template <typename Move>
+void KvPool::for_each_piece(const KvSequence& sequence, std::int64_t begin, std::int64_t rows,
+                            Move&& move) const {
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  for (std::int64_t row = 0; row < rows;) {
+    const std::int64_t token = begin + row;
+    const std::int64_t slot = token % block_tokens_;
+    const std::int64_t count = std::min(rows - row, block_tokens_ - slot);
+    for (const Piece& piece : pieces_) {
+      const PageId page =
+          sequence.table(piece.table)[static_cast<std::size_t>(token / block_tokens_)];
+      CHECK(page != kNoPage, "token {} has no page", token);
+      std::byte* data =
+          buffer_.data() + piece.offset + page * piece.stride + slot * piece.width * element;
+      move(row, count, piece, View(data, dtype_, count, piece.last - piece.first, piece.width));
+    }
+    row += count;
+  }
+}
+
+void KvPool::write_embeddings(const KvSequence& sequence, std::int64_t begin, View from) {
+  for_each_piece(sequence, begin, from.rows(),
+                 [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
+                   backend_.copy(
+                       from.row_range(row, row + count).col_range(piece.first, piece.last), slots);
+                 });
+}
+
+void KvPool::read_embeddings(const KvSequence& sequence, std::int64_t begin, View to) {
+  for_each_piece(sequence, begin, to.rows(),
+                 [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
+                   backend_.copy(slots,
+                                 to.row_range(row, row + count).col_range(piece.first, piece.last));
+                 });
+}
+
+}  // namespace saccade

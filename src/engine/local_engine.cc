@@ -1,0 +1,538 @@
+#include "engine/local_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace saccade {
+namespace {
+
+constexpr Nanos kMeasureEvery = 100 * kMillisecond;  // exact byte accounting visits every block
+constexpr std::int64_t kLeastPrefill = 16;           // tokens a step, however tight the target
+
+std::int64_t row_bytes(const ModelShape& shape) {
+  return shape.hidden * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+}
+
+// The store's capacity: nothing where rows lie in the KV pages, or where there are no images.
+std::int64_t store_bytes(const EngineParts& parts) {
+  return parts.arena ? static_cast<std::int64_t>(parts.settings.encoder_cache_bytes) : 0;
+}
+
+std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
+  return request.sampling.seed ? *request.sampling.seed : hash_combine(settings.seed, request.id);
+}
+
+std::vector<TokenId> end_tokens(const Request& request, const std::vector<TokenId>& eos) {
+  std::vector<TokenId> tokens = request.sampling.stop_token_ids;
+  tokens.insert(tokens.end(), eos.begin(), eos.end());
+  return tokens;
+}
+
+}  // namespace
+
+LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
+    : sequence(std::move(request), engine.model_.shape().family),
+      sink(std::move(to)),
+      stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
+           sequence.prompt_tokens(), engine.parts_.settings.max_model_len),
+      sampler(sequence.request.sampling, sequence.request.prompt.ids,
+              end_tokens(sequence.request, engine.eos_),
+              seed_of(sequence.request, engine.parts_.settings)),
+      times(sequence.request.times) {}
+
+LocalEngine::LocalEngine(EngineParts parts, Model& model, Backend& backend, const Clock& clock)
+    : parts_(std::move(parts)),
+      model_(model),
+      backend_(backend),
+      clock_(clock),
+      images_(parts_.encoder_cache, store_bytes(parts_),
+              std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(model.shape()),
+              row_bytes(model.shape())),
+      scheduler_(parts_.scheduler, *parts_.kv, images_),
+      eos_(model.shape().eos) {
+  for (int thread = 0; thread < backend.pool().size(); ++thread) {
+    samplers_.emplace_back(model.shape().vocab);
+  }
+  current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
+  update_gauges(clock_.now());
+}
+
+LocalEngine::~LocalEngine() = default;
+
+Result<void> LocalEngine::make_encoder() {
+  if (!model_.shape().has_vision) return {};
+  TRY(encoder_, EncoderQueue::create(
+                    model_, backend_, parts_.encoder, clock_,
+                    [this](const Digest& key, View rows) { publish(key, rows); },
+                    [this](const Digest& key) { return images_.wanted(key); }));
+  encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
+  return {};
+}
+
+// --- any thread ---
+
+Result<void> LocalEngine::validate(const Request& request) const {
+  const Prompt& prompt = request.prompt;
+  const EngineSettings& settings = parts_.settings;
+  const auto length = static_cast<std::int64_t>(prompt.ids.size());
+  if (length == 0) return fail(ErrorCode::kInvalid, "the prompt has no tokens");
+  if (length + 1 > settings.max_model_len) {
+    return fail(ErrorCode::kInvalid,
+                "the prompt has {} tokens, and with one token of answer the model takes {}", length,
+                settings.max_model_len);
+  }
+  for (const TokenId id : prompt.ids) {
+    if (id < 0 || id >= model_.shape().vocab) {
+      return fail(ErrorCode::kInvalid, "token id {} is not in the vocabulary of {}", id,
+                  model_.shape().vocab);
+    }
+  }
+  CHECK(prompt.positions.size() == static_cast<std::size_t>(model_.shape().position_axes),
+        "{} position axes, the model has {}", prompt.positions.size(),
+        model_.shape().position_axes);
+  if (request.sampling.max_tokens < 1) {
+    return fail(ErrorCode::kInvalid, "max_tokens is {}, at least 1 is needed",
+                request.sampling.max_tokens);
+  }
+  // Decode rows of others may take all but this much of a step.
+  const std::int64_t step = settings.max_batched_tokens - settings.max_sequences + 1;
+  if (prompt.bidirectional_prefix > step) {
+    return fail(ErrorCode::kInvalid,
+                "a prefix of {} tokens that attend both ways must be computed in one step, which "
+                "leaves {} (max_num_batched_tokens {} less max_num_seqs {})",
+                prompt.bidirectional_prefix, step, settings.max_batched_tokens,
+                settings.max_sequences);
+  }
+  return validate_images(request);
+}
+
+Result<void> LocalEngine::validate_images(const Request& request) const {
+  if (request.images.empty()) return {};
+  if (!encoder_) return fail(ErrorCode::kUnsupported, "the model takes no images");
+  std::int64_t together = 0;
+  for (std::size_t i = 0; i < request.images.size(); ++i) {
+    const PreparedImage& image = *request.images[i].prepared;
+    const std::int64_t rows = image.layout.tokens;
+    if (rows > parts_.encoder.max_rows) {
+      return fail(ErrorCode::kTooLarge,
+                  "image {} takes {} tokens, and the encoder is set up for {} (encoder cache {} "
+                  "bytes, max_model_len {})",
+                  i, rows, parts_.encoder.max_rows, parts_.settings.encoder_cache_bytes,
+                  parts_.settings.max_model_len);
+    }
+    if (patch_rows(image) > parts_.encoder.max_patches) {
+      return fail(ErrorCode::kTooLarge, "image {} has {} patches, the encoder is set up for {}", i,
+                  patch_rows(image), parts_.encoder.max_patches);
+    }
+    const std::int64_t pages = (rows + parts_.embedding_page_rows - 1) / parts_.embedding_page_rows;
+    together += pages * parts_.embedding_page_rows * row_bytes(model_.shape());
+  }
+  const bool at_once = request.prompt.bidirectional_prefix > 0;
+  if (at_once && parts_.arena && together > store_bytes(parts_)) {
+    return fail(ErrorCode::kTooLarge,
+                "the images' embeddings take {} bytes at once, the encoder cache has {}", together,
+                store_bytes(parts_));
+  }
+  return {};
+}
+
+Result<RequestId> LocalEngine::submit(Request request, Sink sink) {
+  auto valid = validate(request);
+  const RequestId id = next_id_++;
+  request.id = id;
+  if (request.times.queued == 0) request.times.queued = clock_.now();
+  std::unique_ptr<Live> made;
+  if (valid) made = std::make_unique<Live>(std::move(request), std::move(sink), *this);
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    const std::int64_t waiting = not_running_ + static_cast<std::int64_t>(arrivals_.size());
+    if (valid && waiting >= parts_.settings.max_waiting) {
+      valid = fail(ErrorCode::kExhausted, "{} requests are waiting, the limit is {}", waiting,
+                   parts_.settings.max_waiting);
+    }
+    if (valid && stopping_) valid = fail(ErrorCode::kUnavailable, "the engine has stopped");
+    if (!valid) {
+      ++rejections_;
+      return fail(std::move(valid).error());
+    }
+    arrivals_.push_back(std::move(made));
+    ++unfinished_;
+  }
+  wake_.notify_one();
+  return id;
+}
+
+void LocalEngine::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    cancellations_.push_back(id);
+  }
+  wake_.notify_one();
+}
+
+EngineStats LocalEngine::stats() const {
+  const std::lock_guard lock(stats_mutex_);
+  return published_;
+}
+
+bool LocalEngine::reset_prefix_cache() {
+  if (unfinished_ > 0) return false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    reset_prefixes_ = true;
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void LocalEngine::reset_mm_cache() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    reset_images_ = true;
+  }
+  wake_.notify_one();
+}
+
+void LocalEngine::stop() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+}
+
+// --- the engine thread ---
+
+void LocalEngine::run() {
+  while (!stopping_) {
+    if (step()) continue;
+    std::unique_lock lock(inbox_mutex_);
+    wake_.wait(lock, [&] {
+      return stopping_ || !arrivals_.empty() || !cancellations_.empty() || reset_prefixes_ ||
+             reset_images_;
+    });
+  }
+  // Whoever is still here is told.
+  drain();
+  while (!lives_.empty()) {
+    Live& rest = *lives_.begin()->second;
+    scheduler_.finish(rest.sequence);
+    Delta delta;
+    delta.finish = FinishReason::kCancelled;
+    finish(rest, std::move(delta), clock_.now());
+  }
+  if (after_step_) after_step_();
+}
+
+bool LocalEngine::drain() {
+  std::vector<std::unique_ptr<Live>> arrivals;
+  std::vector<RequestId> cancellations;
+  bool reset_prefixes = false;
+  bool reset_images = false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    arrivals.swap(arrivals_);
+    cancellations.swap(cancellations_);
+    reset_prefixes = std::exchange(reset_prefixes_, false);
+    reset_images = std::exchange(reset_images_, false);
+    current_.admission_rejections = rejections_;
+    not_running_ += static_cast<std::int64_t>(arrivals.size());
+  }
+  if (reset_prefixes) parts_.kv->reset_prefix_cache();
+  if (reset_images) images_.clear();
+  for (auto& arrival : arrivals) {
+    Live& live = *arrival;
+    lives_.emplace(live.sequence.request.id, std::move(arrival));
+    scheduler_.add(live.sequence);
+    current_.request_params_max_tokens.observe(
+        static_cast<double>(live.sequence.request.sampling.max_tokens));
+  }
+  for (const RequestId id : cancellations) {
+    const auto found = lives_.find(id);
+    if (found == lives_.end()) continue;
+    scheduler_.finish(found->second->sequence);
+    Delta delta;
+    delta.finish = FinishReason::kCancelled;
+    finish(*found->second, std::move(delta), clock_.now());
+  }
+  return !arrivals.empty() || !cancellations.empty() || reset_prefixes || reset_images;
+}
+
+bool LocalEngine::step() {
+  bool busy = drain();
+  const Nanos begin = clock_.now();
+  StepLimits limits;
+  if (parts_.settings.tpot_target_ms > 0) limits.prefill_tokens = prefill_within_target();
+  const StepPlan plan = scheduler_.plan(limits);
+  for (const EncodeWish& wish : plan.encodes) {
+    const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
+    encoder_->push(image.key,
+                   wish.sequence->request.images[static_cast<std::size_t>(image.index)].prepared);
+  }
+  const Nanos planned = clock_.now();
+  count_plan(plan, planned);
+  if (!plan.empty()) {
+    current_.stage_plan.observe(seconds(planned - begin));
+    run_step(plan);
+  }
+  // One stage of the encoder, whatever else there is to do: decode waits for no more than that.
+  const bool encoded = encoder_ && encoder_->advance();
+  busy = busy || encoded || !plan.empty() || !plan.started.empty() || !plan.preempted.empty();
+  if (!busy) return false;
+  ++current_.steps;
+  if (plan.empty()) ++current_.steps_without_forward;
+  update_gauges(clock_.now());
+  if (after_step_) after_step_();
+  return true;
+}
+
+std::int64_t LocalEngine::prefill_within_target() const {
+  StepLoad load;
+  std::int64_t prefill_context = 0;
+  std::int64_t prefilling = 0;
+  for (const Sequence* sequence : scheduler_.running()) {
+    load.context_tokens += sequence->computed();
+    if (sequence->phase() == Phase::kDecoding) {
+      ++load.decode_rows;
+    } else {
+      ++prefilling;
+      prefill_context += sequence->computed();
+    }
+  }
+  // With nobody decoding there is no one whose latency a long chunk could hurt.
+  if (load.decode_rows == 0) return parts_.settings.max_batched_tokens;
+  if (prefilling > 0) {
+    load.prefill_tokens = prefilling;
+    load.prefill_context = static_cast<double>(prefill_context);
+  }
+  return step_time_.largest_prefill(load, parts_.settings.tpot_target_ms / 1e3, kLeastPrefill,
+                                    parts_.settings.max_batched_tokens);
+}
+
+void LocalEngine::run_step(const StepPlan& plan) {
+  const Nanos begin = clock_.now();
+  for (const PlannedRows& rows : plan.rows) {
+    Live& of = live(*rows.sequence);
+    if (of.times.first_scheduled == 0) of.times.first_scheduled = begin;
+  }
+  for (const KvCopy& copy : plan.copies) parts_.pool->copy(copy);
+  const Batch batch =
+      parts_.batches->build(plan, *parts_.pool, images_, parts_.arena ? &*parts_.arena : nullptr);
+  current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
+  model_.forward(backend_, batch);
+  backend_.synchronize();
+  const Nanos forwarded = clock_.now();
+  sample(plan, batch);
+  const Nanos sampled = clock_.now();
+  scheduler_.commit(plan, sampled_tokens_);
+  current_.stage_forward.observe(seconds(forwarded - begin));
+  current_.stage_sample.observe(seconds(sampled - forwarded));
+  learn(plan, sampled - begin);
+  deliver(plan, sampled);
+}
+
+void LocalEngine::learn(const StepPlan& plan, Nanos duration) {
+  StepLoad load;
+  load.decode_rows = plan.decode_rows;
+  load.prefill_tokens = plan.tokens - plan.decode_rows;
+  load.context_tokens = plan.context_tokens;
+  for (const PlannedRows& rows : plan.rows) {
+    if (rows.count == 1) continue;
+    load.prefill_context += static_cast<double>(rows.count) *
+                            (static_cast<double>(rows.begin) + static_cast<double>(rows.count) / 2);
+  }
+  step_time_.observe(load, seconds(duration));
+}
+
+void LocalEngine::sample(const StepPlan& plan, const Batch& batch) {
+  const std::size_t logit_rows = batch.logit_rows.size();
+  row_stats_.resize(logit_rows);
+  if (logit_rows > 0) backend_.row_stats(batch.logits, row_stats_);
+  sampled_.assign(plan.rows.size(), {});
+  const std::span<const std::int32_t> logit_row_of = parts_.batches->logit_row_of();
+  backend_.pool().parallel_each(
+      static_cast<std::int64_t>(plan.rows.size()), [&](std::int64_t item, int worker) {
+        const auto i = static_cast<std::size_t>(item);
+        const std::int32_t row = logit_row_of[i];
+        if (row < 0) return;
+        const std::span<const float> logits(batch.logits.row<float>(row),
+                                            static_cast<std::size_t>(batch.logits.cols()));
+        const Live& of = *lives_.find(plan.rows[i].sequence->request.id)->second;
+        sampled_[i] = samplers_[static_cast<std::size_t>(worker)].pick(
+            logits, row_stats_[static_cast<std::size_t>(row)], of.sampler);
+      });
+  sampled_tokens_.clear();
+  for (const Sampled& sampled : sampled_) sampled_tokens_.push_back(sampled.token);
+}
+
+void LocalEngine::deliver(const StepPlan& plan, Nanos now) {
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    if (!plan.rows[i].samples) continue;
+    Sequence& sequence = *plan.rows[i].sequence;
+    Live& of = live(sequence);
+    Delta delta;
+    if (sampled_[i].failed) {
+      delta.finish = FinishReason::kError;
+      delta.error = "the model's logits are not finite";
+    } else {
+      of.sampler.append(sampled_[i].token);
+      delta = of.stop.push(sampled_[i].token);
+      if (sequence.request.sampling.logprobs) {
+        delta.logprobs.push_back(std::move(sampled_[i].logprob));
+      }
+      count_token(of, now);
+    }
+    if (delta.finish == FinishReason::kNone) {
+      of.sink(sequence.request.id, std::move(delta), usage(sequence), of.times);
+    } else {
+      scheduler_.finish(sequence);
+      finish(of, std::move(delta), now);
+    }
+  }
+}
+
+void LocalEngine::count_token(Live& of, Nanos now) {
+  ++current_.generation_tokens;
+  if (of.times.first_token == 0) {
+    of.times.first_token = now;
+    const Nanos from = of.times.arrival > 0 ? of.times.arrival : of.times.queued;
+    current_.time_to_first_token.observe(seconds(now - from));
+  } else {
+    current_.inter_token_latency.observe(seconds(now - of.last_token));
+  }
+  of.last_token = now;
+}
+
+// The last delta. The scheduler has let go of the sequence already.
+void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
+  RequestTimes& times = of.times;
+  times.finished = now;
+  ++current_.requests_finished[static_cast<std::size_t>(delta.finish)];
+  const Sequence& sequence = of.sequence;
+  if (times.first_token > 0) {
+    const Nanos arrival = times.arrival > 0 ? times.arrival : times.queued;
+    current_.e2e_request_latency.observe(seconds(now - arrival));
+    current_.request_inference_time.observe(seconds(now - times.first_scheduled));
+    current_.request_prefill_time.observe(seconds(times.first_token - times.first_scheduled));
+    current_.request_decode_time.observe(seconds(now - times.first_token));
+    current_.request_prompt_tokens.observe(static_cast<double>(sequence.prompt_tokens()));
+    current_.request_generation_tokens.observe(static_cast<double>(sequence.generated()));
+  }
+  const RequestId id = sequence.request.id;
+  of.sink(id, std::move(delta), usage(sequence), times);
+  lives_.erase(id);
+  --unfinished_;
+}
+
+RequestUsage LocalEngine::usage(const Sequence& sequence) const {
+  RequestUsage usage;
+  usage.prompt_tokens = sequence.prompt_tokens();
+  usage.completion_tokens = sequence.generated();
+  usage.cached_tokens = sequence.cached_tokens;
+  usage.image_tokens = sequence.image_tokens();
+  return usage;
+}
+
+// --- images ---
+
+void LocalEngine::publish(const Digest& key, View rows) {
+  if (!images_.wanted(key)) return;
+  if (images_.mode() != EncoderCache::kOverlay) {
+    parts_.arena->write(images_.store().pages(key), rows);
+    images_.set_ready(key);
+    return;
+  }
+  for (Sequence* sequence : scheduler_.running()) {
+    for (SequenceImage& image : sequence->images) {
+      if (image.state == ImageState::kEncoding && image.key == key) {
+        overlay(*sequence, image, rows);
+      }
+    }
+  }
+}
+
+void LocalEngine::overlay(Sequence& sequence, SequenceImage& image, View rows) {
+  for (const ImageSpan& span : sequence.request.prompt.images) {
+    if (span.index != image.index) continue;
+    // Tokens that are computed have their keys and values in these slots.
+    const std::int64_t begin = std::max(span.begin, sequence.computed());
+    const std::int64_t end = span.begin + span.tokens;
+    if (begin >= end) continue;
+    const std::int64_t first = span.first_row + begin - span.begin;
+    parts_.pool->write_embeddings(sequence.kv, begin, rows.row_range(first, first + end - begin));
+  }
+  images_.set_overlaid(image);
+}
+
+void LocalEngine::observe(const EncoderQueue::Event& event) {
+  if (event.end == 0) {
+    current_.stage_encoder_queue.observe(seconds(event.begin - event.queued), event.keys.size());
+  } else {
+    current_.stage_encoder_run.observe(seconds(event.end - event.begin));
+    current_.encode_batch_images.observe(static_cast<double>(event.keys.size()));
+  }
+  for (auto& [id, of] : lives_) {
+    for (const SequenceImage& image : of->sequence.images) {
+      if (std::find(event.keys.begin(), event.keys.end(), image.key) == event.keys.end()) continue;
+      if (of->times.encode_start == 0) of->times.encode_start = event.begin;
+      if (event.end > 0) of->times.encode_end = event.end;
+    }
+  }
+}
+
+// --- numbers ---
+
+void LocalEngine::count_plan(const StepPlan& plan, Nanos now) {
+  for (const Sequence* sequence : plan.started) {
+    const auto hit = static_cast<std::uint64_t>(sequence->computed());
+    current_.prefix_cache_queries += static_cast<std::uint64_t>(sequence->length());
+    current_.prefix_cache_hits += hit;
+    if (sequence->reached > 0) continue;
+    current_.prompt_tokens += static_cast<std::uint64_t>(sequence->prompt_tokens());
+    current_.prompt_tokens_cached += hit;
+    current_.request_queue_time.observe(seconds(now - sequence->request.times.queued));
+  }
+  for (const PlannedRows& rows : plan.rows) {
+    const std::int64_t again =
+        std::min(rows.begin + rows.count, rows.sequence->reached) - rows.begin;
+    if (again > 0) current_.prompt_tokens_recomputed += static_cast<std::uint64_t>(again);
+  }
+  current_.num_preemptions += plan.preempted.size();
+  if (plan.blocked_on_memory) ++current_.steps_blocked_on_memory;
+  if (plan.blocked_on_budget) ++current_.steps_blocked_on_budget;
+  if (!plan.empty()) current_.iteration_tokens.observe(static_cast<double>(plan.tokens));
+}
+
+void LocalEngine::update_gauges(Nanos now) {
+  EngineStats& to = current_;
+  to.num_requests_running = static_cast<std::int64_t>(scheduler_.running().size());
+  to.num_requests_waiting = scheduler_.waiting();
+  to.num_requests_waiting_encoder = scheduler_.waiting_for_images();
+  not_running_ = scheduler_.waiting();
+  to.kv_cache_usage = parts_.kv->usage();
+  to.kv_cache_bytes = static_cast<std::int64_t>(parts_.settings.kv_cache_bytes);
+  to.encoder_cache_bytes = store_bytes(parts_);
+  to.mm_cache_queries = images_.stats().queries;
+  to.mm_cache_hits = images_.stats().hits;
+  if (encoder_) {
+    to.encoder_queue_images = encoder_->waiting();
+    to.encoder_runs = encoder_->stats().runs;
+    to.images_encoded = encoder_->stats().images;
+    to.encoder_tokens_computed = encoder_->stats().rows;
+  }
+  to.embedding_byte_seconds +=
+      static_cast<double>(images_.store().leased_bytes()) * seconds(now - gauges_at_);
+  gauges_at_ = now;
+  if (measured_at_ == 0 || now - measured_at_ >= kMeasureEvery) {
+    measured_at_ = now;
+    to.memory = measure(*parts_.kv);
+    to.memory += measure(images_.store());
+    to.utilisation = static_cast<double>(to.memory.useful) / static_cast<double>(to.memory.total());
+  }
+  const std::lock_guard lock(stats_mutex_);
+  published_ = to;
+}
+
+}  // namespace saccade

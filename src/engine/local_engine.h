@@ -1,0 +1,105 @@
+// The engine of this process: what Engine promises, done by one thread over one model.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine_setup.h"
+#include "engine/sampler.h"
+#include "engine/step_time_model.h"
+#include "engine/stop_checker.h"
+
+namespace saccade {
+
+// Members without a note belong to the engine thread.
+class LocalEngine final : public Engine {
+ public:
+  // The parts have been set up for this model on this backend.
+  LocalEngine(EngineParts parts, Model& model, Backend& backend, const Clock& clock);
+  ~LocalEngine() override;
+
+  Result<void> make_encoder();
+
+  Result<RequestId> submit(Request request, Sink sink) override;
+  void cancel(RequestId id) override;
+  bool step() override;
+  void run() override;
+  void stop() override;
+  void set_after_step(std::function<void()> callback) override {
+    after_step_ = std::move(callback);
+  }
+  const EngineSettings& settings() const override { return parts_.settings; }
+  EngineStats stats() const override;
+  bool reset_prefix_cache() override;
+  void reset_mm_cache() override;
+
+ private:
+  // A request from submission to its last delta.
+  struct Live {
+    Live(Request request, Sink to, const LocalEngine& engine);
+    Sequence sequence;
+    Sink sink;
+    StopChecker stop;
+    SamplerState sampler;
+    RequestTimes times;
+    Nanos last_token = 0;
+  };
+
+  Result<void> validate(const Request& request) const;
+  Result<void> validate_images(const Request& request) const;
+
+  bool drain();
+  std::int64_t prefill_within_target() const;
+  void learn(const StepPlan& plan, Nanos duration);
+  void run_step(const StepPlan& plan);
+  void sample(const StepPlan& plan, const Batch& batch);
+  void deliver(const StepPlan& plan, Nanos now);
+  void count_token(Live& of, Nanos now);
+  void finish(Live& of, Delta&& delta, Nanos now);
+  void publish(const Digest& key, View rows);
+  void overlay(Sequence& sequence, SequenceImage& image, View rows);
+  void observe(const EncoderQueue::Event& event);
+  void count_plan(const StepPlan& plan, Nanos now);
+  void update_gauges(Nanos now);
+  RequestUsage usage(const Sequence& sequence) const;
+  Live& live(const Sequence& sequence) { return *lives_.at(sequence.request.id); }
+
+  EngineParts parts_;
+  Model& model_;
+  Backend& backend_;
+  const Clock& clock_;
+  ImagePlanner images_;
+  Scheduler scheduler_;
+  std::unique_ptr<EncoderQueue> encoder_;  // null: no images
+  StepTimeModel step_time_;
+  std::vector<TokenId> eos_;
+  std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
+  std::vector<Sampler> samplers_;  // [threads of the pool]
+  std::vector<RowStats> row_stats_;
+  std::vector<Sampled> sampled_;
+  std::vector<TokenId> sampled_tokens_;
+  std::function<void()> after_step_;
+  EngineStats current_;  // published at the end of a step
+  Nanos measured_at_ = 0;
+  Nanos gauges_at_ = 0;
+
+  std::atomic<RequestId> next_id_{1};
+  std::atomic<std::int64_t> not_running_{0};  // among lives_
+  std::atomic<std::int64_t> unfinished_{0};   // submitted, last delta not delivered
+  std::atomic<bool> stopping_{false};
+  std::mutex inbox_mutex_;
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<Live>> arrivals_;  // guarded by inbox_mutex_
+  std::vector<RequestId> cancellations_;         // guarded by inbox_mutex_
+  bool reset_prefixes_ = false;                  // guarded by inbox_mutex_
+  bool reset_images_ = false;                    // guarded by inbox_mutex_
+  std::uint64_t rejections_ = 0;                 // guarded by inbox_mutex_
+  mutable std::mutex stats_mutex_;
+  EngineStats published_;  // guarded by stats_mutex_
+};
+
+}  // namespace saccade

@@ -1,0 +1,262 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+// Sequences before the scheduler whose images are looked after in one step.
+constexpr int kImageLookahead = 64;
+
+}  // namespace
+
+Result<SchedulingPolicy> parse_scheduling_policy(std::string_view name) {
+  if (name == "fcfs") return SchedulingPolicy::kFcfs;
+  if (name == "priority") return SchedulingPolicy::kPriority;
+  return fail(ErrorCode::kInvalid, "scheduling policy \"{}\" is none of fcfs, priority", name);
+}
+
+Scheduler::Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images)
+    : settings_(settings), kv_(kv), images_(images) {}
+
+void Scheduler::add(Sequence& sequence) {
+  sequence.rank = 0;
+  if (settings_.policy == SchedulingPolicy::kPriority) {
+    sequence.rank = sequence.request.priority * settings_.priority_aging + steps_;
+  }
+  images_.add(sequence);
+  CHECK(waiting_.insert(&sequence).second, "request {} is queued already", sequence.request.id);
+}
+
+StepPlan Scheduler::plan(const StepLimits& limits) {
+  ++steps_;
+  waiting_for_images_ = 0;
+  StepPlan plan;
+  Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
+  want_images(plan);
+  plan_running(budget, plan);
+  if (plan.preempted.empty()) {
+    plan_waiting(budget, plan);
+  } else {
+    plan.blocked_on_memory = true;
+  }
+  return plan;
+}
+
+// --- images ---
+
+void Scheduler::want_images(StepPlan& plan) {
+  if (images_.mode() == EncoderCache::kOverlay) return;  // needs pages: see want_overlays
+  for (Sequence* sequence : running_) {
+    if (!sequence->images.empty()) images_.want(*sequence, sequence->computed(), plan.encodes);
+  }
+  int looked_at = 0;
+  for (Sequence* sequence : waiting_) {
+    if (looked_at++ == kImageLookahead) break;
+    if (sequence->images.empty()) continue;
+    // What a prefix hit covers need not be encoded.
+    if (sequence->expected_hit < 0) sequence->expected_hit = match(*sequence).tokens;
+    images_.want(*sequence, sequence->expected_hit, plan.encodes);
+  }
+}
+
+// Rows of an image go into the pages of its own tokens, which therefore come first.
+void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
+  bool first = true;
+  for (int i = 0; i < static_cast<int>(sequence.images.size()); ++i) {
+    const SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
+    if (image.end <= sequence.computed() || image.state != ImageState::kAbsent) continue;
+    const std::int64_t computed = sequence.computed();
+    const bool room = first ? make_room(sequence, computed, image.end, plan)
+                            : kv_.extend(sequence.kv, computed, image.end);
+    if (!room) return;
+    images_.want_overlaid(sequence, i, plan.encodes);
+    first = false;
+  }
+}
+
+// --- rows ---
+
+void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
+  // Preemption shortens running_ from its end, never before the current sequence.
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    kv_.free_skipped(sequence.kv);
+    if (images_.mode() == EncoderCache::kOverlay && !sequence.images.empty()) {
+      want_overlays(sequence, plan);
+      if (!sequence.kv.admitted()) continue;  // it was the last, and had to give way itself
+    }
+    const std::int64_t begin = sequence.computed();
+    const std::int64_t count = chunk_of(sequence, begin, budget, plan);
+    if (count == 0 || !make_room(sequence, begin + count, 0, plan)) continue;
+    push_rows(sequence, count, budget, plan);
+  }
+}
+
+// Tokens that the sequence may compute from `begin` on; 0 where it has to wait.
+std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, const Budget& budget,
+                                 StepPlan& plan) const {
+  const std::int64_t pending = sequence.length() - begin;
+  std::int64_t count = std::min(pending, budget.tokens);
+  if (pending > 1) {
+    count = std::min(count, budget.prefill);
+    if (settings_.long_prefill_threshold > 0) {
+      count = std::min(count, settings_.long_prefill_threshold);
+    }
+  }
+  // Tokens that see each other both ways are computed together or not at all.
+  const std::int64_t whole = sequence.request.prompt.bidirectional_prefix - begin;
+  if (whole > count) count = whole <= budget.tokens ? whole : 0;
+  if (count < pending) plan.blocked_on_budget = true;
+  if (count == 0) return 0;
+  std::int64_t end = kv_.chunk_end(begin, begin + count);
+  end = images_.ready_end(sequence, begin, end);
+  return end - begin >= whole ? end - begin : 0;
+}
+
+bool Scheduler::make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve,
+                          StepPlan& plan) {
+  while (!kv_.extend(sequence.kv, end, reserve)) {
+    Sequence& last = *running_.back();
+    preempt(last, plan);
+    if (&last == &sequence) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt(Sequence& sequence, StepPlan& plan) {
+  CHECK(!running_.empty() && running_.back() == &sequence, "request {} is not the last",
+        sequence.request.id);
+  running_.pop_back();
+  kv_.release(sequence.kv);
+  images_.drop(sequence);
+  sequence.expected_hit = -1;
+  ++sequence.preemptions;
+  waiting_.insert(&sequence);
+  plan.preempted.push_back(&sequence);
+}
+
+void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan) {
+  const std::int64_t begin = sequence.computed();
+  const bool samples = begin + count == sequence.length();
+  plan.rows.push_back({&sequence, begin, count, samples});
+  kv_.take_copies(sequence.kv, plan.copies);
+  budget.tokens -= count;
+  if (sequence.pending() > 1) {
+    budget.prefill = std::max<std::int64_t>(0, budget.prefill - count);
+  } else {
+    ++plan.decode_rows;
+  }
+  plan.tokens += count;
+  plan.context_tokens += begin;
+}
+
+// --- newcomers ---
+
+void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if (static_cast<std::int64_t>(running_.size()) >= settings_.max_sequences) return;
+    if (budget.tokens == 0) {
+      plan.blocked_on_budget = true;
+      return;
+    }
+    Sequence& sequence = **next;
+    switch (plan_newcomer(sequence, budget, plan)) {
+      case Newcomer::kStarted:
+        next = waiting_.erase(next);
+        break;
+      case Newcomer::kPassedOver:
+        ++next;
+        break;
+      case Newcomer::kNoRoom:
+        return;
+    }
+  }
+}
+
+Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {
+  const bool overlay = images_.mode() == EncoderCache::kOverlay;
+  const auto waits_for_image = [&](std::int64_t begin) {
+    if (overlay) return false;  // needs pages to wait with
+    const std::int64_t end = std::min(
+        sequence.length(),
+        std::max(begin + settings_.worth_starting, sequence.request.prompt.bidirectional_prefix));
+    return images_.ready_end(sequence, begin, end) < end;
+  };
+  if (!sequence.images.empty() &&
+      waits_for_image(std::max<std::int64_t>(0, sequence.expected_hit))) {
+    ++waiting_for_images_;
+    return Newcomer::kPassedOver;
+  }
+  if (sequence.refused_at == kv_.releases() + 1) {
+    plan.blocked_on_memory = true;
+    return Newcomer::kNoRoom;
+  }
+  const PrefixHit hit = match(sequence);
+  sequence.expected_hit = hit.tokens;
+  if (waits_for_image(hit.tokens)) {
+    ++waiting_for_images_;
+    return Newcomer::kPassedOver;
+  }
+  if (!overlay && chunk_of(sequence, hit.tokens, budget, plan) == 0) return Newcomer::kNoRoom;
+
+  switch (kv_.admit(sequence.kv, sequence.content(), sequence.shape(), hit,
+                    settings_.max_batched_tokens)) {
+    case Admission::kNow:
+      break;
+    case Admission::kLater:
+      sequence.refused_at = kv_.releases() + 1;
+      plan.blocked_on_memory = true;
+      return Newcomer::kNoRoom;
+    case Admission::kNever:
+      CHECK(false, "request {} of {} tokens was accepted and can never fit", sequence.request.id,
+            sequence.length());
+  }
+  images_.skip(sequence, sequence.computed());
+  if (sequence.reached == 0) sequence.cached_tokens = sequence.computed();
+  running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()),
+                  &sequence);
+  plan.started.push_back(&sequence);
+  const std::int64_t begin = sequence.computed();
+  const std::int64_t count = chunk_of(sequence, begin, budget, plan);
+  if (count > 0) {
+    CHECK(kv_.extend(sequence.kv, begin + count), "admitted without room for {} tokens", count);
+    push_rows(sequence, count, budget, plan);
+  }
+  return Newcomer::kStarted;
+}
+
+PrefixHit Scheduler::match(Sequence& sequence) const {
+  return kv_.match(sequence.content(), sequence.shape(), sequence.length() - 1);
+}
+
+// --- after the step ---
+
+void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
+  CHECK(sampled.size() == plan.rows.size(), "{} tokens for {} rows", sampled.size(),
+        plan.rows.size());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const PlannedRows& rows = plan.rows[i];
+    Sequence& sequence = *rows.sequence;
+    const std::int64_t end = rows.begin + rows.count;
+    kv_.commit(sequence.kv, sequence.content(), end);
+    if (!sequence.images.empty()) images_.computed(sequence, rows.begin, end);
+    sequence.reached = std::max(sequence.reached, end);
+    if (rows.samples) sequence.tokens.push_back(sampled[i]);
+  }
+}
+
+void Scheduler::finish(Sequence& sequence) {
+  images_.drop(sequence);
+  if (waiting_.erase(&sequence) > 0) return;
+  const auto found = std::lower_bound(running_.begin(), running_.end(), &sequence, ByRank());
+  CHECK(found != running_.end() && *found == &sequence, "request {} is not here",
+        sequence.request.id);
+  running_.erase(found);
+  kv_.release(sequence.kv);
+}
+
+}  // namespace saccade

@@ -1,0 +1,97 @@
+// Who computes what in the next step. Pure: no clock, no threads, no tensors. plan() returns a
+// value, commit() takes it back.
+//
+//   1. Sequences that run come first, in order of rank, each with the tokens it still has to
+//      compute: one for a decoding one, a chunk for a prefilling one.
+//   2. What is left of the token budget goes to the waiting, unless something had to be preempted.
+//      The first that finds no pages ends the search: nobody overtakes it to its harm. Who only
+//      waits for an image is passed over and keeps its place.
+//   3. When pages run out, the sequence of the last rank is preempted: its pages go, its tokens
+//      stay, and it is computed again later.
+//
+// Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
+// `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
+// of any two never changes.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "engine/image_planner.h"
+#include "engine/step_plan.h"
+
+namespace saccade {
+
+enum class SchedulingPolicy : std::uint8_t { kFcfs, kPriority };
+
+Result<SchedulingPolicy> parse_scheduling_policy(std::string_view name);  // fcfs | priority
+
+struct SchedulerSettings {
+  std::int64_t max_batched_tokens = 2048;
+  std::int64_t max_sequences = 64;
+  std::int64_t long_prefill_threshold = 0;  // most prompt tokens of one request a step; 0: no limit
+  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
+  // Text before an image that a newcomer starts on while the image is still being encoded. With
+  // less it waits, and holds no pages meanwhile.
+  std::int64_t worth_starting = 256;
+};
+
+// Limits of one step, below the settings'.
+struct StepLimits {
+  std::int64_t prefill_tokens = std::int64_t{1} << 40;  // latency-targeted chunks
+};
+
+class Scheduler {
+ public:
+  Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images);
+
+  // The sequence must outlive its finish().
+  void add(Sequence& sequence);
+  StepPlan plan(const StepLimits& limits = {});
+  // The plan's rows have been computed; sampled[i] is what row i of plan.rows gave, and is ignored
+  // where it does not sample. Sequences that ended are finished by the caller afterwards.
+  void commit(const StepPlan& plan, std::span<const TokenId> sampled);
+  // Leaves the engine, from any phase. Never between plan() and commit().
+  void finish(Sequence& sequence);
+
+  std::span<Sequence* const> running() const { return running_; }  // by rank
+  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  std::int64_t waiting_for_images() const { return waiting_for_images_; }
+  bool idle() const { return running_.empty() && waiting_.empty(); }
+
+ private:
+  struct ByRank {
+    bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
+  };
+  struct Budget {
+    std::int64_t tokens = 0;
+    std::int64_t prefill = 0;
+  };
+
+  void want_images(StepPlan& plan);
+  void want_overlays(Sequence& sequence, StepPlan& plan);
+  void plan_running(Budget& budget, StepPlan& plan);
+  void plan_waiting(Budget& budget, StepPlan& plan);
+  enum class Newcomer { kStarted, kPassedOver, kNoRoom };
+  Newcomer plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan);
+  std::int64_t chunk_of(const Sequence& sequence, std::int64_t begin, const Budget& budget,
+                        StepPlan& plan) const;
+  bool make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve, StepPlan& plan);
+  void push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan);
+  void preempt(Sequence& sequence, StepPlan& plan);
+  PrefixHit match(Sequence& sequence) const;
+
+  SchedulerSettings settings_;
+  KvAllocator& kv_;
+  ImagePlanner& images_;
+  std::vector<Sequence*> running_;  // by rank
+  std::set<Sequence*, ByRank> waiting_;
+  std::int64_t waiting_for_images_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace saccade

@@ -1,0 +1,37 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "memory/embedding_store.h"
+
+namespace saccade {
+
+Sequence::Sequence(Request from, std::string_view model)
+    : request(std::move(from)), tokens(request.prompt.ids) {
+  for (std::size_t index = 0; index < request.images.size(); ++index) {
+    SequenceImage& image = images.emplace_back();
+    image.index = static_cast<int>(index);
+    image.rows = request.images[index].prepared->layout.tokens;
+    image.key = embedding_key(request.images[index].content,
+                              request.images[index].prepared->layout.key, model);
+    image.begin = prompt_tokens();
+  }
+  for (const ImageSpan& span : request.prompt.images) {
+    SequenceImage& image = images[static_cast<std::size_t>(span.index)];
+    image.begin = std::min(image.begin, span.begin);
+    image.end = std::max(image.end, span.begin + span.tokens);
+    prefix_images.push_back({span.begin, span.tokens, span.first_row, image.key});
+    image_ranges.push_back({span.begin, span.tokens});
+  }
+  std::sort(images.begin(), images.end(),
+            [](const SequenceImage& a, const SequenceImage& b) { return a.begin < b.begin; });
+}
+
+std::int64_t Sequence::image_tokens() const {
+  std::int64_t sum = 0;
+  for (const ImageSpan& span : request.prompt.images) sum += span.tokens;
+  return sum;
+}
+
+}  // namespace saccade

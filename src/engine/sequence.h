@@ -1,0 +1,75 @@
+// One request inside the engine: the request itself and a few counters. Everything else about it is
+// derived from them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "engine/request.h"
+#include "memory/kv_allocator.h"
+
+namespace saccade {
+
+enum class ImageState : std::uint8_t {
+  kAbsent,    // nothing made, nothing asked for
+  kEncoding,  // asked for: in the encoder's queue or in its run
+  kReady,     // rows may be read
+};
+
+// An image of a sequence: which tokens take its rows, and where these are.
+struct SequenceImage {
+  int index = 0;           // of Request::images
+  std::int64_t begin = 0;  // first token that takes a row of it
+  std::int64_t end = 0;    // one past the last
+  std::int64_t rows = 0;
+  Digest key{};  // names the embedding; of this sequence alone where nothing is shared
+  ImageState state = ImageState::kAbsent;
+  bool leased = false;   // in the embedding store
+  bool counted = false;  // in the cache statistics
+};
+
+enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };
+
+// Engine thread. Not moved once submitted: the allocator keeps its address.
+struct Sequence {
+  // `model` is part of the images' keys.
+  Sequence(Request request, std::string_view model);
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  Request request;
+  std::vector<TokenId> tokens;  // prompt, then what was generated
+  std::vector<PrefixImage> prefix_images;
+  std::vector<TokenRange> image_ranges;
+  std::vector<SequenceImage> images;  // by begin
+  KvSequence kv;
+  std::int64_t rank = 0;           // who goes first: lower; ties by id
+  std::int64_t cached_tokens = 0;  // of the prompt, at first admission
+  std::int64_t expected_hit = -1;  // what the prefix cache had when last asked; -1: not asked yet
+  std::int64_t reached = 0;        // most tokens ever computed: below it, computing is repetition
+  int preemptions = 0;
+  std::uint64_t refused_at = 0;  // KvAllocator::releases() when there was no room, plus 1
+
+  std::int64_t prompt_tokens() const {
+    return static_cast<std::int64_t>(request.prompt.ids.size());
+  }
+  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t generated() const { return length() - prompt_tokens(); }
+  std::int64_t computed() const { return kv.computed(); }
+  std::int64_t pending() const { return length() - computed(); }  // tokens to compute
+  std::int64_t image_tokens() const;
+  Phase phase() const {
+    if (!kv.admitted()) return Phase::kWaiting;
+    return pending() > 1 || computed() < prompt_tokens() ? Phase::kPrefilling : Phase::kDecoding;
+  }
+  PrefixContent content() const {
+    return {tokens, prefix_images, {}, request.cache_salt, request.prompt.bidirectional_prefix};
+  }
+  KvShape shape() const { return {length(), 0, image_ranges}; }
+  bool before(const Sequence& other) const {
+    return rank != other.rank ? rank < other.rank : request.id < other.request.id;
+  }
+};
+
+}  // namespace saccade
