@@ -17,17 +17,22 @@ namespace {
 // Runs of about a millisecond, so that some fall between the interruptions of a shared machine.
 constexpr int kRuns = 60;
 
-// Best rate of `amount` a thread over the runs of body(worker).
-template <typename Body>
-double best_rate(ThreadPool& pool, double amount, const Body& body) {
+// Best rate of `amount` a thread over the runs of body(worker); between() comes after each.
+template <typename Body, typename Between>
+double best_rate(ThreadPool& pool, double amount, const Body& body, const Between& between) {
   const SteadyClock clock;
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
     const Nanos start = clock.now();
     pool.run(body);
     best = std::max(best, amount * pool.size() / seconds(clock.now() - start));
+    between();
   }
   return best;
+}
+template <typename Body>
+double best_rate(ThreadPool& pool, double amount, const Body& body) {
+  return best_rate(pool, amount, body, [] {});
 }
 
 constexpr std::int64_t kSteps = 500'000;
@@ -77,14 +82,11 @@ __attribute__((target("avx512f"))) void multiply_add_avx512() {
 __attribute__((target("amx-tile,amx-bf16"))) void multiply_add_amx(std::int64_t steps) {
   struct alignas(64) Config {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
-    std::uint16_t row_bytes[16] = {};
-    std::uint8_t rows[16] = {};
-  } config;
-  for (int tile = 0; tile < 8; ++tile) {
-    config.row_bytes[tile] = 64;
-    config.rows[tile] = 16;
-  }
-  _tile_loadconfig(&config);
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  };
+  static constexpr Config kConfig;
+  _tile_loadconfig(&kConfig);
   alignas(64) static const std::uint16_t zeros[16 * 32] = {};
   _tile_zero(0);
   _tile_zero(1);
@@ -106,36 +108,43 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_add_amx(std::int64_t 
 #endif
 
 // Reads a slice with 1 KiB of prefetch; what a perfect decode kernel would do with its weights.
-std::uint64_t read_all(const std::byte* data, std::size_t bytes) {
-  std::uint64_t sum[8] = {};
-  for (std::size_t i = 0; i < bytes; i += 64) {
+float read_all(const std::byte* data, std::size_t bytes) {
+  Four sum[4] = {};
+  for (std::size_t i = 0; i + 64 <= bytes; i += 64) {
     __builtin_prefetch(data + i + 1024);
-    std::uint64_t line[8];
-    std::memcpy(line, data + i, 64);
-    for (int word = 0; word < 8; ++word) sum[word] ^= line[word];
+    const auto* line = reinterpret_cast<const Four*>(data + i);
+    sum[0] += line[0];
+    sum[1] += line[1];
+    sum[2] += line[2];
+    sum[3] += line[3];
   }
-  for (int word = 1; word < 8; ++word) sum[0] ^= sum[word];
-  return sum[0];
+  const Four all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  return all[0] + all[1] + all[2] + all[3];
 }
 
 }  // namespace
 
 double measure_read_bytes(ThreadPool& pool) {
-  constexpr std::size_t kBytes = std::size_t{1} << 30;
+  // Each run reads the next part of 1.5 GB, as a decode step reads the next weights: little of it
+  // is cached.
+  constexpr std::size_t kBytes = 1'500'000'000;
   Buffer buffer = *allocate_host(kBytes);
-  std::memset(buffer.data(), 1, kBytes);
-  // Each run reads the next part of the gigabyte, as a decode step does: nothing is cached.
+  const auto threads = static_cast<std::size_t>(pool.size());
   const std::size_t part = kBytes / kRuns / 4096 * 4096;
-  const std::size_t slice = part / static_cast<std::size_t>(pool.size()) / 64 * 64;
-  std::vector<std::byte*> next;
-  for (int worker = 0; worker < pool.size(); ++worker)
-    next.push_back(buffer.data() + slice * static_cast<std::size_t>(worker));
-  volatile std::uint64_t sink = 0;
-  return best_rate(pool, static_cast<double>(slice), [&](int worker) {
-    std::byte*& data = next[static_cast<std::size_t>(worker)];
-    sink = read_all(data, slice);
-    data += part;
+  const std::size_t slice = part / threads / 64 * 64;
+  pool.run([&](int worker) {
+    const std::size_t share = kBytes / threads;
+    std::memset(buffer.data() + share * static_cast<std::size_t>(worker), 0, share);
   });
+  std::size_t run = 0;
+  volatile float sink = 0;
+  return best_rate(
+      pool, static_cast<double>(slice),
+      [&](int worker) {
+        const std::size_t begin = run * part + slice * static_cast<std::size_t>(worker);
+        sink = read_all(buffer.data() + begin, slice);
+      },
+      [&] { run = (run + 1) % kRuns; });
 }
 
 double measure_f32_flops(ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {

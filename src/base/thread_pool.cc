@@ -1,7 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -19,9 +17,7 @@ namespace {
 // A decode step issues a few hundred joins some microseconds apart: a sleeping worker would cost
 // more to wake than the kernel takes. An idle server must not burn its cores: after kIdle of
 // nothing, workers sleep.
-constexpr auto kIdle = std::chrono::microseconds(80);
-// Past this the other side is late because the machine is shared: offer it our core.
-constexpr auto kPolite = std::chrono::microseconds(15);
+constexpr auto kIdle = std::chrono::microseconds(60);
 constexpr int kPausesPerLook = 16;
 
 void pause_cpu() {
@@ -32,7 +28,9 @@ void pause_cpu() {
 #endif
 }
 
-// Returns once `word` differs from `old`: spins, then yields, then sleeps in the kernel.
+// Returns once `word` differs from `old`: spins, then sleeps in the kernel. There is no sched_yield
+// between: on a crowded machine it gives the core away for many milliseconds, while a sleeper is
+// put back at once when it is woken.
 std::uint32_t await_change(const std::atomic<std::uint32_t>& word, std::uint32_t old) {
   using Steady = std::chrono::steady_clock;
   Steady::time_point start{};
@@ -48,7 +46,6 @@ std::uint32_t await_change(const std::atomic<std::uint32_t>& word, std::uint32_t
     }
     const auto waited = Steady::now() - start;
     if (waited > kIdle) word.wait(old, std::memory_order_acquire);
-    if (waited > kPolite) sched_yield();
   }
 }
 
