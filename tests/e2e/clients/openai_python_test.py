@@ -74,7 +74,7 @@ class OpenAiClient(unittest.TestCase):
         self.assertEqual(roles, ["assistant"])
         self.assertEqual(finish, "length")
         self.assertEqual(usage.completion_tokens, 64)
-        self.assertGreater(usage.prompt_tokens_details.model_extra["image_tokens"], 0)
+        self.assertGreater(usage.prompt_tokens_details.image_tokens, 0)
 
     def test_no_usage_chunk_unless_asked(self):
         for chunk in self.chat([{"role": "user", "content": "Hi"}], stream=True, max_tokens=3):
@@ -197,8 +197,12 @@ class OpenAiClient(unittest.TestCase):
         self.assertEqual(len(answer.choices), 1)
 
     def test_stage_times(self):
+        png = io.BytesIO()  # an image that no other test has sent, so that it is encoded here
+        Image.new("RGB", (60, 40), (10, 200, 30)).save(png, "PNG")
+        content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,"
+                                                              + base64.b64encode(png.getvalue()).decode()}}]
         status, body = post(self.server.url, "/v1/chat/completions",
-                            {"messages": messages_of(golden("one_image")), "max_tokens": 2, "metrics": True})
+                            {"messages": [{"role": "user", "content": content}], "max_tokens": 2, "metrics": True})
         self.assertEqual(status, 200)
         times = body["metrics"]
         order = ["arrival", "media_done", "preprocessed", "queued", "first_scheduled", "first_token", "finished"]
