@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "text/unicode.h"
+#include "text/unicode_tables.h"
 
 namespace saccade {
 namespace {
@@ -18,54 +19,48 @@ constexpr int kMaxRepeat = 65535;  // PCRE2's own limit
 // Members of classes, without the brackets.
 constexpr std::string_view kSpace =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view kWord = R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\p{Alphabetic})";
 constexpr std::string_view kHexDigit = "0-9A-Fa-f";
+// Oniguruma's \w takes these too where it stands outside a class.
+constexpr std::string_view kLatin1Numbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
 
-using Name = std::pair<std::string_view, std::string_view>;  // Oniguruma's, folded; class members
+using Name = std::pair<std::string_view, std::string_view>;  // folded; general category
 
-constexpr std::array<Name, 42> kProperties = {{
-    {"letter", R"(\p{L})"},
-    {"casedletter", R"(\p{L&})"},
-    {"lc", R"(\p{L&})"},
-    {"uppercaseletter", R"(\p{Lu})"},
-    {"lowercaseletter", R"(\p{Ll})"},
-    {"titlecaseletter", R"(\p{Lt})"},
-    {"modifierletter", R"(\p{Lm})"},
-    {"otherletter", R"(\p{Lo})"},
-    {"mark", R"(\p{M})"},
-    {"nonspacingmark", R"(\p{Mn})"},
-    {"spacingmark", R"(\p{Mc})"},
-    {"enclosingmark", R"(\p{Me})"},
-    {"number", R"(\p{N})"},
-    {"decimalnumber", R"(\p{Nd})"},
-    {"letternumber", R"(\p{Nl})"},
-    {"othernumber", R"(\p{No})"},
-    {"punctuation", R"(\p{P})"},
-    {"connectorpunctuation", R"(\p{Pc})"},
-    {"dashpunctuation", R"(\p{Pd})"},
-    {"openpunctuation", R"(\p{Ps})"},
-    {"closepunctuation", R"(\p{Pe})"},
-    {"initialpunctuation", R"(\p{Pi})"},
-    {"finalpunctuation", R"(\p{Pf})"},
-    {"otherpunctuation", R"(\p{Po})"},
-    {"symbol", R"(\p{S})"},
-    {"mathsymbol", R"(\p{Sm})"},
-    {"currencysymbol", R"(\p{Sc})"},
-    {"modifiersymbol", R"(\p{Sk})"},
-    {"othersymbol", R"(\p{So})"},
-    {"separator", R"(\p{Z})"},
-    {"spaceseparator", R"(\p{Zs})"},
-    {"lineseparator", R"(\p{Zl})"},
-    {"paragraphseparator", R"(\p{Zp})"},
-    {"control", R"(\p{Cc})"},
-    {"format", R"(\p{Cf})"},
-    {"alphabetic", R"(\p{Alphabetic})"},
-    {"alpha", R"(\p{Alphabetic})"},
-    {"digit", R"(\p{Nd})"},
-    {"alnum", R"(\p{Alphabetic}\p{Nd})"},
-    {"upper", R"(\p{Uppercase})"},
-    {"lower", R"(\p{Lowercase})"},
-    {"any", R"(\x{0}-\x{10FFFF})"},
+constexpr std::array<Name, 35> kCategoryNames = {{
+    {"letter", "L"},
+    {"casedletter", "L&"},
+    {"lc", "L&"},
+    {"uppercaseletter", "Lu"},
+    {"lowercaseletter", "Ll"},
+    {"titlecaseletter", "Lt"},
+    {"modifierletter", "Lm"},
+    {"otherletter", "Lo"},
+    {"mark", "M"},
+    {"nonspacingmark", "Mn"},
+    {"spacingmark", "Mc"},
+    {"enclosingmark", "Me"},
+    {"number", "N"},
+    {"decimalnumber", "Nd"},
+    {"digit", "Nd"},
+    {"letternumber", "Nl"},
+    {"othernumber", "No"},
+    {"punctuation", "P"},
+    {"punct", "P"},
+    {"connectorpunctuation", "Pc"},
+    {"dashpunctuation", "Pd"},
+    {"openpunctuation", "Ps"},
+    {"closepunctuation", "Pe"},
+    {"initialpunctuation", "Pi"},
+    {"finalpunctuation", "Pf"},
+    {"otherpunctuation", "Po"},
+    {"symbol", "S"},
+    {"mathsymbol", "Sm"},
+    {"currencysymbol", "Sc"},
+    {"modifiersymbol", "Sk"},
+    {"othersymbol", "So"},
+    {"separator", "Z"},
+    {"spaceseparator", "Zs"},
+    {"control", "Cc"},
+    {"format", "Cf"},
 }};
 
 // The two-letter general categories (and their one-letter unions) are spelt alike in both.
@@ -77,6 +72,42 @@ bool is_category(std::string_view folded) {
   if (row == std::string_view::npos) return false;
   return folded.size() == 1 || kSecond[row].find(folded[1]) != std::string_view::npos;
 }
+
+std::string code_escape(char32_t code) {
+  return fmt::format("\\x{{{:X}}}", static_cast<unsigned>(code));
+}
+
+// Members of classes by property, with or without what Unicode 15 and 16 brought.
+struct Properties {
+  bool newer = false;
+
+  // Characters of categories that begin with `prefix`.
+  std::string newer_characters(std::string_view prefix) const {
+    std::string members;
+    if (!newer) return members;
+    for (const CategoryRange& range : kUnicodeTables.since_15) {
+      if (!range.category.starts_with(prefix)) continue;
+      members += code_escape(range.first);
+      if (range.last > range.first) members += "-" + code_escape(range.last);
+    }
+    return members;
+  }
+
+  // A general category: "L", "Lu", "L&", ...
+  std::string category(std::string_view name) const {
+    std::string members = fmt::format("\\p{{{}}}", name);
+    if (name != "L&") return members + newer_characters(name);
+    return members + newer_characters("Lu") + newer_characters("Ll") + newer_characters("Lt");
+  }
+
+  std::string alphabetic() const { return R"(\p{Alphabetic})" + newer_characters("L"); }
+
+  std::string word() const {
+    std::string members = alphabetic();
+    for (const std::string_view name : {"L", "M", "Nd", "Nl", "Pc"}) members += category(name);
+    return members;
+  }
+};
 
 // One character of a set: members of a bracket, plus single-character expressions beside them.
 struct CharacterSet {
@@ -118,13 +149,9 @@ std::optional<unsigned> hex_value(std::string_view digits) {
   return value;
 }
 
-std::string code_escape(char32_t code) {
-  return fmt::format("\\x{{{:X}}}", static_cast<unsigned>(code));
-}
-
 class Translator {
  public:
-  explicit Translator(std::string_view pattern) : pattern_(pattern) {}
+  Translator(std::string_view pattern, bool newer) : pattern_(pattern), properties_{newer} {}
 
   Result<std::string> run() {
     while (!done()) TRY_DO(step());
@@ -213,7 +240,7 @@ class Translator {
     const char kind = pattern_[at_ + 1];
     if (kind == 'b' || kind == 'B') {
       at_ += 2;
-      const std::string word = "[" + std::string(kWord) + "]";
+      const std::string word = "[" + properties_.word() + std::string(kLatin1Numbers) + "]";
       const std::string yes = kind == 'b' ? "!" : "=";  // what must follow a word character
       const std::string no = kind == 'b' ? "=" : "!";
       out_ += "(?:(?<=" + word + ")(?" + yes + word + ")|(?<!" + word + ")(?" + no + word + "))";
@@ -229,6 +256,11 @@ class Translator {
     if (kind == 'R') {
       at_ += 2;
       atom(R"((?>\x{D}\x{A}|[\x{A}-\x{D}\x{85}\x{2028}\x{2029}]))");
+      return {};
+    }
+    if (kind == 'w' || kind == 'W') {
+      at_ += 2;
+      atom((kind == 'w' ? "[" : "[^") + properties_.word() + std::string(kLatin1Numbers) + "]");
       return {};
     }
     TRY(const CharacterSet set, escaped_set());
@@ -247,13 +279,13 @@ class Translator {
       case 'S':
         return complement(kSpace);
       case 'w':
-        return set_of(kWord);
+        return set_of(properties_.word());
       case 'W':
-        return complement(kWord);
+        return complement(properties_.word());
       case 'd':
-        return set_of(R"(\p{Nd})");
+        return set_of(properties_.category("Nd"));
       case 'D':
-        return complement(R"(\p{Nd})");
+        return complement(properties_.category("Nd"));
       case 'h':
         return set_of(kHexDigit);
       case 'H':
@@ -331,7 +363,12 @@ class Translator {
     const std::string_view name = pattern_.substr(at_, close - at_);
     TRY(const std::string members, property_members(name));
     at_ = close + 1;
-    return negated ? complement(members) : set_of(members);
+    const std::string newer =
+        members == "\\p{C}" || members == "\\p{Cn}" ? properties_.newer_characters("") : "";
+    if (newer.empty()) return negated ? complement(members) : set_of(members);
+    // What this PCRE2 takes for unassigned.
+    if (negated) return CharacterSet{"", {"[^" + members + "]", "[" + newer + "]"}};
+    return CharacterSet{"", {"(?![" + newer + "])[" + members + "]"}};
   }
 
   Result<std::string> property_members(std::string_view name) const {
@@ -343,16 +380,21 @@ class Translator {
     }
     if (is_category(folded)) {
       folded[0] = static_cast<char>(folded[0] & ~0x20);
-      return "\\p{" + folded + "}";
+      return folded[0] == 'C' ? "\\p{" + folded + "}" : properties_.category(folded);
+    }
+    for (const Name& known : kCategoryNames) {
+      if (known.first == folded) return properties_.category(known.second);
     }
     if (folded == "space" || folded == "whitespace") return std::string(kSpace);
-    if (folded == "word") return std::string(kWord);
+    if (folded == "word") return properties_.word();
     if (folded == "xdigit") return std::string(kHexDigit);
-    for (const Name& known : kProperties) {
-      if (known.first == folded) return std::string(known.second);
-    }
-    // POSIX names left out above have members that differ between the two.
-    for (const std::string_view other : {"punct", "graph", "print", "cntrl", "blank", "ascii"}) {
+    if (folded == "alpha" || folded == "alphabetic") return properties_.alphabetic();
+    if (folded == "alnum") return properties_.alphabetic() + properties_.category("Nd");
+    if (folded == "upper") return R"(\p{Uppercase})" + properties_.newer_characters("Lu");
+    if (folded == "lower") return R"(\p{Lowercase})" + properties_.newer_characters("Ll");
+    if (folded == "any") return R"(\x{0}-\x{10FFFF})";
+    if (folded == "han") return R"(\p{sc:Han}\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})";
+    for (const std::string_view other : {"graph", "print", "cntrl", "blank", "ascii"}) {
       if (folded == other) return unsupported(fmt::format("the property '{}'", name));
     }
     return "\\p{sc:" + folded + "}";  // a script; PCRE2 refuses names it does not know
@@ -436,7 +478,8 @@ class Translator {
     std::string_view name = pattern_.substr(at_ + 2, close - at_ - 2);
     const bool negated = name.starts_with("^");
     if (negated) name.remove_prefix(1);
-    TRY(const std::string members, property_members(name));
+    TRY(std::string members, property_members(name));
+    if (name == "punct") members += properties_.category("S");  // not so as \p{Punct}
     at_ = close + 2;
     if (negated) {
       into.alternatives.push_back("[^" + members + "]");
@@ -556,6 +599,7 @@ class Translator {
   }
 
   std::string_view pattern_;
+  Properties properties_;
   std::size_t at_ = 0;
   std::string out_;
   std::vector<Group> groups_ = std::vector<Group>(1);
@@ -565,13 +609,13 @@ class Translator {
 
 }  // namespace
 
-Result<std::string> pcre2_from_oniguruma(std::string_view pattern) {
+Result<std::string> pcre2_from_oniguruma(std::string_view pattern, bool newer_characters) {
   if (pattern.size() > kMaxPatternBytes) {
     return fail(ErrorCode::kTooLarge, "pattern: {} bytes, limit {}", pattern.size(),
                 kMaxPatternBytes);
   }
   if (!is_valid_utf8(pattern)) return fail(ErrorCode::kInvalid, "pattern: not valid UTF-8");
-  return Translator(pattern).run();
+  return Translator(pattern, newer_characters).run();
 }
 
 }  // namespace saccade

@@ -4,6 +4,8 @@
 #include <pcre2.h>
 
 #include <array>
+#include <cstdlib>
+#include <utility>
 
 #include "base/check.h"
 #include "text/oniguruma.h"
@@ -34,6 +36,12 @@ struct FreeJitStack {
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
 
+bool pcre2_knows_unicode_16() {
+  std::array<char, 64> version{};  // "14.0.0"
+  return pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version.data()) > 0 &&
+         std::atoi(version.data()) >= 16;
+}
+
 }  // namespace
 
 struct Regex::Program {
@@ -47,12 +55,14 @@ struct Regex::Matches::Workspace {
   std::unique_ptr<pcre2_jit_stack, FreeJitStack> stack;  // made when the default one is too small
 };
 
-Regex::Regex(std::unique_ptr<Program> program) : program_(std::move(program)) {}
+Regex::Regex(std::unique_ptr<Program> program, std::unique_ptr<Program> newer)
+    : program_(std::move(program)), newer_(std::move(newer)) {}
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 Regex::~Regex() = default;
 
-Result<Regex> Regex::compile_pcre2(std::string_view pattern, std::uint32_t options) {
+Result<std::unique_ptr<Regex::Program>> Regex::compile_pcre2(std::string_view pattern,
+                                                             std::uint32_t options) {
   const std::unique_ptr<pcre2_compile_context, FreeCompileContext> context(
       pcre2_compile_context_create(nullptr));
   CHECK(context != nullptr);
@@ -69,21 +79,31 @@ Result<Regex> Regex::compile_pcre2(std::string_view pattern, std::uint32_t optio
                 reinterpret_cast<const char*>(message.data()), offset, pattern.substr(0, 200));
   }
   program->jit = pcre2_jit_compile(program->code.get(), PCRE2_JIT_COMPLETE) == 0;
-  return Regex(std::move(program));
+  return program;
 }
 
 Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
-  TRY(const std::string pattern, pcre2_from_oniguruma(oniguruma_pattern));
-  return compile_pcre2(pattern, PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
+  constexpr std::uint32_t kOptions = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  TRY(const std::string pattern, pcre2_from_oniguruma(oniguruma_pattern, false));
+  TRY(auto program, compile_pcre2(pattern, kOptions));
+  if (pcre2_knows_unicode_16()) return Regex(std::move(program), nullptr);
+  TRY(const std::string wider, pcre2_from_oniguruma(oniguruma_pattern, true));
+  if (wider == pattern) return Regex(std::move(program), nullptr);
+  TRY(auto newer, compile_pcre2(wider, kOptions));
+  return Regex(std::move(program), std::move(newer));
 }
 
 Result<Regex> Regex::literal(std::string_view text) {
   if (!is_valid_utf8(text)) return fail(ErrorCode::kInvalid, "pattern: not valid UTF-8");
-  return compile_pcre2(text, PCRE2_LITERAL);
+  TRY(auto program, compile_pcre2(text, PCRE2_LITERAL));
+  return Regex(std::move(program), nullptr);
 }
 
 Regex::Matches::Matches(const Regex& regex, std::string_view text)
-    : regex_(regex), text_(text), workspace_(std::make_unique<Workspace>()) {
+    : program_(regex.newer_ != nullptr && may_have_newer_characters(text) ? *regex.newer_
+                                                                          : *regex.program_),
+      text_(text),
+      workspace_(std::make_unique<Workspace>()) {
   workspace_->data.reset(pcre2_match_data_create(1, nullptr));
   workspace_->context.reset(pcre2_match_context_create(nullptr));
   CHECK(workspace_->data != nullptr && workspace_->context != nullptr);
@@ -94,16 +114,15 @@ Regex::Matches::Matches(const Regex& regex, std::string_view text)
 Regex::Matches::~Matches() = default;
 
 std::optional<Regex::Span> Regex::Matches::next() {
-  const pcre2_code* code = regex_.program_->code.get();
+  const pcre2_code* code = program_.code.get();
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
   while (at_ <= text_.size()) {
     const auto match = [&] {
       // pcre2_match() looks at all of the text again on each call, even when told it is valid.
-      return regex_.program_->jit
-                 ? pcre2_jit_match(code, subject, text_.size(), at_, 0, workspace_->data.get(),
-                                   workspace_->context.get())
-                 : pcre2_match(code, subject, text_.size(), at_, PCRE2_NO_UTF_CHECK,
-                               workspace_->data.get(), workspace_->context.get());
+      return program_.jit ? pcre2_jit_match(code, subject, text_.size(), at_, 0,
+                                            workspace_->data.get(), workspace_->context.get())
+                          : pcre2_match(code, subject, text_.size(), at_, PCRE2_NO_UTF_CHECK,
+                                        workspace_->data.get(), workspace_->context.get());
     };
     int outcome = match();
     if (outcome == PCRE2_ERROR_JIT_STACKLIMIT && workspace_->stack == nullptr) {

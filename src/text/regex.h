@@ -14,6 +14,8 @@ namespace saccade {
 // Immutable after compile; any thread.
 class Regex {
  public:
+  struct Program;  // PCRE2's
+
   struct Span {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -42,7 +44,7 @@ class Regex {
 
    private:
     struct Workspace;
-    const Regex& regex_;
+    const Program& program_;
     std::string_view text_;
     std::size_t at_ = 0;
     std::optional<std::size_t> last_end_;
@@ -50,10 +52,12 @@ class Regex {
   };
 
  private:
-  struct Program;
-  explicit Regex(std::unique_ptr<Program> program);
-  static Result<Regex> compile_pcre2(std::string_view pattern, std::uint32_t options);
+  static Result<std::unique_ptr<Program>> compile_pcre2(std::string_view pattern,
+                                                        std::uint32_t options);
+  Regex(std::unique_ptr<Program> program, std::unique_ptr<Program> newer);
   std::unique_ptr<Program> program_;
+  // For text with characters that this PCRE2 is too old to know; null when there are none.
+  std::unique_ptr<Program> newer_;
 };
 
 }  // namespace saccade

@@ -2,9 +2,11 @@
 
 #include <utf8proc.h>
 
+#include <array>
 #include <cstdlib>
 
 #include "base/check.h"
+#include "text/unicode_tables.h"
 
 namespace saccade {
 
@@ -89,6 +91,10 @@ bool is_white_space(char32_t code) {
 }
 
 bool is_word_character(char32_t code) {
+  if (const CategoryRange* newer = find_range(kUnicodeTables.since_15, code)) {
+    const std::string_view category = newer->category;
+    return category[0] == 'L' || category[0] == 'M' || category == "Nd";
+  }
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(code))) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
@@ -109,6 +115,24 @@ bool is_word_character(char32_t code) {
   }
 }
 
+bool may_have_newer_characters(std::string_view text) {
+  static const std::array<bool, 0x1100> pages = [] {  // of 256 characters each
+    std::array<bool, 0x1100> found{};
+    for (const CategoryRange& range : kUnicodeTables.since_15) {
+      for (char32_t page = range.first >> 8; page <= range.last >> 8; ++page) found[page] = true;
+    }
+    return found;
+  }();
+  for (std::size_t at = 0; at < text.size();) {
+    if (static_cast<unsigned char>(text[at]) < 0xE0) {  // below U+0800
+      ++at;
+    } else if (pages[next_character(text, at) >> 8]) {
+      return true;
+    }
+  }
+  return false;
+}
+
 namespace {
 
 // Characters that are alone in NFC: unchanged by it, and never composed with what is before them.
@@ -121,7 +145,7 @@ bool stands_alone_in_nfc(char32_t code) {
          (code >= 0x1F300 && code <= 0x1FAFF);
 }
 
-void append_normal_form(std::string& out, std::string_view text, int options) {
+void map_utf8(std::string& out, std::string_view text, int options) {
   if (text.empty()) return;
   utf8proc_uint8_t* mapped = nullptr;
   const utf8proc_ssize_t length =
@@ -131,6 +155,27 @@ void append_normal_form(std::string& out, std::string_view text, int options) {
   CHECK(length >= 0, "utf8proc: {} on {} bytes", utf8proc_errmsg(length), text.size());
   out.append(reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(length));
   std::free(mapped);
+}
+
+// Characters that are younger than the reference's normal forms pass as they are.
+void append_normal_form(std::string& out, std::string_view text, NormalForm form) {
+  const bool compatible = form == NormalForm::kKC || form == NormalForm::kKD;
+  int options =
+      form == NormalForm::kC || form == NormalForm::kKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (compatible) options |= UTF8PROC_COMPAT;
+  std::size_t done = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    const char32_t code = next_character(text, at);
+    if (!in_ranges(kUnicodeTables.outside_forms, code) &&
+        !(compatible && in_ranges(kUnicodeTables.outside_compatibility, code))) {
+      continue;
+    }
+    map_utf8(out, text.substr(done, begin - done), options);
+    out += text.substr(begin, at - begin);
+    done = at;
+  }
+  map_utf8(out, text.substr(done), options);
 }
 
 // Copies characters that stand alone; what is left are short stretches, each with the character
@@ -148,7 +193,7 @@ std::string compose(std::string_view text) {
     result += text.substr(done, last - done);
     std::size_t end = at;
     while (at < text.size() && !stands_alone_in_nfc(next_character(text, at))) end = at;
-    append_normal_form(result, text.substr(last, end - last), UTF8PROC_COMPOSE);
+    append_normal_form(result, text.substr(last, end - last), NormalForm::kC);
     done = last = at = end;
   }
   result += text.substr(done);
@@ -164,9 +209,7 @@ std::string normalize(std::string_view text, NormalForm form) {
   if (form == NormalForm::kC) return compose(text);
 
   std::string result;
-  int options = form == NormalForm::kKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-  if (form != NormalForm::kD) options |= UTF8PROC_COMPAT;
-  append_normal_form(result, text, options);
+  append_normal_form(result, text, form);
   return result;
 }
 
@@ -175,8 +218,11 @@ std::string to_lowercase(std::string_view text) {
   result.reserve(text.size());
   for (std::size_t at = 0; at < text.size();) {
     const char32_t code = next_character(text, at);
-    append_utf8(result,
-                static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+    char32_t lower = static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)));
+    if (const CaseRange* newer = find_range(kUnicodeTables.lower, code)) {
+      lower = static_cast<char32_t>(static_cast<int>(code) + newer->distance);
+    }
+    append_utf8(result, lower);
     if (code == 0x130) append_utf8(result, 0x307);  // the one letter with a longer lower case
   }
   return result;

@@ -67,6 +67,10 @@ bool is_word_character(char32_t code);
 
 enum class NormalForm : std::uint8_t { kC, kD, kKC, kKD };
 
+// Whether any character of `text` (valid UTF-8) is of Unicode 15 or 16. May say yes for others near
+// them.
+bool may_have_newer_characters(std::string_view text);
+
 // `text` must be valid UTF-8.
 std::string normalize(std::string_view text, NormalForm form);
 
