@@ -312,6 +312,29 @@ def webps():
         yield f"size_{width}x{height}.webp", saved(rgb(width, height), "WEBP", quality=80)
 
 
+def framed_webp(canvas, frame, left, top, alpha):
+    """An animation of one lossless frame that does not cover its canvas; offsets are even."""
+    def riff(name, data):
+        return name + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+
+    def u24(value):
+        return struct.pack("<I", value)[:3]
+
+    still = saved(frame, "WEBP", lossless=True)
+    image = still[still.index(b"VP8L"):]
+    place = u24(left // 2) + u24(top // 2) + u24(frame.width - 1) + u24(frame.height - 1) + u24(100) + b"\2"
+    body = riff(b"VP8X", bytes([0x12 if alpha else 0x02, 0, 0, 0]) + u24(canvas[0] - 1) + u24(canvas[1] - 1))
+    body += riff(b"ANIM", b"\x40\x80\xc0\xff" + b"\0\0") + riff(b"ANMF", place + image)
+    return b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body
+
+
+def framed_webps():
+    y, x = np.mgrid[0:11, 0:14]
+    pixels = np.stack([x * 15, y * 20, 255 - x * y, 20 * y + x], -1).astype(np.uint8)
+    yield "frame_alpha.webp", framed_webp((30, 24), Image.fromarray(pixels, "RGBA"), 6, 8, True)
+    yield "frame_opaque.webp", framed_webp((30, 24), Image.fromarray(pixels[:, :, :3].copy(), "RGB"), 16, 0, False)
+
+
 def gifs():
     photo = rgb(43, 29)
     yield "palette.gif", saved(photo.quantize(64), "GIF")
@@ -376,7 +399,7 @@ def bmps():
 
 def write_decode():
     with open(OUT / "decode.tsv", "w") as table:
-        for make in (jpegs, pngs, webps, gifs, bmps):
+        for make in (jpegs, pngs, webps, gifs, bmps, framed_webps):
             for name, data in make():
                 folder = name.rsplit(".", 1)[1]
                 path = OUT / folder / name
@@ -405,7 +428,7 @@ def write_resize(table):
     sizes = {"photo": [(112, 84), (28, 28), (157, 60), (80, 113), (157, 113), (300, 200), (1, 1), (640, 3), (31, 97)],
              "wide": [(56, 56), (422, 80), (3, 400)], "tall": [(28, 140), (100, 10), (30, 175), (30, 177), (36, 189)], "dot": [(28, 28), (1, 7)],
              "line": [(28, 28), (96, 1), (200, 2)], "noise": [(63, 65), (448, 28), (9, 9)],
-             "edges": [(91, 79), (45, 40), (180, 240)]}
+             "edges": [(91, 79), (45, 40), (180, 240), (80, 55), (80, 59), (80, 60)]}
     with open(OUT / "resize.tsv", "w") as out:
         for name, targets in sizes.items():
             for label, number in filters.items():
