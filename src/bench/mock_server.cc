@@ -55,34 +55,18 @@ struct Shared {
   }
 };
 
-enum class Fate { kAnswer, kHttpError, kHtml, kCut, kError, kEndless, kHang };
-
-Fate fate_of(const MockSettings& settings, std::uint64_t request_number) {
-  const double draw =
-      static_cast<double>(hash_combine(settings.seed, request_number) >> 11) * 0x1.0p-53;
-  double below = 0;
-  for (const auto& [share, fate] : {std::pair{settings.http_error_share, Fate::kHttpError},
-                                    {settings.html_share, Fate::kHtml},
-                                    {settings.cut_share, Fate::kCut},
-                                    {settings.error_share, Fate::kError},
-                                    {settings.endless_share, Fate::kEndless},
-                                    {settings.hang_share, Fate::kHang}}) {
-    below += share;
-    if (draw < below) return fate;
-  }
-  return Fate::kAnswer;
-}
-
 class Worker;
 
 class Connection final : public EventLoop::Watcher {
  public:
-  Connection(Worker& worker, std::size_t slot, int fd) : worker_(worker), slot_(slot), fd_(fd) {}
+  Connection(Worker& worker, std::size_t slot, std::uint64_t number, int fd)
+      : worker_(worker), slot_(slot), number_(number), fd_(fd) {}
   ~Connection() { ::close(fd_); }
 
   void on_ready(std::uint32_t events) override;
   void write_due();  // the instant given to Worker::call_at() has come
   int fd() const { return fd_; }
+  std::uint64_t number() const { return number_; }
 
  private:
   void read();
@@ -98,7 +82,9 @@ class Connection final : public EventLoop::Watcher {
 
   Worker& worker_;
   std::size_t slot_;
+  std::uint64_t number_;  // no other connection of this worker has it
   int fd_;
+  bool closed_ = false;
   std::string head_;  // of a request that has not all come
   bool in_body_ = false;
   std::uint64_t body_left_ = 0;
@@ -108,7 +94,7 @@ class Connection final : public EventLoop::Watcher {
 
   bool answering_ = false;
   std::string held_;  // requests that came before the answer was out
-  Fate fate_ = Fate::kAnswer;
+  MockFate fate_ = MockFate::kAnswer;
   int tokens_ = 0;
   int events_ = 0;       // of the answer
   int events_sent_ = 0;  // so far
@@ -159,7 +145,7 @@ class Worker final : public EventLoop::Watcher {
       } else {
         connections_.emplace_back();
       }
-      connections_[slot] = std::make_unique<Connection>(*this, slot, fd);
+      connections_[slot] = std::make_unique<Connection>(*this, slot, next_number_++, fd);
       if (!loop_->watch(fd, connections_[slot].get())) {
         connections_[slot].reset();
         free_slots_.push_back(slot);
@@ -171,7 +157,7 @@ class Worker final : public EventLoop::Watcher {
 
   // write_due() of the connection in `slot` at this instant, unless it has closed by then.
   void call_at(Nanos when, std::size_t slot) {
-    due_.push({when, slot, connections_[slot].get()});
+    due_.push({when, slot, connections_[slot]->number()});
     arm();
   }
 
@@ -191,7 +177,7 @@ class Worker final : public EventLoop::Watcher {
   struct Due {
     Nanos when;
     std::size_t slot;
-    Connection* connection;
+    std::uint64_t number;
     bool operator>(const Due& other) const { return when > other.when; }
   };
 
@@ -208,7 +194,8 @@ class Worker final : public EventLoop::Watcher {
     while (!due_.empty() && due_.top().when <= at) {
       const Due due = due_.top();
       due_.pop();
-      if (connections_[due.slot].get() == due.connection) due.connection->write_due();
+      Connection* const connection = connections_[due.slot].get();
+      if (connection != nullptr && connection->number() == due.number) connection->write_due();
     }
     arm();
   }
@@ -220,6 +207,7 @@ class Worker final : public EventLoop::Watcher {
   std::vector<char> read_buffer_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::size_t> free_slots_;
+  std::uint64_t next_number_ = 0;
   std::vector<std::unique_ptr<Connection>> dead_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   Nanos armed_ = 0;
@@ -238,6 +226,7 @@ void Connection::read() {
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return close();
     if (count < 0) return;
     if (!take({buffer.data(), static_cast<std::size_t>(count)})) return close();
+    if (closed_) return;
     if (static_cast<std::size_t>(count) < buffer.size()) return;
   }
   worker_.loop().again(this);
@@ -245,7 +234,7 @@ void Connection::read() {
 
 // false: not a request that the mock understands, or the connection cannot go on.
 bool Connection::take(std::string_view bytes) {
-  while (!bytes.empty()) {
+  while (!bytes.empty() && !closed_) {
     if (answering_) {
       held_ += bytes;
       return held_.size() <= kMaxHead;
@@ -328,15 +317,15 @@ void Connection::answer() {
   Shared& shared = worker_.shared();
   const MockSettings& settings = shared.settings;
   const Nanos arrived = now();
-  fate_ = Fate::kAnswer;
+  fate_ = MockFate::kAnswer;
   if (request_.path.ends_with("/completions") && request_.method == "POST") {
     const std::uint64_t number = shared.requests++;
     ++shared.running;
     if (number == 0) shared.first_request = arrived;
-    fate_ = fate_of(settings, number);
+    fate_ = mock_fate(settings, number);
     tokens_ = request_.max_tokens >= 0 ? request_.max_tokens : settings.tokens;
     events_ = std::max(1, (tokens_ + settings.tokens_per_event - 1) / settings.tokens_per_event);
-    if (fate_ == Fate::kHang) return;
+    if (fate_ == MockFate::kHang) return;
     return begin_stream();
   }
   std::string text;
@@ -366,9 +355,9 @@ void Connection::begin_stream() {
   const Nanos from = worker_.shared().after_stall(now());
   Nanos wait = settings.ttft;
   if (!request_.stream) wait += settings.itl * (events_ - 1);
-  if (fate_ == Fate::kHttpError || fate_ == Fate::kHtml) wait = 0;
+  if (fate_ == MockFate::kHttpError || fate_ == MockFate::kHtml) wait = 0;
   const bool role_first = settings.role_chunk && request_.stream && request_.chat &&
-                          fate_ != Fate::kHttpError && fate_ != Fate::kHtml;
+                          fate_ != MockFate::kHttpError && fate_ != MockFate::kHtml;
   if (role_first) {
     head_sent_ = true;
     if (!send(worker_.text().stream_head(), worker_.text().role_event())) return;
@@ -383,16 +372,17 @@ void Connection::write_due() {
   Shared& shared = worker_.shared();
   const MockSettings& settings = shared.settings;
   MockText& text = worker_.text();
-  if (fate_ == Fate::kHttpError || fate_ == Fate::kHtml || !request_.stream) {
+  if (fate_ == MockFate::kHttpError || fate_ == MockFate::kHtml || !request_.stream) {
     const std::string whole =
-        fate_ == Fate::kHttpError
+        fate_ == MockFate::kHttpError
             ? http_answer(
                   settings.http_error_status, "application/json",
                   R"({"error":{"message":"programmed failure","type":"InternalServerError",)"
                   R"("param":null,"code":500}})")
-        : fate_ == Fate::kHtml ? http_answer(200, "text/html", "<html><body>Hello</body></html>")
-                               : text.json_answer(request_, tokens_);
-    if (fate_ == Fate::kCut) {
+        : fate_ == MockFate::kHtml
+            ? http_answer(200, "text/html", "<html><body>Hello</body></html>")
+            : text.json_answer(request_, tokens_);
+    if (fate_ == MockFate::kCut) {
       if (send(std::string_view(whole).substr(0, whole.size() / 2))) close();
       return;
     }
@@ -401,11 +391,11 @@ void Connection::write_due() {
   }
   while (true) {
     // All but the last event are alike; the last one comes with the tail.
-    const bool endless = fate_ == Fate::kEndless;
+    const bool endless = fate_ == MockFate::kEndless;
     int count = settings.events_per_write;
     if (!endless) count = std::min(count, events_ - events_sent_);
-    const bool broken_here =
-        (fate_ == Fate::kCut || fate_ == Fate::kError) && events_sent_ + count > events_ / 2;
+    const bool broken_here = (fate_ == MockFate::kCut || fate_ == MockFate::kError) &&
+                             events_sent_ + count > events_ / 2;
     const bool last = !endless && events_sent_ + count == events_ && !broken_here;
     const int plain = last ? count - 1 : count;
     std::string made;
@@ -415,15 +405,15 @@ void Connection::write_due() {
     } else if (plain > 0) {
       burst = text.burst(request_.chat, plain);
     }
-    const std::string tail = last                                   ? text.tail(request_, tokens_)
-                             : broken_here && fate_ == Fate::kError ? text.error_tail()
-                                                                    : std::string();
+    const std::string tail = last ? text.tail(request_, tokens_)
+                             : broken_here && fate_ == MockFate::kError ? text.error_tail()
+                                                                        : std::string();
     const std::string_view head = head_sent_ ? std::string_view() : text.stream_head();
     head_sent_ = true;
     if (!send(head, burst, tail)) return;
     events_sent_ += count;
     shared.events.fetch_add(static_cast<std::uint64_t>(count), std::memory_order_relaxed);
-    if (broken_here && fate_ == Fate::kCut) return close();
+    if (broken_here && fate_ == MockFate::kCut) return close();
     if (last || broken_here) return end_answer();
     due_ = shared.after_stall(due_ + settings.itl * settings.events_per_write);
     // An endless answer without gaps must leave the loop to others, and wait for its reader.
@@ -477,6 +467,7 @@ bool Connection::flush() {
 }
 
 void Connection::close() {
+  if (std::exchange(closed_, true)) return;
   if (answering_ && request_.path.ends_with("/completions")) --worker_.shared().running;
   answering_ = false;
   worker_.closed(slot_);
@@ -546,6 +537,22 @@ class ThreadedMock final : public MockServer {
 };
 
 }  // namespace
+
+MockFate mock_fate(const MockSettings& settings, std::uint64_t request_number) {
+  const double draw =
+      static_cast<double>(hash_combine(settings.seed, request_number) >> 11) * 0x1.0p-53;
+  double below = 0;
+  for (const auto& [share, fate] : {std::pair{settings.http_error_share, MockFate::kHttpError},
+                                    {settings.html_share, MockFate::kHtml},
+                                    {settings.cut_share, MockFate::kCut},
+                                    {settings.error_share, MockFate::kError},
+                                    {settings.endless_share, MockFate::kEndless},
+                                    {settings.hang_share, MockFate::kHang}}) {
+    below += share;
+    if (draw < below) return fate;
+  }
+  return MockFate::kAnswer;
+}
 
 Result<std::unique_ptr<MockServer>> MockServer::start(const MockSettings& settings) {
   if (settings.tokens_per_event < 1 || settings.events_per_write < 1 || settings.tokens < 0) {

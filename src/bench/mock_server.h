@@ -44,6 +44,11 @@ struct MockSettings {
   std::uint64_t seed = 0;
 };
 
+// What becomes of a completion request.
+enum class MockFate { kAnswer, kHttpError, kHtml, kCut, kError, kEndless, kHang };
+// Of the request with this number, counted from 0 in order of arrival. A pure function.
+MockFate mock_fate(const MockSettings& settings, std::uint64_t request_number);
+
 struct MockCounts {
   std::uint64_t connections = 0;  // accepted so far
   std::uint64_t requests = 0;     // answers begun

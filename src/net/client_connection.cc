@@ -270,7 +270,7 @@ bool ClientConnection::on_head(int status,
   response.status = status;
   response.headers = std::move(headers);
   response.times.headers = read_at_;
-  if (exchange_->handlers.on_headers) exchange_->handlers.on_headers(status, response.times);
+  if (exchange_->handlers.on_headers) exchange_->handlers.on_headers(response);
   return true;
 }
 

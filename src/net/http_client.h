@@ -76,7 +76,7 @@ struct ClientResponse {
 // Callbacks run on the client's own thread, and may start requests. on_body gets body bytes as they
 // arrive, with the instant of the read; returning false cancels. on_done is called exactly once.
 struct ClientHandlers {
-  std::function<void(int status, const ClientTimes&)> on_headers;
+  std::function<void(const ClientResponse& so_far)> on_headers;  // no body yet
   std::function<bool(std::string_view bytes, Nanos at)> on_body;
   std::function<void(ClientResponse)> on_done;
 };
