@@ -37,23 +37,29 @@ bool ImagePlanner::ready(const SequenceImage& image) const {
   return image.leased && store_.ready(image.key);
 }
 
+const SequenceImage* ImagePlanner::first_unready(const Sequence& sequence,
+                                                 std::int64_t begin) const {
+  for (const SequenceImage& image : sequence.images) {
+    if (image.end > begin && !ready(image)) return &image;
+  }
+  return nullptr;
+}
+
 std::int64_t ImagePlanner::ready_end(const Sequence& sequence, std::int64_t begin,
                                      std::int64_t end) const {
-  for (const SequenceImage& image : sequence.images) {
-    if (image.begin >= end) break;
-    if (image.end > begin && !ready(image)) return std::max(begin, image.begin);
-  }
-  return end;
+  const SequenceImage* image = first_unready(sequence, begin);
+  return image == nullptr ? end : std::clamp(image->begin, begin, end);
 }
 
 void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
                         std::vector<EncodeWish>& wishes) {
   bool first = true;
   for (int i = 0; i < static_cast<int>(sequence.images.size()); ++i) {
-    SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
+    const SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
     if (image.end <= computed) continue;
-    // Images to come are fetched ahead where that costs nobody anything.
-    if (!image.leased && !obtain(sequence, i, first, wishes)) return;
+    // What comes next takes room from others; images after it only what costs nobody anything.
+    const bool needed = first || image.begin < sequence.request.prompt.bidirectional_prefix;
+    if (!image.leased && !obtain(sequence, i, needed, wishes)) return;
     first = false;
   }
 }

@@ -44,6 +44,8 @@ class ImagePlanner {
   void add(Sequence& sequence);
   // How far a chunk that wants tokens [begin, end) can go with the images that are ready.
   std::int64_t ready_end(const Sequence& sequence, std::int64_t begin, std::int64_t end) const;
+  // The first image that tokens from `begin` on need and that is not ready; null when all are.
+  const SequenceImage* first_unready(const Sequence& sequence, std::int64_t begin) const;
   // store, off: asks for the images of a sequence that are not ready and end after its first
   // `computed` tokens, first things first, as far as there is room.
   void want(Sequence& sequence, std::int64_t computed, std::vector<EncodeWish>& wishes);

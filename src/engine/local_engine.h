@@ -37,6 +37,10 @@ class LocalEngine final : public Engine {
   bool reset_prefix_cache() override;
   void reset_mm_cache() override;
 
+  // Engine thread: what the parts hold, for tests and tools.
+  const EngineParts& parts() const { return parts_; }
+  const ImagePlanner& images() const { return images_; }
+
  private:
   // A request from submission to its last delta.
   struct Live {

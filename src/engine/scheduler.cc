@@ -179,16 +179,7 @@ void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
 
 Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {
   const bool overlay = images_.mode() == EncoderCache::kOverlay;
-  const auto waits_for_image = [&](std::int64_t begin) {
-    if (overlay) return false;  // needs pages to wait with
-    const std::int64_t end = std::min(
-        sequence.length(),
-        std::max(begin + settings_.worth_starting, sequence.request.prompt.bidirectional_prefix));
-    return images_.ready_end(sequence, begin, end) < end;
-  };
-  if (!sequence.images.empty() &&
-      waits_for_image(std::max<std::int64_t>(0, sequence.expected_hit))) {
-    ++waiting_for_images_;
+  if (!overlay && waits_for_image(sequence, std::max<std::int64_t>(0, sequence.expected_hit))) {
     return Newcomer::kPassedOver;
   }
   if (sequence.refused_at == kv_.releases() + 1) {
@@ -197,10 +188,7 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
   }
   const PrefixHit hit = match(sequence);
   sequence.expected_hit = hit.tokens;
-  if (waits_for_image(hit.tokens)) {
-    ++waiting_for_images_;
-    return Newcomer::kPassedOver;
-  }
+  if (!overlay && waits_for_image(sequence, hit.tokens)) return Newcomer::kPassedOver;
   if (!overlay && chunk_of(sequence, hit.tokens, budget, plan) == 0) return Newcomer::kNoRoom;
 
   switch (kv_.admit(sequence.kv, sequence.content(), sequence.shape(), hit,
@@ -227,6 +215,22 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
     push_rows(sequence, count, budget, plan);
   }
   return Newcomer::kStarted;
+}
+
+// Whether a newcomer had better not start at token `begin` yet.
+bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
+  const SequenceImage* image = images_.first_unready(sequence, begin);
+  if (image == nullptr) return false;
+  const bool needed_at_once = image->begin < sequence.request.prompt.bidirectional_prefix;
+  if (!needed_at_once) {
+    if (image->begin - begin >= settings_.worth_starting) return false;
+    // No room for it: what is ready has to be read first, and let go.
+    const bool holds_others = std::any_of(sequence.images.begin(), sequence.images.end(),
+                                          [](const SequenceImage& at) { return at.leased; });
+    if (!image->leased && holds_others) return false;
+  }
+  ++waiting_for_images_;
+  return true;
 }
 
 PrefixHit Scheduler::match(Sequence& sequence) const {

@@ -77,6 +77,7 @@ class Scheduler {
   void plan_running(Budget& budget, StepPlan& plan);
   void plan_waiting(Budget& budget, StepPlan& plan);
   enum class Newcomer { kStarted, kPassedOver, kNoRoom };
+  bool waits_for_image(const Sequence& sequence, std::int64_t begin);
   Newcomer plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan);
   std::int64_t chunk_of(const Sequence& sequence, std::int64_t begin, const Budget& budget,
                         StepPlan& plan) const;

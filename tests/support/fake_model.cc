@@ -1,0 +1,204 @@
+#include "tests/support/fake_model.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/hash.h"
+
+namespace saccade {
+namespace {
+
+// A number that f32 keeps exactly.
+float print_of(std::uint64_t hash) { return static_cast<float>(hash >> 40); }
+
+std::uint64_t absorb(std::uint64_t state, float value) {
+  return hash_combine(state, std::bit_cast<std::uint32_t>(value));
+}
+
+float* slot_of(const SequenceSpan& span, const KvLayer& layer, std::int64_t token,
+               std::int64_t head) {
+  const std::int32_t block = span.blocks[static_cast<std::size_t>(token / layer.block_size)];
+  CHECK(block >= 0, "token {} has no block", token);
+  auto* page =
+      reinterpret_cast<float*>(layer.base + static_cast<std::size_t>(block) * layer.block_stride);
+  return page + (head * layer.block_size + token % layer.block_size) * layer.head_dim;
+}
+
+}  // namespace
+
+class FakeEncodeRun final : public EncodeRun {
+ public:
+  FakeEncodeRun(FakeModel& model, std::span<const PreparedImage* const> images,
+                std::span<const View> out, int stages)
+      : model_(model), images_(images), out_(out), left_(stages) {
+    CHECK(!model.encoding_, "two encodings at once");
+    model.encoding_ = true;
+  }
+  ~FakeEncodeRun() override { model_.encoding_ = false; }
+
+  bool advance() override {
+    if (--left_ > 0) return false;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      std::uint64_t print = 3;
+      for (const float value : images_[i]->patches) print = absorb(print, value);
+      for (std::int64_t row = 0; row < out_[i].rows(); ++row) {
+        for (std::int64_t column = 0; column < out_[i].cols(); ++column) {
+          out_[i].row<float>(row)[column] = print_of(
+              hash_combine(print, static_cast<std::uint64_t>(row * out_[i].cols() + column)));
+        }
+      }
+      ++model_.images_encoded_;
+    }
+    return true;
+  }
+
+ private:
+  FakeModel& model_;
+  std::span<const PreparedImage* const> images_;
+  std::span<const View> out_;
+  int left_;
+};
+
+FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
+  shape_.family = "fake";
+  shape_.hidden = options.hidden;
+  shape_.vocab = options.vocab;
+  shape_.max_position = options.max_position;
+  shape_.position_axes = options.position_axes;
+  shape_.layers = options.layers;
+  shape_.eos = {0};
+  shape_.has_vision = options.has_vision;
+}
+
+Result<void> FakeModel::reserve(Backend&, const Capacity& capacity) {
+  capacity_ = capacity;
+  return {};
+}
+
+std::uint64_t FakeModel::attend(const SequenceSpan& span, std::int64_t position,
+                                const LayerShape& shape, const KvLayer& layer) const {
+  std::int64_t begin = 0;
+  std::int64_t end = position + 1;
+  if (shape.kind == LayerKind::kSlidingWindow) {
+    begin = std::max<std::int64_t>(0, position - shape.window + 1);
+  }
+  if (position < span.prefix) {
+    begin = 0;
+    end = span.prefix;
+  }
+  std::uint64_t sum = 0;
+  for (std::int64_t token = begin; token < end; ++token) {
+    std::uint64_t print = static_cast<std::uint64_t>(token);
+    for (std::int64_t head = 0; head < 2 * layer.kv_heads; ++head) {
+      const float* slot = slot_of(span, layer, token, head);
+      for (std::int64_t d = 0; d < layer.head_dim; ++d) print = absorb(print, slot[d]);
+    }
+    sum += print;
+  }
+  return sum;
+}
+
+void FakeModel::forward(Backend&, const Batch& batch, const Tap&) {
+  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  ++forwards_;
+  largest_batch_ = std::max(largest_batch_, rows);
+  CHECK(rows <= capacity_.rows, "{} rows, reserved {}", rows, capacity_.rows);
+  std::vector<std::uint64_t> state(batch.ids.size());
+  for (std::size_t row = 0; row < state.size(); ++row) {
+    state[row] = hash_combine(11, static_cast<std::uint64_t>(batch.ids[row]));
+  }
+  for (std::size_t i = 0; i < batch.embedding_rows.size(); ++i) {
+    std::uint64_t print = 13;
+    const float* embedding = batch.embeddings.row<float>(static_cast<std::int64_t>(i));
+    for (std::int64_t column = 0; column < shape_.hidden; ++column) {
+      print = absorb(print, embedding[column]);
+    }
+    state[static_cast<std::size_t>(batch.embedding_rows[i])] = print;
+  }
+  for (std::size_t row = 0; row < state.size(); ++row) {
+    for (const auto& axis : batch.positions) {
+      state[row] = hash_combine(state[row], static_cast<std::uint64_t>(axis[row]));
+    }
+  }
+  for (std::size_t l = 0; l < shape_.layers.size(); ++l) {
+    const KvLayer& layer = batch.kv[l].layer;
+    const auto spans = batch.spans[static_cast<std::size_t>(batch.kv[l].group)];
+    for (const SequenceSpan& span : spans) {
+      for (std::int64_t i = 0; i < span.row_count; ++i) {
+        const std::uint64_t print = state[static_cast<std::size_t>(span.row_begin + i)];
+        for (std::int64_t head = 0; head < 2 * layer.kv_heads; ++head) {
+          float* slot = slot_of(span, layer, span.context + i, head);
+          for (std::int64_t d = 0; d < layer.head_dim; ++d) {
+            slot[d] = print_of(
+                hash_combine(print, l * 1000 + static_cast<std::uint64_t>(head * 100 + d)));
+          }
+        }
+      }
+    }
+    for (const SequenceSpan& span : spans) {
+      for (std::int64_t i = 0; i < span.row_count; ++i) {
+        std::uint64_t& print = state[static_cast<std::size_t>(span.row_begin + i)];
+        print = hash_combine(print, attend(span, span.context + i, shape_.layers[l], layer));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < batch.logit_rows.size(); ++i) {
+    float* logits = batch.logits.row<float>(static_cast<std::int64_t>(i));
+    const std::uint64_t print = state[static_cast<std::size_t>(batch.logit_rows[i])];
+    for (std::int64_t token = 0; token < shape_.vocab; ++token) {
+      const std::uint64_t hash = hash_combine(print, static_cast<std::uint64_t>(token));
+      logits[token] = static_cast<float>(hash >> 40) * 0x1.0p-21f;  // 0 to 8
+    }
+  }
+}
+
+std::unique_ptr<EncodeRun> FakeModel::begin_encode(Backend&,
+                                                   std::span<const PreparedImage* const> images,
+                                                   std::span<const View> out, const Tap&) {
+  return std::make_unique<FakeEncodeRun>(*this, images, out, options_.encoder_stages);
+}
+
+Result<Prompt> FakeModel::build_prompt(const Tokenizer&, std::string_view,
+                                       std::span<const ImageLayout>, bool) const {
+  return fail(ErrorCode::kUnsupported, "the fake model takes ready prompts");
+}
+
+RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {
+  auto prepared = std::make_shared<PreparedImage>();
+  prepared->layout.tokens = tokens;
+  prepared->layout.key = std::to_string(tokens) + " rows";
+  prepared->patch_cols = 2;
+  for (std::int64_t i = 0; i < 4 * tokens * 2; ++i) {
+    prepared->patches.push_back(print_of(hash_combine(seed, static_cast<std::uint64_t>(i))));
+  }
+  RequestImage image;
+  image.content = sha256(std::to_string(seed));
+  image.prepared = std::move(prepared);
+  return image;
+}
+
+Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& images,
+                     std::int64_t max_tokens, int position_axes) {
+  Request request;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const FakeImageAt& at = images[i];
+    RequestImage image = fake_image(at.seed, at.tokens);
+    image.span = {at.begin, at.tokens, static_cast<int>(i), 0};
+    request.prompt.images.push_back(image.span);
+    request.images.push_back(std::move(image));
+    std::fill_n(ids.begin() + at.begin, at.tokens, 5);
+  }
+  for (int axis = 0; axis < position_axes; ++axis) {
+    auto& positions = request.prompt.positions.emplace_back();
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      positions.push_back(static_cast<std::int32_t>(t) + axis * 3);
+    }
+  }
+  request.prompt.position_delta = 2;
+  request.prompt.ids = std::move(ids);
+  request.sampling.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  return request;
+}
+
+}  // namespace saccade

@@ -1,0 +1,72 @@
+// A model without weights whose answers depend on everything that an engine can get wrong: keys and
+// values are fingerprints of what a token depends on, read back from the pool through the block
+// tables, so that a wrong block, a missing write, a wrong position or a missing image row changes
+// every token that follows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "model/model.h"
+
+namespace saccade {
+
+struct FakeModelOptions {
+  std::vector<LayerShape> layers = {{LayerKind::kFull, 0, 1, 8}, {LayerKind::kFull, 0, 1, 8}};
+  std::int64_t vocab = 64;
+  std::int64_t hidden = 12;
+  std::int64_t max_position = 4096;
+  std::int64_t max_image_tokens = 64;
+  int encoder_stages = 3;
+  int position_axes = 1;
+  bool has_vision = true;
+};
+
+class FakeModel final : public Model {
+ public:
+  explicit FakeModel(const FakeModelOptions& options);
+  Result<void> reserve(Backend& backend, const Capacity& capacity) override;
+  void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) override;
+  std::int64_t max_image_patches() const override { return 4 * options_.max_image_tokens; }
+  std::int64_t max_image_tokens() const override { return options_.max_image_tokens; }
+  std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
+                                          std::span<const PreparedImage* const> images,
+                                          std::span<const View> out, const Tap& tap = {}) override;
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> images,
+                              bool add_special_tokens) const override;
+
+  std::int64_t forwards() const { return forwards_; }
+  std::int64_t largest_batch() const { return largest_batch_; }  // rows
+  std::int64_t images_encoded() const { return images_encoded_; }
+
+ private:
+  std::uint64_t attend(const SequenceSpan& span, std::int64_t position, const LayerShape& shape,
+                       const KvLayer& layer) const;
+
+  FakeModelOptions options_;
+  Capacity capacity_;
+  std::int64_t forwards_ = 0;
+  std::int64_t largest_batch_ = 0;
+  std::int64_t images_encoded_ = 0;
+  bool encoding_ = false;
+  friend class FakeEncodeRun;
+};
+
+// An image of `tokens` rows whose pixels follow from `seed`.
+RequestImage fake_image(std::uint64_t seed, std::int64_t tokens);
+
+// A prompt of `ids` in which image i, of `tokens` rows, stands at images[i].first. Placeholders are
+// token 5.
+struct FakeImageAt {
+  std::int64_t begin = 0;
+  std::uint64_t seed = 0;
+  std::int64_t tokens = 0;
+};
+Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& images,
+                     std::int64_t max_tokens, int position_axes = 1);
+
+}  // namespace saccade
