@@ -41,7 +41,7 @@ int main(int argc, char** argv) try {
   try {
     app.parse(with_dashes(argc, argv));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : 2;  // --help is no error
   }
   return exit_code;
 } catch (const std::exception& error) {
