@@ -13,6 +13,7 @@
 #include "model/checkpoint.h"
 #include "model/model.h"
 #include "model/weight_table.h"
+#include "text/synthetic_tokenizer.h"
 
 namespace saccade {
 
@@ -32,16 +33,22 @@ class LoadableModel : public Model {
   }
 };
 
-// A checkpoint of random weights to write: everything but the weights and the tokenizer.
+// A checkpoint of random weights to write: everything but the weights.
 struct DummyFile {
   std::string name;
   std::string text;
 };
 struct DummyCheckpoint {
-  std::vector<DummyFile> files;             // config.json, preprocessor_config.json, ...
-  std::vector<std::string> special_tokens;  // consecutive ids from first_special_token on
-  std::int64_t first_special_token = 0;
-  std::string end_of_turn;  // eos_token of tokenizer_config.json
+  std::vector<DummyFile> files;  // config.json first, generation_config.json, ...
+  std::string chat_template;     // written where old and new readers look for it
+  // Of tokenizer.json and tokenizer_config.json.
+  std::int64_t tokenizer_pieces = 0;  // bytes and letters, before the special tokens
+  std::vector<SpecialTokenAt> special_tokens;
+  std::string tokenizer_pattern;
+  SyntheticTokenizerOptions tokenizer_options;
+  std::string tokenizer_class;
+  std::string end_token;
+  std::string pad_token;
 };
 
 struct Family {

@@ -142,6 +142,8 @@ class Model {
   // Makes the scratch of forward() and of encoding, before the first call of either: they allocate
   // nothing. kExhausted when it does not fit. Another call replaces the first.
   virtual Result<void> reserve(Backend& backend, const Capacity& capacity) = 0;
+  // Bytes of that scratch.
+  virtual std::size_t scratch_bytes() const { return 0; }
 
   virtual void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) = 0;
 

@@ -73,6 +73,7 @@ class TextDecoder {
   void add_weights(WeightTable& table, const DecoderNames& names);
   void set_compute(DType compute) { compute_ = compute; }
   Result<void> reserve(Backend& backend, const Capacity& capacity);
+  std::size_t scratch_bytes() const { return scratch_.bytes(); }
   // Taps: text.embed, text.layer.N, text.norm, logits.
   void forward(Backend& backend, const Batch& batch, const Tap& tap);
 

@@ -329,6 +329,10 @@ class Qwen2Vl final : public LoadableModel {
                : Result<void>{};
   }
 
+  std::size_t scratch_bytes() const override {
+    return text_.scratch_bytes() + vision_.memory.bytes();
+  }
+
   void forward(Backend& backend, const Batch& batch, const Tap& tap) override {
     text_.forward(backend, batch, tap);
   }
@@ -416,6 +420,102 @@ class Qwen2Vl final : public LoadableModel {
   std::int64_t most_patches_ = 0;
 };
 
+// --- checkpoints of random weights ---
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads;
+  bool tied;
+  std::int64_t vocab, pieces;
+  std::array<int, 3> sections;
+  std::int64_t depth, embed, vision_heads;
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 128, 256, 4, 4, 2, true, 1280, 1200, {4, 6, 6}, 4, 128, 4},
+    DummySize{"2b", 1536, 8960, 28, 12, 2, true, 151936, 151643, {16, 24, 24}, 32, 1280, 16},
+    DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152064, 151643, {16, 24, 24}, 32, 1280, 16},
+    DummySize{"72b", 8192, 29568, 80, 64, 8, false, 152064, 151643, {16, 24, 24}, 32, 1280, 16},
+};
+constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "2b", "7b", "72b"};
+
+// In the order of their ids, from the first after the pieces on.
+constexpr std::array kSpecialTokens = {
+    "<|endoftext|>",      "<|im_start|>",     "<|im_end|>",     "<|object_ref_start|>",
+    "<|object_ref_end|>", "<|box_start|>",    "<|box_end|>",    "<|quad_start|>",
+    "<|quad_end|>",       "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
+    "<|image_pad|>",      "<|video_pad|>"};
+constexpr std::string_view kPattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr std::string_view kChatTemplate =
+    R"({%- for message in messages -%}
+{%- if loop.first and message.role != 'system' -%}
+{{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' -}}
+{%- endif -%}
+{{- '<|im_start|>' + message.role + '\n' -}}
+{%- if message.content is string -%}{{- message.content -}}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type in ['image', 'image_url'] or 'image' in part -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+{%- elif 'text' in part -%}{{- part.text -}}
+{%- endif -%}
+{%- endfor -%}
+{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
+)";
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  return fmt::format(
+      R"({{"architectures": ["Qwen2VLForConditionalGeneration"], "model_type": "qwen2_vl",
+ "bos_token_id": {bos}, "eos_token_id": {eos}, "vision_start_token_id": {start}, "vision_end_token_id": {end},
+ "vision_token_id": {pad}, "image_token_id": {image}, "video_token_id": {video},
+ "hidden_act": "silu", "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
+ "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "max_position_embeddings": 32768,
+ "use_sliding_window": false, "sliding_window": 32768, "max_window_layers": {layers}, "rms_norm_eps": 1e-06,
+ "rope_theta": 1000000.0, "rope_scaling": {{"type": "mrope", "mrope_section": [{t}, {h}, {w}]}},
+ "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16", "vocab_size": {vocab},
+ "vision_config": {{"depth": {depth}, "embed_dim": {embed}, "num_heads": {vision_heads}, "mlp_ratio": 4,
+  "in_chans": 3, "hidden_size": {hidden}, "patch_size": 14, "spatial_merge_size": 2, "spatial_patch_size": 14,
+  "temporal_patch_size": 2}}}}
+)",
+      arg("bos", s.pieces), arg("eos", s.pieces + 2), arg("start", s.pieces + 9),
+      arg("end", s.pieces + 10), arg("pad", s.pieces + 11), arg("image", s.pieces + 12),
+      arg("video", s.pieces + 13), arg("hidden", s.hidden), arg("intermediate", s.intermediate),
+      arg("layers", s.layers), arg("heads", s.heads), arg("kv_heads", s.kv_heads),
+      arg("t", s.sections[0]), arg("h", s.sections[1]), arg("w", s.sections[2]),
+      arg("tied", s.tied), arg("vocab", s.vocab), arg("depth", s.depth), arg("embed", s.embed),
+      arg("vision_heads", s.vision_heads));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json",
+       fmt::format(
+           R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "temperature": 0.01, "top_p": 0.001, "top_k": 1}})",
+           found->pieces, found->pieces + 2)},
+      {"preprocessor_config.json",
+       R"({"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2, )"
+       R"("image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711], )"
+       R"("image_processor_type": "Qwen2VLImageProcessor", "processor_class": "Qwen2VLProcessor"})"}};
+  checkpoint.chat_template = kChatTemplate;
+  checkpoint.tokenizer_pieces = found->pieces;
+  for (std::size_t i = 0; i < kSpecialTokens.size(); ++i)
+    checkpoint.special_tokens.push_back(
+        {static_cast<TokenId>(found->pieces) + static_cast<TokenId>(i), kSpecialTokens[i]});
+  checkpoint.tokenizer_pattern = kPattern;
+  checkpoint.tokenizer_class = "Qwen2Tokenizer";
+  checkpoint.end_token = "<|im_end|>";
+  checkpoint.pad_token = "<|endoftext|>";
+  return checkpoint;
+}
+
 // --- what checkpoints call themselves ---
 
 constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen2VLForConditionalGeneration"};
@@ -431,8 +531,8 @@ const Family kQwen2Vl = {.name = "qwen2-vl",
                          .architectures = kArchitectures,
                          .model_types = kModelTypes,
                          .aliases = kAliases,
-                         .sizes = {},
+                         .sizes = kDummyNames,
                          .create = Qwen2Vl::create,
-                         .dummy = nullptr};
+                         .dummy = dummy};
 
 }  // namespace saccade

@@ -1,0 +1,153 @@
+// `saccade model inspect`: a checkpoint's shape and what serving it takes, without loading it.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/model_commands.h"
+#include "model/families.h"
+#include "model/weights.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::string dtype = "auto";
+  std::int64_t length = 0;
+  std::int64_t rows = 2048;
+  bool tensors = false;
+};
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.2f} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.1f} kB", bytes / 1e3);
+}
+
+void line(const char* name, const std::string& value) {
+  std::printf("%-18s %s\n", name, value.c_str());
+}
+
+// Layers of one kind and shape, and what a token of theirs takes.
+void print_layers(const ModelShape& shape, DType kv) {
+  std::map<std::string, std::pair<int, std::int64_t>> kinds;
+  for (const LayerShape& layer : shape.layers) {
+    const std::string kind = layer.kind == LayerKind::kFull
+                                 ? "full attention"
+                                 : fmt::format("window of {}", layer.window);
+    auto& [count, bytes] =
+        kinds[fmt::format("{}, {} KV heads of {}", kind, layer.kv_heads, layer.head_dim)];
+    ++count;
+    bytes += 2 * layer.kv_heads * layer.head_dim * static_cast<std::int64_t>(size_of(kv));
+  }
+  std::int64_t total = 0;
+  for (const auto& [kind, value] : kinds) {
+    line("layers", fmt::format("{} x {}: {} bytes a token", value.first, kind, value.second));
+    total += value.second;
+  }
+  line("KV cache", fmt::format("{} bytes a token in {}", total, name_of(kv)));
+}
+
+// Bytes of keys and values that one sequence of `length` tokens needs, windows counted as such.
+double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
+  double bytes = 0;
+  for (const LayerShape& layer : shape.layers) {
+    const std::int64_t kept = layer.window > 0 ? std::min(layer.window, length) : length;
+    bytes += 2.0 * static_cast<double>(layer.kv_heads * layer.head_dim * kept) *
+             static_cast<double>(size_of(kv));
+  }
+  return bytes;
+}
+
+Result<void> print_plan(LoadableModel& model, std::int64_t parameters, DType compute,
+                        const Flags& flags) {
+  const ModelShape& shape = model.shape();
+  const std::int64_t length = flags.length > 0 ? flags.length : shape.max_position;
+  // Pages that nobody writes cost nothing, so the scratch can be laid out to learn its size.
+  const auto backend = make_reference_backend();
+  const Capacity text{
+      .rows = flags.rows, .sequences = 64, .logit_rows = 64, .image_patches = 0, .length = length};
+  TRY_DO(model.reserve(*backend, text));
+  const auto text_bytes = static_cast<double>(model.scratch_bytes());
+  Capacity image = text;
+  image.image_patches = model.max_image_patches();
+  TRY_DO(model.reserve(*backend, image));
+  const double image_bytes = static_cast<double>(model.scratch_bytes()) - text_bytes;
+
+  std::printf("\nmemory plan\n");
+  line("  weights", fmt::format("{} in {}",
+                                bytes_text(static_cast<double>(parameters) *
+                                           static_cast<double>(size_of(compute))),
+                                name_of(compute)));
+  line("  KV", fmt::format("{} for one sequence of {} tokens",
+                           bytes_text(sequence_bytes(shape, shape.kv_dtype, length)), length));
+  line("  step", fmt::format("{} of activations for {} rows", bytes_text(text_bytes), flags.rows));
+  if (shape.has_vision)
+    line("  encoder", fmt::format("{} of activations for the largest image, {} patches",
+                                  bytes_text(image_bytes), model.max_image_patches()));
+  return {};
+}
+
+Result<void> inspect(const Flags& flags) {
+  TRY(const std::string directory, resolve_checkpoint(flags.model));
+  TRY(const Checkpoint checkpoint, open_checkpoint(directory));
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY(const auto model, create_model(checkpoint));
+  DType compute = stated_dtype(checkpoint.config).value_or(DType::kF32);
+  const bool stored_f16 = compute == DType::kF16;
+  if (flags.dtype != "auto") compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
+  if (compute == DType::kF16) compute = DType::kF32;
+  model->set_dtypes(compute, compute);
+
+  const ModelShape& shape = model->shape();
+  const std::vector<TensorSpec> specs = model->weight_table().specs();
+  const std::int64_t parameters = parameter_count(specs);
+  line("checkpoint", directory);
+  line("family", std::string(family->name));
+  line("parameters", fmt::format("{} in {} tensors{}", parameters, specs.size(),
+                                 stored_f16 ? ", stored as float16" : ""));
+  line("hidden size", fmt::format("{}", shape.hidden));
+  line("vocabulary", fmt::format("{}", shape.vocab));
+  line("longest sequence", fmt::format("{} tokens", shape.max_position));
+  line("end of text", fmt::format("{}", fmt::join(shape.eos, ", ")));
+  print_layers(shape, compute);
+  if (shape.has_vision)
+    line("images", fmt::format("up to {} tokens each", model->max_image_tokens()));
+
+  const auto weights = Weights::open(directory, family->aliases);
+  if (weights) {
+    const auto met = weights->require(specs, model->weight_table().ignored());
+    line("weights", met ? fmt::format("{}, every tensor present",
+                                      bytes_text(static_cast<double>(weights->bytes())))
+                        : met.error().message);
+  } else {
+    line("weights", weights.error().message);
+  }
+  if (flags.tensors)
+    for (const TensorSpec& spec : specs)
+      std::printf("  %-60s %s\n", spec.name.c_str(), shape_text(spec.shape).c_str());
+  return print_plan(*model, parameters, compute, flags);
+}
+
+}  // namespace
+
+void add_model_inspect(CLI::App& model, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command =
+      model.add_subcommand("inspect", "A checkpoint's shape and the memory that serving it takes");
+  command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")
+      ->required();
+  command->add_option("--dtype", flags->dtype)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16"}));
+  command->add_option("--max-model-len", flags->length, "tokens; 0: the checkpoint's");
+  command->add_option("--max-num-batched-tokens", flags->rows)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_flag("--tensors", flags->tensors, "list every tensor");
+  command->callback([flags, &exit_code] { exit_code = report(inspect(*flags)); });
+}
+
+}  // namespace saccade
