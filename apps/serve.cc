@@ -60,13 +60,7 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   auto& s = f.settings;
   cmd.add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
       ->capture_default_str()
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, std::string>{{"auto", "auto"},
-                                                                     {"float32", "float32"},
-                                                                     {"float", "float32"},
-                                                                     {"bfloat16", "bfloat16"},
-                                                                     {"float16", "float16"},
-                                                                     {"half", "float16"}}));
+      ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}));
   cmd.add_option("--device", s.device)
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}));

@@ -20,11 +20,11 @@ namespace {
 Result<LoadOptions> load_options(const std::string& dtype) {
   LoadOptions options;
   if (dtype == "auto") return options;
-  if (dtype == "float32") {
+  if (dtype == "float32" || dtype == "float") {
     options.compute = DType::kF32;
   } else if (dtype == "bfloat16") {
     options.compute = DType::kBf16;
-  } else if (dtype == "float16") {
+  } else if (dtype == "float16" || dtype == "half") {
     options.compute = DType::kF32;
     log::warning("--dtype float16: computed as float32 on this device");
   } else {
@@ -165,11 +165,8 @@ Result<void> run_server(ServeSettings settings) {
   if (settings.use_generation_config) {
     TRY(defaults, load_sampling_defaults(directory));
   }
-  const ModelShape& shape = model->shape();
-  log::info("{}: {}, {:.2f} B parameters, {:.2f} GiB, KV {}, on {}, loaded in {:.1f} s", directory,
-            shape.family, static_cast<double>(shape.parameters) / 1e9,
-            static_cast<double>(shape.weight_bytes) / (1 << 30), name_of(shape.kv_dtype),
-            backend->description(), seconds(clock.now() - begun));
+  log::info("on {}, keys and values as {}, ready after {:.1f} s", backend->description(),
+            name_of(model->shape().kv_dtype), seconds(clock.now() - begun));
 
   RequestBuilder builder(settings, *model, tokenizer, std::move(loaded_template), defaults, clock);
   TRY_DO(builder.compile_template());
