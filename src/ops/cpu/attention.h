@@ -1,6 +1,6 @@
 // Attention of a tile of queries over a range of tokens, shared by the paged and the segment op.
 //
-// A tile is up to some 192 query rows (tokens x the heads that share a kv head), so that one read
+// A tile is up to some 512 query rows (tokens x the heads that share a kv head), so that one read
 // of keys and values serves them all. Tokens are taken in chunks (AttentionKernels::chunk_tokens),
 // and chunks in splits of kSplitTokens, both at fixed positions from the sequence's first token. A
 // split starts from nothing; splits are joined in order. So what a row computes depends on which
@@ -13,7 +13,13 @@
 namespace saccade::cpu {
 
 constexpr Index kSplitTokens = 512;
-constexpr Index kTileQueries = 192;
+// Queries of a tile: enough to make packing a chunk cheap beside its use, few enough to keep all
+// threads busy.
+constexpr Index kFewestTileQueries = 64;
+constexpr Index kMostTileQueries = 512;
+inline Index tile_queries(std::int64_t queries, int threads) {
+  return std::clamp<Index>(queries / (8 * threads) / 64 * 64, kFewestTileQueries, kMostTileQueries);
+}
 
 // Softmax-weighted sum of values so far, for each row of a tile.
 struct AttentionState {
@@ -68,9 +74,10 @@ class AttentionTile {
     for (Index chunk = std::max(split * kSplitTokens, first_ / unit * unit); chunk < stop;
          chunk += unit) {
       const Index tokens = std::min(unit, stop - chunk);
-      for (Index i = 0; i < tokens; ++i) {
-        key_rows_[i] = value_rows_[i] = nullptr;
-        if (chunk + i >= first_) token_rows(chunk + i, &key_rows_[i], &value_rows_[i]);
+      for (Index i = 0; i < tokens || i % kTokenUnit != 0; ++i) {
+        key_rows_[i] = value_rows_[i] = zeros_;
+        if (i < tokens && chunk + i >= first_)
+          token_rows(chunk + i, &key_rows_[i], &value_rows_[i]);
       }
       attend_chunk(type, softcap, chunk, tokens, state);
     }
@@ -98,6 +105,7 @@ class AttentionTile {
   Index* chunk_end_ = nullptr;
   const void** key_rows_ = nullptr;
   const void** value_rows_ = nullptr;
+  float* zeros_ = nullptr;  // [head_dim]
   AttentionState total_;
   AttentionState split_;
 };

@@ -12,8 +12,10 @@ struct Attention {
   using M = Math<V>;
   using R = Rows<V>;
   static constexpr Index kLanes = V::kLanes;
-  static constexpr Index kChunk = 64;  // scores of a row stay in registers between max and exp
-  static constexpr Index kVectors = kChunk / kLanes;
+  static constexpr Index kChunk = 256;
+  // Rows 17 lines apart: at 16 they would meet in a few sets of the first-level cache.
+  static constexpr Index kScoreStride = kChunk + 16;
+  static constexpr Index kGroupRows = 2 * V::kTileRows;
   static constexpr float kInfinity = __builtin_inff();
 
   static void pack_query(const float* q, float scale, Index row, Index head_dim, void* queries) {
@@ -31,11 +33,9 @@ struct Attention {
         const Index left = args.head_dim - dim;
         const int dims = static_cast<int>(left < kLanes ? left : kLanes);
         F block[V::kLanes];
-        for (Index i = 0; i < kLanes; ++i) {
-          const bool there = token + i < args.tokens && args.key_rows[token + i] != nullptr;
-          block[i] = there ? R::load(static_cast<const T*>(args.key_rows[token + i]) + dim, dims)
-                           : V::zero();
-        }
+#pragma GCC unroll 16
+        for (Index i = 0; i < kLanes; ++i)
+          block[i] = R::load(static_cast<const T*>(args.key_rows[token + i]) + dim, dims);
         V::transpose(block);
         for (Index i = 0; i < dims; ++i) V::store(panel + (dim + i) * kLanes, block[i]);
       }
@@ -48,39 +48,44 @@ struct Attention {
     for (Index token = 0; token < args.tokens; ++token) {
       const auto* row = static_cast<const T*>(args.value_rows[token]);
       float* out = static_cast<float*>(args.values) + token * kLanes;
-      R::each(args.head_dim, [&](Index dim, int dims) {
-        V::store(out + dim * kChunk, row != nullptr ? R::load(row + dim, dims) : V::zero());
-      });
+      R::each(args.head_dim,
+              [&](Index dim, int dims) { V::store(out + dim * kChunk, R::load(row + dim, dims)); });
     }
   }
 
-  // Scores become weights relative to the row's largest score so far; what was summed before
-  // shrinks to the new largest.
-  static void softmax(const ChunkArgs& args) {
-    for (Index row = 0; row < args.rows; ++row) {
-      float* scores = args.scores + row * kChunk;
+  // For rows [first, first + rows): scores [rows, kScoreStride] become weights relative to the
+  // row's largest score so far; what was summed before shrinks to the new largest.
+  static void softmax(const ChunkArgs& args, Index first_row, Index rows) {
+    const Index padded = (args.tokens + kLanes - 1) / kLanes * kLanes;
+    for (Index i = 0; i < rows; ++i) {
+      const Index row = first_row + i;
+      float* scores = args.scores + i * kScoreStride;
       const Index begin = args.begin[row] > 0 ? args.begin[row] : 0;
       const Index end = args.end[row] < args.tokens ? args.end[row] : args.tokens;
       if (begin >= end) {  // sees nothing here: weights of 0, and nothing else changes
-        for (Index i = 0; i < kVectors; ++i) V::store(scores + i * kLanes, V::zero());
+        for (Index token = 0; token < padded; token += kLanes) V::store(scores + token, V::zero());
         continue;
       }
-      F score[kVectors];
       F max = V::set(-kInfinity);
-#pragma GCC unroll 16
-      for (Index i = 0; i < kVectors; ++i) {
-        score[i] = visible_score(scores, i * kLanes, begin, end, args.softcap);
-        max = V::max(score[i], max);
+      const bool plain = begin == 0 && end == padded && args.softcap <= 0;
+      for (Index token = 0; token < padded; token += kLanes) {
+        F score = V::load(scores + token);
+        if (!plain) {
+          if (args.softcap > 0) score = capped(score, args.softcap);
+          score = V::select(seen(token, begin, end), score, V::set(-kInfinity));
+          V::store(scores + token, score);
+        }
+        max = V::max(score, max);
       }
       const float old_max = args.max[row];
       const float chunk_max = V::largest(max);
       const float new_max = chunk_max > old_max ? chunk_max : old_max;
       F sum = V::zero();
-#pragma GCC unroll 16
-      for (Index i = 0; i < kVectors; ++i) {
-        const F weight = M::exp(score[i] - V::set(new_max));
+      for (Index token = 0; token < padded; token += kLanes) {
+        F weight = M::exp(V::load(scores + token) - V::set(new_max));
+        if (!plain) weight = V::select(seen(token, begin, end), weight, V::zero());
         sum = sum + weight;
-        V::store(scores + i * kLanes, weight);
+        V::store(scores + token, weight);
       }
       if (new_max > old_max) {
         const float shrink = V::first(M::exp(V::set(old_max - new_max)));
@@ -93,51 +98,50 @@ struct Attention {
     }
   }
 
-  // Scores of tokens [first, first + lanes), capped; -infinity outside [begin, end).
-  static F visible_score(const float* scores, Index first, Index begin, Index end, float softcap) {
-    F score = V::load(scores + first);
-    if (softcap > 0) {
-      const F cap = V::set(softcap);
-      score = cap * M::tanh(score / cap);
-    }
-    if (first >= begin && first + kLanes <= end) return score;
+  static F capped(F score, float softcap) {
+    const F cap = V::set(softcap);
+    return cap * M::tanh(score / cap);
+  }
+  // Which of tokens [first, first + lanes) are in [begin, end).
+  static typename V::Mask seen(Index first, Index begin, Index end) {
     const F token = V::iota() + V::set(static_cast<float>(first));
-    const F hidden = V::set(-kInfinity);
-    score = V::select(V::less(token, V::set(static_cast<float>(begin))), hidden, score);
-    return V::select(V::less(token, V::set(static_cast<float>(end))), score, hidden);
+    return V::both(V::less(V::set(static_cast<float>(begin) - 0.5f), token),
+                   V::less(token, V::set(static_cast<float>(end))));
   }
 
+  // A few row tiles at a time from scores to sums, so that their scores stay in the first-level
+  // cache.
   template <typename T>
   static void attend_chunk_of(const ChunkArgs& args) {
     constexpr Index kBytes = sizeof(float);
     pack_keys<T>(args);
+    pack_values<T>(args);
     PanelArgs score;
-    score.x = static_cast<const float*>(args.queries);
     score.x_stride = args.head_dim;
-    score.rows = args.rows;
     score.weights = args.keys;
     score.panel_stride = args.head_dim * kLanes * kBytes;
     score.panels = (args.tokens + kLanes - 1) / kLanes;
     score.depth = args.head_dim;
     score.c = args.scores;
-    score.c_stride = kChunk;
-    Panels<V>::template run<float>(score);
-
-    softmax(args);
-
-    pack_values<T>(args);
+    score.c_stride = kScoreStride;
     PanelArgs mix;
     mix.x = args.scores;
-    mix.x_stride = kChunk;
-    mix.rows = args.rows;
+    mix.x_stride = kScoreStride;
     mix.weights = args.values;
     mix.panel_stride = kChunk * kLanes * kBytes;
     mix.panels = args.cols / kLanes;
     mix.depth = args.tokens;
-    mix.c = args.out;
     mix.c_stride = args.cols;
     mix.accumulate = true;
-    Panels<V>::template run<float>(mix);
+    for (Index row = 0; row < args.rows; row += kGroupRows) {
+      const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
+      score.x = static_cast<const float*>(args.queries) + row * args.head_dim;
+      score.rows = mix.rows = rows;
+      mix.c = args.out + row * args.cols;
+      Panels<V>::template run<float>(score);
+      softmax(args, row, rows);
+      Panels<V>::template run<float>(mix);
+    }
   }
   static void attend_chunk(const ChunkArgs& args) {
     if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);

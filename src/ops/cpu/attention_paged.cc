@@ -26,6 +26,7 @@ struct PagedAttention {
   const PagedAttentionArgs& args;
   const Kernels& kernels;
   const AttentionKernels& attention;
+  int threads;
   std::int64_t group = args.heads / args.layer.kv_heads;
 
   Visible visible(const Tile& tile, std::int64_t token) const {
@@ -37,7 +38,8 @@ struct PagedAttention {
   }
 
   std::vector<Tile> tiles() const {
-    const std::int64_t most = std::max<std::int64_t>(1, kTileQueries / group);
+    const Index queries = tile_queries(args.q.rows() * args.heads, threads);
+    const std::int64_t most = std::max<std::int64_t>(1, queries / group);
     std::vector<Tile> tiles;
     Index partial = 0;
     for (const SequenceSpan& span : args.spans) {
@@ -108,7 +110,7 @@ struct PagedAttention {
 void CpuBackend::paged_attention(const PagedAttentionArgs& args) {
   check_shapes(args);
   const bool tiled = args.compute == DType::kBf16 && args.layer.dtype == DType::kBf16;
-  const PagedAttention paged{args, kernels_, attention_kernels(tiled)};
+  const PagedAttention paged{args, kernels_, attention_kernels(tiled), pool_.size()};
   const std::vector<Tile> tiles = paged.tiles();
   const auto tile_count = static_cast<std::int64_t>(tiles.size());
   if (tile_count == 0) return;

@@ -65,6 +65,8 @@ struct PartialStats {
   float sum_exp = 0;  // of logit - max, or of logit where max is -infinity
 };
 
+constexpr Index kTokenUnit = 32;
+
 // One chunk of tokens against a tile of queries: scores, softmax as it goes, and the weighted sum
 // of values added to what earlier chunks gave.
 struct ChunkArgs {
@@ -72,11 +74,12 @@ struct ChunkArgs {
   Index head_dim = 0;
   const void* queries = nullptr;  // as pack_query left them
 
-  // Token t's key and value, or null where none of the queries sees it.
-  const void* const* key_rows = nullptr;    // [tokens]
-  const void* const* value_rows = nullptr;  // [tokens]
-  Index tokens = 0;                         // 1 .. chunk_tokens
-  DType type = DType::kF32;                 // of keys and values
+  // Token t's key and value, or a row of zeros where none of the queries sees it; and rows of zeros
+  // from `tokens` up to a multiple of kTokenUnit.
+  const void* const* key_rows = nullptr;
+  const void* const* value_rows = nullptr;
+  Index tokens = 0;          // 1 .. chunk_tokens
+  DType type = DType::kF32;  // of keys and values
 
   const Index* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the chunk;
   const Index* end = nullptr;    // [rows] the range may be empty, negative or past the chunk
@@ -89,13 +92,15 @@ struct ChunkArgs {
 
   void* keys = nullptr;     // work: [chunk_tokens, head_dim rounded up to depth_unit] elements
   void* values = nullptr;   // work: [chunk_tokens, cols] elements
-  float* scores = nullptr;  // work: [rows rounded up to row_unit, chunk_tokens]
+  float* scores = nullptr;  // work: [group_rows, score_stride]
   void* weights = nullptr;  // work: as scores, but elements; unused where elements are f32
 };
 
 struct AttentionKernels {
   Index chunk_tokens = 0;  // chunks begin at positions that are multiples of this
-  Index row_unit = 1;      // what work areas are rounded up to
+  Index score_stride = 0;
+  Index group_rows = 0;  // queries at work at a time
+  Index row_unit = 1;    // what memory is rounded up to
   Index depth_unit = 1;
   Index cols_unit = 1;
   Index element_bytes = 4;  // of queries, keys, values and weights as they are multiplied

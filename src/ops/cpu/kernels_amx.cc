@@ -38,8 +38,28 @@ class Tiles {
   Tiles& operator=(const Tiles&) = delete;
 };
 
+// Which operand passes through the first-level cache once, and should not push the other out of it.
+enum class Stream { kX, kWeights };
+
+// Tile numbers are part of the instruction: macros of one line each.
+#define SACCADE_LOAD_X(tile, address)               \
+  do {                                              \
+    if constexpr (kStream == Stream::kX)            \
+      _tile_stream_loadd(tile, address, kRowBytes); \
+    else                                            \
+      _tile_loadd(tile, address, kRowBytes);        \
+  } while (false)
+#define SACCADE_LOAD_WEIGHTS(tile, address)         \
+  do {                                              \
+    if constexpr (kStream == Stream::kWeights)      \
+      _tile_stream_loadd(tile, address, kRowBytes); \
+    else                                            \
+      _tile_loadd(tile, address, kRowBytes);        \
+  } while (false)
+
 // Two row tiles by two panels: tiles 0 to 3 are sums, 4 and 5 x, 6 and 7 weights. Each tile that is
 // read is used twice.
+template <Stream kStream>
 inline void multiply_2x2(const TileArgs& args, const Bf16* x, const Bf16* weights, float* c) {
   const Index stride = args.c_stride * static_cast<Index>(sizeof(float));
   float* const c_low = c + kTileRows * args.c_stride;
@@ -57,12 +77,12 @@ inline void multiply_2x2(const TileArgs& args, const Bf16* x, const Bf16* weight
   const Bf16* const x_low = x + args.row_tile_stride;
   const Bf16* const weights_right = weights + args.panel_stride;
   for (Index k = 0; k < args.depth_tiles * kTileElements; k += kTileElements) {
-    _tile_loadd(6, weights + k, kRowBytes);
-    _tile_loadd(4, x + k, kRowBytes);
-    _tile_loadd(7, weights_right + k, kRowBytes);
-    _tile_loadd(5, x_low + k, kRowBytes);
+    SACCADE_LOAD_X(4, x + k);
+    SACCADE_LOAD_WEIGHTS(6, weights + k);
     _tile_dpbf16ps(0, 4, 6);
+    SACCADE_LOAD_WEIGHTS(7, weights_right + k);
     _tile_dpbf16ps(1, 4, 7);
+    SACCADE_LOAD_X(5, x_low + k);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
@@ -73,6 +93,7 @@ inline void multiply_2x2(const TileArgs& args, const Bf16* x, const Bf16* weight
 }
 
 // Two row tiles by one panel.
+template <Stream kStream>
 inline void multiply_2x1(const TileArgs& args, const Bf16* x, const Bf16* weights, float* c) {
   const Index stride = args.c_stride * static_cast<Index>(sizeof(float));
   float* const c_low = c + kTileRows * args.c_stride;
@@ -85,17 +106,18 @@ inline void multiply_2x1(const TileArgs& args, const Bf16* x, const Bf16* weight
   }
   const Bf16* const x_low = x + args.row_tile_stride;
   for (Index k = 0; k < args.depth_tiles * kTileElements; k += kTileElements) {
-    _tile_loadd(6, weights + k, kRowBytes);
-    _tile_loadd(4, x + k, kRowBytes);
-    _tile_loadd(5, x_low + k, kRowBytes);
+    SACCADE_LOAD_X(4, x + k);
+    SACCADE_LOAD_WEIGHTS(6, weights + k);
     _tile_dpbf16ps(0, 4, 6);
+    SACCADE_LOAD_X(5, x_low + k);
     _tile_dpbf16ps(2, 5, 6);
   }
   _tile_stored(0, c, stride);
   _tile_stored(2, c_low, stride);
 }
 
-// One row tile by one panel, or by four whose weights come from memory.
+// One row tile by one panel.
+template <Stream kStream>
 inline void multiply_1x1(const TileArgs& args, const Bf16* x, const Bf16* weights, float* c) {
   const Index stride = args.c_stride * static_cast<Index>(sizeof(float));
   if (args.accumulate)
@@ -103,12 +125,15 @@ inline void multiply_1x1(const TileArgs& args, const Bf16* x, const Bf16* weight
   else
     _tile_zero(0);
   for (Index k = 0; k < args.depth_tiles * kTileElements; k += kTileElements) {
-    _tile_loadd(6, weights + k, kRowBytes);
-    _tile_loadd(4, x + k, kRowBytes);
+    SACCADE_LOAD_X(4, x + k);
+    SACCADE_LOAD_WEIGHTS(6, weights + k);
     _tile_dpbf16ps(0, 4, 6);
   }
   _tile_stored(0, c, stride);
 }
+
+#undef SACCADE_LOAD_X
+#undef SACCADE_LOAD_WEIGHTS
 
 // A tile load waits for its sixteen lines; ask for those of two steps ahead.
 inline void prefetch_tile(const Bf16* tile) {
@@ -117,6 +142,7 @@ inline void prefetch_tile(const Bf16* tile) {
   for (int i = 0; i < 16; ++i) __builtin_prefetch(line + i * 64);
 }
 
+// One row tile by four panels whose weights come from memory.
 inline void multiply_1x4(const TileArgs& args, const Bf16* x, const Bf16* weights, float* c) {
   const Index stride = args.c_stride * static_cast<Index>(sizeof(float));
   if (args.accumulate) {
@@ -153,14 +179,9 @@ inline void multiply_1x4(const TileArgs& args, const Bf16* x, const Bf16* weight
 }
 
 // Panels outside, rows inside: a pair of panels stays in the first-level cache while rows pass.
-void multiply(const TileArgs& args) {
-  const Tiles tiles;
-  Index panel = 0;
-  if (args.row_tiles == 1) {
-    for (; panel + 4 <= args.panels; panel += 4)
-      multiply_1x4(args, args.x, args.weights + panel * args.panel_stride, args.c + panel * 16);
-  }
-  while (panel < args.panels) {
+template <Stream kStream>
+void multiply_panels(const TileArgs& args, Index first_panel = 0) {
+  for (Index panel = first_panel; panel < args.panels; panel += 2) {
     const bool two_panels = panel + 2 <= args.panels;
     const Bf16* const weights = args.weights + panel * args.panel_stride;
     for (Index row = 0; row < args.row_tiles; row += 2) {
@@ -168,16 +189,24 @@ void multiply(const TileArgs& args) {
       float* const c = args.c + row * kTileRows * args.c_stride + panel * 16;
       if (row + 2 <= args.row_tiles) {
         if (two_panels)
-          multiply_2x2(args, x, weights, c);
+          multiply_2x2<kStream>(args, x, weights, c);
         else
-          multiply_2x1(args, x, weights, c);
+          multiply_2x1<kStream>(args, x, weights, c);
       } else {
-        multiply_1x1(args, x, weights, c);
-        if (two_panels) multiply_1x1(args, x, weights + args.panel_stride, c + 16);
+        multiply_1x1<kStream>(args, x, weights, c);
+        if (two_panels) multiply_1x1<kStream>(args, x, weights + args.panel_stride, c + 16);
       }
     }
-    panel += two_panels ? 2 : 1;
   }
+}
+
+void multiply(const TileArgs& args) {
+  const Tiles tiles;
+  if (args.row_tiles > 1) return multiply_panels<Stream::kX>(args);
+  Index panel = 0;
+  for (; panel + 4 <= args.panels; panel += 4)
+    multiply_1x4(args, args.x, args.weights + panel * args.panel_stride, args.c + panel * 16);
+  multiply_panels<Stream::kX>(args, panel);
 }
 
 inline __mmask16 lanes_below(Index count) {
@@ -202,6 +231,10 @@ void round_rows(const float* x, Index x_stride, Index rows, Index cols, Bf16* ou
 // ---- attention: queries, weights as x; keys, values as panels ----
 
 constexpr Index kChunk = 256;  // sums are read from and written to memory once for eight tiles deep
+constexpr Index kGroupRows = 2 * kTileRows;
+// Rows of scores lie 17 lines apart: at 16, a tile's rows would meet in four sets of the
+// first-level cache.
+constexpr Index kScoreStride = kChunk + 16;
 
 void pack_query(const float* q, float scale, Index row, Index head_dim, void* queries) {
   const Index depth_tiles = (head_dim + kTileDepth - 1) / kTileDepth;
@@ -234,15 +267,13 @@ template <typename T>
 void pack_keys(const ChunkArgs& args) {
   auto* out = static_cast<Bf16*>(args.keys);
   for (Index token = 0; token < args.tokens; token += 16) {
+    const void* const* rows = args.key_rows + token;
     for (Index dim = 0; dim < args.head_dim; dim += kTileDepth, out += kTileElements) {
       F block[16];
-      for (Index i = 0; i < 16; ++i) {
-        const bool there = token + i < args.tokens && args.key_rows[token + i] != nullptr;
+#pragma GCC unroll 16
+      for (Index i = 0; i < 16; ++i)
         block[i] =
-            there ? _mm512_castsi512_ps(load_32(
-                        static_cast<const T*>(args.key_rows[token + i]) + dim, args.head_dim - dim))
-                  : V::zero();
-      }
+            _mm512_castsi512_ps(load_32(static_cast<const T*>(rows[i]) + dim, args.head_dim - dim));
       V::transpose(block);
 #pragma GCC unroll 16
       for (Index i = 0; i < 16; ++i) _mm512_storeu_ps(out + i * kTileDepth, block[i]);
@@ -255,71 +286,65 @@ template <typename T>
 void pack_values(const ChunkArgs& args) {
   const Index padded = (args.tokens + kTileDepth - 1) / kTileDepth * kTileDepth;
   for (Index token = 0; token < padded; token += 2) {
-    const bool first = token < args.tokens && args.value_rows[token] != nullptr;
-    const bool second = token + 1 < args.tokens && args.value_rows[token + 1] != nullptr;
-    const auto* a = first ? static_cast<const T*>(args.value_rows[token]) : nullptr;
-    const auto* b = second ? static_cast<const T*>(args.value_rows[token + 1]) : nullptr;
+    const auto* a = static_cast<const T*>(args.value_rows[token]);
+    const auto* b = static_cast<const T*>(args.value_rows[token + 1]);
     Bf16* out = static_cast<Bf16*>(args.values) + token * 16;
     for (Index dim = 0; dim < args.head_dim; dim += 16, out += kChunk * 16) {
-      const __m512i zero = _mm512_setzero_si512();
-      const __m512i low = first ? load_16(a + dim, args.head_dim - dim) : zero;
-      const __m512i high = second ? load_16(b + dim, args.head_dim - dim) : zero;
+      const __m512i low = load_16(a + dim, args.head_dim - dim);
+      const __m512i high = load_16(b + dim, args.head_dim - dim);
       _mm512_storeu_si512(out, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
   }
 }
 
-// 2^x for x <= 0; the cubic's error of 8e-5 is a twentieth of the rounding to bf16 that follows.
+// 2^x for x <= 0 as a cubic of x - floor(x); its error of 1e-4 is a twentieth of the rounding to
+// bf16 that follows. The instruction that scales takes the floor by itself. Below -126 the result
+// stays where it is, as in Math::exp.
 inline F exp2_coarse(F x) {
-  const F n = V::round(x);
-  const F r = x - n;
-  F p = V::fma(r, V::set(5.517162383e-02f), V::set(2.426111251e-01f));
-  p = V::fma(p, r, V::set(6.932609677e-01f));
-  p = V::fma(p, r, V::set(9.999280572e-01f));
-  return V::times_power_of_two(p, n);
+  constexpr float kExp2[] = {9.999251962e-01f, 6.958335042e-01f, 2.260672450e-01f,
+                             7.802446187e-02f};
+  x = V::max(V::set(-126.0f), x);  // keeps NaN
+  const F r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  F p = V::fma(r, V::set(kExp2[3]), V::set(kExp2[2]));
+  p = V::fma(p, r, V::set(kExp2[1]));
+  p = V::fma(p, r, V::set(kExp2[0]));
+  return _mm512_scalef_ps(p, x);
 }
 
-// A score that is not seen: finite, so that the arithmetic of exp2_coarse holds, and far enough
-// down to become a weight of exactly 0.
-constexpr float kHidden = -1e30f;
-
-inline F visible_score(const ChunkArgs& args, const float* scores, Index first, Index begin,
-                       Index end) {
-  F score = V::load(scores + first);
-  if (args.softcap > 0) {
-    const F cap = V::set(args.softcap);
-    score = cap * Math<V>::tanh(score / cap);
-  }
-  if (first >= begin && first + 16 <= end) return score;
-  const __mmask16 seen =
-      lanes_below(end - first) & static_cast<__mmask16>(~lanes_below(begin - first));
-  return _mm512_mask_blend_ps(seen, V::set(kHidden), score);
+// Which of tokens [first, first + 16) are in [begin, end).
+inline __mmask16 seen(Index first, Index begin, Index end) {
+  return lanes_below(end - first) & static_cast<__mmask16>(~lanes_below(begin - first));
 }
 
-// As Attention<V>::softmax, with weights rounded into tiles [rows / 16][kChunk / 32][16][32].
-void softmax(const ChunkArgs& args) {
+// As Attention<V>::softmax, for rows [first, first + rows): scores [rows, kScoreStride] become
+// weights in tiles [rows / 16][kChunk / 32][16][32].
+void softmax(const ChunkArgs& args, Index first_row, Index rows) {
   const Index padded = (args.tokens + kTileDepth - 1) / kTileDepth * kTileDepth;
   constexpr float kLog2E = 1.442695041f;
-  for (Index row = 0; row < args.rows; ++row) {
-    float* scores = args.scores + row * kChunk;
+  for (Index i = 0; i < rows; ++i) {
+    const Index row = first_row + i;
+    float* scores = args.scores + i * kScoreStride;
     Bf16* weights =
         static_cast<Bf16*>(args.weights) +
-        (row / kTileRows * (kChunk / kTileDepth) * kTileElements + row % kTileRows * kTileDepth);
+        (i / kTileRows * (kChunk / kTileDepth) * kTileElements + i % kTileRows * kTileDepth);
     const Index begin = args.begin[row] > 0 ? args.begin[row] : 0;
     const Index end = args.end[row] < args.tokens ? args.end[row] : args.tokens;
     if (begin >= end) {
       for (Index token = 0; token < padded; token += kTileDepth)
-        _mm512_storeu_si512(weights + token / kTileDepth * kTileElements, _mm512_setzero_si512());
+        _mm512_storeu_si512(weights + token * kTileRows, _mm512_setzero_si512());
       continue;
     }
-    F max[2] = {V::set(kHidden), V::set(kHidden)};
+    constexpr float kInfinity = __builtin_inff();
+    F max[2] = {V::set(-kInfinity), V::set(-kInfinity)};
     const bool plain = begin == 0 && end == padded && args.softcap <= 0;
     for (Index token = 0; token < padded; token += 32) {
+#pragma GCC unroll 2
       for (Index half = 0; half < 2; ++half) {
         const Index first = token + half * 16;
         F score = V::load(scores + first);
         if (!plain) {
-          score = visible_score(args, scores, first, begin, end);
+          if (args.softcap > 0) score = Attention<V>::capped(score, args.softcap);
+          score = V::select(seen(first, begin, end), score, V::set(-kInfinity));
           V::store(scores + first, score);
         }
         max[half] = V::max(score, max[half]);
@@ -331,11 +356,15 @@ void softmax(const ChunkArgs& args) {
     const F shift = V::set(-new_max * kLog2E);
     F sum[2] = {V::zero(), V::zero()};
     for (Index token = 0; token < padded; token += 32) {
-      const F low = exp2_coarse(V::fma(V::load(scores + token), V::set(kLog2E), shift));
-      const F high = exp2_coarse(V::fma(V::load(scores + token + 16), V::set(kLog2E), shift));
+      F low = exp2_coarse(V::fma(V::load(scores + token), V::set(kLog2E), shift));
+      F high = exp2_coarse(V::fma(V::load(scores + token + 16), V::set(kLog2E), shift));
+      if (!plain) {
+        low = V::select(seen(token, begin, end), low, V::zero());
+        high = V::select(seen(token + 16, begin, end), high, V::zero());
+      }
       sum[0] = sum[0] + low;
       sum[1] = sum[1] + high;
-      _mm512_storeu_si512(weights + token / kTileDepth * kTileElements,
+      _mm512_storeu_si512(weights + token * kTileRows,
                           reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
     }
     if (new_max > old_max) {
@@ -350,37 +379,39 @@ void softmax(const ChunkArgs& args) {
   }
 }
 
+// Two row tiles at a time from scores to sums, so that their scores stay in the first-level cache.
 template <typename T>
 void attend_chunk_of(const ChunkArgs& args) {
-  const Index depth_tiles = (args.head_dim + kTileDepth - 1) / kTileDepth;
   pack_keys<T>(args);
+  pack_values<T>(args);
+  const Tiles tiles;
+  const Index depth_tiles = (args.head_dim + kTileDepth - 1) / kTileDepth;
   TileArgs score;
-  score.x = static_cast<const Bf16*>(args.queries);
-  score.row_tiles = (args.rows + kTileRows - 1) / kTileRows;
   score.row_tile_stride = depth_tiles * kTileElements;
   score.weights = static_cast<const Bf16*>(args.keys);
   score.panel_stride = depth_tiles * kTileElements;
   score.panels = (args.tokens + 15) / 16;
   score.depth_tiles = depth_tiles;
   score.c = args.scores;
-  score.c_stride = kChunk;
-  multiply(score);
-
-  softmax(args);
-
-  pack_values<T>(args);
+  score.c_stride = kScoreStride;
   TileArgs mix;
   mix.x = static_cast<const Bf16*>(args.weights);
-  mix.row_tiles = score.row_tiles;
   mix.row_tile_stride = kChunk / kTileDepth * kTileElements;
   mix.weights = static_cast<const Bf16*>(args.values);
   mix.panel_stride = kChunk / kTileDepth * kTileElements;
   mix.panels = args.cols / 16;
   mix.depth_tiles = (args.tokens + kTileDepth - 1) / kTileDepth;
-  mix.c = args.out;
   mix.c_stride = args.cols;
   mix.accumulate = true;
-  multiply(mix);
+  for (Index row = 0; row < args.rows; row += kGroupRows) {
+    const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
+    score.x = static_cast<const Bf16*>(args.queries) + row / kTileRows * score.row_tile_stride;
+    score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
+    mix.c = args.out + row * args.cols;
+    multiply_panels<Stream::kWeights>(score);
+    softmax(args, row, rows);
+    multiply_panels<Stream::kWeights>(mix);
+  }
 }
 
 void attend_chunk(const ChunkArgs& args) {
@@ -393,7 +424,9 @@ constexpr TileKernels make_table() {
   table.round_rows = round_rows;
   table.multiply = multiply;
   table.attention.chunk_tokens = kChunk;
+  table.attention.score_stride = kScoreStride;
   table.attention.row_unit = kTileRows;
+  table.attention.group_rows = kGroupRows;
   table.attention.depth_unit = kTileDepth;
   table.attention.cols_unit = 16;
   table.attention.element_bytes = 2;

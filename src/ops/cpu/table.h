@@ -24,6 +24,8 @@ constexpr Kernels table_of(const char* name) {
   table.stats_row = Rows<V>::stats_row;
   table.convert_row = Rows<V>::convert_row;
   table.attention.chunk_tokens = Attention<V>::kChunk;
+  table.attention.score_stride = Attention<V>::kScoreStride;
+  table.attention.group_rows = Attention<V>::kGroupRows;
   table.attention.cols_unit = V::kLanes;
   table.attention.pack_query = Attention<V>::pack_query;
   table.attention.attend_chunk = Attention<V>::attend_chunk;

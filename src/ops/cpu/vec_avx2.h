@@ -30,6 +30,7 @@ struct VecAvx2 {
   }
   static Mask less(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
   static Mask equal(F a, F b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+  static Mask both(Mask a, Mask b) { return _mm256_and_ps(a, b); }
   static unsigned bits(Mask m) { return static_cast<unsigned>(_mm256_movemask_ps(m)); }
   static F select(Mask m, F yes, F no) { return _mm256_blendv_ps(no, yes, m); }
   static F iota() { return _mm256_set_ps(7, 6, 5, 4, 3, 2, 1, 0); }  // lane i is i

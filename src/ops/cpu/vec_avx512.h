@@ -27,6 +27,7 @@ struct VecAvx512 {
   static F times_power_of_two(F a, F n) { return _mm512_scalef_ps(a, n); }  // n integral
   static Mask less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
   static Mask equal(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+  static Mask both(Mask a, Mask b) { return static_cast<Mask>(a & b); }
   static unsigned bits(Mask m) { return m; }
   static F select(Mask m, F yes, F no) { return _mm512_mask_blend_ps(m, no, yes); }
   // Lane i is i.

@@ -33,6 +33,7 @@ struct VecPortable {
   }
   static Mask less(F a, F b) { return a < b; }
   static Mask equal(F a, F b) { return a == b; }
+  static Mask both(Mask a, Mask b) { return a & b; }
   static unsigned bits(Mask m) {
     unsigned set_bits = 0;
     for (int i = 0; i < kLanes; ++i) set_bits |= m[i] != 0 ? 1U << i : 0U;
