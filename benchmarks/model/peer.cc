@@ -50,11 +50,13 @@ Result<double> run_mtmd_encode(const PeerPaths& peer, int side) {
   TRY(const std::string text,
       output_of(fmt::format("{} -m {} --mmproj {} --image {} -p x -n 1 2>&1", peer.mtmd, peer.model,
                             peer.mmproj, path)));
-  // "image slice encoded in 1234 ms" or "image encoded in ...", by version.
-  const std::size_t at = text.find("encoded in ");
-  if (at == std::string::npos)
-    return fail(ErrorCode::kCorrupt, "{} did not say how long it encoded", peer.mtmd);
-  return std::strtod(text.c_str() + at + 11, nullptr);
+  // "... encoding done in 1234 ms" or "image slice encoded in ...", by version.
+  for (const std::string_view words : {"encoding done in ", "encoded in "}) {
+    const std::size_t at = text.find(words);
+    if (at != std::string::npos) return std::strtod(text.c_str() + at + words.size(), nullptr);
+  }
+  return fail(ErrorCode::kCorrupt, "{} did not say how long it encoded: {}", peer.mtmd,
+              text.substr(text.size() - std::min<std::size_t>(text.size(), 300)));
 }
 
 }  // namespace saccade
