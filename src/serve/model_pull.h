@@ -1,0 +1,45 @@
+// Downloads a checkpoint into the Hugging Face cache, in the layout that huggingface_hub keeps: a
+// later `--model ORG/NAME` of any tool finds it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace saccade::serve {
+
+struct PullProgress {
+  std::string file;
+  std::size_t index = 0;  // of the file, from 0
+  std::size_t files = 0;
+  std::uint64_t done = 0;  // bytes of this file
+  std::uint64_t size = 0;
+};
+
+struct PullSettings {
+  std::string repository;  // ORG/NAME
+  std::string revision = "main";
+  std::string endpoint;         // HF_ENDPOINT, else https://huggingface.co
+  std::string token;            // HF_TOKEN; empty: none
+  std::string cache_directory;  // hub_cache_directory()
+  std::string ca_file;          // PEM; empty: the system's
+  int attempts = 5;             // a file; each goes on where the last one broke off
+  Nanos retry_delay = kSecond;  // before the second attempt; doubled each time
+  Nanos stall_timeout = 60 * kSecond;
+  std::function<void(const PullProgress&)> progress;  // on another thread; may be empty
+};
+
+// HF_ENDPOINT, HF_TOKEN and the cache from the environment.
+PullSettings pull_settings_from_environment();
+
+// Blocks until configuration, tokenizer and safetensors files are there; returns the snapshot's
+// directory. What is there already is not fetched again. Files whose SHA-256 the server states are
+// checked against it; the others against their size. kUnsupported when the repository has no
+// safetensors, kDenied for a wrong or missing token, kUnavailable when the hub cannot be reached,
+// kCorrupt for a checksum.
+Result<std::string> pull_model(const PullSettings& settings);
+
+}  // namespace saccade::serve
