@@ -419,7 +419,8 @@ void take_error(const json::object& object, StreamEvent& event) {
   const json::string* kind = string_in(object, "object");
   if (kind != nullptr && *kind == "error") {
     event.kinds |= kErrorEvent;
-    if (const json::string* text = string_in(object, "message")) event.error.decoded = *text;
+    const json::string* text = string_in(object, "message");
+    if (text != nullptr && !text->empty()) event.error.decoded = *text;
   }
 }
 
