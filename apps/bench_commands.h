@@ -2,16 +2,33 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "bench/serve_settings.h"
 
 namespace saccade {
 
+void add_bench_serve(CLI::App& bench, int& exit_code);
 void add_bench_trace(CLI::App& bench, int& exit_code);
+void add_bench_mock(CLI::App& bench, int& exit_code);
+void add_bench_selftest(CLI::App& bench, int& exit_code);
 void add_bench_report(CLI::App& bench, int& exit_code);
 void add_bench_compare(CLI::App& bench, int& exit_code);
+
+// All options of `serve`, for the commands that are serve with defaults of their own. After
+// parsing, each interpretation must be called.
+void add_serve_options(CLI::App& app, const std::shared_ptr<bench::ServeSettings>& settings,
+                       std::vector<std::function<Result<void>()>>& interpretations);
+// Becomes true with the first Ctrl-C or SIGTERM; the second one ends the program.
+std::atomic<bool>& stop_on_signals();
+// The command line as typed, values of headers replaced by ***.
+std::vector<std::string> typed_arguments();
 
 // Prints what a command produced, or its error, and gives the exit code: 0, or 2 for bad input and
 // 1 for anything else.

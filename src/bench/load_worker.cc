@@ -27,6 +27,7 @@ LoadWorker::LoadWorker(LoadRun& run, std::unique_ptr<net::HttpClient> client, st
                        std::uint32_t stride)
     : run_(run),
       client_(std::move(client)),
+      http_(*client_),
       recorder_(run.origin),
       next_(first),
       stride_(stride),
@@ -36,7 +37,7 @@ LoadWorker::~LoadWorker() { client_.reset(); }
 
 void LoadWorker::start() {
   recorder_ = Recorder(run_.origin);
-  client_->post([this] {
+  http_.post([this] {
     lag_due_ = now() + kLagPeriod;
     measure_lag();
     arrivals_due();
@@ -55,7 +56,7 @@ void LoadWorker::arrivals_due() {
   for (int taken = 0; next_ < due.size() && !run_.stopping; ++taken) {
     const Nanos when = run_.origin + due[next_];
     if (taken >= kArrivalsPerTurn || when > now()) {
-      return client_->at(when, [this] { arrivals_due(); });
+      return http_.at(when, [this] { arrivals_due(); });
     }
     arrive(next_);
     next_ += stride_;
@@ -110,7 +111,7 @@ void LoadWorker::begin(std::uint32_t index, const LoadRequest& request, Nanos sc
     ended_flight(flight, response);
   };
   add(started);
-  client_->start(std::move(sent), std::move(handlers));
+  http_.start(std::move(sent), std::move(handlers));
 }
 
 void LoadWorker::ended_flight(Flight* flight, const net::ClientResponse& response) {
@@ -148,7 +149,7 @@ void LoadWorker::follow_up(const RequestRecord& record, const std::string& answe
   add(run_.follow_ups);
   const std::uint32_t index = run_.next_index.fetch_add(1);
   const Nanos due = record.end + next->delay;
-  client_->at(run_.origin + due, [this, index, due, request = std::move(next->request)] {
+  http_.at(run_.origin + due, [this, index, due, request = std::move(next->request)] {
     if (run_.stopping) {
       run_.open.fetch_sub(1);
       return;
@@ -163,7 +164,7 @@ void LoadWorker::measure_lag() {
     loop_lag.add(at - lag_due_);
     lag_due_ = std::max(lag_due_ + kLagPeriod, at);
   }
-  client_->at(lag_due_, [this] { measure_lag(); });
+  http_.at(lag_due_, [this] { measure_lag(); });
 }
 
 }  // namespace saccade::bench

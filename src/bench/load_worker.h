@@ -45,7 +45,7 @@ class LoadWorker {
   void start();  // run.origin is set by now
   // Ends the client, and with it every flight; then the log's part is complete. Once.
   Recorder finish();
-  net::ClientCounters counters() const { return client_->counters(); }  // before finish()
+  net::ClientCounters counters() const { return http_.counters(); }  // before finish()
 
   std::atomic<std::uint64_t> started{0};
   std::atomic<std::uint64_t> ended{0};
@@ -68,6 +68,7 @@ class LoadWorker {
 
   LoadRun& run_;
   std::unique_ptr<net::HttpClient> client_;
+  net::HttpClient& http_;  // the same: client_ is already null while the client ends its thread
   Recorder recorder_;
   std::uint32_t next_;
   std::uint32_t stride_;

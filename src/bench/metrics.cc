@@ -35,15 +35,19 @@ std::optional<std::int64_t> known(std::int32_t count) {
   return count;
 }
 
-bool succeeded(SuccessRule rule, const RequestRecord& record, std::span<const LoggedEvent> events) {
+bool succeeded(SuccessRule rule, const RequestRecord& record, std::span<const LoggedEvent> events,
+               bool usage_requested) {
   if (rule == SuccessRule::kStrict) return error_class(record, events) == ErrorClass::kNone;
   if (record.failure != TransportFailure::kNone || record.status < 200 || record.status > 299)
     return false;
+  // Usage that was asked for is no surprise.
+  const EventKinds expected =
+      static_cast<EventKinds>(kChoicesEvent | kDoneEvent | (usage_requested ? kUsageEvent : 0));
   EventKinds seen = 0;
   bool without_choices = false;
   for (const LoggedEvent& event : events) {
     seen |= event.kinds;
-    without_choices = without_choices || (event.kinds & (kChoicesEvent | kDoneEvent)) == 0;
+    without_choices = without_choices || (event.kinds & expected) == 0;
   }
   switch (rule) {
     case SuccessRule::kAnyChoices:
@@ -245,7 +249,7 @@ RequestMetrics request_metrics(const RunLog& log, std::size_t position, const Me
   RequestMetrics m;
   m.position = position;
   m.error = error_class(record, events);
-  m.success = succeeded(rules.success, record, events);
+  m.success = succeeded(rules.success, record, events, log.header.usage_requested);
 
   if (rules.first_token == FirstTokenRule::kServer) {
     m.ttft = stage_gap(log, record, "first_scheduled_time", "first_token_time");

@@ -194,6 +194,7 @@ struct RunHeader {
   double ramp_up_start_rps = 0;
   double ramp_up_end_rps = 0;
   std::int64_t num_prompts = 0;  // asked for
+  bool usage_requested = false;  // stream_options.include_usage
   StringPairs metadata;          // the user's own
 };
 

@@ -169,6 +169,7 @@ Result<void> read_header(const json::object& line, RunHeader& h) {
   TRY_DO(take_int(line, "max_concurrency", h.max_concurrency, 0, kInt64Max));
   TRY_DO(take_double(line, "ramp_up_start_rps", h.ramp_up_start_rps));
   TRY_DO(take_double(line, "ramp_up_end_rps", h.ramp_up_end_rps));
+  TRY_DO(take_bool(line, "usage_requested", h.usage_requested));
   return take_int(line, "num_prompts", h.num_prompts, 0, kInt64Max);
 }
 

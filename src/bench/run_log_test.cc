@@ -37,6 +37,7 @@ RunLog sample_log() {
   header.ramp_up_start_rps = 1;
   header.ramp_up_end_rps = 4;
   header.num_prompts = 3;
+  header.usage_requested = true;
   header.metadata = {{"run", "1"}};
 
   PromptRecord prompt;

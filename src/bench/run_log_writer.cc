@@ -82,6 +82,7 @@ void write_header(json::JsonWriter& w, const RunHeader& h) {
     put_number(w, "ramp_up_end_rps", h.ramp_up_end_rps);
   }
   put_int(w, "num_prompts", h.num_prompts, 0);
+  if (h.usage_requested) w.member("usage_requested", true);
   put_pairs(w, "metadata", h.metadata);
   w.end_object();
 }

@@ -128,6 +128,8 @@ void ClientConnection::send_request(bool reused) {
   write_offset_ = 0;
   write_head();
   write();
+  // What the peer said before we were ready to listen had its edge then.
+  if (!reused) resources_.loop.again(this);
 }
 
 void ClientConnection::write_head() {

@@ -451,6 +451,24 @@ TEST(HttpClient, AnEarlyAnswerIsHeard) {
   EXPECT_EQ(response.status, 413);
 }
 
+// An answer that comes before the request is asked, and a connection that then stays open.
+TEST(HttpClient, AnAnswerBeforeTheRequestIsHeard) {
+  TcpListener listener;
+  std::promise<void> heard;
+  std::thread peer([&] {
+    TcpSocket socket = listener.accept();
+    socket.send("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n");
+    heard.get_future().wait();
+  });
+  const auto client = make_client();
+  ClientRequest request = request_to(listener.port());
+  request.deadline = SteadyClock().now() + 5 * kSecond;
+  const ClientResponse response = run(*client, std::move(request));
+  EXPECT_EQ(response.status, 503) << response.error;
+  heard.set_value();
+  peer.join();
+}
+
 TEST(HttpClient, StartsRequestsFromCallbacks) {
   const auto server = serve(echo);
   const auto client = make_client();
@@ -480,7 +498,7 @@ TEST(HttpClient, FailingForALongTimeDoesNotRecurse) {
   HttpClientSettings settings;
   settings.max_connections = 0;  // fails without a system call
   const auto client = make_client(settings);
-  int left = 100'000;
+  int left = 20'000;
   std::promise<void> finished;
   std::function<void(ClientResponse)> next = [&](const ClientResponse& response) {
     EXPECT_EQ(response.failure, ClientFailure::kConnect);
