@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 CELL = 28
 SLOTS = 4  # characters of one cell that the dense head names
-MAX_ORDER = 48
+MAX_ORDER = 64
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.-/:$ "
 
 FONT_FOLDERS = ["/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/truetype/liberation",
@@ -30,6 +30,7 @@ COLOURS = {"red": (205, 30, 35), "green": (25, 140, 50), "blue": (30, 65, 200), 
            "orange": (240, 130, 20), "purple": (125, 40, 150), "black": (15, 15, 15), "white": (248, 248, 248)}
 
 READ, COUNT, COLOUR, TOTAL, DATE, NUMBER = "read", "count", "colour", "total", "date", "number"
+PAGE = "page"  # a picture full of characters, for the dense heads alone: it has no question
 QUESTIONS = {
     READ: ["What does it say?", "Read the text.", "What is written here?"],
     COUNT: ["How many shapes are there?", "Count the shapes."],
@@ -80,7 +81,7 @@ def contrasting(rng, stage):
 
 
 def random_line(rng, stage):
-    length = rng.randint(1, 2 + round(6 * min(1.0, stage * 2)))
+    length = rng.randint(1, 4 + round(4 * min(1.0, stage * 4)))
     if stage < 0.55 or rng.random() < 0.5:
         return "".join(rng.choice("0123456789") for _ in range(length))
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -165,6 +166,25 @@ def read_line(rng, stage, size):
     return page, line
 
 
+def full_page(rng, stage, size):
+    page = Page(rng, stage, size)
+    name = pick_font(rng, stage)
+    points = rng.choice([23, 24]) if stage < 0.05 else rng.randint(round(22 - 8 * stage), round(25 + 15 * stage))
+    pitch = max(CELL, points * 1.15)
+    loose = min(1.0, stage * 4)
+    top = loose * rng.uniform(-6, 8)
+    alphabet = "0123456789" if stage < 0.3 or rng.random() < 0.3 else ALPHABET.replace(" ", "")
+    y = top + pitch / 2
+    while y + points * 0.5 < size[1] + 2:
+        x = loose * rng.uniform(0, 30)
+        line = ""
+        while x + sum(advance(name, points, c) for c in line) < size[0] - points:
+            line += " " if rng.random() < 0.12 else rng.choice(alphabet)
+        page.text(x, y, line, name, points)
+        y += pitch
+    return page, ""
+
+
 def receipt(rng, stage, size, task):
     page = Page(rng, stage * 0.5, size)
     name = pick_font(rng, stage)
@@ -213,17 +233,22 @@ def make_sample(rng: random.Random, stage: float, task=None, size=None) -> Sampl
         task = READ if rng.random() >= share else rng.choice([COUNT, COLOUR, TOTAL, DATE, NUMBER])
     if size is None:
         size = size_for(rng, stage, task)
-    if task == READ:
+    if task == PAGE:
+        page, answer = full_page(rng, stage, size)
+    elif task == READ:
         page, answer = read_line(rng, stage, size)
     elif task in (COUNT, COLOUR):
         page, answer = shapes(rng, stage, size, task)
     else:
         page, answer = receipt(rng, stage, size, task)
     image, cells, order = page.finish()
-    return Sample(image, task, rng.choice(QUESTIONS[task]), answer, cells, order)
+    question = "" if task == PAGE else rng.choice(QUESTIONS[task])
+    return Sample(image, task, question, answer, cells, order)
 
 
 def size_for(rng, stage, task):
+    if task == PAGE:
+        return (224, 112)
     if task == READ:
         return (224, 112) if stage < 0.05 else rng.choice(LINE_SIZES)
     if task in (COUNT, COLOUR):

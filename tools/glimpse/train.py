@@ -52,6 +52,7 @@ def collate(samples, tokenizer):
         "pixels": torch.from_numpy(np.concatenate([patches(s.image) for s in samples])),
         "grid": torch.tensor([[1, height * 2, width_cells * 2]] * len(samples)),
         "cells": torch.from_numpy(np.stack([s.cells for s in samples]).reshape(-1, data.SLOTS)),
+        "page": torch.tensor(samples[0].task == data.PAGE),
         "order": torch.from_numpy(np.stack([s.order for s in samples]).reshape(-1)),
     }
 
@@ -73,6 +74,20 @@ def positions(ids, grid, image_token):
     return out[:, None].expand(3, ids.shape[0], length)
 
 
+def answer_loss(model, batch, vision, image_token):
+    """Cross entropy of the answers' tokens, and the share that is right."""
+    language = model.model.language_model
+    embeds = language.embed_tokens(batch["ids"])
+    mask = (batch["ids"] == image_token)[..., None].expand_as(embeds)
+    embeds = embeds.masked_scatter(mask, vision.to(embeds.dtype))
+    places = positions(batch["ids"], batch["grid"], image_token).to(embeds.device)
+    hidden = language(inputs_embeds=embeds, position_ids=places).last_hidden_state
+    wanted = batch["labels"][:, 1:] >= 0
+    logits = model.lm_head(hidden[:, :-1][wanted])
+    target = batch["labels"][:, 1:][wanted]
+    return F.cross_entropy(logits.float(), target), (logits.argmax(-1) == target).float().mean()
+
+
 class Batches(torch.utils.data.IterableDataset):
     def __init__(self, tokenizer_json, batch, stage, seed):
         self.tokenizer_json, self.batch, self.stage, self.seed = tokenizer_json, batch, stage, seed
@@ -86,7 +101,9 @@ class Batches(torch.utils.data.IterableDataset):
         while True:
             # Easier pictures stay in the mix; a batch has one size, so tasks that share it are drawn together.
             stage = self.stage.value if rng.random() < 0.8 else rng.uniform(0, self.stage.value)
-            first = data.make_sample(rng, stage)
+            # Full pages teach the eye; they are cheap, because the language part has nothing to do with them.
+            task = data.PAGE if rng.random() < (0.6 if stage < 0.3 else 0.35) else None
+            first = data.make_sample(rng, stage, task)
             samples = [first]
             while len(samples) < self.batch:
                 task = first.task if first.task != data.READ else data.READ
@@ -136,7 +153,7 @@ def main():
         Batches(tokenizer.to_str(), args.batch, stage, state["seen"] + 17), batch_size=None,
         num_workers=args.workers, prefetch_factor=4))
     image_token = tokenizer.token_to_id("<|image_pad|>")
-    began, ema, last_print = time.time(), None, time.time()
+    began, ema, last_print = time.time(), {}, time.time()
 
     def save():
         torch.save({"model": model.state_dict(), "heads": heads.state_dict(), "optimiser": optimiser.state_dict(),
@@ -152,34 +169,31 @@ def main():
         with torch.autocast(device, torch.bfloat16):
             vision = model.model.visual(batch["pixels"], grid_thw=batch["grid"]).pooler_output
             characters, places, hit = heads(vision, batch["cells"], batch["order"])
-            embeds = model.model.language_model.embed_tokens(batch["ids"])
-            mask = (batch["ids"] == image_token)[..., None].expand_as(embeds)
-            embeds = embeds.masked_scatter(mask, vision.to(embeds.dtype))
-            hidden = model.model.language_model(
-                inputs_embeds=embeds, position_ids=positions(batch["ids"], batch["grid"], image_token)).last_hidden_state
-            wanted = batch["labels"][:, 1:] >= 0
-            logits = model.lm_head(hidden[:, :-1][wanted])
-            target = batch["labels"][:, 1:][wanted]
-            text = F.cross_entropy(logits.float(), target)
-        loss = text + 1.0 * characters + 0.5 * places
+            text, right = torch.zeros(()), None
+            if not batch["page"]:
+                text, right = answer_loss(model, batch, vision, image_token)
+        loss = text + 1.0 * characters + 0.3 * places
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_([p for _, p in everything], 1.0)
         optimiser.step()
         state["step"] += 1
         state["seen"] += args.batch
-        right = (logits.argmax(-1) == target).float().mean()
-        now = torch.stack([text.detach(), characters.detach(), places.detach(), hit.float(), right])
-        ema = now if ema is None else 0.98 * ema + 0.02 * now.nan_to_num(0)
-        # The curriculum moves on while the answers are nearly right, and waits while they are not.
-        if ema[4] > 0.93 and state["step"] % 10 == 0:
+        fresh = {"chars": characters, "order": places, "cell": hit}
+        if right is not None:
+            fresh |= {"text": text, "token": right}
+        for name, value in fresh.items():
+            value = float(value.detach())
+            if value == value:
+                ema[name] = 0.97 * ema.get(name, value) + 0.03 * value
+        # The curriculum moves on while both halves keep up.
+        if ema["cell"] > 0.72 and ema.get("token", 0) > 0.78 and state["step"] % 10 == 0:
             state["stage"] = min(1.0, state["stage"] + 0.004)
             stage.value = state["stage"]
         if time.time() - last_print > 30:
             last_print = time.time()
             print(f"{elapsed:6.1f} min  step {state['step']}  seen {state['seen']}  stage {state['stage']:.3f}  "
-                  f"text {ema[0]:.3f}  chars {ema[1]:.3f}  order {ema[2]:.3f}  cell {ema[3]:.3f}  token {ema[4]:.3f}",
-                  flush=True)
+                  + "  ".join(f"{name} {value:.3f}" for name, value in ema.items()), flush=True)
             save()
     save()
     model.to(torch.bfloat16).save_pretrained(args.out / "checkpoint")
