@@ -108,7 +108,8 @@ std::optional<TokenMatcher::Match> TokenMatcher::find(std::string_view text,
 }
 
 Result<AddedTokens> AddedTokens::build(const std::vector<AddedTokenEntry>& entries,
-                                       const TokenTable& vocabulary, const Normalizer* normalizer) {
+                                       const TokenTable& vocabulary, const Normalizer* normalizer,
+                                       Ids ids) {
   AddedTokens added;
   std::size_t all_bytes = 0;
   std::unordered_map<std::int64_t, std::string_view> said;  // ids in the file
@@ -138,7 +139,10 @@ Result<AddedTokens> AddedTokens::build(const std::vector<AddedTokenEntry>& entri
     const auto known = added.find(token.content);
     if (known && added.by_id_.at(*known) == token) continue;
     const auto in_vocabulary = vocabulary.find(token.content);
-    const TokenId id = known ? *known : in_vocabulary ? *in_vocabulary : next_id++;
+    const TokenId id = known                    ? *known
+                       : in_vocabulary          ? *in_vocabulary
+                       : ids == Ids::kAsWritten ? static_cast<TokenId>(entry.id)
+                                                : next_id++;
     if (id != entry.id) {
       log::warning("added token \"{}\" says id {}, its id is {}", token.content, entry.id, id);
     }
@@ -154,6 +158,10 @@ Result<AddedTokens> AddedTokens::build(const std::vector<AddedTokenEntry>& entri
       const TokenId id = added.by_content_.at(entry.token.content);
       std::string content = entry.token.content;
       if (entry.token.normalized && normalizer != nullptr) normalizer->apply(content);
+      if (content.size() > 4 * kMaxTokenBytes) {
+        return fail(ErrorCode::kTooLarge, "added token \"{}\" has {} bytes when normalised",
+                    entry.token.content.substr(0, 80), content.size());
+      }
       (entry.token.normalized ? added.normalized_ : added.given_).add(content, id);
     }
   }

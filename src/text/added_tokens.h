@@ -70,11 +70,17 @@ class AddedTokens {
     TokenId id = -1;
   };
 
-  // Ids are given as the reference does: what the vocabulary or an earlier entry has for the same
-  // content, else the next one after the largest. An entry that says another id is told in a
-  // warning. kInvalid: two entries with one id.
+  enum class Ids : std::uint8_t {
+    kNext,      // after the largest, as the reference does for tokenizer.json
+    kAsWritten  // what the entry says
+  };
+
+  // A token that the vocabulary or an earlier entry has keeps that id; `ids` is for the others. An
+  // entry that says another id than it gets is told in a warning. kInvalid: two entries with one
+  // id, or an id out of range.
   static Result<AddedTokens> build(const std::vector<AddedTokenEntry>& entries,
-                                   const TokenTable& vocabulary, const Normalizer* normalizer);
+                                   const TokenTable& vocabulary, const Normalizer* normalizer,
+                                   Ids ids = Ids::kNext);
 
   // Appends the segments of `text`, which cover it but for nothing.
   void split_given(std::string_view text, bool parse_special, std::vector<Segment>& out) const {

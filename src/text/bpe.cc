@@ -200,7 +200,7 @@ void Bpe::split_characters(std::string_view piece, std::vector<TokenId>& symbols
   list.flush();
 }
 
-void Bpe::tokenize(std::string_view piece, std::vector<TokenId>& out) const {
+void Bpe::tokenize(std::string_view piece, bool /*begins_text*/, std::vector<TokenId>& out) const {
   if (piece.size() <= words_->longest_bytes()) {
     if (const auto id = words_->find(piece)) {
       if (options_.ignore_merges || stays_whole(*id, piece)) {

@@ -38,7 +38,7 @@ class Bpe final : public TokenModel {
   static Result<std::unique_ptr<Bpe>> build(std::shared_ptr<const TokenTable> vocabulary,
                                             const std::vector<Merge>& merges, BpeOptions options);
 
-  void tokenize(std::string_view piece, std::vector<TokenId>& out) const override;
+  void tokenize(std::string_view piece, bool begins_text, std::vector<TokenId>& out) const override;
 
  private:
   // A pair of symbols to what they become: open addressing, at most half full.

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::int64_t kMaxStrip = 1000;
 constexpr std::size_t kMaxSteps = 64;
+constexpr double kMaxGrowth = 64;
+constexpr std::size_t kMaxPieceBytes = std::size_t{1} << 20;
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = text.find(what); at != std::string::npos;
@@ -90,8 +92,10 @@ Result<Decoder::Step> Decoder::parse_step(const std::string& type, const json::o
     TRY(Regex regex, is_regex ? Regex::compile(text) : Regex::literal(text));
     step.pattern = std::make_shared<const Regex>(std::move(regex));
     TRY(step.text, json::get_string(from, "content"));
-    if (step.text.size() > 256) {
-      return fail(ErrorCode::kTooLarge, "'content' has {} bytes, limit 256", step.text.size());
+    const double growth = replacement_growth(*step.pattern, step.text);
+    if (growth > kMaxGrowth) {
+      return fail(ErrorCode::kTooLarge, "makes a token up to {} times longer, limit {}", growth,
+                  kMaxGrowth);
     }
     return step;
   }
@@ -171,6 +175,7 @@ Result<void> Decoder::add(const json::value& from) {
 std::string Decoder::piece(std::string_view token, bool first) const {
   std::string text(token);
   for (const Step& step : steps_) {
+    if (text.size() > kMaxPieceBytes) break;  // steps that multiply each other
     switch (step.kind) {
       case Step::Kind::kReplace:
         replace_pattern(text, *step.pattern, step.text);

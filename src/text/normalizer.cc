@@ -1,21 +1,28 @@
 #include "text/normalizer.h"
 
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "text/byte_alphabet.h"
+#include "text/precompiled_charsmap.h"
 #include "text/regex.h"
 #include "text/unicode.h"
+#include "text/unicode_tables.h"
 
 namespace saccade {
 namespace {
 
-// A replacement that makes a text eight times longer, past this, is a file's mischief: not applied.
-constexpr std::size_t kMaxGrownBytes = std::size_t{16} << 20;
+constexpr double kMaxGrowth = 64;
+constexpr std::size_t kMaxPrefixBytes = 256;
 
 class UnicodeForm final : public Normalizer {
  public:
   explicit UnicodeForm(NormalForm form) : form_(form) {}
-  void apply(std::string& text) const override { text = normalize(text, form_); }
+  bool apply(std::string& text) const override {
+    text = normalize(text, form_);
+    return false;
+  }
 
  private:
   NormalForm form_;
@@ -23,14 +30,18 @@ class UnicodeForm final : public Normalizer {
 
 class Lowercase final : public Normalizer {
  public:
-  void apply(std::string& text) const override { text = to_lowercase(text); }
+  bool apply(std::string& text) const override {
+    text = to_lowercase(text);
+    return false;
+  }
 };
 
 class Prepend final : public Normalizer {
  public:
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
-  void apply(std::string& text) const override {
+  bool apply(std::string& text) const override {
     if (!text.empty()) text.insert(0, prefix_);
+    return false;
   }
 
  private:
@@ -41,20 +52,24 @@ class Replace final : public Normalizer {
  public:
   Replace(Regex pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void apply(std::string& text) const override {
+  bool apply(std::string& text) const override {
     std::string result;
     std::size_t done = 0;
+    bool front_removed = false;
     Regex::Matches matches(pattern_, text);
     while (const auto match = matches.next()) {
+      // What replaces several characters stands for the last of them.
+      const bool front = match->begin == 0 && match->end > 0;
+      front_removed |= front && (content_.empty() || match->end > character_bytes(text[0]));
       result.append(text, done, match->begin - done);
       result += content_;
       done = match->end;
-      if (result.size() > kMaxGrownBytes && result.size() / 8 > text.size()) return;
     }
-    if (done == 0 && result.empty()) return;
     result.append(text, done);
     text = std::move(result);
+    return front_removed;
   }
+  double growth() const override { return replacement_growth(pattern_, content_); }
 
  private:
   Regex pattern_;
@@ -64,7 +79,7 @@ class Replace final : public Normalizer {
 class Strip final : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  void apply(std::string& text) const override {
+  bool apply(std::string& text) const override {
     std::size_t begin = 0, end = text.size();
     while (left_ && begin < end) {
       std::size_t next = begin;
@@ -78,6 +93,7 @@ class Strip final : public Normalizer {
       end = last;
     }
     text = text.substr(begin, end - begin);
+    return begin > 0;
   }
 
  private:
@@ -85,11 +101,117 @@ class Strip final : public Normalizer {
   bool right_;
 };
 
+// Removes the characters of a table.
+class Remove final : public Normalizer {
+ public:
+  explicit Remove(std::span<const CodeRange> unwanted) : unwanted_(unwanted) {}
+  bool apply(std::string& text) const override {
+    std::string result;
+    result.reserve(text.size());
+    bool front_removed = false;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      if (in_ranges(unwanted_, next_character(text, at))) {
+        front_removed |= begin == 0;
+      } else {
+        result.append(text, begin, at - begin);
+      }
+    }
+    text = std::move(result);
+    return front_removed;
+  }
+
+ private:
+  std::span<const CodeRange> unwanted_;
+};
+
+// Each character becomes what `Map` appends for it.
+template <typename Map>
+class PerCharacter final : public Normalizer {
+ public:
+  explicit PerCharacter(Map map) : map_(std::move(map)) {}
+  bool apply(std::string& text) const override {
+    std::string result;
+    result.reserve(text.size());
+    bool front_removed = false;
+    for (std::size_t at = 0; at < text.size();) {
+      const bool front = at == 0;
+      map_(next_character(text, at), result);
+      front_removed |= front && result.empty();
+    }
+    text = std::move(result);
+    return front_removed;
+  }
+
+ private:
+  Map map_;
+};
+
+void append_nmt(char32_t code, std::string& out) {
+  const bool removed = (code >= 0x01 && code <= 0x08) || code == 0x0B ||
+                       (code >= 0x0E && code <= 0x1F) || code == 0x7F || code == 0x8F ||
+                       code == 0x9F;
+  const bool space = code == 0x09 || code == 0x0A || code == 0x0C || code == 0x0D ||
+                     code == 0x1680 || (code >= 0x200B && code <= 0x200F) || code == 0x2028 ||
+                     code == 0x2029 || code == 0x2581 || code == 0xFEFF || code == 0xFFFD;
+  if (!removed) append_utf8(out, space ? U' ' : code);
+}
+
+void append_bert_clean(char32_t code, std::string& out) {
+  if (in_ranges(kUnicodeTables.control, code)) return;
+  append_utf8(out, is_white_space(code) ? U' ' : code);
+}
+
+void append_bert_chinese(char32_t code, std::string& out) {
+  const bool chinese =
+      (code >= 0x4E00 && code <= 0x9FFF) || (code >= 0x3400 && code <= 0x4DBF) ||
+      (code >= 0x20000 && code <= 0x2A6DF) || (code >= 0x2A700 && code <= 0x2B73F) ||
+      (code >= 0x2B740 && code <= 0x2B81F) || (code >= 0x2B920 && code <= 0x2CEAF) ||
+      (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
+  if (chinese) out += ' ';
+  append_utf8(out, code);
+  if (chinese) out += ' ';
+}
+
+template <typename Map>
+std::unique_ptr<Normalizer> per_character(Map map) {
+  return std::make_unique<PerCharacter<Map>>(std::move(map));
+}
+
+class ByteLevel final : public Normalizer {
+ public:
+  bool apply(std::string& text) const override {
+    std::string result;
+    append_byte_characters(result, text);
+    text = std::move(result);
+    return false;
+  }
+};
+
+class Precompiled final : public Normalizer {
+ public:
+  explicit Precompiled(PrecompiledCharsmap charsmap) : charsmap_(std::move(charsmap)) {}
+  bool apply(std::string& text) const override {
+    text = charsmap_.apply(text);
+    return false;
+  }
+
+ private:
+  PrecompiledCharsmap charsmap_;
+};
+
 class Sequence final : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<Normalizer>> steps) : steps_(std::move(steps)) {}
-  void apply(std::string& text) const override {
-    for (const auto& step : steps_) step->apply(text);
+  bool apply(std::string& text) const override {
+    bool front_removed = false;
+    for (const auto& step : steps_) front_removed |= step->apply(text);
+    return front_removed;
+  }
+  double growth() const override {
+    double product = 1;
+    for (const auto& step : steps_) product *= step->growth();
+    return product;
   }
 
  private:
@@ -117,7 +239,33 @@ Result<std::unique_ptr<Normalizer>> parse_strip(const json::object& from) {
 
 Result<std::unique_ptr<Normalizer>> parse_prepend(const json::object& from) {
   TRY(std::string prefix, json::get_string(from, "prepend"));
+  if (prefix.size() > kMaxPrefixBytes) {
+    return fail(ErrorCode::kTooLarge, "'prepend' has {} bytes, limit {}", prefix.size(),
+                kMaxPrefixBytes);
+  }
   return std::make_unique<Prepend>(std::move(prefix));
+}
+
+Result<std::unique_ptr<Normalizer>> parse_bert(const json::object& from) {
+  TRY(const bool clean_text, json::get_bool(from, "clean_text"));
+  TRY(const bool chinese, json::get_bool(from, "handle_chinese_chars"));
+  TRY(const bool lowercase, json::get_bool(from, "lowercase"));
+  TRY(const bool strip_accents, json::get_bool_or(from, "strip_accents", lowercase));
+  std::vector<std::unique_ptr<Normalizer>> steps;
+  if (clean_text) steps.push_back(per_character(append_bert_clean));
+  if (chinese) steps.push_back(per_character(append_bert_chinese));
+  if (strip_accents) {
+    steps.push_back(std::make_unique<UnicodeForm>(NormalForm::kD));
+    steps.push_back(std::make_unique<Remove>(kUnicodeTables.accents));
+  }
+  if (lowercase) steps.push_back(std::make_unique<Lowercase>());
+  return std::make_unique<Sequence>(std::move(steps));
+}
+
+Result<std::unique_ptr<Normalizer>> parse_precompiled(const json::object& from) {
+  TRY(const std::string base64, json::get_string(from, "precompiled_charsmap"));
+  TRY(PrecompiledCharsmap charsmap, PrecompiledCharsmap::parse(base64));
+  return std::make_unique<Precompiled>(std::move(charsmap));
 }
 
 Result<std::unique_ptr<Normalizer>> parse_sequence(const json::object& from) {
@@ -152,9 +300,18 @@ Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::value& from) {
     if (type == "Prepend") return parse_prepend(object);
     if (type == "Replace") return parse_replace(object);
     if (type == "Strip") return parse_strip(object);
+    if (type == "StripAccents") return std::make_unique<Remove>(kUnicodeTables.combining);
+    if (type == "Nmt") return per_character(append_nmt);
+    if (type == "BertNormalizer") return parse_bert(object);
+    if (type == "ByteLevel") return std::make_unique<ByteLevel>();
+    if (type == "Precompiled") return parse_precompiled(object);
     return fail(ErrorCode::kUnsupported, "this type is not supported");
   }();
   if (!parsed) return fail_within("normalizer " + type, std::move(parsed).error());
+  if ((*parsed)->growth() > kMaxGrowth) {
+    return fail(ErrorCode::kTooLarge, "normalizer {}: makes a text up to {} times longer, limit {}",
+                type, (*parsed)->growth(), kMaxGrowth);
+  }
   return parsed;
 }
 

@@ -14,12 +14,15 @@ namespace saccade {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  // `text` must be valid UTF-8, and so is what it becomes.
-  virtual void apply(std::string& text) const = 0;
+  // `text` must be valid UTF-8, and so is what it becomes. Returns whether characters at its front
+  // were removed: such a text does not begin the input any more (Metaspace asks).
+  virtual bool apply(std::string& text) const = 0;
+  // How many times longer a text may become by replacements, at most.
+  virtual double growth() const { return 1; }
 };
 
 // The `normalizer` member of a tokenizer.json. kUnsupported names the type that is not done,
-// kInvalid what is malformed.
+// kInvalid what is malformed. kTooLarge: replacements that would make short texts endless.
 Result<std::unique_ptr<Normalizer>> parse_normalizer(const json::value& from);
 
 }  // namespace saccade

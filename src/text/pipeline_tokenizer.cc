@@ -7,7 +7,13 @@
 
 namespace saccade {
 
-PipelineTokenizer::PipelineTokenizer(Parts parts) : parts_(std::move(parts)) {
+Result<std::unique_ptr<Tokenizer>> PipelineTokenizer::make(Parts parts) {
+  std::unique_ptr<PipelineTokenizer> tokenizer(new PipelineTokenizer(std::move(parts)));
+  TRY_DO(tokenizer->fill_pieces());
+  return tokenizer;
+}
+
+Result<void> PipelineTokenizer::fill_pieces() {
   const TokenId end = std::max(parts_.vocabulary->end_id(), parts_.added.end_id());
   pieces_.resize(static_cast<std::size_t>(end));
   for (TokenId id = 0; id < end; ++id) {
@@ -20,7 +26,11 @@ PipelineTokenizer::PipelineTokenizer(Parts parts) : parts_(std::move(parts)) {
         true, parts_.decoder.byte_of(written) >= 0, parts_.added.is_special(written)};
     piece_bytes_ += bytes;
     longest_piece_bytes_ = std::max(longest_piece_bytes_, bytes.size());
+    if (piece_bytes_.size() > kMaxPieceBytes) {
+      return fail(ErrorCode::kTooLarge, "the tokens decode to over {} bytes", kMaxPieceBytes);
+    }
   }
+  return {};
 }
 
 std::string_view PipelineTokenizer::token(TokenId id) const {
@@ -57,7 +67,7 @@ void PipelineTokenizer::encode_segment(std::string_view text, bool begins_text, 
   std::string normalized;
   if (parts_.normalizer != nullptr) {
     normalized = text;
-    parts_.normalizer->apply(normalized);
+    if (parts_.normalizer->apply(normalized)) begins_text = false;
     text = normalized;
   }
   std::vector<AddedTokens::Segment> segments;
@@ -72,7 +82,10 @@ void PipelineTokenizer::encode_segment(std::string_view text, bool begins_text, 
     pieces.made.clear();
     pieces.begins_text = begins_text && segment.text.data() == text.data();
     if (parts_.pre_tokenizer != nullptr) parts_.pre_tokenizer->split(pieces);
-    for (const std::string_view piece : pieces.views) parts_.model->tokenize(piece, out);
+    for (const std::string_view piece : pieces.views) {
+      parts_.model->tokenize(piece, pieces.begins_text, out);
+      pieces.begins_text = false;
+    }
   }
 }
 

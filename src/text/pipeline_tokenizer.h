@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/added_tokens.h"
@@ -30,7 +31,9 @@ class PipelineTokenizer final : public Tokenizer {
     PostProcessor post_processor;
     Decoder decoder;
   };
-  explicit PipelineTokenizer(Parts parts);
+  // kTooLarge: tokens that decode to more than kMaxPieceBytes together.
+  static Result<std::unique_ptr<Tokenizer>> make(Parts parts);
+  static constexpr std::size_t kMaxPieceBytes = std::size_t{512} << 20;
 
   std::vector<TokenId> encode(std::string_view utf8, const EncodeOptions& options) const override;
   std::string_view piece(TokenId id) const override;
@@ -50,6 +53,8 @@ class PipelineTokenizer final : public Tokenizer {
     bool byte = false;  // from a token like "<0x0A>"
     bool special = false;
   };
+  explicit PipelineTokenizer(Parts parts) : parts_(std::move(parts)) {}
+  Result<void> fill_pieces();
   std::string_view token(TokenId id) const;
   void encode_segment(std::string_view text, bool begins_text, bool parse_special,
                       std::vector<TokenId>& out) const;

@@ -6,6 +6,7 @@
 #include "text/byte_alphabet.h"
 #include "text/regex.h"
 #include "text/unicode.h"
+#include "text/unicode_tables.h"
 
 namespace saccade {
 namespace {
@@ -155,29 +156,109 @@ class ByteLevel final : public PreTokenizer {
   bool keep_bytes_;
 };
 
-class Digits final : public PreTokenizer {
+// Cuts around single characters.
+class CharacterSplit final : public PreTokenizer {
  public:
-  Digits(Regex pattern, bool individual)
-      : pattern_(std::move(pattern)),
-        behavior_(individual ? Behavior::kIsolated : Behavior::kContiguous) {}
+  using Predicate = bool (*)(char32_t);
+  CharacterSplit(Predicate wanted, Behavior behavior) : wanted_(wanted), behavior_(behavior) {}
   void split(Pieces& pieces) const override {
     cut(pieces, behavior_, [&](std::string_view piece, std::vector<Stretch>& stretches) {
-      find_pattern(pattern_, false, piece, stretches);
+      find_characters(wanted_, piece, stretches);
     });
   }
 
  private:
-  Regex pattern_;
+  Predicate wanted_;
   Behavior behavior_;
 };
 
-class WhitespaceSplit final : public PreTokenizer {
+bool is_numeric(char32_t code) { return in_ranges(kUnicodeTables.numeric, code); }
+bool is_punctuation(char32_t code) { return in_ranges(kUnicodeTables.punctuation, code); }
+
+// Runs of word characters, and runs of what is neither that nor blank.
+class Whitespace final : public PreTokenizer {
  public:
   void split(Pieces& pieces) const override {
     cut(pieces, Behavior::kRemoved, [](std::string_view piece, std::vector<Stretch>& stretches) {
-      find_characters(is_white_space, piece, stretches);
+      enum class Kind { kWord, kOther, kBlank };
+      const auto kind_of = [](char32_t code) {
+        if (is_word_character(code)) return Kind::kWord;
+        return is_white_space(code) ? Kind::kBlank : Kind::kOther;
+      };
+      std::size_t begin = 0;
+      Kind kind = Kind::kBlank;
+      for (std::size_t at = 0; at < piece.size();) {
+        const std::size_t here = at;
+        const Kind next = kind_of(next_character(piece, at));
+        if (next == kind) continue;
+        if (here > begin) stretches.push_back({begin, here, kind == Kind::kBlank});
+        begin = here;
+        kind = next;
+      }
+      stretches.push_back({begin, piece.size(), kind == Kind::kBlank});
     });
   }
+};
+
+class Metaspace final : public PreTokenizer {
+ public:
+  enum class Prepend { kFirst, kNever, kAlways };
+  Metaspace(std::string replacement, Prepend prepend, bool cuts)
+      : replacement_(std::move(replacement)), prepend_(prepend), cuts_(cuts) {}
+
+  void split(Pieces& pieces) const override {
+    for (std::size_t i = 0; i < pieces.views.size(); ++i) {
+      const std::string_view piece = pieces.views[i];
+      std::string& text = pieces.made.emplace_back();
+      const bool wanted = prepend_ == Prepend::kAlways ||
+                          (prepend_ == Prepend::kFirst && i == 0 && pieces.begins_text);
+      if (wanted && piece[0] != ' ' && !piece.starts_with(replacement_)) text += replacement_;
+      for (const char c : piece) {
+        if (c == ' ') {
+          text += replacement_;
+        } else {
+          text += c;
+        }
+      }
+      pieces.views[i] = text;
+    }
+    if (!cuts_) return;
+    cut(pieces, Behavior::kMergedWithNext,
+        [&](std::string_view piece, std::vector<Stretch>& stretches) {
+          std::size_t done = 0;
+          for (std::size_t at = piece.find(replacement_); at != std::string_view::npos;
+               at = piece.find(replacement_, done)) {
+            if (at > done) stretches.push_back({done, at, false});
+            done = at + replacement_.size();
+            stretches.push_back({at, done, true});
+          }
+          if (done < piece.size()) stretches.push_back({done, piece.size(), false});
+        });
+  }
+
+ private:
+  std::string replacement_;
+  Prepend prepend_;
+  bool cuts_;
+};
+
+class FixedLength final : public PreTokenizer {
+ public:
+  explicit FixedLength(std::size_t length) : length_(length) {}
+  void split(Pieces& pieces) const override {
+    cut(pieces, Behavior::kIsolated, [&](std::string_view piece, std::vector<Stretch>& stretches) {
+      std::size_t begin = 0, count = 0;
+      for (std::size_t at = 0; at < piece.size();) {
+        at += character_bytes(piece[at]);
+        if (++count % length_ != 0 && at < piece.size()) continue;
+        stretches.push_back({begin, at, false});
+        begin = at;
+      }
+    });
+  }
+
+ private:
+  std::size_t length_;
 };
 
 class Sequence final : public PreTokenizer {
@@ -235,8 +316,63 @@ Result<std::unique_ptr<PreTokenizer>> parse_byte_level(const json::object& from,
 
 Result<std::unique_ptr<PreTokenizer>> parse_digits(const json::object& from) {
   TRY(const bool individual, json::get_bool(from, "individual_digits"));
-  TRY(Regex pattern, Regex::compile(R"(\p{N})"));
-  return std::make_unique<Digits>(std::move(pattern), individual);
+  return std::make_unique<CharacterSplit>(is_numeric,
+                                          individual ? Behavior::kIsolated : Behavior::kContiguous);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_punctuation(const json::object& from) {
+  Behavior behavior = Behavior::kIsolated;
+  if (json::find(from, "behavior")) {
+    TRY(behavior, parse_behavior(from));
+  }
+  return std::make_unique<CharacterSplit>(is_punctuation, behavior);
+}
+
+Result<std::string> one_character(const json::object& from, std::string_view name) {
+  TRY(std::string text, json::get_string(from, name));
+  if (text.empty() || character_bytes(text[0]) != text.size()) {
+    return fail(ErrorCode::kInvalid, "'{}' must be one character", name);
+  }
+  return text;
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_metaspace(const json::object& from) {
+  TRY(std::string replacement, one_character(from, "replacement"));
+  TRY(const bool cuts, json::get_bool_or(from, "split", true));
+  TRY(const bool prefix, json::get_bool_or(from, "add_prefix_space", true));
+  TRY(const std::string scheme, json::get_string_or(from, "prepend_scheme", "always"));
+  using Prepend = Metaspace::Prepend;
+  Prepend prepend = Prepend::kAlways;
+  if (scheme == "first") prepend = Prepend::kFirst;
+  if (scheme == "never") prepend = Prepend::kNever;
+  if (scheme != "always" && prepend == Prepend::kAlways) {
+    return fail(ErrorCode::kInvalid, "prepend_scheme \"{}\" is not known", scheme);
+  }
+  if (!prefix && prepend != Prepend::kNever) {
+    return fail(ErrorCode::kInvalid, "add_prefix_space is false and prepend_scheme is \"{}\"",
+                scheme);
+  }
+  return std::make_unique<Metaspace>(std::move(replacement), prepend, cuts);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_delimiter(const json::object& from) {
+  TRY(const std::string delimiter, one_character(from, "delimiter"));
+  TRY(Regex pattern, Regex::literal(delimiter));
+  return std::make_unique<Split>(std::move(pattern), Behavior::kRemoved, false);
+}
+
+Result<std::unique_ptr<PreTokenizer>> parse_fixed_length(const json::object& from) {
+  TRY(const std::int64_t length, json::get_int_or(from, "length", 5));
+  if (length < 1) return fail(ErrorCode::kInvalid, "'length' is {}, 1 is the least", length);
+  return std::make_unique<FixedLength>(static_cast<std::size_t>(length));
+}
+
+// Words between blanks, punctuation by itself.
+std::unique_ptr<PreTokenizer> make_bert() {
+  std::vector<std::unique_ptr<PreTokenizer>> steps;
+  steps.push_back(std::make_unique<CharacterSplit>(is_white_space, Behavior::kRemoved));
+  steps.push_back(std::make_unique<CharacterSplit>(is_punctuation, Behavior::kIsolated));
+  return std::make_unique<Sequence>(std::move(steps));
 }
 
 Result<const json::array*> sequence_steps(const json::object& from) {
@@ -274,7 +410,14 @@ Result<std::unique_ptr<PreTokenizer>> parse_pre_tokenizer(const json::value& fro
     if (type == "Split") return parse_split(object);
     if (type == "ByteLevel") return parse_byte_level(object, options.keep_bytes);
     if (type == "Digits") return parse_digits(object);
-    if (type == "WhitespaceSplit") return std::make_unique<WhitespaceSplit>();
+    if (type == "Punctuation") return parse_punctuation(object);
+    if (type == "Metaspace") return parse_metaspace(object);
+    if (type == "CharDelimiterSplit") return parse_delimiter(object);
+    if (type == "FixedLength") return parse_fixed_length(object);
+    if (type == "BertPreTokenizer") return make_bert();
+    if (type == "Whitespace") return std::make_unique<Whitespace>();
+    if (type == "WhitespaceSplit")
+      return std::make_unique<CharacterSplit>(is_white_space, Behavior::kRemoved);
     return fail(ErrorCode::kUnsupported, "this type is not supported");
   }();
   if (!parsed) return fail_within("pre_tokenizer " + type, std::move(parsed).error());

@@ -205,7 +205,7 @@ void append_title(std::string& out, char32_t code) {
     const char32_t letter = next_character(special, at);
     append_utf8(out, letter);
     if (!is_cased(letter)) continue;
-    out += lower(special.substr(at));
+    out += replace(lower(special.substr(at)), "\u03B9", "\u0345", -1);  // an iota goes below
     return;
   }
 }

@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -99,6 +100,12 @@ Result<Regex> Regex::literal(std::string_view text) {
   return Regex(std::move(program), nullptr);
 }
 
+std::size_t Regex::shortest_match() const {
+  std::uint32_t characters = 0;
+  CHECK(pcre2_pattern_info(program_->code.get(), PCRE2_INFO_MINLENGTH, &characters) == 0);
+  return characters;
+}
+
 Regex::Matches::Matches(const Regex& regex, std::string_view text)
     : program_(regex.newer_ != nullptr && may_have_newer_characters(text) ? *regex.newer_
                                                                           : *regex.program_),
@@ -146,6 +153,12 @@ std::optional<Regex::Span> Regex::Matches::next() {
   }
   at_ = text_.size() + 1;
   return std::nullopt;
+}
+
+double replacement_growth(const Regex& pattern, std::string_view content) {
+  const auto bytes = static_cast<double>(content.size());
+  const auto shortest = static_cast<double>(pattern.shortest_match());
+  return shortest == 0 ? 1 + bytes : std::max(1.0, bytes / shortest);
 }
 
 }  // namespace saccade

@@ -27,6 +27,9 @@ class Regex {
   // Matches `text` itself.
   static Result<Regex> literal(std::string_view text);
 
+  // No match has fewer characters. May be less than the least that can match.
+  std::size_t shortest_match() const;
+
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
@@ -59,5 +62,8 @@ class Regex {
   // For text with characters that this PCRE2 is too old to know; null when there are none.
   std::unique_ptr<Program> newer_;
 };
+
+// How many times longer a text may become when `content` replaces each match, at most.
+double replacement_growth(const Regex& pattern, std::string_view content);
 
 }  // namespace saccade

@@ -12,8 +12,9 @@ namespace saccade {
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the tokens of `piece`, which is not empty.
-  virtual void tokenize(std::string_view piece, std::vector<TokenId>& out) const = 0;
+  // Appends the tokens of `piece`, which is not empty. `begins_text`: the input begins with it.
+  virtual void tokenize(std::string_view piece, bool begins_text,
+                        std::vector<TokenId>& out) const = 0;
 };
 
 }  // namespace saccade

@@ -19,6 +19,10 @@ Result<void> TokenTable::add(std::int64_t id, std::string_view token) {
   if (find(token)) {
     return fail(ErrorCode::kInvalid, "token \"{}\" has two ids", token.substr(0, 80));
   }
+  if (token.size() > kMaxTokenBytes) {
+    return fail(ErrorCode::kTooLarge, "token {} has {} bytes, limit {}", id, token.size(),
+                kMaxTokenBytes);
+  }
   if (bytes_.size() + token.size() >= kNowhere) {
     return fail(ErrorCode::kTooLarge, "the vocabulary is over {} bytes", kNowhere);
   }

@@ -16,8 +16,10 @@ namespace saccade {
 class TokenTable {
  public:
   static constexpr TokenId kMaxId = (TokenId{1} << 22) - 1;
+  static constexpr std::size_t kMaxTokenBytes = 16 * 1024;
 
-  // kInvalid: an id or a string that is there already, or an id outside [0, kMaxId].
+  // kInvalid: an id or a string that is there already, or an id outside [0, kMaxId]. kTooLarge: a
+  // token over kMaxTokenBytes.
   Result<void> add(std::int64_t id, std::string_view token);
 
   std::optional<TokenId> find(std::string_view token) const;

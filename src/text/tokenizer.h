@@ -52,8 +52,9 @@ class Tokenizer {
   virtual void decode_end(DecodeState& state, std::string& out) const;
 };
 
-// tokenizer.json in `directory`, with what added_tokens_decoder of tokenizer_config.json adds to
-// it. kUnsupported names the part of the file that is not understood.
+// tokenizer.json in `directory`, else tokenizer.model, else vocab.json with merges.txt; and what
+// added_tokens_decoder of tokenizer_config.json adds. kNotFound when there is none of them,
+// kUnsupported names the part of a file that is not understood.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory);
 // From the text of a tokenizer.json.
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view tokenizer_json);

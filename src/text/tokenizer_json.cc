@@ -1,11 +1,14 @@
-// Reads tokenizer.json: each member becomes one part of a PipelineTokenizer.
-#include <filesystem>
+#include "text/tokenizer_json.h"
+
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 #include "text/bpe.h"
 #include "text/pipeline_tokenizer.h"
-#include "text/tokenizer.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
 
 namespace saccade {
 namespace {
@@ -73,14 +76,107 @@ Result<std::unique_ptr<TokenModel>> parse_bpe(const json::object& model,
   return bpe;
 }
 
-bool has_decorations(const json::object& model) {
+// Whether the model can take bytes themselves where the vocabulary writes them as characters.
+bool is_plain_bpe(const json::object& model) {
+  const auto type = json::get_string_or(model, "type", "BPE");
+  if (!type || *type != "BPE") return false;
   const auto prefix = json::get_string_or(model, "continuing_subword_prefix", "");
   const auto suffix = json::get_string_or(model, "end_of_word_suffix", "");
-  return !prefix || !prefix->empty() || !suffix || !suffix->empty();
+  return prefix && prefix->empty() && suffix && suffix->empty();
 }
 
+// "vocab": [["token", score], ...], ids in order.
+struct Scored {
+  std::shared_ptr<const TokenTable> vocabulary;
+  std::vector<double> scores;
+};
+
+Result<Scored> parse_scored_vocabulary(const json::object& model) {
+  const json::value* from = json::find(model, "vocab");
+  if (from == nullptr || !from->is_array()) {
+    return fail(ErrorCode::kInvalid, "'vocab' must be an array");
+  }
+  auto table = std::make_shared<TokenTable>();
+  Scored result;
+  for (const json::value& item : from->get_array()) {
+    const auto id = static_cast<std::int64_t>(result.scores.size());
+    const json::array* pair = item.is_array() ? &item.get_array() : nullptr;
+    if (pair == nullptr || pair->size() != 2 || !(*pair)[0].is_string() ||
+        !(*pair)[1].is_number()) {
+      return fail(ErrorCode::kInvalid, "'vocab' has something else than [token, score] at {}", id);
+    }
+    TRY_DO(table->add(id, std::string_view((*pair)[0].get_string())));
+    result.scores.push_back((*pair)[1].to_number<double>());
+  }
+  result.vocabulary = std::move(table);
+  return result;
+}
+
+Result<std::unique_ptr<TokenModel>> parse_unigram(const json::object& model, Scored scored) {
+  TRY(const bool byte_fallback, json::get_bool_or(model, "byte_fallback", false));
+  std::optional<TokenId> unknown;
+  if (json::find(model, "unk_id")) {
+    TRY(const std::int64_t id, json::get_int(model, "unk_id"));
+    if (id < 0 || id > TokenTable::kMaxId) {
+      return fail(ErrorCode::kInvalid, "unk_id is {}, allowed is 0 to {}", id, TokenTable::kMaxId);
+    }
+    unknown = static_cast<TokenId>(id);
+  }
+  TRY(auto unigram, Unigram::build(std::move(scored.vocabulary), std::move(scored.scores), unknown,
+                                   byte_fallback));
+  return unigram;
+}
+
+Result<std::unique_ptr<TokenModel>> parse_wordpiece(const json::object& model,
+                                                    std::shared_ptr<const TokenTable> vocabulary) {
+  WordPieceOptions options;
+  TRY(options.unknown_token, json::get_string(model, "unk_token"));
+  TRY(options.continuing_prefix, json::get_string(model, "continuing_subword_prefix"));
+  TRY(const std::int64_t longest, json::get_int(model, "max_input_chars_per_word"));
+  if (longest < 0) {
+    return fail(ErrorCode::kInvalid, "max_input_chars_per_word is {}, 0 is the least", longest);
+  }
+  options.longest_word = static_cast<std::size_t>(longest);
+  TRY(auto wordpiece, WordPiece::build(std::move(vocabulary), std::move(options)));
+  return wordpiece;
+}
+
+Result<std::unique_ptr<TokenModel>> parse_word_level(const json::object& model,
+                                                     std::shared_ptr<const TokenTable> vocabulary) {
+  TRY(const std::string unknown, json::get_string(model, "unk_token"));
+  const auto id = vocabulary->find(unknown);
+  if (!id) return fail(ErrorCode::kInvalid, "unk_token \"{}\" is not in the vocabulary", unknown);
+  return std::make_unique<WordLevel>(std::move(vocabulary), *id);
+}
+
+// Fills in the vocabulary and the model.
+Result<void> parse_model(const json::object& model, bool byte_level,
+                         PipelineTokenizer::Parts& parts) {
+  TRY(const std::string type, json::get_string_or(model, "type", "BPE"));
+  if (type == "Unigram") {
+    TRY(Scored scored, parse_scored_vocabulary(model));
+    parts.vocabulary = scored.vocabulary;
+    TRY(parts.model, parse_unigram(model, std::move(scored)));
+    return {};
+  }
+  if (type != "BPE" && type != "WordPiece" && type != "WordLevel") {
+    return fail(ErrorCode::kUnsupported, "this type is not supported");
+  }
+  TRY(parts.vocabulary, parse_vocabulary(model));
+  if (type == "BPE") {
+    TRY(parts.model, parse_bpe(model, parts.vocabulary, byte_level));
+  } else if (type == "WordPiece") {
+    TRY(parts.model, parse_wordpiece(model, parts.vocabulary));
+  } else {
+    TRY(parts.model, parse_word_level(model, parts.vocabulary));
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Tokenizer>> build_tokenizer(const json::value& root,
-                                                   const json::value* extra_added_tokens) {
+                                                   const std::vector<AddedTokenEntry>& extra) {
   if (!root.is_object()) {
     return fail(ErrorCode::kInvalid, "it is {}, an object is required", json::kind_name(root));
   }
@@ -90,60 +186,36 @@ Result<std::unique_ptr<Tokenizer>> build_tokenizer(const json::value& root,
     return fail(ErrorCode::kInvalid, "'model' must be an object");
   }
   const json::object& model_object = model->get_object();
-  TRY(const std::string type, json::get_string_or(model_object, "type", "BPE"));
-  if (type != "BPE") {
-    return fail(ErrorCode::kUnsupported, "model {}: this type is not supported", type);
-  }
-
   PipelineTokenizer::Parts parts;
   if (const json::value* normalizer = json::find(file, "normalizer")) {
     TRY(parts.normalizer, parse_normalizer(*normalizer));
   }
   const json::value* pre_tokenizer = json::find(file, "pre_tokenizer");
-  const bool byte_level = ends_in_byte_level(pre_tokenizer) && !has_decorations(model_object);
+  const bool byte_level = ends_in_byte_level(pre_tokenizer) && is_plain_bpe(model_object);
   if (pre_tokenizer != nullptr) {
     TRY(parts.pre_tokenizer, parse_pre_tokenizer(*pre_tokenizer, {byte_level}));
   }
-  TRY(parts.vocabulary, parse_vocabulary(model_object));
-  TRY(parts.model, parse_bpe(model_object, parts.vocabulary, byte_level));
+  if (auto parsed = parse_model(model_object, byte_level, parts); !parsed) {
+    const auto type = json::get_string_or(model_object, "type", "BPE");
+    return fail_within("model " + type.value_or(""), std::move(parsed).error());
+  }
 
   std::vector<AddedTokenEntry> added;
   if (const json::value* from = json::find(file, "added_tokens")) {
     TRY(added, parse_added_tokens(*from));
   }
-  if (extra_added_tokens != nullptr) {
-    TRY(std::vector<AddedTokenEntry> extra, parse_added_tokens_decoder(*extra_added_tokens));
-    added.insert(added.end(), extra.begin(), extra.end());
-  }
+  added.insert(added.end(), extra.begin(), extra.end());
   TRY(parts.added, AddedTokens::build(added, *parts.vocabulary, parts.normalizer.get()));
   if (const json::value* from = json::find(file, "post_processor")) {
     TRY(parts.post_processor, PostProcessor::parse(*from));
   }
   TRY(parts.decoder, Decoder::parse(json::find(file, "decoder")));
-  return std::make_unique<PipelineTokenizer>(std::move(parts));
+  return PipelineTokenizer::make(std::move(parts));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view tokenizer_json) {
   TRY(const json::value root, json::parse(tokenizer_json));
-  return build_tokenizer(root, nullptr);
-}
-
-Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory) {
-  const std::string path = directory + "/tokenizer.json";
-  const std::string config_path = directory + "/tokenizer_config.json";
-  TRY(const json::value root, json::parse_file(path));
-  json::value config;
-  std::error_code code;
-  if (std::filesystem::exists(config_path, code)) {
-    TRY(config, json::parse_file(config_path));
-  }
-  const json::value* extra =
-      config.is_object() ? json::find(config.get_object(), "added_tokens_decoder") : nullptr;
-  auto tokenizer = build_tokenizer(root, extra);
-  if (!tokenizer) return fail_within(path, std::move(tokenizer).error());
-  return tokenizer;
+  return build_tokenizer(root, {});
 }
 
 }  // namespace saccade

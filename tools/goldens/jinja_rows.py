@@ -300,6 +300,22 @@ TEMPLATES = [
     ("{{ messages }}", {"messages": MESSAGES}), ("{{ messages[0] }}", {"messages": PARTS}), ("{{ tools | tojson(indent=2) }}", {"tools": TOOLS}), ("{{ documents }}", {"documents": [{"title": "t", "text": "x"}]}),
 ]
 
+def _characters(*ranges):
+    return "".join(chr(code) for first, last in ranges for code in range(first, last + 1))
+
+
+_SCRIPTS = [
+    _characters((0x01, 0x17F)), _characters((0x180, 0x24F), (0x250, 0x2FF)), _characters((0x370, 0x377), (0x37A, 0x3FF)), _characters((0x400, 0x52F), (0x531, 0x556), (0x561, 0x587)),
+    _characters((0x5D0, 0x5EA), (0x621, 0x669), (0x904, 0x96F), (0xE01, 0xE3A), (0x10A0, 0x10C5), (0x10D0, 0x10F0)), _characters((0x1E00, 0x1EFF)), _characters((0x1F00, 0x1F15), (0x1F80, 0x1FB4), (0x1FB6, 0x1FC4)),
+    _characters((0x2000, 0x206F), (0x20A0, 0x20BF), (0x2100, 0x218B)), _characters((0x2460, 0x24FF), (0x2C00, 0x2C2F), (0x3000, 0x30FF), (0xFB00, 0xFB06), (0xFB13, 0xFB17), (0xFEFF, 0xFEFF), (0xFF10, 0xFF5A)),
+    "数据 한국어 😀👍🏽👩‍👩‍👧 𝐀𝐁 𐐀𐐨 \U000E0041 \U0010FFFF \uFFFD",
+]
+_CASES = ["{{ x.%s() }}" % m for m in ["upper", "lower", "title", "capitalize", "swapcase"]] + [
+    "{{ x | title }}", "{{ [x] }}", "{{ x | tojson }}", "{{ x | tojson(ensure_ascii=true) }}", "{{ x | length }}", "{{ x[::-1] }}", "{{ x[3:-3] }}", "{{ x.split() }}", "{{ x.splitlines() }}", "{{ x | wordcount }}", "{{ x | urlencode }}",
+    "{% for c in x %}{{ 'U' if c.isupper() }}{{ 'L' if c.islower() }}{{ 'T' if c.istitle() }}{{ 'A' if c.isalpha() }}{{ 'N' if c.isalnum() }}{{ 'S' if c.isspace() }}{{ 'P' if c.isprintable() }}{{ '9' if c.isdecimal() }},{% endfor %}"]
+_SCRIPT_VARIABLES = {f"s{i}": script for i, script in enumerate(_SCRIPTS)}
+UNICODE = ["{%% set x = %s %%}%s" % (name, template) for name in _SCRIPT_VARIABLES for template in _CASES]
+
 _PLAIN = {"messages": MESSAGES}
 FILES = {
     "whitespace": ({}, WHITESPACE),
@@ -309,5 +325,6 @@ FILES = {
     "text": ({}, TEXT),
     "filters": (_PLAIN, FILTERS),
     "tests": (_PLAIN, TESTS),
+    "unicode": (_SCRIPT_VARIABLES, UNICODE),
     "templates": ({"bos_token": "<s>", "eos_token": "</s>"}, TEMPLATES),
 }

@@ -6,19 +6,21 @@
   V/bin/python tools/goldens/tokenizer_strings.py --count 20000 --out /tmp/t   # many more, to check once with
   TOKENIZER_GOLDENS=/tmp/t build/dev/tests/saccade_text_test --gtest_filter='TokenizerGolden*'
 
-Each kind is a folder: tokenizer.json, and strings.jsonl with one case a line:
+Each kind is a folder: tokenizer.json (or tokenizer.model), and strings.jsonl with one case a line:
   {"text", "ids", "decoded"}   encode(text) == ids, decode(ids) == decoded (left out: equal to text);
                                "add": with special tokens added, "plain": special tokens not parsed
   {"ids", "decoded", "skip"}   decoding alone, of ids that no text gives; skip: without special tokens
 """
 import argparse
 import inspect
+import io
 import json
 import pathlib
-import pkgutil
 import random
+import tempfile
 import unicodedata
 
+import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -126,7 +128,254 @@ def gpt2(texts):
     return json.dumps(file, ensure_ascii=False)
 
 
-KINDS = {"qwen2": qwen2, "llama3": llama3, "gpt2": gpt2}
+def deepseek(texts):
+    """Several cuts in a row, and an alphabet that lacks some bytes."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True))
+    tok.normalizer = normalizers.Sequence([])
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(r"[\r\n]"), "isolated"),
+        pre_tokenizers.Split(Regex(r"\s?\p{L}+"), "isolated"),
+        pre_tokenizers.Split(Regex(r"\s?\p{P}+"), "isolated"),
+        pre_tokenizers.Split(Regex("[一-龥ࠀ-一가-퟿]+"), "isolated"),
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    tok.train_from_iterator(texts, byte_level_trainer(1300, ["<unk>"]))
+    tok.add_special_tokens(["<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>"])
+    file = json.loads(tok.to_str())
+    model = file["model"]
+    gone = {c for c in pre_tokenizers.ByteLevel.alphabet() if ord(c) % 11 == 3 and not c.isascii()}
+    kept = [t for t, _ in sorted(model["vocab"].items(), key=lambda item: item[1]) if not gone & set(t)]
+    model["vocab"] = {t: i for i, t in enumerate(kept)}
+    model["merges"] = [m for m in model["merges"] if not gone & set("".join(m))]
+    for i, token in enumerate(file["added_tokens"]):
+        token["id"] = model["vocab"].get(token["content"], len(kept) + i - 1)
+    return json.dumps(file, ensure_ascii=False)
+
+
+O200K_PATTERN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+                 r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+                 r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def o200k(texts):
+    """The newer pattern, cut out by what it matches: removed, inverted."""
+    tok = Tokenizer(models.BPE())
+    tok.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(r"[\t\x0b]+"), " ")])
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(O200K_PATTERN), "removed", invert=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.Sequence([decoders.ByteLevel()])
+    tok.train_from_iterator(texts, byte_level_trainer(1400, []))
+    tok.add_special_tokens(["<|begin_of_text|>", "<|eot|>"])
+    return tok.to_str()
+
+
+def sentencepiece_bpe(texts, size):
+    """Pieces and merges as SentencePiece's BPE has them: U+2581 for spaces, bytes for what is rare."""
+    tok = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    tok.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=size, special_tokens=special, limit_alphabet=180,
+                                                       show_progress=False))
+    file = json.loads(tok.to_str())
+    file["added_tokens"] = []
+    return Tokenizer.from_str(json.dumps(file))
+
+
+def begin_template(tok, token):
+    return processors.TemplateProcessing(single=f"{token}:0 $A:0", pair=f"{token}:0 $A:0 {token}:1 $B:1",
+                                         special_tokens=[(token, tok.token_to_id(token))])
+
+
+def llama2(texts):
+    tok = sentencepiece_bpe(texts, 1500)
+    tok.pre_tokenizer = None
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Strip(" ", 1, 0)])
+    tok.post_processor = begin_template(tok, "<s>")
+    tok.add_special_tokens([AddedToken(t, normalized=True, special=True) for t in ("<unk>", "<s>", "</s>")])
+    return tok.to_str()
+
+
+def phi3(texts):
+    tok = sentencepiece_bpe(texts, 1400)
+    tok.pre_tokenizer = None
+    tok.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Strip(" ", 1, 0)])
+    tok.post_processor = begin_template(tok, "<s>")
+    tok.add_special_tokens([AddedToken("<unk>", special=True), AddedToken("<s>", special=True),
+                            AddedToken("</s>", rstrip=True, special=False),
+                            AddedToken("<|endoftext|>", special=True)] +
+                           [AddedToken(t, rstrip=True, special=True) for t in
+                            ("<|assistant|>", "<|system|>", "<|end|>", "<|user|>")])
+    return tok.to_str()
+
+
+def mistral(texts):
+    """Metaspace at the first piece only, not cut."""
+    tok = sentencepiece_bpe(texts, 1300)
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Strip(" ", 1, 0)])
+    tok.post_processor = begin_template(tok, "<s>")
+    tok.add_special_tokens(["<unk>", "<s>", "</s>", "[INST]", "[/INST]"])
+    return tok.to_str()
+
+
+def gemma(texts):
+    tok = sentencepiece_bpe(texts, 1600)
+    tok.normalizer = normalizers.Replace(" ", "▁")
+    tok.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tok.post_processor = begin_template(tok, "<s>")
+    tok.add_special_tokens(["<unk>", "<s>", "</s>", "<start_of_turn>", "<end_of_turn>"])
+    tok.add_tokens([AddedToken("\n\n", normalized=False), AddedToken("▁▁▁", normalized=False),
+                    AddedToken("<loc0001>", normalized=True)])
+    return tok.to_str()
+
+
+def charsmap_rules():
+    """Some hundred rules of NFKC, and some of ours, as SentencePiece's trainer reads them."""
+    sources = [chr(c) for low, high in ((0xA0, 0x100), (0xFB00, 0xFB07), (0xFF01, 0xFF5F), (0x2460, 0x2470), (0x2100, 0x2140),
+                                        (0x3300, 0x3310), (0xFF66, 0xFF9E)) for c in range(low, high)]
+    sources += [base + mark for base in "aeiouncAEIOUNC" for mark in "\u0300\u0301\u0302\u0303\u0308\u0327"]
+    rules = {s: unicodedata.normalize("NFKC", s) for s in sources}
+    rules.update({"\t": " ", "\n": " ", "\r": " ", "\u200b": "", "\u00ad": "", "\u3000": " ", "\u2581": " ", "Ⅷ": "VIII"})
+    return "".join("\t".join(" ".join(f"{ord(c):X}" for c in side) for side in rule) + "\n"
+                   for rule in rules.items() if rule[0] != rule[1])
+
+
+def train_sentencepiece(texts, **options):
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        if options.get("normalization_rule_tsv"):
+            rules.write(charsmap_rules())
+            rules.flush()
+            options["normalization_rule_tsv"] = rules.name
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for text in texts for line in text.splitlines() if line.strip()), model_writer=model,
+            hard_vocab_limit=False, minloglevel=2, num_threads=1, **options)
+    return model.getvalue()
+
+
+def small_charsmap():
+    return field(field(train_sentencepiece(SENTENCES * 5, vocab_size=450, normalization_rule_tsv=True), 3), 2)
+
+
+def field(message, number):
+    """The bytes of a length-delimited field of a protocol buffer."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(message):
+        tag = varint()
+        if tag & 7 == 0:
+            varint()
+        elif tag & 7 in (1, 5):
+            at += 8 if tag & 7 == 1 else 4
+        else:
+            size = varint()
+            if tag >> 3 == number:
+                return message[at:at + size]
+            at += size
+    raise KeyError(number)
+
+
+def t5(texts):
+    """Unigram with SentencePiece's own normalisation."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = normalizers.Sequence([normalizers.Precompiled(small_charsmap()), normalizers.Strip(left=False, right=True),
+                                           normalizers.Replace(Regex(" {2,}"), "▁")])
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tok.decoder = decoders.Metaspace(prepend_scheme="always")
+    tok.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=1200, special_tokens=["<pad>", "</s>", "<unk>"],
+                                                           unk_token="<unk>", show_progress=False))
+    tok.post_processor = processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>",
+                                                       special_tokens=[("</s>", tok.token_to_id("</s>"))])
+    tok.add_special_tokens(["<extra_id_0>", "<extra_id_1>"])
+    return tok.to_str()
+
+
+def unigram_bytes(texts):
+    """Unigram with byte fallback and no cutting, after NFKC and Nmt."""
+    tok = Tokenizer(models.Unigram())
+    tok.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(), normalizers.Lowercase()])
+    tok.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tok.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                     decoders.Strip(" ", 1, 0)])
+    special = ["<unk>", "<s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    tok.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=1100, special_tokens=special, unk_token="<unk>",
+                                                           max_piece_length=9, show_progress=False))
+    file = json.loads(tok.to_str())
+    file["model"]["byte_fallback"] = True
+    file["added_tokens"] = file["added_tokens"][:2]
+    return json.dumps(file, ensure_ascii=False)
+
+
+def bert(texts, lowercase=True):
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece(cleanup=lowercase)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tok.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=2000 if lowercase else 1500,
+                                                             special_tokens=special, show_progress=False))
+    tok.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0", pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(t, tok.token_to_id(t)) for t in ("[CLS]", "[SEP]")])
+    tok.add_tokens([AddedToken("Lake", single_word=True)])
+    return tok.to_str()
+
+
+def bert_cased(texts):
+    file = json.loads(bert(texts, lowercase=False))
+    file["post_processor"] = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    file["normalizer"]["strip_accents"] = None
+    return json.dumps(file, ensure_ascii=False)
+
+
+def word_level(texts):
+    tok = Tokenizer(models.WordLevel(unk_token="[?]"))
+    tok.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Strip()])
+    tok.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Whitespace(), pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.Digits(),
+        pre_tokenizers.Split("o", "merged_with_next"), pre_tokenizers.FixedLength(4)])
+    tok.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=1500, special_tokens=["[?]"], show_progress=False))
+    tok.add_special_tokens(["<end>"])
+    return tok.to_str()
+
+
+KINDS = {"qwen2": qwen2, "llama3": llama3, "gpt2": gpt2, "deepseek": deepseek, "o200k": o200k,
+         "llama2": llama2, "phi3": phi3, "mistral": mistral, "gemma": gemma, "t5": t5, "unigram_bytes": unigram_bytes,
+         "bert": bert, "bert_cased": bert_cased, "word_level": word_level}
+
+
+def model_bpe(texts):
+    """As Llama 2's: no normalisation, digits apart, bytes for what is rare."""
+    return train_sentencepiece(texts, model_type="bpe", vocab_size=1200, character_coverage=0.99, byte_fallback=True,
+                               split_digits=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                               allow_whitespace_only_pieces=True)
+
+
+def model_unigram(texts):
+    return train_sentencepiece(texts, model_type="unigram", vocab_size=1000, character_coverage=0.98,
+                               normalization_rule_tsv=True, user_defined_symbols=["<ctrl>", "▁▁lake"])
+
+
+MODEL_KINDS = {"model_bpe": model_bpe, "model_unigram": model_unigram}  # tokenizer.model files
 
 # -------------------------------------------------------------------------------------------- odd strings
 
@@ -213,28 +462,59 @@ def cases(tok, rng, count, texts):
             yield {"ids": ids, "decoded": tok.decode(ids, skip_special_tokens=skip), "skip": skip}
 
 
+def is_tie(processor, text):
+    """Whether two cuts have nearly the same score: versions of the library choose differently then."""
+    scores = [sum(processor.get_score(i) for i in ids) for ids in processor.nbest_encode(text, nbest_size=2)]
+    return len(scores) == 2 and abs(scores[0] - scores[1]) < 1e-3
+
+
+def model_cases(processor, rng, count, texts, unigram):
+    """SentencePiece's ids; text as the `tokenizers` package decodes such pieces."""
+    joiner = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    vocabulary = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    for text in strings(rng, count, ["<s>", "</s>", "<ctrl>"], vocabulary, texts):
+        ids = processor.encode(text)
+        if unigram and is_tie(processor, text):
+            continue
+        case = {"text": text, "plain": True, "ids": ids, "decoded": joiner.decode([vocabulary[i] for i in ids])}
+        if case["decoded"] == text:
+            del case["decoded"]
+        yield case
+    for _ in range(count // 6):
+        ids = [rng.randrange(3, rng.choice((300, len(vocabulary)))) for _ in range(rng.choice((1, 2, 3, 5, 8)))]
+        yield {"ids": ids, "decoded": joiner.decode([vocabulary[i] for i in ids])}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests/golden/tokenizers")
     parser.add_argument("--count", type=int, default=2000, help="strings for each kind")
-    parser.add_argument("--kind", action="append", choices=KINDS, help="only these (default: all)")
+    parser.add_argument("--kind", action="append", choices={**KINDS, **MODEL_KINDS}, help="only these (default: all)")
     parser.add_argument("--file", type=pathlib.Path, help="instead of the kinds: an existing tokenizer.json (with --out)")
     args = parser.parse_args()
     texts = corpus()
-    kinds = {"given": lambda _: args.file.read_text(encoding="utf-8")} if args.file else KINDS
+    kinds = {"given": lambda _: args.file.read_text(encoding="utf-8")} if args.file else {**KINDS, **MODEL_KINDS}
     for kind in args.kind or kinds:
         folder = args.out / kind
         folder.mkdir(parents=True, exist_ok=True)
         file = kinds[kind](texts)
-        (folder / "tokenizer.json").write_text(file, encoding="utf-8")
-        tok = Tokenizer.from_str(file)
+        rng = random.Random(f"{kind} 1")
+        if kind in MODEL_KINDS:
+            name = "tokenizer.model"
+            (folder / name).write_bytes(file)
+            made = model_cases(sentencepiece.SentencePieceProcessor(model_proto=file), rng, args.count, texts,
+                               kind == "model_unigram")
+        else:
+            name = "tokenizer.json"
+            (folder / name).write_text(file, encoding="utf-8")
+            made = cases(Tokenizer.from_str(file), rng, args.count, texts)
         written = 0
         with open(folder / "strings.jsonl", "w", encoding="utf-8") as out:
-            for case in cases(tok, random.Random(f"{kind} 1"), args.count, texts):
+            for case in made:
                 out.write(json.dumps(case, ensure_ascii=False, separators=(",", ":")) + "\n")
                 written += 1
-        sizes = [(folder / n).stat().st_size for n in ("tokenizer.json", "strings.jsonl")]
-        print(f"{kind}: {tok.get_vocab_size()} tokens, {written} cases, {sizes[0]} + {sizes[1]} bytes")
+        sizes = [(folder / n).stat().st_size for n in (name, "strings.jsonl")]
+        print(f"{kind}: {written} cases, {sizes[0]} + {sizes[1]} bytes", flush=True)
 
 
 if __name__ == "__main__":

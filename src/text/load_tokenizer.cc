@@ -1,0 +1,166 @@
+// Finds a checkpoint's tokenizer files: tokenizer.json, tokenizer.model, or vocab.json with
+// merges.txt.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "base/json.h"
+#include "text/sentencepiece_tokenizer.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+
+constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+bool exists(const std::string& path) {
+  std::error_code code;
+  return std::filesystem::exists(path, code);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code code;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
+  if (code) return fail(ErrorCode::kNotFound, "{}: {}", path, code.message());
+  if (bytes > kMaxFileBytes)
+    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", path, bytes, kMaxFileBytes);
+  std::ifstream file(path, std::ios::binary);
+  std::string text(bytes, '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
+    return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
+  return text;
+}
+
+// tokenizer_config.json; empty when there is none.
+Result<json::object> read_config(const std::string& directory) {
+  const std::string path = directory + "/tokenizer_config.json";
+  if (!exists(path)) return json::object();
+  TRY(json::value config, json::parse_file(path));
+  if (!config.is_object()) {
+    return fail(ErrorCode::kInvalid, "{}: it is {}, an object is required", path,
+                json::kind_name(config));
+  }
+  return std::move(config.get_object());
+}
+
+// added_tokens_decoder of the config, then what only added_tokens.json has.
+Result<std::vector<AddedTokenEntry>> read_added_tokens(const std::string& directory,
+                                                       const json::object& config) {
+  std::vector<AddedTokenEntry> entries;
+  if (const json::value* decoder = json::find(config, "added_tokens_decoder")) {
+    TRY(entries, parse_added_tokens_decoder(*decoder));
+  }
+  const std::string path = directory + "/added_tokens.json";
+  if (!exists(path)) return entries;
+  TRY(const json::value file, json::parse_file(path));
+  if (!file.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
+  std::vector<AddedTokenEntry> more;
+  for (const auto& [content, id] : file.get_object()) {
+    AddedTokenEntry entry;
+    entry.token.content = std::string(content.data(), content.size());
+    entry.token.normalized = false;
+    TRY(entry.id, json::get_int(file.get_object(), entry.token.content));
+    const bool known = std::any_of(entries.begin(), entries.end(), [&](const auto& other) {
+      return other.token.content == entry.token.content;
+    });
+    if (!known) more.push_back(std::move(entry));
+  }
+  std::sort(more.begin(), more.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+  entries.insert(entries.end(), more.begin(), more.end());
+  return entries;
+}
+
+// The tokenizer.json that vocab.json and merges.txt stand for.
+Result<json::value> tree_of_vocabulary_files(const std::string& directory,
+                                             const json::object& config) {
+  TRY(const std::string type, json::get_string_or(config, "tokenizer_class", ""));
+  const bool qwen2 = type == "Qwen2Tokenizer" || type == "Qwen2TokenizerFast";
+  if (!qwen2 && type != "GPT2Tokenizer" && type != "GPT2TokenizerFast") {
+    return fail(ErrorCode::kUnsupported,
+                "{}: vocab.json and merges.txt are read for Qwen2Tokenizer and GPT2Tokenizer, "
+                "tokenizer_class is \"{}\"; a tokenizer.json is needed",
+                directory, type);
+  }
+  TRY(const bool prefix, json::get_bool_or(config, "add_prefix_space", false));
+  TRY(json::value vocab, json::parse_file(directory + "/vocab.json"));
+  TRY(const std::string lines, read_file(directory + "/merges.txt"));
+  json::array merges;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    std::string_view line = std::string_view(lines).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) merges.emplace_back(json::string(line.data(), line.size()));
+    begin = end + 1;
+  }
+
+  const json::value byte_level = {{"type", "ByteLevel"},
+                                  {"add_prefix_space", prefix && !qwen2},
+                                  {"trim_offsets", false},
+                                  {"use_regex", !qwen2}};
+  json::value pre_tokenizer = byte_level;
+  if (qwen2) {
+    const json::value split = {{"type", "Split"},
+                               {"pattern", {{"Regex", kQwen2Pattern}}},
+                               {"behavior", "Isolated"},
+                               {"invert", false}};
+    pre_tokenizer = {{"type", "Sequence"}, {"pretokenizers", json::array{split, byte_level}}};
+  }
+  json::object root;
+  if (qwen2) root["normalizer"] = {{"type", "NFC"}};
+  root["pre_tokenizer"] = std::move(pre_tokenizer);
+  root["decoder"] = byte_level;
+  root["model"] = {{"type", "BPE"}, {"vocab", std::move(vocab)}, {"merges", std::move(merges)}};
+  return root;
+}
+
+Result<std::unique_ptr<Tokenizer>> load_sentencepiece(const std::string& directory,
+                                                      const json::object& config,
+                                                      const std::vector<AddedTokenEntry>& added) {
+  TRY(const std::string model, read_file(directory + "/tokenizer.model"));
+  SentencePieceOptions options;
+  TRY(options.add_bos, json::get_bool_or(config, "add_bos_token", true));
+  TRY(options.add_eos, json::get_bool_or(config, "add_eos_token", false));
+  TRY(options.prefix_after_special, json::get_bool_or(config, "legacy", true));
+  return make_sentencepiece_tokenizer(model, added, options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory) {
+  TRY(const json::object config, read_config(directory));
+  std::string file = directory + "/tokenizer.json";
+  auto tokenizer = [&]() -> Result<std::unique_ptr<Tokenizer>> {
+    if (exists(file)) {
+      std::vector<AddedTokenEntry> extra;
+      if (const json::value* decoder = json::find(config, "added_tokens_decoder")) {
+        TRY(extra, parse_added_tokens_decoder(*decoder));
+      }
+      TRY(const json::value root, json::parse_file(file));
+      return build_tokenizer(root, extra);
+    }
+    TRY(const std::vector<AddedTokenEntry> added, read_added_tokens(directory, config));
+    if (exists(directory + "/tokenizer.model")) {
+      file = directory + "/tokenizer.model";
+      return load_sentencepiece(directory, config, added);
+    }
+    if (exists(directory + "/vocab.json") && exists(directory + "/merges.txt")) {
+      file = directory + "/vocab.json";
+      TRY(const json::value root, tree_of_vocabulary_files(directory, config));
+      return build_tokenizer(root, added);
+    }
+    file = directory;
+    return fail(ErrorCode::kNotFound,
+                "there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
+  }();
+  if (!tokenizer && !tokenizer.error().message.starts_with(file)) {
+    return fail_within(file, std::move(tokenizer).error());
+  }
+  return tokenizer;
+}
+
+}  // namespace saccade

@@ -1,0 +1,57 @@
+#include "text/sentencepiece_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+namespace saccade {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string model_bytes() {
+  std::ifstream file(SACCADE_SOURCE_DIR "/tests/golden/tokenizers/model_bpe/tokenizer.model",
+                     std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+AddedTokenEntry image_token() {
+  AddedTokenEntry entry;
+  entry.id = 5000;
+  entry.token = {.content = "<image>", .normalized = false, .special = true};
+  return entry;
+}
+
+TEST(SentencePiece, SpecialTokensAreCutOutOfTheText) {
+  const auto tokenizer = make_sentencepiece_tokenizer(model_bytes(), {image_token()}, {});
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const TokenId a = *(*tokenizer)->token_to_id("▁a");
+  EXPECT_THAT((*tokenizer)->encode("a</s><image>a"), ElementsAre(a, 2, 5000, a));
+  EXPECT_THAT((*tokenizer)->encode("a", {.add_special_tokens = true}), ElementsAre(1, a));
+  EXPECT_EQ((*tokenizer)->vocab_size(), 5001);
+  EXPECT_TRUE((*tokenizer)->is_special(1));
+  EXPECT_EQ((*tokenizer)->decode({1, a, 5000}, true), "a");
+  EXPECT_EQ((*tokenizer)->decode({1, a, 5000}, false), "<s> a<image>");
+}
+
+TEST(SentencePiece, LaterTextsMayBeginWithoutASpace) {
+  SentencePieceOptions options;
+  options.prefix_after_special = false;
+  const auto tokenizer = make_sentencepiece_tokenizer(model_bytes(), {image_token()}, options);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const TokenId first = *(*tokenizer)->token_to_id("▁a"), later = *(*tokenizer)->token_to_id("a");
+  EXPECT_THAT((*tokenizer)->encode("a<image>a"), ElementsAre(first, 5000, later));
+}
+
+TEST(SentencePiece, BytesThatAreNoModelAreRefused) {
+  const std::string good = model_bytes();
+  EXPECT_FALSE(make_sentencepiece_tokenizer("", {}, {}));
+  EXPECT_FALSE(make_sentencepiece_tokenizer("not a model", {}, {}));
+  EXPECT_FALSE(make_sentencepiece_tokenizer(good.substr(0, good.size() / 2), {}, {}));
+}
+
+}  // namespace
+}  // namespace saccade
