@@ -3,6 +3,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 #include "model/checkpoint.h"
@@ -23,7 +24,8 @@ Result<LayerKind> layer_kind(const json::value& type) {
 
 // Which layers see a window: layer_types where the file has it, else those from max_window_layers
 // on, if use_sliding_window.
-Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_t count) {
+Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_t count,
+                                           const DecoderDefaults& defaults) {
   std::vector<LayerKind> kinds(static_cast<std::size_t>(count), LayerKind::kFull);
   const json::value* types = json::find(text, "layer_types");
   if (types != nullptr) {
@@ -37,7 +39,8 @@ Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_
   }
   TRY(const bool sliding, json::get_bool_or(text, "use_sliding_window", false));
   if (!sliding || json::find(text, "sliding_window") == nullptr) return kinds;
-  TRY(const std::int64_t first, json::get_int_or(text, "max_window_layers", count));
+  TRY(const std::int64_t first,
+      json::get_int_or(text, "max_window_layers", defaults.max_window_layers));
   for (std::int64_t i = std::max<std::int64_t>(first, 0); i < count; ++i)
     kinds[static_cast<std::size_t>(i)] = LayerKind::kSlidingWindow;
   return kinds;
@@ -50,7 +53,7 @@ Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int6
   if (count < 1 || count > kMostLayers)
     return fail(ErrorCode::kInvalid, "num_hidden_layers is {}, 1 to {} is possible", count,
                 kMostLayers);
-  TRY(const std::vector<LayerKind> kinds, layer_kinds(text, count));
+  TRY(const std::vector<LayerKind> kinds, layer_kinds(text, count, defaults));
   TRY(const std::int64_t window, json::get_int_or(text, "sliding_window", defaults.sliding_window));
   std::vector<LayerShape> layers;
   for (const LayerKind kind : kinds) {
@@ -78,6 +81,29 @@ Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std:
   }
   if (static_cast<std::int64_t>(axes.size()) != pairs) return wrong();
   return axes;
+}
+
+// Llama 3.1: frequencies whose wavelength is over the original length divided by low_freq_factor
+// are divided by `factor`; those under the length divided by high_freq_factor stay; in between they
+// are blended.
+Result<void> scale_llama3(const json::object& rope, std::vector<float>& inv_freq) {
+  TRY(const double factor, json::get_double(rope, "factor"));
+  TRY(const double low, json::get_double(rope, "low_freq_factor"));
+  TRY(const double high, json::get_double(rope, "high_freq_factor"));
+  TRY(const double original, json::get_double(rope, "original_max_position_embeddings"));
+  if (!(factor > 0) || !(low > 0) || !(high > low) || !(original > 0))
+    return fail(ErrorCode::kInvalid,
+                "rope_scaling: factor {}, low_freq_factor {}, high_freq_factor {}, "
+                "original_max_position_embeddings {}",
+                factor, low, high, original);
+  for (float& frequency : inv_freq) {
+    const double wavelength = 2 * std::numbers::pi / static_cast<double>(frequency);
+    if (wavelength < original / high) continue;
+    const double kept =
+        wavelength > original / low ? 0 : (original / wavelength - low) / (high - low);
+    frequency = static_cast<float>(static_cast<double>(frequency) * ((1 - kept) / factor + kept));
+  }
+  return {};
 }
 
 }  // namespace
@@ -118,8 +144,11 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
   } else if (type == "mrope") {
     return fail(ErrorCode::kInvalid, "rope type mrope without mrope_section");
   }
-  if (type != "default" && type != "mrope")
+  if (type == "llama3") {
+    TRY_DO(scale_llama3(rope, config.settings.inv_freq));
+  } else if (type != "default" && type != "mrope") {
     return fail(ErrorCode::kUnsupported, "rope type \"{}\" is not done", type);
+  }
   return config;
 }
 

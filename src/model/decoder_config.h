@@ -18,6 +18,7 @@ struct DecoderDefaults {
   double rope_theta = 10000;
   std::int64_t max_position = 2048;
   std::int64_t sliding_window = 4096;
+  std::int64_t max_window_layers = 0;  // with use_sliding_window: the first layer that has one
   bool tied_head = false;
 };
 

@@ -13,11 +13,15 @@ namespace saccade {
 
 // A new family is its file and a line in each of these two lists.
 extern const Family kQwen2Vl;
+extern const Family kQwen2;
+extern const Family kLlama3;
 
 namespace {
 
 constexpr std::array kFamilies = {
     &kQwen2Vl,
+    &kQwen2,
+    &kLlama3,
 };
 
 bool contains(std::span<const std::string_view> names, const json::value* name) {

@@ -46,6 +46,7 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-5,
                                            .rope_theta = 1e6,
                                            .max_position = 32768,
                                            .sliding_window = 4096,
+                                           .max_window_layers = 80,
                                            .tied_head = false};
 constexpr NormStyle kVisionNorm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
 

@@ -1,0 +1,19 @@
+// A model that is a decoder and nothing else: what every text-only family is.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/decoder_config.h"
+#include "model/family.h"
+#include "model/text_decoder.h"
+
+namespace saccade {
+
+// `decoder` is parsed from the checkpoint and has the family's own settings applied.
+Result<std::unique_ptr<LoadableModel>> make_text_model(std::string_view family,
+                                                       const Checkpoint& checkpoint,
+                                                       DecoderConfig decoder, DecoderNames names);
+
+}  // namespace saccade
