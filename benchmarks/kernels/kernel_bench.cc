@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,18 +36,29 @@ struct Work {
   bool bf16 = false;  // the arithmetic may run on the matrix unit
 };
 
+// Processor time of all threads.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 // Times each iteration of body. GB/s, GFLOP/s and roof_% are those of the median; best_% is roof_%
-// of the fastest, and its distance from the median shows how quiet the machine was.
+// of the fastest, and its distance from the median shows how quiet the machine was. cpu_% is roof_%
+// by processor time, which leaves out what other processes took.
 template <typename Body>
 void measure(benchmark::State& state, const Bench& bench, const Work& work, const Body& body) {
   const SteadyClock clock;
   std::vector<double> times;
   body();  // scratch grows, weights are mapped
+  const double cpu_start = cpu_seconds();
   for (auto _ : state) {
     const Nanos start = clock.now();
     body();
     times.push_back(seconds(clock.now() - start));
   }
+  const double cpu = (cpu_seconds() - cpu_start) / static_cast<double>(times.size()) /
+                     bench.backend->pool().size();
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   const double peak =
@@ -57,6 +69,7 @@ void measure(benchmark::State& state, const Bench& bench, const Work& work, cons
   state.counters["GFLOP/s"] = work.flops / median / 1e9;
   state.counters["roof_%"] = least / median * 100;
   state.counters["best_%"] = least / times.front() * 100;
+  state.counters["cpu_%"] = least / cpu * 100;
 }
 
 // A matrix of random activations that owns its memory.

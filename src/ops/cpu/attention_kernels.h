@@ -6,6 +6,16 @@
 
 namespace saccade::cpu {
 
+// Keys are packed as f32, but bf16 stays bf16.
+template <typename T>
+struct PackedKeyOf {
+  using Type = float;
+};
+template <>
+struct PackedKeyOf<Bf16> {
+  using Type = Bf16;
+};
+
 template <typename V>
 struct Attention {
   using F = typename V::F;
@@ -18,28 +28,39 @@ struct Attention {
   static constexpr Index kGroupRows = 2 * V::kTileRows;
   static constexpr float kInfinity = __builtin_inff();
 
+  template <typename T>
+  using PackedKey = typename PackedKeyOf<T>::Type;
+
   static void pack_query(const float* q, float scale, Index row, Index head_dim, void* queries) {
     R::mix_row(q, scale, false, static_cast<float*>(queries) + row * head_dim, head_dim);
   }
 
   // Scores are summed over dims in order, token by token in lanes: so keys are transposed. That
-  // costs a quarter of a shuffle an element, less than the sums across lanes it saves.
-  // out: [panels of tokens][head_dim][lanes]
+  // costs a quarter of a shuffle an element, less than the sums across lanes it saves; half of that
+  // for bf16, whose pairs of dims travel as one lane. out: weight panels as in PanelArgs.
   template <typename T>
   static void pack_keys(const ChunkArgs& args) {
+    using Packed = PackedKey<T>;
+    constexpr Index kDims = kLanes * static_cast<Index>(sizeof(float) / sizeof(Packed));
     for (Index token = 0; token < args.tokens; token += kLanes) {
-      float* panel = static_cast<float*>(args.keys) + token * args.head_dim;
-      for (Index dim = 0; dim < args.head_dim; dim += kLanes) {
-        const Index left = args.head_dim - dim;
-        const int dims = static_cast<int>(left < kLanes ? left : kLanes);
+      float* panel =
+          reinterpret_cast<float*>(static_cast<Packed*>(args.keys) + token * args.head_dim);
+      for (Index dim = 0; dim < args.head_dim; dim += kDims) {
+        const Index left = (args.head_dim - dim) * kLanes / kDims;
+        const int count = static_cast<int>(left < kLanes ? left : kLanes);
         F block[V::kLanes];
 #pragma GCC unroll 16
         for (Index i = 0; i < kLanes; ++i)
-          block[i] = R::load(static_cast<const T*>(args.key_rows[token + i]) + dim, dims);
+          block[i] = load_lanes(static_cast<const T*>(args.key_rows[token + i]) + dim, count);
         V::transpose(block);
-        for (Index i = 0; i < dims; ++i) V::store(panel + (dim + i) * kLanes, block[i]);
+        for (Index i = 0; i < count; ++i, panel += kLanes) V::store(panel, block[i]);
       }
     }
+  }
+  static F load_lanes(const float* p, int count) { return R::load(p, count); }
+  static F load_lanes(const F16* p, int count) { return R::load(p, count); }
+  static F load_lanes(const Bf16* p, int count) {  // pairs
+    return R::load(reinterpret_cast<const float*>(p), count);
   }
 
   // out: [panels of dims][kChunk][lanes]
@@ -109,17 +130,59 @@ struct Attention {
                    V::less(token, V::set(static_cast<float>(end))));
   }
 
+  // Few queries use each value so little that packing it would cost more: value rows are read where
+  // they are. Sums run over tokens in order, as in Panels.
+  template <typename T, int kRows, int N>
+  static void mix_tile(const ChunkArgs& args, Index dim) {
+    using P = Panels<V>;
+    const Index left = args.head_dim - dim - (N - 1) * kLanes;
+    const int last = static_cast<int>(left < kLanes ? left : kLanes);
+    F sum[kRows][N];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) sum[r][n] = V::zero();
+    }
+    typename P::template RowPointers<kRows> weights(args.scores, kScoreStride);
+    for (Index token = 0; token < args.tokens; ++token) {
+      const T* row = static_cast<const T*>(args.value_rows[token]) + dim;
+      F value[N];
+#pragma GCC unroll 4
+      for (int n = 0; n < N - 1; ++n) value[n] = V::load(row + n * kLanes);
+      value[N - 1] = R::load(row + (N - 1) * kLanes, last);
+      P::template step<kRows, N>(sum, value, weights, 0);
+      weights.advance(1);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      float* out = args.out + r * args.cols + dim;
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) V::store(out + n * kLanes, V::load(out + n * kLanes) + sum[r][n]);
+    }
+  }
+  // For 1 <= args.rows <= kRows.
+  template <typename T, int kRows = V::kTileRows>
+  static void mix_few(const ChunkArgs& args) {
+    if constexpr (kRows > 1) {
+      if (args.rows < kRows) return mix_few<T, kRows - 1>(args);
+    }
+    Index dim = 0;
+    for (; dim + 2 * kLanes <= args.cols; dim += 2 * kLanes) mix_tile<T, kRows, 2>(args, dim);
+    if (dim < args.cols) mix_tile<T, kRows, 1>(args, dim);
+  }
+
   // A few row tiles at a time from scores to sums, so that their scores stay in the first-level
   // cache.
   template <typename T>
   static void attend_chunk_of(const ChunkArgs& args) {
-    constexpr Index kBytes = sizeof(float);
+    using Packed = PackedKey<T>;
+    const bool few = args.rows <= V::kTileRows;
     pack_keys<T>(args);
-    pack_values<T>(args);
+    if (!few) pack_values<T>(args);
     PanelArgs score;
     score.x_stride = args.head_dim;
     score.weights = args.keys;
-    score.panel_stride = args.head_dim * kLanes * kBytes;
+    score.panel_stride = args.head_dim * kLanes * static_cast<Index>(sizeof(Packed));
     score.panels = (args.tokens + kLanes - 1) / kLanes;
     score.depth = args.head_dim;
     score.c = args.scores;
@@ -128,7 +191,7 @@ struct Attention {
     mix.x = args.scores;
     mix.x_stride = kScoreStride;
     mix.weights = args.values;
-    mix.panel_stride = kChunk * kLanes * kBytes;
+    mix.panel_stride = kChunk * kLanes * static_cast<Index>(sizeof(float));
     mix.panels = args.cols / kLanes;
     mix.depth = args.tokens;
     mix.c_stride = args.cols;
@@ -138,9 +201,12 @@ struct Attention {
       score.x = static_cast<const float*>(args.queries) + row * args.head_dim;
       score.rows = mix.rows = rows;
       mix.c = args.out + row * args.cols;
-      Panels<V>::template run<float>(score);
+      Panels<V>::template run<Packed>(score);
       softmax(args, row, rows);
-      Panels<V>::template run<float>(mix);
+      if (few)
+        mix_few<T>(args);
+      else
+        Panels<V>::template run<float>(mix);
     }
   }
   static void attend_chunk(const ChunkArgs& args) {

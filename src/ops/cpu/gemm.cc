@@ -16,9 +16,9 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr std::int64_t kRowBlock = 512;
+constexpr std::int64_t kRowBlock = 252;
 constexpr std::int64_t kColBlock = 256;
-constexpr std::int64_t kDepthBlock = 256;  // sums of this length are added up: part of the result
+constexpr std::int64_t kDepthBlock = 512;  // sums of this length are added up: part of the result
 
 // c of the block (+)= the product over [depth, depth + kDepthBlock).
 void multiply(const Kernels& kernels, const GemmArgs& args, const Block& block, std::int64_t depth,

@@ -149,9 +149,9 @@ struct Panels {
 
  private:
   // Few rows mean that weights come from memory once and are not used again: the hardware
-  // prefetcher stops at page ends, so software asks 1 KiB ahead.
+  // prefetcher stops at page ends, so software asks 2 KiB ahead.
   static constexpr int kPrefetchRows = 8;
-  static constexpr int kAhead = 1024;
+  static constexpr int kAhead = 2048;
 };
 
 }  // namespace saccade::cpu
