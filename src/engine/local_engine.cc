@@ -273,6 +273,7 @@ bool LocalEngine::step() {
   }
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
+  for (const KvCopy& copy : plan.copies) parts_.pool->copy(copy);
   if (!plan.empty()) {
     current_.stage_plan.observe(seconds(planned - begin));
     run_step(plan);
@@ -317,7 +318,6 @@ void LocalEngine::run_step(const StepPlan& plan) {
     Live& of = live(*rows.sequence);
     if (of.times.first_scheduled == 0) of.times.first_scheduled = begin;
   }
-  for (const KvCopy& copy : plan.copies) parts_.pool->copy(copy);
   const Batch batch =
       parts_.batches->build(plan, *parts_.pool, images_, parts_.arena ? &*parts_.arena : nullptr);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());

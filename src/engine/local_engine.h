@@ -40,6 +40,7 @@ class LocalEngine final : public Engine {
   // Engine thread: what the parts hold, for tests and tools.
   const EngineParts& parts() const { return parts_; }
   const ImagePlanner& images() const { return images_; }
+  const Scheduler& scheduler() const { return scheduler_; }
 
  private:
   // A request from submission to its last delta.

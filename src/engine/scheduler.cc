@@ -59,6 +59,7 @@ void Scheduler::want_images(StepPlan& plan) {
     if (sequence->images.empty()) continue;
     // What a prefix hit covers need not be encoded.
     if (sequence->expected_hit < 0) sequence->expected_hit = match(*sequence).tokens;
+    images_.skip(*sequence, sequence->expected_hit);
     images_.want(*sequence, sequence->expected_hit, plan.encodes);
   }
 }
@@ -73,6 +74,8 @@ void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
     const bool room = first ? make_room(sequence, computed, image.end, plan)
                             : kv_.extend(sequence.kv, computed, image.end);
     if (!room) return;
+    // A block that begins as a copy is copied before rows are laid into it.
+    kv_.take_copies(sequence.kv, plan.copies);
     images_.want_overlaid(sequence, i, plan.encodes);
     first = false;
   }
@@ -225,8 +228,9 @@ bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
   if (!needed_at_once) {
     if (image->begin - begin >= settings_.worth_starting) return false;
     // No room for it: what is ready has to be read first, and let go.
-    const bool holds_others = std::any_of(sequence.images.begin(), sequence.images.end(),
-                                          [](const SequenceImage& at) { return at.leased; });
+    const bool holds_others =
+        std::any_of(sequence.images.begin(), sequence.images.end(),
+                    [&](const SequenceImage& at) { return at.leased && at.end > begin; });
     if (!image->leased && holds_others) return false;
   }
   ++waiting_for_images_;
@@ -261,6 +265,25 @@ void Scheduler::finish(Sequence& sequence) {
         sequence.request.id);
   running_.erase(found);
   kv_.release(sequence.kv);
+}
+
+std::string Scheduler::describe() const {
+  std::string text;
+  const auto add = [&](std::string_view place, const Sequence& sequence) {
+    text += fmt::format("{} request {}: {} of {} tokens computed, rank {}, {} preemptions", place,
+                        sequence.request.id, sequence.computed(), sequence.length(), sequence.rank,
+                        sequence.preemptions);
+    for (const SequenceImage& image : sequence.images) {
+      static constexpr std::string_view kStates[] = {"absent", "encoding", "ready"};
+      text += fmt::format(", image at [{}, {}) {}{}", image.begin, image.end,
+                          kStates[static_cast<std::size_t>(image.state)],
+                          image.leased ? " and leased" : "");
+    }
+    text += '\n';
+  };
+  for (const Sequence* sequence : running_) add("running", *sequence);
+  for (const Sequence* sequence : waiting_) add("waiting", *sequence);
+  return text;
 }
 
 }  // namespace saccade

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -62,6 +63,8 @@ class Scheduler {
   std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
   std::int64_t waiting_for_images() const { return waiting_for_images_; }
   bool idle() const { return running_.empty() && waiting_.empty(); }
+  // Who is here and what each waits for, a line a sequence: for a log, should all come to a halt.
+  std::string describe() const;
 
  private:
   struct ByRank {

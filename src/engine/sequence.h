@@ -66,7 +66,7 @@ struct Sequence {
   PrefixContent content() const {
     return {tokens, prefix_images, {}, request.cache_salt, request.prompt.bidirectional_prefix};
   }
-  KvShape shape() const { return {length(), 0, image_ranges}; }
+  KvShape shape() const { return {length(), 0, image_ranges, request.prompt.bidirectional_prefix}; }
   bool before(const Sequence& other) const {
     return rank != other.rank ? rank < other.rank : request.id < other.request.id;
   }

@@ -135,7 +135,10 @@ std::int64_t KvAllocator::group_hit(int group, const PrefixHit& hit, const KvSha
     const std::int64_t wanted = shape.encoder_tokens;
     return policy(group).longest_hit(wanted, blocks) == wanted ? limit : 0;
   }
-  return policy(group).longest_hit(limit, blocks);
+  const std::int64_t length = policy(group).longest_hit(limit, blocks);
+  // What is left of a bidirectional prefix looks back to its very beginning, in every layer.
+  const bool lets_go = policy(group).kept(length).first > 0;
+  return lets_go && length < shape.bidirectional_prefix ? 0 : length;
 }
 
 PrefixHit KvAllocator::match(const PrefixContent& content, const KvShape& shape,

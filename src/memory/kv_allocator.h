@@ -52,6 +52,7 @@ struct KvShape {
   std::int64_t prompt_tokens = 0;   // to be computed before the first token is sampled
   std::int64_t encoder_tokens = 0;  // cross attention only
   std::span<const TokenRange> images;
+  std::int64_t bidirectional_prefix = 0;  // tokens that see each other both ways; 0: causal
 };
 
 // The allocator's record of one admitted sequence. Owned by the caller, not moved while admitted.

@@ -63,7 +63,8 @@ class KvWorld {
     for (const PrefixImage& image : of.images)
       sequence->ranges.push_back({image.begin, image.tokens});
     sequence->prints = fingerprints(of);
-    const KvShape shape{of.prompt_tokens, of.encoder_tokens(), sequence->ranges};
+    const KvShape shape{of.prompt_tokens, of.encoder_tokens(), sequence->ranges,
+                        of.bidirectional_prefix};
     const PrefixHit hit = allocator_->match(of.content(), shape, of.prompt_tokens - 1);
     EXPECT_LT(hit.tokens, of.prompt_tokens);
     const Admission verdict = allocator_->admit(*sequence->kv, of.content(), shape, hit, chunk);

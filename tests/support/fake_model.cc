@@ -188,13 +188,24 @@ Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& i
     request.images.push_back(std::move(image));
     std::fill_n(ids.begin() + at.begin, at.tokens, 5);
   }
-  for (int axis = 0; axis < position_axes; ++axis) {
-    auto& positions = request.prompt.positions.emplace_back();
-    for (std::size_t t = 0; t < ids.size(); ++t) {
-      positions.push_back(static_cast<std::int32_t>(t) + axis * 3);
+  // As M-RoPE has it: an image takes less room than its tokens, and what follows goes on from
+  // there.
+  request.prompt.positions.resize(static_cast<std::size_t>(position_axes));
+  std::int64_t next = 0;
+  for (std::int64_t token = 0; token < static_cast<std::int64_t>(ids.size());) {
+    const auto image = std::find_if(images.begin(), images.end(),
+                                    [&](const FakeImageAt& at) { return at.begin == token; });
+    const std::int64_t count = image == images.end() ? 1 : image->tokens;
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t axis = 0; axis < position_axes; ++axis) {
+        request.prompt.positions[static_cast<std::size_t>(axis)].push_back(
+            static_cast<std::int32_t>(next + i / (axis + 2)));
+      }
     }
+    next += (count + 1) / 2;
+    token += count;
   }
-  request.prompt.position_delta = 2;
+  request.prompt.position_delta = next - static_cast<std::int64_t>(ids.size());
   request.prompt.ids = std::move(ids);
   request.sampling.max_tokens = max_tokens;
   request.sampling.temperature = 0;
