@@ -131,6 +131,23 @@ Result<Message> read_message(const json::value& v, std::size_t index,
   return message;
 }
 
+// Clients send a call's arguments as JSON text; templates want what it says. Text that is no JSON
+// object stays as it is.
+json::value with_parsed_arguments(const json::value& tool_calls) {
+  json::value calls = tool_calls;
+  if (!calls.is_array()) return calls;
+  for (auto& call : calls.get_array()) {
+    json::object* outer = call.if_object();
+    json::value* function = outer ? outer->if_contains("function") : nullptr;
+    json::object* inner = function ? function->if_object() : nullptr;
+    json::value* arguments = inner ? inner->if_contains("arguments") : nullptr;
+    if (arguments == nullptr || !arguments->is_string()) continue;
+    auto parsed = json::parse(std::string_view(arguments->get_string()));
+    if (parsed && parsed->is_object()) *arguments = *std::move(parsed);
+  }
+  return calls;
+}
+
 Result<void> take_messages(Fields& fields, ChatRequest& request) {
   TRY(const json::array* list, fields.array("messages"));
   if (list == nullptr) return invalid("messages", "'messages' is missing, an array is required");
@@ -255,7 +272,10 @@ json::array template_messages(const ChatRequest& request,
       }
       made["content"] = std::move(parts);
     }
-    for (const auto& member : message.other) made[member.key()] = member.value();
+    for (const auto& member : message.other) {
+      made[member.key()] =
+          member.key() == "tool_calls" ? with_parsed_arguments(member.value()) : member.value();
+    }
     messages.push_back(std::move(made));
   }
   return messages;

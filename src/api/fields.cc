@@ -1,5 +1,7 @@
 #include "api/fields.h"
 
+#include <cmath>
+
 namespace saccade::api {
 namespace {
 
@@ -44,6 +46,7 @@ const json::value* Fields::take(std::string_view name) {
 Result<std::optional<double>> Fields::number(std::string_view name, double least, double most) {
   if (take(name) == nullptr) return std::optional<double>();
   TRY(const double x, json::get_double(from_, name));
+  if (!std::isfinite(x)) return invalid(name, "'{}' is {}, it must be finite", name, x);
   if (!(x >= least && x <= most)) {
     return invalid(name, "'{}' is {}, it must be between {} and {}", name, x, least, most);
   }

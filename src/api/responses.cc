@@ -1,5 +1,7 @@
 #include "api/responses.h"
 
+#include <algorithm>
+
 namespace saccade::api {
 namespace {
 
@@ -28,6 +30,14 @@ void write_metrics(JsonWriter& w, const StageTimes* times) {
   w.end_object();
 }
 
+// JSON has no infinity: what cannot happen is -9999, as vLLM writes it.
+double finite(double logprob) { return logprob >= -9999.0 ? logprob : -9999.0; }
+
+std::int64_t characters(std::string_view text) {
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+}
+
 void write_bytes(JsonWriter& w, std::string_view token) {
   w.key("bytes");
   w.begin_array();
@@ -42,14 +52,14 @@ void write_chat_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   for (const auto& entry : entries) {
     w.begin_object();
     w.member("token", std::string_view(entry.token));
-    w.member("logprob", entry.logprob);
+    w.member("logprob", finite(entry.logprob));
     write_bytes(w, entry.token);
     w.key("top_logprobs");
     w.begin_array();
     for (const auto& top : entry.top) {
       w.begin_object();
       w.member("token", std::string_view(top.token));
-      w.member("logprob", top.logprob);
+      w.member("logprob", finite(top.logprob));
       write_bytes(w, top.token);
       w.end_object();
     }
@@ -68,12 +78,12 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.begin_array();
   for (const auto& entry : entries) {
     w.value(text_offset);
-    text_offset += static_cast<std::int64_t>(entry.token.size());
+    text_offset += characters(entry.token);
   }
   w.end_array();
   w.key("token_logprobs");
   w.begin_array();
-  for (const auto& entry : entries) w.value(entry.logprob);
+  for (const auto& entry : entries) w.value(finite(entry.logprob));
   w.end_array();
   w.key("tokens");
   w.begin_array();
@@ -85,10 +95,10 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
     w.begin_object();
     bool chosen_is_top = false;
     for (const auto& top : entry.top) {
-      w.member(top.token, top.logprob);
+      w.member(top.token, finite(top.logprob));
       chosen_is_top = chosen_is_top || top.id == entry.id;
     }
-    if (!chosen_is_top) w.member(entry.token, entry.logprob);
+    if (!chosen_is_top) w.member(entry.token, finite(entry.logprob));
     w.end_object();
   }
   w.end_array();

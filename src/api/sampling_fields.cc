@@ -126,7 +126,7 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   TRY(const auto stream, fields.boolean("stream"));
   d.stream = stream.value_or(false);
   TRY(const json::object* options, fields.object("stream_options"));
-  if (options != nullptr) {
+  if (options != nullptr && !options->empty()) {
     if (!d.stream)
       return invalid("stream_options", "Stream options can only be defined when `stream=True`.");
     Fields inner(*options);
