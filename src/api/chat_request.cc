@@ -190,8 +190,9 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   request.continue_final_message = continue_final.value_or(false);
   request.add_generation_prompt = add_prompt.value_or(!request.continue_final_message);
   if (request.continue_final_message && add_prompt.value_or(false)) {
-    return invalid("continue_final_message",
-                   "Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+    return invalid(
+        "continue_final_message",
+        "'continue_final_message' and 'add_generation_prompt' are both true: only one can be");
   }
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(false);
@@ -235,7 +236,7 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(const auto top, fields.integer("top_logprobs", 0));
   request.top_logprobs = top.value_or(0);
   if (top && *top > 0 && !request.logprobs) {
-    return invalid("top_logprobs", "when using `top_logprobs`, `logprobs` must be set to true.");
+    return invalid("top_logprobs", "'top_logprobs' is {}, which needs 'logprobs' to be true", *top);
   }
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);

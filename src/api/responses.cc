@@ -33,11 +33,6 @@ void write_metrics(JsonWriter& w, const StageTimes* times) {
 // JSON has no infinity: what cannot happen is -9999, as vLLM writes it.
 double finite(double logprob) { return logprob >= -9999.0 ? logprob : -9999.0; }
 
-std::int64_t characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
-}
-
 void write_bytes(JsonWriter& w, std::string_view token) {
   w.key("bytes");
   w.begin_array();
@@ -78,7 +73,7 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.begin_array();
   for (const auto& entry : entries) {
     w.value(text_offset);
-    text_offset += characters(entry.token);
+    text_offset += character_count(entry.token);
   }
   w.end_array();
   w.key("token_logprobs");
@@ -212,6 +207,11 @@ void write_card(JsonWriter& w, const ModelCard& model) {
 }
 
 }  // namespace
+
+std::int64_t character_count(std::string_view utf8) {
+  return std::count_if(utf8.begin(), utf8.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+}
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {

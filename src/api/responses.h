@@ -53,8 +53,11 @@ struct ChoiceText {
   std::optional<std::string> stop_string;  // stop_reason: a string, or
   std::optional<std::int64_t> stop_token;  // a token id
   std::optional<std::vector<std::int64_t>> token_ids;
-  std::int64_t text_offset = 0;  // of this piece in the answer (completion logprobs)
+  std::int64_t text_offset = 0;  // characters before this piece's tokens (completion logprobs)
 };
+
+// Characters that begin in `utf8`, as text_offset counts them.
+std::int64_t character_count(std::string_view utf8);
 
 // Whole bodies.
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,

@@ -128,7 +128,8 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   TRY(const json::object* options, fields.object("stream_options"));
   if (options != nullptr && !options->empty()) {
     if (!d.stream)
-      return invalid("stream_options", "Stream options can only be defined when `stream=True`.");
+      return invalid("stream_options",
+                     "'stream_options' is set and 'stream' is not: it needs a streamed answer");
     Fields inner(*options);
     TRY(const auto include_usage, inner.boolean("include_usage"));
     TRY(const auto continuous, inner.boolean("continuous_usage_stats"));
@@ -143,7 +144,7 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   d.priority = priority.value_or(0);
   TRY(auto salt, fields.text("cache_salt"));
   if (salt && salt->empty())
-    return invalid("cache_salt", "Parameter 'cache_salt' must be a non-empty string.");
+    return invalid("cache_salt", "'cache_salt' is empty, leave it out instead");
   d.cache_salt = std::move(salt).value_or("");
   TRY(auto id, fields.text("request_id"));
   if (id && id->size() > 256)

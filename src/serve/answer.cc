@@ -8,9 +8,6 @@
 namespace saccade::serve {
 namespace {
 
-// What vLLM writes for a probability of 0, which JSON has no number for.
-constexpr float kLeastLogprob = -9999.0f;
-
 std::string_view reason_name(FinishReason reason) {
   switch (reason) {
     case FinishReason::kNone:
@@ -31,9 +28,9 @@ api::LogprobEntry named(const TokenLogprob& from, const Tokenizer& tokenizer) {
   api::LogprobEntry entry;
   entry.token = std::string(tokenizer.piece(from.token));
   entry.id = from.token;
-  entry.logprob = std::max(from.logprob, kLeastLogprob);
+  entry.logprob = from.logprob;
   for (const auto& [id, logprob] : from.top) {
-    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, std::max(logprob, kLeastLogprob)});
+    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, logprob});
   }
   return entry;
 }
@@ -73,8 +70,12 @@ api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const
       piece.logprobs->push_back(named(logprob, *form_.tokenizer));
   }
   if (form_.return_token_ids) piece.token_ids.emplace(delta.tokens.begin(), delta.tokens.end());
+  // By tokens, not by text: what may become a stop string is held back, its tokens are not.
   piece.text_offset = choice.text_offset;
-  choice.text_offset += static_cast<std::int64_t>(piece.text.size());
+  if (piece.logprobs) {
+    for (const auto& entry : *piece.logprobs)
+      choice.text_offset += api::character_count(entry.token);
+  }
   return piece;
 }
 
@@ -109,8 +110,8 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
     if (stream_started_) {
       writes.push_back({responder_, "data: " + api::error_body(error) + "\n\n", true});
     } else {
-      responder_.respond(
-          {api::kind_of(error.code).status, "application/json", api::error_body(error), form_.headers});
+      responder_.respond({api::kind_of(error.code).status, "application/json",
+                          api::error_body(error), form_.headers});
     }
     return last;
   }

@@ -1,0 +1,294 @@
+// Requests as clients send them, and as they should not: every refusal names its member.
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <string>
+
+#include "api/chat_request.h"
+#include "api/completion_request.h"
+#include "api/tokenize_request.h"
+
+namespace saccade::api {
+namespace {
+
+std::string chat(const std::string& members) {
+  return R"({"messages": [{"role": "user", "content": "hi"}])" +
+         (members.empty() ? "" : ", " + members) + "}";
+}
+
+struct Refused {
+  std::string members;
+  std::string param;
+};
+
+class ChatRefusals : public testing::TestWithParam<Refused> {};
+
+TEST_P(ChatRefusals, NameTheMember) {
+  const auto request = parse_chat_request(chat(GetParam().members));
+  ASSERT_FALSE(request) << GetParam().members;
+  EXPECT_EQ(request.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(request.error().param, GetParam().param) << request.error().message;
+  EXPECT_NE(request.error().message.find(GetParam().param), std::string::npos)
+      << request.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranges, ChatRefusals,
+    testing::Values(
+        Refused{R"("temperature": -0.1)", "temperature"},
+        Refused{R"("temperature": 1e999)", "temperature"},
+        Refused{R"("temperature": "hot")", "temperature"}, Refused{R"("top_p": 0)", "top_p"},
+        Refused{R"("top_p": 1.01)", "top_p"}, Refused{R"("top_k": -2)", "top_k"},
+        Refused{R"("top_k": 1.5)", "top_k"}, Refused{R"("min_p": 2)", "min_p"},
+        Refused{R"("repetition_penalty": 0)", "repetition_penalty"},
+        Refused{R"("presence_penalty": 2.1)", "presence_penalty"},
+        Refused{R"("frequency_penalty": -2.1)", "frequency_penalty"},
+        Refused{R"("seed": 18446744073709551615)", "seed"},
+        Refused{R"("max_tokens": 0)", "max_tokens"},
+        Refused{R"("max_completion_tokens": 0)", "max_completion_tokens"},
+        Refused{R"("min_tokens": -1)", "min_tokens"},
+        Refused{R"("min_tokens": 6, "max_tokens": 5)", "min_tokens"}, Refused{R"("n": 0)", "n"},
+        Refused{R"("n": 1000000)", "n"}, Refused{R"("ignore_eos": 1)", "ignore_eos"},
+        Refused{R"("stop": 5)", "stop"}, Refused{R"("stop": [""])", "stop"},
+        Refused{R"("stop_token_ids": ["a"])", "stop_token_ids"},
+        Refused{R"("logit_bias": {"x": 1})", "logit_bias"},
+        Refused{R"("logit_bias": {"5": 101})", "logit_bias"},
+        Refused{R"("stream": "yes")", "stream"},
+        Refused{R"("stream_options": {"include_usage": true})", "stream_options"},
+        Refused{R"("top_logprobs": 3)", "top_logprobs"}, Refused{R"("logprobs": 5)", "logprobs"},
+        Refused{R"("top_logprobs": -1, "logprobs": true)", "top_logprobs"},
+        Refused{R"("request_id": 7)", "request_id"},
+        Refused{R"("chat_template_kwargs": [])", "chat_template_kwargs"},
+        Refused{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
+        Refused{R"("min_pixels": 0)", "min_pixels"}, Refused{R"("model": 5)", "model"},
+        Refused{R"("cache_salt": "")", "cache_salt"}));
+
+// JSON has no infinity, but its numbers can be too large for a double.
+INSTANTIATE_TEST_SUITE_P(
+    NotFinite, ChatRefusals,
+    testing::Values(Refused{R"("temperature": 1e400)", "temperature"},
+                    Refused{R"("repetition_penalty": 1e400)", "repetition_penalty"},
+                    Refused{R"("presence_penalty": -1e400)", "presence_penalty"},
+                    Refused{R"("logit_bias": {"1": 1e400})", "logit_bias"},
+                    Refused{R"("top_k": 1e400)", "top_k"}, Refused{R"("seed": 1e400)", "seed"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Unsupported, ChatRefusals,
+    testing::Values(Refused{R"("tools": [])", "tools"}, Refused{R"("tools": [{}])", "tools"},
+                    Refused{R"("tool_choice": "required")", "tool_choice"},
+                    Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
+                    Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
+                    Refused{R"("functions": [{}])", "functions"},
+                    Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
+                    Refused{R"("response_format": {"type": "json_object"})", "response_format"},
+                    Refused{R"("response_format": {})", "response_format"},
+                    Refused{R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
+                    Refused{R"("guided_json": {"a": 1})", "guided_json"},
+                    Refused{R"("guided_regex": "a")", "guided_regex"},
+                    Refused{R"("guided_choice": ["a"])", "guided_choice"},
+                    Refused{R"("guided_grammar": "root ::= a")", "guided_grammar"},
+                    Refused{R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
+                    Refused{R"("allowed_token_ids": [1])", "allowed_token_ids"},
+                    Refused{R"("bad_words": ["a"])", "bad_words"},
+                    Refused{R"("echo": true)", "echo"},
+                    Refused{R"("audio": {"voice": "a"})", "audio"},
+                    Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
+                    Refused{R"("use_beam_search": true)", "use_beam_search"},
+                    Refused{R"("best_of": 2)", "best_of"},
+                    Refused{R"("modalities": ["audio"])", "modalities"},
+                    Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
+                            "continue_final_message"}));
+
+TEST(ChatRequest, WhatAsksForNothingPasses) {
+  const auto request = parse_chat_request(
+      chat(R"("tools": null, "tool_choice": "auto", "response_format": {"type": "text"},
+              "prompt_logprobs": null, "use_beam_search": false, "best_of": 1, "bad_words": [],
+              "guided_json": {}, "structured_outputs": null, "modalities": ["text"],
+              "top_logprobs": 0, "stream_options": null)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->unknown.empty());
+}
+
+TEST(ChatRequest, AbsentMembersStayEmpty) {
+  const auto request = parse_chat_request(chat(""));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->sampling.temperature);
+  EXPECT_FALSE(request->sampling.max_tokens);
+  EXPECT_EQ(request->sampling.n, 1);
+  EXPECT_TRUE(request->sampling.skip_special_tokens);
+  EXPECT_TRUE(request->add_generation_prompt);
+  EXPECT_FALSE(request->delivery.stream);
+  EXPECT_TRUE(request->unknown.empty());
+}
+
+TEST(ChatRequest, NullIsAbsent) {
+  const auto request = parse_chat_request(
+      chat(R"("temperature": null, "stop": null, "tools": null, "stream_options": null)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->sampling.temperature);
+}
+
+TEST(ChatRequest, ReadsEverySamplingMember) {
+  const auto request = parse_chat_request(chat(
+      R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1,
+         "presence_penalty": 1, "frequency_penalty": -1, "seed": -5, "max_tokens": 7,
+         "max_completion_tokens": 9, "min_tokens": 2, "n": 3, "ignore_eos": true,
+         "stop": ["a", "b"], "stop_token_ids": [1, 2], "logit_bias": {"10": -100},
+         "include_stop_str_in_output": true, "skip_special_tokens": false)"));
+  ASSERT_TRUE(request) << request.error().message;
+  const SamplingFields& s = request->sampling;
+  EXPECT_EQ(s.temperature, 0.5);
+  EXPECT_EQ(s.top_k, 40);
+  EXPECT_EQ(s.seed, -5);
+  EXPECT_EQ(s.max_tokens, 9);  // the newer name wins
+  EXPECT_EQ(s.min_tokens, 2);
+  EXPECT_EQ(s.n, 3);
+  EXPECT_TRUE(s.ignore_eos);
+  EXPECT_EQ(s.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(s.stop_token_ids, (std::vector<std::int64_t>{1, 2}));
+  ASSERT_EQ(s.logit_bias.size(), 1u);
+  EXPECT_EQ(s.logit_bias[0].first, 10);
+  EXPECT_TRUE(s.include_stop_str_in_output);
+  EXPECT_FALSE(s.skip_special_tokens);
+}
+
+TEST(ChatRequest, ReadsDelivery) {
+  const auto request = parse_chat_request(
+      chat(R"("stream": true, "metrics": true, "return_token_ids": true, "priority": -3,
+              "cache_salt": "s", "request_id": "r",
+              "stream_options": {"include_usage": true, "continuous_usage_stats": true})"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->delivery.stream && request->delivery.include_usage);
+  EXPECT_TRUE(request->delivery.continuous_usage_stats && request->delivery.metrics);
+  EXPECT_TRUE(request->delivery.return_token_ids);
+  EXPECT_EQ(request->delivery.priority, -3);
+  EXPECT_EQ(request->delivery.cache_salt, "s");
+  EXPECT_EQ(request->delivery.request_id, "r");
+  EXPECT_TRUE(parse_chat_request(chat(R"("stream_options": {})")));
+}
+
+TEST(ChatRequest, UnknownMembersAreListedOnce) {
+  const auto request =
+      parse_chat_request(chat(R"("nosuch": 1, "user": "u", "metadata": {}, "other": {})"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->unknown, (std::vector<std::string>{"nosuch", "other"}));
+}
+
+TEST(ChatRequest, TakesImagesInEveryForm) {
+  const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [
+      {"type": "text", "text": "a"},
+      {"type": "image_url", "image_url": {"url": "data:1", "detail": "low", "min_pixels": 4}},
+      {"type": "image_url", "image_url": "data:2", "uuid": "u", "max_pixels": 9},
+      {"type": "input_image", "image_url": "data:3"}]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->images.size(), 3u);
+  EXPECT_EQ(request->images[0].detail, ImageDetail::kLow);
+  EXPECT_EQ(request->images[0].min_pixels, 4);
+  EXPECT_EQ(request->images[1].url, "data:2");
+  EXPECT_EQ(request->images[1].uuid, "u");
+  EXPECT_EQ(request->images[1].max_pixels, 9);
+  EXPECT_EQ(request->messages[0].content[3].image, 2u);
+}
+
+TEST(ChatRequest, RefusesWhatIsNoConversation) {
+  for (
+      const std::string messages :
+      {"null", "[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])",
+       R"([{"role": "user", "content": 5}])", R"([{"role": "nobody", "content": "x"}])",
+       R"([{"role": "user", "content": [{}]}])",
+       R"([{"role": "user", "content": [{"type": "input_audio"}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url"}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x", "detail": "huge"}}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x", "min_pixels": 0}}]}])"}) {
+    const auto request = parse_chat_request(R"({"messages": )" + messages + "}");
+    ASSERT_FALSE(request) << messages;
+    EXPECT_EQ(request.error().param, "messages") << messages;
+  }
+}
+
+TEST(ChatRequest, RefusesBodiesThatAreNoRequest) {
+  for (const std::string body : {"", "{", "[]", "1", "\"x\"", "{} x", "{\"messages\": \"\xFF\"}"}) {
+    const auto request = parse_chat_request(body);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(request.error().code, ErrorCode::kInvalid) << body;
+  }
+  const std::string deep = chat("\"x\": " + std::string(100'000, '[') + std::string(100'000, ']'));
+  EXPECT_FALSE(parse_chat_request(deep));
+}
+
+TEST(ChatRequest, ToolsPassWhenTheyMustNotBeCalled) {
+  const auto request = parse_chat_request(chat(R"("tools": [{"a": 1}], "tool_choice": "none")"));
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_TRUE(request->tools);
+  EXPECT_EQ(request->tools->size(), 1u);
+}
+
+TEST(TemplateMessages, GuardTextAndParseToolArguments) {
+  const auto request = parse_chat_request(R"({"messages": [
+      {"role": "user", "content": "a", "name": "n"},
+      {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "image_url", "image_url": "x"}]},
+      {"role": "assistant", "content": null, "tool_calls": [
+         {"function": {"name": "f", "arguments": "{\"a\": 1}"}},
+         {"function": {"name": "g", "arguments": "no json"}}, {"function": 5}, 6]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  const auto messages = template_messages(
+      *request, [](std::string_view text) { return "<" + std::string(text) + ">"; });
+  std::string shown;
+  json::JsonWriter(shown).value(json::value(messages));
+  EXPECT_EQ(shown, R"([{"role":"user","content":"<a>","name":"n"},)"
+                   R"({"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]},)"
+                   R"({"role":"assistant","content":null,"tool_calls":[)"
+                   R"({"function":{"name":"f","arguments":{"a":1}}},)"
+                   R"({"function":{"name":"g","arguments":"no json"}},{"function":5},6]}])");
+}
+
+TEST(CompletionRequest, TakesAllFourPromptForms) {
+  EXPECT_EQ(parse_completion_request(R"({"prompt": "a"})")->prompts[0].text, "a");
+  EXPECT_EQ(parse_completion_request(R"({"prompt": ["a", "b"]})")->prompts.size(), 2u);
+  const auto ids = parse_completion_request(R"({"prompt": [1, 2]})");
+  ASSERT_EQ(ids->prompts.size(), 1u);
+  EXPECT_EQ(ids->prompts[0].tokens, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(parse_completion_request(R"({"prompt": [[1], [2, 3]]})")->prompts[1].tokens.size(), 2u);
+}
+
+TEST(CompletionRequest, RefusalsNameTheMember) {
+  for (const auto& [body, param] : std::vector<std::pair<std::string, std::string>>{
+           {"{}", "prompt"},
+           {R"({"prompt": []})", "prompt"},
+           {R"({"prompt": 5})", "prompt"},
+           {R"({"prompt": ["a", 1]})", "prompt"},
+           {R"({"prompt": [1, "a"]})", "prompt"},
+           {R"({"prompt": [[1], "a"]})", "prompt"},
+           {R"({"prompt": "a", "suffix": "b"})", "suffix"},
+           {R"({"prompt": "a", "logprobs": -1})", "logprobs"},
+           {R"({"prompt": "a", "best_of": 3})", "best_of"},
+           {R"({"prompt": "a", "use_beam_search": true})", "use_beam_search"},
+           {R"({"prompt": "a", "prompt_logprobs": 1})", "prompt_logprobs"},
+           {R"({"prompt": "a", "guided_json": {"a": 1}})", "guided_json"},
+           {R"({"prompt": "a", "response_format": {"type": "json_object"}})", "response_format"},
+           {R"({"prompt": [1.5]})", "prompt"},
+           {R"({"prompt": [99999999999999999999]})", "prompt"},
+           {R"({"prompt": "a", "echo": true, "logprobs": 1})", "echo"}}) {
+    const auto request = parse_completion_request(body);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(request.error().param, param) << request.error().message;
+  }
+}
+
+TEST(CompletionRequest, UnknownMembersAreListedOnce) {
+  const auto request = parse_completion_request(R"({"prompt": "a", "nosuch": 1, "user": "u"})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->unknown, (std::vector<std::string>{"nosuch"}));
+}
+
+TEST(TokenizeRequest, TakesAPromptOrMessages) {
+  EXPECT_EQ(*parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false})")->prompt,
+            "a");
+  EXPECT_TRUE(parse_tokenize_request(chat("\"return_token_strs\": true"))->chat);
+  EXPECT_EQ(parse_tokenize_request("{}").error().param, "prompt");
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens": [1, 2]})")->tokens.size(), 2u);
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens": ["a"]})").error().param, "tokens");
+}
+
+}  // namespace
+}  // namespace saccade::api

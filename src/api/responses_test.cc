@@ -1,0 +1,173 @@
+// Answers as clients read them: shapes, usage, log-probabilities, errors.
+#include "api/responses.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <limits>
+
+#include "api/error_table.h"
+
+namespace saccade::api {
+namespace {
+
+const AnswerHead kHead{"chatcmpl-1", 7, "m"};
+const Usage kUsage{10, 3, 4, 6};
+
+json::value parsed(const std::string& text) {
+  auto tree = json::parse(text);
+  EXPECT_TRUE(tree) << text;
+  return tree ? *std::move(tree) : json::value();
+}
+
+json::value event(const std::string& text) {
+  EXPECT_TRUE(text.starts_with("data: ") && text.ends_with("\n\n")) << text;
+  return parsed(text.substr(6));
+}
+
+ChoiceText choice(std::string text) {
+  ChoiceText made;
+  made.text = std::move(text);
+  made.finish_reason = "stop";
+  return made;
+}
+
+TEST(Responses, UsageSplitsThePrompt) {
+  const ChoiceText one = choice("x");
+  const auto body = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  EXPECT_EQ(body.at("object").as_string(), "chat.completion");
+  EXPECT_EQ(body.at("usage").at("total_tokens").as_int64(), 13);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 4);
+  EXPECT_EQ(body.at("usage").at("prompt_tokens_details").at("image_tokens").as_int64(), 6);
+  EXPECT_FALSE(body.as_object().contains("metrics"));
+}
+
+TEST(Responses, TimesAreThereWhenAskedAndOnlyWhatHappened) {
+  const StageTimes times{{{"arrival", 0}, {"encode_start", -1}, {"finished", 12}}};
+  const ChoiceText one = choice("x");
+  const auto metrics = parsed(chat_completion(kHead, {&one, 1}, kUsage, &times)).at("metrics");
+  EXPECT_EQ(metrics.at("finished").as_int64(), 12);
+  EXPECT_FALSE(metrics.as_object().contains("encode_start"));
+}
+
+TEST(Responses, LogprobsAreFiniteAndOffsetsCountCharacters) {
+  ChoiceText one = choice("é!");
+  one.text_offset = 5;
+  const double never = -std::numeric_limits<double>::infinity();
+  one.logprobs = {{"é", 1, never, {{"é", 1, never}}}, {"!", 2, -0.5, {}}};
+  const auto text = parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr));
+  const auto& old = text.at("choices").at(0).at("logprobs");
+  EXPECT_EQ(old.at("text_offset").at(0).as_int64(), 5);
+  EXPECT_EQ(old.at("text_offset").at(1).as_int64(), 6);
+  EXPECT_EQ(old.at("token_logprobs").at(0).as_double(), -9999.0);
+  const auto chat = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  const auto& entry = chat.at("choices").at(0).at("logprobs").at("content").at(0);
+  EXPECT_EQ(entry.at("logprob").as_double(), -9999.0);
+  EXPECT_EQ(entry.at("bytes").as_array().size(), 2u);
+}
+
+TEST(Responses, BytesThatAreNoTextStayValidJson) {
+  ChoiceText one = choice("a\xFF\x01\"\\");
+  one.logprobs = {{"\xE2\x82", 1, -1, {}}};
+  const auto body = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  EXPECT_EQ(body.at("choices").at(0).at("message").at("content").as_string(),
+            "a\xEF\xBF\xBD\x01\"\\");
+  EXPECT_EQ(
+      body.at("choices").at(0).at("logprobs").at("content").at(0).at("bytes").at(0).as_int64(),
+      0xE2);
+}
+
+TEST(Responses, StopReasonIsAStringATokenOrNull) {
+  ChoiceText one = choice("x");
+  EXPECT_TRUE(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr))
+                  .at("choices")
+                  .at(0)
+                  .at("stop_reason")
+                  .is_null());
+  one.stop_token = 42;
+  EXPECT_EQ(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr))
+                .at("choices")
+                .at(0)
+                .at("stop_reason")
+                .as_int64(),
+            42);
+  one.stop_string = "END";
+  EXPECT_EQ(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr))
+                .at("choices")
+                .at(0)
+                .at("stop_reason")
+                .as_string(),
+            "END");
+}
+
+TEST(Responses, TheRoleComesWithTheFirstChunkOnly) {
+  ChoiceText one = choice("x");
+  one.finish_reason = "";
+  const auto first = event(chat_chunk(kHead, one, true, nullptr));
+  EXPECT_EQ(first.at("choices").at(0).at("delta").at("role").as_string(), "assistant");
+  EXPECT_TRUE(first.at("choices").at(0).at("finish_reason").is_null());
+  EXPECT_FALSE(first.as_object().contains("usage"));
+  const auto next = event(chat_chunk(kHead, one, false, &kUsage));
+  EXPECT_FALSE(next.at("choices").at(0).at("delta").as_object().contains("role"));
+  EXPECT_EQ(next.at("usage").at("completion_tokens").as_int64(), 3);
+}
+
+TEST(Responses, ACompletionChunkStartsAtItsOffset) {
+  ChoiceText one = choice("b");
+  one.text_offset = 9;
+  one.logprobs = {{"\xE2\x82", 1, -1, {}}, {"\xAC", 2, -1, {}}, {"b", 3, -1, {}}};
+  const auto chunk = event(text_chunk(kHead, one, nullptr));
+  const auto& offsets = chunk.at("choices").at(0).at("logprobs").at("text_offset").as_array();
+  // The bytes of one character may come with two tokens: it counts with the first.
+  EXPECT_EQ(offsets, (json::array{9, 10, 10}));
+  EXPECT_EQ(character_count("\xE2\x82\xAC b"), 3);
+}
+
+TEST(Responses, TokenizeCountsAndNamesTokens) {
+  const std::vector<std::int32_t> ids = {5, 6};
+  const std::vector<std::string> pieces = {"a", "b"};
+  const std::vector<std::int64_t> images = {64};
+  const auto body = parsed(tokenize_response(ids, 128, &pieces, images));
+  EXPECT_EQ(body.at("count").as_int64(), 2);
+  EXPECT_EQ(body.at("max_model_len").as_int64(), 128);
+  EXPECT_EQ(body.at("token_strs"), (json::array{"a", "b"}));
+  EXPECT_EQ(body.at("image_tokens"), (json::array{64}));
+  EXPECT_TRUE(parsed(tokenize_response(ids, 128, nullptr, {})).at("token_strs").is_null());
+  EXPECT_EQ(parsed(detokenize_response("x\"y")).at("prompt").as_string(), "x\"y");
+}
+
+TEST(Responses, ModelCardsSayWhatTheModelCanDo) {
+  const ModelCard card{"m", 7, "/models/m", 4096, true, 1024};
+  const auto list = parsed(model_list({&card, 1}));
+  EXPECT_EQ(list.at("object").as_string(), "list");
+  EXPECT_EQ(list.at("data").at(0).at("root").as_string(), "/models/m");
+  EXPECT_EQ(list.at("data").at(0).at("max_model_len").as_int64(), 4096);
+  EXPECT_TRUE(list.at("data").at(0).at("capabilities").at("vision").as_bool());
+  EXPECT_EQ(parsed(model_card(card)), list.at("data").at(0));
+}
+
+TEST(Responses, TheUsageChunkHasNoChoices) {
+  const auto chunk = event(usage_chunk(kHead, true, kUsage, nullptr));
+  EXPECT_TRUE(chunk.at("choices").as_array().empty());
+  EXPECT_EQ(chunk.at("object").as_string(), "chat.completion.chunk");
+  EXPECT_EQ(event(usage_chunk(kHead, false, kUsage, nullptr)).at("object").as_string(),
+            "text_completion");
+}
+
+TEST(ErrorTable, SaysWhatVllmDoes) {
+  EXPECT_EQ(kind_of(ErrorCode::kInvalid).status, 400);
+  EXPECT_EQ(kind_of(ErrorCode::kNotFound).type, "NotFoundError");
+  EXPECT_EQ(kind_of(ErrorCode::kTooLarge).status, 413);
+  EXPECT_EQ(kind_of(ErrorCode::kUndecodable).status, 422);
+  EXPECT_EQ(kind_of(ErrorCode::kExhausted).status, 429);
+  EXPECT_EQ(kind_of(ErrorCode::kUnavailable).status, 503);
+  EXPECT_EQ(kind_of(ErrorCode::kInternal).status, 500);
+  EXPECT_EQ(
+      error_body(Error{ErrorCode::kInvalid, "a \"b\"", "top_p"}),
+      R"({"error":{"message":"a \"b\"","type":"BadRequestError","param":"top_p","code":400}})");
+  EXPECT_EQ(error_body(Error{ErrorCode::kNotFound, "x", ""}),
+            R"({"error":{"message":"x","type":"NotFoundError","param":null,"code":404}})");
+}
+
+}  // namespace
+}  // namespace saccade::api
