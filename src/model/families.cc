@@ -11,18 +11,20 @@
 
 namespace saccade {
 
-// A new family is its file and a line in each of these two lists.
-extern const Family kQwen2Vl;
-extern const Family kQwen2;
-extern const Family kLlama3;
+// A new family is its file and a line here.
+#define SACCADE_FAMILIES(FAMILY) \
+  FAMILY(kQwen2Vl)               \
+  FAMILY(kQwen25Vl)              \
+  FAMILY(kQwen2)                 \
+  FAMILY(kLlama3)
+
+#define SACCADE_DECLARE(name) extern const Family name;
+SACCADE_FAMILIES(SACCADE_DECLARE)
 
 namespace {
 
-constexpr std::array kFamilies = {
-    &kQwen2Vl,
-    &kQwen2,
-    &kLlama3,
-};
+#define SACCADE_ADDRESS(name) &name,
+constexpr std::array kFamilies = {SACCADE_FAMILIES(SACCADE_ADDRESS)};
 
 bool contains(std::span<const std::string_view> names, const json::value* name) {
   return name != nullptr && name->is_string() &&

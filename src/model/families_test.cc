@@ -64,6 +64,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(PublishedModel{"Qwen--Qwen2-VL-2B-Instruct", "qwen2-vl", 2208985600},
                       PublishedModel{"Qwen--Qwen2-VL-7B-Instruct", "qwen2-vl", 8291375616},
                       PublishedModel{"Qwen--Qwen2-VL-72B-Instruct", "qwen2-vl", 73405560320},
+                      PublishedModel{"Qwen--Qwen2.5-VL-3B-Instruct", "qwen2.5-vl", 3754622976},
+                      PublishedModel{"Qwen--Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 8292166656},
                       PublishedModel{"meta-llama--Meta-Llama-3-8B-Instruct", "llama-3",
                                      8030261248}),
     [](const auto& model) {
@@ -142,6 +144,13 @@ TEST(Families, WindowsComeFromEitherForm) {
     EXPECT_EQ(shape.layers[2].window, 24);
     EXPECT_EQ(shape.position_axes, 3);
   }
+}
+
+TEST(Families, RefusePixelsOfAnotherSize) {
+  const auto model = create_model({"dir", tiny_config(), {}, {}}).value();
+  const ImageLayout layout = model->image_layout(56, 56, {}).value();
+  EXPECT_TRUE(model->prepare_image({56, 56, std::vector<std::uint8_t>(56 * 56 * 3)}, layout));
+  EXPECT_FALSE(model->prepare_image({28, 56, std::vector<std::uint8_t>(28 * 56 * 3)}, layout));
 }
 
 TEST(Families, AreFoundByName) {

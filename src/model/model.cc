@@ -11,6 +11,10 @@ Result<ImageLayout> Model::image_layout(int, int, const ImageControls&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
+Result<Pixels> Model::resized_image(const Pixels&, const ImageLayout&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
+}
+
 Result<PreparedImage> Model::prepare_image(const Pixels&, const ImageLayout&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }

@@ -150,6 +150,8 @@ class Model {
   // --- images; kUnsupported for text-only models ---
   virtual Result<ImageLayout> image_layout(int width, int height,
                                            const ImageControls& controls) const;
+  // The 8-bit pixels that prepare_image() normalises and cuts; tiles stand below each other.
+  virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const;
   virtual Result<PreparedImage> prepare_image(const Pixels& pixels,
                                               const ImageLayout& layout) const;
   // The largest image's rows under the checkpoint's own limits: what reserve() must be able to

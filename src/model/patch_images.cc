@@ -167,12 +167,11 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
   return layout;
 }
 
-Result<PreparedImage> PatchImages::prepare(const Pixels& pixels, const ImageLayout& layout) const {
-  if (pixels.width != layout.width || pixels.height != layout.height)
-    return fail(ErrorCode::kUndecodable, "image decoded to {}x{}, its header said {}x{}",
-                pixels.width, pixels.height, layout.width, layout.height);
-  const Pixels resized =
-      resize(pixels, layout.resized_width, layout.resized_height, ResampleFilter::kBicubic);
+Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+  return resize(pixels, layout.resized_width, layout.resized_height, ResampleFilter::kBicubic);
+}
+
+PreparedImage PatchImages::cut(const Pixels& resized, const ImageLayout& layout) const {
   PreparedImage prepared;
   prepared.layout = layout;
   prepared.patch_cols = patches_.row_length();

@@ -10,12 +10,12 @@
 #include "image/patchify.h"
 #include "image/pixels.h"
 #include "image/smart_resize.h"
-#include "model/model.h"
+#include "model/image_model.h"
 
 namespace saccade {
 
 // preprocessor_config.json of such a family. Immutable; any thread.
-class PatchImages {
+class PatchImages final : public ImagePipeline {
  public:
   PatchImages() = default;
   // Reads min_pixels, max_pixels or size.{shortest_edge, longest_edge}, patch_size, merge_size,
@@ -27,14 +27,14 @@ class PatchImages {
 
   // kInvalid for an aspect ratio over 200, for controls out of range and for kwargs other than
   // min_pixels, max_pixels and size.
-  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const;
-  Result<PreparedImage> prepare(const Pixels& pixels, const ImageLayout& layout) const;
+  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
 
-  // Most patches of an image under the checkpoint's own limits.
-  std::int64_t max_patches() const {
+  std::int64_t max_patches() const override {
     return max_pixels_ / patches_.patch_size / patches_.patch_size;
   }
-  std::int64_t max_tokens() const {
+  std::int64_t max_tokens() const override {
     return max_patches() / patches_.merge_size / patches_.merge_size;
   }
 

@@ -81,12 +81,5 @@ TEST(PatchImages, RefusesWhatItCannotHonour) {
   EXPECT_EQ(PatchImages::parse({}).value().max_tokens(), 1280);  // the class's own default
 }
 
-TEST(PatchImages, RefusesPixelsOfAnotherSize) {
-  const PatchImages images = published();
-  const ImageLayout layout = images.layout(56, 56, {}).value();
-  EXPECT_TRUE(images.prepare({56, 56, std::vector<std::uint8_t>(56 * 56 * 3)}, layout));
-  EXPECT_FALSE(images.prepare({28, 56, std::vector<std::uint8_t>(28 * 56 * 3)}, layout));
-}
-
 }  // namespace
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/families/qwen_dummy.h"
 #include "model/text_model.h"
 
 namespace saccade {
@@ -43,9 +44,6 @@ constexpr std::array kDummySizes = {
     DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152064, 151643},
 };
 constexpr std::array<std::string_view, 5> kDummyNames = {"tiny", "0.5b", "1.5b", "3b", "7b"};
-
-constexpr std::string_view kPattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 constexpr std::string_view kChatTemplate =
     R"({%- for message in messages -%}
@@ -84,7 +82,7 @@ Result<DummyCheckpoint> dummy(std::string_view size) {
   checkpoint.tokenizer_pieces = found->pieces;
   checkpoint.special_tokens = {
       {first, "<|endoftext|>"}, {first + 1, "<|im_start|>"}, {first + 2, "<|im_end|>"}};
-  checkpoint.tokenizer_pattern = kPattern;
+  checkpoint.tokenizer_pattern = kQwenPattern;
   checkpoint.tokenizer_class = "Qwen2Tokenizer";
   checkpoint.end_token = "<|im_end|>";
   checkpoint.pad_token = "<|endoftext|>";

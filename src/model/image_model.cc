@@ -1,0 +1,98 @@
+#include "model/image_model.h"
+
+#include <boost/json/value.hpp>
+#include <utility>
+
+namespace saccade {
+
+Result<void> ImageModel::assemble(const Checkpoint& checkpoint, ImageModelParts parts) {
+  shape_.family = parts.family;
+  describe_decoder(parts.decoder, shape_);
+  TRY(shape_.eos, eos_tokens(checkpoint));
+  shape_.has_vision = true;
+  names_ = std::move(parts.names);
+  text_ = TextDecoder(std::move(parts.decoder.settings));
+  images_ = std::move(parts.images);
+  tower_ = std::move(parts.tower);
+  return {};
+}
+
+WeightTable ImageModel::weight_table() {
+  WeightTable table;
+  tower_->add_weights(table);
+  text_.add_weights(table, names_);
+  return table;
+}
+
+void ImageModel::set_dtypes(DType compute, DType kv) {
+  tower_->set_compute(compute);
+  text_.set_compute(compute);
+  shape_.kv_dtype = kv;
+}
+
+Result<void> ImageModel::reserve(Backend& backend, const Capacity& capacity) {
+  most_patches_ = capacity.image_patches;
+  TRY_DO(text_.reserve(backend, capacity));
+  return capacity.image_patches > 0 ? tower_->reserve(backend, capacity.image_patches)
+                                    : Result<void>{};
+}
+
+std::size_t ImageModel::scratch_bytes() const {
+  return text_.scratch_bytes() + tower_->scratch_bytes();
+}
+
+void ImageModel::forward(Backend& backend, const Batch& batch, const Tap& tap) {
+  text_.forward(backend, batch, tap);
+}
+
+Result<ImageLayout> ImageModel::image_layout(int width, int height,
+                                             const ImageControls& controls) const {
+  TRY(ImageLayout layout, images_->layout(width, height, controls));
+  const std::int64_t patches = layout.grid_t * layout.grid_h * layout.grid_w;
+  const std::int64_t most = most_patches_ > 0 ? most_patches_ : max_image_patches();
+  if (patches > most)
+    return fail(ErrorCode::kTooLarge,
+                "an image of {}x{} pixels becomes {} patches, limit {}; a lower max_pixels makes "
+                "it smaller",
+                width, height, patches, most);
+  return layout;
+}
+
+Result<Pixels> ImageModel::resized_image(const Pixels& pixels, const ImageLayout& layout) const {
+  if (pixels.width != layout.width || pixels.height != layout.height)
+    return fail(ErrorCode::kUndecodable, "image decoded to {}x{}, its header said {}x{}",
+                pixels.width, pixels.height, layout.width, layout.height);
+  return images_->resized(pixels, layout);
+}
+
+Result<PreparedImage> ImageModel::prepare_image(const Pixels& pixels,
+                                                const ImageLayout& layout) const {
+  TRY(const Pixels resized, resized_image(pixels, layout));
+  return images_->cut(resized, layout);
+}
+
+std::unique_ptr<EncodeRun> ImageModel::begin_encode(Backend& backend,
+                                                    std::span<const PreparedImage* const> images,
+                                                    std::span<const View> out, const Tap& tap) {
+  return tower_->begin(backend, images, out, tap);
+}
+
+Result<const json::object*> config_section(const json::object& config, std::string_view name) {
+  const json::value* section = json::find(config, name);
+  if (section == nullptr || !section->is_object())
+    return fail(ErrorCode::kInvalid, "{} is missing", name);
+  return &section->get_object();
+}
+
+Result<void> read_extents(const json::object& section, std::string_view section_name,
+                          std::span<const ExtentField> fields) {
+  for (const ExtentField& field : fields) {
+    TRY(*field.into, json::get_int_or(section, field.name, *field.into));
+    if (*field.into < 1 || *field.into > field.most)
+      return fail(ErrorCode::kInvalid, "{}.{} is {}, 1 to {} is possible", section_name, field.name,
+                  *field.into, field.most);
+  }
+  return {};
+}
+
+}  // namespace saccade

@@ -1,0 +1,266 @@
+#include "model/patch_tower.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+
+Result<double> vision_rope_theta(const json::object& vision) {
+  constexpr double kTheta = 10000;
+  const json::value* rope = json::find(vision, "rope_parameters");
+  if (rope == nullptr || !rope->is_object()) return kTheta;
+  return json::get_double_or(rope->get_object(), "rope_theta", kTheta);
+}
+
+Result<void> check_patch_tower(const PatchTowerSettings& s) {
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 8 != 0)
+    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
+                s.channels, s.embed, s.heads);
+  for (const std::int64_t layer : s.whole_layers) {
+    if (layer < 0 || layer >= s.depth)
+      return fail(ErrorCode::kInvalid, "vision_config.fullatt_block_indexes holds {} of {} layers",
+                  layer, s.depth);
+  }
+  return {};
+}
+
+PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int64_t merge,
+                         std::int64_t window) {
+  PatchOrder order;
+  order.frame_begins = {0};
+  std::int64_t first_square = 0;
+  // The squares of rows [top, bottom) and columns [left, right) of one frame.
+  const auto add = [&](std::int64_t top, std::int64_t bottom, std::int64_t left, std::int64_t right,
+                       std::int64_t across) {
+    for (std::int64_t y = top; y < bottom; ++y) {
+      for (std::int64_t x = left; x < right; ++x) {
+        if (window > 0) {
+          order.squares.push_back(static_cast<std::int32_t>(first_square + y * across + x));
+        }
+        for (std::int64_t i = 0; i < merge * merge; ++i) {
+          order.rows.push_back(static_cast<std::int32_t>(y * merge + i / merge));
+          order.columns.push_back(static_cast<std::int32_t>(x * merge + i % merge));
+        }
+      }
+    }
+  };
+  if (window > 0) order.window_begins = {0};
+  for (const PreparedImage* image : images) {
+    const std::int64_t height = image->layout.grid_h / merge;
+    const std::int64_t width = image->layout.grid_w / merge;
+    const std::int64_t tall = window > 0 ? window : height;
+    const std::int64_t wide = window > 0 ? window : width;
+    for (std::int64_t frame = 0; frame < image->layout.grid_t; ++frame) {
+      for (std::int64_t y = 0; y < height; y += tall) {
+        for (std::int64_t x = 0; x < width; x += wide) {
+          add(y, std::min(y + tall, height), x, std::min(x + wide, width), width);
+          if (window > 0)
+            order.window_begins.push_back(static_cast<std::int32_t>(order.rows.size()));
+        }
+      }
+      order.frame_begins.push_back(static_cast<std::int32_t>(order.rows.size()));
+      first_square += height * width;
+    }
+  }
+  return order;
+}
+
+void PatchTower::add_weights(WeightTable& table) {
+  const PatchTowerSettings& s = settings_;
+  blocks_.resize(static_cast<std::size_t>(s.depth));
+  table.patches(patch_embed_, "visual.patch_embed.proj",
+                {s.embed, s.channels, s.frames, s.patch, s.patch}, Bias::kNo);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    VisionBlock& block = blocks_[i];
+    const std::string at = fmt::format("visual.blocks.{}.", i);
+    add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
+    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed, Bias::kYes);
+    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kYes);
+    add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
+    if (s.gated) {
+      table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.inner}, {at + "mlp.up_proj", s.inner}},
+                    s.embed, Bias::kYes);
+    } else {
+      table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.embed, Bias::kYes);
+    }
+    table.linear(block.mlp_out, at + (s.gated ? "mlp.down_proj" : "mlp.fc2"), s.embed, s.inner,
+                 Bias::kYes);
+  }
+  add_norm(table, merger_norm_, "visual.merger.ln_q", s.embed, s.norm);
+  table.linear(merger_in_, "visual.merger.mlp.0", s.merged(), s.merged(), Bias::kYes);
+  table.linear(merger_out_, "visual.merger.mlp.2", s.out, s.merged(), Bias::kYes);
+}
+
+Result<void> PatchTower::reserve(Backend& backend, std::int64_t patch_rows) {
+  const PatchTowerSettings& s = settings_;
+  const DType type = backend.activation_dtype();
+  inv_freq_ = rope_frequencies(s.rope_theta, s.head_dim() / 2);
+  const std::size_t quarter = inv_freq_.size();
+  inv_freq_.insert(inv_freq_.end(), inv_freq_.begin(),
+                   inv_freq_.begin() + static_cast<std::ptrdiff_t>(quarter));
+  axis_.assign(quarter, 0);
+  axis_.resize(2 * quarter, 1);
+
+  const auto pairs = static_cast<std::int64_t>(inv_freq_.size());
+  const std::int64_t slice = std::min(patch_rows, kMlpRows);
+  memory_.add(patches_, type, slice, s.patch_values());
+  memory_.add(hidden_, type, patch_rows, s.embed);
+  memory_.add(cos_, DType::kF32, patch_rows, pairs);
+  memory_.add(sin_, DType::kF32, patch_rows, pairs);
+  memory_.add(scratch_.normed, type, patch_rows, s.embed);
+  memory_.add(scratch_.qkv, type, patch_rows, 3 * s.embed);
+  memory_.add(scratch_.attention, type, patch_rows, s.embed);
+  memory_.add(scratch_.mlp, type, slice, s.gated ? 2 * s.inner : s.inner);
+  memory_.add(merged_, type, slice, s.out);
+  return memory_.allocate(backend);
+}
+
+class PatchEncodeRun final : public EncodeRun {
+ public:
+  PatchEncodeRun(Backend& backend, const PatchTower& tower,
+                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
+      : backend_(backend),
+        tower_(tower),
+        settings_(tower.settings_),
+        images_(images.begin(), images.end()),
+        out_(out.begin(), out.end()),
+        tap_(std::move(tap)),
+        order_(order_patches(images, settings_.merge, settings_.window)) {
+    const std::int64_t rows = order_.frame_begins.back();
+    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
+    hidden_ = tower_.hidden_.row_range(0, rows);
+    cos_ = tower_.cos_.row_range(0, rows);
+    sin_ = tower_.sin_.row_range(0, rows);
+  }
+
+  bool advance() override {
+    const std::size_t stage = stage_++;
+    if (stage == 0) {
+      embed_patches();
+    } else if (stage <= tower_.blocks_.size()) {
+      layer(stage - 1);
+    } else {
+      merge();
+    }
+    return stage > tower_.blocks_.size();
+  }
+
+ private:
+  bool windowed() const { return settings_.window > 0; }
+  std::int64_t square() const { return settings_.merge * settings_.merge; }
+
+  void embed_patches() {
+    // As the rows come, and then in the order of computation.
+    const View as_prepared =
+        windowed() ? tower_.scratch_.normed.row_range(0, hidden_.rows()) : hidden_;
+    std::int64_t row = 0;
+    for (const PreparedImage* image : images_) {
+      const std::int64_t count = image->layout.grid_t * image->layout.grid_h * image->layout.grid_w;
+      const View from(const_cast<float*>(image->patches.data()), DType::kF32, count,
+                      image->patch_cols);
+      for (std::int64_t begin = 0; begin < count; begin += kMlpRows) {
+        const View part = from.row_range(begin, std::min(begin + kMlpRows, count));
+        const View patches = tower_.patches_.row_range(0, part.rows());
+        backend_.copy(part, patches);
+        apply_linear(backend_, tower_.patch_embed_, patches,
+                     as_prepared.row_range(row + begin, row + begin + part.rows()));
+      }
+      row += count;
+    }
+    if (windowed()) {
+      backend_.mix_rows({.x = as_prepared.reshape(row / square(), settings_.merged()),
+                         .rows = order_.squares,
+                         .weights = {},
+                         .out = hidden_.reshape(row / square(), settings_.merged())});
+    }
+    const std::array<std::span<const std::int32_t>, 2> positions = {order_.rows, order_.columns};
+    backend_.rope_table({.positions = positions,
+                         .inv_freq = tower_.inv_freq_,
+                         .axis = tower_.axis_,
+                         .cos = cos_,
+                         .sin = sin_});
+    if (tap_) tap_("vision.patch_embed", hidden_);
+  }
+
+  void layer(std::size_t index) {
+    const PatchTowerSettings& s = settings_;
+    const VisionBlock& block = tower_.blocks_[index];
+    const VisionAttention attention = {
+        .heads = s.heads,
+        .head_dim = s.head_dim(),
+        .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
+        .compute = tower_.compute_};
+    const bool whole =
+        !windowed() ||
+        std::ranges::find(s.whole_layers, static_cast<std::int64_t>(index)) != s.whole_layers.end();
+    vision_attention(backend_, block, s.norm, attention,
+                     whole ? order_.frame_begins : order_.window_begins, cos_, sin_,
+                     tower_.scratch_, hidden_);
+    const auto mlp = s.gated ? vision_gated_mlp : vision_mlp;
+    mlp(backend_, block, s.norm, s.activation, tower_.scratch_, hidden_);
+    if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
+  }
+
+  // Each square's patches, side by side in a row, through an MLP to one row of the embedding.
+  void merge() {
+    const PatchTowerSettings& s = settings_;
+    const std::int64_t slice = std::max(kMlpRows / square() * square(), square());
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const std::int64_t tokens = images_[i]->layout.tokens;
+      for (std::int64_t begin = 0; begin < tokens * square(); begin += slice) {
+        const std::int64_t count = std::min(slice, tokens * square() - begin);
+        const View part = hidden_.row_range(row + begin, row + begin + count);
+        const View normed = tower_.scratch_.normed.row_range(0, count);
+        const View inner =
+            tower_.scratch_.attention.row_range(0, count).reshape(count / square(), s.merged());
+        const View merged = tower_.merged_.row_range(0, count / square());
+        apply_norm(backend_, tower_.merger_norm_, s.norm, part, normed);
+        apply_linear(backend_, tower_.merger_in_, normed.reshape(count / square(), s.merged()),
+                     inner, {}, Activation::kGeluErf);
+        apply_linear(backend_, tower_.merger_out_, inner, merged);
+        put(merged, i, (row + begin) / square(), row / square());
+        if (tap_) tap_("vision.merged", merged);
+      }
+      row += tokens * square();
+    }
+  }
+
+  // Merged rows, the first of which is `first` of the run, to where image i wants them.
+  void put(View merged, std::size_t i, std::int64_t first, std::int64_t first_of_image) {
+    if (!windowed()) {
+      const std::int64_t begin = first - first_of_image;
+      backend_.copy(merged, out_[i].row_range(begin, begin + merged.rows()));
+      return;
+    }
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(merged.rows()));
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      rows[r] = order_.squares[static_cast<std::size_t>(first) + r] -
+                static_cast<std::int32_t>(first_of_image);
+    backend_.scatter_rows({.x = merged, .rows = rows, .out = out_[i]});
+  }
+
+  Backend& backend_;
+  const PatchTower& tower_;
+  const PatchTowerSettings& settings_;
+  std::vector<const PreparedImage*> images_;
+  std::vector<View> out_;
+  Tap tap_;
+  PatchOrder order_;
+  View hidden_;
+  View cos_;
+  View sin_;
+  std::size_t stage_ = 0;
+};
+
+std::unique_ptr<EncodeRun> PatchTower::begin(Backend& backend,
+                                             std::span<const PreparedImage* const> images,
+                                             std::span<const View> out, const Tap& tap) {
+  return std::make_unique<PatchEncodeRun>(backend, *this, images, out, tap);
+}
+
+}  // namespace saccade

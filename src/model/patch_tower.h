@@ -1,0 +1,95 @@
+// A vision transformer over images cut into patches at nearly their own size, every merge x merge
+// of them joined to one embedding row (Qwen2-VL, arXiv:2409.12191; with windows Qwen2.5-VL,
+// arXiv:2502.13923).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/blocks.h"
+#include "model/image_model.h"
+#include "model/scratch.h"
+
+namespace saccade {
+
+struct PatchTowerSettings {
+  std::int64_t depth = 32;
+  std::int64_t embed = 1280;
+  std::int64_t heads = 16;
+  std::int64_t inner = 5120;  // of the MLP
+  std::int64_t channels = 3;
+  std::int64_t patch = 14;
+  std::int64_t merge = 2;
+  std::int64_t frames = 2;  // of one patch
+  double rope_theta = 10000;
+  NormStyle norm;
+  bool gated = false;  // the MLP: gate_proj, up_proj, down_proj instead of fc1, fc2
+  Activation activation = Activation::kQuickGelu;
+  // Merged rows a side of an attention window; 0: every layer sees the whole frame.
+  std::int64_t window = 0;
+  std::vector<std::int64_t> whole_layers;  // with a window: layers that see the whole frame
+  std::int64_t out = 0;                    // width of the embedding
+
+  std::int64_t head_dim() const { return embed / heads; }
+  std::int64_t merged() const { return embed * merge * merge; }
+  std::int64_t patch_values() const { return channels * frames * patch * patch; }
+};
+
+// rope_parameters.rope_theta of vision_config, 10,000 where it is not said.
+Result<double> vision_rope_theta(const json::object& vision);
+// kUnsupported for extents that do not fit each other.
+Result<void> check_patch_tower(const PatchTowerSettings& settings);
+
+// Taps: vision.patch_embed, vision.layer.N, vision.merged; with windows their rows go by window.
+class PatchTower final : public VisionTower {
+ public:
+  explicit PatchTower(PatchTowerSettings settings) : settings_(std::move(settings)) {}
+
+  void add_weights(WeightTable& table) override;
+  void set_compute(DType compute) override { compute_ = compute; }
+  Result<void> reserve(Backend& backend, std::int64_t patch_rows) override;
+  std::size_t scratch_bytes() const override { return memory_.bytes(); }
+  std::unique_ptr<EncodeRun> begin(Backend& backend, std::span<const PreparedImage* const> images,
+                                   std::span<const View> out, const Tap& tap) override;
+
+ private:
+  friend class PatchEncodeRun;
+
+  PatchTowerSettings settings_;
+  DType compute_ = DType::kF32;
+  Linear patch_embed_;
+  std::vector<VisionBlock> blocks_;
+  Norm merger_norm_;
+  Linear merger_in_;
+  Linear merger_out_;
+
+  // Both halves of a head turn alike: its first quarter by the patch's row, the next by its column.
+  std::vector<float> inv_freq_;
+  std::vector<std::uint8_t> axis_;
+
+  Scratch memory_;
+  VisionScratch scratch_;
+  View patches_;  // [kMlpRows, patch values]
+  View hidden_;   // [patches of a run, embed]
+  View cos_;
+  View sin_;
+  View merged_;  // [kMlpRows / merge^2, out]
+};
+
+// Where the rows of a run stand. Patch rows of an image are in merge order; with windows the merged
+// squares are put in the order of their windows, row by row, cut windows at the right and the
+// bottom.
+struct PatchOrder {
+  std::vector<std::int32_t> rows;           // of each patch in the order of computation
+  std::vector<std::int32_t> columns;        //
+  std::vector<std::int32_t> frame_begins;   // segments of whole-frame attention
+  std::vector<std::int32_t> window_begins;  // and of windowed; empty without windows
+  // Which merged row of the run stands at each place; empty without windows.
+  std::vector<std::int32_t> squares;
+};
+PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int64_t merge,
+                         std::int64_t window);
+
+}  // namespace saccade

@@ -1,0 +1,116 @@
+// A checkpoint's goldens as requests of the engine, and running them all.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/local_engine.h"
+#include "tests/golden/family_golden.h"
+
+namespace saccade::testing {
+
+inline const std::vector<std::string> kGoldenCases = {"text", "one_image", "three_images",
+                                                      "multi_turn"};
+
+// A checkpoint's goldens as requests.
+class GoldenRequests {
+ public:
+  explicit GoldenRequests(const std::string& checkpoint,
+                          const std::vector<std::string>& cases = kGoldenCases)
+      : directory_(golden_folder(checkpoint)), cases_(cases) {
+    log::set_level(log::Level::kError);
+    backend_ = *make_cpu_backend(2);
+    model_ = load(directory_, *backend_);
+    tokenizer_ = *load_tokenizer(directory_);
+    for (const std::string& name : cases_) {
+      goldens_.push_back(*read_golden(directory_ + "/golden/" + name + ".safetensors"));
+    }
+  }
+
+  Backend& backend() { return *backend_; }
+  Model& model() { return *model_; }
+  const Golden& golden(std::size_t which) const { return goldens_[which % goldens_.size()]; }
+  std::size_t count() const { return goldens_.size(); }
+  const std::string& name(std::size_t which) const { return cases_[which % cases_.size()]; }
+
+  Request request(std::size_t which) {
+    const Golden& from = golden(which);
+    Request request;
+    auto images = prepare_golden_images(*model_, from);
+    EXPECT_TRUE(images) << images.error().message;
+    std::vector<ImageLayout> layouts;
+    for (std::size_t i = 0; i < images->size(); ++i) {
+      layouts.push_back((*images)[i].layout);
+      RequestImage& image = request.images.emplace_back();
+      image.content = sha256(from.images[i].source);
+      image.prepared = std::make_shared<const PreparedImage>(std::move((*images)[i]));
+    }
+    auto prompt = model_->build_prompt(*tokenizer_, from.rendered, layouts, false);
+    EXPECT_TRUE(prompt) << prompt.error().message;
+    request.prompt = *std::move(prompt);
+    for (const ImageSpan& span : request.prompt.images) {
+      request.images[static_cast<std::size_t>(span.index)].span = span;
+    }
+    request.sampling.temperature = 0;
+    request.sampling.ignore_eos = true;
+    request.sampling.max_tokens = static_cast<std::int64_t>(from.greedy.size());
+    return request;
+  }
+
+ private:
+  std::string directory_;
+  std::vector<std::string> cases_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::vector<Golden> goldens_;
+};
+
+inline EngineSettings settings_of(std::int64_t chunk) {
+  EngineSettings settings;
+  settings.max_batched_tokens = chunk;
+  settings.max_sequences = std::min<std::int64_t>(chunk, 8);
+  settings.block_size = 16;
+  settings.kv_cache_bytes = std::size_t{16} << 20;
+  settings.encoder_cache_bytes = std::size_t{1} << 20;
+  return settings;
+}
+
+// `rounds` times all goldens, `together` at a time.
+inline EngineStats expect_goldens(GoldenRequests& from, const EngineSettings& settings,
+                                  std::size_t together, std::size_t rounds = 1) {
+  const SteadyClock clock;
+  auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+  EXPECT_TRUE(engine) << engine.error().message;
+  if (!engine) return {};
+  const std::size_t count = rounds * from.count();
+  std::vector<std::vector<TokenId>> answers(count);
+  std::size_t unfinished = 0;
+  for (std::size_t next = 0; next < count || unfinished > 0;) {
+    while (next < count && unfinished < together) {
+      auto id = (*engine)->submit(
+          from.request(next),
+          [&, next](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
+            answers[next].insert(answers[next].end(), delta.tokens.begin(), delta.tokens.end());
+            if (delta.finish != FinishReason::kNone) --unfinished;
+          });
+      EXPECT_TRUE(id) << id.error().message;
+      if (!id) return {};
+      ++unfinished;
+      ++next;
+    }
+    if (!(*engine)->step()) break;
+  }
+  EXPECT_EQ(unfinished, 0u);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(answers[i], from.golden(i).greedy) << from.name(i);
+  }
+  const auto& local = static_cast<const LocalEngine&>(**engine);
+  EXPECT_EQ(local.parts().kv->usage(), 0);
+  return (*engine)->stats();
+}
+
+}  // namespace saccade::testing

@@ -1,0 +1,56 @@
+// How many tokens an image becomes, against the real processors: token_counts.tsv of each family,
+// made by tools/goldens/token_counts.py with the published configuration.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "model/families.h"
+#include "tests/golden/family_golden.h"
+
+namespace saccade {
+namespace {
+
+class TokenCounts : public ::testing::TestWithParam<const char*> {};
+
+// The first line is the preprocessor's configuration, then height, width, tokens.
+TEST_P(TokenCounts, AreTheProcessors) {
+  const std::string folder = testing::golden_folder(GetParam());
+  std::ifstream file(folder + "/token_counts.tsv");
+  ASSERT_TRUE(file) << folder;
+  std::string line;
+  std::getline(file, line);
+  const auto about = json::parse(line);
+  ASSERT_TRUE(about) << about.error().message;
+  const json::object& members = about->get_object();
+  const auto model = create_model({"published",
+                                   members.at("config").get_object(),
+                                   {},
+                                   members.at("preprocessor").get_object()});
+  ASSERT_TRUE(model) << model.error().message;
+  int sizes = 0;
+  int wrong = 0;
+  while (std::getline(file, line)) {
+    int height = 0;
+    int width = 0;
+    std::int64_t tokens = 0;
+    std::istringstream(line) >> height >> width >> tokens;
+    const auto layout = (*model)->image_layout(width, height, {});
+    ++sizes;
+    if (tokens == 0) {  // the processor refuses it
+      EXPECT_FALSE(layout) << height << "x" << width;
+      continue;
+    }
+    ASSERT_TRUE(layout) << layout.error().message;
+    EXPECT_EQ(layout->tokens, tokens) << height << "x" << width;
+    EXPECT_LE(layout->tokens, (*model)->max_image_tokens());
+    if (layout->tokens != tokens && ++wrong > 10) break;
+  }
+  EXPECT_GE(sizes, 40);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TokenCounts, ::testing::Values("qwen2_vl", "qwen2_5_vl"),
+                         [](const auto& family) { return std::string(family.param); });
+
+}  // namespace
+}  // namespace saccade

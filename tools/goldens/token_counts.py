@@ -1,0 +1,54 @@
+"""Tokens of an image by its size, from the real processors: tests/golden/FAMILY/token_counts.tsv.
+
+python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/token_counts.py
+
+The first line is JSON: a small config.json of the family and the preprocessor's configuration as published. Then a
+line a size: height, width, tokens; 0 where the processor refuses the size.
+"""
+
+import json
+from pathlib import Path
+
+GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
+
+# (height, width): usual ones, portrait and landscape, exact ties, extreme ratios, single pixels.
+SIZES = [
+    (1, 1), (1, 2), (2, 1), (1, 100), (100, 1), (1, 3000), (3000, 1), (7, 7), (13, 14), (14, 13), (27, 28), (28, 27),
+    (28, 28), (42, 42), (42, 70), (70, 42), (56, 56), (98, 98), (100, 2000), (2000, 100), (200, 40), (40, 200),
+    (224, 224), (240, 320), (336, 336), (336, 672), (384, 384), (384, 768), (383, 768), (385, 768), (768, 384),
+    (448, 448), (449, 447), (448, 896), (480, 640), (640, 480), (500, 333), (512, 512), (576, 384), (600, 800),
+    (720, 1280), (768, 1024), (1000, 1000), (1024, 1024), (1080, 1920), (1152, 1152), (1200, 1199), (1280, 720),
+    (1333, 4000), (1344, 1344), (1536, 1536), (1536, 2304), (1700, 1700), (1920, 1080), (2160, 3840), (2304, 2304),
+    (2305, 2303), (2448, 3264), (3000, 2000), (3584, 3584), (3840, 2160), (3840, 3840), (28, 5600), (28, 5629),
+    (333, 1000), (777, 1111), (123, 457), (911, 911), (1153, 767), (767, 1153), (691, 2073), (5000, 700), (97, 1553),
+]
+
+
+def write(family: str, config: dict, preprocessor: dict, count) -> None:
+    lines = [json.dumps({"config": config, "preprocessor": preprocessor})]
+    for height, width in SIZES:
+        lines.append(f"{height}\t{width}\t{count(height, width)}")
+    (GOLDEN / family / "token_counts.tsv").write_text("\n".join(lines) + "\n")
+    print(family, len(SIZES), "sizes")
+
+
+def qwen(family: str) -> None:
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    preprocessor = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2,
+                    "merge_size": 2}
+    processor = Qwen2VLImageProcessorPil(**preprocessor)
+
+    def count(height: int, width: int) -> int:
+        try:
+            return processor.get_number_of_image_patches(height, width, {}) // 4
+        except ValueError:
+            return 0
+
+    config = json.loads((GOLDEN / family / "odd_heads/config.json").read_text())
+    write(family, config, preprocessor, count)
+
+
+if __name__ == "__main__":
+    qwen("qwen2_vl")
+    qwen("qwen2_5_vl")
