@@ -92,6 +92,23 @@ Result<void> choose_length(EngineSettings& settings, const ModelShape& shape,
   return {};
 }
 
+// No more run at once than the pool has pages for the first token of.
+void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
+  const PagePlan& plan = kv.plan();
+  double large_pages = 0;
+  for (const GroupPlan& group : plan.groups) {
+    const std::int64_t blocks = make_layer_policy(group)->peak_blocks(1, 1, {});
+    large_pages += static_cast<double>(blocks * group.tables) / static_cast<double>(group.ratio);
+  }
+  const auto held = static_cast<double>(kv.settings().pool_bytes / plan.large_bytes);
+  if (large_pages * static_cast<double>(settings.max_sequences) <= held) return;
+  const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(held / large_pages));
+  log::warning(
+      "max_num_seqs {}: a KV cache of {} bytes holds a first block of {}, so {} run at once",
+      settings.max_sequences, kv.settings().pool_bytes, most, most);
+  settings.max_sequences = most;
+}
+
 // How large an image may be: what the checkpoint allows, as far as a request and the encoder cache
 // hold it.
 Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
@@ -144,6 +161,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), kv));
   parts.settings.kv_cache_bytes = static_cast<std::size_t>(kv.pool_bytes);
   TRY_DO(choose_length(parts.settings, shape, *parts.kv));
+  limit_sequences(parts.settings, *parts.kv);
   TRY(parts.pool, KvPool::create(backend, shape, parts.kv->plan(), kv.pool_bytes));
   log::info("KV cache, {}", parts.kv->plan().describe());
 
