@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/flag_hint.h"
 
 namespace {
 
@@ -38,10 +39,13 @@ int main(int argc, char** argv) try {
   saccade::add_serve(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
+  const std::vector<std::string> arguments = with_dashes(argc, argv);
   try {
-    app.parse(with_dashes(argc, argv));
+    app.parse(std::vector<std::string>(arguments));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;  // --help is no error
+    const bool wrong = app.exit(error) != 0;  // --help is no error
+    if (wrong) std::fputs(saccade::flag_hints(app, arguments).c_str(), stderr);
+    return wrong ? 2 : 0;
   }
   return exit_code;
 } catch (const std::exception& error) {

@@ -24,6 +24,7 @@ struct Flags {
   std::size_t body_mib = 64;
   int drain_seconds = 30;
   int media_seconds = 30;
+  int throughput_seconds = 10;
 };
 
 void add_server_flags(CLI::App& cmd, Flags& f) {
@@ -54,6 +55,11 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   cmd.add_flag("--enable-log-requests,!--disable-log-requests", s.log_requests,
                "one line a request");
+  cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
+                 "between lines about tokens a second under load; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
+  cmd.add_flag_callback("--disable-log-stats", [&f] { f.throughput_seconds = 0; }, "no such lines");
 }
 
 void add_model_flags(CLI::App& cmd, Flags& f) {
@@ -79,8 +85,13 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--allowed-media-domains", s.media.allowed_domains,
                  "hosts that http(s) images may come from")
       ->expected(1, -1);
+  cmd.add_flag("--allow-private-media-addresses", s.media.allow_private_addresses,
+               "let those hosts be loopback, private or link-local addresses");
   cmd.add_option("--media-timeout", f.media_seconds, "seconds to fetch one image")
       ->capture_default_str();
+  cmd.add_option("--max-image-pixels", s.max_image_pixels, "most pixels of one image as sent")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{178'956'970}));
   cmd.add_option("--max-logprobs", s.max_logprobs)->capture_default_str();
 }
 
@@ -128,10 +139,9 @@ struct Ignored {
 };
 
 void add_ignored_flags(CLI::App& cmd, Ignored& ignored) {
-  for (const char* name :
-       {"--trust-remote-code", "--enforce-eager", "--enable-chunked-prefill",
-        "--no-enable-chunked-prefill", "--use-per-layer-block-manager",
-        "--disable-v2-block-manager", "--disable-log-stats", "--enable-two-level-page"}) {
+  for (const char* name : {"--trust-remote-code", "--enforce-eager", "--enable-chunked-prefill",
+                           "--no-enable-chunked-prefill", "--use-per-layer-block-manager",
+                           "--disable-v2-block-manager", "--enable-two-level-page"}) {
     cmd.add_flag_callback(name, [&ignored, name] { ignored.seen.emplace_back(name); })->group("");
   }
   for (const char* name :
@@ -200,6 +210,7 @@ Result<void> complete(Flags& f) {
   if (f.no_prefix_caching) s.engine.prefix_caching = false;
   s.max_body_bytes = f.body_mib << 20;
   s.drain_time = std::chrono::seconds(f.drain_seconds);
+  s.throughput_interval = std::chrono::seconds(f.throughput_seconds);
   s.media.total_timeout = std::chrono::seconds(f.media_seconds);
   log::set_level(f.log_level == "debug"     ? log::Level::kDebug
                  : f.log_level == "warning" ? log::Level::kWarning

@@ -11,7 +11,7 @@ ErrorKind kind_of(ErrorCode code) {
     case ErrorCode::kNotFound:
       return {404, "NotFoundError"};
     case ErrorCode::kDenied:
-      return {403, "PermissionDeniedError"};
+      return {400, "BadRequestError"};  // media that the operator's settings forbid
     case ErrorCode::kUnsupported:
       return {400, "BadRequestError"};
     case ErrorCode::kTooLarge:

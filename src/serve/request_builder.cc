@@ -148,11 +148,12 @@ Result<RequestBuilder::Media> RequestBuilder::load_images(const api::ChatRequest
     bytes.push_back(*std::move(fetched));
   }
   times.media_done = clock_.now();
+  const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
     const std::string where = fmt::format("image {}", i);
     const auto within = [&where](Error error) { return fail_within(where, std::move(error)); };
-    const auto header = probe_image(as_bytes(bytes[i]));
+    const auto header = probe_image(as_bytes(bytes[i]), limits);
     if (!header) return within(header.error());
     auto layout = model_.image_layout(header->width, header->height,
                                       controls_for(request, request.images[i]));
@@ -160,7 +161,7 @@ Result<RequestBuilder::Media> RequestBuilder::load_images(const api::ChatRequest
     media.digests.push_back(digest_of(bytes[i]));
     media.prepared.emplace_back();
     if (work == ImageWork::kPrepare) {
-      const auto pixels = decode_image(as_bytes(bytes[i]));
+      const auto pixels = decode_image(as_bytes(bytes[i]), limits);
       if (!pixels) return within(pixels.error());
       auto prepared = model_.prepare_image(*pixels, *layout);
       if (!prepared) return within(std::move(prepared).error());

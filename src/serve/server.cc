@@ -13,6 +13,7 @@
 #include "net/http_server.h"
 #include "serve/metrics_page.h"
 #include "serve/service.h"
+#include "serve/throughput_log.h"
 
 namespace saccade::serve {
 namespace {
@@ -91,6 +92,7 @@ class RunningServer {
         service_(settings, model, builder, *engine_, metrics_, clock) {}
 
   ~RunningServer() {
+    throughput_.reset();
     http_.reset();  // no callback of a connection comes after this
     engine_->stop();
     if (engine_thread_.joinable()) engine_thread_.join();
@@ -113,6 +115,7 @@ class RunningServer {
           service_.handle(std::move(request), std::move(responder));
         }));
     engine_thread_ = std::thread([this] { engine_->run(); });
+    throughput_ = std::make_unique<ThroughputLog>(*engine_, settings_.throughput_interval);
     const bool tls = !settings_.tls_certificate.empty();
     log::info("listening on {}://{}:{}", tls ? "https" : "http", settings_.host, http_->port());
     log::info("Application startup complete.");
@@ -134,6 +137,7 @@ class RunningServer {
   Service service_;
   std::unique_ptr<net::HttpServer> http_;
   std::thread engine_thread_;
+  std::unique_ptr<ThroughputLog> throughput_;
 };
 
 // A second signal during the drain ends the process at once.

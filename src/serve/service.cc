@@ -279,6 +279,8 @@ Result<void> Service::try_chat(const net::HttpRequest& request, const net::Respo
   Request made;
   made.times.arrival = arrival;
   TRY(BuiltPrompt built, builder_.chat(chat, ImageWork::kPrepare, answer->cancelled(), made.times));
+  metrics_.observe_stage("media", seconds(made.times.media_done - arrival));
+  metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
   TRY(made.sampling,

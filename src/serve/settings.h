@@ -37,9 +37,13 @@ struct ServeSettings {
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}};
   std::optional<std::int64_t> min_pixels;  // server-wide mm_processor_kwargs
   std::optional<std::int64_t> max_pixels;
+  // What one image may decode to: 3 bytes a pixel on each worker thread, and about as much again
+  // while a progressive JPEG is read. Below PIL's 179 megapixels.
+  std::int64_t max_image_pixels = std::int64_t{64} << 20;
   std::int64_t low_detail_tokens = 256;  // most tokens of an image with detail "low"
   std::int64_t max_logprobs = 20;
   bool log_requests = false;
+  std::chrono::seconds throughput_interval{10};  // of the line about tokens/s under load; 0: none
   std::chrono::seconds drain_time{30};
   std::string tls_certificate;
   std::string tls_key;

@@ -1,0 +1,58 @@
+#include "apps/flag_hint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+namespace saccade {
+namespace {
+
+// Insertions, deletions and replacements of one character.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// The innermost subcommand on the line.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : chosen(*subcommands.back());
+}
+
+}  // namespace
+
+std::string flag_hints(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : chosen(app).get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  std::string hints;
+  for (const std::string& argument : arguments) {
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (!flag.starts_with("--") || flag.size() < 4 || std::ranges::find(names, flag) != names.end())
+      continue;
+    const std::string* closest = nullptr;
+    std::size_t least = std::max<std::size_t>(2, flag.size() / 4) + 1;  // beyond it: not meant
+    for (const std::string& name : names) {
+      const bool longer = name.starts_with(flag) || flag.starts_with(name);
+      const std::size_t distance = longer ? 1 : edit_distance(flag, name);
+      if (distance >= least) continue;
+      least = distance;
+      closest = &name;
+    }
+    if (closest != nullptr) hints += fmt::format("{}: did you mean {}?\n", flag, *closest);
+  }
+  return hints;
+}
+
+}  // namespace saccade

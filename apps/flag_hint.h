@@ -1,0 +1,14 @@
+// "did you mean --max-num-seqs?": the closest flag to one that nobody knows.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace saccade {
+
+// One line for each argument that looks like a flag of the chosen subcommand and is none, where a
+// flag is close to it; empty when there is nothing to say.
+std::string flag_hints(const CLI::App& app, const std::vector<std::string>& arguments);
+
+}  // namespace saccade
