@@ -35,26 +35,46 @@ std::string unchunked(std::string_view text) {
   return body;
 }
 
-}  // namespace
-
-ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments) {
+// Starts the program with both outputs going to a new file, whose path is put into `log_path`.
+pid_t start(const std::string& binary, std::vector<std::string> arguments,
+            const Environment& environment, std::string& log_path) {
   char pattern[] = "/tmp/saccade-test-XXXXXX";
   const int log = mkstemp(pattern);
   CHECK(log >= 0, "no temporary file");
-  log_path_ = pattern;
-  arguments.insert(arguments.end(), {"--port", "0"});
+  log_path = pattern;
   std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
   for (auto& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  pid_ = fork();
-  CHECK(pid_ >= 0, "fork");
-  if (pid_ == 0) {
+  const pid_t pid = fork();
+  CHECK(pid >= 0, "fork");
+  if (pid == 0) {
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     dup2(log, STDERR_FILENO);
     dup2(log, STDOUT_FILENO);
     execv(binary.c_str(), argv.data());
     _exit(127);
   }
   close(log);
+  return pid;
+}
+
+int shell_status(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
+                             const Environment& environment) {
+  arguments.insert(arguments.end(), {"--port", "0"});
+  pid_ = start(binary, std::move(arguments), environment, log_path_);
   for (int i = 0; i < kStartSeconds * 20; ++i) {
     const std::string text = this->log();
     if (text.find("Application startup complete.") != std::string::npos) {
@@ -84,7 +104,7 @@ int ServerProcess::wait() {
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return shell_status(status);
 }
 
 int ServerProcess::stop() {
@@ -100,15 +120,28 @@ std::int64_t ServerProcess::resident_bytes() const {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-std::string ServerProcess::log() const {
-  std::ifstream file(log_path_);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+std::string ServerProcess::log() const { return text_of(log_path_); }
+
+Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,
+                 const Environment& environment) {
+  std::string log_path;
+  const pid_t pid = start(binary, std::move(arguments), environment, log_path);
+  int status = 0;
+  bool killed = false;
+  for (int i = 0; waitpid(pid, &status, WNOHANG) == 0; ++i) {
+    if (i == kStartSeconds * 20) {
+      kill(pid, SIGKILL);
+      killed = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  Ended ended{killed ? 124 : shell_status(status), text_of(log_path)};
+  unlink(log_path.c_str());
+  return ended;
 }
 
 RawAnswer exchange(std::uint16_t port, const std::string& method, const std::string& path,
-                   const std::string& body, std::int64_t cut_after) {
+                   const std::string& body, std::int64_t cut_after, const std::string& headers) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   CHECK(fd >= 0, "socket");
   sockaddr_in address{};
@@ -118,9 +151,9 @@ RawAnswer exchange(std::uint16_t port, const std::string& method, const std::str
   RawAnswer answer;
   std::string raw;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
-    const std::string request = method + " " + path +
-                                " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
-                                std::to_string(body.size()) + "\r\n\r\n" + body;
+    const std::string request =
+        method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers +
+        "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     std::size_t sent = 0;
     while (sent < request.size()) {
       const ssize_t n = send(fd, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
@@ -138,6 +171,7 @@ RawAnswer exchange(std::uint16_t port, const std::string& method, const std::str
   if (raw.size() > 12) answer.status = std::atoi(raw.c_str() + 9);
   const std::size_t end = raw.find("\r\n\r\n");
   if (end != std::string::npos) {
+    answer.head = raw.substr(0, end);
     const bool chunked = raw.substr(0, end).find("chunked") != std::string::npos;
     answer.body = chunked ? unchunked(std::string_view(raw).substr(end + 4)) : raw.substr(end + 4);
   }

@@ -5,15 +5,19 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace saccade::test {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;  // added to the test's own
 
 class ServerProcess {
  public:
   // argv after the program's name, e.g. {"serve", "--model", dir}; "--port 0" is added. Waits for
   // "Application startup complete." and CHECKs that it came.
-  explicit ServerProcess(const std::string& binary, std::vector<std::string> arguments);
+  explicit ServerProcess(const std::string& binary, std::vector<std::string> arguments,
+                         const Environment& environment = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -32,13 +36,25 @@ class ServerProcess {
   std::string log_path_;
 };
 
+// A run that is to end by itself: the exit status as the shell shows it, and what it wrote. 124
+// when it had to be killed after two minutes.
+struct Ended {
+  int status = 0;
+  std::string output;
+};
+Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,
+                 const Environment& environment = {});
+
 // One HTTP exchange over a fresh socket, read to its end. `cut_after`: bytes of the answer after
 // which the socket is closed instead; negative: never.
 struct RawAnswer {
   int status = 0;
+  std::string head;  // status line and headers
   std::string body;  // chunked encoding removed; what came before the cut
 };
+// `headers`: more of them, each with its "\r\n".
 RawAnswer exchange(std::uint16_t port, const std::string& method, const std::string& path,
-                   const std::string& body, std::int64_t cut_after = -1);
+                   const std::string& body, std::int64_t cut_after = -1,
+                   const std::string& headers = "");
 
 }  // namespace saccade::test
