@@ -8,6 +8,7 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* const bench = app.add_subcommand("bench", "Measure any OpenAI-compatible server");
   bench->require_subcommand(1);
   add_bench_serve(*bench, exit_code);
+  add_bench_methods(*bench, exit_code);
   add_bench_report(*bench, exit_code);
   add_bench_compare(*bench, exit_code);
   add_bench_trace(*bench, exit_code);

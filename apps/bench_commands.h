@@ -15,6 +15,8 @@
 namespace saccade {
 
 void add_bench_serve(CLI::App& bench, int& exit_code);
+// trace-run, profile-ttft, similarity, dashinfer, summarization, kit, search.
+void add_bench_methods(CLI::App& bench, int& exit_code);
 void add_bench_trace(CLI::App& bench, int& exit_code);
 void add_bench_mock(CLI::App& bench, int& exit_code);
 void add_bench_selftest(CLI::App& bench, int& exit_code);
@@ -25,6 +27,8 @@ void add_bench_compare(CLI::App& bench, int& exit_code);
 // parsing, each interpretation must be called.
 void add_serve_options(CLI::App& app, const std::shared_ptr<bench::ServeSettings>& settings,
                        std::vector<std::function<Result<void>()>>& interpretations);
+// Of them, what says which server is asked, and how.
+void add_target_options(CLI::App& app, bench::TargetChoice& target);
 // Becomes true with the first Ctrl-C or SIGTERM; the second one ends the program.
 std::atomic<bool>& stop_on_signals();
 // The command line as typed, values of headers replaced by ***.

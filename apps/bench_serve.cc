@@ -41,7 +41,9 @@ Result<double> number_or_inf(const std::string& text, std::string_view option) {
   return value;
 }
 
-void add_target(CLI::App& app, bench::TargetChoice& t) {
+}  // namespace
+
+void add_target_options(CLI::App& app, bench::TargetChoice& t) {
   app.add_option("--backend,--endpoint-type", t.backend, "openai, openai-chat, vllm, vllm-chat")
       ->capture_default_str();
   app.add_option("--base-url", t.base_url, "server, instead of host and port; may end in /v1");
@@ -57,6 +59,8 @@ void add_target(CLI::App& app, bench::TargetChoice& t) {
   app.add_option("--tokenizer", t.tokenizer, "directory with tokenizer.json, to count tokens");
   app.add_flag("--skip-tokenizer-init", t.skip_tokenizer, "count by the server's usage alone");
 }
+
+namespace {
 
 void add_data(CLI::App& app, bench::DataChoice& d) {
   app.add_option("--dataset-name", d.name,
@@ -271,7 +275,7 @@ std::vector<std::string> typed_arguments() {
 void add_serve_options(CLI::App& app, const std::shared_ptr<bench::ServeSettings>& settings,
                        std::vector<std::function<Result<void>()>>& interpretations) {
   auto raw = std::make_shared<Raw>();
-  add_target(app, settings->target);
+  add_target_options(app, settings->target);
   add_data(app, settings->data);
   add_load(app, settings->load, settings->data, *raw);
   add_body(app, *settings);

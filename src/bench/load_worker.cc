@@ -126,11 +126,11 @@ void LoadWorker::ended_flight(Flight* flight, const net::ClientResponse& respons
   }
   if (!well) add(failed);
   add(ended);
-  if (well && record.conversation >= 0 && run_.settings.follow_up && !stopping) {
-    follow_up(record, flight->answer());
-  }
+  const bool goes_on = well && record.conversation >= 0 && run_.settings.follow_up && !stopping &&
+                       follow_up(record, flight->answer());
   free_flights_.push_back(flight);
-  if (run_.settings.max_concurrency > 0) {
+  // A conversation that goes on keeps its slot: the cap counts conversations.
+  if (run_.settings.max_concurrency > 0 && !goes_on) {
     // The slot goes to whoever waits longest, on this thread: it is awake.
     if (const std::optional<std::uint32_t> next = run_.admission.release()) {
       const Nanos at = now() - run_.origin;
@@ -142,9 +142,9 @@ void LoadWorker::ended_flight(Flight* flight, const net::ClientResponse& respons
 }
 
 // The next turn is no arrival of the plan: it is due when its user has thought.
-void LoadWorker::follow_up(const RequestRecord& record, const std::string& answer) {
+bool LoadWorker::follow_up(const RequestRecord& record, const std::string& answer) {
   std::optional<FollowUp> next = run_.settings.follow_up(record, answer);
-  if (!next) return;
+  if (!next) return false;
   run_.open.fetch_add(1);
   add(run_.follow_ups);
   const std::uint32_t index = run_.next_index.fetch_add(1);
@@ -156,6 +156,7 @@ void LoadWorker::follow_up(const RequestRecord& record, const std::string& answe
     }
     begin(index, request, due, due);
   });
+  return true;
 }
 
 void LoadWorker::measure_lag() {

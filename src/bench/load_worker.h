@@ -63,7 +63,8 @@ class LoadWorker {
   void arrive(std::uint32_t index);
   void begin(std::uint32_t index, const LoadRequest& request, Nanos scheduled, Nanos admitted);
   void ended_flight(Flight* flight, const net::ClientResponse& response);
-  void follow_up(const RequestRecord& record, const std::string& answer);
+  // Whether the conversation goes on.
+  bool follow_up(const RequestRecord& record, const std::string& answer);
   void measure_lag();
 
   LoadRun& run_;

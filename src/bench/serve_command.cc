@@ -1,96 +1,11 @@
 #include "bench/serve_command.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <thread>
+#include <limits>
 
-#include "bench/conversation.h"
-#include "bench/dataset_choice.h"
 #include "bench/run_health.h"
-#include "bench/server_process.h"
-
-#ifndef SACCADE_VERSION
-#define SACCADE_VERSION "development"
-#endif
 
 namespace saccade::bench {
 namespace {
-
-namespace fs = std::filesystem;
-
-// One run of a sweep.
-struct Leg {
-  double request_rate = 0;
-  std::int64_t concurrency = 0;  // 0: no cap
-  bool closed_loop = false;
-};
-
-Result<std::vector<Leg>> legs_of(const LoadChoice& load) {
-  const Leg plain{load.arrivals.request_rate, load.max_concurrency, load.closed_loop};
-  std::vector<Leg> legs;
-  for (const std::int64_t level : load.levels)
-    legs.push_back({std::numeric_limits<double>::infinity(), level, true});
-  if (!load.rate_sweep.empty()) {
-    TRY(const auto rates, parse_rate_sweep(load.rate_sweep));
-    for (const double rate : rates) legs.push_back({rate, load.max_concurrency, false});
-  }
-  if (legs.empty()) legs.push_back(plain);
-  return legs;
-}
-
-// What is asked in every run: encoded once.
-class Workload {
- public:
-  Workload(Dataset dataset, BodySettings body, bool keep_prompts)
-      : dataset_(std::move(dataset)), body_(std::move(body)), keep_prompts_(keep_prompts) {
-    multi_turn_ = !dataset_.prompts.empty() && dataset_.prompts.front().conversation >= 0;
-  }
-
-  const Dataset& dataset() const { return dataset_; }
-  const BodySettings& body() const { return body_; }
-  void give_up_continuous_usage() { body_.continuous_usage_stats = false; }
-
-  // Number of requests that arrivals pace: conversations where turns follow by themselves.
-  std::size_t paced() const {
-    return multi_turn_ ? Conversations(dataset_.prompts, body_, TurnImages::kOwnMessage).count()
-                       : dataset_.prompts.size();
-  }
-
-  // `count` requests: prompts in order, from the beginning again when they run out.
-  RunRequests requests(std::size_t count) {
-    RunRequests what;
-    if (multi_turn_) {
-      conversations_ =
-          std::make_shared<Conversations>(dataset_.prompts, body_, TurnImages::kOwnMessage);
-      what.requests = conversations_->first_turns();
-      for (const Prompt& prompt : dataset_.prompts)
-        what.prompts.push_back(describe(prompt, keep_prompts_));
-      what.follow_up = [conversations = conversations_](const RequestRecord& ended,
-                                                        const std::string& answer) {
-        return conversations->next(ended, answer);
-      };
-    } else {
-      if (encoded_.requests.empty()) encoded_ = encode_requests(dataset_, body_, keep_prompts_);
-      what = encoded_;
-    }
-    const std::size_t distinct = what.requests.size();
-    if (!multi_turn_)
-      for (std::size_t i = distinct; i < count; ++i)
-        what.requests.push_back(what.requests[i % distinct]);
-    what.requests.resize(std::min(count, what.requests.size()));
-    return what;
-  }
-
- private:
-  Dataset dataset_;
-  BodySettings body_;
-  bool keep_prompts_;
-  bool multi_turn_ = false;
-  RunRequests encoded_;
-  std::shared_ptr<Conversations> conversations_;
-};
 
 bool same_prefixes_are_meant(const Dataset& dataset) {
   return dataset.name.find("prefix") != std::string::npos || dataset.name == "multi-turn";
@@ -98,7 +13,8 @@ bool same_prefixes_are_meant(const Dataset& dataset) {
 
 class Serve {
  public:
-  Serve(const ServeSettings& settings, std::atomic<bool>& stop) : s_(settings), stop_(stop) {}
+  Serve(const ServeSettings& settings, std::atomic<bool>& stop)
+      : s_(settings), stop_(stop), runner_(settings, stop) {}
 
   Result<ServeOutcome> run() {
     if (const auto found = problems(s_); !found.empty())
@@ -106,7 +22,7 @@ class Serve {
     TRY(const std::vector<Leg> legs, legs_of(s_.load));
     for (const Leg& leg : legs) {
       for (int round = 0; round < s_.check.repeat && !stop_.load(); ++round) {
-        auto log = one_run(leg);
+        auto log = runner_.run(leg);
         if (!log) {
           // What was measured before is on disk and is reported; the error ends the sweep.
           if (outcome_.logs.empty()) return fail(std::move(log).error());
@@ -122,111 +38,6 @@ class Serve {
   }
 
  private:
-  Result<RunLog> one_run(const Leg& leg) {
-    std::unique_ptr<ServerProcess> server;
-    if (!s_.check.server_cmd.empty()) {
-      const fs::path directory = s_.output.result_dir.empty() ? "." : s_.output.result_dir;
-      std::error_code code;
-      fs::create_directories(directory, code);
-      const std::string log =
-          s_.check.server_log.empty() ? (directory / "server.log").string() : s_.check.server_log;
-      TRY(server, ServerProcess::start(s_.check.server_cmd, log));
-      session_.reset();
-    }
-    if (!session_) {
-      auto opened = open_session(s_);
-      if (!opened) {
-        if (server != nullptr) TRY_DO(server->check());
-        return fail(std::move(opened).error());
-      }
-      session_.emplace(*std::move(opened));
-    }
-    if (!workload_) TRY_DO(load_workload());
-    TRY(RunSettings run, run_settings(leg));
-    TRY_DO(get_ready(run));
-    const RunRequests what = workload_->requests(run.arrivals.due.size());
-    run.arrivals.due.resize(what.requests.size());
-    TRY(ServerProbe probe, ServerProbe::create(session_->target));
-    if (s_.check.profile) TRY_DO(probe.post("/start_profile"));
-    auto log = measure(run, what, stop_);
-    if (s_.check.profile) TRY_DO(probe.post("/stop_profile"));
-    return log;
-  }
-
-  Result<void> load_workload() {
-    if (!s_.load.trace.empty()) {
-      TRY(Trace trace, load_trace(s_.load));
-      trace_.emplace(std::move(trace));
-    }
-    DatasetContext context = dataset_context(s_, *session_);
-    if (trace_) context.num_prompts = std::min(context.num_prompts, trace_->rows.size());
-    TRY(Dataset dataset, load_dataset(s_.data, s_.load, trace_ ? &*trace_ : nullptr, context,
-                                      resolved_compat(s_)));
-    for (const std::string& line : dataset.notes) note(fmt::format("{}: {}", dataset.name, line));
-    TRY(BodySettings body, body_settings(s_, session_->model, session_->tokenizer != nullptr));
-    workload_.emplace(std::move(dataset), std::move(body), s_.output.keep_texts);
-    return {};
-  }
-
-  Result<ArrivalPlan> arrivals(const Leg& leg) const {
-    std::size_t count = workload_->paced();
-    if (leg.closed_loop) return closed_loop_arrivals(std::max(count, s_.data.num_prompts));
-    if (trace_) {
-      ArrivalPlan plan{.name = "trace", .due = due_times(*trace_), .closed_loop = false};
-      plan.due.resize(std::min(plan.due.size(), s_.data.num_prompts));
-      if (s_.load.duration_s > 0)
-        std::erase_if(plan.due, [&](Nanos at) { return seconds(at) > s_.load.duration_s; });
-      return plan;
-    }
-    return plan_arrivals(arrival_settings(s_, leg.request_rate), count, s_.seed);
-  }
-
-  Result<RunSettings> run_settings(const Leg& leg) const {
-    RunSettings run;
-    run.target = session_->target;
-    run.endpoint = endpoint_of(s_.target);
-    TRY(run.arrivals, arrivals(leg));
-    run.load.streamed = workload_->body().stream;
-    run.load.threads = s_.load.threads;
-    run.load.max_concurrency = leg.concurrency;
-    run.load.duration = static_cast<Nanos>(s_.load.duration_s * 1e9);
-    run.load.drain_limit = static_cast<Nanos>(s_.load.drain_s * 1e9);
-    run.load.request_timeout = static_cast<Nanos>(s_.load.timeout_s * 1e9);
-    run.tokenizer = session_->tokenizer.get();
-    run.keep_answers = s_.output.keep_texts || s_.output.save_result || !s_.output.genai.empty();
-    run.watch_period = static_cast<Nanos>(s_.check.scrape_period_s * 1e9);
-    run.progress = s_.output.progress;
-    run.header = run_header(s_, *session_, workload_->dataset());
-    run.header.request_rate = leg.request_rate;
-    run.header.usage_requested = workload_->body().include_usage && workload_->body().stream;
-    return run;
-  }
-
-  // The first request shows whether anything can be measured, and what the server refuses.
-  Result<void> get_ready(const RunSettings& run) {
-    const DatasetContext context = dataset_context(s_, *session_);
-    const auto warm = [&]() -> Result<void> {
-      TRY(const auto requests,
-          warm_up_requests(workload_->dataset(), workload_->body(), context, s_.check.num_warmups));
-      return warm_up(run, requests,
-                     static_cast<int>(std::max<std::int64_t>(
-                         1, std::min<std::int64_t>(run.load.max_concurrency, 64))));
-    };
-    auto warmed = warm();
-    if (!warmed && workload_->body().continuous_usage_stats && !s_.continuous_usage) {
-      workload_->give_up_continuous_usage();
-      auto again = warm();
-      if (again) note("the server does not take continuous_usage_stats: latencies per event");
-      warmed = std::move(again);
-    }
-    if (!warmed) return warmed;
-    if (!s_.check.reset_cache) return {};
-    TRY(ServerProbe probe, ServerProbe::create(session_->target));
-    TRY(const std::string done, probe.reset_caches());
-    note("caches reset: " + done);
-    return {};
-  }
-
   Result<void> report(RunLog log, std::size_t runs) {
     const std::string suffix = runs > 1 ? fmt::format("-{}", outcome_.logs.size() + 1) : "";
     TRY(const auto written, write_outputs(s_, log, suffix));
@@ -248,7 +59,7 @@ class Serve {
       outcome_.exit_code = 1;
     }
     if (log.stop_reason == "interrupted") outcome_.exit_code = 1;
-    if (s_.check.require_cold && !same_prefixes_are_meant(workload_->dataset()) &&
+    if (s_.check.require_cold && !same_prefixes_are_meant(runner_.dataset()) &&
         judge_cache(log, metrics).contaminated) {
       note("--require-cold: the server's cache knew the prompts");
       outcome_.exit_code = 1;
@@ -271,81 +82,23 @@ class Serve {
 
   const ServeSettings& s_;
   std::atomic<bool>& stop_;
-  std::optional<Session> session_;
-  std::optional<Trace> trace_;
-  std::optional<Workload> workload_;
+  LegRunner runner_;
   ServeOutcome outcome_;
 };
 
 }  // namespace
 
-void note(std::string_view line) { fmt::print(stderr, "{}\n", line); }
-
-Result<Session> open_session(const ServeSettings& settings) {
-  Session session;
-  TRY(session.target, server_target(settings.target));
-  TRY(ServerProbe probe, ServerProbe::create(session.target));
-  TRY_DO(probe.wait_ready(settings.check.ready_timeout_s));
-  if (auto described = probe.describe()) session.server = *std::move(described);
-  session.model = settings.target.model;
-  if (session.model.empty()) {
-    if (session.server.models.empty())
-      return fail(ErrorCode::kInvalid, "{} names no model: give one with --model",
-                  session.target.base_url);
-    session.model = session.server.models.front().id;
+Result<std::vector<Leg>> legs_of(const LoadChoice& load) {
+  const Leg plain{load.arrivals.request_rate, load.max_concurrency, load.closed_loop};
+  std::vector<Leg> legs;
+  for (const std::int64_t level : load.levels)
+    legs.push_back({std::numeric_limits<double>::infinity(), level, true});
+  if (!load.rate_sweep.empty()) {
+    TRY(const auto rates, parse_rate_sweep(load.rate_sweep));
+    for (const double rate : rates) legs.push_back({rate, load.max_concurrency, false});
   }
-  if (!settings.target.skip_tokenizer) {
-    std::string directory = settings.target.tokenizer;
-    if (directory.empty() && fs::exists(fs::path(session.model) / "tokenizer.json"))
-      directory = session.model;
-    if (!directory.empty()) {
-      auto tokenizer = load_tokenizer(directory);
-      if (!tokenizer) return fail_within("--tokenizer " + directory, std::move(tokenizer).error());
-      session.tokenizer = *std::move(tokenizer);
-    }
-  }
-  session.text =
-      session.tokenizer != nullptr ? make_token_source(*session.tokenizer) : make_word_source();
-  return session;
-}
-
-DatasetContext dataset_context(const ServeSettings& settings, const Session& session) {
-  DatasetContext context;
-  context.text = session.text.get();
-  context.num_prompts = settings.data.num_prompts;
-  context.seed = settings.seed;
-  context.encoding = parse_image_encoding(settings.data.image_encoding).value_or(ImageEncoding());
-  context.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return context;
-}
-
-RunHeader run_header(const ServeSettings& settings, const Session& session,
-                     const Dataset& dataset) {
-  RunHeader header;
-  header.argv = settings.argv;
-  header.seed = settings.seed;
-  header.tool_version = SACCADE_VERSION;
-  header.backend = settings.target.backend;
-  header.model = session.model;
-  header.tokenizer = settings.target.tokenizer;
-  header.label = settings.output.label;
-  header.server_version = session.server.version;
-  header.server_parameters = session.server.parameters;
-  header.dataset = dataset.name;
-  header.dataset_path = dataset.path;
-  header.burstiness = settings.load.arrivals.burstiness;
-  if (settings.load.arrivals.ramp_up != RampUp::kNone) {
-    header.ramp_up_strategy =
-        settings.load.arrivals.ramp_up == RampUp::kLinear ? "linear" : "exponential";
-    header.ramp_up_start_rps = settings.load.arrivals.ramp_up_start_rps;
-    header.ramp_up_end_rps = settings.load.arrivals.ramp_up_end_rps;
-  }
-  for (const std::string& entry : settings.output.metadata) {
-    const std::size_t equals = std::min(entry.find('='), entry.size());
-    header.metadata.emplace_back(entry.substr(0, equals),
-                                 entry.substr(std::min(equals + 1, entry.size())));
-  }
-  return header;
+  if (legs.empty()) legs.push_back(plain);
+  return legs;
 }
 
 Result<ServeOutcome> serve(const ServeSettings& settings, std::atomic<bool>& stop) {
