@@ -19,6 +19,10 @@ void add_bench_report(CLI::App& bench_app, int& exit_code) {
                   "text, vllm-json, sglang, genai-json, csv, markdown, svg, jsonl (appends)")
       ->capture_default_str();
   app->add_option("-o,--output", settings->output, "file to write; without it, standard output");
+  app->add_option("--html", settings->html,
+                  "file to write: the runs with charts, overlaid and compared with the first")
+      ->excludes("--output")
+      ->excludes("--format");
   app->add_option("--percentile-metrics", *metrics)->capture_default_str();
   app->add_option("--metric-percentiles", *percentiles)->capture_default_str();
   app->add_option("--goodput", settings->goodput, "ttft:MS tpot:MS e2el:MS");

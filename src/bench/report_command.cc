@@ -5,6 +5,7 @@
 
 #include "bench/cdf_svg.h"
 #include "bench/csv_report.h"
+#include "bench/html_report.h"
 #include "bench/metric_table.h"
 #include "bench/run_health.h"
 #include "bench/sglang_report.h"
@@ -53,6 +54,34 @@ std::string markdown_report(const std::vector<RunLog>& logs, const std::vector<R
   for (std::size_t i = 0; i < runs.size(); ++i)
     named.push_back({run_name(logs[i], i), &logs[i], &runs[i]});
   return markdown_table(named);
+}
+
+// Labels, else the files' names; a name that is taken gets a number.
+std::vector<std::string> distinct_names(const std::vector<std::string>& paths,
+                                        const std::vector<RunLog>& logs) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const std::string wanted = logs[i].header.label.empty()
+                                   ? std::filesystem::path(paths[i]).stem().string()
+                                   : logs[i].header.label;
+    std::string name = wanted;
+    for (int n = 2; std::find(names.begin(), names.end(), name) != names.end(); ++n)
+      name = fmt::format("{} ({})", wanted, n);
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+Result<std::string> write_html(const std::vector<std::string>& paths,
+                               const std::vector<RunLog>& logs, const ReportSettings& settings) {
+  TRY(const MetricOptions options, metric_options(settings.compat, settings.goodput));
+  const std::vector<std::string> names = distinct_names(paths, logs);
+  std::vector<RunMetrics> metrics;
+  for (const RunLog& log : logs) metrics.push_back(compute_metrics(log, options));
+  std::vector<ReportedRun> runs;
+  for (std::size_t i = 0; i < logs.size(); ++i) runs.push_back({names[i], &logs[i], &metrics[i]});
+  TRY_DO(write_text_file(settings.html, html_report(runs)));
+  return settings.html + "\n";
 }
 
 // One text per run.
@@ -156,6 +185,7 @@ Result<std::string> report_files(const std::vector<std::string>& paths,
     TRY(RunLog log, read_run_log(path));
     logs.push_back(std::move(log));
   }
+  if (!settings.html.empty()) return write_html(paths, logs, settings);
   return report_runs(logs, settings);
 }
 

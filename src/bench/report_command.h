@@ -15,6 +15,7 @@ struct ReportSettings {
   // text, vllm-json, sglang, genai-json, csv, markdown, svg, jsonl
   std::string format = "text";
   std::string output;  // a file; empty: standard output. jsonl appends to it
+  std::string html;    // instead of `format`: a file with charts of all the runs
   VllmReportSettings vllm;
   GenaiReportSettings genai;
   std::vector<std::string> goodput;  // "ttft:2000"
