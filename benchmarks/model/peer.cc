@@ -35,6 +35,11 @@ Result<PeerSpeeds> run_llama_bench(const PeerPaths& peer, long prompt, long gene
     TRY(const double speed, json::get_double(row.as_object(), "avg_ts"));
     TRY(const auto tokens, json::get_int(row.as_object(), "n_gen"));
     (tokens == 0 ? speeds.prefill : speeds.decode) = speed;
+    TRY(const std::string commit, json::get_string(row.as_object(), "build_commit"));
+    TRY(const std::string type, json::get_string(row.as_object(), "model_type"));
+    TRY(const auto threads, json::get_int(row.as_object(), "n_threads"));
+    speeds.version = fmt::format("llama.cpp {}, {}, {} threads, llama-bench -p {} -n {} -r 1",
+                                 commit, type, threads, prompt, generated);
   }
   return speeds;
 }

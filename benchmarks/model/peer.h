@@ -15,8 +15,9 @@ struct PeerPaths {
 };
 
 struct PeerSpeeds {
-  double prefill = 0;  // tok/s
-  double decode = 0;   // tok/s, one sequence
+  double prefill = 0;   // tok/s
+  double decode = 0;    // tok/s, one sequence
+  std::string version;  // what the program says of itself, and the command
 };
 
 // One repetition; the peer's own warm-up is on.

@@ -1,5 +1,6 @@
 // gemm on every instruction set against the reference, and bit equality across batches and threads.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "ops/test_backends.h"
@@ -133,6 +134,52 @@ TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
           expect_same_bits(result.row(i),
                            all[static_cast<std::size_t>(picked[static_cast<std::size_t>(i)])]);
         }
+      }
+    }
+  }
+}
+
+// One row takes another path than sixteen: sums that cancel, leave the range of f32 at either end
+// or begin as denormal numbers must still come out the same.
+TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
+  constexpr std::int64_t kRows = 17;
+  constexpr std::int64_t kIn = 129;
+  constexpr std::int64_t kOut = 90;
+  const auto cpu = backend();
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    for (const int spread : {1, 12, 60, 140}) {  // exponents on either side of 0
+      Rng rng(static_cast<std::uint64_t>(spread));
+      const auto wild = [&](std::int64_t rows) {
+        Matrix m(rows, kIn);
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (std::int64_t col = 0; col < kIn; ++col) {
+            const int exponent =
+                static_cast<int>(rng.below(static_cast<std::uint64_t>(2 * spread)));
+            const float sign = rng.below(2) == 0 ? 1.0F : -1.0F;
+            const auto fraction =
+                static_cast<float>(1.0 + static_cast<double>(rng.below(128)) / 128);
+            m.set(row, col, sign * std::ldexp(fraction, exponent - spread));
+          }
+        }
+        return m;
+      };
+      Matrix weight = wild(kOut);
+      Matrix x = wild(kRows);
+      const View part = weight.view();
+      const auto packed = cpu->pack({&part, 1}, compute);
+      Matrix y(kRows, kOut);
+      GemmArgs gemm;
+      gemm.x = x.view();
+      gemm.weight = packed.get();
+      gemm.y = y.view();
+      cpu->gemm(gemm);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        Matrix alone(1, kOut);
+        gemm.x = x.view().row_range(row, row + 1);
+        gemm.y = alone.view();
+        cpu->gemm(gemm);
+        SCOPED_TRACE(fmt::format("row {}, exponents within {}", row, spread));
+        expect_same_bits(alone.row(0), y.row(row));
       }
     }
   }

@@ -49,7 +49,9 @@ void CpuBackend::gemm_tiles(const GemmArgs& args) {
       tile.row_tile_stride = row_tile_stride;
       tile.panel_stride = weight.panel_bytes() / 2;
       tile.panels = block.panels;
-      tile.c = worker_scratch(worker).reserve<float>(tile.row_tiles * kTileRows * c_stride);
+      const std::int64_t c_size = tile.row_tiles * kTileRows * c_stride;
+      tile.c = worker_scratch(worker).reserve<float>(c_size + depth_tiles * kTileDepth);
+      if (block.rows == 1) tile.one_row = tile.c + c_size;
       tile.c_stride = c_stride;
       const std::int64_t step = few ? depth_tiles : kDepthBlock;
       for (std::int64_t depth = 0; depth < depth_tiles; depth += step) {

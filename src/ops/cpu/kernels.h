@@ -162,6 +162,9 @@ struct TileArgs {
   float* c = nullptr;
   Index c_stride = 0;
   bool accumulate = false;
+  // A row alone needs no matrix unit: where only row 0 is wanted, room for 32 * depth_tiles floats.
+  // The other rows of c are left as they are then.
+  float* one_row = nullptr;
 };
 
 struct TileKernels {

@@ -1,0 +1,206 @@
+// A model alone, in process, with the clock and the roofs beside it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "benchmarks/kernels/roofs.h"
+#include "benchmarks/model/counting_backend.h"
+#include "model/checkpoint.h"
+#include "model/families.h"
+
+namespace saccade {
+
+constexpr std::int64_t kPrompt = 512;
+constexpr std::int64_t kDecodeSteps = 32;
+constexpr std::int64_t kBlock = 16;
+constexpr std::int64_t kSequences = 8;
+
+// One timing, and the least time in which the machine could have moved those bytes or done that
+// arithmetic, by the roofs measured just before it.
+struct Timing {
+  double seconds = 0;
+  double least_seconds = 0;
+};
+
+// The model with room for kSequences sequences of kPrompt + kDecodeSteps tokens, one block table
+// each.
+class Harness {
+ public:
+  static Result<std::unique_ptr<Harness>> create(const std::string& model, int threads) {
+    auto made = std::unique_ptr<Harness>(new Harness);
+    TRY(made->backend_, make_cpu_backend(threads));
+    made->counting_ = std::make_unique<CountingBackend>(*made->backend_);
+    // "cpu amx, 2 threads"
+    const std::string description = made->backend_->description();
+    const std::size_t name = description.find(' ') + 1;
+    TRY(made->isa_, cpu::choose_isa(description.substr(name, description.find(',') - name)));
+    TRY(const std::string directory, resolve_checkpoint(model));
+    TRY(const Checkpoint checkpoint, open_checkpoint(directory));
+    TRY(made->model_, load_model(checkpoint, *made->backend_));
+    TRY_DO(made->allocate());
+    return made;
+  }
+
+  Model& model() { return *model_; }
+  Backend& backend() { return *backend_; }
+
+  // Measured anew: neighbours on a shared machine move them by a fifth.
+  void measure_roofs() {
+    roofs_.read_bytes = measure_read_bytes(backend_->pool());
+    roofs_.f32_flops = measure_f32_flops(backend_->pool(), isa_);
+    roofs_.bf16_flops = measure_bf16_flops(backend_->pool(), isa_);
+  }
+  const Roofs& roofs() const { return roofs_; }
+
+  // The first sequence's prompt in one forward.
+  Timing prefill() {
+    set_rows(0, 1, 0, kPrompt);
+    return timed([&] { forward(); });
+  }
+
+  // A step of `sequences` rows, after prompts of kPrompt tokens: the mean of kDecodeSteps.
+  Timing decode(std::int64_t sequences) {
+    Timing total;
+    for (std::int64_t step = 0; step < kDecodeSteps; ++step) {
+      set_rows(0, sequences, kPrompt + step, 1);
+      const Timing one = timed([&] { forward(); });
+      total.seconds += one.seconds / kDecodeSteps;
+      total.least_seconds += one.least_seconds / kDecodeSteps;
+    }
+    return total;
+  }
+
+  // One image through the encoder, patches at hand.
+  Timing encode(const PreparedImage& image) {
+    const PreparedImage* images[] = {&image};
+    const View out =
+        embeddings_.view(model_->shape().kv_dtype, image.layout.tokens, model_->shape().hidden);
+    return timed([&] {
+      auto run = model_->begin_encode(*counting_, images, {&out, 1});
+      while (!run->advance()) {
+      }
+    });
+  }
+
+  Result<PreparedImage> noise_image(int side) {
+    Pixels pixels{side, side, std::vector<std::uint8_t>(static_cast<std::size_t>(side) * side * 3)};
+    Rng rng(7);
+    for (auto& value : pixels.rgb) value = static_cast<std::uint8_t>(rng.below(256));
+    TRY(const ImageLayout layout, model_->image_layout(side, side, {}));
+    return model_->prepare_image(pixels, layout);
+  }
+
+ private:
+  Harness() = default;
+
+  Result<void> allocate() {
+    const ModelShape& shape = model_->shape();
+    const std::int64_t length = kPrompt + kDecodeSteps;
+    blocks_per_sequence_ = (length + kBlock - 1) / kBlock;
+    std::int64_t patches = 4;
+    if (shape.has_vision) {
+      TRY(const ImageLayout layout, model_->image_layout(1024, 1024, {}));
+      patches = layout.grid_t * layout.grid_h * layout.grid_w;
+      TRY(embeddings_,
+          backend_->allocate(static_cast<std::size_t>(layout.tokens * shape.hidden) * 4));
+    }
+    TRY_DO(model_->reserve(*backend_, {.rows = kPrompt,
+                                       .sequences = kSequences,
+                                       .logit_rows = kSequences,
+                                       .image_patches = patches,
+                                       .length = length}));
+    for (const LayerShape& layer : shape.layers) {
+      KvLayer kv;
+      kv.block_size = kBlock;
+      kv.kv_heads = layer.kv_heads;
+      kv.head_dim = layer.head_dim;
+      kv.dtype = shape.kv_dtype;
+      kv.block_stride = static_cast<std::size_t>(2 * kBlock * layer.kv_heads * layer.head_dim) *
+                        size_of(kv.dtype);
+      TRY(Buffer cache,
+          backend_->allocate(kv.block_stride *
+                             static_cast<std::size_t>(blocks_per_sequence_ * kSequences)));
+      kv.base = cache.data();
+      caches_.push_back(std::move(cache));
+      bindings_.push_back({kv, 0});
+    }
+    blocks_.resize(static_cast<std::size_t>(blocks_per_sequence_ * kSequences));
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+    TRY(logits_, backend_->allocate(static_cast<std::size_t>(kSequences * shape.vocab) * 4));
+    return {};
+  }
+
+  void set_rows(std::int64_t first, std::int64_t sequences, std::int64_t context,
+                std::int64_t rows_each) {
+    ids_.clear();
+    position_.clear();
+    spans_.clear();
+    logit_rows_.clear();
+    for (std::int64_t s = first; s < first + sequences; ++s) {
+      spans_.push_back(
+          {static_cast<std::int64_t>(ids_.size()), rows_each, context, 0,
+           std::span(blocks_).subspan(static_cast<std::size_t>(s * blocks_per_sequence_),
+                                      static_cast<std::size_t>(blocks_per_sequence_))});
+      for (std::int64_t i = 0; i < rows_each; ++i) {
+        ids_.push_back(
+            static_cast<TokenId>(mix64(static_cast<std::uint64_t>(s * 4096 + context + i)) % 256));
+        position_.push_back(static_cast<std::int32_t>(context + i));
+      }
+      logit_rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+    }
+  }
+
+  void forward() {
+    const std::vector<std::span<const std::int32_t>> positions(
+        static_cast<std::size_t>(model_->shape().position_axes), position_);
+    const std::span<const SequenceSpan> group = spans_;
+    Batch batch;
+    batch.ids = ids_;
+    batch.positions = positions;
+    batch.spans = {&group, 1};
+    batch.kv = bindings_;
+    batch.logit_rows = logit_rows_;
+    batch.logits = logits_.view(DType::kF32, static_cast<std::int64_t>(logit_rows_.size()),
+                                model_->shape().vocab);
+    model_->forward(*counting_, batch);
+  }
+
+  template <typename Body>
+  Timing timed(const Body& body) {
+    counting_->take();
+    const Nanos begin = clock_.now();
+    body();
+    backend_->synchronize();
+    const double took = saccade::seconds(clock_.now() - begin);
+    const Work work = counting_->take();
+    const bool matrix_unit = model_->shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
+    const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
+    if (flops == 0) return {took, 0};  // a warm-up: no roofs yet
+    return {took, std::max(work.bytes / roofs_.read_bytes, work.flops / flops)};
+  }
+
+  const SteadyClock clock_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<CountingBackend> counting_;
+  cpu::Isa isa_ = cpu::Isa::kPortable;
+  Roofs roofs_;
+  std::unique_ptr<Model> model_;
+  std::int64_t blocks_per_sequence_ = 0;
+  std::vector<Buffer> caches_;
+  std::vector<KvBinding> bindings_;
+  std::vector<std::int32_t> blocks_;
+  Buffer logits_;
+  Buffer embeddings_;
+  std::vector<TokenId> ids_;
+  std::vector<std::int32_t> position_;
+  std::vector<SequenceSpan> spans_;
+  std::vector<std::int32_t> logit_rows_;
+};
+
+}  // namespace saccade
