@@ -12,6 +12,7 @@ void add_model(CLI::App& app, int& exit_code) {
   add_model_inspect(*model, exit_code);
   add_model_compare(*model, exit_code);
   add_model_make_dummy(*model, exit_code);
+  add_model_memory(*model, exit_code);
 }
 
 }  // namespace saccade
