@@ -147,9 +147,11 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
   constexpr std::int64_t kOut = 90;
   const auto cpu = backend();
   for (const DType compute : {DType::kF32, DType::kBf16}) {
-    for (const int spread : {1, 12, 60, 140}) {  // exponents on either side of 0
+    const std::pair<int, int> exponents[] = {{0, 1}, {0, 12}, {0, 140}, {-66, 8}, {-125, 4}};
+    for (const auto& [centre, spread] : exponents) {
       Rng rng(static_cast<std::uint64_t>(spread));
-      const auto wild = [&](std::int64_t rows) {
+      const int lowest = centre - spread;
+      const auto wild = [&, spread = spread](std::int64_t rows) {
         Matrix m(rows, kIn);
         for (std::int64_t row = 0; row < rows; ++row) {
           for (std::int64_t col = 0; col < kIn; ++col) {
@@ -158,7 +160,7 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
             const float sign = rng.below(2) == 0 ? 1.0F : -1.0F;
             const auto fraction =
                 static_cast<float>(1.0 + static_cast<double>(rng.below(128)) / 128);
-            m.set(row, col, sign * std::ldexp(fraction, exponent - spread));
+            m.set(row, col, sign * std::ldexp(fraction, exponent + lowest));
           }
         }
         return m;
@@ -178,7 +180,7 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
         gemm.x = x.view().row_range(row, row + 1);
         gemm.y = alone.view();
         cpu->gemm(gemm);
-        SCOPED_TRACE(fmt::format("row {}, exponents within {}", row, spread));
+        SCOPED_TRACE(fmt::format("row {}, exponents {} +- {}", row, lowest + spread, spread));
         expect_same_bits(alone.row(0), y.row(row));
       }
     }
