@@ -96,7 +96,9 @@ class Scanner {
     std::int64_t value = 0;
     const char* const begin = at_;
     constexpr std::ptrdiff_t kMaxDigits = 9;
-    while (at_ != end_ && is_digit(*at_)) value = value * 10 + (*at_++ - '0');
+    while (at_ != end_ && is_digit(*at_) && at_ - begin <= kMaxDigits) {
+      value = value * 10 + (*at_++ - '0');
+    }
     const std::ptrdiff_t digits = at_ - begin;
     if (digits == 0 || digits > kMaxDigits || (digits > 1 && *begin == '0')) return false;
     if (at_ != end_ && (*at_ == '.' || *at_ == 'e' || *at_ == 'E')) return false;

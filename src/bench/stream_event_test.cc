@@ -176,7 +176,8 @@ TEST(StreamEvent, ScannerAndParserAgreeOnRandomEvents) {
     return from[rng.below(from.size())];
   };
   const std::vector<std::string> texts = {"null", R"("")", R"("a")", R"("\u00e9\"\\")", "[]", "7"};
-  const std::vector<std::string> counts = {"0", "7", "12345", "null", "1.5", "-3", "4e2", "012"};
+  const std::vector<std::string> counts = {
+      "0", "7", "12345", "null", "1.5", "-3", "4e2", "012", "999999999", "40000000000000000000"};
   int read = 0;
   for (int round = 0; round < 20'000; ++round) {
     std::string data = "{";

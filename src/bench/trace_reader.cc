@@ -294,6 +294,10 @@ Result<Trace> parse_trace(std::string_view text, std::string_view name, const Tr
   }
   if (trace.rows.empty()) return fail(ErrorCode::kInvalid, "{}: the trace has no requests", name);
   rebase(trace);
+  if (seconds(trace.rows.back().at) > kMaxSeconds) {
+    return fail(ErrorCode::kInvalid, "{}: the arrivals span {:.0f} s, allowed are {:.0f}", name,
+                seconds(trace.rows.back().at), kMaxSeconds);
+  }
   return trace;
 }
 

@@ -87,6 +87,7 @@ TEST(Trace, BadRowsAreNamed) {
   const std::string azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "t: the trace has no requests"},
+      {azure + "1985-01-01 00:00:00,1,1\n2185-01-01 00:00:00,1,1\n", "the arrivals span"},
       {"# only=notes\n", "t: the trace has no requests"},
       {"hello\n", "t:1: neither"},
       {"1\n-2\n", "t:2: the gap is -2 s"},

@@ -74,9 +74,13 @@ class SseScanner {
   bool take_line(std::string_view line, bool in_chunk, OnData& on_data);
   bool take_data(std::string_view value, bool in_chunk);
   void hold_data();  // copies data that lies in a chunk about to go away
-  bool line_too_long(std::size_t size) const { return size > max_event_bytes_ + kPrefixBytes; }
+  // A byte order mark does not count, whether the line comes whole or in pieces.
+  bool line_too_long(std::size_t size) const {
+    return size > max_event_bytes_ + kPrefixBytes + (first_line_ ? kMark.size() : 0);
+  }
 
   static constexpr std::size_t kPrefixBytes = 6;  // "data: "
+  static constexpr std::string_view kMark = "\xef\xbb\xbf";
 
   std::size_t max_event_bytes_;
   std::size_t comments_ = 0;
@@ -124,7 +128,7 @@ template <typename OnData>
 bool SseScanner::take_line(std::string_view line, bool in_chunk, OnData& on_data) {
   if (first_line_) {
     first_line_ = false;
-    if (line.starts_with("\xef\xbb\xbf")) line.remove_prefix(3);
+    if (line.starts_with(kMark)) line.remove_prefix(kMark.size());
   }
   if (line.empty()) {
     if (has_data_) {

@@ -102,6 +102,10 @@ TEST(SseScanner, Limit) {
   EXPECT_TRUE(scan({"data: 123\ndata: 4567\n\n"}, 8).ok);
   EXPECT_FALSE(scan({"data: 123\ndata: 45678\n\n"}, 8).ok);
   EXPECT_FALSE(scan(std::vector<std::string>(100, "x"), 8).ok) << "a line without an end";
+  const std::string marked = "\xef\xbb\xbf" + fits;  // the mark is no part of the line
+  for (std::size_t split = 0; split <= marked.size(); ++split) {
+    EXPECT_TRUE(scan({marked.substr(0, split), marked.substr(split)}, 8).ok) << split;
+  }
 }
 
 // Streams out of every kind of line, with every kind of line end.

@@ -1,0 +1,25 @@
+// Run logs from anywhere: what is accepted can be measured by every set of rules, and written
+// again.
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "bench/metric_rules.h"
+#include "bench/metrics.h"
+#include "bench/run_log.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saccade::bench;
+  const auto log = parse_run_log({reinterpret_cast<const char*>(data), size});
+  if (!log) return 0;
+  CHECK(log->event_begin.size() == log->requests.size() + 1);
+  for (const char* const rules :
+       {"saccade", "vllm", "vllm-2024", "sglang", "genai-bench", "guidellm", "sqzb"}) {
+    compute_metrics(*log, {.rules = *metric_rules_named(rules)});
+  }
+  const auto again = parse_run_log(to_text(*log));
+  CHECK(again.has_value(), "{}", again ? "" : again.error().message);
+  CHECK(again->requests.size() == log->requests.size());
+  CHECK(again->events.size() == log->events.size());
+  return 0;
+}
