@@ -52,6 +52,8 @@ void add_bench_mock(CLI::App& bench_app, int& exit_code) {
   app->add_option("--threads", s.threads)->check(CLI::Range(1, 256))->capture_default_str();
   app->add_option("--model", s.model)->capture_default_str();
   app->add_option("--max-model-len", s.max_model_len)->capture_default_str();
+  add_milliseconds(*app, "--service-time", s.service_time,
+                   "milliseconds from one answer's beginning to the next one's, at least");
   add_milliseconds(*app, "--ttft", s.ttft, "milliseconds to the first token");
   add_milliseconds(*app, "--itl", s.itl, "milliseconds from one event to the next");
   app->add_option("--tokens", s.tokens, "of an answer, when the request sets no limit")

@@ -53,6 +53,18 @@ struct Shared {
     const bool stalled = settings.stall_for > 0 && when >= from && when < from + settings.stall_for;
     return stalled ? from + settings.stall_for : when;
   }
+
+  std::atomic<Nanos> free_at{0};  // the end of the service of all requests so far
+  // The end of the service of a request that comes at `when`.
+  Nanos after_service(Nanos when) {
+    if (settings.service_time == 0) return when;
+    Nanos before = free_at.load();
+    Nanos end = 0;
+    do {
+      end = std::max(before, when) + settings.service_time;
+    } while (!free_at.compare_exchange_weak(before, end));
+    return end;
+  }
 };
 
 class Worker;
@@ -352,7 +364,7 @@ void Connection::begin_stream() {
   const MockSettings& settings = worker_.shared().settings;
   events_sent_ = 0;
   head_sent_ = false;
-  const Nanos from = worker_.shared().after_stall(now());
+  const Nanos from = worker_.shared().after_service(worker_.shared().after_stall(now()));
   Nanos wait = settings.ttft;
   if (!request_.stream) wait += settings.itl * (events_ - 1);
   if (fate_ == MockFate::kHttpError || fate_ == MockFate::kHtml) wait = 0;

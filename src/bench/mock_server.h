@@ -20,6 +20,8 @@ struct MockSettings {
   std::string model = "mock";
   std::int64_t max_model_len = 32'768;
 
+  // Answers are begun one after the other, this long apart at least: a server with a capacity.
+  Nanos service_time = 0;
   Nanos ttft = 0;   // from the last byte of the request to the first token
   Nanos itl = 0;    // from one event to the next
   int tokens = 16;  // of an answer, when the request sets no limit

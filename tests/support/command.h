@@ -1,0 +1,77 @@
+// The real binary run to its end, and as a mock server, for end-to-end tests.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace saccade::test {
+
+struct CommandOutcome {
+  int exit_code = -1;  // as the shell shows it: 128 + the signal when one ended it
+  std::string out;     // standard output
+  std::string err;
+};
+
+// A program that is running. The destructor kills it.
+class Command {
+ public:
+  // argv after the program's name.
+  Command(const std::string& binary, const std::vector<std::string>& arguments,
+          const std::map<std::string, std::string>& environment = {});
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  void signal(int number) const;
+  CommandOutcome wait();  // kills it after two minutes
+  std::string out() const;
+  std::string err() const;
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  std::string out_path_;
+  std::string err_path_;
+};
+
+CommandOutcome run_command(const std::string& binary, const std::vector<std::string>& arguments,
+                           const std::map<std::string, std::string>& environment = {});
+
+// `saccade bench mock` on a free port, listening when the constructor returns.
+class MockProcess {
+ public:
+  explicit MockProcess(const std::string& binary, std::vector<std::string> arguments = {});
+  std::uint16_t port() const { return port_; }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  void signal(int number) const { command_.signal(number); }
+  // Stops it; what it counted, in its own words.
+  std::string stop();
+
+ private:
+  Command command_;
+  std::uint16_t port_ = 0;
+};
+
+// A directory of its own for a test, removed with everything in it at the end.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string read_file(const std::string& path);  // empty when there is none
+void write_file(const std::string& path, const std::string& text);
+
+}  // namespace saccade::test
