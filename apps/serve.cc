@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/config_file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "serve/server.h"
@@ -19,6 +20,7 @@ struct Flags {
   std::vector<std::string> limit_mm;
   std::string mm_processor_kwargs;
   std::string generation_config = "auto";
+  std::string config;
   bool no_prefix_caching = false;
   std::string log_level = "info";
   std::size_t body_mib = 64;
@@ -225,13 +227,14 @@ void add_serve(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   auto ignored = std::make_shared<Ignored>();
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
-  cmd->set_config("--config", "", "TOML or INI file with the same names");
+  cmd->add_option("--config", flags->config, "file with these names: TOML, INI or flat YAML");
   add_server_flags(*cmd, *flags);
   add_model_flags(*cmd, *flags);
   add_engine_flags(*cmd, *flags);
   add_ignored_flags(*cmd, *ignored);
-  cmd->callback([flags, ignored, &exit_code] {
-    auto ready = complete(*flags);
+  cmd->callback([cmd, flags, ignored, &exit_code] {
+    auto ready = flags->config.empty() ? Result<void>() : read_config_file(*cmd, flags->config);
+    if (ready) ready = complete(*flags);
     if (ready) {
       if (!ignored->seen.empty()) {
         log::info("accepted and without effect here: {}", fmt::join(ignored->seen, " "));

@@ -82,12 +82,13 @@ const std::vector<Service::Route>& Service::routes() {
 }
 
 void Service::handle(net::HttpRequest request, net::Responder responder) {
+  Reply reply{std::move(responder), cors_headers(request.header("origin")), clock_.now()};
   if (request.method == "OPTIONS") {
     net::HttpResponse preflight{200, "text/plain", "", {}};
     preflight.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                          {"Access-Control-Allow-Headers", "*"},
                          {"Access-Control-Max-Age", "600"}};
-    return respond(responder, std::move(preflight));
+    return respond(reply, std::move(preflight));
   }
   static const Route one_model_route{"GET", kModelPrefix, &Service::one_model, true, false};
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
@@ -95,68 +96,63 @@ void Service::handle(net::HttpRequest request, net::Responder responder) {
   for (const Route& route : routes()) {
     if (route.path != request.path) continue;
     path_known = true;
-    if (route.method == method) return dispatch(route, std::move(request), std::move(responder));
+    if (route.method == method) return dispatch(route, std::move(request), std::move(reply));
   }
   if (request.path.starts_with(kModelPrefix)) {
     path_known = true;
-    if (method == "GET") return dispatch(one_model_route, std::move(request), std::move(responder));
+    if (method == "GET") return dispatch(one_model_route, std::move(request), std::move(reply));
   }
   if (path_known) {
-    return respond(responder,
-                   json_response(api::error_body(405, "MethodNotAllowedError",
-                                                 fmt::format("{} does not take {}", request.path,
-                                                             request.method)),
-                                 405));
+    return respond(reply, json_response(api::error_body(405, "MethodNotAllowedError",
+                                                        fmt::format("{} does not take {}",
+                                                                    request.path, request.method)),
+                                        405));
   }
-  respond_error(responder,
+  respond_error(reply,
                 Error{ErrorCode::kNotFound, fmt::format("there is no {}", request.path), {}});
 }
 
-void Service::dispatch(const Route& route, net::HttpRequest request, net::Responder responder) {
+void Service::dispatch(const Route& route, net::HttpRequest request, Reply reply) {
   if (route.needs_key && !authorised(request)) {
     return respond(
-        responder,
-        json_response(
-            api::error_body(401, "AuthenticationError",
-                            "the Authorization header carries no API key this server knows"),
-            401));
+        reply, json_response(
+                   api::error_body(401, "AuthenticationError",
+                                   "the Authorization header carries no API key this server knows"),
+                   401));
   }
-  if (!route.is_work) return (this->*route.handler)(std::move(request), std::move(responder));
+  if (!route.is_work) return (this->*route.handler)(std::move(request), std::move(reply));
   if (draining_) {
-    return respond_error(responder,
-                         Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
+    return respond_error(reply, Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
   }
   if (preparing_bytes_ + request.body.size() > settings_.max_preparing_bytes) {
     return respond_error(
-        responder,
-        Error{ErrorCode::kUnavailable,
-              fmt::format("request bodies of {} MiB are being prepared, the limit is {} MiB",
-                          preparing_bytes_ >> 20, settings_.max_preparing_bytes >> 20),
-              {}});
+        reply, Error{ErrorCode::kUnavailable,
+                     fmt::format("request bodies of {} MiB are being prepared, the limit is {} MiB",
+                                 preparing_bytes_ >> 20, settings_.max_preparing_bytes >> 20),
+                     {}});
   }
-  post_job(route, std::move(request), std::move(responder));
+  post_job(route, std::move(request), std::move(reply));
 }
 
-void Service::post_job(const Route& route, net::HttpRequest request, net::Responder responder) {
+void Service::post_job(const Route& route, net::HttpRequest request, Reply reply) {
   struct Job {
     net::HttpRequest request;
-    net::Responder responder;
+    Reply reply;
     Counted one;
     Counted bytes;
   };
   // The body is moved, so its size is taken first.
   const std::size_t body_bytes = request.body.size();
   auto job = std::shared_ptr<Job>(
-      new Job{std::move(request), responder, {preparing_, 1}, {preparing_bytes_, body_bytes}});
+      new Job{std::move(request), reply, {preparing_, 1}, {preparing_bytes_, body_bytes}});
   const bool taken = workers_.post([this, &route, job] {
-    if (!job->responder.disconnected())
-      (this->*route.handler)(std::move(job->request), job->responder);
+    if (!job->reply.to.disconnected()) (this->*route.handler)(std::move(job->request), job->reply);
   });
   if (!taken) {
-    respond_error(responder, Error{ErrorCode::kExhausted,
-                                   fmt::format("{} requests are being prepared, the limit is {}",
-                                               workers_.queued(), settings_.max_preparing),
-                                   {}});
+    respond_error(reply, Error{ErrorCode::kExhausted,
+                               fmt::format("{} requests are being prepared, the limit is {}",
+                                           workers_.queued(), settings_.max_preparing),
+                               {}});
   }
 }
 
@@ -170,23 +166,30 @@ bool Service::authorised(const net::HttpRequest& request) const {
   return found;
 }
 
-std::vector<std::pair<std::string, std::string>> Service::cors_headers() const {
-  if (settings_.allowed_origins.empty()) return {};
-  return {{"Access-Control-Allow-Origin", settings_.allowed_origins.front()}};
+std::vector<std::pair<std::string, std::string>> Service::cors_headers(
+    std::string_view origin) const {
+  const auto& allowed = settings_.allowed_origins;
+  const auto allows = [&](std::string_view name) {
+    return std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  };
+  if (allows("*")) return {{"Access-Control-Allow-Origin", "*"}};
+  // Caches must not give one origin's answer to another.
+  if (!allows(origin)) return {{"Vary", "Origin"}};
+  return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}};
 }
 
-void Service::respond(const net::Responder& responder, net::HttpResponse response) const {
-  for (auto& header : cors_headers()) response.headers.push_back(std::move(header));
-  responder.respond(std::move(response));
+void Service::respond(const Reply& reply, net::HttpResponse response) const {
+  response.headers.insert(response.headers.end(), reply.headers.begin(), reply.headers.end());
+  reply.to.respond(std::move(response));
 }
 
-void Service::respond_error(const net::Responder& responder, const Error& error) const {
+void Service::respond_error(const Reply& reply, const Error& error) const {
   net::HttpResponse response =
       json_response(api::error_body(error), api::kind_of(error.code).status);
   if (error.code == ErrorCode::kExhausted || error.code == ErrorCode::kUnavailable) {
     response.headers.emplace_back("Retry-After", "1");
   }
-  respond(responder, std::move(response));
+  respond(reply, std::move(response));
 }
 
 Result<void> Service::check_model(const std::string& name) const {
@@ -219,9 +222,9 @@ api::AnswerHead Service::head(std::string_view prefix, const std::string& reques
   return made;
 }
 
-void Service::watch(const std::shared_ptr<Answer>& answer, const net::Responder& responder) {
-  // Weak: the answer owns the responder, which owns this callback.
-  responder.on_disconnect([this, weak = std::weak_ptr<Answer>(answer)] {
+void Service::watch(const std::shared_ptr<Answer>& answer, const Reply& reply) {
+  // Weak: the answer owns the Responder, which owns this callback.
+  reply.to.on_disconnect([this, weak = std::weak_ptr<Answer>(answer)] {
     const auto alive = weak.lock();
     if (!alive) return;
     for (const RequestId id : alive->cancel()) engine_.cancel(id);
@@ -250,13 +253,12 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer, std::vector<
   return {};
 }
 
-void Service::chat(net::HttpRequest request, net::Responder responder) {
-  const auto done = try_chat(request, responder, clock_.now());
-  if (!done) respond_error(responder, done.error());
+void Service::chat(net::HttpRequest request, Reply reply) {
+  const auto done = try_chat(request, reply);
+  if (!done) respond_error(reply, done.error());
 }
 
-Result<void> Service::try_chat(const net::HttpRequest& request, const net::Responder& responder,
-                               Nanos arrival) {
+Result<void> Service::try_chat(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(check_model(chat.model));
   warn_unknown(chat.unknown);
@@ -271,15 +273,15 @@ Result<void> Service::try_chat(const net::HttpRequest& request, const net::Respo
   form.return_token_ids = chat.delivery.return_token_ids;
   form.logprobs = chat.logprobs;
   form.tokenizer = builder_.tokenizer();
-  form.headers = cors_headers();
+  form.headers = reply.headers;
   const int n = static_cast<int>(chat.sampling.n);
-  auto answer = std::make_shared<Answer>(std::move(form), 1, n, responder);
-  watch(answer, responder);
+  auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
+  watch(answer, reply);
 
   Request made;
-  made.times.arrival = arrival;
+  made.times.arrival = reply.arrival;
   TRY(BuiltPrompt built, builder_.chat(chat, ImageWork::kPrepare, answer->cancelled(), made.times));
-  metrics_.observe_stage("media", seconds(made.times.media_done - arrival));
+  metrics_.observe_stage("media", seconds(made.times.media_done - reply.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
@@ -303,13 +305,12 @@ Result<void> Service::try_chat(const net::HttpRequest& request, const net::Respo
   return submit(answer, std::move(requests));
 }
 
-void Service::completions(net::HttpRequest request, net::Responder responder) {
-  const auto done = try_completions(request, responder, clock_.now());
-  if (!done) respond_error(responder, done.error());
+void Service::completions(net::HttpRequest request, Reply reply) {
+  const auto done = try_completions(request, reply);
+  if (!done) respond_error(reply, done.error());
 }
 
-Result<void> Service::try_completions(const net::HttpRequest& request,
-                                      const net::Responder& responder, Nanos arrival) {
+Result<void> Service::try_completions(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::CompletionRequest completion, api::parse_completion_request(request.body));
   TRY_DO(check_model(completion.model));
   warn_unknown(completion.unknown);
@@ -324,14 +325,14 @@ Result<void> Service::try_completions(const net::HttpRequest& request,
   form.return_token_ids = completion.delivery.return_token_ids;
   form.logprobs = completion.logprobs.has_value();
   form.tokenizer = builder_.tokenizer();
-  form.headers = cors_headers();
+  form.headers = reply.headers;
 
   std::vector<Request> requests;
   const int n = static_cast<int>(completion.sampling.n);
   for (const auto& prompt : completion.prompts) {
     Request made;
-    made.times.arrival = arrival;
-    made.times.media_done = arrival;
+    made.times.arrival = reply.arrival;
+    made.times.media_done = reply.arrival;
     TRY(BuiltPrompt built, builder_.completion(prompt, completion.add_special_tokens));
     made.times.preprocessed = clock_.now();
     TRY(made.sampling,
@@ -353,14 +354,14 @@ Result<void> Service::try_completions(const net::HttpRequest& request,
     }
   }
   auto answer = std::make_shared<Answer>(std::move(form),
-                                         static_cast<int>(completion.prompts.size()), n, responder);
-  watch(answer, responder);
+                                         static_cast<int>(completion.prompts.size()), n, reply.to);
+  watch(answer, reply);
   if (settings_.log_requests)
     log::info("{}: {} prompts, n {}", answer->id(), completion.prompts.size(), n);
   return submit(answer, std::move(requests));
 }
 
-void Service::tokenize(net::HttpRequest request, net::Responder responder) {
+void Service::tokenize(net::HttpRequest request, Reply reply) {
   const auto answer = [&]() -> Result<std::string> {
     TRY(const api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
     TRY_DO(check_model(tokenize.model));
@@ -382,11 +383,11 @@ void Service::tokenize(net::HttpRequest request, net::Responder responder) {
     return api::tokenize_response(built.prompt.ids, engine_.settings().max_model_len,
                                   tokenize.return_token_strs ? &strings : nullptr, image_tokens);
   }();
-  if (!answer) return respond_error(responder, answer.error());
-  respond(responder, json_response(*answer));
+  if (!answer) return respond_error(reply, answer.error());
+  respond(reply, json_response(*answer));
 }
 
-void Service::detokenize(net::HttpRequest request, net::Responder responder) {
+void Service::detokenize(net::HttpRequest request, Reply reply) {
   const auto answer = [&]() -> Result<std::string> {
     TRY(const api::DetokenizeRequest detokenize, api::parse_detokenize_request(request.body));
     TRY_DO(check_model(detokenize.model));
@@ -402,8 +403,8 @@ void Service::detokenize(net::HttpRequest request, net::Responder responder) {
     }
     return api::detokenize_response(builder_.tokenizer()->decode(ids, false));
   }();
-  if (!answer) return respond_error(responder, answer.error());
-  respond(responder, json_response(*answer));
+  if (!answer) return respond_error(reply, answer.error());
+  respond(reply, json_response(*answer));
 }
 
 std::vector<api::ModelCard> Service::cards() const {
@@ -415,57 +416,56 @@ std::vector<api::ModelCard> Service::cards() const {
   return cards;
 }
 
-void Service::models(net::HttpRequest, net::Responder responder) {
-  respond(responder, json_response(api::model_list(cards())));
+void Service::models(net::HttpRequest, Reply reply) {
+  respond(reply, json_response(api::model_list(cards())));
 }
 
-void Service::one_model(net::HttpRequest request, net::Responder responder) {
+void Service::one_model(net::HttpRequest request, Reply reply) {
   const std::string name = request.path.substr(kModelPrefix.size());
   for (const auto& card : cards()) {
-    if (card.id == name) return respond(responder, json_response(api::model_card(card)));
+    if (card.id == name) return respond(reply, json_response(api::model_card(card)));
   }
-  respond_error(responder, Error{ErrorCode::kNotFound,
-                                 fmt::format("The model `{}` does not exist.", name), "model"});
+  respond_error(reply, Error{ErrorCode::kNotFound,
+                             fmt::format("The model `{}` does not exist.", name), "model"});
 }
 
-void Service::health(net::HttpRequest, net::Responder responder) {
+void Service::health(net::HttpRequest, Reply reply) {
   if (draining_)
-    return respond_error(responder,
-                         Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
-  respond(responder, {200, "text/plain", "", {}});
+    return respond_error(reply, Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
+  respond(reply, {200, "text/plain", "", {}});
 }
 
-void Service::version(net::HttpRequest, net::Responder responder) {
+void Service::version(net::HttpRequest, Reply reply) {
   std::string body;
   json::JsonWriter w(body);
   w.begin_object();
   w.member("version", kVersion);
   w.member("engine", std::string_view("saccade"));
   w.end_object();
-  respond(responder, json_response(std::move(body)));
+  respond(reply, json_response(std::move(body)));
 }
 
-void Service::metrics(net::HttpRequest, net::Responder responder) {
-  respond(responder,
+void Service::metrics(net::HttpRequest, Reply reply) {
+  respond(reply,
           {200, "text/plain; version=0.0.4; charset=utf-8", metrics_.render(preparing_), {}});
 }
 
-void Service::reset_prefix_cache(net::HttpRequest, net::Responder responder) {
+void Service::reset_prefix_cache(net::HttpRequest, Reply reply) {
   if (!engine_.reset_prefix_cache()) {
     return respond_error(
-        responder,
+        reply,
         Error{ErrorCode::kUnavailable, "the prefix cache is in use by running requests", {}});
   }
-  respond(responder, {200, "text/plain", "", {}});
+  respond(reply, {200, "text/plain", "", {}});
 }
 
-void Service::reset_mm_cache(net::HttpRequest, net::Responder responder) {
+void Service::reset_mm_cache(net::HttpRequest, Reply reply) {
   engine_.reset_mm_cache();
-  respond(responder, {200, "text/plain", "", {}});
+  respond(reply, {200, "text/plain", "", {}});
 }
 
-void Service::no_profiler(net::HttpRequest, net::Responder responder) {
-  respond_error(responder,
+void Service::no_profiler(net::HttpRequest, Reply reply) {
+  respond_error(reply,
                 Error{ErrorCode::kUnsupported, "this server has no profiler to start or stop", {}});
 }
 

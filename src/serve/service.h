@@ -20,6 +20,14 @@ namespace saccade::serve {
 
 class MetricsPage;
 
+// Where an answer goes, the headers (CORS) that it carries whatever it is, and when its request had
+// been read: waiting for a worker is the server's time.
+struct Reply {
+  net::Responder to;
+  std::vector<std::pair<std::string, std::string>> headers;
+  Nanos arrival = 0;
+};
+
 // handle() runs on I/O threads and never blocks; jobs run on the worker pool; deltas come on the
 // engine thread.
 class Service {
@@ -38,7 +46,7 @@ class Service {
   std::size_t preparing() const { return preparing_; }
 
  private:
-  using Method = void (Service::*)(net::HttpRequest, net::Responder);
+  using Method = void (Service::*)(net::HttpRequest, Reply);
   struct Route {
     std::string_view method;
     std::string_view path;
@@ -48,34 +56,32 @@ class Service {
   };
   static const std::vector<Route>& routes();
 
-  void dispatch(const Route& route, net::HttpRequest request, net::Responder responder);
-  void post_job(const Route& route, net::HttpRequest request, net::Responder responder);
+  void dispatch(const Route& route, net::HttpRequest request, Reply reply);
+  void post_job(const Route& route, net::HttpRequest request, Reply reply);
 
-  void chat(net::HttpRequest request, net::Responder responder);
-  void completions(net::HttpRequest request, net::Responder responder);
-  void tokenize(net::HttpRequest request, net::Responder responder);
-  void detokenize(net::HttpRequest request, net::Responder responder);
-  void models(net::HttpRequest request, net::Responder responder);
-  void one_model(net::HttpRequest request, net::Responder responder);
-  void health(net::HttpRequest request, net::Responder responder);
-  void version(net::HttpRequest request, net::Responder responder);
-  void metrics(net::HttpRequest request, net::Responder responder);
-  void reset_prefix_cache(net::HttpRequest request, net::Responder responder);
-  void reset_mm_cache(net::HttpRequest request, net::Responder responder);
-  void no_profiler(net::HttpRequest request, net::Responder responder);
+  void chat(net::HttpRequest request, Reply reply);
+  void completions(net::HttpRequest request, Reply reply);
+  void tokenize(net::HttpRequest request, Reply reply);
+  void detokenize(net::HttpRequest request, Reply reply);
+  void models(net::HttpRequest request, Reply reply);
+  void one_model(net::HttpRequest request, Reply reply);
+  void health(net::HttpRequest request, Reply reply);
+  void version(net::HttpRequest request, Reply reply);
+  void metrics(net::HttpRequest request, Reply reply);
+  void reset_prefix_cache(net::HttpRequest request, Reply reply);
+  void reset_mm_cache(net::HttpRequest request, Reply reply);
+  void no_profiler(net::HttpRequest request, Reply reply);
 
-  Result<void> try_chat(const net::HttpRequest& request, const net::Responder& responder,
-                        Nanos arrival);
-  Result<void> try_completions(const net::HttpRequest& request, const net::Responder& responder,
-                               Nanos arrival);
+  Result<void> try_chat(const net::HttpRequest& request, const Reply& reply);
+  Result<void> try_completions(const net::HttpRequest& request, const Reply& reply);
   Result<void> submit(const std::shared_ptr<Answer>& answer, std::vector<Request> requests);
   Result<void> check_model(const std::string& name) const;
   bool authorised(const net::HttpRequest& request) const;
-  void respond_error(const net::Responder& responder, const Error& error) const;
-  void respond(const net::Responder& responder, net::HttpResponse response) const;
-  std::vector<std::pair<std::string, std::string>> cors_headers() const;
+  void respond_error(const Reply& reply, const Error& error) const;
+  void respond(const Reply& reply, net::HttpResponse response) const;
+  std::vector<std::pair<std::string, std::string>> cors_headers(std::string_view origin) const;
   void warn_unknown(const std::vector<std::string>& names);
-  void watch(const std::shared_ptr<Answer>& answer, const net::Responder& responder);
+  void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
   api::AnswerHead head(std::string_view prefix, const std::string& request_id,
                        const std::string& model) const;
   std::vector<api::ModelCard> cards() const;
