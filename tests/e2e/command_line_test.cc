@@ -1,0 +1,355 @@
+// Command lines as people have them: published ones start, wrong ones say what was meant, switches
+// do what they say, signals end the server as they should.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/server_process.h"
+#include "tests/support/tcp_socket.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+const std::string kCheckpoint =
+    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
+const std::string kShortRequest = R"({"prompt": "x", "max_tokens": 2, "ignore_eos": true})";
+const std::string kLongStream =
+    R"({"prompt": "x", "max_tokens": 1500, "ignore_eos": true, "stream": true})";
+
+Arguments serve(Arguments flags) {
+  flags.insert(flags.begin(), {"serve", "--model", kCheckpoint});
+  return flags;
+}
+
+std::size_t count(const std::string& text, const std::string& word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++found;
+  return found;
+}
+
+void expect_words(const std::string& text, const Arguments& words) {
+  for (const auto& word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
+}
+
+// A file that goes with the test.
+class TextFile {
+ public:
+  TextFile(const std::string& ending, const std::string& text) {
+    char pattern[] = "/tmp/saccade-cli-XXXXXX";
+    close(mkstemp(pattern));
+    fs::remove(pattern);
+    path_ = pattern + ending;
+    std::ofstream(path_) << text;
+  }
+  ~TextFile() { fs::remove(path_); }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// --- published command lines --------------------------------------------------------------------
+
+struct Published {
+  Arguments flags;      // after the model, ports left to the test
+  Arguments no_effect;  // what the one notice lists
+};
+
+class PublishedCommands : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedCommands, Start) {
+  static const TextFile chat_template(".jinja", "{{ messages[0]['content'] }}");
+  Arguments flags = GetParam().flags;
+  for (auto& flag : flags) {
+    if (flag == "TEMPLATE") flag = chat_template.path();
+    if (flag == "FOLDER") flag = SACCADE_SOURCE_DIR;
+  }
+  ServerProcess server(SACCADE_BINARY, serve(flags));
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/completions", kShortRequest).status, 200);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+  EXPECT_EQ(count(server.log(), "without effect here"), GetParam().no_effect.empty() ? 0u : 1u)
+      << server.log();
+  expect_words(server.log(), GetParam().no_effect);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , PublishedCommands,
+    testing::Values(
+        Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
+                   "1024", "--disable-log-requests"},
+                  {"--trust-remote-code", "--enable-chunked-prefill"}},
+        Published{{"--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
+                   "--disable-log-requests"},
+                  {"--enable-chunked-prefill"}},
+        Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
+                   "1024", "--disable-log-requests", "--chat-template", "TEMPLATE"},
+                  {"--trust-remote-code", "--enable-chunked-prefill"}},
+        Published{
+            {"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
+             "--disable-log-requests", "--disable-v2-block-manager",
+             "--use-per-layer-block-manager"},
+            {"--trust-remote-code", "--disable-v2-block-manager", "--use-per-layer-block-manager"}},
+        Published{{"--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
+                   "--disable-log-requests", "--disable-v2-block-manager",
+                   "--use-per-layer-block-manager"},
+                  {"--disable-v2-block-manager", "--use-per-layer-block-manager"}},
+        Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
+                   "1024", "--disable-log-requests", "--disable-v2-block-manager",
+                   "--use-per-layer-block-manager", "--chat-template", "TEMPLATE"},
+                  {"--disable-v2-block-manager", "--use-per-layer-block-manager"}},
+        Published{{"--allowed-local-media-path", "FOLDER", "--limit-mm-per-prompt", "image=10"},
+                  {}},
+        Published{{"--host", "127.0.0.1"}, {}},
+        Published{{"--block-size", "128", "--max-model-len", "2048", "--enable-prefix-caching",
+                   "--enforce-eager"},
+                  {"--enforce-eager"}}));
+
+TEST(CommandLine, TheModelMayComeFirst) {
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", kCheckpoint + "/", "--limit-mm-per-prompt", R"({"image": 10})"});
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST(CommandLine, BudgetsTooSmallForMaxNumSeqsAreSaid) {
+  ServerProcess by_cache(SACCADE_BINARY, serve({"--max-num-seqs", "1000", "--kv-cache-bytes",
+                                                "1MiB", "--max-model-len", "64"}));
+  EXPECT_EQ(exchange(by_cache.port(), "POST", "/v1/completions", kShortRequest).status, 200);
+  EXPECT_EQ(by_cache.stop(), 0) << by_cache.log();
+  expect_words(by_cache.log(), {"max_num_seqs 1000", "1048576 bytes", "run at once"});
+
+  ServerProcess by_step(SACCADE_BINARY,
+                        serve({"--max-num-seqs", "64", "--max-num-batched-tokens", "16"}));
+  EXPECT_EQ(by_step.stop(), 0) << by_step.log();
+  expect_words(by_step.log(), {"max_num_seqs 64", "16 run at once"});
+
+  ServerProcess enough(SACCADE_BINARY, serve({"--max-num-seqs", "8"}));
+  EXPECT_EQ(enough.stop(), 0) << enough.log();
+  EXPECT_EQ(count(enough.log(), "run at once"), 0u) << enough.log();
+}
+
+// --- wrong command lines ------------------------------------------------------------------------
+
+TEST(CommandLine, WrongFlagsGetAHint) {
+  const auto refused = [](const Arguments& arguments, int status, const Arguments& words) {
+    const Ended ended = run_to_end(SACCADE_BINARY, arguments);
+    EXPECT_EQ(ended.status, status) << ended.output;
+    expect_words(ended.output, words);
+  };
+  refused(serve({"--max-num-seq", "8"}), 2, {"--max-num-seq: did you mean --max-num-seqs?"});
+  refused(serve({"--served_modelname", "x"}), 2, {"did you mean --served-model-name?"});
+  refused(serve({"--entirely-else"}), 2, {"--entirely-else"});
+  refused(serve({"--port", "http"}), 2, {"--port", "http"});
+  refused(serve({"--dtype", "int3"}), 2, {"--dtype", "int3", "bfloat16"});
+  refused(serve({"--max-num-seqs", "0"}), 2, {"--max-num-seqs", "0"});
+  refused(serve({"--limit-mm-per-prompt", "image"}), 1, {"--limit-mm-per-prompt", "image=10"});
+  refused(serve({"--max-model-len", "99999"}), 1, {"99999", "2048"});
+  refused(serve({"--chat-template", "/nowhere.jinja"}), 1, {"--chat-template", "/nowhere.jinja"});
+  refused({"serve"}, 1, {"--model"});
+  refused({"serve", "--model", "org/none"}, 1, {"org/none", "saccade model pull org/none"});
+}
+
+TEST(CommandLine, AFolderThatCannotBeRead) {
+  const TextFile no_folder("", "a file");
+  Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", no_folder.path()});
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {no_folder.path()});
+  char empty[] = "/tmp/saccade-empty-XXXXXX";
+  ASSERT_NE(mkdtemp(empty), nullptr);
+  ended = run_to_end(SACCADE_BINARY, {"serve", "--model", empty});
+  fs::remove(empty);
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {empty, "config.json"});
+}
+
+TEST(CommandLine, APortInUseIsSaid) {
+  const TcpListener taken;
+  const std::string port = std::to_string(taken.port());
+  const Ended ended = run_to_end(SACCADE_BINARY, serve({"--port", port}));
+  EXPECT_EQ(ended.status, 1) << ended.output;
+  expect_words(ended.output, {port, "in use"});
+}
+
+// --- switches -----------------------------------------------------------------------------------
+
+void expect_key_needed(std::uint16_t port, const std::string& key) {
+  const auto ask = [&](const std::string& headers) {
+    return exchange(port, "POST", "/v1/completions", kShortRequest, -1, headers).status;
+  };
+  EXPECT_EQ(ask(""), 401);
+  EXPECT_EQ(ask("Authorization: Bearer " + key + "x\r\n"), 401);
+  EXPECT_EQ(ask("Authorization: Bearer " + key.substr(1) + "\r\n"), 401);
+  EXPECT_EQ(ask("Authorization: Bearer " + key + "\r\n"), 200);
+  EXPECT_EQ(exchange(port, "GET", "/v1/models", "").status, 401);
+  EXPECT_EQ(exchange(port, "GET", "/health", "").status, 200);
+}
+
+TEST(Switches, ApiKeyByFlagAndByEnvironment) {
+  ServerProcess by_flag(SACCADE_BINARY, serve({"--api-key", "first", "second"}));
+  expect_key_needed(by_flag.port(), "first");
+  expect_key_needed(by_flag.port(), "second");
+  EXPECT_EQ(count(by_flag.log(), "second"), 0u) << "the log shows the key";
+  for (const char* variable : {"SACCADE_API_KEY", "VLLM_API_KEY"}) {
+    ServerProcess server(SACCADE_BINARY, serve({}), {{variable, "from-outside"}});
+    expect_key_needed(server.port(), "from-outside");
+  }
+}
+
+TEST(Switches, CorsHeaders) {
+  const auto head = [](const ServerProcess& server, const std::string& method,
+                       const std::string& origin) {
+    return exchange(server.port(), method, "/v1/completions", kShortRequest, -1,
+                    "Origin: " + origin + "\r\n")
+        .head;
+  };
+  ServerProcess open(SACCADE_BINARY, serve({}));
+  expect_words(head(open, "POST", "http://a.example"), {"Access-Control-Allow-Origin: *"});
+  expect_words(head(open, "OPTIONS", "http://a.example"),
+               {"200", "Access-Control-Allow-Origin: *", "Access-Control-Allow-Methods: GET, POST",
+                "Access-Control-Allow-Headers: *"});
+  ServerProcess closed(SACCADE_BINARY,
+                       serve({"--allowed-origins", "http://a.example", "http://b.example"}));
+  for (const std::string origin : {"http://a.example", "http://b.example"}) {
+    expect_words(head(closed, "POST", origin), {"Access-Control-Allow-Origin: " + origin});
+    expect_words(head(closed, "GET", origin), {"405", "Access-Control-Allow-Origin: " + origin});
+  }
+  EXPECT_EQ(count(head(closed, "POST", "http://c.example"), "Access-Control-Allow-Origin"), 0u);
+}
+
+TEST(Switches, ConfigFileAndServedNames) {
+  const TextFile toml(".toml",
+                      "max-model-len = 128\nserved_model_name = [\"one\", \"two\"]\n"
+                      "enable-log-requests = true\nport = 1\n");
+  ServerProcess server(SACCADE_BINARY, serve({"--config", toml.path()}));
+  const std::string models = exchange(server.port(), "GET", "/v1/models", "").body;
+  expect_words(models, {R"("id":"one")", R"("id":"two")", R"("max_model_len":128)",
+                        "\"root\":\"" + kCheckpoint + "\""});
+  for (const std::string name : {"one", "two"}) {
+    const RawAnswer answer =
+        exchange(server.port(), "POST", "/v1/completions",
+                 R"({"prompt": "x", "max_tokens": 1, "model": ")" + name + "\"}");
+    EXPECT_EQ(answer.status, 200);
+    expect_words(answer.body, {"\"model\":\"" + name + "\""});
+  }
+  expect_words(server.log(), {"cmpl-"});  // the flag in the file
+  EXPECT_EQ(exchange(server.port(), "GET", "/v1/models/two", "").status, 200);
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/completions",
+                     R"({"prompt": "x", "model": ")" + kCheckpoint + "\"}")
+                .status,
+            404);
+}
+
+TEST(Switches, ConfigFilesThatAreWrong) {
+  const TextFile yaml(".yaml", "model: " + kCheckpoint + "\nmax-model-len: 99999\n");
+  Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--config", yaml.path()});
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {"99999", "2048"});  // it was read
+  const TextFile unknown(".toml", "no-such-flag = 3\n");
+  ended = run_to_end(SACCADE_BINARY, serve({"--config", unknown.path()}));
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {unknown.path(), "no-such-flag"});
+  const TextFile wrong(".toml", "max-num-seqs = \"many\"\n");
+  ended = run_to_end(SACCADE_BINARY, serve({"--config", wrong.path()}));
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {wrong.path(), "max-num-seqs", "many"});
+  ended = run_to_end(SACCADE_BINARY, serve({"--config", "/nowhere.toml"}));
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {"/nowhere.toml"});
+}
+
+TEST(Switches, RequestsAreLoggedWhenAsked) {
+  for (const bool asked : {false, true}) {
+    ServerProcess server(SACCADE_BINARY,
+                         serve({asked ? "--enable-log-requests" : "--disable-log-requests"}));
+    EXPECT_EQ(exchange(server.port(), "POST", "/v1/completions",
+                       R"({"prompt": "x", "max_tokens": 1, "request_id": "mine"})")
+                  .status,
+              200);
+    EXPECT_EQ(count(server.log(), "cmpl-mine"), asked ? 1u : 0u) << server.log();
+  }
+}
+
+TEST(Switches, ThroughputUnderLoadOnly) {
+  ServerProcess server(SACCADE_BINARY, serve({"--throughput-log-seconds", "1"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_EQ(count(server.log(), "tokens/s"), 0u) << server.log();
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/completions", kShortRequest).status, 200);
+  for (int i = 0; i < 100 && count(server.log(), "tokens/s") == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  expect_words(server.log(), {"generation", "tokens/s", "running"});
+}
+
+// --- signals ------------------------------------------------------------------------------------
+
+// A stream that has begun.
+TcpSocket begin_stream(std::uint16_t port) {
+  TcpSocket socket = TcpSocket::connect(port);
+  socket.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+              std::to_string(kLongStream.size()) + "\r\n\r\n" + kLongStream);
+  EXPECT_NE(socket.receive_until("data: ", 30'000).find(" 200 "), std::string::npos);
+  return socket;
+}
+
+void await(const ServerProcess& server, const std::string& words) {
+  for (int i = 0; i < 300 && count(server.log(), words) == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(count(server.log(), words), 1u) << server.log();
+}
+
+class Signals : public testing::TestWithParam<int> {};
+
+TEST_P(Signals, TheFirstDrains) {
+  ServerProcess server(SACCADE_BINARY, serve({}));
+  TcpSocket stream = begin_stream(server.port());
+  server.signal(GetParam());
+  await(server, "shutting down: 1 answers are running");
+  bool closed = false;
+  for (int i = 0; i < 100 && !closed; ++i) {
+    closed = !TcpSocket::connect(server.port()).valid();
+    if (!closed) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(closed) << "connections are still taken";
+  EXPECT_NE(stream.receive_all(60'000).find("data: [DONE]"), std::string::npos);
+  EXPECT_EQ(server.wait(), 0) << server.log();
+}
+
+TEST_P(Signals, TheSecondEndsAtOnce) {
+  ServerProcess server(SACCADE_BINARY, serve({}));
+  TcpSocket stream = begin_stream(server.port());
+  server.signal(GetParam());
+  await(server, "shutting down");
+  const auto before = std::chrono::steady_clock::now();
+  server.signal(GetParam());
+  EXPECT_EQ(server.wait(), 128 + GetParam());
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+  EXPECT_EQ(stream.receive_all().find("data: [DONE]"), std::string::npos);
+}
+
+TEST_P(Signals, AnIdleServerEndsWithNothingToCut) {
+  ServerProcess server(SACCADE_BINARY, serve({}));
+  server.signal(GetParam());
+  EXPECT_EQ(server.wait(), 0) << server.log();
+  EXPECT_EQ(count(server.log(), "were cut"), 0u) << server.log();
+}
+
+INSTANTIATE_TEST_SUITE_P(TerminateAndInterrupt, Signals, testing::Values(SIGTERM, SIGINT));
+
+TEST(Draining, HasAnEnd) {
+  ServerProcess server(SACCADE_BINARY, serve({"--drain-seconds", "0"}));
+  TcpSocket stream = begin_stream(server.port());
+  EXPECT_EQ(server.stop(), 0) << server.log();
+  expect_words(server.log(), {"1 answers were cut"});
+}
+
+}  // namespace
+}  // namespace saccade::test
