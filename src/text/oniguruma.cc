@@ -1,13 +1,12 @@
 #include "text/oniguruma.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "text/character_properties.h"
 #include "text/unicode.h"
-#include "text/unicode_tables.h"
 
 namespace saccade {
 namespace {
@@ -22,92 +21,6 @@ constexpr std::string_view kSpace =
 constexpr std::string_view kHexDigit = "0-9A-Fa-f";
 // Oniguruma's \w takes these too where it stands outside a class.
 constexpr std::string_view kLatin1Numbers = R"(\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
-
-using Name = std::pair<std::string_view, std::string_view>;  // folded; general category
-
-constexpr std::array<Name, 35> kCategoryNames = {{
-    {"letter", "L"},
-    {"casedletter", "L&"},
-    {"lc", "L&"},
-    {"uppercaseletter", "Lu"},
-    {"lowercaseletter", "Ll"},
-    {"titlecaseletter", "Lt"},
-    {"modifierletter", "Lm"},
-    {"otherletter", "Lo"},
-    {"mark", "M"},
-    {"nonspacingmark", "Mn"},
-    {"spacingmark", "Mc"},
-    {"enclosingmark", "Me"},
-    {"number", "N"},
-    {"decimalnumber", "Nd"},
-    {"digit", "Nd"},
-    {"letternumber", "Nl"},
-    {"othernumber", "No"},
-    {"punctuation", "P"},
-    {"punct", "P"},
-    {"connectorpunctuation", "Pc"},
-    {"dashpunctuation", "Pd"},
-    {"openpunctuation", "Ps"},
-    {"closepunctuation", "Pe"},
-    {"initialpunctuation", "Pi"},
-    {"finalpunctuation", "Pf"},
-    {"otherpunctuation", "Po"},
-    {"symbol", "S"},
-    {"mathsymbol", "Sm"},
-    {"currencysymbol", "Sc"},
-    {"modifiersymbol", "Sk"},
-    {"othersymbol", "So"},
-    {"separator", "Z"},
-    {"spaceseparator", "Zs"},
-    {"control", "Cc"},
-    {"format", "Cf"},
-}};
-
-// The two-letter general categories (and their one-letter unions) are spelt alike in both.
-bool is_category(std::string_view folded) {
-  constexpr std::string_view kSecond[] = {"ultmo", "nce", "dlo", "cdseifo", "mcko", "slp", "cfosn"};
-  constexpr std::string_view kFirst = "lmnpszc";
-  if (folded.empty() || folded.size() > 2) return false;
-  const std::size_t row = kFirst.find(folded[0]);
-  if (row == std::string_view::npos) return false;
-  return folded.size() == 1 || kSecond[row].find(folded[1]) != std::string_view::npos;
-}
-
-std::string code_escape(char32_t code) {
-  return fmt::format("\\x{{{:X}}}", static_cast<unsigned>(code));
-}
-
-// Members of classes by property, with or without what Unicode 15 and 16 brought.
-struct Properties {
-  bool newer = false;
-
-  // Characters of categories that begin with `prefix`.
-  std::string newer_characters(std::string_view prefix) const {
-    std::string members;
-    if (!newer) return members;
-    for (const CategoryRange& range : kUnicodeTables.since_15) {
-      if (!range.category.starts_with(prefix)) continue;
-      members += code_escape(range.first);
-      if (range.last > range.first) members += "-" + code_escape(range.last);
-    }
-    return members;
-  }
-
-  // A general category: "L", "Lu", "L&", ...
-  std::string category(std::string_view name) const {
-    std::string members = fmt::format("\\p{{{}}}", name);
-    if (name != "L&") return members + newer_characters(name);
-    return members + newer_characters("Lu") + newer_characters("Ll") + newer_characters("Lt");
-  }
-
-  std::string alphabetic() const { return R"(\p{Alphabetic})" + newer_characters("L"); }
-
-  std::string word() const {
-    std::string members = alphabetic();
-    for (const std::string_view name : {"L", "M", "Nd", "Nl", "Pc"}) members += category(name);
-    return members;
-  }
-};
 
 // One character of a set: members of a bracket, plus single-character expressions beside them.
 struct CharacterSet {
@@ -378,13 +291,7 @@ class Translator {
       if (!is_letter(c)) return unsupported(fmt::format("the property '{}'", name));
       folded += static_cast<char>(c | 0x20);
     }
-    if (is_category(folded)) {
-      folded[0] = static_cast<char>(folded[0] & ~0x20);
-      return folded[0] == 'C' ? "\\p{" + folded + "}" : properties_.category(folded);
-    }
-    for (const Name& known : kCategoryNames) {
-      if (known.first == folded) return properties_.category(known.second);
-    }
+    if (auto members = properties_.named_category(folded)) return *std::move(members);
     if (folded == "space" || folded == "whitespace") return std::string(kSpace);
     if (folded == "word") return properties_.word();
     if (folded == "xdigit") return std::string(kHexDigit);
@@ -599,7 +506,7 @@ class Translator {
   }
 
   std::string_view pattern_;
-  Properties properties_;
+  CharacterProperties properties_;
   std::size_t at_ = 0;
   std::string out_;
   std::vector<Group> groups_ = std::vector<Group>(1);
