@@ -1,19 +1,59 @@
-// Any bytes as the body of every request kind: a struct or an error, never more.
+// Any bytes as the body of every request kind: a struct that keeps its promises, or an error that
+// can be sent.
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
 #include "api/chat_request.h"
 #include "api/completion_request.h"
+#include "api/error_table.h"
 #include "api/tokenize_request.h"
+#include "base/check.h"
+
+namespace {
+
+template <typename T>
+void check_error(const saccade::Result<T>& request) {
+  if (request) return;
+  CHECK(!request.error().message.empty(), "an error without a message");
+  CHECK(saccade::json::parse(saccade::api::error_body(request.error())), "error body");
+}
+
+void check_sampling(const saccade::api::SamplingFields& sampling) {
+  for (const auto& number :
+       {sampling.temperature, sampling.top_p, sampling.min_p, sampling.repetition_penalty}) {
+    CHECK(!number || (std::isfinite(*number) && *number >= 0), "{}", *number);
+  }
+  for (const auto& [id, bias] : sampling.logit_bias) CHECK(std::fabs(bias) <= 100, "{}", bias);
+  for (const auto& stop : sampling.stop) CHECK(!stop.empty(), "an empty stop string");
+  CHECK(sampling.n >= 1 && sampling.n <= 128, "n {}", sampling.n);
+  CHECK(!sampling.max_tokens || *sampling.max_tokens >= 1, "max_tokens {}", *sampling.max_tokens);
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
-  if (const auto chat = saccade::api::parse_chat_request(body)) {
+  const auto chat = saccade::api::parse_chat_request(body);
+  check_error(chat);
+  if (chat) {
+    check_sampling(chat->sampling);
+    for (const auto& message : chat->messages) {
+      for (const auto& part : message.content)
+        CHECK(
+            part.kind == saccade::api::ContentPart::Kind::kText || part.image < chat->images.size(),
+            "image {}", part.image);
+    }
     const auto keep = [](std::string_view text) { return std::string(text); };
-    (void)saccade::api::template_messages(*chat, keep);
+    CHECK(saccade::api::template_messages(*chat, keep).size() == chat->messages.size(), "messages");
   }
-  (void)saccade::api::parse_completion_request(body);
-  (void)saccade::api::parse_tokenize_request(body);
-  (void)saccade::api::parse_detokenize_request(body);
+  const auto completion = saccade::api::parse_completion_request(body);
+  check_error(completion);
+  if (completion) {
+    check_sampling(completion->sampling);
+    CHECK(!completion->prompts.empty(), "no prompt");
+  }
+  check_error(saccade::api::parse_tokenize_request(body));
+  check_error(saccade::api::parse_detokenize_request(body));
   return 0;
 }
