@@ -92,10 +92,9 @@ void append_request(std::string& out, const RunLog& log, const RunMetrics& metri
 std::string requests_csv(const RunLog& log, const RunMetrics& metrics) {
   std::string out =
       "request,row,label,conversation,turn,success,error,status,finish_reason,scheduled_s,start_s,"
-      "end_s,client_queue,lateness,connect,upload,first_event,ttft,ttft_from_schedule,tpot,mean_"
-      "itl,"
-      "e2el,e2el_from_schedule,input_tokens,image_tokens,cached_tokens,output_tokens,counted_by,"
-      "body_bytes,response_bytes,images\n";
+      "end_s,client_queue_ms,lateness_ms,connect_ms,upload_ms,first_event_ms,ttft_ms,"
+      "ttft_from_schedule_ms,tpot_ms,mean_itl_ms,e2el_ms,e2el_from_schedule_ms,input_tokens,"
+      "image_tokens,cached_tokens,output_tokens,counted_by,body_bytes,response_bytes,images\n";
   for (const RequestMetrics& m : metrics.requests) append_request(out, log, metrics, m);
   return out;
 }

@@ -9,13 +9,15 @@
 
 namespace saccade::bench {
 namespace {
-constexpr Nanos kRateWindow = 2 * kSecond;  // on a terminal
-}
+constexpr Nanos kRateWindow = 2 * kSecond;         // on a terminal
+constexpr Nanos kLeastWindow = 50 * kMillisecond;  // a shorter one says nothing of a rate
+}  // namespace
 
 std::string progress_line(const LoadProgress& now, const LoadProgress& before) {
-  const double window = std::max(seconds(now.elapsed - before.elapsed), 1e-9);
+  const Nanos window = now.elapsed - before.elapsed;
   const auto rate = [&](std::uint64_t after, std::uint64_t earlier) {
-    return static_cast<double>(after - std::min(earlier, after)) / window;
+    if (window < kLeastWindow) return 0.0;
+    return static_cast<double>(after - std::min(earlier, after)) / seconds(window);
   };
   const double asked = rate(now.due, before.due);
   const double real = rate(now.started, before.started);

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "bench/csv_report.h"
 #include "bench/genai_report.h"
+#include "bench/metric_table.h"
 #include "bench/sglang_report.h"
 #include "bench/text_file.h"
 #include "bench/vllm_report.h"
@@ -128,6 +130,16 @@ TEST(Reports, GenaiJson) {
             "I(224,224)_image-text-to-text_num_concurrency_16_time_5s.json");
   EXPECT_EQ(genai_trace_file_name("7"), "Trace with Peak QPS_7.json");
   EXPECT_TRUE(json::parse(genai_metadata_json(golden_run(), level)));
+}
+
+TEST(Reports, RequestsCsvByteForByte) {
+  EXPECT_EQ(requests_csv(golden_run(), metrics_by("saccade")), golden("requests.csv"));
+}
+
+TEST(Reports, MarkdownTableByteForByte) {
+  const RunMetrics metrics = metrics_by("saccade");
+  const std::vector<NamedRun> runs = {{"run 1", &golden_run(), &metrics}};
+  EXPECT_EQ(markdown_table(runs), golden("runs.md"));
 }
 
 TEST(Reports, EmptyRuns) {

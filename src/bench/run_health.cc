@@ -83,12 +83,20 @@ std::string percentile_row(std::string_view name, const RunMetrics& metrics,
                            samples_needed(percent));
 }
 
-std::string errors_text(const RunMetrics& metrics) {
+// Each class with what its first request says.
+std::string errors_text(const RunLog& log, const RunMetrics& metrics) {
+  constexpr std::size_t kShown = 160;
   std::string out;
-  for (std::size_t i = 1; i < metrics.errors.size(); ++i)
-    if (metrics.errors[i] > 0)
-      out +=
-          fmt::format("  {:<28} {:>10}\n", name_of(static_cast<ErrorClass>(i)), metrics.errors[i]);
+  for (std::size_t i = 1; i < metrics.errors.size(); ++i) {
+    if (metrics.errors[i] == 0) continue;
+    const auto error = static_cast<ErrorClass>(i);
+    const auto first = std::find_if(metrics.requests.begin(), metrics.requests.end(),
+                                    [error](const RequestMetrics& m) { return m.error == error; });
+    std::string_view said;
+    if (first != metrics.requests.end()) said = log.text_of(log.requests[first->position].error);
+    out += fmt::format("  {:<28} {:>10}{}{}\n", name_of(error), metrics.errors[i],
+                       said.empty() ? "" : "  ", said.substr(0, kShown));
+  }
   return out.empty() ? out : "Errors:\n" + out;
 }
 
@@ -258,7 +266,7 @@ std::string health_text(const RunLog& log, const RunMetrics& metrics) {
     out += fmt::format("Goodput: {} good requests, {:.2f} req/s, attainment {:.1f} %\n",
                        metrics.goodput->good, metrics.goodput->per_second,
                        metrics.goodput->attainment * 100);
-  out += errors_text(metrics);
+  out += errors_text(log, metrics);
   out += latency_text(metrics);
   out += tokens_text(metrics);
   if (metrics.steady)

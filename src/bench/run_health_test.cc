@@ -98,6 +98,11 @@ TEST(RunHealth, TextSaysIt) {
   EXPECT_NE(text.find("interrupted"), std::string::npos);
   EXPECT_NE(text.find("P99 TTFT"), std::string::npos);
   EXPECT_FALSE(health_text(hand_log({}), compute_metrics(hand_log({}))).empty());
+
+  log.requests[7].status = 503;
+  log.requests[7].error = {log.text.size(), 10};
+  log.text += "overloaded";
+  EXPECT_NE(health_text(log, compute_metrics(log)).find("1  overloaded\n"), std::string::npos);
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A second opinion on metrics and reports, written from docs/run-format.md and docs/measuring.md alone.
 
-Writes into tests/golden/bench/: run.jsonl (a run log with invented streams), and what the clients of vLLM (of 2024
-and of today), SGLang and genai-bench would report of it, computed here with numpy and Python's own formatting.
+Writes into tests/golden/bench/: run.jsonl (a run log with invented streams), what the clients of vLLM (of 2024 and of
+today), SGLang and genai-bench would report of it, and Saccade's own table and CSV, computed here with numpy and Python's
+own formatting.
 Usage: tools/goldens/bench_reports.py
 """
 import json
@@ -141,6 +142,63 @@ def summary(rows, counted):
             "ttft": [r[1] for _, r in good], "tpot": tpot, "itl": [g for _, r in good for g in r[3]],
             "e2el": [r[2] for _, r in good], "peak_output": max(bins.values()), "peak_concurrency": peak,
             "queue": [(s["line"]["times"][1] - s["scheduled"]) / 1e9 for s, _ in good], "rows": rows}
+
+
+def saccade(s):
+    """The definitions that Saccade stands by, in seconds; None where there is nothing to say."""
+    line, start = s["line"], s["start"]
+    output = [t for t, k in s["events"] if k & (CONTENT | REASONING)]
+    done = [t for t, k in s["events"] if k & DONE]
+    tokens = (s["output"] if s["output"] is not None else line["retokenized"]) if s["ok"] else None
+    error = "http" if not s["ok"] else "none" if done or line.get("finish_reason") else "truncated"
+    last = done[0] if done else s["end"]
+    return {"error": error, "tokens": tokens, "e2el": (last - start) / 1e9, "ttft": (output[0] - start) / 1e9 if output else None,
+            "tpot": (output[-1] - output[0]) / 1e9 / (tokens - 1) if output and tokens > 1 else None,
+            "itl": [(b - a) / 1e9 for a, b in zip(output, output[1:])] if error == "none" else [],
+            "input": s["input"] if s["input"] is not None else s["prompt"]["text_tokens"] + s["prompt"]["image_tokens"]}
+
+
+def requests_csv(lines):
+    out = ["request,row,label,conversation,turn,success,error,status,finish_reason,scheduled_s,start_s,end_s,client_queue_ms,"
+           "lateness_ms,connect_ms,upload_ms,first_event_ms,ttft_ms,ttft_from_schedule_ms,tpot_ms,mean_itl_ms,e2el_ms,"
+           "e2el_from_schedule_ms,input_tokens,image_tokens,cached_tokens,output_tokens,counted_by,body_bytes,response_bytes,images"]
+    for s in streams(lines):
+        line, m = s["line"], saccade(s)
+        scheduled, admitted, start, connected, sent, _, end = line["times"]
+        wait = (start - scheduled) / 1e9
+        spans = [(admitted - scheduled) / 1e9, (start - admitted) / 1e9, (connected - start) / 1e9, (sent - connected) / 1e9,
+                 (s["events"][0][0] - start) / 1e9 if s["events"] else None, m["ttft"], m["ttft"] and m["ttft"] + wait, m["tpot"],
+                 sum(m["itl"]) / len(m["itl"]) if m["itl"] else None, m["e2el"], m["e2el"] + wait]
+        counted = "none" if m["tokens"] is None else "usage" if s["output"] is not None else "retokenized"
+        image = s["prompt"]["images"][0]
+        cells = [line["request"], s["prompt"]["row"], "", -1, 0, int(m["error"] == "none"), m["error"], line["status"],
+                 line.get("finish_reason", ""), *(f"{t / 1e9:.9f}" for t in (scheduled, start, end)),
+                 *("" if t is None else f"{t * 1e3:.6f}" for t in spans), m["input"], image_tokens(s), "",
+                 "" if m["tokens"] is None else m["tokens"], counted, line["body_bytes"], line["response_bytes"],
+                 f"{image[0]}x{image[1]}"]
+        out.append(",".join(str(cell) for cell in cells))
+    return "\n".join(out) + "\n"
+
+
+def image_tokens(s):
+    usage = s["line"].get("usage")
+    return usage[3] if usage else s["prompt"]["image_tokens"]
+
+
+def markdown(lines, header):
+    rows = [(s, saccade(s)) for s in streams(lines)]
+    good = [m for _, m in rows if m["error"] == "none"]
+    seconds = (max(s["end"] for s, _ in rows) - min(s["start"] for s, _ in rows)) / 1e9
+
+    def ms(values, *percentiles):
+        a = numpy.array(values) * 1e3
+        return " / ".join(f"{v:.2f}" for v in [numpy.mean(a), *(numpy.percentile(a, p) for p in percentiles)])
+    cells = ["run 1", f"{header['request_rate']:g}", str(len(good)), str(len(rows) - len(good)), f"{len(good) / seconds:.2f}",
+             f"{sum(m['tokens'] for m in good) / seconds:.2f}", ms([m["ttft"] for m in good], 50, 99),
+             ms([m["tpot"] for m in good if m["tpot"] is not None], 99), ms([g for m in good for g in m["itl"]], 99),
+             ms([m["e2el"] for m in good], 99)]
+    return ("| run | rate | ok | failed | req/s | tok/s | TTFT mean / p50 / p99 (ms) | TPOT mean / p99 (ms) | ITL mean / p99 (ms) "
+            "| E2EL mean / p99 (ms) |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n| " + " | ".join(cells) + " |\n")
 
 
 def centred(text, fill):
@@ -312,6 +370,8 @@ def main():
         write(f"{name}_block.txt", vllm_block(m, header, old))
         write(f"{name}.json", json.dumps(vllm_json(m, header, old), indent=0) + "\n")
     write("sglang_block.txt", sglang_block(summary([(s, sglang(s)) for s in streams(lines)], CONTENT | REASONING), header))
+    write("requests.csv", requests_csv(lines))
+    write("runs.md", markdown(lines, header))
     write("genai.json", json.dumps(genai_json(lines), indent=0) + "\n")
 
 
