@@ -37,6 +37,10 @@ Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_
     }
     return kinds;
   }
+  if (defaults.alternate_windows) {
+    for (std::size_t i = 0; i < kinds.size(); i += 2) kinds[i] = LayerKind::kSlidingWindow;
+    return kinds;
+  }
   TRY(const bool sliding, json::get_bool_or(text, "use_sliding_window", false));
   if (!sliding || json::find(text, "sliding_window") == nullptr) return kinds;
   TRY(const std::int64_t first,
@@ -162,8 +166,9 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
   TRY(s.kv_heads, json::get_int_or(text, "num_key_value_heads", s.heads));
   TRY(s.vocab, json::get_int(text, "vocab_size"));
   if (s.heads < 1) return fail(ErrorCode::kInvalid, "num_attention_heads is {}", s.heads);
-  TRY(s.head_dim, json::get_int_or(text, "head_dim", s.hidden / s.heads));
-  if (json::find(text, "head_dim") == nullptr && s.hidden % s.heads != 0)
+  const std::int64_t head_dim = defaults.head_dim > 0 ? defaults.head_dim : s.hidden / s.heads;
+  TRY(s.head_dim, json::get_int_or(text, "head_dim", head_dim));
+  if (json::find(text, "head_dim") == nullptr && defaults.head_dim == 0 && s.hidden % s.heads != 0)
     return fail(ErrorCode::kInvalid, "hidden_size {} is no multiple of num_attention_heads {}",
                 s.hidden, s.heads);
   TRY(s.layers, layer_shapes(text, s.kv_heads, s.head_dim, defaults));
@@ -171,7 +176,9 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
 
   TRY(const double epsilon, json::get_double_or(text, "rms_norm_eps", defaults.norm_epsilon));
   s.norm.epsilon = static_cast<float>(epsilon);
-  TRY(const std::string activation, json::get_string_or(text, "hidden_act", "silu"));
+  TRY(std::string activation,
+      json::get_string_or(text, "hidden_act", std::string(defaults.activation)));
+  TRY(activation, json::get_string_or(text, "hidden_activation", activation));
   TRY(s.activation, parse_activation(activation));
   s.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
 

@@ -20,6 +20,9 @@ struct DecoderDefaults {
   std::int64_t sliding_window = 4096;
   std::int64_t max_window_layers = 0;  // with use_sliding_window: the first layer that has one
   bool tied_head = false;
+  std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  std::string_view activation = "silu";
+  bool alternate_windows = false;  // layers 0, 2, 4, ... see sliding_window (Gemma-2)
 };
 
 struct DecoderConfig {
@@ -29,10 +32,10 @@ struct DecoderConfig {
 };
 
 // Reads hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
-// num_key_value_heads, head_dim, vocab_size, rms_norm_eps, hidden_act, max_position_embeddings,
-// layer_types or use_sliding_window / sliding_window / max_window_layers, rope_parameters or
-// rope_scaling / rope_theta, and tie_word_embeddings, from text_config or, where files are flat,
-// from the top. Errors name the field that is wrong or that cannot be honoured.
+// num_key_value_heads, head_dim, vocab_size, rms_norm_eps, hidden_activation or hidden_act,
+// max_position_embeddings, layer_types or use_sliding_window / sliding_window / max_window_layers,
+// rope_parameters or rope_scaling / rope_theta, and tie_word_embeddings, from text_config or, where
+// files are flat, from the top. Errors name the field that is wrong or that cannot be honoured.
 Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDefaults& defaults);
 
 // silu, gelu, gelu_pytorch_tanh, gelu_new, quick_gelu, relu.

@@ -15,6 +15,9 @@ namespace saccade {
 #define SACCADE_FAMILIES(FAMILY) \
   FAMILY(kQwen2Vl)               \
   FAMILY(kQwen25Vl)              \
+  FAMILY(kLlavaOnevision)        \
+  FAMILY(kPaligemma2)            \
+  FAMILY(kPaligemma)             \
   FAMILY(kQwen2)                 \
   FAMILY(kLlama3)
 
@@ -66,8 +69,9 @@ Result<const Family*> family_of(const json::object& config) {
   const json::value* architecture = named ? &architectures->get_array().front() : nullptr;
   const json::value* type = json::find(config, "model_type");
   for (const Family* family : kFamilies) {
-    if (named ? contains(family->architectures, architecture) : contains(family->model_types, type))
-      return family;
+    const bool answers =
+        named ? contains(family->architectures, architecture) : contains(family->model_types, type);
+    if (answers && (family->accepts == nullptr || family->accepts(config))) return family;
   }
   std::string known;
   for (const Family* family : kFamilies)

@@ -61,13 +61,14 @@ TEST_P(Published, TableIsTheIndex) {
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, Published,
-    ::testing::Values(PublishedModel{"Qwen--Qwen2-VL-2B-Instruct", "qwen2-vl", 2208985600},
-                      PublishedModel{"Qwen--Qwen2-VL-7B-Instruct", "qwen2-vl", 8291375616},
-                      PublishedModel{"Qwen--Qwen2-VL-72B-Instruct", "qwen2-vl", 73405560320},
-                      PublishedModel{"Qwen--Qwen2.5-VL-3B-Instruct", "qwen2.5-vl", 3754622976},
-                      PublishedModel{"Qwen--Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 8292166656},
-                      PublishedModel{"meta-llama--Meta-Llama-3-8B-Instruct", "llama-3",
-                                     8030261248}),
+    ::testing::Values(
+        PublishedModel{"Qwen--Qwen2-VL-2B-Instruct", "qwen2-vl", 2208985600},
+        PublishedModel{"Qwen--Qwen2-VL-7B-Instruct", "qwen2-vl", 8291375616},
+        PublishedModel{"Qwen--Qwen2-VL-72B-Instruct", "qwen2-vl", 73405560320},
+        PublishedModel{"Qwen--Qwen2.5-VL-3B-Instruct", "qwen2.5-vl", 3754622976},
+        PublishedModel{"Qwen--Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 8292166656},
+        PublishedModel{"llava-hf--llava-onevision-qwen2-7b-ov-hf", "llava-onevision", 8030807584},
+        PublishedModel{"meta-llama--Meta-Llama-3-8B-Instruct", "llama-3", 8030261248}),
     [](const auto& model) {
       std::string name = model.param.folder;
       std::ranges::replace_if(

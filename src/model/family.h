@@ -57,6 +57,8 @@ struct Family {
   std::span<const std::string_view> model_types;    // its `model_type`, where those are absent
   std::span<const NameAlias> aliases;               // other tensor names to those of weight_table()
   std::span<const std::string_view> sizes;          // that `dummy` knows: "tiny", "2b"
+  // Which of two families that share an architecture a config.json is; null: any.
+  bool (*accepts)(const json::object& config) = nullptr;
   Result<std::unique_ptr<LoadableModel>> (*create)(const Checkpoint& checkpoint) = nullptr;
   Result<DummyCheckpoint> (*dummy)(std::string_view size) = nullptr;
 };

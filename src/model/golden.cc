@@ -238,6 +238,8 @@ Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, con
 
 Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
                                          const Golden& golden) {
+  // Back to the checkpoint's own limits of images, whatever was reserved before.
+  TRY_DO(model.reserve(backend, {.rows = 1, .sequences = 1, .logit_rows = 1}));
   TRY(const std::vector<PreparedImage> images, prepare_golden_images(model, golden));
   GoldenReport report;
   std::vector<ImageLayout> layouts;

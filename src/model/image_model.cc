@@ -3,6 +3,8 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
+#include "model/placeholders.h"
+
 namespace saccade {
 
 Result<void> ImageModel::assemble(const Checkpoint& checkpoint, ImageModelParts parts) {
@@ -75,6 +77,16 @@ std::unique_ptr<EncodeRun> ImageModel::begin_encode(Backend& backend,
                                                     std::span<const PreparedImage* const> images,
                                                     std::span<const View> out, const Tap& tap) {
   return tower_->begin(backend, images, out, tap);
+}
+
+Result<Prompt> ImageModel::expand_images(std::span<const TokenId> ids, TokenId placeholder,
+                                         std::span<const ImageLayout> images) const {
+  std::vector<std::int64_t> counts;
+  for (const ImageLayout& image : images) counts.push_back(image.tokens);
+  TRY(ExpandedPrompt expanded, expand_placeholders(ids, placeholder, counts));
+  TRY(Prompt prompt, wrap_tokens(std::move(expanded.ids)));
+  prompt.images = std::move(expanded.images);
+  return prompt;
 }
 
 Result<const json::object*> config_section(const json::object& config, std::string_view name) {

@@ -77,6 +77,9 @@ class ImageModel : public LoadableModel {
  protected:
   // `checkpoint` says the end tokens.
   Result<void> assemble(const Checkpoint& checkpoint, ImageModelParts parts);
+  // The i-th `placeholder` repeated for the rows of image i; positions count tokens.
+  Result<Prompt> expand_images(std::span<const TokenId> ids, TokenId placeholder,
+                               std::span<const ImageLayout> images) const;
 
  private:
   DecoderNames names_;

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
+
+#include "model/preprocessor_config.h"
 
 namespace saccade {
 namespace {
 
-constexpr int kBicubic = 3;  // PIL's number
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;
 
 Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
@@ -20,23 +20,6 @@ Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
     return fail(std::move(error));
   }
   return value;
-}
-
-Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
-                                       std::array<double, 3> fallback) {
-  const json::value* found = json::find(from, name);
-  if (found == nullptr) return fallback;
-  const auto wrong = [&] {
-    return fail(ErrorCode::kInvalid, "{} is not a list of three numbers", name);
-  };
-  if (!found->is_array() || found->get_array().size() != 3) return wrong();
-  std::array<double, 3> values{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    const json::value& value = found->get_array()[i];
-    if (!value.is_number()) return wrong();
-    values[i] = value.to_number<double>();
-  }
-  return values;
 }
 
 // min_pixels and max_pixels of a preprocessor configuration or of mm_processor_kwargs: by these
@@ -74,14 +57,10 @@ Result<int> small_int(const json::object& from, std::string_view name, int fallb
 }  // namespace
 
 Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
-  for (const std::string_view step :
-       {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
-    TRY(const bool on, json::get_bool_or(preprocessor, step, true));
-    if (!on) return fail(ErrorCode::kUnsupported, "{} is false; images are always prepared", step);
-  }
-  TRY(const std::int64_t filter, json::get_int_or(preprocessor, "resample", kBicubic));
-  if (filter != kBicubic)
-    return fail(ErrorCode::kUnsupported, "resample is {}, {} (bicubic) is done", filter, kBicubic);
+  TRY_DO(require_image_steps(preprocessor));
+  TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
+  if (filter != ResampleFilter::kBicubic)
+    return fail(ErrorCode::kUnsupported, "resample is not bicubic");
 
   PatchImages images;
   TRY(const StatedBounds stated, stated_bounds(preprocessor));
@@ -92,26 +71,13 @@ Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
   TRY(patches.merge_size, small_int(preprocessor, "merge_size", patches.merge_size, 16));
   TRY(patches.temporal_patch_size,
       small_int(preprocessor, "temporal_patch_size", patches.temporal_patch_size, 16));
-  NormalizeSettings normalize;
-  TRY(normalize.rescale, json::get_double_or(preprocessor, "rescale_factor", normalize.rescale));
-  TRY(normalize.mean, channels(preprocessor, "image_mean", normalize.mean));
-  TRY(normalize.std, channels(preprocessor, "image_std", normalize.std));
-  images.normalize_ = NormalizeTable(normalize);
+  TRY(images.normalize_, parse_normalize(preprocessor, {}));
   return images;
 }
 
 Result<PatchImages::PixelBounds> PatchImages::bounds(const ImageControls& controls) const {
-  for (const auto& member : controls.processor_kwargs) {
-    const std::string_view name = member.key();
-    if (name != "min_pixels" && name != "max_pixels" && name != "size") {
-      Error error{
-          ErrorCode::kInvalid,
-          fmt::format("mm_processor_kwargs.{} is not known; min_pixels, max_pixels and size are",
-                      name),
-          "mm_processor_kwargs"};
-      return fail(std::move(error));
-    }
-  }
+  constexpr std::array<std::string_view, 3> kKnown = {"min_pixels", "max_pixels", "size"};
+  TRY_DO(check_processor_kwargs(controls, kKnown));
   TRY(StatedBounds stated, stated_bounds(controls.processor_kwargs));
   if (controls.min_pixels) {
     TRY(stated.min, pixel_count("min_pixels", *controls.min_pixels));

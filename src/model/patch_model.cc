@@ -38,11 +38,7 @@ class PatchModel final : public ImageModel {
     const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
     if (std::ranges::find(ids, video_token_) != ids.end())
       return fail(ErrorCode::kUnsupported, "the prompt has a video; images are done");
-    std::vector<std::int64_t> counts;
-    for (const ImageLayout& image : images) counts.push_back(image.tokens);
-    TRY(ExpandedPrompt expanded, expand_placeholders(ids, image_token_, counts));
-    TRY(Prompt prompt, wrap_tokens(std::move(expanded.ids)));
-    prompt.images = std::move(expanded.images);
+    TRY(Prompt prompt, expand_images(ids, image_token_, images));
 
     GridPositions positions;
     std::int64_t done = 0;

@@ -140,9 +140,10 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
 View SoloRun::prefill(std::int64_t chunk, std::int64_t rows, const Tap& tap) {
   const auto length = static_cast<std::int64_t>(ids_.size());
   if (chunk <= 0) chunk = length;
+  const std::int64_t whole = prompt_.bidirectional_prefix;  // never cut
   View logits;
-  for (std::int64_t begin = 0; begin < length; begin += chunk) {
-    const std::int64_t end = std::min(begin + chunk, length);
+  for (std::int64_t begin = 0; begin < length; begin = std::max(begin + chunk, whole)) {
+    const std::int64_t end = std::max(std::min(begin + chunk, length), whole);
     logits = step(begin, end, end == length ? rows : 0, tap);
   }
   last_ = logits.row_range(rows - 1, rows);

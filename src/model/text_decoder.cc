@@ -72,6 +72,14 @@ Result<void> check_decoder(const DecoderSettings& s) {
 
 TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(settings)) {
   layers_.resize(settings_.layers.size());
+  embedding_scale_ = settings_.embedding_scale;
+}
+
+void TextDecoder::set_compute(DType compute) {
+  compute_ = compute;
+  embedding_scale_ = settings_.embedding_scale;
+  if (settings_.round_embedding_scale && compute == DType::kBf16)
+    embedding_scale_ = to_float(to_bf16(embedding_scale_));
 }
 
 void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
@@ -149,7 +157,7 @@ void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
   backend.embed({.table = embedding_.view,
                  .packed = settings_.tied_head ? head_.weight.get() : nullptr,
                  .ids = batch.ids,
-                 .scale = settings_.embedding_scale,
+                 .scale = embedding_scale_,
                  .out = x});
   if (!batch.embedding_rows.empty())
     backend.scatter_rows({.x = batch.embeddings, .rows = batch.embedding_rows, .out = x});

@@ -40,7 +40,8 @@ struct DecoderSettings {
   float attention_softcap = 0;  // 0: none
   float logit_softcap = 0;      // 0: none
   float embedding_scale = 1;
-  bool tied_head = false;  // the embedding is the head
+  bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
+  bool tied_head = false;              // the embedding is the head
 };
 
 // Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.
@@ -71,7 +72,7 @@ class TextDecoder {
 
   const DecoderSettings& settings() const { return settings_; }
   void add_weights(WeightTable& table, const DecoderNames& names);
-  void set_compute(DType compute) { compute_ = compute; }
+  void set_compute(DType compute);
   Result<void> reserve(Backend& backend, const Capacity& capacity);
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
   // Taps: text.embed, text.layer.N, text.norm, logits.
@@ -101,6 +102,7 @@ class TextDecoder {
 
   DecoderSettings settings_;
   DType compute_ = DType::kF32;
+  float embedding_scale_ = 1;
   EmbeddingTable embedding_;  // empty with a tied head: rows of head_
   std::vector<Layer> layers_;
   Norm norm_;

@@ -49,7 +49,9 @@ TEST_P(TokenCounts, AreTheProcessors) {
   EXPECT_GE(sizes, 40);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, TokenCounts, ::testing::Values("qwen2_vl", "qwen2_5_vl"),
+INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
+                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision",
+                                           "paligemma"),
                          [](const auto& family) { return std::string(family.param); });
 
 }  // namespace

@@ -10,8 +10,10 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
-                                               "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window"};
+const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",       "qwen2_vl/mixed_window",
+                                               "qwen2_5_vl/odd_heads",     "qwen2_5_vl/wide_window",
+                                               "llava_onevision/newlines", "llava_onevision/scaled",
+                                               "paligemma/first",          "paligemma/second"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
@@ -71,6 +73,34 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
       EXPECT_EQ((*run)->greedy(8),
                 std::vector<TokenId>(golden->greedy.begin(), golden->greedy.begin() + 8))
           << chunk;
+    }
+  }
+}
+
+// A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its
+// logits are others.
+TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
+  const auto backend = make_reference_backend();
+  for (const std::string name : {"paligemma/first", "paligemma/second"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto tokenizer = load_tokenizer(directory);
+    const auto golden = read_golden(directory + "/golden/one_image.safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto model = testing::load(directory, *backend);
+    ASSERT_NE(model, nullptr);
+    const auto images = prepare_golden_images(*model, *golden);
+    ASSERT_TRUE(images) << images.error().message;
+    const std::vector<ImageLayout> layouts = {images->front().layout};
+    for (const bool causal : {false, true}) {
+      auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      ASSERT_TRUE(prompt) << prompt.error().message;
+      EXPECT_EQ(prompt->bidirectional_prefix, static_cast<std::int64_t>(prompt->ids.size()));
+      if (causal) prompt->bidirectional_prefix = 0;
+      auto run = SoloRun::create(*model, *backend, *std::move(prompt), *images, 64);
+      ASSERT_TRUE(run) << run.error().message;
+      (*run)->prefill();
+      EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
     }
   }
 }

@@ -49,6 +49,42 @@ def qwen(family: str) -> None:
     write(family, config, preprocessor, count)
 
 
+def llava_onevision() -> None:
+    import functools
+    from types import SimpleNamespace
+
+    from transformers import LlavaOnevisionProcessor
+    from transformers.models.llava_onevision.image_processing_pil_llava_onevision import (
+        LlavaOnevisionImageProcessorPil,
+    )
+
+    processor = SimpleNamespace(image_processor=LlavaOnevisionImageProcessorPil(), num_image_tokens=729,
+                                vision_aspect_ratio="anyres_max_9")
+    processor._get_unpadded_features = functools.partial(LlavaOnevisionProcessor._get_unpadded_features, processor)
+    config = json.loads((GOLDEN / "llava_onevision/newlines/config.json").read_text())
+    config["vision_config"] |= {"image_size": 384}
+    config["image_grid_pinpoints"] = processor.image_processor.image_grid_pinpoints
+    preprocessor = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+                    "size": {"height": 384, "width": 384}}
+    write("llava_onevision", config, preprocessor,
+          lambda h, w: LlavaOnevisionProcessor._get_number_of_features(processor, h, w, 384, 384))
+
+
+def paligemma() -> None:
+    from types import SimpleNamespace
+
+    from transformers import PaliGemmaProcessor
+
+    processor = SimpleNamespace(image_seq_length=1024)
+    config = json.loads((GOLDEN / "paligemma/first/config.json").read_text())
+    config["vision_config"] |= {"image_size": 448}
+    preprocessor = {"image_seq_length": 1024, "size": {"height": 448, "width": 448}}
+    write("paligemma", config, preprocessor, lambda h, w: PaliGemmaProcessor._get_num_multimodal_tokens(
+        processor, image_sizes=[(h, w)])["num_image_tokens"][0])
+
+
 if __name__ == "__main__":
     qwen("qwen2_vl")
     qwen("qwen2_5_vl")
+    llava_onevision()
+    paligemma()

@@ -1,0 +1,404 @@
+// LLaVA-OneVision (0.5B, 7B). Reference: transformers' models/llava_onevision; paper
+// arXiv:2408.03326.
+//
+// Three odd things:
+//  - An image is seen twice: whole in one tile of 384 x 384, and fitted into a grid of tiles
+//    (anyres) whose shape is one of 36 pinpoints.
+//  - The tiles' features are joined, those of padding are cut off, and what is more than nine
+//  tiles'
+//    is scaled down bilinearly: features, not pixels.
+//  - A learnt newline follows each row of the joined features; the whole image's come first and
+//    have none.
+#include <algorithm>
+#include <array>
+#include <boost/json/value.hpp>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "model/anyres.h"
+#include "model/families/qwen_dummy.h"
+#include "model/placeholders.h"
+#include "model/preprocessor_config.h"
+#include "model/tile_tower.h"
+
+namespace saccade {
+namespace {
+
+// --- configuration ---
+
+constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
+                                           .rope_theta = 10000,
+                                           .max_position = 32768,
+                                           .sliding_window = 4096,
+                                           .max_window_layers = 28,
+                                           .tied_head = false};
+constexpr NormalizeSettings kNormalize = {
+    .mean = {0.48145466, 0.4578275, 0.40821073},
+    .std = {0.26862954, 0.26130258, 0.27577711}};  // the class's; published files say 0.5
+
+DecoderNames text_names() {
+  DecoderNames names;
+  names.embedding = "language_model.model.embed_tokens";
+  names.layer = "language_model.model.layers.{}.";
+  names.norm = "language_model.model.norm";
+  names.head = "language_model.lm_head";
+  return names;
+}
+
+Result<void> refuse_other_features(const json::object& config) {
+  TRY(const std::string strategy,
+      json::get_string_or(config, "vision_feature_select_strategy", "full"));
+  if (strategy != "full")
+    return fail(ErrorCode::kUnsupported, "vision_feature_select_strategy \"{}\" is not done",
+                strategy);
+  TRY(const std::int64_t layer, json::get_int_or(config, "vision_feature_layer", -1));
+  if (layer != -1)
+    return fail(ErrorCode::kUnsupported, "vision_feature_layer {} is not done", layer);
+  TRY(const bool bias, json::get_bool_or(config, "multimodal_projector_bias", true));
+  if (!bias) return fail(ErrorCode::kUnsupported, "multimodal_projector_bias false is not done");
+  return {};
+}
+
+// All pairs of one to six tiles.
+std::vector<ImageExtent> default_pinpoints(int tile) {
+  std::vector<ImageExtent> pinpoints;
+  for (int height = 1; height <= 6; ++height) {
+    for (int width = 1; width <= 6; ++width) pinpoints.push_back({height * tile, width * tile});
+  }
+  return pinpoints;
+}
+
+Result<AnyresSettings> parse_anyres(const Checkpoint& checkpoint, const TileTowerSettings& tower) {
+  AnyresSettings anyres;
+  TRY(anyres.tile, parse_square_size(checkpoint.preprocessor, static_cast<int>(tower.image)));
+  if (anyres.tile != tower.image)
+    return fail(ErrorCode::kInvalid,
+                "preprocessor_config.json makes tiles of {} pixels, vision_config of {}",
+                anyres.tile, tower.image);
+  anyres.side = tower.side();
+  TRY(anyres.pinpoints,
+      parse_pinpoints(checkpoint.config, anyres.tile, default_pinpoints(anyres.tile)));
+  TRY(const auto stated, parse_pinpoints(checkpoint.preprocessor, anyres.tile, anyres.pinpoints));
+  if (stated != anyres.pinpoints)
+    return fail(ErrorCode::kInvalid,
+                "config.json and preprocessor_config.json differ in image_grid_pinpoints");
+  TRY(const std::string ratio,
+      json::get_string_or(checkpoint.config, "vision_aspect_ratio", "anyres_max_9"));
+  constexpr std::string_view kAnyres = "anyres_max_";
+  const bool digits = ratio.starts_with(kAnyres) && ratio.size() > kAnyres.size() &&
+                      ratio.size() < kAnyres.size() + 4 &&
+                      ratio.find_first_not_of("0123456789", kAnyres.size()) == std::string::npos;
+  anyres.max_tiles = digits ? std::stoll(ratio.substr(kAnyres.size())) : 0;
+  if (anyres.max_tiles < 1)
+    return fail(ErrorCode::kUnsupported, "vision_aspect_ratio \"{}\" is not done", ratio);
+  return anyres;
+}
+
+// --- vision ---
+
+class LlavaTower final : public TileTower {
+ public:
+  LlavaTower(TileTowerSettings tower, AnyresSettings anyres, Activation activation,
+             std::int64_t out)
+      : TileTower(std::move(tower)),
+        anyres_(std::move(anyres)),
+        activation_(activation),
+        out_(out) {}
+
+ protected:
+  void add_projector(WeightTable& table) override {
+    table.linear(in_, "multi_modal_projector.linear_1", out_, settings().width, Bias::kYes);
+    table.linear(to_text_, "multi_modal_projector.linear_2", out_, out_, Bias::kYes);
+    table.bias(newline_, "image_newline", out_);
+  }
+
+  void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) override {
+    scratch.add(projected_, type, patch_rows + 1, out_);
+    scratch.add(slice_, type, kMlpRows, out_);
+  }
+
+  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+               const Tap& tap) const override {
+    for (std::int64_t begin = 0; begin < features.rows(); begin += kMlpRows) {
+      const std::int64_t end = std::min(begin + kMlpRows, features.rows());
+      const View inner = slice_.row_range(0, end - begin);
+      apply_linear(backend, in_, features.row_range(begin, end), inner, {}, activation_);
+      apply_linear(backend, to_text_, inner, projected_.row_range(begin, end));
+    }
+    const auto newline = static_cast<std::int32_t>(features.rows());
+    backend.copy(newline_.view, projected_.row_range(newline, newline + 1));
+
+    const Sources sources = sources_of(layout, newline);
+    const View from = projected_.row_range(0, newline + 1);
+    const std::span<const std::int32_t> rows = sources.rows;
+    const std::span<const float> weights = sources.weights;
+    for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
+      const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
+      const auto first = static_cast<std::size_t>(begin * kTaps);
+      const auto count = static_cast<std::size_t>((end - begin) * kTaps);
+      const View part = slice_.row_range(0, end - begin);
+      backend.mix_rows({.x = from,
+                        .rows = rows.subspan(first, count),
+                        .weights = weights.subspan(first, count),
+                        .taps = kTaps,
+                        .out = part});
+      backend.copy(part, out.row_range(begin, end));
+      if (tap) tap("vision.merged", part);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kTaps = 4;
+
+  // Embedding row i is the sum of kTaps projected rows by their weights.
+  struct Sources {
+    std::vector<std::int32_t> rows;
+    std::vector<float> weights;
+
+    void add(std::array<std::int32_t, 4> four, std::array<float, 4> by) {
+      rows.insert(rows.end(), four.begin(), four.end());
+      weights.insert(weights.end(), by.begin(), by.end());
+    }
+    void add(std::int32_t row) { add({row, row, row, row}, {1, 0, 0, 0}); }
+  };
+
+  // Where a feature of the joined tiles stands among the projected rows: whole image first.
+  std::int32_t row_of(const AnyresFeatures& f, std::int64_t y, std::int64_t x) const {
+    const std::int64_t side = settings().side();
+    const std::int64_t row = f.top + y;
+    const std::int64_t column = f.left + x;
+    const std::int64_t tile = 1 + row / side * (f.across / side) + column / side;
+    return static_cast<std::int32_t>(tile * side * side + row % side * side + column % side);
+  }
+
+  // Bilinear, corners not aligned, as torch's interpolate: one axis.
+  struct Between {
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    float weight = 0;  // of high
+  };
+  static Between between(std::int64_t index, std::int64_t from, std::int64_t to) {
+    const float scale = static_cast<float>(from) / static_cast<float>(to);
+    const float at = std::max(scale * (static_cast<float>(index) + 0.5f) - 0.5f, 0.0f);
+    Between b;
+    b.low = std::min(static_cast<std::int64_t>(at), from - 1);
+    b.high = std::min(b.low + 1, from - 1);
+    b.weight = at - static_cast<float>(b.low);
+    return b;
+  }
+
+  Sources sources_of(const ImageLayout& layout, std::int32_t newline) const {
+    const AnyresFeatures f = anyres_features(
+        {layout.height, layout.width}, {layout.resized_height, layout.resized_width}, anyres_);
+    Sources sources;
+    for (std::int64_t i = 0; i < settings().patches(); ++i)
+      sources.add(static_cast<std::int32_t>(i));
+    const bool scaled = f.out_rows != f.rows || f.out_columns != f.columns;
+    for (std::int64_t y = 0; y < f.out_rows; ++y) {
+      for (std::int64_t x = 0; x < f.out_columns; ++x) {
+        if (!scaled) {
+          sources.add(row_of(f, y, x));
+          continue;
+        }
+        const Between v = between(y, f.rows, f.out_rows);
+        const Between h = between(x, f.columns, f.out_columns);
+        sources.add({row_of(f, v.low, h.low), row_of(f, v.low, h.high), row_of(f, v.high, h.low),
+                     row_of(f, v.high, h.high)},
+                    {(1 - v.weight) * (1 - h.weight), (1 - v.weight) * h.weight,
+                     v.weight * (1 - h.weight), v.weight * h.weight});
+      }
+      sources.add(newline);
+    }
+    return sources;
+  }
+
+  AnyresSettings anyres_;
+  Activation activation_;
+  std::int64_t out_;
+  Linear in_;
+  Linear to_text_;
+  VectorWeight newline_;
+  View projected_;  // [patch rows + 1, text width]: the newline stands last
+  View slice_;      // [kMlpRows, text width]
+};
+
+// --- the model ---
+
+constexpr std::array<std::string_view, 2> kPlaceholders = {"<image>", "<video>"};
+
+class LlavaOnevision final : public ImageModel {
+ public:
+  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
+    auto model = std::make_unique<LlavaOnevision>();
+    TRY(DecoderConfig text, parse_decoder(checkpoint.config, kTextDefaults));
+    text.settings.qkv_bias = true;
+    TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
+    tower.post_norm = false;
+    TRY_DO(refuse_other_features(checkpoint.config));
+    TRY(const std::string activation,
+        json::get_string_or(checkpoint.config, "projector_hidden_act", "gelu"));
+    TRY(const Activation act, parse_activation(activation));
+    TRY(AnyresSettings anyres, parse_anyres(checkpoint, tower));
+    TRY_DO(require_image_steps(checkpoint.preprocessor));
+    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+    TRY(const ResampleFilter filter,
+        parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
+    TRY(model->image_token_, token(checkpoint.config, "image_token_index", 151646));
+    TRY(model->video_token_, token(checkpoint.config, "video_token_index", 151647));
+    const std::int64_t hidden = text.settings.hidden;
+    TRY_DO(model->assemble(
+        checkpoint, {.family = "llava-onevision",
+                     .decoder = std::move(text),
+                     .names = text_names(),
+                     .images = std::make_unique<AnyresImages>(anyres, tower, normalize, filter),
+                     .tower = std::make_unique<LlavaTower>(tower, anyres, act, hidden)}));
+    return model;
+  }
+
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> images,
+                              bool add_special_tokens) const override {
+    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
+    if (std::ranges::find(ids, video_token_) != ids.end())
+      return fail(ErrorCode::kUnsupported, "the prompt has a video; images are done");
+    return expand_images(ids, image_token_, images);
+  }
+
+  std::string guard_literals(std::string_view user_text) const override {
+    return guard(user_text, kPlaceholders);
+  }
+  std::string image_placeholder(int) const override { return "<image>\n"; }
+
+ private:
+  // Older files say _index, newer _id.
+  static Result<TokenId> token(const json::object& config, std::string_view name,
+                               std::int64_t fallback) {
+    TRY(fallback,
+        json::get_int_or(config, std::string(name.substr(0, name.rfind('_'))) + "_id", fallback));
+    TRY(const std::int64_t id, json::get_int_or(config, name, fallback));
+    return static_cast<TokenId>(id);
+  }
+
+  TokenId image_token_ = 0;
+  TokenId video_token_ = 0;
+};
+
+// --- checkpoints of random weights ---
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads;
+  bool tied;
+  std::int64_t vocab, pieces;
+  std::int64_t depth, width, inner, vision_heads, image;
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 128, 256, 4, 4, 2, true, 1280, 1200, 4, 64, 152, 4, 56},
+    DummySize{"0.5b", 896, 4864, 24, 14, 2, true, 152000, 151643, 26, 1152, 4304, 16, 384},
+    DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152128, 151643, 26, 1152, 4304, 16, 384},
+};
+constexpr std::array<std::string_view, 3> kDummyNames = {"tiny", "0.5b", "7b"};
+constexpr std::array kSpecialTokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>",
+                                       "<video>"};
+
+constexpr std::string_view kChatTemplate =
+    R"({%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\n' -}}
+{%- if message.content is string -%}{{- message.content -}}
+{%- else -%}
+{%- for part in message.content -%}{%- if part.type == 'image' -%}{{- '<image>\n' -}}{%- endif -%}{%- endfor -%}
+{%- for part in message.content -%}{%- if part.type == 'text' -%}{{- part.text -}}{%- endif -%}{%- endfor -%}
+{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
+)";
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  std::string pinpoints;
+  for (const ImageExtent& each : default_pinpoints(static_cast<int>(s.image)))
+    pinpoints += fmt::format("{}[{}, {}]", pinpoints.empty() ? "" : ", ", each.height, each.width);
+  return fmt::format(
+      R"({{"architectures": ["LlavaOnevisionForConditionalGeneration"], "model_type": "llava_onevision",
+ "image_grid_pinpoints": [{pinpoints}],
+ "image_token_index": {image_token}, "video_token_index": {video_token}, "projector_hidden_act": "gelu",
+ "text_config": {{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "bos_token_id": {bos},
+  "eos_token_id": {eos}, "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
+  "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "rope_theta": 1000000.0,
+  "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16",
+  "vocab_size": {vocab}}},
+ "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16", "use_image_newline_parameter": true,
+ "vision_aspect_ratio": "anyres_max_9", "vision_feature_layer": -1, "vision_feature_select_strategy": "full",
+ "vision_config": {{"hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner},
+  "model_type": "siglip_vision_model", "num_attention_heads": {vision_heads}, "num_hidden_layers": {depth},
+  "patch_size": 14, "vision_use_head": false}}}}
+)",
+      arg("pinpoints", pinpoints), arg("image_token", s.pieces + 3),
+      arg("video_token", s.pieces + 4), arg("bos", s.pieces), arg("eos", s.pieces + 2),
+      arg("hidden", s.hidden), arg("intermediate", s.intermediate), arg("layers", s.layers),
+      arg("heads", s.heads), arg("kv_heads", s.kv_heads), arg("tied", s.tied),
+      arg("vocab", s.vocab), arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
+      arg("vision_heads", s.vision_heads), arg("depth", s.depth));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  const std::int64_t side = found->image / 14;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json", fmt::format(R"({{"bos_token_id": {}, "eos_token_id": {}}})",
+                                             found->pieces, found->pieces + 2)},
+      {"preprocessor_config.json",
+       fmt::format(
+           R"({{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "resample": 3, "size": {{"height": {0}, "width": {0}}}, )"
+           R"("image_processor_type": "LlavaOnevisionImageProcessor", "processor_class": "LlavaOnevisionProcessor"}})",
+           found->image)},
+      {"processor_config.json",
+       fmt::format(
+           R"({{"image_token": "<image>", "num_image_tokens": {}, "processor_class": "LlavaOnevisionProcessor", )"
+           R"("video_token": "<video>", "vision_feature_select_strategy": "full"}})",
+           side * side)}};
+  checkpoint.chat_template = kChatTemplate;
+  checkpoint.tokenizer_pieces = found->pieces;
+  for (std::size_t i = 0; i < kSpecialTokens.size(); ++i)
+    checkpoint.special_tokens.push_back(
+        {static_cast<TokenId>(found->pieces) + static_cast<TokenId>(i), kSpecialTokens[i]});
+  checkpoint.tokenizer_pattern = kQwenPattern;
+  checkpoint.tokenizer_class = "Qwen2Tokenizer";
+  checkpoint.end_token = "<|im_end|>";
+  checkpoint.pad_token = "<|endoftext|>";
+  return checkpoint;
+}
+
+// --- what checkpoints call themselves ---
+
+constexpr std::array<std::string_view, 1> kArchitectures = {
+    "LlavaOnevisionForConditionalGeneration"};
+constexpr std::array<std::string_view, 1> kModelTypes = {"llava_onevision"};
+// Current transformers' names to the hub's; in between, the tower lost and kept a level.
+constexpr std::array kAliases = {
+    NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
+    NameAlias{"vision_tower.", "vision_tower.vision_model."},
+    NameAlias{"model.language_model.", "language_model.model."},
+    NameAlias{"lm_head.", "language_model.lm_head."},
+    NameAlias{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
+    NameAlias{"model.vision_tower.", "vision_tower.vision_model."},
+    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."},
+    NameAlias{"model.image_newline", "image_newline"}};
+
+}  // namespace
+
+extern const Family kLlavaOnevision;
+const Family kLlavaOnevision = {.name = "llava-onevision",
+                                .architectures = kArchitectures,
+                                .model_types = kModelTypes,
+                                .aliases = kAliases,
+                                .sizes = kDummyNames,
+                                .create = LlavaOnevision::create,
+                                .dummy = dummy};
+
+}  // namespace saccade

@@ -1,0 +1,98 @@
+#include "model/preprocessor_config.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+namespace saccade {
+namespace {
+
+constexpr std::int64_t kBilinear = 2;  // PIL's numbers
+constexpr std::int64_t kBicubic = 3;
+constexpr std::int64_t kMostSide = 1 << 14;
+
+Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
+                                       std::array<double, 3> fallback) {
+  const json::value* found = json::find(from, name);
+  if (found == nullptr) return fallback;
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalid, "{} is not a list of three numbers", name);
+  };
+  if (!found->is_array() || found->get_array().size() != 3) return wrong();
+  std::array<double, 3> values{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const json::value& value = found->get_array()[i];
+    if (!value.is_number()) return wrong();
+    values[i] = value.to_number<double>();
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<void> require_image_steps(const json::object& preprocessor) {
+  for (const std::string_view step :
+       {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
+    TRY(const bool on, json::get_bool_or(preprocessor, step, true));
+    if (!on) return fail(ErrorCode::kUnsupported, "{} is false; images are always prepared", step);
+  }
+  return {};
+}
+
+Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback) {
+  if (json::find(preprocessor, "resample") == nullptr) return fallback;
+  TRY(const std::int64_t filter, json::get_int(preprocessor, "resample"));
+  if (filter == kBilinear) return ResampleFilter::kBilinear;
+  if (filter == kBicubic) return ResampleFilter::kBicubic;
+  return fail(ErrorCode::kUnsupported, "resample is {}, {} (bilinear) and {} (bicubic) are done",
+              filter, kBilinear, kBicubic);
+}
+
+Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
+                                       const NormalizeSettings& defaults) {
+  NormalizeSettings normalize = defaults;
+  TRY(normalize.rescale, json::get_double_or(preprocessor, "rescale_factor", normalize.rescale));
+  TRY(normalize.mean, channels(preprocessor, "image_mean", normalize.mean));
+  TRY(normalize.std, channels(preprocessor, "image_std", normalize.std));
+  return NormalizeTable(normalize);
+}
+
+Result<int> parse_square_size(const json::object& preprocessor, int fallback) {
+  const json::value* found = json::find(preprocessor, "size");
+  if (found == nullptr) return fallback;
+  if (!found->is_object())
+    return fail(ErrorCode::kInvalid, "size is {}, an object is required", json::kind_name(*found));
+  const json::object& size = found->get_object();
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  if (json::find(size, "shortest_edge") != nullptr) {
+    TRY(height, json::get_int(size, "shortest_edge"));
+    width = height;
+  } else {
+    TRY(height, json::get_int(size, "height"));
+    TRY(width, json::get_int(size, "width"));
+  }
+  if (height != width || height < 1 || height > kMostSide)
+    return fail(ErrorCode::kUnsupported, "size is {}x{}, a square of up to {} pixels is done",
+                width, height, kMostSide);
+  return static_cast<int>(height);
+}
+
+Result<void> check_processor_kwargs(const ImageControls& controls,
+                                    std::span<const std::string_view> known) {
+  for (const auto& member : controls.processor_kwargs) {
+    const std::string_view name = member.key();
+    if (std::ranges::find(known, name) != known.end()) continue;
+    std::string names;
+    for (const std::string_view each : known)
+      names += (names.empty() ? "" : ", ") + std::string(each);
+    Error error{ErrorCode::kInvalid,
+                fmt::format("mm_processor_kwargs.{} is not known; there {}", name,
+                            names.empty() ? "is none" : "are " + names),
+                "mm_processor_kwargs"};
+    return fail(std::move(error));
+  }
+  return {};
+}
+
+}  // namespace saccade

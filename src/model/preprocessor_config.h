@@ -1,0 +1,33 @@
+// preprocessor_config.json: the fields that image pipelines share.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "image/normalize.h"
+#include "image/pixels.h"
+#include "model/model.h"
+
+namespace saccade {
+
+// kUnsupported, naming it, for a step of every pipeline (do_resize, do_rescale, do_normalize,
+// do_convert_rgb) that is turned off.
+Result<void> require_image_steps(const json::object& preprocessor);
+
+// resample, PIL's number; `fallback` where it is not said. kUnsupported for what is not done.
+Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback);
+
+// rescale_factor, image_mean, image_std; `defaults` are the family's class's.
+Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
+                                       const NormalizeSettings& defaults);
+
+// size.{height, width} or size.shortest_edge of square images; `fallback` where it is not said.
+Result<int> parse_square_size(const json::object& preprocessor, int fallback);
+
+// kInvalid, naming it, for a member of mm_processor_kwargs that is not among `known`.
+Result<void> check_processor_kwargs(const ImageControls& controls,
+                                    std::span<const std::string_view> known);
+
+}  // namespace saccade

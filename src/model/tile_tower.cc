@@ -1,0 +1,218 @@
+#include "model/tile_tower.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "image/patchify.h"
+
+namespace saccade {
+namespace {
+
+// Tiles whose attention runs in one call.
+std::int64_t tiles_at_once(const TileTowerSettings& settings) {
+  return std::max<std::int64_t>(kMlpRows / settings.patches(), 1);
+}
+
+}  // namespace
+
+Result<TileTowerSettings> parse_siglip(const json::object& config) {
+  TRY(const json::object* vision, config_section(config, "vision_config"));
+  TRY(const std::string type, json::get_string_or(*vision, "model_type", "siglip_vision_model"));
+  if (type != "siglip_vision_model")
+    return fail(ErrorCode::kUnsupported, "vision_config.model_type \"{}\" is not done", type);
+  TileTowerSettings tower;
+  tower.layers = 12;
+  tower.width = 768;
+  tower.heads = 12;
+  tower.inner = 3072;
+  tower.image = 224;
+  tower.patch = 16;
+  std::int64_t channels = 3;
+  const std::array fields = {
+      ExtentField{"num_hidden_layers", &tower.layers, 1024},
+      ExtentField{"hidden_size", &tower.width, 1 << 16},
+      ExtentField{"num_attention_heads", &tower.heads, 1024},
+      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
+      ExtentField{"image_size", &tower.image, 1 << 14},
+      ExtentField{"patch_size", &tower.patch, 256},
+      ExtentField{"num_channels", &channels, 3},
+  };
+  TRY_DO(read_extents(*vision, "vision_config", fields));
+  if (channels != 3 || tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 ||
+      tower.patch > tower.image)
+    return fail(ErrorCode::kUnsupported,
+                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
+                channels, tower.width, tower.heads, tower.patch, tower.image);
+  TRY(const bool head, json::get_bool_or(*vision, "vision_use_head", true));
+  if (head) return fail(ErrorCode::kUnsupported, "vision_config.vision_use_head is not done");
+  TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
+  tower.norm.epsilon = static_cast<float>(epsilon);
+  TRY(const std::string activation,
+      json::get_string_or(*vision, "hidden_act", "gelu_pytorch_tanh"));
+  TRY(tower.activation, parse_activation(activation));
+  return tower;
+}
+
+std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tower,
+                             const NormalizeTable& table) {
+  const auto tile = static_cast<int>(tower.image);
+  const auto whole = static_cast<int>(tower.side() * tower.patch);
+  CHECK(stacked.width == tile && stacked.height % tile == 0, "{}x{} pixels in tiles of {}",
+        stacked.width, stacked.height, tile);
+  const PatchLayout layout = {
+      .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1};
+  const std::size_t values = static_cast<std::size_t>(tower.patches() * layout.row_length());
+  std::vector<float> rows(static_cast<std::size_t>(stacked.height / tile) * values);
+  for (int i = 0; i < stacked.height / tile; ++i)
+    patchify(crop(stacked, 0, i * tile, whole, whole), layout, table,
+             std::span(rows).subspan(static_cast<std::size_t>(i) * values, values));
+  return rows;
+}
+
+void TileTower::add_weights(WeightTable& table) {
+  const TileTowerSettings& s = settings_;
+  blocks_.resize(static_cast<std::size_t>(s.layers));
+  table.patches(patch_embed_, s.prefix + "embeddings.patch_embedding",
+                {s.width, 3, s.patch, s.patch}, Bias::kYes);
+  table.embedding(positions_, s.prefix + "embeddings.position_embedding.weight", s.patches(),
+                  s.width);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    VisionBlock& block = blocks_[i];
+    const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, i);
+    add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+    table.stacked(block.qkv,
+                  {{at + "self_attn.q_proj", s.width},
+                   {at + "self_attn.k_proj", s.width},
+                   {at + "self_attn.v_proj", s.width}},
+                  s.width, Bias::kYes);
+    table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+    add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
+    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
+    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+  }
+  add_norm(table, post_norm_, s.prefix + "post_layernorm", s.width, s.norm);
+  add_projector(table);
+}
+
+Result<void> TileTower::reserve(Backend& backend, std::int64_t patch_rows) {
+  const TileTowerSettings& s = settings_;
+  const DType type = backend.activation_dtype();
+  const std::int64_t at_once =
+      std::max(std::min(patch_rows, tiles_at_once(s) * s.patches()), s.patches());
+  memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
+  memory_.add(position_rows_, type, s.patches(), s.width);
+  memory_.add(hidden_, type, patch_rows, s.width);
+  memory_.add(scratch_.normed, type, at_once, s.width);
+  memory_.add(scratch_.qkv, type, at_once, 3 * s.width);
+  memory_.add(scratch_.attention, type, at_once, s.width);
+  memory_.add(scratch_.mlp, type, std::min(at_once, kMlpRows), s.inner);
+  add_projector_scratch(memory_, type, patch_rows);
+  return memory_.allocate(backend);
+}
+
+class TileEncodeRun final : public EncodeRun {
+ public:
+  TileEncodeRun(Backend& backend, const TileTower& tower,
+                std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
+      : backend_(backend),
+        tower_(tower),
+        settings_(tower.settings_),
+        images_(images.begin(), images.end()),
+        out_(out.begin(), out.end()),
+        tap_(std::move(tap)) {
+    std::int64_t tiles = 0;
+    for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
+    const std::int64_t rows = tiles * settings_.patches();
+    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
+    hidden_ = tower_.hidden_.row_range(0, rows);
+    for (std::int64_t tile = 0; tile <= tiles_at_once(settings_); ++tile)
+      begins_.push_back(static_cast<std::int32_t>(tile * settings_.patches()));
+  }
+
+  bool advance() override {
+    const std::size_t stage = stage_++;
+    if (stage == 0) {
+      embed();
+    } else if (stage <= tower_.blocks_.size()) {
+      layer(stage - 1);
+    } else {
+      project();
+    }
+    return stage > tower_.blocks_.size();
+  }
+
+ private:
+  void embed() {
+    const std::int64_t patches = settings_.patches();
+    std::vector<std::int32_t> all(static_cast<std::size_t>(patches));
+    std::iota(all.begin(), all.end(), 0);
+    backend_.embed({.table = tower_.positions_.view, .ids = all, .out = tower_.position_rows_});
+    std::int64_t row = 0;
+    for (const PreparedImage* image : images_) {
+      const std::int64_t count = image->layout.grid_t * patches;
+      const View from(const_cast<float*>(image->patches.data()), DType::kF32, count,
+                      image->patch_cols);
+      for (std::int64_t begin = 0; begin < count; begin += patches, row += patches) {
+        const View tile = hidden_.row_range(row, row + patches);
+        backend_.copy(from.row_range(begin, begin + patches), tower_.patches_);
+        apply_linear(backend_, tower_.patch_embed_, tower_.patches_, tile);
+        backend_.add(tower_.position_rows_, tile, 1);
+      }
+    }
+    if (tap_) tap_("vision.patch_embed", hidden_);
+  }
+
+  void layer(std::size_t index) {
+    const TileTowerSettings& s = settings_;
+    const VisionBlock& block = tower_.blocks_[index];
+    const VisionAttention attention = {
+        .heads = s.heads,
+        .head_dim = s.head_dim(),
+        .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
+        .compute = tower_.compute_};
+    const std::int64_t at_once = tiles_at_once(s) * s.patches();
+    for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
+      const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
+      const std::span<const std::int32_t> begins = begins_;
+      vision_attention(backend_, block, s.norm, attention,
+                       begins.first(static_cast<std::size_t>(part.rows() / s.patches()) + 1), {},
+                       {}, tower_.scratch_, part);
+      vision_mlp(backend_, block, s.norm, s.activation, tower_.scratch_, part);
+    }
+    if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
+  }
+
+  void project() {
+    if (settings_.post_norm)
+      apply_norm(backend_, tower_.post_norm_, settings_.norm, hidden_, hidden_);
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const ImageLayout& layout = images_[i]->layout;
+      const std::int64_t count = layout.grid_t * settings_.patches();
+      tower_.project(backend_, layout, hidden_.row_range(row, row + count), out_[i], tap_);
+      row += count;
+    }
+  }
+
+  Backend& backend_;
+  const TileTower& tower_;
+  const TileTowerSettings& settings_;
+  std::vector<const PreparedImage*> images_;
+  std::vector<View> out_;
+  Tap tap_;
+  std::vector<std::int32_t> begins_;
+  View hidden_;
+  std::size_t stage_ = 0;
+};
+
+std::unique_ptr<EncodeRun> TileTower::begin(Backend& backend,
+                                            std::span<const PreparedImage* const> images,
+                                            std::span<const View> out, const Tap& tap) {
+  return std::make_unique<TileEncodeRun>(backend, *this, images, out, tap);
+}
+
+}  // namespace saccade

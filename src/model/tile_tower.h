@@ -1,0 +1,84 @@
+// A vision transformer over square tiles with learnt positions (ViT, arXiv:2010.11929): SigLIP and
+// its like. What becomes of the features of an image's tiles is each family's own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "image/normalize.h"
+#include "model/blocks.h"
+#include "model/image_model.h"
+#include "model/scratch.h"
+
+namespace saccade {
+
+struct TileTowerSettings {
+  std::int64_t layers = 27;
+  std::int64_t width = 1152;
+  std::int64_t heads = 16;
+  std::int64_t inner = 4304;  // of the MLP
+  std::int64_t image = 384;   // pixels a side of a tile
+  std::int64_t patch = 14;
+  NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+  Activation activation = Activation::kGeluTanh;
+  bool post_norm = true;  // features are normed at the end; else the weights are there, unused
+  std::string prefix = "vision_tower.vision_model.";
+
+  std::int64_t head_dim() const { return width / heads; }
+  std::int64_t side() const { return image / patch; }       // patches a side of a tile
+  std::int64_t patches() const { return side() * side(); }  // of a tile
+};
+
+// vision_config of a siglip_vision_model over the defaults of its class. kUnsupported names what
+// cannot be honoured.
+Result<TileTowerSettings> parse_siglip(const json::object& config);
+
+// Rows of patches, [3, patch, patch] each, of tiles that stand below each other in `stacked`. What
+// a side leaves over its whole patches is dropped, as the convolution does.
+std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tower,
+                             const NormalizeTable& table);
+
+// A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added),
+// vision.layer.N, and what project() adds.
+class TileTower : public VisionTower {
+ public:
+  explicit TileTower(TileTowerSettings settings) : settings_(std::move(settings)) {}
+
+  void add_weights(WeightTable& table) override;
+  void set_compute(DType compute) override { compute_ = compute; }
+  Result<void> reserve(Backend& backend, std::int64_t patch_rows) override;
+  std::size_t scratch_bytes() const override { return memory_.bytes(); }
+  std::unique_ptr<EncodeRun> begin(Backend& backend, std::span<const PreparedImage* const> images,
+                                   std::span<const View> out, const Tap& tap) override;
+
+ protected:
+  virtual void add_projector(WeightTable& table) = 0;
+  virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
+  // `features`: [tiles * patches, width] of one image, free to be overwritten. `out`:
+  // [layout.tokens, text width] of any dtype.
+  virtual void project(Backend& backend, const ImageLayout& layout, View features, View out,
+                       const Tap& tap) const = 0;
+
+  const TileTowerSettings& settings() const { return settings_; }
+
+ private:
+  friend class TileEncodeRun;
+
+  TileTowerSettings settings_;
+  DType compute_ = DType::kF32;
+  Linear patch_embed_;
+  EmbeddingTable positions_;  // [patches, width]
+  std::vector<VisionBlock> blocks_;
+  Norm post_norm_;
+
+  Scratch memory_;
+  VisionScratch scratch_;  // of some tiles: a tile attends to itself alone
+  View patches_;           // [patches of a tile, 3 * patch^2]
+  View position_rows_;     // [patches of a tile, width]
+  View hidden_;            // [patches of a run, width]
+};
+
+}  // namespace saccade
