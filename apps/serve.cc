@@ -180,6 +180,15 @@ Result<void> read_limits(const std::vector<std::string>& given,
   return {};
 }
 
+// A JSON list is taken for names too: its brackets are read as a list, the quotes are left.
+void strip_quotes(std::vector<std::string>& names) {
+  for (std::string& name : names) {
+    const std::size_t begin = name.find_first_not_of(" \"");
+    const std::size_t end = name.find_last_not_of(" \"");
+    name = begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
+  }
+}
+
 Result<void> complete(Flags& f) {
   auto& s = f.settings;
   if (!f.positional_model.empty()) s.model = f.positional_model;
@@ -189,6 +198,7 @@ Result<void> complete(Flags& f) {
     const char* key = std::getenv(variable);
     if (key != nullptr && *key != '\0' && s.api_keys.empty()) s.api_keys.emplace_back(key);
   }
+  strip_quotes(s.allowed_origins);
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
   if (!f.mm_processor_kwargs.empty()) {
     auto tree = json::parse(f.mm_processor_kwargs);

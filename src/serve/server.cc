@@ -107,8 +107,11 @@ class RunningServer {
     http.tls_certificate = settings_.tls_certificate;
     http.tls_key = settings_.tls_key;
     http.error_body = [](int status, std::string_view message) {
-      return api::error_body(
-          status, status == 413 ? "RequestEntityTooLargeError" : "BadRequestError", message);
+      return api::error_body(status,
+                             status == 413   ? "RequestEntityTooLargeError"
+                             : status >= 500 ? "InternalServerError"
+                                             : "BadRequestError",
+                             message);
     };
     TRY(http_,
         net::HttpServer::listen(http, [this](net::HttpRequest request, net::Responder responder) {

@@ -224,6 +224,10 @@ TEST(Switches, CorsHeaders) {
     expect_words(head(closed, "GET", origin), {"405", "Access-Control-Allow-Origin: " + origin});
   }
   EXPECT_EQ(count(head(closed, "POST", "http://c.example"), "Access-Control-Allow-Origin"), 0u);
+  ServerProcess list(SACCADE_BINARY,
+                     serve({"--allowed-origins", R"(["http://a.example", "http://b.example"])"}));
+  expect_words(head(list, "POST", "http://b.example"),
+               {"Access-Control-Allow-Origin: http://b.example"});
 }
 
 TEST(Switches, ConfigFileAndServedNames) {
