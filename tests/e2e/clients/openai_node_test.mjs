@@ -32,6 +32,18 @@ assert.equal(usage.completion_tokens, 16);
 const two = await ask("Hi", { n: 2 });
 assert.deepEqual(two.choices.map((c) => c.index), [0, 1]);
 
+const texts = ["", ""];
+for await (const chunk of await ask("Hi", { n: 2, stream: true })) {
+  const choice = chunk.choices[0];
+  texts[choice.index] += choice.delta.content ?? "";
+}
+assert.deepEqual(texts, two.choices.map((c) => c.message.content));
+
+const completion = await client.completions.create({
+  model: "tiny", prompt: ["one", "two"], temperature: 0, max_tokens: 4, logprobs: 1, ignore_eos: true });
+assert.equal(completion.choices.length, 2);
+assert.equal(completion.choices[1].logprobs.tokens.length, 4);
+
 const stop = whole.choices[0].message.content.slice(3, 5);
 const cut = await ask(picture, { stop: [stop] });
 assert.ok(!cut.choices[0].message.content.includes(stop));
@@ -43,6 +55,10 @@ assert.equal(logprobs.choices[0].logprobs.content[0].top_logprobs.length, 2);
 await assert.rejects(client.chat.completions.create({ model: "other", messages: [{ role: "user", content: "x" }] }),
   (error) => error.status === 404 && /other/.test(error.message));
 await assert.rejects(ask("x", { top_p: 7 }), (error) => error.status === 400 && /top_p/.test(error.message));
+
+const broken = [{ type: "image_url", image_url: { url: "data:image/png;base64,QUJD" } }];
+await assert.rejects(ask(broken), (error) => error.status === 422 && /image 0/.test(error.message));
+await assert.rejects(ask("x", { stream: true, stop: 5 }), (error) => error.status === 400 && error.param === "stop");
 
 const models = await client.models.list();
 assert.equal(models.data[0].id, "tiny");
