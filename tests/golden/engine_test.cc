@@ -42,6 +42,64 @@ TEST_P(EngineGolden, AnyPolicyAndPrefixCache) {
   }
 }
 
+// Room for the longest golden alone and little more, and an encoder cache for the largest image.
+EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
+  std::int64_t longest = 0;
+  std::int64_t most_rows = 1;
+  for (std::size_t i = 0; i < from.count(); ++i) {
+    const std::size_t length = from.golden(i).ids.size() + from.golden(i).greedy.size();
+    longest = std::max(longest, static_cast<std::int64_t>(length) + 1);
+    for (const RequestImage& image : from.request(i).images) {
+      most_rows = std::max(most_rows, image.prepared->layout.tokens);
+    }
+  }
+  settings.max_model_len = longest;
+  const ModelShape& shape = from.model().shape();
+  const LayerShape& layer = shape.layers.front();
+  settings.kv_cache_bytes =
+      static_cast<std::size_t>((longest + 64) * 2 * layer.kv_heads * layer.head_dim * 4 *
+                               static_cast<std::int64_t>(shape.layers.size()));
+  settings.encoder_cache_bytes = static_cast<std::size_t>((most_rows + 64) * shape.hidden * 4);
+  // Fixed shares need a larger pool for the same sequence.
+  const SteadyClock clock;
+  while (!Engine::create(settings, from.model(), from.backend(), clock)) {
+    settings.kv_cache_bytes += settings.kv_cache_bytes / 8;
+    if (settings.kv_cache_bytes > std::size_t{1} << 30) break;
+  }
+  return settings;
+}
+
+// Eight requests at once where one fits: whatever is on, they preempt each other, evict each
+// other's blocks and images, share images and turns, and all say what they say alone.
+TEST_P(EngineGolden, EveryCombinationUnderPressure) {
+  GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
+  std::uint64_t recomputed = 0;
+  for (const std::int64_t chunk : {16, 100, 1 << 14}) {
+    for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+      const EngineSettings roomy = [&] {
+        EngineSettings settings = settings_of(chunk);
+        settings.kv_policy = policy;
+        return settings;
+      }();
+      const EngineSettings small = tight(from, roomy);
+      for (const char* cache : {"off", "store", "overlay"}) {
+        for (const bool prefix_caching : {false, true}) {
+          SCOPED_TRACE(std::string(policy) + " " + cache + " chunk " + std::to_string(chunk) +
+                       (prefix_caching ? " caching" : ""));
+          EngineSettings settings = small;
+          settings.encoder_cache = cache;
+          settings.prefix_caching = prefix_caching;
+          const EngineStats stats = expect_goldens(from, settings, 8, 2);
+          recomputed += stats.prompt_tokens_recomputed;
+          EXPECT_GT(stats.num_preemptions + stats.steps_blocked_on_memory, 0u);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(recomputed, 0u);
+}
+
 TEST_P(EngineGolden, PreemptedAnswersAreTheSame) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   for (const char* policy : {"jenga", "paged"}) {
@@ -51,19 +109,7 @@ TEST_P(EngineGolden, PreemptedAnswersAreTheSame) {
       settings.kv_policy = policy;
       settings.encoder_cache = cache;
       settings.prefix_caching = false;
-      // Room for the longest golden alone, and little more.
-      std::size_t longest_golden = 0;
-      for (std::size_t i = 0; i < from.count(); ++i) {
-        longest_golden =
-            std::max(longest_golden, from.golden(i).ids.size() + from.golden(i).greedy.size());
-      }
-      const auto longest = static_cast<std::int64_t>(longest_golden) + 1;
-      settings.max_model_len = longest;
-      const LayerShape& layer = from.model().shape().layers.front();
-      settings.kv_cache_bytes =
-          static_cast<std::size_t>((longest + 64) * 2 * layer.kv_heads * layer.head_dim * 4 *
-                                   static_cast<std::int64_t>(from.model().shape().layers.size()));
-      const EngineStats stats = expect_goldens(from, settings, 8, 2);
+      const EngineStats stats = expect_goldens(from, tight(from, settings), 8, 2);
       EXPECT_GT(stats.num_preemptions, 0u);
       EXPECT_GT(stats.prompt_tokens_recomputed, 0u);
     }
