@@ -290,6 +290,16 @@ TEST(BadMedia, PrivateAddressesAndRedirectsToThem) {
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
+TEST(BadMedia, TheServersPixelLimitIsUnderPillows) {
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", "--model", kCheckpoint, "--served-model-name", "tiny"});
+  std::string png = text_of(encode_png(noise(8, 8)));
+  for (const std::size_t at : {16u, 20u}) png.replace(at, 4, std::string("\x00\x00\x23\x28", 4));
+  expect_error(exchange(server.port(), "POST", "/v1/chat/completions", with_image(data_url(png))),
+               413, {"image 0", "9000x9000", "67108864"});
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
 // --- checkpoints --------------------------------------------------------------------------------
 
 // The golden checkpoint, taken apart so that a test can put it together wrongly.
