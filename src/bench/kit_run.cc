@@ -138,7 +138,13 @@ Result<MethodOutcome> kit_run(const KitSettings& settings, std::atomic<bool>& st
       return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
     LegRunner runner(s, stop);
     TRY(const auto legs, legs_of(s.load));
-    TRY(const RunLog log, runner.run(legs.front()));
+    const auto ran = runner.run(legs.front());
+    if (!ran) {  // what was measured before stays
+      note(ran.error().message);
+      outcome.exit_code = 1;
+      break;
+    }
+    const RunLog& log = *ran;
     const ReportSettings report = report_settings(s);
     TRY(const MetricOptions options, metric_options(report.compat, report.goodput));
     const RunMetrics metrics = compute_metrics(log, options);

@@ -92,11 +92,9 @@ Result<MethodOutcome> summarization_run(const SummarizationSettings& settings,
                 "the second run needs a cold server: give --server-cmd, --reset-cache, or "
                 "--allow-warm when the server caches nothing");
   TRY(const RunLog full, one_run(s, settings.max_output_len, stop));
+  if (!s.output.log.empty()) TRY_DO(write_run_log(full, s.output.log));
   TRY(const RunLog prefill, one_run(s, 1, stop));
-  if (!s.output.log.empty()) {
-    TRY_DO(write_run_log(full, s.output.log));
-    TRY_DO(write_run_log(prefill, s.output.log + ".prefill"));
-  }
+  if (!s.output.log.empty()) TRY_DO(write_run_log(prefill, s.output.log + ".prefill"));
   MethodOutcome outcome{summarization_text(full, prefill), 0};
   const RunMetrics metrics = compute_metrics(full);
   const RunMetrics one = compute_metrics(prefill);
