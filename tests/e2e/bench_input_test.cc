@@ -1,0 +1,232 @@
+// What servers and files should not give `saccade bench`: each ends with a message that names the
+// thing, an exit code that says whose fault it is (2: the command or a file, 1: the server or the
+// run), and what was measured until then on disk.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/ssl.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/support/certificate.h"
+#include "tests/support/command.h"
+#include "tests/support/tcp_socket.h"
+
+namespace saccade::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Words = std::vector<std::string>;
+
+Words serve(std::uint16_t port, const Words& more) {
+  Words words = {"bench",
+                 "serve",
+                 "--port",
+                 std::to_string(port),
+                 "--random-input-len",
+                 "8",
+                 "--random-output-len",
+                 "16"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::uint16_t free_port() { return TcpListener().port(); }
+
+TEST(BenchInput, UnknownFlagsAndBadValues) {
+  const CommandOutcome flag = run_command(SACCADE_BINARY, serve(1, {"--num-promts", "3"}));
+  EXPECT_EQ(flag.exit_code, 2);
+  EXPECT_THAT(flag.err, HasSubstr("num-promts"));
+  for (const Words& bad :
+       {Words{"--request-rate", "fast"}, Words{"--goodput", "tfft:100"}, Words{"--compat", "x"},
+        Words{"--dataset-name", "nothing"}, Words{"--extra-body", "[1]"}, Words{"--header", "x"},
+        Words{"--percentile-metrics", "speed"}, Words{"--request-rate-sweep", "2:1:0"},
+        Words{"--num-concurrency", "0"}, Words{"--repeat", "0"}, Words{"--num-prompts", "-1"}}) {
+    MockProcess mock(SACCADE_BINARY);
+    const CommandOutcome run = run_command(SACCADE_BINARY, serve(mock.port(), bad));
+    EXPECT_EQ(run.exit_code, 2) << bad[0] << " " << bad[1] << run.err;
+    EXPECT_FALSE(run.err.empty());
+    EXPECT_THAT(mock.stop(), HasSubstr("\n0 requests")) << bad[0];
+  }
+}
+
+TEST(BenchInput, NobodyListens) {
+  const std::uint16_t port = free_port();
+  const CommandOutcome run = run_command(SACCADE_BINARY, serve(port, {}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("127.0.0.1:" + std::to_string(port)));
+  EXPECT_THAT(run.err, HasSubstr("not ready"));
+}
+
+TEST(BenchInput, TheServerDiesInTheMiddle) {
+  MockProcess mock(SACCADE_BINARY, {"--ttft", "10", "--itl", "2"});
+  TemporaryDirectory work;
+  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "300", "--request-rate", "100",
+                                                    "--log", work / "run.jsonl"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  mock.signal(SIGKILL);
+  const CommandOutcome run = bench.wait();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("requests failed"));
+  EXPECT_THAT(run.out, HasSubstr("connect"));
+  // All of it is in the log, and the figures come out of it again.
+  const CommandOutcome report =
+      run_command(SACCADE_BINARY, {"bench", "report", work / "run.jsonl"});
+  EXPECT_EQ(report.exit_code, 0) << report.err;
+  EXPECT_THAT(report.out, Not(HasSubstr("Successful requests:                     0 ")));
+}
+
+TEST(BenchInput, HtmlInsteadOfJson) {
+  // From the first request on: nothing is measured.
+  MockProcess always(SACCADE_BINARY, {"--html", "1"});
+  const CommandOutcome none = run_command(SACCADE_BINARY, serve(always.port(), {}));
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("the first request to"));
+  // Now and then: those requests fail, the others count.
+  MockProcess sometimes(SACCADE_BINARY, {"--html", "0.3", "--seed", "3"});
+  const CommandOutcome some = run_command(
+      SACCADE_BINARY, serve(sometimes.port(), {"--num-prompts", "40", "--num-warmups", "0"}));
+  EXPECT_EQ(some.exit_code, 1);
+  EXPECT_THAT(some.err, HasSubstr("of 40 requests failed"));
+  EXPECT_THAT(some.out, HasSubstr("malformed"));
+}
+
+TEST(BenchInput, FailuresUpToTheLimitAreNoError) {
+  MockProcess mock(SACCADE_BINARY, {"--http-errors", "0.2", "--seed", "1"});
+  const Words words = serve(mock.port(), {"--num-prompts", "50", "--num-warmups", "0"});
+  EXPECT_EQ(run_command(SACCADE_BINARY, words).exit_code, 1);
+  Words lenient = words;
+  lenient.insert(lenient.end(), {"--max-failures", "0.9"});
+  EXPECT_EQ(run_command(SACCADE_BINARY, lenient).exit_code, 0);
+}
+
+TEST(BenchInput, AStreamWithoutAnEnd) {
+  MockProcess mock(SACCADE_BINARY, {"--endless", "1", "--itl", "1"});
+  TemporaryDirectory work;
+  const CommandOutcome run = run_command(
+      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "3", "--num-warmups", "0",
+                                          "--request-timeout", "1", "--log", work / "run.jsonl"}));
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("3 of 3 requests failed"));
+  EXPECT_THAT(read_file(work / "run.jsonl"), HasSubstr(R"("failure":"timeout")"));
+}
+
+// A TLS server with a certificate that nobody signed; it answers every request with 503.
+class TlsServer {
+ public:
+  explicit TlsServer(const Certificate& certificate) : context_(SSL_CTX_new(TLS_server_method())) {
+    SSL_CTX_use_certificate_file(context_, certificate.certificate_path.c_str(), SSL_FILETYPE_PEM);
+    SSL_CTX_use_PrivateKey_file(context_, certificate.key_path.c_str(), SSL_FILETYPE_PEM);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~TlsServer() {
+    stopping_ = true;
+    thread_.join();
+    SSL_CTX_free(context_);
+  }
+  std::uint16_t port() const { return listener_.port(); }
+
+ private:
+  void run() {
+    while (!stopping_) {
+      const TcpSocket peer = listener_.accept(50);
+      if (!peer.valid()) continue;
+      SSL* const tls = SSL_new(context_);
+      SSL_set_fd(tls, peer.fd());
+      char bytes[4096];
+      if (SSL_accept(tls) == 1 && SSL_read(tls, bytes, sizeof bytes) > 0) {
+        const std::string_view answer =
+            "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        SSL_write(tls, answer.data(), static_cast<int>(answer.size()));
+      }
+      SSL_free(tls);
+    }
+  }
+
+  TcpListener listener_;
+  SSL_CTX* context_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+TEST(BenchInput, SelfSignedCertificate) {
+  std::signal(SIGPIPE, SIG_IGN);
+  TemporaryDirectory work;
+  const Certificate certificate = make_certificate(work.path(), "own", "IP:127.0.0.1");
+  TlsServer server(certificate);
+  const Words words = {"bench", "serve", "--base-url",
+                       "https://127.0.0.1:" + std::to_string(server.port())};
+  const CommandOutcome refused = run_command(SACCADE_BINARY, words);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("certificate"));
+  EXPECT_THAT(refused.err, Not(HasSubstr("503")));
+  // Trusted by name, or by carelessness, it gets as far as the answer.
+  for (const Words& more :
+       {Words{"--ca-file", certificate.certificate_path}, Words{"--insecure"}}) {
+    Words trusting = words;
+    trusting.insert(trusting.end(), more.begin(), more.end());
+    EXPECT_THAT(run_command(SACCADE_BINARY, trusting).err, HasSubstr("503")) << more[0];
+  }
+}
+
+TEST(BenchInput, MalformedRowsAreNamed) {
+  MockProcess mock(SACCADE_BINARY);
+  TemporaryDirectory work;
+  write_file(work / "rows.jsonl", "{\"prompt\":\"one\"}\n{\"prompt\":2}\n");
+  write_file(work / "cut.jsonl", "{\"prompt\":\"one\"}\n{\"prompt\":\"tw\n");
+  write_file(work / "gaps.txt", "0.5\nsoon\n");
+  write_file(work / "azure.csv",
+             "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n"
+             "2023-11-16 18:15:50.9951690,many,109\n");
+  write_file(work / "ids.jsonl", "[1,2,3]\n[1,\"two\"]\n");
+  struct Case {
+    Words words;
+    std::string file;
+    std::string line;
+  };
+  for (const Case& bad :
+       {Case{
+            {"--dataset-name", "custom", "--dataset-path", work / "rows.jsonl"}, "rows.jsonl", "2"},
+        Case{{"--dataset-name", "custom", "--dataset-path", work / "cut.jsonl"}, "cut.jsonl", "2"},
+        Case{{"--dataset-name", "tokens", "--dataset-path", work / "ids.jsonl"}, "ids.jsonl", "2"},
+        Case{{"--trace", work / "gaps.txt"}, "gaps.txt", "2"},
+        Case{{"--trace", work / "azure.csv"}, "azure.csv", "3"},
+        Case{{"--dataset-name", "custom", "--dataset-path", work / "none.jsonl"},
+             "none.jsonl",
+             ""}}) {
+    const CommandOutcome run = run_command(SACCADE_BINARY, serve(mock.port(), bad.words));
+    EXPECT_EQ(run.exit_code, 2) << bad.file << run.err;
+    const std::size_t at = run.err.find(bad.file);
+    ASSERT_NE(at, std::string::npos) << run.err;
+    EXPECT_NE(run.err.find(bad.line, at + bad.file.size()), std::string::npos) << run.err;
+  }
+  EXPECT_THAT(mock.stop(), HasSubstr("\n0 requests"));
+}
+
+TEST(BenchInput, PicklesWithCodeAreRefused) {
+  MockProcess mock(SACCADE_BINARY);
+  TemporaryDirectory work;
+  const std::string mark = work / "executed";
+  write_file(work / "evil.pkl", "cos\nsystem\n(S'touch " + mark + "'\ntR.");
+  const CommandOutcome run = run_command(
+      SACCADE_BINARY,
+      serve(mock.port(), {"--dataset-name", "tokens", "--dataset-path", work / "evil.pkl"}));
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("evil.pkl"));
+  EXPECT_THAT(run.err, HasSubstr("class or function"));
+  EXPECT_TRUE(read_file(mark).empty());
+}
+
+TEST(BenchInput, ReportsOfWhatIsNoRunLog) {
+  TemporaryDirectory work;
+  write_file(work / "none.jsonl", "{\"hello\":1}\n");
+  const CommandOutcome run = run_command(SACCADE_BINARY, {"bench", "report", work / "none.jsonl"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("none.jsonl"));
+}
+
+}  // namespace
+}  // namespace saccade::test
