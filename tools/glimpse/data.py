@@ -229,7 +229,7 @@ def shapes(rng, stage, size, task):
 
 def make_sample(rng: random.Random, stage: float, task=None, size=None) -> Sample:
     if task is None:
-        share = 0.0 if stage < 0.25 else 0.35
+        share = 0.0 if stage < 0.4 else 0.35
         task = READ if rng.random() >= share else rng.choice([COUNT, COLOUR, TOTAL, DATE, NUMBER])
     if size is None:
         size = size_for(rng, stage, task)

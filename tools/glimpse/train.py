@@ -5,7 +5,6 @@ The curriculum's stage rises as long as dense and text losses keep up; see card 
 """
 
 import argparse
-import json
 import math
 import random
 import time
@@ -15,12 +14,13 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+import checkpoint
 import data
 import net
 import tokens
 
-MEAN = np.array([0.48145466, 0.4578275, 0.40821073], np.float32)
-STD = np.array([0.26862954, 0.26130258, 0.27577711], np.float32)
+MEAN = np.array(checkpoint.MEAN, np.float32)
+STD = np.array(checkpoint.STD, np.float32)
 
 
 def patches(image):
@@ -123,6 +123,7 @@ def main():
     parser.add_argument("--rate", type=float, default=1.2e-3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--most", type=float, default=1.0, help="the curriculum's last stage")
     parser.add_argument("--cool", type=float, default=0.25, help="last share of the time, in which the rate falls to 0")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -188,7 +189,7 @@ def main():
                 ema[name] = 0.97 * ema.get(name, value) + 0.03 * value
         # The curriculum moves on while both halves keep up.
         if ema["cell"] > 0.72 and ema.get("token", 0) > 0.78 and state["step"] % 10 == 0:
-            state["stage"] = min(1.0, state["stage"] + 0.004)
+            state["stage"] = max(state["stage"], min(args.most, state["stage"] + 0.004))
             stage.value = state["stage"]
         if time.time() - last_print > 30:
             last_print = time.time()
@@ -196,15 +197,7 @@ def main():
                   + "  ".join(f"{name} {value:.3f}" for name, value in ema.items()), flush=True)
             save()
     save()
-    model.to(torch.bfloat16).save_pretrained(args.out / "checkpoint")
-    (args.out / "checkpoint/tokenizer_config.json").write_text(tokens.tokenizer_config())
-    (args.out / "checkpoint/tokenizer.json").write_text(tokenizer.to_str())
-    (args.out / "checkpoint/preprocessor_config.json").write_text(json.dumps({
-        "do_convert_rgb": True, "do_normalize": True, "do_rescale": True, "do_resize": True,
-        "image_mean": [float(m) for m in MEAN], "image_std": [float(s) for s in STD],
-        "image_processor_type": "Qwen2VLImageProcessor", "max_pixels": 448 * 448, "merge_size": 2,
-        "min_pixels": 28 * 28, "patch_size": 14, "resample": 3, "rescale_factor": 1 / 255, "temporal_patch_size": 2,
-    }, indent=1))
+    checkpoint.save(model, tokenizer, args.out / "checkpoint")
 
 
 if __name__ == "__main__":
