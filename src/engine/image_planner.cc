@@ -12,6 +12,12 @@ Digest private_key(const Digest& content, RequestId id, int index) {
   return embedding_key(content, std::to_string(id), std::to_string(index));
 }
 
+// Whose images come first. Who has pages comes before whoever waits for them, or a running sequence
+// could wait for room that waiting ones hold until it ends.
+bool goes_before(const Sequence& a, const Sequence& b) {
+  return a.kv.admitted() != b.kv.admitted() ? a.kv.admitted() : a.before(b);
+}
+
 }  // namespace
 
 Result<EncoderCache> parse_encoder_cache(std::string_view name) {
@@ -88,20 +94,25 @@ bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
   return true;
 }
 
-// Takes leases from the last in rank, up to the asking sequence, whose own later images go last.
+// Takes leases from whoever goes after the asking sequence, the last first, its own later images
+// at the end.
 bool ImagePlanner::make_room(Sequence& sequence, int image, std::int64_t bytes) {
   const auto enough = [&] {
     return store_.available_bytes() >= store_.pages_for(bytes) * store_.page_bytes();
   };
-  while (!enough() && !holders_.empty()) {
-    Sequence* last = *holders_.rbegin();
-    if (last->before(sequence)) break;
+  std::vector<Sequence*> later;
+  for (Sequence* holder : holders_) {
+    if (!goes_before(*holder, sequence)) later.push_back(holder);
+  }
+  std::sort(later.begin(), later.end(),
+            [](const Sequence* a, const Sequence* b) { return goes_before(*b, *a); });
+  for (Sequence* last : later) {
     const int keep = last == &sequence ? image : -1;
     for (int i = static_cast<int>(last->images.size()) - 1; i > keep && !enough(); --i) {
       let_go(last->images[static_cast<std::size_t>(i)]);
     }
-    if (last == &sequence) break;
-    if (!enough()) holders_.erase(last);
+    if (enough()) return true;
+    if (last != &sequence) holders_.erase(last);
   }
   return enough();
 }

@@ -6,8 +6,8 @@
 //            later anyway; nothing is kept
 //   off      rows live for one chunk: the next chunk that touches the image encodes it again
 //
-// Room in the store goes by rank: who comes first takes leases away from who comes later, so that
-// the first sequence can always go on.
+// Room in the store goes to running sequences first, and among equals by rank: who comes first
+// takes leases away from who comes later, so that the first sequence can always go on.
 #pragma once
 
 #include <cstdint>
