@@ -58,7 +58,11 @@ Result<std::shared_ptr<TlsClientContext>> TlsClientContext::create(
 }
 
 void TlsClientContext::load_system_trust() {
-  if (verify_ && !trust_loaded_) SSL_CTX_set_default_verify_paths(context_);
+  // File and directory alone: OpenSSL 3.0's default store calls a null pointer when it is closed.
+  if (verify_ && !trust_loaded_) {
+    SSL_CTX_set_default_verify_file(context_);
+    SSL_CTX_set_default_verify_dir(context_);
+  }
   trust_loaded_ = true;
 }
 
