@@ -43,7 +43,9 @@ inline int finish(const Result<std::string>& outcome) {
   }
   std::fprintf(stderr, "saccade bench: %s\n", outcome.error().message.c_str());
   const ErrorCode code = outcome.error().code;
-  return code == ErrorCode::kInvalid || code == ErrorCode::kNotFound ? 2 : 1;
+  const bool typed_or_read = code == ErrorCode::kInvalid || code == ErrorCode::kNotFound ||
+                             code == ErrorCode::kUnsupported;
+  return typed_or_read ? 2 : 1;
 }
 
 }  // namespace saccade

@@ -8,6 +8,8 @@
 namespace saccade::bench {
 namespace {
 
+constexpr std::size_t kMostPrompts = 10'000'000;  // a negative number wraps far above it
+
 bool is_chat(const TargetChoice& choice) { return choice.backend.ends_with("-chat"); }
 
 Result<json::object> object_from(const std::string& text, std::string_view option) {
@@ -130,7 +132,8 @@ std::vector<std::string> problems(const ServeSettings& s) {
   for (const std::int64_t level : s.load.levels)
     check(level > 0, fmt::format("--num-concurrency {} must be above 0", level));
   check(s.load.threads >= 1 && s.load.threads <= 256, "--threads must be 1 to 256");
-  check(s.data.num_prompts >= 1, "--num-prompts must be at least 1");
+  check(s.data.num_prompts >= 1 && s.data.num_prompts <= kMostPrompts,
+        fmt::format("--num-prompts must be 1 to {}", kMostPrompts));
   check(s.check.repeat >= 1, "--repeat must be at least 1");
   check(s.check.num_warmups >= 0, "--num-warmups must not be negative");
   check(s.load.duration_s >= 0 && s.load.timeout_s > 0, "durations must not be negative");
