@@ -1,6 +1,7 @@
 // The load runner against the mock server: what is measured is what was programmed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +12,7 @@
 #include "bench/load_runner.h"
 #include "bench/metrics.h"
 #include "bench/mock_server.h"
+#include "bench/server_probe.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::bench {
@@ -176,6 +178,32 @@ TEST(LoadRunner, AnswersThatAreNotStreamed) {
     EXPECT_EQ(events[0].at, log.requests[i].end);
     EXPECT_EQ(log.text_of(log.requests[i].answer), " tok tok tok tok");
   }
+}
+
+// 256 bodies of 5 MB in flight: 1.3 GB if each were copied.
+TEST(LoadRunner, LargeBodiesAreShared) {
+  constexpr std::size_t kBody = 5'000'000;
+  constexpr std::size_t kRequests = 256;
+  MockSettings settings = on_free_port();
+  settings.ttft = 200 * kMillisecond;
+  const auto server = MockServer::start(settings).value();
+  const auto load = make_load(server->port(), kRequests, 1);
+  load->settings.request_timeout = 100 * kSecond;
+  const auto image = std::make_shared<const std::string>(kBody, 'A');
+  for (LoadRequest& request : load->requests)
+    request.body.insert(request.body.begin() + 1,
+                        {std::make_shared<const std::string>(R"(,"image":")"), image,
+                         std::make_shared<const std::string>("\"")});
+  const auto peak = [] {
+    for (const auto& [name, bytes] : process_memory(getpid()))
+      if (name == "peak_resident_bytes") return bytes;
+    return 0.0;
+  };
+  const double before = peak();
+  const RunLog log = run(*load);
+  EXPECT_EQ(classes(log), (std::map<std::string, int>{{"none", 256}}));
+  for (const RequestRecord& request : log.requests) EXPECT_GT(request.body_bytes, kBody);
+  EXPECT_LT(peak() - before, 256e6);
 }
 
 TEST(LoadRunner, ErrorsGetTheirClass) {
@@ -392,6 +420,8 @@ TEST(LiveView, SaysRatesOverTheWindow) {
   EXPECT_EQ(progress_line(now, before),
             "[  12.0 s] 237/1000 sent  asked 20.0/s real 19.5/s  in flight 12  failed 1  "
             "TTFT ms p50 50.1 p99 60.2  1200 tok/s  34 s left");
+  now.elapsed = before.elapsed + kMicrosecond;  // the first line of a run: no rate yet
+  EXPECT_NE(progress_line(now, before).find("asked 0.0/s real 0.0/s"), std::string::npos);
 }
 
 TEST(LiveView, PlainLinesWhenItIsNoTerminal) {
