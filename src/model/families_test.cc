@@ -76,6 +76,27 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Published configurations whose index is not at hand: derived shapes sum to the same size.
+TEST(PublishedConfigurations, HaveTheirSize) {
+  struct Model {
+    const char* folder;
+    const char* family;
+    std::int64_t parameters;
+  };
+  for (const Model& published :
+       {Model{"google--paligemma2-3b-pt-224", "paligemma2", 3032242416},
+        Model{"google--paligemma2-10b-pt-896", "paligemma2", 9667062512}}) {
+    if (!fs::exists(kPublished + published.folder + "/config.json"))
+      GTEST_SKIP() << kPublished << published.folder << " is absent";
+    const auto checkpoint = open_checkpoint(kPublished + published.folder);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto model = create_model(*checkpoint);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->shape().family, published.family);
+    EXPECT_EQ(parameter_count((*model)->weight_table().specs()), published.parameters);
+  }
+}
+
 // A configuration that loads, to break one field of.
 json::object tiny_config() {
   return json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/qwen2_vl/odd_heads/config.json")

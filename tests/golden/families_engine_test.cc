@@ -38,10 +38,19 @@ TEST_P(FamiliesEngine, AnyChunkAndBatch) {
   }
 }
 
+// An embedding row lies in the place of its token's keys and values in the full layers.
+bool overlay_fits(const ModelShape& shape) {
+  std::int64_t values = 0;
+  for (const LayerShape& layer : shape.layers)
+    if (layer.kind == LayerKind::kFull) values += 2 * layer.kv_heads * layer.head_dim;
+  return values >= shape.hidden;
+}
+
 TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   GoldenRequests from(GetParam());
-  for (const char* cache : {"off", "store", "overlay"}) {
+  for (const std::string cache : {"off", "store", "overlay"}) {
     SCOPED_TRACE(cache);
+    if (cache == "overlay" && !overlay_fits(from.model().shape())) continue;
     EngineSettings settings = settings_for(from, 100);
     settings.encoder_cache = cache;
     settings.prefix_caching = false;
@@ -58,7 +67,8 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamiliesEngine,
                          ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
-                                           "llava_onevision/newlines", "llava_onevision/scaled"),
+                                           "llava_onevision/newlines", "llava_onevision/scaled",
+                                           "paligemma/first", "paligemma/second"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');
