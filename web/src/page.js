@@ -25,10 +25,11 @@ export function time(ms) {
   return Math.abs(ms) < 1 ? `${number(ms, 3)} ms` : `${number(ms, 1)} ms`;
 }
 
+// Decimal, as the axes' ticks are.
 export function bytes(x) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
-  while (Math.abs(x) >= 1024 && unit < units.length - 1) [x, unit] = [x / 1024, unit + 1];
+  while (Math.abs(x) >= 1000 && unit < units.length - 1) [x, unit] = [x / 1000, unit + 1];
   return `${number(x, unit ? 1 : 0)} ${units[unit]}`;
 }
 
@@ -39,7 +40,7 @@ export const signed = (share) => `${share > 0 ? "+" : ""}${percent(share)}`;
 export function table(head, rows, label) {
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, element("table", {},
     head ? element("thead", {}, element("tr", {}, head.map((cell) => element("th", { scope: "col" }, cell)))) : null,
-    element("tbody", {}, rows.map(([name, ...cells]) => element("tr", { class: cells.differs ? "differs" : null },
+    element("tbody", {}, rows.map(([name, ...cells]) => element("tr", {},
       element("th", { scope: "row" }, name), cells.map((cell) => element("td", {}, cell)))))));
 }
 

@@ -84,7 +84,7 @@ section("Images", "images", (parent) => againstImages(parent, page));
 section("Server", "server", (parent) => server(parent, page));
 section("Client", "client", (parent) => sideBySide(parent, page, (run) => run.client, "Health of the client"),
   "Whether the load generator itself can have distorted what it measured: it should start requests on time and have processor time to spare.");
-section("Configuration", "configuration", (parent) => sideBySide(parent, page, (run) => run.configuration, "Configuration"),
+section("Configuration", "configuration", (parent) => sideBySide(parent, page, (run) => run.configuration, "Configuration", true),
   several ? "Rows in which the runs differ are marked." : "");
 document.body.append(element("footer", { class: "note" }, `Made by ${data.generator} from the runs' logs: saccade bench report recomputes every figure.`));
 

@@ -80,7 +80,7 @@ export function differences(parent, page) {
     "“Better” and “worse” need p < 0.05 after Holm's correction and a difference of at least 2 %. Repeat the runs and use saccade bench compare to be sure."));
 }
 
-export function sideBySide(parent, page, pairsOf, label) {
+export function sideBySide(parent, page, pairsOf, label, marked = false) {
   const names = [...new Set(page.runs.flatMap((run) => pairsOf(run).map(([name]) => name)))];
   const rows = names.map((name) => {
     const cells = page.runs.map((run) => pairsOf(run).find(([key]) => key === name)?.[1] ?? "–");
@@ -90,6 +90,6 @@ export function sideBySide(parent, page, pairsOf, label) {
   });
   const made = table(page.runs.length > 1 ? ["", ...page.runs.map(page.nameOf)] : null, rows, label);
   made.classList.add("pairs");
-  made.querySelectorAll("tbody tr").forEach((tr, i) => tr.classList.toggle("differs", rows[i].differs));
+  made.querySelectorAll("tbody tr").forEach((tr, i) => tr.classList.toggle("differs", marked && rows[i].differs));
   parent.append(made);
 }
