@@ -85,7 +85,8 @@ bool EncoderQueue::begin_batch() {
 }
 
 bool EncoderQueue::advance() {
-  if (!run_ && !begin_batch()) return false;
+  const std::size_t waiting = queue_.size();
+  if (!run_ && !begin_batch()) return queue_.size() < waiting;  // letting go is work, too
   if (run_->advance()) finish_batch();
   return true;
 }

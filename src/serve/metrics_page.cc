@@ -87,7 +87,7 @@ void queue_and_cache(Page& page, const EngineStats& s, std::size_t preparing) {
   page.gauge("vllm:kv_cache_usage_perc", "Used share of the KV cache, 1 is all.", s.kv_cache_usage);
   page.gauge("saccade:kv_cache_bytes", "Size of the KV cache.",
              static_cast<double>(s.kv_cache_bytes));
-  page.gauge("saccade:encoder_cache_bytes", "Bytes of image embeddings held.",
+  page.gauge("saccade:encoder_cache_bytes", "Bytes that image embeddings may take.",
              static_cast<double>(s.encoder_cache_bytes));
   page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
              static_cast<double>(s.encoder_queue_images));
