@@ -6,8 +6,7 @@
 set -euo pipefail
 saccade=$1 model=$2
 shift 2
-sides=("${@:-448}")
-[ $# -gt 0 ] || sides=(448 1024)
+[ $# -gt 0 ] || set -- 448 1024
 work=$(mktemp -d)
 trap 'kill "$server" 2>/dev/null; wait "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 "$saccade" serve --model "$model" --port 0 --max-model-len 4096 --max-num-seqs 8 --kv-cache-bytes 256MiB --no-enable-prefix-caching \
@@ -22,7 +21,7 @@ grep -E 'weights|loaded|KV' "$work/server.log" || true
 memory() { awk '/VmHWM|RssAnon|RssShmem|RssFile/ { printf "%s %.0f MB  ", $1, $2 * 1024 / 1e6 } END { print "" }' "/proc/$server/status"; }
 printf 'after start: %s\n' "$(memory)"
 printf '%-10s %9s %9s %9s %9s %9s %9s %9s | %9s  (ms, medians of 5)\n' image media prepare queue encode wait prefill TTFT client
-for side in "${sides[@]}"; do
+for side in "$@"; do
   "$saccade" bench serve --base-url "$url" --endpoint /v1/chat/completions --backend openai-chat --dataset-name random-mm \
     --random-mm-bucket-config "{($side,$side,1):1.0}" --random-mm-base-items-per-request 1 --random-input-len 16 --random-output-len 4 \
     --num-prompts 5 --max-concurrency 1 --num-warmups 1 --server-timings --ignore-eos --log "$work/$side.jsonl" >"$work/$side.txt" 2>&1 ||
