@@ -38,13 +38,18 @@ Result<void> check_counts(EngineSettings& settings) {
   return {};
 }
 
+// What max_model_len is when nothing is said.
+std::int64_t usual_length(const ModelShape& shape) {
+  return shape.usual_length > 0 ? shape.usual_length : shape.max_position;
+}
+
 // Bytes that hold max_sequences of the longest sequence: more would never be used.
 Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const ModelShape& shape,
                                        const PagePlanSettings& plan_settings) {
   TRY(const PagePlan plan, make_page_plan(layer_specs(shape), plan_settings));
   const std::int64_t length = settings.max_model_len > 0
                                   ? std::min(settings.max_model_len, shape.max_position)
-                                  : shape.max_position;
+                                  : usual_length(shape);
   std::int64_t large_pages = 0;
   for (const GroupPlan& group : plan.groups) {
     const std::int64_t blocks =
@@ -84,10 +89,11 @@ Result<void> choose_length(EngineSettings& settings, const ModelShape& shape,
                 kv.settings().pool_bytes, held);
   }
   if (settings.max_model_len > 0) return {};
-  settings.max_model_len = std::min(shape.max_position, held);
-  if (held < shape.max_position) {
+  const std::int64_t usual = usual_length(shape);
+  settings.max_model_len = std::min(usual, held);
+  if (held < usual) {
     log::warning("max_model_len is {}: the KV cache holds no more of the checkpoint's {}", held,
-                 shape.max_position);
+                 usual);
   }
   return {};
 }

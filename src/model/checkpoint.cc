@@ -185,8 +185,11 @@ Result<WeightFiles> find_weight_files(const std::string& directory) {
 }
 
 const json::object& text_section(const json::object& config) {
-  const json::value* section = json::find(config, "text_config");
-  return section != nullptr && section->is_object() ? section->get_object() : config;
+  for (const std::string_view name : {"text_config", "llm_config"}) {
+    const json::value* section = json::find(config, name);
+    if (section != nullptr && section->is_object()) return section->get_object();
+  }
+  return config;
 }
 
 Result<std::vector<TokenId>> eos_tokens(const Checkpoint& checkpoint) {

@@ -38,7 +38,7 @@ Result<WeightFiles> find_weight_files(const std::string& directory);
 // generation_config's eos_token_id, else config's (text_config's): one id or a list.
 Result<std::vector<TokenId>> eos_tokens(const Checkpoint& checkpoint);
 
-// Member `name` of text_config, or of the configuration itself where published files are flat.
+// text_config or InternVL's llm_config; the configuration itself where published files are flat.
 const json::object& text_section(const json::object& config);
 
 // Where huggingface_hub keeps downloads: HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub.

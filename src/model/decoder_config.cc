@@ -110,6 +110,19 @@ Result<void> scale_llama3(const json::object& rope, std::vector<float>& inv_freq
   return {};
 }
 
+// Dynamic NTK: what the frequencies of sequences over max_position_embeddings are made from.
+Result<void> scale_dynamic(const json::object& text, const json::object& rope, double theta,
+                           const DecoderDefaults& defaults, RopeSettings& settings) {
+  TRY(settings.ntk_factor, json::get_double(rope, "factor"));
+  if (!(settings.ntk_factor >= 1) || !(settings.ntk_factor <= 1024))
+    return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}, 1 to 1024 is possible",
+                settings.ntk_factor);
+  settings.theta = theta;
+  TRY(settings.ntk_length,
+      json::get_int_or(text, "max_position_embeddings", defaults.max_position));
+  return {};
+}
+
 }  // namespace
 
 Result<Activation> parse_activation(std::string_view name) {
@@ -150,6 +163,8 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
   }
   if (type == "llama3") {
     TRY_DO(scale_llama3(rope, config.settings.inv_freq));
+  } else if (type == "dynamic") {
+    TRY_DO(scale_dynamic(text, rope, theta, defaults, config.settings));
   } else if (type != "default" && type != "mrope") {
     return fail(ErrorCode::kUnsupported, "rope type \"{}\" is not done", type);
   }
@@ -192,6 +207,11 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
   if (decoder.max_position < 1)
     return fail(ErrorCode::kInvalid, "max_position_embeddings is {}", decoder.max_position);
   TRY(RopeConfig rope, parse_rope(text, s.head_dim, defaults));
+  if (rope.settings.ntk_factor > 0) {
+    decoder.usual_length = decoder.max_position;
+    decoder.max_position = static_cast<std::int64_t>(rope.settings.ntk_factor *
+                                                     static_cast<double>(decoder.max_position));
+  }
   s.rope = std::move(rope.settings);
   decoder.position_axes = rope.position_axes;
   return decoder;
@@ -201,6 +221,7 @@ void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
   shape.hidden = decoder.settings.hidden;
   shape.vocab = decoder.settings.vocab;
   shape.max_position = decoder.max_position;
+  shape.usual_length = decoder.usual_length;
   shape.position_axes = decoder.position_axes;
   shape.layers = decoder.settings.layers;
 }

@@ -28,7 +28,8 @@ struct DecoderDefaults {
 struct DecoderConfig {
   DecoderSettings settings;
   std::int64_t max_position = 0;
-  int position_axes = 1;  // 3 with mrope_section
+  std::int64_t usual_length = 0;  // up to here positions are not scaled; 0: max_position
+  int position_axes = 1;          // 3 with mrope_section
 };
 
 // Reads hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,

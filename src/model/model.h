@@ -35,7 +35,10 @@ struct ModelShape {
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;         // rows of the logits
   std::int64_t max_position = 0;  // longest sequence the checkpoint promises, tokens
-  int position_axes = 1;          // 3 for M-RoPE (temporal, height, width)
+  // Longest sequence without scaled positions, 0: max_position. What an engine takes unless it is
+  // told more.
+  std::int64_t usual_length = 0;
+  int position_axes = 1;  // 3 for M-RoPE (temporal, height, width)
   std::vector<LayerShape> layers;
   std::vector<TokenId> eos;  // generation_config's list, else config's
   bool has_vision = false;
@@ -130,7 +133,7 @@ struct Capacity {
   std::int64_t sequences = 0;      // of one group of Batch::spans
   std::int64_t logit_rows = 0;     // of Batch::logit_rows
   std::int64_t image_patches = 0;  // patch rows of all images of one EncodeRun
-  std::int64_t length = 0;         // longest sequence, tokens (LongRoPE chooses its factors by it)
+  std::int64_t length = 0;         // longest sequence, tokens (rope scaling goes by it)
 };
 
 class Model {

@@ -1,5 +1,6 @@
 #include "model/text_decoder.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -70,6 +71,17 @@ Result<void> check_decoder(const DecoderSettings& s) {
   return {};
 }
 
+std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t head_dim,
+                                   std::int64_t length) {
+  if (rope.ntk_factor == 0 || length <= rope.ntk_length) return rope.inv_freq;
+  const auto dim = static_cast<double>(head_dim);
+  const double stretch =
+      rope.ntk_factor * static_cast<double>(length) / static_cast<double>(rope.ntk_length) -
+      (rope.ntk_factor - 1);
+  const auto theta = static_cast<float>(rope.theta * std::pow(stretch, dim / (dim - 2)));
+  return rope_frequencies(static_cast<double>(theta), head_dim);
+}
+
 TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(settings)) {
   layers_.resize(settings_.layers.size());
   embedding_scale_ = settings_.embedding_scale;
@@ -113,7 +125,8 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
 Result<void> TextDecoder::reserve(Backend& backend, const Capacity& capacity) {
   const DecoderSettings& s = settings_;
   const DType type = backend.activation_dtype();
-  const auto pairs = static_cast<std::int64_t>(s.rope.inv_freq.size());
+  frequencies_ = frequencies_for(s.rope, s.head_dim, capacity.length);
+  const auto pairs = static_cast<std::int64_t>(frequencies_.size());
   scratch_.add(hidden_, type, capacity.rows, s.hidden);
   scratch_.add(normed_, type, capacity.rows, s.hidden);
   scratch_.add(qkv_, type, capacity.rows, (s.heads + 2 * s.kv_heads) * s.head_dim);
@@ -134,7 +147,7 @@ void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) 
   embed(backend, batch, x);
   if (tap) tap("text.embed", x);
   backend.rope_table({.positions = batch.positions,
-                      .inv_freq = settings_.rope.inv_freq,
+                      .inv_freq = frequencies_,
                       .axis = settings_.rope.axis,
                       .scale = settings_.rope.scale,
                       .cos = angles.cos,

@@ -20,7 +20,17 @@ struct RopeSettings {
   std::vector<float> inv_freq;     // [head_dim / 2], or fewer: the rest is not turned
   std::vector<std::uint8_t> axis;  // [pairs], or empty: all axis 0
   float scale = 1;                 // of cos and sin
+  // Dynamic NTK (factor 0: none): where the longest sequence that there may be is over `ntk_length`
+  // tokens, every position turns by the frequencies of that length. The reference takes the length
+  // of the moment, which a cache of turned keys could not follow.
+  double theta = 0;
+  double ntk_factor = 0;
+  std::int64_t ntk_length = 0;
 };
+
+// inv_freq, or those of sequences of up to `length` tokens, with heads of `head_dim`.
+std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t head_dim,
+                                   std::int64_t length);
 
 struct DecoderSettings {
   std::int64_t hidden = 0;
@@ -103,7 +113,8 @@ class TextDecoder {
   DecoderSettings settings_;
   DType compute_ = DType::kF32;
   float embedding_scale_ = 1;
-  EmbeddingTable embedding_;  // empty with a tied head: rows of head_
+  std::vector<float> frequencies_;  // of rope, for the longest sequence
+  EmbeddingTable embedding_;        // empty with a tied head: rows of head_
   std::vector<Layer> layers_;
   Norm norm_;
   Linear head_;

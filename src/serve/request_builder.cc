@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "text/content_format.h"
+
 namespace saccade::serve {
 namespace {
 
@@ -34,6 +36,25 @@ Result<std::string> cut_after_final_message(std::string rendered, const api::Cha
   }
   rendered.resize(at + final_text.size());
   return rendered;
+}
+
+// Parts as one string, each image as the family's placeholder, for templates that take no parts.
+void join_parts(json::array& messages, const Model& model) {
+  int image = 0;
+  for (json::value& message : messages) {
+    json::value* content = message.get_object().if_contains("content");
+    if (content == nullptr || !content->is_array()) continue;
+    std::string joined;
+    for (const json::value& part : content->get_array()) {
+      const json::value* text = json::find(part.get_object(), "text");
+      if (text == nullptr) {
+        joined += model.image_placeholder(image++);
+      } else {
+        joined += std::string_view(text->get_string());
+      }
+    }
+    *content = json::string(joined.data(), joined.size());
+  }
 }
 
 }  // namespace
@@ -81,6 +102,7 @@ RequestBuilder::RequestBuilder(const ServeSettings& settings, const Model& model
 Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
   TRY(template_, ChatTemplate::parse(loaded_template_->source));
+  takes_parts_ = takes_content_parts(*template_, loaded_template_->variables);
   return {};
 }
 
@@ -101,8 +123,11 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
                 "this model has no chat template: use /v1/completions, or start the server with "
                 "--chat-template");
   }
-  const json::array messages = api::template_messages(
+  json::array messages = api::template_messages(
       request, [this](std::string_view text) { return model_.guard_literals(text); });
+  const bool takes_parts =
+      of_request ? takes_content_parts(*of_request, request.chat_template_kwargs) : takes_parts_;
+  if (!takes_parts) join_parts(messages, model_);
   ChatTemplateOptions options;
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   if (request.tools) options.tools = &*request.tools;

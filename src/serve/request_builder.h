@@ -74,6 +74,7 @@ class RequestBuilder {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<LoadedChatTemplate> loaded_template_;
   std::optional<ChatTemplate> template_;
+  bool takes_parts_ = true;  // of template_; else messages are strings
   SamplingDefaults defaults_;
   const Clock& clock_;
   MediaFetcher fetcher_;
