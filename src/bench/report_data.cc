@@ -278,7 +278,8 @@ void write_throughput(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
   w.end_array();
 }
 
-// Every reading of the server and its machine that is not constant zero.
+// Every reading of the server and its machine. Of those that stay at zero the first and the last
+// instant are enough.
 void write_series(JsonWriter& w, const RunLog& log) {
   std::map<std::string, std::vector<std::pair<double, double>>> series;
   for (const Sample& sample : log.samples) {
@@ -290,11 +291,12 @@ void write_series(JsonWriter& w, const RunLog& log) {
   w.key("series");
   w.begin_object();
   for (const auto& [name, points] : series) {
-    if (std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second == 0; }))
-      continue;
+    const bool zero =
+        std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second == 0; });
     w.key(name);
     w.begin_array();
-    const std::size_t stride = points.size() / kMaxSeriesPoints + 1;
+    const std::size_t stride =
+        zero ? std::max<std::size_t>(1, points.size() - 1) : points.size() / kMaxSeriesPoints + 1;
     for (std::size_t i = 0; i < points.size(); i += stride)
       point(w, points[i].first, points[i].second);
     w.end_array();

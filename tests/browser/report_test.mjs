@@ -32,7 +32,14 @@ const titles = ["Time to first token (TTFT)", "Time per output token (TPOT)", "I
   "Requests in flight", "Output tokens per second", "Time to first token over the run", "Where the time goes",
   "Time to first token against image tokens", "KV cache in use", "Memory of the server's process"];
 const figure = (page, title) => page.locator("figure", { has: page.getByRole("heading", { name: title, exact: true }) }).first();
-const marks = (page, title) => figure(page, title).locator(".chart svg :is(path, circle, rect)").count();
+// What stands for data: not axes, grids and rules, and nothing without extent.
+const marks = (page, title) => figure(page, title).locator(".chart svg g").evaluateAll((groups) => groups
+  .filter((group) => ["line", "dot", "bar", "rect", "area", "rule"].includes(group.getAttribute("aria-label")))
+  .flatMap((group) => [...group.querySelectorAll("path, circle, rect, line")].filter((shape) => {
+    if (group.getAttribute("aria-label") === "rule" && shape.getAttribute("stroke-width") !== "8" && group.getAttribute("stroke-width") !== "8") return false;
+    const { width, height } = shape.getBoundingClientRect();
+    return width > 0 || height > 0;
+  })).length);
 
 async function chartsAreDrawn(page, more) {
   for (const title of [...titles, ...more]) assert.ok((await marks(page, title)) > 0, `${title} has marks`);
@@ -120,6 +127,16 @@ for (const file of ["one.html", "two.html"]) {
       assert.ok(box <= 391, `a chart ends at ${box}`);
   });
 }
+
+// Runs that were hardly seen: made of the steady one by scarce_logs.mjs.
+await test("a cache that stayed empty", "zero.html", {}, (page) => chartsAreDrawn(page, ["Requests in the server"]));
+await test("one request, one sample", "once.html", {}, (page) => chartsAreDrawn(page, ["Requests in the server", "Cache memory by use", "Requests by stage"]));
+await test("no sample of the cache", "untold.html", {}, async (page) => {
+  for (const title of ["Requests in the server", "KV cache in use"]) assert.match(await figure(page, title).innerText(), /No samples/, title);
+});
+await test("no sample at all", "unseen.html", {}, async (page) => {
+  assert.match(await page.locator("#server").innerText(), /Nothing was recorded/);
+});
 
 await browser.close();
 process.exit(failed ? 1 : 0);

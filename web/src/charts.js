@@ -86,12 +86,24 @@ export const seconds = axis("seconds since the run began");
 export const whole = (v) => (Number.isInteger(v) ? number(v) : "");
 export const tipStyle = () => ({ fill: isDark() ? "#232b34" : "#ffffff", stroke: isDark() ? "#4a5663" : "#c4ccd4" });
 
+// A line needs two points; of a run that has one, the point is shown.
+export function pathOrPoint(points, { curve = "linear", dashed = false } = {}) {
+  const counts = new Map();
+  for (const { run } of points) counts.set(run, (counts.get(run) ?? 0) + 1);
+  const alone = points.filter(({ run }) => counts.get(run) === 1);
+  return [Plot.lineY(points, { x: "at", y: "n", z: "run", stroke: "run", curve, strokeWidth: 1.7, strokeDasharray: dashed ? "4,3" : undefined }),
+    Plot.dot(alone, { x: "at", y: "n", fill: dashed ? "none" : "run", stroke: "run", r: 3 })];
+}
+
+// Where every value is zero an axis of its own choice would run from -1 to 1.
+export const fromZero = (y, points) => ({ grid: true, zero: true, nice: true, ...(points.some(({ n }) => n !== 0) ? {} : { domain: [0, 1] }), ...y });
+
 // [x, y] series of each run as one line each, with the value under the pointer.
 export function lines(width, runs, seriesOf, { y, value = number, curve = "linear", x = seconds, height, marginLeft = 56 }) {
   const points = runs.flatMap((run) => seriesOf(run).map(([at, n]) => ({ at, n, run: run.name })));
   if (!points.length) return null;
-  return plot(width, runs, { height: height ?? 230, marginLeft, x, y: { grid: true, zero: true, nice: true, ...y },
-    marks: [Plot.ruleY([0], { strokeOpacity: 0.4 }), Plot.lineY(points, { x: "at", y: "n", z: "run", stroke: "run", curve, strokeWidth: 1.7 }),
+  return plot(width, runs, { height: height ?? 230, marginLeft, x, y: fromZero(y, points),
+    marks: [Plot.ruleY([0], { strokeOpacity: 0.4 }), pathOrPoint(points, { curve }),
       Plot.tip(points, Plot.pointer({ x: "at", y: "n", stroke: "run", ...tipStyle(), maxRadius: 30,
         title: (d) => `${runs.length > 1 ? d.run + "\n" : ""}${value(d.n)} at ${number(d.at)} s` }))] });
 }

@@ -9,7 +9,8 @@ function farEnd(points) {
 function cdf(parent, page, title, note, key) {
   chart(parent, page, { title, note, switches: [["log", "log"]], draw: (width, runs, state) => {
     const points = runs.flatMap((run) => {
-      const steps = run.cdf[key] ?? [];
+      const values = run.cdf[key] ?? [];
+      const steps = values.length ? [[values[0][0], 0], ...values] : [];  // it rises from zero at the smallest
       return steps.map(([ms, share]) => ({ ms, share, run: run.name, n: run.latency.find((row) => row.key === key)?.n }));
     }).filter((point) => !state.log || point.ms > 0);
     if (!points.length) return null;

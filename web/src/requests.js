@@ -15,10 +15,15 @@ function dots(width, runs, x, xAxis, words, log, fit = false) {
   const points = runs.flatMap((run) => run.requests.filter((r) => r.ttft !== undefined && x(r) !== undefined)
     .map((r) => ({ ...r, run: run.name, x: x(r) })));
   if (!points.length) return null;
+  // A line with a band needs three requests of more than one size.
+  const fitted = runs.flatMap((run) => {
+    const own = points.filter((point) => point.run === run.name);
+    return own.length > 2 && own.some((point) => point.x !== own[0].x) ? own : [];
+  });
   return plot(width, runs, { x: xAxis, y: { label: "↑ TTFT, ms", grid: true, tickFormat: (v) => number(v), ...(log ? { type: "log", ticks: 5 } : { zero: true, nice: true }) },
     marks: [log ? null : Plot.ruleY([0], { strokeOpacity: 0.4 }),
       Plot.dot(points, { x: "x", y: "ttft", fill: "run", r: points.length > 1500 ? 1.5 : 3, fillOpacity: 0.6 }),
-      fit && !log ? Plot.linearRegressionY(points, { x: "x", y: "ttft", stroke: "run", z: "run", fillOpacity: 0.1, clip: true }) : null,
+      fit && !log && fitted.length ? Plot.linearRegressionY(fitted, { x: "x", y: "ttft", stroke: "run", z: "run", fillOpacity: 0.1, clip: true }) : null,
       Plot.tip(points, Plot.pointer({ x: "x", y: "ttft", stroke: "run", ...tipStyle(), maxRadius: 30,
         title: (d) => `request ${d.index}${runs.length > 1 ? " of " + d.run : ""}\nTTFT ${time(d.ttft)}\n${words(d)}` }))] });
 }
