@@ -14,7 +14,7 @@ namespace {
 
 // Tiles whose attention runs in one call.
 std::int64_t tiles_at_once(const TileTowerSettings& settings) {
-  return std::max<std::int64_t>(kMlpRows / settings.patches(), 1);
+  return std::max<std::int64_t>(kMlpRows / settings.rows(), 1);
 }
 
 }  // namespace
@@ -73,27 +73,37 @@ std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tow
   return rows;
 }
 
+void TileTower::add_layer(WeightTable& table, VisionBlock& block, std::int64_t index) const {
+  const TileTowerSettings& s = settings_;
+  const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, index);
+  add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+  table.stacked(block.qkv,
+                {{at + "self_attn.q_proj", s.width},
+                 {at + "self_attn.k_proj", s.width},
+                 {at + "self_attn.v_proj", s.width}},
+                s.width, Bias::kYes);
+  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+  add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
+  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
+  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+}
+
 void TileTower::add_weights(WeightTable& table) {
   const TileTowerSettings& s = settings_;
   blocks_.resize(static_cast<std::size_t>(s.layers));
+  if (s.class_token) table.bias(class_, s.prefix + "embeddings.class_embedding", s.width);
   table.patches(patch_embed_, s.prefix + "embeddings.patch_embedding",
-                {s.width, 3, s.patch, s.patch}, Bias::kYes);
-  table.embedding(positions_, s.prefix + "embeddings.position_embedding.weight", s.patches(),
-                  s.width);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    VisionBlock& block = blocks_[i];
-    const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, i);
-    add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
-    table.stacked(block.qkv,
-                  {{at + "self_attn.q_proj", s.width},
-                   {at + "self_attn.k_proj", s.width},
-                   {at + "self_attn.v_proj", s.width}},
-                  s.width, Bias::kYes);
-    table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
-    add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
-    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
-  }
+                {s.width, 3, s.patch, s.patch}, s.patch_bias ? Bias::kYes : Bias::kNo);
+  table.embedding(positions_, s.prefix + "embeddings.position_embedding.weight", s.rows(), s.width);
+  // The misspelling is the reference's.
+  if (s.pre_norm) add_norm(table, pre_norm_, s.prefix + "pre_layrnorm", s.width, s.norm);
+  for (std::int64_t i = 0; i < s.layers; ++i)
+    add_layer(table, blocks_[static_cast<std::size_t>(i)], i);
+  WeightTable unread;
+  VisionBlock nowhere;
+  for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
+    add_layer(unread, nowhere, i);
+  table.unread(unread.specs());
   add_norm(table, post_norm_, s.prefix + "post_layernorm", s.width, s.norm);
   add_projector(table);
 }
@@ -101,11 +111,11 @@ void TileTower::add_weights(WeightTable& table) {
 Result<void> TileTower::reserve(Backend& backend, std::int64_t patch_rows) {
   const TileTowerSettings& s = settings_;
   const DType type = backend.activation_dtype();
-  const std::int64_t at_once =
-      std::max(std::min(patch_rows, tiles_at_once(s) * s.patches()), s.patches());
+  const std::int64_t tiles = std::max<std::int64_t>(patch_rows / s.patches(), 1);
+  const std::int64_t at_once = std::min(tiles, tiles_at_once(s)) * s.rows();
   memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
-  memory_.add(position_rows_, type, s.patches(), s.width);
-  memory_.add(hidden_, type, patch_rows, s.width);
+  memory_.add(position_rows_, type, s.rows(), s.width);
+  memory_.add(hidden_, type, tiles * s.rows(), s.width);
   memory_.add(scratch_.normed, type, at_once, s.width);
   memory_.add(scratch_.qkv, type, at_once, 3 * s.width);
   memory_.add(scratch_.attention, type, at_once, s.width);
@@ -126,11 +136,11 @@ class TileEncodeRun final : public EncodeRun {
         tap_(std::move(tap)) {
     std::int64_t tiles = 0;
     for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
-    const std::int64_t rows = tiles * settings_.patches();
-    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
+    const std::int64_t rows = tiles * settings_.rows();
+    CHECK(rows <= tower_.hidden_.rows(), "{} rows, {} reserved", rows, tower_.hidden_.rows());
     hidden_ = tower_.hidden_.row_range(0, rows);
     for (std::int64_t tile = 0; tile <= tiles_at_once(settings_); ++tile)
-      begins_.push_back(static_cast<std::int32_t>(tile * settings_.patches()));
+      begins_.push_back(static_cast<std::int32_t>(tile * settings_.rows()));
   }
 
   bool advance() override {
@@ -148,7 +158,8 @@ class TileEncodeRun final : public EncodeRun {
  private:
   void embed() {
     const std::int64_t patches = settings_.patches();
-    std::vector<std::int32_t> all(static_cast<std::size_t>(patches));
+    const std::int64_t rows = settings_.rows();
+    std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
     std::iota(all.begin(), all.end(), 0);
     backend_.embed({.table = tower_.positions_.view, .ids = all, .out = tower_.position_rows_});
     std::int64_t row = 0;
@@ -156,13 +167,17 @@ class TileEncodeRun final : public EncodeRun {
       const std::int64_t count = image->layout.grid_t * patches;
       const View from(const_cast<float*>(image->patches.data()), DType::kF32, count,
                       image->patch_cols);
-      for (std::int64_t begin = 0; begin < count; begin += patches, row += patches) {
-        const View tile = hidden_.row_range(row, row + patches);
+      for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
+        const View tile = hidden_.row_range(row, row + rows);
         backend_.copy(from.row_range(begin, begin + patches), tower_.patches_);
-        apply_linear(backend_, tower_.patch_embed_, tower_.patches_, tile);
+        if (settings_.class_token) backend_.copy(tower_.class_.view, tile.row_range(0, 1));
+        apply_linear(backend_, tower_.patch_embed_, tower_.patches_,
+                     tile.row_range(rows - patches, rows));
         backend_.add(tower_.position_rows_, tile, 1);
       }
     }
+    if (settings_.pre_norm)
+      apply_norm(backend_, tower_.pre_norm_, settings_.norm, hidden_, hidden_);
     if (tap_) tap_("vision.patch_embed", hidden_);
   }
 
@@ -174,21 +189,34 @@ class TileEncodeRun final : public EncodeRun {
         .head_dim = s.head_dim(),
         .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
         .compute = tower_.compute_};
-    const std::int64_t at_once = tiles_at_once(s) * s.patches();
+    const std::int64_t at_once = tiles_at_once(s) * s.rows();
     for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
       const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
       const std::span<const std::int32_t> begins = begins_;
       vision_attention(backend_, block, s.norm, attention,
-                       begins.first(static_cast<std::size_t>(part.rows() / s.patches()) + 1), {},
-                       {}, tower_.scratch_, part);
+                       begins.first(static_cast<std::size_t>(part.rows() / s.rows()) + 1), {}, {},
+                       tower_.scratch_, part);
       vision_mlp(backend_, block, s.norm, s.activation, tower_.scratch_, part);
     }
     if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
   }
 
+  // Patches alone, tile after tile.
+  void drop_class_tokens() {
+    const std::int64_t patches = settings_.patches();
+    const std::int64_t tiles = hidden_.rows() / settings_.rows();
+    const View between = tower_.scratch_.normed.row_range(0, patches);
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t end = (tile + 1) * settings_.rows();
+      backend_.copy(hidden_.row_range(end - patches, end), between);
+      backend_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
+    }
+  }
+
   void project() {
     if (settings_.post_norm)
       apply_norm(backend_, tower_.post_norm_, settings_.norm, hidden_, hidden_);
+    if (settings_.class_token) drop_class_tokens();
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
       const ImageLayout& layout = images_[i]->layout;

@@ -1,5 +1,5 @@
-// A vision transformer over square tiles with learnt positions (ViT, arXiv:2010.11929): SigLIP and
-// its like. What becomes of the features of an image's tiles is each family's own.
+// A vision transformer over square tiles with learnt positions (ViT, arXiv:2010.11929): SigLIP,
+// CLIP and their like. What becomes of the features of an image's tiles is each family's own.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,18 @@ struct TileTowerSettings {
   std::int64_t patch = 14;
   NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
   Activation activation = Activation::kGeluTanh;
-  bool post_norm = true;  // features are normed at the end; else the weights are there, unused
+  bool patch_bias = true;
+  bool class_token = false;  // a learnt row before each tile's; project() does not see it
+  bool pre_norm = false;     // CLIP: patches and positions are normed before the first layer
+  bool post_norm = true;     // features are normed at the end; else the weights are there, unused
+  // In the checkpoint, after those that run: features of an inner layer.
+  std::int64_t unread_layers = 0;
   std::string prefix = "vision_tower.vision_model.";
 
   std::int64_t head_dim() const { return width / heads; }
   std::int64_t side() const { return image / patch; }       // patches a side of a tile
   std::int64_t patches() const { return side() * side(); }  // of a tile
+  std::int64_t rows() const { return patches() + (class_token ? 1 : 0); }  // of a tile in the tower
 };
 
 // vision_config of a siglip_vision_model over the defaults of its class. kUnsupported names what
@@ -41,8 +47,8 @@ Result<TileTowerSettings> parse_siglip(const json::object& config);
 std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tower,
                              const NormalizeTable& table);
 
-// A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added),
-// vision.layer.N, and what project() adds.
+// A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added, normed with
+// pre_norm), vision.layer.N, and what project() adds.
 class TileTower : public VisionTower {
  public:
   explicit TileTower(TileTowerSettings settings) : settings_(std::move(settings)) {}
@@ -67,18 +73,22 @@ class TileTower : public VisionTower {
  private:
   friend class TileEncodeRun;
 
+  void add_layer(WeightTable& table, VisionBlock& block, std::int64_t index) const;
+
   TileTowerSettings settings_;
   DType compute_ = DType::kF32;
   Linear patch_embed_;
-  EmbeddingTable positions_;  // [patches, width]
+  VectorWeight class_;        // [1, width] with class_token
+  EmbeddingTable positions_;  // [rows, width]
+  Norm pre_norm_;
   std::vector<VisionBlock> blocks_;
   Norm post_norm_;
 
   Scratch memory_;
   VisionScratch scratch_;  // of some tiles: a tile attends to itself alone
   View patches_;           // [patches of a tile, 3 * patch^2]
-  View position_rows_;     // [patches of a tile, width]
-  View hidden_;            // [patches of a run, width]
+  View position_rows_;     // [rows of a tile, width]
+  View hidden_;            // [rows of a run, width]
 };
 
 }  // namespace saccade

@@ -82,6 +82,12 @@ void WeightTable::bias(VectorWeight& into, const std::string& name, std::int64_t
   vector(into, name, n, TensorKind::kBias);
 }
 
+void WeightTable::bias(VectorWeight& into, const std::string& name,
+                       std::vector<std::int64_t> shape) {
+  vector(into, name, shape.back(), TensorKind::kBias);
+  rows_.back().tensors.front().shape = std::move(shape);
+}
+
 void WeightTable::vector(VectorWeight& into, const std::string& name, std::int64_t n,
                          TensorKind kind) {
   rows_.push_back(
@@ -116,6 +122,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Backend& backend, DType 
   TRY_DO(weights.require(specs(), ignored_));
   std::size_t bytes = 0;
   for (const Row& row : rows_) {
+    if (row.store == nullptr) continue;
     std::vector<View> views;
     for (const TensorSpec& tensor : row.tensors) views.push_back(weights.take(tensor.name));
     TRY(const std::size_t stored, row.store(views, backend, compute));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -62,8 +63,12 @@ class WeightTable {
   // `name` is the tensor's whole name: [n].
   void norm(VectorWeight& into, const std::string& name, std::int64_t n);
   void bias(VectorWeight& into, const std::string& name, std::int64_t n);
+  // A vector stored with extents of 1 before its length: [1, 1, n].
+  void bias(VectorWeight& into, const std::string& name, std::vector<std::int64_t> shape);
   void embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
                  std::int64_t cols);
+  // Must be in the checkpoint and are not read (layers after the one whose features count).
+  void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
   // May be in the checkpoint and is not read (the stored copy of a tied head).
   void ignore(const std::string& name) { ignored_.push_back(name); }
 
@@ -78,7 +83,7 @@ class WeightTable {
   using Store = std::function<Result<std::size_t>(std::span<const View>, Backend&, DType compute)>;
   struct Row {
     std::vector<TensorSpec> tensors;
-    Store store;  // given the tensors in that order, it returns bytes
+    Store store;  // given the tensors in that order, it returns bytes; null: nothing is read
   };
   void vector(VectorWeight& into, const std::string& name, std::int64_t n, TensorKind kind);
 
