@@ -186,13 +186,18 @@ std::string tokenizer_config(const DummyCheckpoint& dummy) {
 }
 
 Result<void> write_small_files(const DummyCheckpoint& dummy, const std::string& directory) {
-  for (const DummyFile& file : dummy.files)
-    TRY_DO(write_text(directory + "/" + file.name, file.text));
+  for (const DummyFile& file : dummy.files) {
+    const fs::path path = fs::path(directory) / file.name;
+    std::error_code ignored;  // the file says it
+    fs::create_directories(path.parent_path(), ignored);
+    TRY_DO(write_text(path, file.text));
+  }
   if (!dummy.chat_template.empty()) {
     std::string text = "{\"chat_template\": ";
     json::append_quoted(text, dummy.chat_template);
     TRY_DO(write_text(directory + "/chat_template.json", text + "}"));
   }
+  if (dummy.tokenizer_pieces == 0) return {};
   TRY_DO(write_text(directory + "/tokenizer_config.json", tokenizer_config(dummy)));
   return write_text(
       directory + "/tokenizer.json",
@@ -231,6 +236,15 @@ void remove_weights(const std::string& directory) {
   }
 }
 
+Result<std::vector<TensorSpec>> tensors_of(const Family& family, const Checkpoint& checkpoint) {
+  if (family.create_encoder != nullptr) {
+    TRY(const auto encoder, create_encoder(checkpoint));
+    return encoder->weight_table().specs();
+  }
+  TRY(const auto model, create_model(checkpoint));
+  return model->weight_table().specs();
+}
+
 }  // namespace
 
 Result<void> write_dummy_checkpoint(const Family& family, std::string_view size,
@@ -249,10 +263,9 @@ Result<void> write_dummy_checkpoint(const Family& family, std::string_view size,
   remove_weights(options.directory);
   TRY_DO(write_small_files(dummy, options.directory));
   TRY(const Checkpoint checkpoint, open_checkpoint(options.directory));
-  TRY(const auto model, create_model(checkpoint));
+  TRY(const std::vector<TensorSpec> specs, tensors_of(family, checkpoint));
   if (options.config_only) return {};
 
-  const std::vector<TensorSpec> specs = model->weight_table().specs();
   const auto total = static_cast<std::size_t>(parameter_count(specs)) * 2;
   const fs::space_info disk = fs::space(options.directory, error);
   if (!error && disk.available < total + (std::size_t{64} << 20))

@@ -35,7 +35,46 @@ class DummyCheckpointTest : public ::testing::TestWithParam<const Family*> {
   std::string directory_;
 };
 
-// Every family's tiny checkpoint loads, tokenises and answers with finite logits.
+void expect_answer(const std::string& directory, Backend& backend) {
+  const auto checkpoint = open_checkpoint(directory);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto model = load_model(*checkpoint, backend);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ((*model)->shape().kv_dtype, DType::kBf16);
+  const auto tokenizer = load_tokenizer(directory);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_LE((*tokenizer)->vocab_size(), (*model)->shape().vocab);
+  auto prompt = (*model)->build_prompt(**tokenizer, "Describe the eye. ", {}, false);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  auto run = SoloRun::create(**model, backend, *std::move(prompt), {}, 2);
+  ASSERT_TRUE(run) << run.error().message;
+  const View logits = (*run)->prefill();
+  for (std::int64_t i = 0; i < logits.cols(); ++i)
+    ASSERT_TRUE(std::isfinite(logits.row<float>(0)[i]));
+}
+
+void expect_embedding(const std::string& directory, Backend& backend) {
+  const auto checkpoint = open_checkpoint(directory);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto encoder = load_encoder(*checkpoint, backend);
+  ASSERT_TRUE(encoder) << encoder.error().message;
+  const auto tokenizer = load_tokenizer(directory);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  EXPECT_LE((*tokenizer)->vocab_size(), (*encoder)->shape().vocab);
+  const auto ids = (*encoder)->tokenize(**tokenizer, "Describe the eye.");
+  ASSERT_GT(ids.size(), 3U);
+  ASSERT_TRUE((*encoder)->reserve(backend, 64, 1));
+  std::vector<float> out(static_cast<std::size_t>((*encoder)->shape().dimensions));
+  const std::vector<std::int32_t> begins = {0, static_cast<std::int32_t>(ids.size())};
+  (*encoder)->forward(backend, ids, begins,
+                      View(out.data(), DType::kF32, 1, (*encoder)->shape().dimensions));
+  double square = 0;
+  for (const float value : out) square += double{value} * value;
+  EXPECT_NEAR(square, 1, 1e-5);
+}
+
+// Every family's tiny checkpoint loads, tokenises and answers: with finite logits, or with an
+// embedding of length 1.
 TEST_P(DummyCheckpointTest, TinyLoadsAndAnswers) {
   DummyOptions options{.directory = directory_, .seed = 3, .shard_bytes = 400'000, .progress = {}};
   const auto written = write_dummy_checkpoint(*GetParam(), "tiny", options);
@@ -43,21 +82,8 @@ TEST_P(DummyCheckpointTest, TinyLoadsAndAnswers) {
   const std::string first_shard = read(find_weight_files(directory_).value().paths.front());
 
   const auto backend = make_reference_backend();
-  const auto checkpoint = open_checkpoint(directory_);
-  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  const auto model = load_model(*checkpoint, *backend);
-  ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ((*model)->shape().kv_dtype, DType::kBf16);
-  const auto tokenizer = load_tokenizer(directory_);
-  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-  EXPECT_LE((*tokenizer)->vocab_size(), (*model)->shape().vocab);
-  auto prompt = (*model)->build_prompt(**tokenizer, "Describe the eye. ", {}, false);
-  ASSERT_TRUE(prompt) << prompt.error().message;
-  auto run = SoloRun::create(**model, *backend, *std::move(prompt), {}, 2);
-  ASSERT_TRUE(run) << run.error().message;
-  const View logits = (*run)->prefill();
-  for (std::int64_t i = 0; i < logits.cols(); ++i)
-    ASSERT_TRUE(std::isfinite(logits.row<float>(0)[i]));
+  const auto check = GetParam()->create_encoder != nullptr ? expect_embedding : expect_answer;
+  ASSERT_NO_FATAL_FAILURE(check(directory_, *backend));
 
   ASSERT_TRUE(write_dummy_checkpoint(*GetParam(), "tiny", options));
   EXPECT_EQ(read(find_weight_files(directory_).value().paths.front()), first_shard);
@@ -77,8 +103,14 @@ TEST_P(DummyCheckpointTest, EverySizeHasAConfiguration) {
   for (const std::string_view size : GetParam()->sizes) {
     const auto dummy = GetParam()->dummy(size);
     ASSERT_TRUE(dummy);
-    const auto model =
-        create_model({"dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}});
+    const Checkpoint checkpoint = {
+        "dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}};
+    if (GetParam()->create_encoder != nullptr) {
+      const auto encoder = create_encoder(checkpoint);
+      EXPECT_TRUE(encoder) << size << ": " << encoder.error().message;
+      continue;
+    }
+    const auto model = create_model(checkpoint);
     EXPECT_TRUE(model) << size << ": " << model.error().message;
   }
   const auto unknown =

@@ -19,7 +19,8 @@ namespace saccade {
   FAMILY(kPaligemma2)            \
   FAMILY(kPaligemma)             \
   FAMILY(kQwen2)                 \
-  FAMILY(kLlama3)
+  FAMILY(kLlama3)                \
+  FAMILY(kMiniLm)
 
 #define SACCADE_DECLARE(name) extern const Family name;
 SACCADE_FAMILIES(SACCADE_DECLARE)
@@ -47,6 +48,28 @@ Result<void> refuse_quantised(const json::object& config) {
   return fail(ErrorCode::kUnsupported,
               "the checkpoint is quantised ({}); give the original bf16, f16 or f32 one",
               method.empty() ? "quantization_config" : method);
+}
+
+// Reads, checks and packs the weights of `into`.
+Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend& backend,
+                          const LoadOptions& options) {
+  const SteadyClock clock;
+  const Nanos start = clock.now();
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases));
+
+  DType compute =
+      options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
+  if (compute == DType::kF16) compute = DType::kF32;
+  into.set_dtypes(compute, options.kv.value_or(compute));
+  const WeightTable table = into.weight_table();
+  auto bytes = table.load(weights, backend, compute);
+  if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
+  into.set_loaded(parameter_count(table.specs()), *bytes);
+  log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
+            parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
+            seconds(clock.now() - start));
+  return {};
 }
 
 }  // namespace
@@ -95,31 +118,38 @@ std::optional<DType> stated_dtype(const json::object& config) {
 Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint) {
   TRY(const Family* family, family_of(checkpoint.config));
   TRY_DO(refuse_quantised(checkpoint.config));
+  if (family->create == nullptr)
+    return fail(ErrorCode::kUnsupported, "{}: {} embeds texts and generates none",
+                checkpoint.directory, family->name);
   auto model = family->create(checkpoint);
   if (!model) return fail_within(checkpoint.directory, std::move(model).error());
   return model;
 }
 
+Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint) {
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY_DO(refuse_quantised(checkpoint.config));
+  if (family->create_encoder == nullptr)
+    return fail(ErrorCode::kUnsupported, "{}: {} generates text; sentence encoders embed it",
+                checkpoint.directory, family->name);
+  auto encoder = family->create_encoder(checkpoint);
+  if (!encoder) return fail_within(checkpoint.directory, std::move(encoder).error());
+  return encoder;
+}
+
 Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
                                           const LoadOptions& options) {
-  const SteadyClock clock;
-  const Nanos start = clock.now();
-  TRY(const Family* family, family_of(checkpoint.config));
   TRY(std::unique_ptr<LoadableModel> model, create_model(checkpoint));
-  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases));
-
-  DType compute =
-      options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
-  if (compute == DType::kF16) compute = DType::kF32;
-  model->set_dtypes(compute, options.kv.value_or(compute));
-  const WeightTable table = model->weight_table();
-  auto bytes = table.load(weights, backend, compute);
-  if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
-  model->set_loaded(parameter_count(table.specs()), *bytes);
-  log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
-            parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
-            seconds(clock.now() - start));
+  TRY_DO(load_weights(checkpoint, *model, backend, options));
   return model;
+}
+
+Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint,
+                                                      Backend& backend,
+                                                      const LoadOptions& options) {
+  TRY(std::unique_ptr<LoadableEncoder> encoder, create_encoder(checkpoint));
+  TRY_DO(load_weights(checkpoint, *encoder, backend, options));
+  return encoder;
 }
 
 }  // namespace saccade

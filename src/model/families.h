@@ -33,9 +33,16 @@ struct LoadOptions {
 // checkpoints.
 Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint);
 
+// The same for a sentence encoder. Of the two, the one that the family does not have is
+// kUnsupported.
+Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
+
 // Reads, checks and packs the weights. Errors name the file, tensor or field.
 Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
                                           const LoadOptions& options = {});
+Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint,
+                                                      Backend& backend,
+                                                      const LoadOptions& options = {});
 
 // float32, bfloat16 or float16 as config.json's dtype (torch_dtype); nothing when it has none.
 std::optional<DType> stated_dtype(const json::object& config);

@@ -12,22 +12,39 @@
 #include "base/result.h"
 #include "model/checkpoint.h"
 #include "model/model.h"
+#include "model/sentence_encoder.h"
 #include "model/weight_table.h"
 #include "text/synthetic_tokenizer.h"
 
 namespace saccade {
 
-// A model whose weights are not there yet: shape() and the prompt arithmetic work, forward() does
-// not.
-class LoadableModel : public Model {
+// What weights are loaded into, whatever it is for.
+class Loadable {
  public:
+  virtual ~Loadable() = default;
   // Rows whose destinations are this model's own. The model must stay where it is.
   virtual WeightTable weight_table() = 0;
   // Once, before the weights: what matrices are multiplied in and what keys, values and embeddings
   // are stored as.
   virtual void set_dtypes(DType compute, DType kv) = 0;
   // Once, after them.
-  void set_loaded(std::int64_t parameters, std::size_t bytes) {
+  virtual void set_loaded(std::int64_t parameters, std::size_t bytes) = 0;
+};
+
+// A model whose weights are not there yet: shape() and the prompt arithmetic work, forward() does
+// not.
+class LoadableModel : public Model, public Loadable {
+ public:
+  void set_loaded(std::int64_t parameters, std::size_t bytes) final {
+    shape_.parameters = parameters;
+    shape_.weight_bytes = bytes;
+  }
+};
+
+// The same of a sentence encoder.
+class LoadableEncoder : public SentenceEncoder, public Loadable {
+ public:
+  void set_loaded(std::int64_t parameters, std::size_t bytes) final {
     shape_.parameters = parameters;
     shape_.weight_bytes = bytes;
   }
@@ -41,7 +58,7 @@ struct DummyFile {
 struct DummyCheckpoint {
   std::vector<DummyFile> files;  // config.json first, generation_config.json, ...
   std::string chat_template;     // written where old and new readers look for it
-  // Of tokenizer.json and tokenizer_config.json.
+  // Of tokenizer.json and tokenizer_config.json; without pieces `files` has both.
   std::int64_t tokenizer_pieces = 0;  // bytes and letters, before the special tokens
   std::vector<SpecialTokenAt> special_tokens;
   std::string tokenizer_pattern;
@@ -59,7 +76,10 @@ struct Family {
   std::span<const std::string_view> sizes;          // that `dummy` knows: "tiny", "2b"
   // Which of two families that share an architecture a config.json is; null: any.
   bool (*accepts)(const json::object& config) = nullptr;
+  // One of the two: what generates text, or what embeds it.
   Result<std::unique_ptr<LoadableModel>> (*create)(const Checkpoint& checkpoint) = nullptr;
+  Result<std::unique_ptr<LoadableEncoder>> (*create_encoder)(const Checkpoint& checkpoint) =
+      nullptr;
   Result<DummyCheckpoint> (*dummy)(std::string_view size) = nullptr;
 };
 

@@ -207,6 +207,35 @@ void write_post_processor(json::JsonWriter& writer, const std::string& begin,
   writer.end_object();
 }
 
+// BERT's order: specials among unused places, characters, their continuations, then letters.
+std::vector<std::string> word_pieces(std::size_t count) {
+  std::vector<std::string> pieces = {"[PAD]"};
+  while (pieces.size() < 100) pieces.push_back("[unused" + std::to_string(pieces.size() - 1) + "]");
+  pieces.insert(pieces.end(), {"[UNK]", "[CLS]", "[SEP]", "[MASK]"});
+  const auto add = [&](std::string_view prefix, const std::string& text) {
+    if (pieces.size() < count) pieces.push_back(std::string(prefix) + text);
+  };
+  for (const std::string_view prefix : {"", "##"}) {
+    for (char c = '!'; c <= '~'; ++c) {
+      if (c < 'A' || c > 'Z') add(prefix, std::string(1, c));
+    }
+  }
+  std::vector<std::string> stems(1);
+  for (int letters = 1; letters <= 3; ++letters) {
+    std::vector<std::string> longer;
+    for (const std::string& stem : stems) {
+      for (char c = 'a'; c <= 'z'; ++c) longer.push_back(stem + c);
+    }
+    stems = std::move(longer);
+    if (letters == 1) continue;
+    for (const std::string& stem : stems) {
+      add("", stem);
+      add("##", stem);
+    }
+  }
+  return pieces;
+}
+
 }  // namespace
 
 std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
@@ -240,6 +269,50 @@ std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
   write_byte_level(writer, true);
   writer.key("model");
   write_model(writer, vocab_size, special);
+  writer.end_object();
+  return out;
+}
+
+std::string make_word_piece_tokenizer_json(std::int64_t vocab_size) {
+  CHECK(vocab_size >= 512 && vocab_size <= 36'000, "{} tokens", vocab_size);
+  const std::vector<std::string> pieces = word_pieces(static_cast<std::size_t>(vocab_size));
+  std::map<TokenId, std::string> special;
+  for (const TokenId id : {0, 100, 101, 102, 103})
+    special.emplace(id, pieces[static_cast<std::size_t>(id)]);
+  std::string out;
+  json::JsonWriter writer(out);
+  writer.begin_object();
+  writer.member("version", "1.0");
+  writer.key("added_tokens");
+  write_added_tokens(writer, special);
+  writer.key("normalizer");
+  writer.raw(
+      R"({"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true})");
+  writer.key("pre_tokenizer");
+  writer.raw(R"({"type":"BertPreTokenizer"})");
+  writer.key("post_processor");
+  writer.raw(
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},)"
+      R"({"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}}],)"
+      R"("pair":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},)"
+      R"({"SpecialToken":{"id":"[SEP]","type_id":0}},{"Sequence":{"id":"B","type_id":1}},)"
+      R"({"SpecialToken":{"id":"[SEP]","type_id":1}}],"special_tokens":{)"
+      R"("[CLS]":{"id":"[CLS]","ids":[101],"tokens":["[CLS]"]},)"
+      R"("[SEP]":{"id":"[SEP]","ids":[102],"tokens":["[SEP]"]}}})");
+  writer.key("decoder");
+  writer.raw(R"({"type":"WordPiece","prefix":"##","cleanup":true})");
+  writer.key("model");
+  writer.begin_object();
+  writer.member("type", "WordPiece");
+  writer.member("unk_token", "[UNK]");
+  writer.member("continuing_subword_prefix", "##");
+  writer.member("max_input_chars_per_word", 100);
+  writer.key("vocab");
+  writer.begin_object();
+  for (std::size_t id = 0; id < pieces.size(); ++id)
+    writer.member(pieces[id], static_cast<std::int64_t>(id));
+  writer.end_object();
+  writer.end_object();
   writer.end_object();
   return out;
 }

@@ -29,4 +29,9 @@ std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
                                            const std::string& pattern,
                                            const SyntheticTokenizerOptions& options = {});
 
+// A WordPiece file as BERT's, lower case: [PAD] is 0, [UNK] 100, [CLS] 101, [SEP] 102, [MASK] 103,
+// then every printable ASCII character as a word and as its continuation, then words and
+// continuations of two and three letters. CHECKs that `vocab_size` is in [512, 36000].
+std::string make_word_piece_tokenizer_json(std::int64_t vocab_size);
+
 }  // namespace saccade

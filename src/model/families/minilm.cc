@@ -1,0 +1,353 @@
+// MiniLM and other BERT encoders as sentence-transformers publishes them (all-MiniLM-L6-v2,
+// all-MiniLM-L12-v2, bge-*-en). Reference: transformers' models/bert, sentence-transformers; papers
+// arXiv:1810.04805, arXiv:1908.10084, arXiv:2002.10957.
+//
+// Three odd things:
+//  - It is post-norm: a layer adds first and normalises after, so there is no final norm.
+//  - A token's vector is its word's, its place's and its segment's; of segments only the first
+//    occurs.
+//  - How token vectors become one is not in config.json: modules.json and 1_Pooling/config.json
+//    say so (model/sentence_modules.h).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "model/blocks.h"
+#include "model/decoder_config.h"
+#include "model/family.h"
+#include "model/image_model.h"
+#include "model/scratch.h"
+#include "model/sentence_modules.h"
+
+namespace saccade {
+namespace {
+
+// --- configuration ---
+
+struct BertSettings {
+  std::int64_t hidden = 768;
+  std::int64_t intermediate = 3072;
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t vocab = 30522;
+  std::int64_t places = 512;  // learnt positions
+  std::int64_t segments = 2;
+  Activation activation = Activation::kGeluErf;
+  NormStyle norm = {.epsilon = 1e-12f, .weight_offset = 0, .subtract_mean = true};
+  Pooling pooling = Pooling::kMean;
+  bool normalise = false;
+};
+
+Result<BertSettings> parse_bert(const json::object& config) {
+  BertSettings bert;
+  const std::array fields = {
+      ExtentField{"hidden_size", &bert.hidden, 1 << 16},
+      ExtentField{"intermediate_size", &bert.intermediate, 1 << 18},
+      ExtentField{"num_hidden_layers", &bert.layers, 1024},
+      ExtentField{"num_attention_heads", &bert.heads, 1024},
+      ExtentField{"vocab_size", &bert.vocab, 1 << 22},
+      ExtentField{"max_position_embeddings", &bert.places, 1 << 20},
+      ExtentField{"type_vocab_size", &bert.segments, 1 << 10},
+  };
+  TRY_DO(read_extents(config, "config.json", fields));
+  if (bert.hidden % bert.heads != 0)
+    return fail(ErrorCode::kUnsupported, "hidden_size {} is not a multiple of {} heads",
+                bert.hidden, bert.heads);
+  TRY(const std::string places, json::get_string_or(config, "position_embedding_type", "absolute"));
+  if (places != "absolute")
+    return fail(ErrorCode::kUnsupported,
+                "position_embedding_type is \"{}\"; learnt absolute positions are done", places);
+  for (const std::string_view field : {"is_decoder", "add_cross_attention"}) {
+    TRY(const bool on, json::get_bool_or(config, field, false));
+    if (on) return fail(ErrorCode::kUnsupported, "{} is true; encoders are done", field);
+  }
+  TRY(const std::string activation, json::get_string_or(config, "hidden_act", "gelu"));
+  TRY(bert.activation, parse_activation(activation));
+  TRY(const double epsilon, json::get_double_or(config, "layer_norm_eps", 1e-12));
+  bert.norm.epsilon = static_cast<float>(epsilon);
+  return bert;
+}
+
+// --- the encoder ---
+
+class BertEncoder final : public LoadableEncoder {
+ public:
+  BertEncoder(EncoderShape shape, const BertSettings& settings)
+      : settings_(settings), layers_(static_cast<std::size_t>(settings.layers)) {
+    shape_ = std::move(shape);
+  }
+
+  WeightTable weight_table() override;
+  void set_dtypes(DType compute, DType /*kv*/) override { compute_ = compute; }
+  Result<void> reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) override;
+  std::size_t scratch_bytes() const override { return scratch_.bytes(); }
+  void forward(Backend& backend, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
+               View out, const Tap& tap) override;
+
+ private:
+  struct Layer {
+    Linear qkv;
+    Linear attention_out;
+    Norm attention_norm;
+    Linear mlp_in;
+    Linear mlp_out;
+    Norm mlp_norm;
+  };
+
+  void embed(Backend& backend, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
+             View x);
+  void attention(Backend& backend, const Layer& layer, std::span<const std::int32_t> begins,
+                 View x);
+  void mlp(Backend& backend, const Layer& layer, View x);
+  void pool(Backend& backend, std::span<const std::int32_t> begins, View x, View pooled);
+
+  const BertSettings settings_;
+  DType compute_ = DType::kF32;
+  EmbeddingTable words_;
+  EmbeddingTable places_;
+  EmbeddingTable segments_;
+  Norm embedding_norm_;
+  std::vector<Layer> layers_;
+
+  Scratch scratch_;
+  View hidden_;                        // [rows, hidden]
+  View sum_;                           // [rows, hidden] before a norm
+  View qkv_;                           // [rows, 3 * hidden]
+  View attention_;                     // [rows, hidden]
+  View inner_;                         // [rows, intermediate]
+  View pooled_;                        // [sequences, hidden]
+  View unit_;                          // [1, hidden] of 1 / sqrt(hidden): RMSNorm to length 1
+  std::vector<std::int32_t> row_ids_;  // [rows] places, then rows of a sequence
+  std::vector<float> shares_;          // [max_tokens] of a mean
+};
+
+WeightTable BertEncoder::weight_table() {
+  const BertSettings& s = settings_;
+  WeightTable table;
+  table.embedding(words_, "embeddings.word_embeddings.weight", s.vocab, s.hidden);
+  table.embedding(places_, "embeddings.position_embeddings.weight", s.places, s.hidden);
+  table.embedding(segments_, "embeddings.token_type_embeddings.weight", s.segments, s.hidden);
+  add_norm(table, embedding_norm_, "embeddings.LayerNorm", s.hidden, s.norm);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    const std::string at = fmt::format("encoder.layer.{}.", i);
+    table.stacked(layer.qkv,
+                  {{at + "attention.self.query", s.hidden},
+                   {at + "attention.self.key", s.hidden},
+                   {at + "attention.self.value", s.hidden}},
+                  s.hidden, Bias::kYes);
+    table.linear(layer.attention_out, at + "attention.output.dense", s.hidden, s.hidden,
+                 Bias::kYes);
+    add_norm(table, layer.attention_norm, at + "attention.output.LayerNorm", s.hidden, s.norm);
+    table.linear(layer.mlp_in, at + "intermediate.dense", s.intermediate, s.hidden, Bias::kYes);
+    table.linear(layer.mlp_out, at + "output.dense", s.hidden, s.intermediate, Bias::kYes);
+    add_norm(table, layer.mlp_norm, at + "output.LayerNorm", s.hidden, s.norm);
+  }
+  // BERT's own head over the first token: sentence encoders pool in another way.
+  table.ignore("pooler.dense.weight");
+  table.ignore("pooler.dense.bias");
+  return table;
+}
+
+Result<void> BertEncoder::reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) {
+  const BertSettings& s = settings_;
+  scratch_.add(hidden_, DType::kF32, rows, s.hidden);
+  scratch_.add(sum_, DType::kF32, rows, s.hidden);
+  scratch_.add(qkv_, DType::kF32, rows, 3 * s.hidden);
+  scratch_.add(attention_, DType::kF32, rows, s.hidden);
+  scratch_.add(inner_, DType::kF32, rows, s.intermediate);
+  scratch_.add(pooled_, DType::kF32, sequences, s.hidden);
+  scratch_.add(unit_, DType::kF32, 1, s.hidden);
+  TRY_DO(scratch_.allocate(backend));
+  std::vector<float> unit(static_cast<std::size_t>(s.hidden),
+                          static_cast<float>(1 / std::sqrt(static_cast<double>(s.hidden))));
+  backend.copy(View(unit.data(), DType::kF32, 1, s.hidden), unit_);
+  backend.synchronize();
+  row_ids_.resize(static_cast<std::size_t>(rows));
+  shares_.resize(static_cast<std::size_t>(shape_.max_tokens));
+  return {};
+}
+
+void BertEncoder::forward(Backend& backend, std::span<const TokenId> ids,
+                          std::span<const std::int32_t> begins, View out, const Tap& tap) {
+  const View x = hidden_.row_range(0, static_cast<std::int64_t>(ids.size()));
+  const View pooled = pooled_.row_range(0, out.rows());
+  CHECK(static_cast<std::int64_t>(begins.size()) == out.rows() + 1, "{} begins of {} sequences",
+        begins.size(), out.rows());
+  embed(backend, ids, begins, x);
+  if (tap) tap("text.embed", x);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    attention(backend, layers_[i], begins, x);
+    mlp(backend, layers_[i], x);
+    if (tap) tap(fmt::format("text.layer.{}", i), x);
+  }
+  pool(backend, begins, x, pooled);
+  if (tap) tap("text.pooled", pooled);
+  if (settings_.normalise) {
+    // x / |x|, where torch's lower bound of 1e-12 on |x| keeps zero at zero.
+    backend.norm({.x = pooled,
+                  .add = {},
+                  .weight = unit_,
+                  .bias = {},
+                  .epsilon = 1e-24f / static_cast<float>(settings_.hidden),
+                  .weight_offset = 0,
+                  .subtract_mean = false,
+                  .out = pooled});
+  }
+  backend.copy(pooled, out);
+  if (tap) tap("text.embedding", pooled);
+}
+
+void BertEncoder::embed(Backend& backend, std::span<const TokenId> ids,
+                        std::span<const std::int32_t> begins, View x) {
+  const View sum = sum_.row_range(0, x.rows());
+  const auto embed_rows = [&](const EmbeddingTable& table, std::span<const std::int32_t> which,
+                              View into) {
+    backend.embed({.table = table.view, .packed = nullptr, .ids = which, .scale = 1, .out = into});
+  };
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i)
+    std::iota(row_ids_.begin() + begins[i], row_ids_.begin() + begins[i + 1], 0);
+  constexpr std::array<std::int32_t, 1> kFirstSegment = {0};
+  const View segment = attention_.row_range(0, 1);
+  embed_rows(words_, ids, x);
+  embed_rows(segments_, kFirstSegment, segment);
+  backend.add(segment, x, 1);
+  embed_rows(places_, std::span(row_ids_).first(ids.size()), sum);
+  backend.add(sum, x, 1);
+  apply_norm(backend, embedding_norm_, settings_.norm, x, x);
+}
+
+void BertEncoder::attention(Backend& backend, const Layer& layer,
+                            std::span<const std::int32_t> begins, View x) {
+  const std::int64_t width = settings_.hidden;
+  const std::int64_t head_dim = width / settings_.heads;
+  const View qkv = qkv_.row_range(0, x.rows());
+  const View attended = attention_.row_range(0, x.rows());
+  const View sum = sum_.row_range(0, x.rows());
+  apply_linear(backend, layer.qkv, x, qkv);
+  backend.segment_attention(
+      {.begins = begins,
+       .q = qkv.col_range(0, width),
+       .k = qkv.col_range(width, 2 * width),
+       .v = qkv.col_range(2 * width, 3 * width),
+       .heads = settings_.heads,
+       .kv_heads = settings_.heads,
+       .head_dim = head_dim,
+       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))),
+       .compute = compute_,
+       .out = attended});
+  apply_linear(backend, layer.attention_out, attended, sum, x);
+  apply_norm(backend, layer.attention_norm, settings_.norm, sum, x);
+}
+
+void BertEncoder::mlp(Backend& backend, const Layer& layer, View x) {
+  const View inner = inner_.row_range(0, x.rows());
+  const View sum = sum_.row_range(0, x.rows());
+  apply_linear(backend, layer.mlp_in, x, inner, {}, settings_.activation);
+  apply_linear(backend, layer.mlp_out, inner, sum, x);
+  apply_norm(backend, layer.mlp_norm, settings_.norm, sum, x);
+}
+
+void BertEncoder::pool(Backend& backend, std::span<const std::int32_t> begins, View x,
+                       View pooled) {
+  for (std::int64_t i = 0; i < pooled.rows(); ++i) {
+    const std::int32_t begin = begins[static_cast<std::size_t>(i)];
+    const std::int64_t taps =
+        settings_.pooling == Pooling::kCls ? 1 : begins[static_cast<std::size_t>(i) + 1] - begin;
+    const auto rows = std::span(row_ids_).first(static_cast<std::size_t>(taps));
+    const auto shares = std::span(shares_).first(static_cast<std::size_t>(taps));
+    std::iota(rows.begin(), rows.end(), begin);
+    std::ranges::fill(shares, 1.0f / static_cast<float>(taps));
+    backend.mix_rows(
+        {.x = x, .rows = rows, .weights = shares, .taps = taps, .out = pooled.row_range(i, i + 1)});
+    backend.synchronize();  // the lists are written again
+  }
+}
+
+Result<std::unique_ptr<LoadableEncoder>> create(const Checkpoint& checkpoint) {
+  TRY(BertSettings bert, parse_bert(checkpoint.config));
+  TRY(const SentenceModules modules, read_sentence_modules(checkpoint.directory));
+  if (modules.dimensions && *modules.dimensions != bert.hidden)
+    return fail(ErrorCode::kInvalid, "the pooling module is for {} dimensions, hidden_size is {}",
+                *modules.dimensions, bert.hidden);
+  bert.pooling = modules.pooling;
+  bert.normalise = modules.normalise;
+  EncoderShape shape;
+  shape.family = "minilm";
+  shape.dimensions = bert.hidden;
+  shape.vocab = bert.vocab;
+  shape.max_tokens = std::min(modules.max_tokens.value_or(bert.places), bert.places);
+  shape.pooling = name_of(bert.pooling);
+  shape.normalised = bert.normalise;
+  return std::make_unique<BertEncoder>(std::move(shape), bert);
+}
+
+// --- checkpoints of random weights ---
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, vocab, max_tokens;
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 64, 128, 2, 4, 1024, 64},
+    DummySize{"l6", 384, 1536, 6, 12, 30522, 256},
+    DummySize{"l12", 384, 1536, 12, 12, 30522, 128},
+};
+constexpr std::array<std::string_view, 3> kDummyNames = {"tiny", "l6", "l12"};
+
+std::string dummy_config(const DummySize& s) {
+  return fmt::format(
+      R"({{"architectures": ["BertModel"], "model_type": "bert", "attention_probs_dropout_prob": 0.1,
+ "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": {}, "initializer_range": 0.02,
+ "intermediate_size": {}, "layer_norm_eps": 1e-12, "max_position_embeddings": 512,
+ "num_attention_heads": {}, "num_hidden_layers": {}, "pad_token_id": 0,
+ "position_embedding_type": "absolute", "torch_dtype": "bfloat16", "type_vocab_size": 2,
+ "use_cache": true, "vocab_size": {}}}
+)",
+      s.hidden, s.intermediate, s.heads, s.layers, s.vocab);
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"modules.json",
+       R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+ {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+ {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+)"},
+      {"1_Pooling/config.json",
+       fmt::format(R"({{"word_embedding_dimension": {}, "pooling_mode_mean_tokens": true}})",
+                   found->hidden)},
+      {"sentence_bert_config.json",
+       fmt::format(R"({{"max_seq_length": {}, "do_lower_case": false}})", found->max_tokens)},
+      {"tokenizer_config.json",
+       R"({"cls_token": "[CLS]", "do_lower_case": true, "mask_token": "[MASK]", "model_max_length": 512,
+ "pad_token": "[PAD]", "sep_token": "[SEP]", "tokenizer_class": "BertTokenizer", "unk_token": "[UNK]"}
+)"},
+      {"tokenizer.json", make_word_piece_tokenizer_json(found->vocab)}};
+  return checkpoint;
+}
+
+constexpr std::array<std::string_view, 1> kArchitectures = {"BertModel"};
+constexpr std::array<std::string_view, 1> kModelTypes = {"bert"};
+// What a model with another head on top calls its encoder.
+constexpr std::array kAliases = {NameAlias{"bert.", ""}};
+
+}  // namespace
+
+extern const Family kMiniLm;
+const Family kMiniLm = {.name = "minilm",
+                        .architectures = kArchitectures,
+                        .model_types = kModelTypes,
+                        .aliases = kAliases,
+                        .sizes = kDummyNames,
+                        .create_encoder = create,
+                        .dummy = dummy};
+
+}  // namespace saccade
