@@ -27,6 +27,14 @@ std::vector<std::string> with_dashes(int argc, char** argv) {
   return arguments;
 }
 
+// A flag given again replaces its value, as argparse has it: scripts append "$@" to their defaults.
+void let_the_last_value_win(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() == 1)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  for (CLI::App* command : app.get_subcommands(nullptr)) let_the_last_value_win(*command);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -39,6 +47,7 @@ int main(int argc, char** argv) try {
   saccade::add_serve(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
+  let_the_last_value_win(app);
   const std::vector<std::string> arguments = with_dashes(argc, argv);
   try {
     app.parse(std::vector<std::string>(arguments));

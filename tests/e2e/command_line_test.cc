@@ -121,6 +121,15 @@ TEST(CommandLine, TheModelMayComeFirst) {
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
+TEST(CommandLine, AFlagGivenAgainReplacesItsValueAndAListGrows) {
+  ServerProcess server(SACCADE_BINARY,
+                       serve({"--max-model-len", "7", "--served-model-name", "one",
+                              "--max-model-len", "64", "--served-model-name", "two"}));
+  const std::string models = exchange(server.port(), "GET", "/v1/models", "").body;
+  expect_words(models, {R"("max_model_len":64)", R"("id":"one")", R"("id":"two")"});
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
 TEST(CommandLine, BudgetsTooSmallForMaxNumSeqsAreSaid) {
   ServerProcess by_cache(SACCADE_BINARY, serve({"--max-num-seqs", "1000", "--kv-cache-bytes",
                                                 "1MiB", "--max-model-len", "64"}));
