@@ -58,6 +58,12 @@ void vision_attention(Backend& backend, const VisionBlock& block, const NormStyl
 
   apply_norm(backend, block.attention_norm, norm, x, normed);
   apply_linear(backend, block.qkv, normed, qkv);
+  if (!block.q_norm.weight.view.empty()) {
+    const View q = qkv.col_range(0, width);
+    const View k = qkv.col_range(width, 2 * width);
+    apply_norm(backend, block.q_norm, shape.qk_norm, q, q);
+    apply_norm(backend, block.k_norm, shape.qk_norm, k, k);
+  }
   if (!cos.empty())
     backend.rope(
         {.x = qkv.col_range(0, 2 * width), .head_dim = shape.head_dim, .cos = cos, .sin = sin});

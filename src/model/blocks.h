@@ -47,11 +47,14 @@ struct VisionAttention {
   std::int64_t head_dim = 0;
   float scale = 1;
   DType compute = DType::kF32;
+  NormStyle qk_norm = {};  // of blocks whose queries and keys are normed over all heads
 };
 
 struct VisionBlock {
   Norm attention_norm;
   Linear qkv;
+  Norm q_norm;  // [heads * head_dim], or empty
+  Norm k_norm;
   Linear attention_out;
   Norm mlp_norm;
   Linear mlp_in;  // gate and up stacked in a gated MLP

@@ -17,6 +17,21 @@ std::int64_t tiles_at_once(const TileTowerSettings& settings) {
   return std::max<std::int64_t>(kMlpRows / settings.rows(), 1);
 }
 
+void add_layer(WeightTable& table, VisionBlock& block, const TileTowerSettings& s,
+               std::int64_t index) {
+  const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, index);
+  add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+  table.stacked(block.qkv,
+                {{at + "self_attn.q_proj", s.width},
+                 {at + "self_attn.k_proj", s.width},
+                 {at + "self_attn.v_proj", s.width}},
+                s.width, Bias::kYes);
+  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+  add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
+  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
+  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+}
+
 }  // namespace
 
 Result<TileTowerSettings> parse_siglip(const json::object& config) {
@@ -73,39 +88,30 @@ std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tow
   return rows;
 }
 
-void TileTower::add_layer(WeightTable& table, VisionBlock& block, std::int64_t index) const {
-  const TileTowerSettings& s = settings_;
-  const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, index);
-  add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
-  table.stacked(block.qkv,
-                {{at + "self_attn.q_proj", s.width},
-                 {at + "self_attn.k_proj", s.width},
-                 {at + "self_attn.v_proj", s.width}},
-                s.width, Bias::kYes);
-  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
-  add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
-  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+void TileTower::add_weights(WeightTable& table) {
+  add_tower(table, weights_);
+  add_projector(table);
 }
 
-void TileTower::add_weights(WeightTable& table) {
+void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights) const {
   const TileTowerSettings& s = settings_;
-  blocks_.resize(static_cast<std::size_t>(s.layers));
-  if (s.class_token) table.bias(class_, s.prefix + "embeddings.class_embedding", s.width);
-  table.patches(patch_embed_, s.prefix + "embeddings.patch_embedding",
+  weights.blocks.resize(static_cast<std::size_t>(s.layers));
+  if (s.class_token)
+    table.bias(weights.class_token, s.prefix + "embeddings.class_embedding", s.width);
+  table.patches(weights.patch_embed, s.prefix + "embeddings.patch_embedding",
                 {s.width, 3, s.patch, s.patch}, s.patch_bias ? Bias::kYes : Bias::kNo);
-  table.embedding(positions_, s.prefix + "embeddings.position_embedding.weight", s.rows(), s.width);
+  table.embedding(weights.positions, s.prefix + "embeddings.position_embedding.weight", s.rows(),
+                  s.width);
   // The misspelling is the reference's.
-  if (s.pre_norm) add_norm(table, pre_norm_, s.prefix + "pre_layrnorm", s.width, s.norm);
+  if (s.pre_norm) add_norm(table, weights.pre_norm, s.prefix + "pre_layrnorm", s.width, s.norm);
   for (std::int64_t i = 0; i < s.layers; ++i)
-    add_layer(table, blocks_[static_cast<std::size_t>(i)], i);
+    add_layer(table, weights.blocks[static_cast<std::size_t>(i)], s, i);
   WeightTable unread;
   VisionBlock nowhere;
   for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
-    add_layer(unread, nowhere, i);
+    add_layer(unread, nowhere, s, i);
   table.unread(unread.specs());
-  add_norm(table, post_norm_, s.prefix + "post_layernorm", s.width, s.norm);
-  add_projector(table);
+  add_norm(table, weights.post_norm, s.prefix + "post_layernorm", s.width, s.norm);
 }
 
 Result<void> TileTower::reserve(Backend& backend, std::int64_t patch_rows) {
@@ -147,12 +153,12 @@ class TileEncodeRun final : public EncodeRun {
     const std::size_t stage = stage_++;
     if (stage == 0) {
       embed();
-    } else if (stage <= tower_.blocks_.size()) {
+    } else if (stage <= tower_.weights_.blocks.size()) {
       layer(stage - 1);
     } else {
       project();
     }
-    return stage > tower_.blocks_.size();
+    return stage > tower_.weights_.blocks.size();
   }
 
  private:
@@ -161,7 +167,8 @@ class TileEncodeRun final : public EncodeRun {
     const std::int64_t rows = settings_.rows();
     std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
     std::iota(all.begin(), all.end(), 0);
-    backend_.embed({.table = tower_.positions_.view, .ids = all, .out = tower_.position_rows_});
+    backend_.embed(
+        {.table = tower_.weights_.positions.view, .ids = all, .out = tower_.position_rows_});
     std::int64_t row = 0;
     for (const PreparedImage* image : images_) {
       const std::int64_t count = image->layout.grid_t * patches;
@@ -170,25 +177,27 @@ class TileEncodeRun final : public EncodeRun {
       for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
         const View tile = hidden_.row_range(row, row + rows);
         backend_.copy(from.row_range(begin, begin + patches), tower_.patches_);
-        if (settings_.class_token) backend_.copy(tower_.class_.view, tile.row_range(0, 1));
-        apply_linear(backend_, tower_.patch_embed_, tower_.patches_,
+        if (settings_.class_token)
+          backend_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
+        apply_linear(backend_, tower_.weights_.patch_embed, tower_.patches_,
                      tile.row_range(rows - patches, rows));
         backend_.add(tower_.position_rows_, tile, 1);
       }
     }
     if (settings_.pre_norm)
-      apply_norm(backend_, tower_.pre_norm_, settings_.norm, hidden_, hidden_);
+      apply_norm(backend_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
     if (tap_) tap_("vision.patch_embed", hidden_);
   }
 
   void layer(std::size_t index) {
     const TileTowerSettings& s = settings_;
-    const VisionBlock& block = tower_.blocks_[index];
+    const VisionBlock& block = tower_.weights_.blocks[index];
     const VisionAttention attention = {
         .heads = s.heads,
         .head_dim = s.head_dim(),
         .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
-        .compute = tower_.compute_};
+        .compute = tower_.compute_,
+        .qk_norm = s.qk_norm};
     const std::int64_t at_once = tiles_at_once(s) * s.rows();
     for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
       const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
@@ -215,7 +224,7 @@ class TileEncodeRun final : public EncodeRun {
 
   void project() {
     if (settings_.post_norm)
-      apply_norm(backend_, tower_.post_norm_, settings_.norm, hidden_, hidden_);
+      apply_norm(backend_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
     if (settings_.class_token) drop_class_tokens();
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {

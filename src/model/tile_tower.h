@@ -23,6 +23,7 @@ struct TileTowerSettings {
   std::int64_t image = 384;   // pixels a side of a tile
   std::int64_t patch = 14;
   NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+  NormStyle qk_norm = {};  // of blocks that have one
   Activation activation = Activation::kGeluTanh;
   bool patch_bias = true;
   bool class_token = false;  // a learnt row before each tile's; project() does not see it
@@ -36,6 +37,15 @@ struct TileTowerSettings {
   std::int64_t side() const { return image / patch; }       // patches a side of a tile
   std::int64_t patches() const { return side() * side(); }  // of a tile
   std::int64_t rows() const { return patches() + (class_token ? 1 : 0); }  // of a tile in the tower
+};
+
+struct TileTowerWeights {
+  Linear patch_embed;
+  VectorWeight class_token;  // [1, width] with class_token
+  EmbeddingTable positions;  // [rows, width]
+  Norm pre_norm;
+  std::vector<VisionBlock> blocks;  // those that run
+  Norm post_norm;
 };
 
 // vision_config of a siglip_vision_model over the defaults of its class. kUnsupported names what
@@ -61,6 +71,8 @@ class TileTower : public VisionTower {
                                    std::span<const View> out, const Tap& tap) override;
 
  protected:
+  // Everything before the projector. SigLIP's and CLIP's names, unless a family has others.
+  virtual void add_tower(WeightTable& table, TileTowerWeights& weights) const;
   virtual void add_projector(WeightTable& table) = 0;
   virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
   // `features`: [tiles * patches, width] of one image, free to be overwritten. `out`:
@@ -73,16 +85,9 @@ class TileTower : public VisionTower {
  private:
   friend class TileEncodeRun;
 
-  void add_layer(WeightTable& table, VisionBlock& block, std::int64_t index) const;
-
   TileTowerSettings settings_;
   DType compute_ = DType::kF32;
-  Linear patch_embed_;
-  VectorWeight class_;        // [1, width] with class_token
-  EmbeddingTable positions_;  // [rows, width]
-  Norm pre_norm_;
-  std::vector<VisionBlock> blocks_;
-  Norm post_norm_;
+  TileTowerWeights weights_;
 
   Scratch memory_;
   VisionScratch scratch_;  // of some tiles: a tile attends to itself alone

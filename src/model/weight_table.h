@@ -67,6 +67,12 @@ class WeightTable {
   void bias(VectorWeight& into, const std::string& name, std::vector<std::int64_t> shape);
   void embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
                  std::int64_t cols);
+  // Given the tensors in their order, it makes of them what the model keeps and returns its bytes.
+  using Store = std::function<Result<std::size_t>(std::span<const View>, Backend&, DType compute)>;
+  // Tensors that become something else than themselves (interpolated positions).
+  void row(std::vector<TensorSpec> tensors, Store store) {
+    rows_.push_back({std::move(tensors), std::move(store)});
+  }
   // Must be in the checkpoint and are not read (layers after the one whose features count).
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
   // May be in the checkpoint and is not read (the stored copy of a tied head).
@@ -80,10 +86,9 @@ class WeightTable {
   Result<std::size_t> load(Weights& weights, Backend& backend, DType compute) const;
 
  private:
-  using Store = std::function<Result<std::size_t>(std::span<const View>, Backend&, DType compute)>;
   struct Row {
     std::vector<TensorSpec> tensors;
-    Store store;  // given the tensors in that order, it returns bytes; null: nothing is read
+    Store store;  // null: nothing is read
   };
   void vector(VectorWeight& into, const std::string& name, std::int64_t n, TensorKind kind);
 
