@@ -1,5 +1,3 @@
-#include "model/families.h"
-
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
@@ -7,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "model/families.h"
 #include "model/weights.h"
 
 namespace saccade {
@@ -16,6 +15,7 @@ namespace saccade {
   FAMILY(kQwen2Vl)               \
   FAMILY(kQwen25Vl)              \
   FAMILY(kLlavaOnevision)        \
+  FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \
   FAMILY(kPaligemma)             \
   FAMILY(kQwen2)                 \

@@ -68,7 +68,9 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamiliesEngine,
                          ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
                                            "llava_onevision/newlines", "llava_onevision/scaled",
-                                           "paligemma/first", "paligemma/second"),
+                                           "internvl2/internlm2", "internvl2/big_tower",
+                                           "internvl2/current", "paligemma/first",
+                                           "paligemma/second"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

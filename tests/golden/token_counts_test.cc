@@ -50,7 +50,7 @@ TEST_P(TokenCounts, AreTheProcessors) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
-                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision",
+                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
                                            "paligemma"),
                          [](const auto& family) { return std::string(family.param); });
 

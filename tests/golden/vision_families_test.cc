@@ -10,10 +10,11 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",       "qwen2_vl/mixed_window",
-                                               "qwen2_5_vl/odd_heads",     "qwen2_5_vl/wide_window",
-                                               "llava_onevision/newlines", "llava_onevision/scaled",
-                                               "paligemma/first",          "paligemma/second"};
+const std::vector<std::string> kCheckpoints = {
+    "qwen2_vl/odd_heads",     "qwen2_vl/mixed_window",    "qwen2_5_vl/odd_heads",
+    "qwen2_5_vl/wide_window", "llava_onevision/newlines", "llava_onevision/scaled",
+    "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
+    "paligemma/first",        "paligemma/second"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
@@ -39,6 +40,7 @@ TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
+    if (!std::filesystem::exists(directory + "/other_form")) continue;  // tensors differ, not names
     const std::string other = ::testing::TempDir() + "/saccade_other_vision_form";
     ASSERT_NO_FATAL_FAILURE(testing::write_other_form(directory, other));
     const auto model = testing::load(other, *backend);

@@ -24,12 +24,12 @@ SIZES = [
 ]
 
 
-def write(family: str, config: dict, preprocessor: dict, count) -> None:
+def write(family: str, config: dict, preprocessor: dict, count, sizes=SIZES) -> None:
     lines = [json.dumps({"config": config, "preprocessor": preprocessor})]
-    for height, width in SIZES:
+    for height, width in sizes:
         lines.append(f"{height}\t{width}\t{count(height, width)}")
     (GOLDEN / family / "token_counts.tsv").write_text("\n".join(lines) + "\n")
-    print(family, len(SIZES), "sizes")
+    print(family, len(sizes), "sizes")
 
 
 def qwen(family: str) -> None:
@@ -83,8 +83,23 @@ def paligemma() -> None:
         processor, image_sizes=[(h, w)])["num_image_tokens"][0])
 
 
+def internvl2() -> None:
+    from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+
+    processor = GotOcr2ImageProcessorPil(size={"height": 448, "width": 448}, crop_to_patches=True, max_patches=12)
+    config = json.loads((GOLDEN / "internvl2/internlm2/config.json").read_text())
+    config["vision_config"] |= {"image_size": 448}
+    config |= {"force_image_size": 448, "max_dynamic_patch": 12}
+    # Aspects half way between two grids, where the area decides, on both sides of where it does.
+    ties = [(8 * n, 7 * n) for n in (20, 39, 40, 55, 56, 57, 85, 120, 160, 161)]
+    ties += [(8 * n, 9 * n) for n in (60, 110)] + [(6 * n, 7 * n) for n in (60, 91, 92)] + [(2 * n, 5 * n) for n in (50, 300)]
+    ties += [(633, 633), (634, 634), (896, 896), (1097, 1097), (1098, 1098), (448, 897), (896, 448), (1267, 633)]
+    write("internvl2", config, {}, lambda h, w: 256 * processor.get_number_of_image_patches(h, w), SIZES + ties)
+
+
 if __name__ == "__main__":
     qwen("qwen2_vl")
     qwen("qwen2_5_vl")
     llava_onevision()
     paligemma()
+    internvl2()

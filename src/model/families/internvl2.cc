@@ -1,0 +1,464 @@
+// InternVL2 (1B to 26B), and InternVL 2.5 and 3 of the same structure. Reference:
+// OpenGVLab/InternVL (internvl_chat/internvl/model), transformers' models/internvl; report
+// arXiv:2404.16821.
+//
+// Three odd things:
+//  - The language part is whichever was at hand, under its own names: InternLM2 (queries, keys and
+//    values of one matrix, grouped by key head), Qwen2, Llama or Phi-3.
+//  - An image is cut into tiles of a grid with the nearest aspect, up to twelve, and seen once more
+//    as a whole; each tile is 256 tokens between one <img> and one </img>.
+//  - The conversation format is a name in config.json (`template`): Python code beside the
+//    checkpoint knows what it means. Its default system message is Chinese.
+#include <algorithm>
+#include <array>
+#include <boost/json/value.hpp>
+#include <utility>
+
+#include "base/check.h"
+#include "model/dynamic_tiles.h"
+#include "model/families/phi3_decoder.h"
+#include "model/families/qwen_dummy.h"
+#include "model/intern_vit.h"
+#include "model/placeholders.h"
+#include "model/preprocessor_config.h"
+
+namespace saccade {
+namespace {
+
+// --- configuration ---
+
+constexpr NormalizeSettings kImageNet = {.mean = {0.485, 0.456, 0.406},
+                                         .std = {0.229, 0.224, 0.225}};
+constexpr DecoderDefaults kInternLm2Defaults = {.norm_epsilon = 1e-6, .max_position = 2048};
+constexpr DecoderDefaults kLlamaDefaults = {.norm_epsilon = 1e-6, .max_position = 2048};
+constexpr DecoderDefaults kQwen2Defaults = {.norm_epsilon = 1e-6,
+                                            .rope_theta = 10000,
+                                            .max_position = 32768,
+                                            .sliding_window = 4096,
+                                            .max_window_layers = 28};
+
+// As published with the models; else as transformers' class has it.
+bool is_original(const json::object& config) { return json::find(config, "llm_config") != nullptr; }
+
+DecoderNames prefixed_names() {
+  DecoderNames names;
+  names.embedding = "language_model.model.embed_tokens";
+  names.layer = "language_model.model.layers.{}.";
+  names.norm = "language_model.model.norm";
+  names.head = "language_model.lm_head";
+  return names;
+}
+
+DecoderNames internlm2_names() {
+  DecoderNames names = prefixed_names();
+  names.embedding = "language_model.model.tok_embeddings";
+  names.attention_norm = "attention_norm";
+  names.qkv = {"attention.wqkv"};
+  names.qkv_by_key_head = true;
+  names.attention_out = "attention.wo";
+  names.mlp_norm = "ffn_norm";
+  names.gate_up = {"feed_forward.w1", "feed_forward.w3"};
+  names.mlp_out = "feed_forward.w2";
+  names.head = "language_model.output";
+  return names;
+}
+
+struct TextPart {
+  DecoderConfig decoder;
+  DecoderNames names;
+};
+
+Result<TextPart> parse_text(const json::object& config) {
+  const json::object& text = text_section(config);
+  TRY(const std::string type, json::get_string_or(text, "model_type", "qwen2"));
+  TextPart part{{}, prefixed_names()};
+  std::string_view bias_field;
+  if (type == "qwen2") {
+    TRY(part.decoder, parse_decoder(config, kQwen2Defaults));
+    part.decoder.settings.qkv_bias = true;
+    return part;
+  }
+  if (type == "phi3") {
+    TRY(part.decoder, parse_phi3(config));
+    part.names = phi3_names("language_model.");
+    return part;
+  }
+  if (type == "internlm2") {
+    TRY(part.decoder, parse_decoder(config, kInternLm2Defaults));
+    part.names = internlm2_names();
+    bias_field = "bias";
+  } else if (type == "llama") {
+    TRY(part.decoder, parse_decoder(config, kLlamaDefaults));
+    bias_field = "attention_bias";
+  } else {
+    return fail(ErrorCode::kUnsupported,
+                "the language part is of type \"{}\"; internlm2, qwen2, llama and phi3 are done",
+                type);
+  }
+  TRY(const bool biased, json::get_bool_or(text, bias_field, type == "internlm2"));
+  if (biased)
+    return fail(ErrorCode::kUnsupported, "{} of a language part of type {} is not done", bias_field,
+                type);
+  return part;
+}
+
+Result<InternVitSettings> parse_vision(const Checkpoint& checkpoint) {
+  const json::object& config = checkpoint.config;
+  const bool original = is_original(config);
+  TRY(const std::int64_t layer,
+      json::get_int_or(config, original ? "select_layer" : "vision_feature_layer", -1));
+  TRY(const double ratio, json::get_double_or(config, "downsample_ratio", 0.5));
+  TRY(const bool padded, json::get_bool_or(config, "pad2square", false));
+  TRY(const std::string strategy,
+      json::get_string_or(config, "vision_feature_select_strategy", "default"));
+  if (layer >= 0 || layer < -1024 || ratio != 0.5 || padded || strategy != "default")
+    return fail(ErrorCode::kUnsupported,
+                "features of layer {}, downsample_ratio {}, pad2square {}, "
+                "vision_feature_select_strategy \"{}\": not done",
+                layer, ratio, padded, strategy);
+  std::int64_t tile = 0;
+  if (original) {
+    TRY(tile, json::get_int_or(config, "force_image_size", 0));
+    if (tile < 0 || tile > 1 << 14)
+      return fail(ErrorCode::kInvalid, "force_image_size is {}", tile);
+  } else {
+    TRY(tile, parse_square_size(checkpoint.preprocessor, 448));
+  }
+  TRY(InternVitSettings vision,
+      parse_intern_vit(config, original ? InternVitNames::kOriginal : InternVitNames::kTransformers,
+                       tile, -1 - layer));
+  if (original) {
+    TRY(const std::string version, json::get_string_or(config, "ps_version", "v1"));
+    if (version != "v1" && version != "v2")
+      return fail(ErrorCode::kUnsupported, "ps_version \"{}\" is not done", version);
+    vision.transposed = version == "v1";
+  }
+  TRY(const std::string activation, json::get_string_or(config, "projector_hidden_act", "gelu"));
+  TRY(vision.projector, parse_activation(activation));
+  return vision;
+}
+
+Result<DynamicTilesSettings> parse_tiles(const Checkpoint& checkpoint,
+                                         const InternVitSettings& vision) {
+  const bool original = is_original(checkpoint.config);
+  DynamicTilesSettings tiles;
+  tiles.tile = static_cast<int>(vision.tower.image);
+  tiles.tile_tokens = vision.tile_tokens();
+  if (original) {
+    tiles.max_tiles = 6;
+    TRY(tiles.thumbnail, json::get_bool_or(checkpoint.config, "use_thumbnail", false));
+    TRY(const bool dynamic, json::get_bool_or(checkpoint.config, "dynamic_image_size", false));
+    TRY(tiles, read_tile_counts(checkpoint.config, tiles));
+    if (!dynamic) tiles.min_tiles = tiles.max_tiles = 1;
+    return tiles;
+  }
+  // transformers' processor cuts patches whatever its image processor's file says.
+  json::object counts = checkpoint.preprocessor;
+  counts["crop_to_patches"] = true;
+  return read_tile_counts(counts, tiles);
+}
+
+// --- prompts ---
+
+constexpr std::string_view kContext = "<IMG_CONTEXT>";
+constexpr std::string_view kStart = "<img>";
+constexpr std::string_view kEnd = "</img>";
+constexpr std::array<std::string_view, 4> kPlaceholders = {kContext, kStart, kEnd, "<video>"};
+
+// What stands around a turn: `begin` once, then for each message before + role + "\n", its text and
+// `after`.
+struct Conversation {
+  std::string_view name;
+  std::string_view begin;
+  std::string_view before;
+  std::string_view after_role;
+  std::string_view after;
+  std::string_view system;
+};
+constexpr std::string_view kSystem2 =
+    "你是由上海人工智能实验室联合商汤科技开发的书生多模态大模型，英文名叫InternVL, "
+    "是一个有用无害的人工智能助手。";
+constexpr std::string_view kSystem25 =
+    "你是书生·万象，英文名是InternVL，是由上海人工智能实验室、清华大学及多家合作单位联合开发的多模"
+    "态大语言模型。";
+// `begin` is what the checkpoints' tokenizers put in front.
+constexpr std::array kConversations = {
+    Conversation{"Hermes-2", "", "<|im_start|>", "\\n", "<|im_end|>", kSystem2},
+    Conversation{"internlm2-chat", "<s>", "<|im_start|>", "\\n", "<|im_end|>", kSystem2},
+    Conversation{"phi3-chat", "<s>", "<|", "|>\\n", "<|end|>", kSystem2},
+    Conversation{"internvl2_5", "", "<|im_start|>", "\\n", "<|im_end|>\\n", kSystem25},
+};
+
+// Images are numbered where there are several, as the models' cards do.
+constexpr std::string_view kTemplate =
+    R"({%- set seen = namespace(images=0, all=0) -%}
+{%- for message in messages -%}{%- if message.content is not string -%}
+{%- for part in message.content -%}{%- if part.type in ['image', 'image_url'] -%}{%- set seen.all = seen.all + 1 -%}{%- endif -%}{%- endfor -%}
+{%- endif -%}{%- endfor -%}
+{{- 'BEGIN' -}}
+{%- if messages[0].role != 'system' -%}{{- 'BEFOREsystemROLESYSTEMAFTER' -}}{%- endif -%}
+{%- for message in messages -%}
+{{- 'BEFORE' + message.role + 'ROLE' -}}
+{%- if message.content is string -%}{{- message.content -}}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type in ['image', 'image_url'] -%}
+{%- set seen.images = seen.images + 1 -%}
+{%- if seen.all > 1 -%}{{- 'Image-' + seen.images|string + ': ' -}}{%- endif -%}
+{{- '<IMG_CONTEXT>\n' -}}
+{%- elif part.type == 'text' -%}{{- part.text -}}
+{%- endif -%}
+{%- endfor -%}
+{%- endif -%}
+{{- 'AFTER' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- 'BEFOREassistantROLE' -}}{%- endif -%}
+)";
+
+std::string template_of(const Conversation& conversation) {
+  std::string text(kTemplate);
+  using Replacement = std::pair<std::string_view, std::string_view>;
+  for (const auto& [word, by] :
+       {Replacement{"BEGIN", conversation.begin}, Replacement{"BEFORE", conversation.before},
+        Replacement{"ROLE", conversation.after_role}, Replacement{"AFTER", conversation.after},
+        Replacement{"SYSTEM", conversation.system}}) {
+    for (std::size_t at = text.find(word); at != std::string::npos;
+         at = text.find(word, at + by.size()))
+      text.replace(at, word.size(), by);
+  }
+  return text;
+}
+
+// --- the model ---
+
+class InternVl2 final : public ImageModel {
+ public:
+  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
+    auto model = std::make_unique<InternVl2>();
+    TRY(TextPart text, parse_text(checkpoint.config));
+    TRY(InternVitSettings vision, parse_vision(checkpoint));
+    vision.out = text.decoder.settings.hidden;
+    TRY(const DynamicTilesSettings tiles, parse_tiles(checkpoint, vision));
+    TRY_DO(require_image_steps(checkpoint.preprocessor));
+    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kImageNet));
+    TRY(const ResampleFilter filter,
+        parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
+    if (is_original(checkpoint.config)) {
+      TRY(const std::string format, json::get_string_or(checkpoint.config, "template", ""));
+      const auto known = std::ranges::find(kConversations, format, &Conversation::name);
+      if (known != kConversations.end()) model->template_ = template_of(*known);
+    }
+    TRY_DO(model->assemble(checkpoint, {.family = "internvl2",
+                                        .decoder = std::move(text.decoder),
+                                        .names = std::move(text.names),
+                                        .images = std::make_unique<DynamicTiles>(
+                                            tiles, vision.tower, normalize, filter),
+                                        .tower = std::make_unique<InternVit>(vision)}));
+    return model;
+  }
+
+  // A lone <IMG_CONTEXT> stands for an image: <img>, as many of it as the image has rows, </img>.
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> images,
+                              bool add_special_tokens) const override {
+    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
+    if (images.empty()) return wrap_tokens(ids);
+    std::array<TokenId, 3> marks{};
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      const std::string_view name = std::array{kStart, kContext, kEnd}[i];
+      const auto id = tokenizer.token_to_id(name);
+      if (!id) return fail(ErrorCode::kInvalid, "the tokenizer has no token {}", name);
+      marks[i] = *id;
+    }
+    std::vector<TokenId> marked;
+    marked.reserve(ids.size() + 2 * images.size());
+    for (const TokenId id : ids) {
+      if (id == marks[1]) {
+        marked.insert(marked.end(), marks.begin(), marks.end());
+      } else {
+        marked.push_back(id);
+      }
+    }
+    return expand_images(marked, marks[1], images);
+  }
+
+  std::string guard_literals(std::string_view user_text) const override {
+    return guard(user_text, kPlaceholders);
+  }
+  std::string image_placeholder(int) const override { return "<IMG_CONTEXT>\n"; }
+  std::string_view default_chat_template() const override { return template_; }
+
+ private:
+  std::string template_;
+};
+
+// --- checkpoints of random weights ---
+
+enum class Text { kInternLm2, kQwen2, kPhi3 };
+
+struct DummySize {
+  std::string_view name;
+  Text text;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads;
+  std::int64_t vocab, pieces;
+  double ntk_factor;
+  std::int64_t depth, width, inner, vision_heads, image;
+  bool big_tower;
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", Text::kInternLm2, 128, 256, 4, 4, 2, 1280, 1200, 2, 4, 64, 152, 4, 56, false},
+    DummySize{"1b", Text::kQwen2, 896, 4864, 24, 14, 2, 151655, 151643, 0, 24, 1024, 4096, 16, 448,
+              false},
+    DummySize{"2b", Text::kInternLm2, 2048, 8192, 24, 16, 8, 92553, 92538, 2, 24, 1024, 4096, 16,
+              448, false},
+    DummySize{"4b", Text::kPhi3, 3072, 8192, 32, 32, 32, 32020, 32000, 0, 24, 1024, 4096, 16, 448,
+              false},
+    DummySize{"8b", Text::kInternLm2, 4096, 14336, 32, 32, 8, 92553, 92538, 2, 24, 1024, 4096, 16,
+              448, false},
+    DummySize{"26b", Text::kInternLm2, 6144, 16384, 48, 48, 8, 92553, 92538, 3, 45, 3200, 12800, 25,
+              448, true},
+};
+constexpr std::array<std::string_view, 6> kDummyNames = {"tiny", "1b", "2b", "4b", "8b", "26b"};
+
+// Special tokens from the first after the pieces on; those of images follow.
+struct DummyTokens {
+  std::span<const std::string_view> names;
+  bool llama_like;  // <unk>, <s> and </s> come first of all
+  std::int64_t end;
+};
+constexpr std::array<std::string_view, 3> kQwen2Tokens = {"<|endoftext|>", "<|im_start|>",
+                                                          "<|im_end|>"};
+constexpr std::array<std::string_view, 6> kInternLm2Tokens = {"<|plugin|>",     "<|interpreter|>",
+                                                              "<|action_end|>", "<|action_start|>",
+                                                              "<|im_end|>",     "<|im_start|>"};
+constexpr std::array<std::string_view, 11> kPhi3Tokens = {
+    "<|endoftext|>",    "<|assistant|>",    "<|placeholder1|>", "<|placeholder2|>",
+    "<|placeholder3|>", "<|placeholder4|>", "<|system|>",       "<|end|>",
+    "<|placeholder5|>", "<|placeholder6|>", "<|user|>"};
+constexpr std::array<std::string_view, 9> kImageTokens = {
+    "<img>", "</img>", "<IMG_CONTEXT>", "<quad>", "</quad>", "<ref>", "</ref>", "<box>", "</box>"};
+
+DummyTokens tokens_of(Text text) {
+  switch (text) {
+    case Text::kInternLm2:
+      return {kInternLm2Tokens, true, 4};
+    case Text::kQwen2:
+      return {kQwen2Tokens, false, 2};
+    case Text::kPhi3:
+      break;
+  }
+  return {kPhi3Tokens, true, 7};
+}
+
+// LongRoPE needs a factor a pair.
+std::string factors(std::int64_t pairs, double step) {
+  std::string list;
+  for (std::int64_t i = 0; i < pairs; ++i)
+    list += fmt::format("{}{:.2f}", i > 0 ? ", " : "", 1 + step * static_cast<double>(i));
+  return list;
+}
+
+std::string dummy_text(const DummySize& s) {
+  const std::int64_t pairs = s.hidden / s.heads / 2;
+  const std::string shape = fmt::format(
+      R"("eos_token_id": {}, "hidden_act": "silu", "hidden_size": {}, "intermediate_size": {}, "num_hidden_layers": {},
+  "num_attention_heads": {}, "num_key_value_heads": {}, "torch_dtype": "bfloat16", "vocab_size": {}, )",
+      s.pieces + tokens_of(s.text).end, s.hidden, s.intermediate, s.layers, s.heads, s.kv_heads,
+      s.vocab);
+  switch (s.text) {
+    case Text::kInternLm2:
+      return shape +
+             fmt::format(
+                 R"("architectures": ["InternLM2ForCausalLM"], "model_type": "internlm2", "bias": false,
+  "max_position_embeddings": 32768, "rms_norm_eps": 1e-05, "rope_scaling": {{"factor": {:.1f}, "type": "dynamic"}},
+  "rope_theta": 1000000, "tie_word_embeddings": false)",
+                 s.ntk_factor);
+    case Text::kQwen2:
+      return shape +
+             R"("architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "max_position_embeddings": 32768,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "tie_word_embeddings": true, "use_sliding_window": false)";
+    case Text::kPhi3:
+      break;
+  }
+  return shape +
+         fmt::format(
+             R"("architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "max_position_embeddings": 131072,
+  "original_max_position_embeddings": 4096, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 262144,
+  "rope_scaling": {{"type": "su", "short_factor": [{}], "long_factor": [{}]}}, "tie_word_embeddings": false)",
+             factors(pairs, 0.02), factors(pairs, 1.25));
+}
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  const std::string_view format = s.text == Text::kInternLm2 ? "internlm2-chat"
+                                  : s.text == Text::kQwen2   ? "Hermes-2"
+                                                             : "phi3-chat";
+  return fmt::format(
+      R"({{"architectures": ["InternVLChatModel"], "model_type": "internvl_chat", "downsample_ratio": 0.5,
+ "dynamic_image_size": true, "force_image_size": {image}, "max_dynamic_patch": 12, "min_dynamic_patch": 1,
+ "ps_version": "v2", "select_layer": -1, "template": "{format}", "torch_dtype": "bfloat16", "use_thumbnail": true,
+ "llm_config": {{{text}}},
+ "vision_config": {{"architectures": ["InternVisionModel"], "model_type": "intern_vit_6b", "hidden_act": "gelu",
+  "hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner}, "layer_norm_eps": 1e-06,
+  "norm_type": "{norm}", "num_attention_heads": {heads}, "num_hidden_layers": {depth}, "patch_size": 14,
+  "qk_normalization": {big}, "qkv_bias": {bias}}}}}
+)",
+      arg("image", s.image), arg("format", format), arg("text", dummy_text(s)),
+      arg("width", s.width), arg("inner", s.inner),
+      arg("norm", s.big_tower ? "rms_norm" : "layer_norm"), arg("heads", s.vision_heads),
+      arg("depth", s.depth), arg("big", s.big_tower), arg("bias", !s.big_tower));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  const DummyTokens tokens = tokens_of(found->text);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json",
+       fmt::format(R"({{"eos_token_id": [{}]}})", found->pieces + tokens.end)},
+      {"preprocessor_config.json",
+       fmt::format(
+           R"({{"crop_size": {0}, "do_center_crop": true, "do_normalize": true, "do_resize": true, )"
+           R"("feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.485, 0.456, 0.406], )"
+           R"("image_std": [0.229, 0.224, 0.225], "resample": 3, "size": {0}}})",
+           found->image)}};
+  checkpoint.tokenizer_pieces = found->pieces;
+  auto id = static_cast<TokenId>(found->pieces);
+  if (tokens.llama_like) checkpoint.special_tokens = {{0, "<unk>"}, {1, "<s>"}, {2, "</s>"}};
+  for (const std::string_view name : tokens.names)
+    checkpoint.special_tokens.push_back({id++, std::string(name)});
+  for (const std::string_view name : kImageTokens)
+    checkpoint.special_tokens.push_back({id++, std::string(name)});
+  checkpoint.tokenizer_pattern = kQwenPattern;
+  checkpoint.tokenizer_class = "PreTrainedTokenizerFast";
+  checkpoint.end_token = tokens.names[static_cast<std::size_t>(tokens.end)];
+  checkpoint.pad_token = tokens.llama_like ? "</s>" : tokens.names.front();
+  return checkpoint;
+}
+
+// --- what checkpoints call themselves ---
+
+constexpr std::array<std::string_view, 2> kArchitectures = {"InternVLChatModel",
+                                                            "InternVLForConditionalGeneration"};
+constexpr std::array<std::string_view, 2> kModelTypes = {"internvl_chat", "internvl"};
+// Current transformers' names to those of its first checkpoints; the originals have neither.
+constexpr std::array kAliases = {
+    NameAlias{"model.vision_tower.", "vision_tower."},
+    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."},
+    NameAlias{"model.language_model.", "language_model.model."},
+    NameAlias{"lm_head.", "language_model.lm_head."}};
+
+}  // namespace
+
+extern const Family kInternVl2;
+const Family kInternVl2 = {.name = "internvl2",
+                           .architectures = kArchitectures,
+                           .model_types = kModelTypes,
+                           .aliases = kAliases,
+                           .sizes = kDummyNames,
+                           .create = InternVl2::create,
+                           .dummy = dummy};
+
+}  // namespace saccade

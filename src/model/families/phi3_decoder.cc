@@ -1,0 +1,38 @@
+#include "model/families/phi3_decoder.h"
+
+#include "model/checkpoint.h"
+
+namespace saccade {
+namespace {
+
+constexpr DecoderDefaults kPhi3 = {
+    .norm_epsilon = 1e-5, .rope_theta = 10000, .max_position = 4096, .tied_head = false};
+
+}  // namespace
+
+Result<DecoderConfig> parse_phi3(const json::object& config) {
+  TRY(DecoderConfig decoder, parse_decoder(config, kPhi3));
+  const json::object& text = text_section(config);
+  TRY(const double rotary, json::get_double_or(text, "partial_rotary_factor", 1));
+  if (rotary != 1)
+    return fail(ErrorCode::kUnsupported, "partial_rotary_factor {} is not done", rotary);
+  TRY(const std::int64_t window, json::get_int_or(text, "sliding_window", decoder.max_position));
+  if (window < decoder.max_position)
+    return fail(ErrorCode::kUnsupported,
+                "sliding_window {} is under max_position_embeddings {}: it is not done", window,
+                decoder.max_position);
+  return decoder;
+}
+
+DecoderNames phi3_names(const std::string& prefix) {
+  DecoderNames names;
+  names.embedding = prefix + "model.embed_tokens";
+  names.layer = prefix + "model.layers.{}.";
+  names.qkv = {"self_attn.qkv_proj"};
+  names.gate_up = {"mlp.gate_up_proj"};
+  names.norm = prefix + "model.norm";
+  names.head = prefix + "lm_head";
+  return names;
+}
+
+}  // namespace saccade

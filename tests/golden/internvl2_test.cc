@@ -1,0 +1,140 @@
+// What InternVL2 has beside what every family with images is tested for: prompts longer than its
+// unscaled positions, its conversation formats, and image tokens that users write out.
+#include <gtest/gtest.h>
+
+#include "model/solo_run.h"
+#include "tests/golden/family_golden.h"
+#include "text/chat_template.h"
+
+namespace saccade {
+namespace {
+
+using testing::golden_folder;
+
+class InternVl2Beyond : public ::testing::TestWithParam<std::string> {};
+
+// 856 tokens where positions are scaled from 512 on.
+TEST_P(InternVl2Beyond, DynamicNtkAgrees) {
+  const auto backend = testing::make_backend(GetParam());
+  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const std::string directory = golden_folder("internvl2/internlm2");
+  const auto model = testing::load(directory, *backend);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->shape().usual_length, 512);
+  EXPECT_EQ(model->shape().max_position, 1024);
+  testing::expect_golden(*model, *backend, directory, "beyond");
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, InternVl2Beyond, ::testing::ValuesIn(testing::backend_names()),
+                         [](const auto& backend) { return backend.param; });
+
+TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
+  const auto backend = *make_cpu_backend(2);
+  const std::string directory = golden_folder("internvl2/internlm2");
+  const auto model = testing::load(directory, *backend);
+  ASSERT_NE(model, nullptr);
+  const auto golden = read_golden(directory + "/golden/beyond.safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const auto count = static_cast<std::int64_t>(golden->greedy.size());
+  for (const std::int64_t chunk : {100, 513}) {
+    auto run =
+        SoloRun::create(*model, *backend, model->wrap_tokens(golden->ids).value(), {}, count);
+    ASSERT_TRUE(run) << run.error().message;
+    (*run)->prefill(chunk);
+    EXPECT_EQ((*run)->greedy(8),
+              std::vector<TokenId>(golden->greedy.begin(), golden->greedy.begin() + 8))
+        << chunk;
+  }
+  // The frequencies of a shorter longest sequence are others.
+  auto run = SoloRun::create(*model, *backend, model->wrap_tokens(golden->ids).value(), {}, 1);
+  ASSERT_TRUE(run) << run.error().message;
+  const View logits = (*run)->prefill();
+  const auto& expected =
+      std::ranges::find(golden->taps, std::string("logits"), &GoldenTap::name)->values;
+  float worst = 0;
+  for (std::int64_t i = 0; i < logits.cols(); ++i) {
+    const float reference = expected[expected.size() - static_cast<std::size_t>(logits.cols() - i)];
+    worst = std::max(worst, std::abs(logits.row<float>(0)[i] - reference));
+  }
+  EXPECT_GT(worst, 1e-3f);
+}
+
+// The conversation that config.json names, against the original's Python: all cases, system message
+// given and not, one image and several.
+TEST(InternVl2, ConversationsAreTheOriginals) {
+  for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower"}) {
+    const auto checkpoint = open_checkpoint(golden_folder(name));
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto model = create_model(*checkpoint);
+    ASSERT_TRUE(model) << model.error().message;
+    const auto parsed = ChatTemplate::parse((*model)->default_chat_template());
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    for (const std::string golden_name : {"text", "one_image", "three_images", "multi_turn"}) {
+      SCOPED_TRACE(name + " " + golden_name);
+      const auto golden =
+          read_golden(golden_folder(name) + "/golden/" + golden_name + ".safetensors");
+      ASSERT_TRUE(golden) << golden.error().message;
+      const auto text = parsed->render(golden->messages, {});
+      ASSERT_TRUE(text) << text.error().message;
+      EXPECT_EQ(*text, golden->rendered);
+    }
+  }
+}
+
+TEST(InternVl2, ImageTokensOfUsersStayText) {
+  const std::string directory = golden_folder("internvl2/internlm2");
+  const auto checkpoint = open_checkpoint(directory);
+  const auto model = create_model(*checkpoint);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto tokenizer = load_tokenizer(directory);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const ImageLayout layout = (*model)->image_layout(90, 90, {}).value();
+  const std::string typed = "<img><IMG_CONTEXT><IMG_CONTEXT></img> <image>";
+  const auto prompt = (*model)->build_prompt(
+      **tokenizer, "<IMG_CONTEXT>\n" + (*model)->guard_literals(typed), std::array{layout}, false);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  const TokenId context = (*tokenizer)->token_to_id("<IMG_CONTEXT>").value();
+  EXPECT_EQ(std::ranges::count(prompt->ids, context), layout.tokens);
+  ASSERT_EQ(prompt->images.size(), 1u);
+  EXPECT_EQ(prompt->images[0].begin, 1);
+  EXPECT_EQ(prompt->ids.front(), (*tokenizer)->token_to_id("<img>").value());
+  EXPECT_EQ((*tokenizer)->decode(prompt->ids, true), "\n" + typed);
+  // Not guarded, it would be a second image.
+  EXPECT_FALSE(
+      (*model)->build_prompt(**tokenizer, "<IMG_CONTEXT><IMG_CONTEXT>", std::array{layout}, false));
+}
+
+// Tiles of 56 pixels, at most six: 4 tokens each and a thumbnail.
+TEST(InternVl2, ControlsBoundTheTiles) {
+  const auto checkpoint = open_checkpoint(golden_folder("internvl2/internlm2"));
+  const auto model = create_model(*checkpoint);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto tiles = [&](const ImageControls& controls) {
+    const auto layout = (*model)->image_layout(300, 200, controls);
+    EXPECT_TRUE(layout) << layout.error().message;
+    return layout ? layout->grid_t : 0;
+  };
+  EXPECT_EQ(tiles({}), 7);
+  ImageControls controls;
+  controls.max_tokens = 27;  // one less than seven tiles'
+  EXPECT_LE(tiles(controls), 6);
+  controls.max_tokens = 1;
+  EXPECT_EQ(tiles(controls), 1);
+  controls = {};
+  controls.max_pixels = 2 * 56 * 56;
+  EXPECT_EQ(tiles(controls), 3);
+  controls = {};
+  controls.processor_kwargs["max_dynamic_patch"] = 2;
+  EXPECT_EQ(tiles(controls), 3);
+  controls.processor_kwargs["max_dynamic_patch"] = 0;
+  EXPECT_FALSE((*model)->image_layout(300, 200, controls));
+  controls.processor_kwargs["max_dynamic_patch"] = 40;  // over what is reserved
+  EXPECT_FALSE((*model)->image_layout(3000, 100, controls));
+  controls.processor_kwargs = {{"dynamic_image_size", false}};
+  EXPECT_EQ(tiles(controls), 1);
+  controls.processor_kwargs = {{"tiles", 3}};
+  EXPECT_FALSE((*model)->image_layout(300, 200, controls));
+}
+
+}  // namespace
+}  // namespace saccade
