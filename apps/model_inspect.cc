@@ -116,12 +116,16 @@ Result<void> inspect(const Flags& flags) {
   if (shape.has_vision)
     line("images", fmt::format("up to {} tokens each", model->max_image_tokens()));
 
-  const auto weights = Weights::open(directory, family->aliases);
+  TRY(const auto quantization, parse_quantization(checkpoint.config));
+  const auto weights = Weights::open(directory, family->aliases, quantization);
   if (weights) {
     const auto met = weights->require(specs, model->weight_table().ignored());
     line("weights", met ? fmt::format("{}, every tensor present",
                                       bytes_text(static_cast<double>(weights->bytes())))
                         : met.error().message);
+    if (quantization)
+      line("quantisation", fmt::format("{}: {} matrices, dequantised at load",
+                                       describe(*quantization), weights->quantized_count()));
   } else {
     line("weights", weights.error().message);
   }

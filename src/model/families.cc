@@ -39,15 +39,15 @@ std::string text_of(const json::value* value) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
 }
 
-Result<void> refuse_quantised(const json::object& config) {
-  const json::value* quantisation = json::find(config, "quantization_config");
-  if (quantisation == nullptr) return {};
-  const std::string method = quantisation->is_object()
-                                 ? text_of(json::find(quantisation->get_object(), "quant_method"))
-                                 : "";
-  return fail(ErrorCode::kUnsupported,
-              "the checkpoint is quantised ({}); give the original bf16, f16 or f32 one",
-              method.empty() ? "quantization_config" : method);
+// What was done to a quantised checkpoint, for the log.
+void report_quantization(const Checkpoint& checkpoint, const Quantization& quantization,
+                         const Weights& weights, DType compute) {
+  log::info("{}: {}: {} matrices dequantised to {}", checkpoint.directory, describe(quantization),
+            weights.quantized_count(), name_of(compute));
+  if (weights.unused_scales() > 0)
+    log::info(
+        "{}: {} scales of activations or of a KV cache are not used: neither is quantised here",
+        checkpoint.directory, weights.unused_scales());
 }
 
 // Reads, checks and packs the weights of `into`.
@@ -56,7 +56,8 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend&
   const SteadyClock clock;
   const Nanos start = clock.now();
   TRY(const Family* family, family_of(checkpoint.config));
-  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases));
+  TRY(const auto quantization, parse_quantization(checkpoint.config));
+  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases, quantization));
 
   DType compute =
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
@@ -66,6 +67,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend&
   auto bytes = table.load(weights, backend, compute);
   if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
   into.set_loaded(parameter_count(table.specs()), *bytes);
+  if (quantization) report_quantization(checkpoint, *quantization, weights, compute);
   log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
             parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
             seconds(clock.now() - start));
@@ -117,7 +119,7 @@ std::optional<DType> stated_dtype(const json::object& config) {
 
 Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint) {
   TRY(const Family* family, family_of(checkpoint.config));
-  TRY_DO(refuse_quantised(checkpoint.config));
+  TRY_DO(parse_quantization(checkpoint.config));
   if (family->create == nullptr)
     return fail(ErrorCode::kUnsupported, "{}: {} embeds texts and generates none",
                 checkpoint.directory, family->name);
@@ -128,7 +130,7 @@ Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint
 
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint) {
   TRY(const Family* family, family_of(checkpoint.config));
-  TRY_DO(refuse_quantised(checkpoint.config));
+  TRY_DO(parse_quantization(checkpoint.config));
   if (family->create_encoder == nullptr)
     return fail(ErrorCode::kUnsupported, "{}: {} generates text; sentence encoders embed it",
                 checkpoint.directory, family->name);

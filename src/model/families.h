@@ -29,8 +29,8 @@ struct LoadOptions {
   std::optional<DType> kv;
 };
 
-// The model of a checkpoint without its weights: shape, table, prompts. Refuses quantised
-// checkpoints.
+// The model of a checkpoint without its weights: shape, table, prompts. Refuses what is quantised
+// in a way that is not read (model/quantization.h).
 Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint);
 
 // The same for a sentence encoder. Of the two, the one that the family does not have is

@@ -140,7 +140,7 @@ TEST(Families, RefuseWhatTheyCannotHonour) {
            Change{"vision_config", "null", "vision_config"},
            Change{"vision_config", R"({"depth": 0})", "depth"},
            Change{"vision_config", R"({"patch_size": 16})", "patches"},
-           Change{"quantization_config", R"({"quant_method": "awq"})", "awq"},
+           Change{"quantization_config", R"({"quant_method": "bitsandbytes"})", "bitsandbytes"},
            Change{"eos_token_id", "{}", "eos_token_id"},
        }) {
     json::object config = tiny_config();

@@ -124,7 +124,8 @@ Result<std::size_t> WeightTable::load(Weights& weights, Backend& backend, DType 
   for (const Row& row : rows_) {
     if (row.store == nullptr) continue;
     std::vector<View> views;
-    for (const TensorSpec& tensor : row.tensors) views.push_back(weights.take(tensor.name));
+    for (const TensorSpec& tensor : row.tensors)
+      views.push_back(weights.take(tensor.name, compute, backend.pool()));
     TRY(const std::size_t stored, row.store(views, backend, compute));
     bytes += stored;
     backend.synchronize();

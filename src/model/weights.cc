@@ -42,15 +42,37 @@ std::string some_of(const std::vector<std::string>& names) {
   return text;
 }
 
-std::int64_t element_count(const SafetensorsEntry& entry) {
+std::int64_t element_count(std::span<const std::int64_t> shape) {
   std::int64_t count = 1;
-  for (const std::int64_t extent : entry.shape) count *= extent;
+  for (const std::int64_t extent : shape) count *= extent;
   return count;
+}
+
+bool is_float(const SafetensorsEntry& entry) {
+  return entry.dtype == "F32" || entry.dtype == "BF16" || entry.dtype == "F16";
+}
+
+// Host pages, zeroed. As with the weights themselves, a model that does not fit ends the program.
+Buffer host_copy(std::size_t bytes) {
+  Result<Buffer> buffer = allocate_host(bytes);
+  CHECK(buffer.has_value(), "{} bytes of weights: {}", bytes, buffer.error().message);
+  return *std::move(buffer);
 }
 
 }  // namespace
 
-Result<Weights> Weights::open(const std::string& directory, std::span<const NameAlias> aliases) {
+std::vector<std::int64_t> Weights::Tensor::shape() const {
+  return quantized ? std::vector<std::int64_t>{quantized->out(), quantized->in()} : entry().shape;
+}
+
+std::size_t Weights::Tensor::bytes() const {
+  std::size_t total = 0;
+  for (const Stored& part : stored) total += part.entry->end - part.entry->begin;
+  return total;
+}
+
+Result<Weights> Weights::open(const std::string& directory, std::span<const NameAlias> aliases,
+                              const std::optional<Quantization>& quantization) {
   TRY(const WeightFiles found, find_weight_files(directory));
   Weights weights;
   Sha256 digest;
@@ -69,12 +91,47 @@ Result<Weights> Weights::open(const std::string& directory, std::span<const Name
     const auto tensor = weights.tensors_.find(canonical_name(name, aliases));
     const std::string file(member.value().get_string());
     if (tensor == weights.tensors_.end() ||
-        std::filesystem::path(weights.files_[tensor->second.file].path()).filename() != file)
+        std::filesystem::path(weights.files_[tensor->second.stored.front().file].path())
+                .filename() != file)
       return fail(ErrorCode::kCorrupt, "{}: the index places tensor \"{}\" in {}, which lacks it",
                   directory, name, file);
   }
   weights.fingerprint_ = to_hex(digest.finish());
+  if (quantization) TRY_DO(weights.join_quantized(*quantization));
   return weights;
+}
+
+// Each quantised module's tensors leave the map and its matrix enters.
+Result<void> Weights::join_quantized(const Quantization& quantization) {
+  std::map<std::string, StoredTensor, std::less<>> stored;
+  for (const auto& [name, tensor] : tensors_) {
+    const SafetensorsEntry& entry = tensor.entry();
+    stored.emplace(name, StoredTensor{entry.dtype, entry.shape,
+                                      files_[tensor.stored.front().file].bytes(entry)});
+  }
+  TRY(QuantizedModules found, find_quantized(quantization, stored));
+  for (auto& [name, module] : found.modules) {
+    Tensor joined;
+    for (const std::string& part : module.tensors) {
+      joined.stored.push_back(tensors_.find(part)->second.stored.front());
+      tensors_.erase(part);
+    }
+    joined.quantized = std::move(module.matrix);
+    const auto [at, is_new] = tensors_.try_emplace(name, std::move(joined));
+    if (!is_new)
+      return fail(ErrorCode::kCorrupt, "\"{}\" is there both quantised and as it was",
+                  at->second.entry().name);
+  }
+  for (const std::string& name : found.unused) unused_scales_ += tensors_.erase(name);
+  return {};
+}
+
+bool Weights::is_zero_bias(std::string_view name, const Tensor& tensor) const {
+  if (!name.ends_with(".bias")) return false;
+  const auto matrix = tensors_.find(std::string(name.substr(0, name.size() - 4)) + "weight");
+  return matrix != tensors_.end() && matrix->second.quantized &&
+         std::ranges::all_of(files_[tensor.stored.front().file].bytes(tensor.entry()),
+                             [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 Result<void> Weights::add_file(std::size_t index, std::span<const NameAlias> aliases) {
@@ -82,9 +139,8 @@ Result<void> Weights::add_file(std::size_t index, std::span<const NameAlias> ali
     const auto [tensor, is_new] = tensors_.try_emplace(canonical_name(entry.name, aliases));
     if (!is_new)
       return fail(ErrorCode::kCorrupt, "tensor \"{}\" is both in {} and in {}", entry.name,
-                  files_[tensor->second.file].path(), files_[index].path());
-    tensor->second.file = index;
-    tensor->second.entry = &entry;
+                  files_[tensor->second.stored.front().file].path(), files_[index].path());
+    tensor->second.stored = {{index, &entry}};
   }
   return {};
 }
@@ -100,18 +156,18 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
       missing.push_back(spec.name);
       continue;
     }
-    const SafetensorsEntry& entry = *found->second.entry;
-    if (entry.shape != spec.shape)
+    const SafetensorsEntry& entry = found->second.entry();
+    if (const std::vector<std::int64_t> shape = found->second.shape(); shape != spec.shape)
       return fail(ErrorCode::kInvalid, "tensor \"{}\" is {}, the configuration makes it {}",
-                  entry.name, shape_text(entry.shape), shape_text(spec.shape));
-    const auto dtype = safetensors_dtype(entry.dtype);
-    if (!dtype || *dtype == DType::kI32 || *dtype == DType::kI8 || *dtype == DType::kU8)
+                  entry.name, shape_text(shape), shape_text(spec.shape));
+    if (!found->second.quantized && !is_float(entry))
       return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {}; BF16, F16 and F32 are read",
                   entry.name, entry.dtype);
   }
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : tensors_) {
-    if (!wanted.contains(name) && !is_harmless(name)) unexpected.push_back(tensor.entry->name);
+    if (!wanted.contains(name) && !is_harmless(name) && !is_zero_bias(name, tensor))
+      unexpected.push_back(tensor.entry().name);
   }
   if (!missing.empty())
     return fail(
@@ -125,49 +181,65 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
   return {};
 }
 
-View Weights::take(std::string_view name) {
+View Weights::take(std::string_view name, DType compute, ThreadPool& pool) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);
   Tensor& tensor = found->second;
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
+  for (const Stored& part : tensor.stored) files_[part.file].prefetch(*part.entry);
 
-  const SafetensorsEntry& entry = *tensor.entry;
-  const SafetensorsFile& file = files_[tensor.file];
-  file.prefetch(entry);
-  std::span<const std::byte> bytes = file.bytes(entry);
+  if (tensor.quantized) {
+    const QuantizedMatrix& matrix = *tensor.quantized;
+    tensor.copy =
+        host_copy(static_cast<std::size_t>(matrix.out() * matrix.in()) * size_of(compute));
+    const View view = tensor.copy.view(compute, matrix.out(), matrix.in());
+    matrix.dequantize(view, pool);
+    return view;
+  }
+  const SafetensorsEntry& entry = tensor.entry();
+  const std::span<const std::byte> bytes = files_[tensor.stored.front().file].bytes(entry);
   const DType dtype = safetensors_dtype(entry.dtype).value_or(DType::kU8);
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % size_of(dtype) != 0) {
-    tensor.aligned.assign(bytes.begin(), bytes.end());
-    bytes = tensor.aligned;
+  // Nobody writes through the view of a weight.
+  auto* data = const_cast<std::byte*>(bytes.data());
+  if (reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) != 0) {
+    tensor.copy = host_copy(bytes.size());
+    std::memcpy(tensor.copy.data(), bytes.data(), bytes.size());
+    data = tensor.copy.data();
   }
   const std::int64_t rows = entry.shape.size() > 1 ? entry.shape.front() : 1;
-  const std::int64_t count = element_count(entry);
-  // Nobody writes through the view of a weight.
-  return View(const_cast<std::byte*>(bytes.data()), dtype, rows, rows == 0 ? 0 : count / rows);
+  const std::int64_t count = element_count(entry.shape);
+  return View(data, dtype, rows, rows == 0 ? 0 : count / rows);
 }
 
 void Weights::release(std::string_view name) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);
-  found->second.aligned = {};
-  files_[found->second.file].release(*found->second.entry);
+  found->second.copy.reset();
+  for (const Stored& part : found->second.stored) files_[part.file].release(*part.entry);
 }
 
 DType Weights::dtype() const {
   const Tensor* largest = nullptr;
   for (const auto& [name, tensor] : tensors_) {
-    if (largest == nullptr || element_count(*tensor.entry) > element_count(*largest->entry))
+    if (tensor.quantized || !is_float(tensor.entry())) continue;
+    if (largest == nullptr ||
+        element_count(tensor.entry().shape) > element_count(largest->entry().shape))
       largest = &tensor;
   }
   return largest == nullptr ? DType::kF32
-                            : safetensors_dtype(largest->entry->dtype).value_or(DType::kF32);
+                            : safetensors_dtype(largest->entry().dtype).value_or(DType::kF32);
 }
 
 std::size_t Weights::bytes() const {
   std::size_t total = 0;
-  for (const auto& [name, tensor] : tensors_) total += tensor.entry->end - tensor.entry->begin;
+  for (const auto& [name, tensor] : tensors_) total += tensor.bytes();
   return total;
+}
+
+std::size_t Weights::quantized_count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      tensors_, [](const auto& each) { return each.second.quantized.has_value(); }));
 }
 
 std::int64_t parameter_count(std::span<const TensorSpec> specs) {

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
+#include "model/quantized_matrix.h"
 #include "model/safetensors.h"
 #include "tensor/tensor.h"
 
@@ -34,38 +37,57 @@ std::int64_t parameter_count(std::span<const TensorSpec> specs);
 // One thread.
 class Weights {
  public:
-  // Maps the files and reads their headers. Errors name the file and the tensor.
-  static Result<Weights> open(const std::string& directory, std::span<const NameAlias> aliases);
+  // Maps the files and reads their headers. The tensors of a quantised matrix become one,
+  // NAME.weight of its true shape. Errors name the file and the tensor.
+  static Result<Weights> open(const std::string& directory, std::span<const NameAlias> aliases,
+                              const std::optional<Quantization>& quantization = std::nullopt);
 
   // The checkpoint holds exactly `specs`, in these shapes and in bf16, f16 or f32. Otherwise an
   // error that names the tensors that are missing, unexpected or of another shape. `ignored` may be
-  // there; so may buffers that older exporters saved along (inverse frequencies, position ids).
+  // there; so may buffers that older exporters saved along (inverse frequencies, position ids), and
+  // biases of zeros that AutoGPTQ gives to every matrix.
   Result<void> require(std::span<const TensorSpec> specs,
                        std::span<const std::string> ignored) const;
 
   // Its first extent as rows, the product of the others as columns; one extent alone is one row.
   // Aligned. Valid until release(). CHECKs that require() saw the name and nobody took it before.
-  View take(std::string_view name);
+  // One that is quantised is dequantised to `compute` (kF32 or kBf16), on the pool's threads.
+  View take(std::string_view name, DType compute, ThreadPool& pool);
   // The pages leave the process.
   void release(std::string_view name);
 
-  DType dtype() const;  // of the largest tensor: what the checkpoint was saved in
-  std::size_t bytes() const;
+  // Of the largest tensor that is not quantised: what the checkpoint was saved in.
+  DType dtype() const;
+  std::size_t bytes() const;            // as stored
+  std::size_t quantized_count() const;  // matrices
+  // Scales of activations and of KV caches: tensors that are there and not read.
+  std::size_t unused_scales() const { return unused_scales_; }
   // SHA-256 over every file's header, for keys of caches that outlive the process.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:
-  struct Tensor {
+  struct Stored {
     std::size_t file = 0;
     const SafetensorsEntry* entry = nullptr;
+  };
+  struct Tensor {
+    std::vector<Stored> stored;  // one, or the parts of a quantised matrix, its codes first
+    std::optional<QuantizedMatrix> quantized;
     bool taken = false;
-    std::vector<std::byte> aligned;  // a copy, for a tensor that the file does not align
+    Buffer copy;  // of a tensor that the file does not align; or the dequantised matrix
+
+    const SafetensorsEntry& entry() const { return *stored.front().entry; }
+    std::vector<std::int64_t> shape() const;
+    std::size_t bytes() const;
   };
 
   Result<void> add_file(std::size_t index, std::span<const NameAlias> aliases);
+  Result<void> join_quantized(const Quantization& quantization);
+  bool is_zero_bias(std::string_view name, const Tensor& tensor) const;
 
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Tensor, std::less<>> tensors_;
+  std::size_t unused_scales_ = 0;
   std::string fingerprint_;
 };
 

@@ -1,0 +1,209 @@
+#include "model/quantization.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <string_view>
+
+#include "model/checkpoint.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::string_view kInstead =
+    "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ or fp8";
+constexpr std::int64_t kMostGroup = std::int64_t{1} << 20;
+
+// Methods that people are likely to try, by a name that they know.
+struct Refused {
+  std::string_view method;
+  std::string_view name;
+};
+constexpr std::array kRefused = {
+    Refused{"bitsandbytes", "bitsandbytes"},
+    Refused{"bitsandbytes_4bit", "bitsandbytes"},
+    Refused{"bitsandbytes_8bit", "bitsandbytes"},
+    Refused{"gguf", "GGUF"},
+    Refused{"marlin", "Marlin's own layout"},
+    Refused{"gptq_marlin", "Marlin's own layout"},
+    Refused{"awq_marlin", "Marlin's own layout"},
+    Refused{"fbgemm_fp8", "FBGEMM fp8"},
+    Refused{"modelopt", "NVIDIA ModelOpt"},
+    Refused{"auto-round", "AutoRound's own layout"},
+    Refused{"intel/auto-round", "AutoRound's own layout"},
+    Refused{"mxfp4", "MXFP4"},
+};
+
+tl::unexpected<Error> refuse(std::string_view what) {
+  return fail(ErrorCode::kUnsupported, "quantization_config: {} is not read; {}", what, kInstead);
+}
+
+Result<const json::object*> find_section(const json::object& config) {
+  for (const json::object* from : {&config, &text_section(config)}) {
+    for (const std::string_view name : {"quantization_config", "compression_config"}) {
+      const json::value* found = json::find(*from, name);
+      if (found == nullptr) continue;
+      if (!found->is_object())
+        return fail(ErrorCode::kInvalid, "{} is {}, an object is required", name,
+                    json::kind_name(*found));
+      return &found->get_object();
+    }
+  }
+  return nullptr;
+}
+
+// group_size: -1 is the whole input.
+Result<std::int64_t> parse_group(const json::object& section, std::int64_t fallback) {
+  TRY(const std::int64_t group, json::get_int_or(section, "group_size", fallback));
+  if (group == -1) return 0;
+  if (group < 1 || group > kMostGroup)
+    return fail(ErrorCode::kInvalid,
+                "quantization_config: group_size is {}, -1 or 1 to {} is possible", group,
+                kMostGroup);
+  return group;
+}
+
+Result<int> parse_bits(const json::object& section, std::initializer_list<int> known) {
+  TRY(const std::int64_t bits, json::get_int_or(section, "bits", 4));
+  if (std::ranges::find(known, bits) == known.end()) return refuse(fmt::format("bits {}", bits));
+  return static_cast<int>(bits);
+}
+
+Result<Quantization> parse_awq(const json::object& section) {
+  Quantization q{.method = QuantMethod::kAwq};
+  TRY(q.bits, parse_bits(section, {4}));
+  TRY(q.group, parse_group(section, 128));
+  TRY(std::string version, json::get_string_or(section, "version", "gemm"));
+  TRY(version, json::get_string_or(section, "format", version));
+  std::ranges::transform(version, version.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (version != "gemm") return refuse(fmt::format("AWQ's version \"{}\"", version));
+  TRY(const bool zeros, json::get_bool_or(section, "zero_point", true));
+  if (!zeros) return refuse("AWQ without zero_point");
+  return q;
+}
+
+Result<Quantization> parse_gptq(const json::object& section) {
+  Quantization q{.method = QuantMethod::kGptq};
+  TRY(q.bits, parse_bits(section, {2, 4, 8}));
+  TRY(q.group, parse_group(section, -1));
+  TRY(q.symmetric, json::get_bool_or(section, "sym", true));
+  TRY(std::string format, json::get_string_or(section, "format", "gptq"));
+  TRY(format, json::get_string_or(section, "checkpoint_format", format));
+  TRY(const bool marlin, json::get_bool_or(section, "is_marlin_format", false));
+  if (marlin || (format != "gptq" && format != "gptq_v2"))
+    return refuse(fmt::format("GPTQ's checkpoint_format \"{}\"", marlin ? "marlin" : format));
+  q.zeros_less_one = format == "gptq";
+  TRY(const std::string words, json::get_string_or(section, "pack_dtype", "int32"));
+  if (words != "int32") return refuse(fmt::format("GPTQ's pack_dtype \"{}\"", words));
+  // GPTQModel's settings of single modules: patterns that exempt one begin with "-:".
+  const json::value* dynamic = json::find(section, "dynamic");
+  if (dynamic != nullptr && dynamic->is_object()) {
+    for (const auto& member : dynamic->get_object()) {
+      if (!std::string_view(member.key()).starts_with("-:"))
+        return refuse(
+            fmt::format("GPTQ's dynamic setting of \"{}\"", std::string_view(member.key())));
+    }
+  }
+  return q;
+}
+
+// [outputs, inputs] that share a scale.
+Result<void> parse_block(const json::value* block, Quantization& q) {
+  if (block == nullptr) return {};
+  const bool pair = block->is_array() && block->get_array().size() == 2;
+  for (std::size_t i = 0; pair && i < 2; ++i) {
+    const json::value& extent = block->get_array()[i];
+    const std::int64_t value = extent.is_int64() ? extent.get_int64() : 0;
+    if (value >= 1 && value <= kMostGroup) (i == 0 ? q.block_out : q.block_in) = value;
+  }
+  if (q.block_out == 0 || q.block_in == 0)
+    return fail(ErrorCode::kInvalid,
+                "quantization_config: the block that shares a scale is not two lengths of 1 to {}",
+                kMostGroup);
+  return {};
+}
+
+Result<Quantization> parse_fp8(const json::object& section) {
+  Quantization q{.method = QuantMethod::kFp8, .bits = 8, .group = 0};
+  TRY(const std::string format, json::get_string_or(section, "fmt", "e4m3"));
+  if (format != "e4m3" && format != "float8_e4m3fn")
+    return refuse(fmt::format("fp8's fmt \"{}\"", format));
+  TRY_DO(parse_block(json::find(section, "weight_block_size"), q));
+  return q;
+}
+
+// Weights of one group of compressed-tensors: floats of 8 bits.
+Result<void> parse_group_weights(const json::value& group, Quantization& q) {
+  const json::value* weights =
+      group.is_object() ? json::find(group.get_object(), "weights") : nullptr;
+  if (weights == nullptr || !weights->is_object())
+    return fail(ErrorCode::kInvalid,
+                "quantization_config: a member of config_groups has no weights");
+  const json::object& w = weights->get_object();
+  TRY(const std::int64_t bits, json::get_int_or(w, "num_bits", 8));
+  TRY(const std::string type, json::get_string_or(w, "type", "int"));
+  TRY(const std::string strategy, json::get_string_or(w, "strategy", "tensor"));
+  TRY(const bool symmetric, json::get_bool_or(w, "symmetric", true));
+  if (type != "float" || bits != 8 || !symmetric)
+    return refuse(fmt::format("compressed-tensors' {}{} of {} bits", symmetric ? "" : "asymmetric ",
+                              type, bits));
+  if (strategy == "block") return parse_block(json::find(w, "block_structure"), q);
+  if (strategy != "tensor" && strategy != "channel")
+    return refuse(fmt::format("compressed-tensors' strategy \"{}\"", strategy));
+  return {};
+}
+
+Result<Quantization> parse_compressed_tensors(const json::object& section) {
+  Quantization q{.method = QuantMethod::kFp8, .bits = 8, .group = 0};
+  TRY(const std::string format, json::get_string_or(section, "format", "dense"));
+  if (format != "float-quantized" && format != "naive-quantized")
+    return refuse(fmt::format("compressed-tensors' format \"{}\"", format));
+  const json::value* sparsity = json::find(section, "sparsity_config");
+  if (sparsity != nullptr && sparsity->is_object()) {
+    TRY(const std::string kind, json::get_string_or(sparsity->get_object(), "format", "dense"));
+    if (kind != "dense") return refuse(fmt::format("compressed-tensors' sparsity \"{}\"", kind));
+  }
+  const json::value* transforms = json::find(section, "transform_config");
+  if (transforms != nullptr && transforms->is_object() && !transforms->get_object().empty())
+    return refuse("compressed-tensors' transform_config");
+  const json::value* groups = json::find(section, "config_groups");
+  if (groups == nullptr || !groups->is_object() || groups->get_object().empty())
+    return fail(ErrorCode::kInvalid, "quantization_config: config_groups is missing");
+  for (const auto& group : groups->get_object()) TRY_DO(parse_group_weights(group.value(), q));
+  return q;
+}
+
+Result<Quantization> parse_section(const json::object& section) {
+  TRY(const std::string method, json::get_string_or(section, "quant_method", ""));
+  if (method == "awq") return parse_awq(section);
+  if (method == "gptq") return parse_gptq(section);
+  if (method == "fp8") return parse_fp8(section);
+  if (method == "compressed-tensors") return parse_compressed_tensors(section);
+  if (method.empty()) return refuse("a configuration without quant_method");
+  const auto* known = std::ranges::find(kRefused, method, &Refused::method);
+  return refuse(known == kRefused.end() ? fmt::format("quant_method \"{}\"", method)
+                                        : std::string(known->name));
+}
+
+}  // namespace
+
+Result<std::optional<Quantization>> parse_quantization(const json::object& config) {
+  TRY(const json::object* section, find_section(config));
+  if (section == nullptr) return std::nullopt;
+  TRY(const Quantization quantization, parse_section(*section));
+  return quantization;
+}
+
+std::string describe(const Quantization& q) {
+  if (q.method == QuantMethod::kFp8) {
+    return q.block_out > 0 ? fmt::format("fp8 (e4m3), scales of {} x {}", q.block_out, q.block_in)
+                           : "fp8 (e4m3)";
+  }
+  return fmt::format("{}, {} bits, {}", q.method == QuantMethod::kAwq ? "AWQ" : "GPTQ", q.bits,
+                     q.group > 0 ? fmt::format("groups of {}", q.group) : "one group a row");
+}
+
+}  // namespace saccade

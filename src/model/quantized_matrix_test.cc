@@ -1,0 +1,244 @@
+#include "model/quantized_matrix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+
+namespace saccade {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Tensors that live as long as the test.
+class Tensors {
+ public:
+  template <typename T>
+  StoredTensor add(std::string_view dtype, std::vector<std::int64_t> shape, std::vector<T> values) {
+    shapes_.push_back(std::move(shape));
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    // One byte in front: files do not align what they hold.
+    bytes_.emplace_back(1);
+    bytes_.back().insert(bytes_.back().end(), bytes, bytes + values.size() * sizeof(T));
+    return {dtype, shapes_.back(), std::span<const std::byte>(bytes_.back()).subspan(1)};
+  }
+  StoredTensor zeros(std::string_view dtype, std::vector<std::int64_t> shape, std::size_t size) {
+    std::size_t count = size;
+    for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
+    return add(dtype, std::move(shape), std::vector<std::uint8_t>(count));
+  }
+
+ private:
+  std::deque<std::vector<std::int64_t>> shapes_;
+  std::deque<std::vector<std::byte>> bytes_;
+};
+
+std::vector<float> values_of(const QuantizedMatrix& matrix, DType type = DType::kF32) {
+  ThreadPool pool(2);
+  std::vector<float> wide(static_cast<std::size_t>(matrix.out() * matrix.in()));
+  if (type == DType::kF32) {
+    matrix.dequantize(View(wide.data(), type, matrix.out(), matrix.in()), pool);
+    return wide;
+  }
+  std::vector<Bf16> narrow(wide.size());
+  matrix.dequantize(View(narrow.data(), type, matrix.out(), matrix.in()), pool);
+  std::ranges::transform(narrow, wide.begin(), [](Bf16 x) { return to_float(x); });
+  return wide;
+}
+
+// Nibbles 7 ... 0 of 0x86427531 hold outputs 7 5 3 1 6 4 2 0 in AWQ's order.
+TEST(QuantizedMatrix, AwqInterleavesOutputs) {
+  Tensors t;
+  const auto matrix = QuantizedMatrix::create(
+      {.method = QuantMethod::kAwq, .group = 1},
+      {.codes = t.add<std::uint32_t>("I32", {2, 1}, {0x86427531, 0x11111111}),
+       .scales = t.add<float>("F32", {2, 8}, {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 10}),
+       .zeros = t.add<std::uint32_t>("I32", {2, 1}, {0, 0x30000000}),
+       .order = {}});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  EXPECT_THAT(values_of(*matrix), ElementsAre(1, 2, 2, 2, 3, 2, 4, 2, 5, 2, 6, 2, 7, 2, 8, -20));
+}
+
+TEST(QuantizedMatrix, GptqZerosOfBothFormats) {
+  Tensors t;
+  // Inputs 0 ... 7 have codes 0 ... 7; outputs differ in their zeros alone: 0, 1, 2, ... 7. The
+  // first format borrows: 0x76543210 - 0x11111111.
+  const StoredTensor codes = t.add<std::uint32_t>("I32", {1, 8}, std::vector(8, 0x76543210u));
+  const StoredTensor scales = t.add<float>("F32", {1, 8}, std::vector(8, 1.0f));
+  for (const bool first : {true, false}) {
+    const auto matrix = QuantizedMatrix::create(
+        {.method = QuantMethod::kGptq, .group = 0, .zeros_less_one = first},
+        {.codes = codes,
+         .scales = scales,
+         .zeros = t.add<std::uint32_t>("I32", {1, 1}, {0x76543210u - (first ? 0x11111111u : 0)}),
+         .order = {}});
+    ASSERT_TRUE(matrix) << matrix.error().message;
+    const std::vector<float> values = values_of(*matrix);
+    for (std::size_t o = 0; o < 8; ++o)
+      for (std::size_t i = 0; i < 8; ++i)
+        EXPECT_EQ(values[o * 8 + i], static_cast<float>(i) - static_cast<float>(o)) << first;
+  }
+  // Says the first format, stores the second: symmetric zeros are 8, never 9.
+  const auto sly = QuantizedMatrix::create(
+      {.method = QuantMethod::kGptq, .group = 0, .symmetric = true, .zeros_less_one = true},
+      {.codes = codes,
+       .scales = scales,
+       .zeros = t.add<std::uint32_t>("I32", {1, 1}, {0x88888888}),
+       .order = {}});
+  EXPECT_EQ(values_of(*sly)[0], -8);
+}
+
+TEST(QuantizedMatrix, GptqInputsChooseTheirGroup) {
+  Tensors t;
+  const auto matrix = QuantizedMatrix::create(
+      {.method = QuantMethod::kGptq, .bits = 8, .group = 2},
+      {.codes = t.add<std::uint32_t>("I32", {1, 4}, std::vector(4, 0xff030201u)),
+       .scales = t.add<float>("F32", {2, 4}, {1, 1, 1, 1, 10, 10, 10, 10}),
+       .zeros = t.add<std::uint32_t>("I32", {2, 1}, {0, 0x01010101}),
+       .order = t.add<std::int32_t>("I32", {4}, {1, 0, 0, 1})});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  const std::vector<float> values = values_of(*matrix);
+  EXPECT_EQ((std::vector<float>{values.begin(), values.begin() + 4}),
+            (std::vector<float>{0, 2, 3, 2540}));
+}
+
+TEST(QuantizedMatrix, Fp8EveryCode) {
+  Tensors t;
+  std::vector<std::uint8_t> codes(256);
+  for (std::size_t i = 0; i < 256; ++i) codes[i] = static_cast<std::uint8_t>(i);
+  const auto matrix = QuantizedMatrix::create({.method = QuantMethod::kFp8, .bits = 8},
+                                              {.codes = t.add("F8_E4M3", {2, 128}, codes),
+                                               .scales = t.add<float>("F32", {2, 1}, {1, 0.5}),
+                                               .zeros = {},
+                                               .order = {}});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  for (const DType type : {DType::kF32, DType::kBf16}) {
+    const std::vector<float> values = values_of(*matrix, type);
+    EXPECT_EQ(values[0], 0);
+    EXPECT_EQ(values[1], 0x1p-9f);  // the smallest
+    EXPECT_EQ(values[8], 0x1p-6f);  // the smallest with a full mantissa
+    EXPECT_EQ(values[0x38], 1);
+    EXPECT_EQ(values[0x7e], 448);  // the largest
+    EXPECT_TRUE(std::isnan(values[0x7f]));
+    EXPECT_EQ(values[0xb8], -0.5f);
+    EXPECT_EQ(values[0xfe], -224);
+  }
+}
+
+TEST(QuantizedMatrix, Fp8BlocksThatAreCutOff) {
+  Tensors t;
+  const auto matrix = QuantizedMatrix::create(
+      {.method = QuantMethod::kFp8, .bits = 8, .block_out = 2, .block_in = 4},
+      {.codes = t.add("F8_E4M3", {3, 5}, std::vector<std::uint8_t>(15, 0x38)),
+       .scales = t.add<float>("F32", {2, 2}, {1, 2, 3, 4}),
+       .zeros = {},
+       .order = {}});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  EXPECT_THAT(values_of(*matrix), ElementsAre(1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4));
+}
+
+// Tiles end inside the matrix, and every element is written.
+TEST(QuantizedMatrix, TilesCoverEverything) {
+  Tensors t;
+  const std::int64_t in = 192 + 8;
+  const std::int64_t out = 256 + 8;
+  const auto matrix = QuantizedMatrix::create(
+      {.method = QuantMethod::kGptq, .group = 64},
+      {.codes = t.add("I32", {in / 8, out},
+                      std::vector(static_cast<std::size_t>(in / 8 * out), 0x99999999u)),
+       .scales = t.add("F32", {4, out}, std::vector(static_cast<std::size_t>(4 * out), 0.5f)),
+       .zeros = t.add("I32", {4, out / 8},
+                      std::vector(static_cast<std::size_t>(4 * out / 8), 0x11111111u)),
+       .order = {}});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  for (const float value : values_of(*matrix)) ASSERT_EQ(value, 4);
+}
+
+TEST(QuantizedMatrix, RefusesPartsThatDoNotFit) {
+  Tensors t;
+  const Quantization awq{.method = QuantMethod::kAwq, .group = 32};
+  const Quantization gptq{.method = QuantMethod::kGptq, .group = 32};
+  const Quantization fp8{.method = QuantMethod::kFp8, .bits = 8};
+  const Quantization blocks{.method = QuantMethod::kFp8, .bits = 8, .block_out = 4, .block_in = 4};
+  const auto words = [&](std::vector<std::int64_t> shape) { return t.zeros("I32", shape, 4); };
+  const auto halves = [&](std::vector<std::int64_t> shape) { return t.zeros("F16", shape, 2); };
+  const auto bytes = [&](std::vector<std::int64_t> shape) { return t.zeros("F8_E4M3", shape, 1); };
+  static constexpr std::array<std::int64_t, 2> kHuge = {1, INT64_MAX};
+  struct Case {
+    Quantization quantization;
+    QuantizedMatrix::Parts parts;
+    const char* message;
+  };
+  const std::vector<Case> cases = {
+      {awq, {words({64, 2}), {}, words({2, 2}), {}}, "scales is missing"},
+      {awq, {words({64, 2}), halves({2, 16}), {}, {}}, "qzeros is missing"},
+      {awq, {halves({64, 2}), halves({2, 16}), words({2, 2}), {}}, "qweight is F16"},
+      {awq, {words({64, 2}), words({2, 16}), words({2, 2}), {}}, "scales is I32"},
+      {awq, {words({64}), halves({2, 16}), words({2, 2}), {}}, "qweight is [64]"},
+      {awq, {words({0, 2}), halves({0, 16}), words({0, 2}), {}}, "qweight is [0, 2]"},
+      {awq,
+       {{"I32", kHuge, {}}, halves({2, 16}), words({2, 2}), {}},
+       "qweight is [1, 9223372036854775807]"},
+      {awq, {words({48, 2}), halves({2, 16}), words({2, 2}), {}}, "no multiple of group_size 32"},
+      {awq,
+       {words({64, 2}), halves({1, 16}), words({2, 2}), {}},
+       "scales is [1, 16], the others make it [2, 16]"},
+      {awq, {words({64, 2}), halves({2, 16}), words({2, 16}), {}}, "qzeros is [2, 16]"},
+      {gptq,
+       {words({8, 12}), halves({2, 12}), words({2, 1}), {}},
+       "12 outputs do not fill words of 8"},
+      {gptq, {words({8, 16}), halves({2, 16}), words({2, 2}), words({63})}, "g_idx is [63]"},
+      {gptq,
+       {words({8, 16}), halves({2, 16}), words({2, 2}),
+        t.add<std::int32_t>("I32", {64}, std::vector(64, 2))},
+       "g_idx of input 0 is 2, there are 2 groups"},
+      {gptq,
+       {words({8, 16}), halves({2, 16}), words({2, 2}),
+        t.add<std::int32_t>("I32", {64}, std::vector(64, -1))},
+       "g_idx of input 0 is -1"},
+      {gptq,
+       {words({8, 16}), halves({2, 16}), words({2, 2}), t.zeros("I64", {64}, 8)},
+       "g_idx is I64"},
+      {fp8, {bytes({4, 8}), {}, {}, {}}, "its scale is missing"},
+      {fp8, {bytes({4, 8}), t.zeros("F8_E8M0", {1}, 1), {}, {}}, "its scale is F8_E8M0"},
+      {fp8, {bytes({4, 8}), halves({8}), {}, {}}, "its scale is [8]"},
+      {fp8, {bytes({4, 8}), halves({4, 2}), {}, {}}, "its scale is [4, 2]"},
+      {fp8, {bytes({4, 8}), halves({0}), {}, {}}, "its scale is [0]"},
+      {fp8, {bytes({4, 8}), halves({1, 1, 1}), {}, {}}, "its scale is [1, 1, 1]"},
+      {blocks,
+       {bytes({4, 8}), halves({1, 1}), {}, {}},
+       "its scale is [1, 1], the others make it [1, 2]"},
+      {fp8, {bytes({4, 8, 1}), halves({1}), {}, {}}, "weight is [4, 8, 1]"},
+  };
+  for (const Case& each : cases) {
+    const auto matrix = QuantizedMatrix::create(each.quantization, each.parts);
+    ASSERT_FALSE(matrix) << each.message;
+    EXPECT_THAT(matrix.error().message, HasSubstr(each.message));
+  }
+}
+
+TEST(QuantizedModules, AreFoundByTheirNames) {
+  Tensors t;
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  tensors["a.qweight"] = t.zeros("I32", {32, 1}, 4);
+  tensors["a.qzeros"] = t.zeros("I32", {1, 1}, 4);
+  tensors["a.scales"] = t.zeros("F16", {1, 8}, 2);
+  tensors["a.bias"] = t.zeros("F16", {8}, 2);
+  tensors["b.weight"] = t.zeros("F16", {8, 8}, 2);
+  tensors["attn.k_scale"] = t.zeros("F32", {1}, 4);
+  const auto found = find_quantized({.method = QuantMethod::kAwq, .group = 32}, tensors);
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->modules.size(), 1u);
+  EXPECT_EQ(found->modules.begin()->first, "a.weight");
+  EXPECT_THAT(found->modules.begin()->second.tensors,
+              ElementsAre("a.qweight", "a.scales", "a.qzeros"));
+  EXPECT_THAT(found->unused, ElementsAre("attn.k_scale"));
+  tensors.erase("a.scales");
+  EXPECT_THAT(find_quantized({.method = QuantMethod::kAwq, .group = 32}, tensors).error().message,
+              HasSubstr("module \"a\": scales is missing"));
+}
+
+}  // namespace
+}  // namespace saccade
