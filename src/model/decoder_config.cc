@@ -87,6 +87,52 @@ Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std:
   return axes;
 }
 
+// One factor a pair, each over 0.
+Result<std::vector<float>> rope_factors(const json::object& rope, std::string_view name,
+                                        std::size_t pairs) {
+  const json::value* list = json::find(rope, name);
+  const auto wrong = [&] {
+    return fail(ErrorCode::kInvalid, "rope_scaling.{} is not a list of head_dim / 2 = {} factors",
+                name, pairs);
+  };
+  if (list == nullptr || !list->is_array() || list->get_array().size() != pairs) return wrong();
+  std::vector<float> factors;
+  for (const json::value& factor : list->get_array()) {
+    if (!factor.is_number()) return wrong();
+    factors.push_back(factor.to_number<float>());
+    if (!(factors.back() > 0) || !std::isfinite(factors.back())) return wrong();
+  }
+  return factors;
+}
+
+// LongRoPE ("su" in its first checkpoints): each pair's wavelength has a factor for sequences up to
+// the original length and another for longer ones; cos and sin grow with the logarithm of the
+// stretch, at every length.
+Result<void> scale_longrope(const json::object& text, const json::object& rope,
+                            RopeSettings& settings) {
+  TRY(const std::int64_t most, json::get_int(text, "max_position_embeddings"));
+  TRY(std::int64_t original, json::get_int_or(text, "original_max_position_embeddings", 0));
+  TRY(original, json::get_int_or(rope, "original_max_position_embeddings", original));
+  if (original < 2 || most < 1)
+    return fail(ErrorCode::kInvalid,
+                "original_max_position_embeddings is {}, max_position_embeddings {}", original,
+                most);
+  const double stretch = static_cast<double>(most) / static_cast<double>(original);
+  const double grown =
+      stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original)));
+  TRY(const double scale, json::get_double_or(rope, "attention_factor", grown));
+  settings.scale = static_cast<float>(scale);
+  settings.short_length = original;
+  TRY(const auto shorts, rope_factors(rope, "short_factor", settings.inv_freq.size()));
+  TRY(const auto longs, rope_factors(rope, "long_factor", settings.inv_freq.size()));
+  settings.long_inv_freq = settings.inv_freq;
+  for (std::size_t i = 0; i < shorts.size(); ++i) {
+    settings.inv_freq[i] /= shorts[i];
+    settings.long_inv_freq[i] /= longs[i];
+  }
+  return {};
+}
+
 // Llama 3.1: frequencies whose wavelength is over the original length divided by low_freq_factor
 // are divided by `factor`; those under the length divided by high_freq_factor stay; in between they
 // are blended.
@@ -163,6 +209,8 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
   }
   if (type == "llama3") {
     TRY_DO(scale_llama3(rope, config.settings.inv_freq));
+  } else if (type == "su" || type == "longrope") {
+    TRY_DO(scale_longrope(text, rope, config.settings));
   } else if (type == "dynamic") {
     TRY_DO(scale_dynamic(text, rope, theta, defaults, config.settings));
   } else if (type != "default" && type != "mrope") {
@@ -223,6 +271,7 @@ void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
   shape.max_position = decoder.max_position;
   shape.usual_length = decoder.usual_length;
   shape.position_axes = decoder.position_axes;
+  shape.short_length = decoder.settings.rope.short_length;
   shape.layers = decoder.settings.layers;
 }
 

@@ -39,6 +39,10 @@ struct ModelShape {
   // told more.
   std::int64_t usual_length = 0;
   int position_axes = 1;  // 3 for M-RoPE (temporal, height, width)
+  // LongRoPE: keys of a sequence longer than this are others than those of a shorter one, for all
+  // of its tokens. Who runs a sequence computes it anew when it grows longer, and fills
+  // Batch::long_rows. 0: keys do not depend on the length.
+  std::int64_t short_length = 0;
   std::vector<LayerShape> layers;
   std::vector<TokenId> eos;  // generation_config's list, else config's
   bool has_vision = false;
@@ -46,6 +50,11 @@ struct ModelShape {
   std::size_t weight_bytes = 0;  // as packed on the device
   DType kv_dtype = DType::kF32;  // what keys, values and embeddings are stored as
 };
+
+// Of `length` tokens, prompt and generated.
+inline bool is_long_sequence(const ModelShape& shape, std::int64_t length) {
+  return shape.short_length > 0 && length > shape.short_length;
+}
 
 // What a request may say about image size. Absent: the checkpoint's preprocessor_config.
 struct ImageControls {
@@ -105,12 +114,14 @@ struct KvBinding {
 struct Batch {
   std::span<const TokenId> ids;  // [rows]; any valid id where an embedding row stands
   std::span<const std::span<const std::int32_t>> positions;  // [axes][rows]
-  std::span<const std::span<const SequenceSpan>> spans;      // [groups][sequences]
-  std::span<const KvBinding> kv;                             // [layers]
-  View embeddings;                                           // [n, hidden] of kv_dtype, or empty
-  std::span<const std::int32_t> embedding_rows;  // [n] rows of this batch that they replace
-  std::span<const std::int32_t> logit_rows;      // [m] rows whose logits are wanted
-  View logits;                                   // [m, vocab] f32
+  // [rows] 1 for a row of a sequence of more than ModelShape::short_length tokens; empty: none is.
+  std::span<const std::uint8_t> long_rows = {};
+  std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences]
+  std::span<const KvBinding> kv;                         // [layers]
+  View embeddings;                                       // [n, hidden] of kv_dtype, or empty
+  std::span<const std::int32_t> embedding_rows;          // [n] rows of this batch that they replace
+  std::span<const std::int32_t> logit_rows;              // [m] rows whose logits are wanted
+  View logits;                                           // [m, vocab] f32
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:

@@ -94,6 +94,8 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
 View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap) {
   const auto positions = positions_of(prompt_, begin, end);
   const std::vector<std::span<const std::int32_t>> axes(positions.begin(), positions.end());
+  const bool is_long = is_long_sequence(model_.shape(), static_cast<std::int64_t>(ids_.size()));
+  const std::vector<std::uint8_t> long_rows(static_cast<std::size_t>(end - begin), is_long ? 1 : 0);
   const std::array spans = {SequenceSpan{.row_begin = 0,
                                          .row_count = end - begin,
                                          .context = begin,
@@ -126,6 +128,7 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   const Batch batch = {
       .ids = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
       .positions = axes,
+      .long_rows = long_rows,
       .spans = groups,
       .kv = layers_,
       .embeddings = embeddings,
@@ -156,7 +159,12 @@ std::vector<TokenId> SoloRun::greedy(std::int64_t count) {
     if (!tokens.empty()) {
       ids_.push_back(tokens.back());
       const auto length = static_cast<std::int64_t>(ids_.size());
-      last_ = step(length - 1, length, 1, {});
+      const ModelShape& shape = model_.shape();
+      if (is_long_sequence(shape, length) && !is_long_sequence(shape, length - 1)) {
+        prefill(static_cast<std::int64_t>(prompt_.ids.size()));  // no more rows are reserved
+      } else {
+        last_ = step(length - 1, length, 1, {});
+      }
     }
     std::array<RowStats, 1> stats;
     backend_.row_stats(last_, stats);

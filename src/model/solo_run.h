@@ -25,7 +25,8 @@ class SoloRun {
   // Runs the prompt in chunks of `chunk` tokens (0: whole). Logits of its last `rows` tokens,
   // [rows, vocab]; with several chunks only the last token's can be asked for.
   View prefill(std::int64_t chunk = 0, std::int64_t rows = 1, const Tap& tap = {});
-  // After prefill(), once: the most likely token, the next after it, ...
+  // After prefill(), once: the most likely token, the next after it, ... Where the sequence grows
+  // longer than ModelShape::short_length, all of it is computed again.
   std::vector<TokenId> greedy(std::int64_t count);
 
  private:

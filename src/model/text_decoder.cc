@@ -1,5 +1,6 @@
 #include "model/text_decoder.h"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -146,12 +147,7 @@ void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) 
 
   embed(backend, batch, x);
   if (tap) tap("text.embed", x);
-  backend.rope_table({.positions = batch.positions,
-                      .inv_freq = frequencies_,
-                      .axis = settings_.rope.axis,
-                      .scale = settings_.rope.scale,
-                      .cos = angles.cos,
-                      .sin = angles.sin});
+  turn(backend, batch, angles);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     attention(backend, layers_[i], settings_.layers[i], batch.kv[i], batch, angles, x);
     mlp(backend, layers_[i], x);
@@ -174,6 +170,30 @@ void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
                  .out = x});
   if (!batch.embedding_rows.empty())
     backend.scatter_rows({.x = batch.embeddings, .rows = batch.embedding_rows, .out = x});
+}
+
+// Rows of long sequences by their own frequencies, a run of equal rows at a time.
+void TextDecoder::turn(Backend& backend, const Batch& batch, const Angles& angles) const {
+  const RopeSettings& rope = settings_.rope;
+  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  const auto is_long = [&](std::int64_t row) {
+    return !batch.long_rows.empty() && batch.long_rows[static_cast<std::size_t>(row)] != 0;
+  };
+  std::array<std::span<const std::int32_t>, 3> positions;
+  for (std::int64_t begin = 0; begin < rows;) {
+    std::int64_t end = begin + 1;
+    while (end < rows && is_long(end) == is_long(begin)) ++end;
+    for (std::size_t axis = 0; axis < batch.positions.size(); ++axis)
+      positions[axis] = batch.positions[axis].subspan(static_cast<std::size_t>(begin),
+                                                      static_cast<std::size_t>(end - begin));
+    backend.rope_table({.positions = std::span(positions).first(batch.positions.size()),
+                        .inv_freq = is_long(begin) ? rope.long_inv_freq : frequencies_,
+                        .axis = rope.axis,
+                        .scale = rope.scale,
+                        .cos = angles.cos.row_range(begin, end),
+                        .sin = angles.sin.row_range(begin, end)});
+    begin = end;
+  }
 }
 
 // x += attention(norm(x))

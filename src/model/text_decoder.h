@@ -20,6 +20,10 @@ struct RopeSettings {
   std::vector<float> inv_freq;     // [head_dim / 2], or fewer: the rest is not turned
   std::vector<std::uint8_t> axis;  // [pairs], or empty: all axis 0
   float scale = 1;                 // of cos and sin
+  // LongRoPE (arXiv:2402.13753): all tokens of a sequence longer than this turn by long_inv_freq.
+  // 0: inv_freq is for every length.
+  std::int64_t short_length = 0;
+  std::vector<float> long_inv_freq;  // [pairs]
   // Dynamic NTK (factor 0: none): where the longest sequence that there may be is over `ntk_length`
   // tokens, every position turns by the frequencies of that length. The reference takes the length
   // of the moment, which a cache of turned keys could not follow.
@@ -105,6 +109,7 @@ class TextDecoder {
   };
 
   void embed(Backend& backend, const Batch& batch, View x);
+  void turn(Backend& backend, const Batch& batch, const Angles& angles) const;
   void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
                  const Batch& batch, const Angles& angles, View x);
   void mlp(Backend& backend, const Layer& layer, View x);
