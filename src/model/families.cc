@@ -18,6 +18,7 @@ namespace saccade {
   FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \
   FAMILY(kPaligemma)             \
+  FAMILY(kPhi3Vision)            \
   FAMILY(kQwen2)                 \
   FAMILY(kLlama3)                \
   FAMILY(kMiniLm)

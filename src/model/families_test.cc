@@ -68,6 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedModel{"Qwen--Qwen2.5-VL-3B-Instruct", "qwen2.5-vl", 3754622976},
         PublishedModel{"Qwen--Qwen2.5-VL-7B-Instruct", "qwen2.5-vl", 8292166656},
         PublishedModel{"llava-hf--llava-onevision-qwen2-7b-ov-hf", "llava-onevision", 8030807584},
+        PublishedModel{"microsoft--Phi-3-vision-128k-instruct", "phi-3-vision", 4146621440},
         PublishedModel{"meta-llama--Meta-Llama-3-8B-Instruct", "llama-3", 8030261248}),
     [](const auto& model) {
       std::string name = model.param.folder;
@@ -85,7 +86,8 @@ TEST(PublishedConfigurations, HaveTheirSize) {
   };
   for (const Model& published :
        {Model{"google--paligemma2-3b-pt-224", "paligemma2", 3032242416},
-        Model{"google--paligemma2-10b-pt-896", "paligemma2", 9667062512}}) {
+        Model{"google--paligemma2-10b-pt-896", "paligemma2", 9667062512},
+        Model{"microsoft--Phi-3.5-vision-instruct", "phi-3-vision", 4146621440}}) {
     if (!fs::exists(kPublished + published.folder + "/config.json"))
       GTEST_SKIP() << kPublished << published.folder << " is absent";
     const auto checkpoint = open_checkpoint(kPublished + published.folder);
@@ -148,6 +150,88 @@ TEST(Families, RefuseWhatTheyCannotHonour) {
     EXPECT_THAT(creation_error(config), HasSubstr(change.message))
         << change.field << " " << change.value;
   }
+}
+
+json::object phi3_config() {
+  return json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/phi_3_vision/su/config.json")
+      .value()
+      .get_object();
+}
+
+TEST(Families, LongRopeNeedsAllItsNumbers) {
+  EXPECT_EQ(creation_error(phi3_config()), "");
+  const auto with = [](const char* field, const char* value) {
+    json::object config = phi3_config();
+    config["rope_scaling"].get_object()[field] = json::parse(value).value();
+    return creation_error(config);
+  };
+  EXPECT_THAT(with("long_factor", "[1, 2, 3]"), HasSubstr("long_factor"));
+  EXPECT_THAT(with("short_factor", "null"), HasSubstr("short_factor"));
+  EXPECT_THAT(with("short_factor", "[1, 1, 1, 1, 1, 1, 1, 0]"), HasSubstr("short_factor"));
+  EXPECT_THAT(with("short_factor", R"([1, 1, 1, 1, 1, 1, 1, "2"])"), HasSubstr("short_factor"));
+  EXPECT_THAT(with("type", R"("yarn")"), HasSubstr("yarn"));
+  json::object config = phi3_config();
+  config["original_max_position_embeddings"] = 0;
+  EXPECT_THAT(creation_error(config), HasSubstr("original_max_position_embeddings is 0"));
+}
+
+TEST(Families, RefuseAnotherPhi3Vision) {
+  struct Change {
+    const char* section;  // empty: the top
+    const char* field;
+    const char* value;  // JSON
+  };
+  for (const Change& change : {
+           Change{"", "sliding_window", "512"},
+           Change{"", "partial_rotary_factor", "0.5"},
+           Change{"", "img_processor", "null"},
+           Change{"", "embd_layer", "null"},
+           Change{"img_processor", "layer_idx", "0"},
+           Change{"img_processor", "layer_idx", "-5"},
+           Change{"img_processor", "type_feature", R"("cls_patch")"},
+           Change{"img_processor", "image_size", "70"},
+           Change{"img_processor", "num_img_tokens", "9"},
+           Change{"img_processor", "image_dim_out", "40"},
+           Change{"img_processor", "name", R"("siglip")"},
+           Change{"embd_layer", "hd_transform_order", R"("glb_sub")"},
+           Change{"embd_layer", "projection_cls", R"("linear")"},
+           Change{"embd_layer", "use_hd_transform", "false"},
+       }) {
+    json::object config = phi3_config();
+    const std::string_view section = change.section;
+    json::object& at = section.empty() ? config : config[section].get_object();
+    at[change.field] = json::parse(change.value).value();
+    const std::string field = section.empty() ? change.field : change.section;
+    EXPECT_THAT(creation_error(config), HasSubstr(field)) << change.field;
+  }
+}
+
+// num_crops, max_pixels and max_tokens all mean tiles.
+TEST(Families, Phi3VisionTakesFewerTilesOnRequest) {
+  const auto model = create_model({"dir", phi3_config(), {}, {{"num_crops", 16}}}).value();
+  const auto tiles = [&](const ImageControls& controls) {
+    const auto layout = model->image_layout(500, 400, controls);
+    return layout ? layout->grid_t - 1 : -1;
+  };
+  EXPECT_EQ(tiles({}), 16);
+  ImageControls controls;
+  controls.processor_kwargs = {{"num_crops", 4}};
+  EXPECT_EQ(tiles(controls), 4);
+  controls.max_pixels = 2 * 56 * 56;
+  EXPECT_EQ(tiles(controls), 1);
+  controls.max_pixels = 1;
+  EXPECT_EQ(tiles(controls), 1);
+  controls = {};
+  controls.max_tokens = 50;
+  EXPECT_EQ(tiles(controls), 9);
+  controls.max_tokens = 1;
+  EXPECT_EQ(tiles(controls), 1);
+  controls = {};
+  controls.processor_kwargs = {{"num_crops", 0}};
+  EXPECT_EQ(tiles(controls), -1);
+  controls.processor_kwargs = {{"crops", 4}};
+  EXPECT_EQ(tiles(controls), -1);
+  EXPECT_FALSE(model->image_layout(60000, 1, {}));
 }
 
 TEST(Families, WindowsComeFromEitherForm) {

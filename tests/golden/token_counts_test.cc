@@ -51,8 +51,12 @@ TEST_P(TokenCounts, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
-                                           "paligemma"),
-                         [](const auto& family) { return std::string(family.param); });
+                                           "paligemma", "phi_3_vision", "phi_3_vision/num_crops_4"),
+                         [](const auto& family) {
+                           std::string name = family.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace saccade

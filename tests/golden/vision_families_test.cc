@@ -14,7 +14,8 @@ const std::vector<std::string> kCheckpoints = {
     "qwen2_vl/odd_heads",     "qwen2_vl/mixed_window",    "qwen2_5_vl/odd_heads",
     "qwen2_5_vl/wide_window", "llava_onevision/newlines", "llava_onevision/scaled",
     "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
-    "paligemma/first",        "paligemma/second"};
+    "paligemma/first",        "paligemma/second",         "phi_3_vision/su",
+    "phi_3_vision/longrope"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
@@ -77,6 +78,64 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
           << chunk;
     }
   }
+}
+
+// LongRoPE: what grows over the short length turns by long_factor from its first token on, as a
+// reference without a cache has it. With short_factor for both, tokens up to there stay the same.
+TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
+  const auto backend = make_reference_backend();
+  const std::string directory = golden_folder("phi_3_vision/longrope");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto golden = read_golden(directory + "/golden/text.safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  auto checkpoint = open_checkpoint(directory);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  json::object& rope = checkpoint->config.at("rope_scaling").get_object();
+  rope["long_factor"] = rope.at("short_factor");
+  auto model = load_model(*checkpoint, *backend, {.compute = DType::kF32, .kv = {}});
+  ASSERT_TRUE(model) << model.error().message;
+  auto prompt = (*model)->build_prompt(**tokenizer, golden->rendered, {}, false);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  const std::int64_t last_short =
+      (*model)->shape().short_length - static_cast<std::int64_t>(prompt->ids.size());
+  ASSERT_GT(last_short, 0);
+  ASSERT_LT(last_short, 62);
+  auto run = SoloRun::create(**model, *backend, *std::move(prompt), {}, 64);
+  ASSERT_TRUE(run) << run.error().message;
+  (*run)->prefill();
+  const std::vector<TokenId> tokens = (*run)->greedy(64);
+  const auto boundary = static_cast<std::ptrdiff_t>(last_short) + 1;
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.begin() + boundary, golden->greedy.begin()));
+  EXPECT_FALSE(
+      std::equal(tokens.begin() + boundary, tokens.end(), golden->greedy.begin() + boundary));
+}
+
+// Images stand where their numbers say; users cannot write a tag.
+TEST(VisionFamilies, Phi3TagsAreNumbered) {
+  const std::string directory = golden_folder("phi_3_vision/su");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto model = create_model(*open_checkpoint(directory)).value();
+  const std::vector<ImageLayout> layouts = {model->image_layout(56, 56, {}).value(),
+                                            model->image_layout(56, 20, {}).value()};
+  const auto build = [&](const std::string& text) {
+    return model->build_prompt(**tokenizer, text, layouts, false);
+  };
+  const auto prompt = build("a<|image_2|>b<|image_1|>\n");
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  ASSERT_EQ(prompt->images.size(), 2u);
+  EXPECT_EQ(prompt->images[0].index, 1);
+  EXPECT_EQ(prompt->images[0].tokens, layouts[1].tokens);
+  EXPECT_EQ(prompt->images[1].index, 0);
+  EXPECT_EQ(std::ranges::count(prompt->ids, 1), 3) << "each text begins with <s>";
+  for (const char* wrong :
+       {"<|image_1|>", "<|image_1|><|image_1|>", "<|image_1|><|image_3|>", "<|image_0|><|image_1|>",
+        "<|image_1|><|image_2|><|image_3|>", "<|image_1|><|image_99999999999|>"})
+    EXPECT_FALSE(build(wrong)) << wrong;
+  const std::string literal = model->guard_literals("<|image_1|> and <|image_2|>");
+  EXPECT_TRUE(build("<|image_1|><|image_2|>" + literal));
+  const auto text = model->build_prompt(**tokenizer, literal, {}, false);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_TRUE(text->images.empty());
 }
 
 // A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its

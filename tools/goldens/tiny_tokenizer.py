@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 # What the merges are learnt from. Any text would do; this has capitals, digits, code and three scripts.
 TEXT = [
@@ -52,6 +52,31 @@ def byte_level_bpe(pattern: str, special: list[str], vocab: int, nfc: bool) -> T
     return tokenizer
 
 
+def llama_bpe(special: list[str], vocab: int, rstrip: set[str]) -> Tokenizer:
+    """SentencePiece's BPE as Llama's tokenizer.json says it: <unk>, <s>, </s>, 256 bytes, learnt pieces up to `vocab`,
+    then the special tokens, those in `rstrip` with the spaces after them. <s> stands first."""
+    spaces = normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")])
+    learnt = Tokenizer(models.BPE())
+    learnt.normalizer = spaces
+    learnt.pre_tokenizer = pre_tokenizers.Split("\u2581", "merged_with_next")
+    reserved = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)]
+    learnt.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=vocab - len(reserved), show_progress=False))
+    model = json.loads(learnt.to_str())["model"]
+    ids = {piece: index for index, piece in enumerate(reserved)}
+    for piece in sorted(model["vocab"], key=model["vocab"].get):
+        ids[piece] = len(ids)
+    merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in model["merges"]]
+    tokenizer = Tokenizer(models.BPE(vocab=ids, merges=merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = spaces
+    tokenizer.decoder = decoders.Sequence([
+        decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer.add_special_tokens(reserved[:3])
+    assert tokenizer.get_vocab_size() == vocab, tokenizer.get_vocab_size()
+    tokenizer.add_special_tokens([AddedToken(each, rstrip=each in rstrip, normalized=False) for each in special])
+    return tokenizer
+
+
 def write_tokenizer(tokenizer: Tokenizer, special: list[str], directory: Path, extra: dict) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
@@ -59,8 +84,9 @@ def write_tokenizer(tokenizer: Tokenizer, special: list[str], directory: Path, e
         "add_prefix_space": False,
         "added_tokens_decoder": {
             str(tokenizer.token_to_id(token)): {
-                "content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False,
-                "special": True,
+                "content": token, "lstrip": False, "normalized": False,
+                "rstrip": tokenizer.get_added_tokens_decoder()[tokenizer.token_to_id(token)].rstrip,
+                "single_word": False, "special": True,
             } for token in special
         },
         **extra,
