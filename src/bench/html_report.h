@@ -4,11 +4,14 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "bench/report_data.h"
 
 namespace saccade::bench {
 
 std::string html_report(std::span<const ReportedRun> runs);
+// With another script than the built-in one; with an empty one it is the plain page.
+std::string html_report(std::span<const ReportedRun> runs, std::string_view script);
 
 }  // namespace saccade::bench

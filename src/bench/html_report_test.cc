@@ -58,6 +58,67 @@ TEST(HtmlReport, LabelsCannotLeaveTheScript) {
   EXPECT_NE(page.find("&lt;/script>&lt;b>"), std::string::npos);  // the plain tables
 }
 
+// Tags opened and closed, in order: what a browser needs to show the tables as they are meant.
+void expect_balanced(std::string_view page) {
+  std::vector<std::string_view> open;
+  for (std::size_t at = page.find('<'); at != page.npos; at = page.find('<', at + 1)) {
+    const bool closes = page[at + 1] == '/';
+    const std::size_t begin = at + 1 + (closes ? 1 : 0);
+    const std::string_view name = page.substr(begin, page.find_first_of(" >", begin) - begin);
+    if (name == "!doctype" || name == "meta") continue;
+    if (!closes) {
+      open.push_back(name);
+    } else {
+      ASSERT_FALSE(open.empty());
+      ASSERT_EQ(open.back(), name) << "before " << page.substr(at, 60);
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty()) << open.back() << " stays open";
+}
+
+TEST(HtmlReport, PlainWithoutAScript) {
+  RunLog log = staged_log();
+  log.header.model = "<img src=x>";
+  const RunLog empty = merge({}, {}, {});
+  const RunMetrics metrics = compute_metrics(log);
+  const RunMetrics none = compute_metrics(empty);
+  const std::vector<ReportedRun> runs = {{log.header.label, &log, &metrics},
+                                         {"none", &empty, &none}};
+  const std::string page = html_report(runs, "");
+  expect_balanced(page);
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("<img"), std::string::npos);
+  EXPECT_EQ(page.find("<b>"), std::string::npos);
+  for (const char* part :
+       {"built without npm", "<th>&lt;/script>&lt;b></th><th>none</th>",
+        "<tr><th scope=\"row\">Successful requests</th><td>1</td><td>0</td></tr>",
+        "<tr><th scope=\"row\">Failed requests</th><td>1</td><td>0</td></tr>",
+        "<tr><th scope=\"row\">Mean TTFT (ms)</th><td>50.00</td>",
+        "Definitions: ", "<td>&lt;img src=x></td>"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part << "\n" << page;
+  }
+}
+
+TEST(HtmlReport, ExactAnswers) {
+  RunLog log = staged_log();
+  log.prompts[0].reference = "42";
+  log.text = "4242 ";
+  log.requests[0].answer = {.begin = 0, .size = 2};
+  const auto shown = [&] {
+    const RunMetrics metrics = compute_metrics(log);
+    const std::vector<ReportedRun> runs = {{"a", &log, &metrics}};
+    return report_json(runs);
+  };
+  EXPECT_NE(shown().find(R"("Answers equal to the reference","unit":"%","value":100)"),
+            std::string::npos);
+  log.requests[0].answer = {.begin = 2, .size = 3};
+  EXPECT_NE(shown().find(R"("Answers equal to the reference","unit":"%","value":0)"),
+            std::string::npos);
+  log.prompts[0].reference.clear();
+  EXPECT_EQ(shown().find("Answers equal"), std::string::npos);
+}
+
 TEST(HtmlReport, DataIsJson) {
   const RunLog log = staged_log();
   RunLog other = staged_log();

@@ -69,7 +69,24 @@ std::string wall_words(std::int64_t origin_wall_ns) {
 
 // --- the summary ---
 
-void write_figures(JsonWriter& w, const RunMetrics& m) {
+struct Exactness {
+  std::size_t judged = 0;  // answers that were kept and have a reference
+  std::size_t exact = 0;   // of them equal to it
+};
+
+Exactness exactness(const RunLog& log, const RunMetrics& m) {
+  Exactness found;
+  for (const RequestMetrics& metrics : m.requests) {
+    const RequestRecord& record = log.requests[metrics.position];
+    const std::string& reference = log.prompts[record.prompt].reference;
+    if (!metrics.success || reference.empty() || record.answer.size == 0) continue;
+    ++found.judged;
+    found.exact += log.text_of(record.answer) == reference;
+  }
+  return found;
+}
+
+void write_figures(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
   const auto figure = [&w](std::string_view name, std::string_view unit, double value,
                            std::string_view better) {
     w.begin_object();
@@ -83,6 +100,11 @@ void write_figures(JsonWriter& w, const RunMetrics& m) {
   w.begin_array();
   figure("Successful requests", "", static_cast<double>(m.completed), "");
   figure("Failed requests", "", static_cast<double>(m.failed), "lower");
+  const Exactness answers = exactness(log, m);
+  if (answers.judged > 0)
+    figure("Answers equal to the reference", "%",
+           100 * static_cast<double>(answers.exact) / static_cast<double>(answers.judged),
+           "higher");
   figure("Duration", "s", m.duration, "");
   figure("Requests", "req/s", m.request_throughput, "higher");
   figure("Output tokens", "tok/s", m.output_throughput, "higher");
@@ -93,8 +115,8 @@ void write_figures(JsonWriter& w, const RunMetrics& m) {
   }
   figure("Most requests in flight", "", static_cast<double>(m.peak_concurrency), "");
   figure("Input tokens", "", static_cast<double>(m.total_input_tokens), "");
-  figure("of them image tokens", "", static_cast<double>(m.total_image_tokens), "");
-  figure("of them cached", "", static_cast<double>(m.total_cached_tokens), "");
+  figure("of which image tokens", "", static_cast<double>(m.total_image_tokens), "");
+  figure("of which cached", "", static_cast<double>(m.total_cached_tokens), "");
   figure("Output tokens", "", static_cast<double>(m.total_output_tokens), "");
   w.end_array();
 }
@@ -227,7 +249,8 @@ void write_verdicts(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
   if (cache.contaminated) {
     verdicts.say("Cache", "bad", "warm from before: " + share + " although their content is new");
   } else if (cache.cached_tokens > 0) {
-    verdicts.say("Cache", "note", share);
+    verdicts.say("Cache", "note",
+                 share + (cache.reset ? ": parts that requests of this run share" : ""));
   }
   if (log.truncated || log.stop_reason != "complete")
     verdicts.say("Log", "bad",
@@ -438,7 +461,7 @@ void write_run(JsonWriter& w, const ReportedRun& run) {
   w.member("load", std::string_view(load_words(log.header)));
   w.member("dataset", std::string_view(log.header.dataset));
   w.member("began", std::string_view(wall_words(log.header.origin_wall_ns)));
-  write_figures(w, m);
+  write_figures(w, log, m);
   write_latency(w, m);
   write_verdicts(w, log, m);
   w.key("cdf");

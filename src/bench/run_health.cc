@@ -255,7 +255,10 @@ CacheVerdict judge_cache(const RunLog& log, const RunMetrics& metrics) {
   }
   if (prompt_tokens > 0)
     v.cached_share = static_cast<double>(v.cached_tokens) / static_cast<double>(prompt_tokens);
-  v.contaminated = new_prompt > 0 && new_cached * 10 > new_prompt &&
+  // After a reset what was found is what the run's own requests share.
+  const auto& argv = log.header.argv;
+  v.reset = std::find(argv.begin(), argv.end(), "--reset-cache") != argv.end();
+  v.contaminated = !v.reset && new_prompt > 0 && new_cached * 10 > new_prompt &&
                    log.header.dataset.find("prefix") == std::string::npos;
   return v;
 }

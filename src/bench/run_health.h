@@ -33,6 +33,7 @@ struct CacheVerdict {
   std::int64_t repeated_prompts = 0;  // requests whose content was asked before in this run
   // Cached tokens in requests whose content is new in this run, and more than a shared beginning
   // would explain: over a tenth of the prompt tokens of such requests.
+  bool reset = false;  // the caches were emptied before the run
   bool contaminated = false;
 };
 

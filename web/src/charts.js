@@ -81,7 +81,7 @@ export function plot(width, runs, options) {
 }
 
 export const axis = (label, rest = {}) => ({ label: `${label} →`, labelAnchor: "right", labelOffset: 38, ...rest });
-export const seconds = axis("seconds since the run began");
+export const seconds = axis("seconds since the run began", { zero: true });
 // Things that are counted have no halves.
 export const whole = (v) => (Number.isInteger(v) ? number(v) : "");
 export const tipStyle = () => ({ fill: isDark() ? "#232b34" : "#ffffff", stroke: isDark() ? "#4a5663" : "#c4ccd4" });

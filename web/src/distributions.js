@@ -1,4 +1,5 @@
 // Empirical distributions of the four latencies.
+import { latencyNames } from "./tables.js";
 import { Plot, axis, chart, number, plot, time, tipStyle } from "./charts.js";
 
 // The longest tail would squeeze everything else: the axis ends a little after the 99.5th percentile.
@@ -29,8 +30,8 @@ function cdf(parent, page, title, note, key) {
 }
 
 export function distributions(parent, page) {
-  cdf(parent, page, "Time to first token (TTFT)", "From the start of a request to its first token.", "ttft");
-  cdf(parent, page, "Time per output token (TPOT)", "Of each request: mean time from one token to the next.", "tpot");
-  cdf(parent, page, "Inter-token latency (ITL)", "Of every token but the first: the time since the one before it.", "itl");
-  cdf(parent, page, "End-to-end latency (E2EL)", "From the start of a request to the end of its answer.", "e2el");
+  cdf(parent, page, latencyNames.ttft, "From the start of a request to its first token.", "ttft");
+  cdf(parent, page, latencyNames.tpot, "Of each request: mean time from one token to the next.", "tpot");
+  cdf(parent, page, latencyNames.itl, "Of every token but the first: the time since the one before it.", "itl");
+  cdf(parent, page, latencyNames.e2el, "From the start of a request to the end of its answer.", "e2el");
 }

@@ -47,12 +47,13 @@ export function stages(parent, page) {
     const bars = runs.flatMap((run) => stageNames.filter((name) => run.stage_means[name] !== undefined)
       .map((stage) => ({ run: run.name, stage, ms: run.stage_means[stage] })));
     if (!bars.length) return null;
-    const names = present((name) => bars.some((bar) => bar.stage === name));
+    const all = Math.max(...runs.map((run) => Object.values(run.stage_means).reduce((sum, ms) => sum + ms, 0)));
+    const names = present((name) => bars.some((bar) => bar.stage === name && bar.ms > all / 1000));
     const longest = Math.max(...runs.map((run) => run.name.length));
     return plot(width, runs, { height: 66 + 40 * runs.length, marginLeft: runs.length > 1 ? Math.min(160, 12 + 7 * longest) : 16, color: stageScale(names),
       x: axis("milliseconds", { grid: true, ticks: width / 90 }), y: { label: null, domain: runs.map((run) => run.name), axis: runs.length > 1 ? "left" : null },
-      marks: [Plot.barX(bars, { x: "ms", y: "run", fill: "stage", order: names, insetTop: 4, insetBottom: 4 }),
-        Plot.tip(bars, Plot.pointerX(Plot.stackX({ x: "ms", y: "run", z: "stage", order: names, ...tipStyle(),
+      marks: [Plot.barX(bars, { x: "ms", y: "run", fill: "stage", order: stageNames, insetTop: 4, insetBottom: 4 }),
+        Plot.tip(bars, Plot.pointerX(Plot.stackX({ x: "ms", y: "run", z: "stage", order: stageNames, ...tipStyle(),
           title: (d) => `${d.stage}: ${time(d.ms)}\n${stageMeaning[d.stage]}` })))] });
   } });
   for (const run of page.runs) gantt(parent, page, run);
@@ -68,11 +69,13 @@ function gantt(parent, page, run) {
     draw: (width) => {
       const bars = staged.flatMap((r, row) => r.stages.map(([stage, begin, end]) => ({ row, index: r.index, stage, begin, end, r })));
       if (!bars.length) return null;
-      const names = present((name) => bars.some((bar) => bar.stage === name));
+      const whole = Math.max(...bars.map((bar) => bar.end));
+      const names = present((name) => bars.some((bar) => bar.stage === name && bar.end - bar.begin > whole / 1000));
+      const every = [1, 2, 5, 10, 20, 50, 100].find((step) => staged.length / step <= 12);
       const pitch = Math.max(1.5, Math.min(14, 620 / staged.length));
       return Plot.plot({ width, height: 72 + staged.length * pitch, marginLeft: 44, marginRight: 16, marginBottom: 42, style: { background: "transparent", fontSize: "12px" },
         color: stageScale(names), x: { ...seconds, grid: true },
-        y: { label: "request", reverse: true, domain: [0, staged.length], ticks: Math.min(8, staged.length), tickFormat: (row) => (Number.isInteger(row) ? String(staged[row]?.index ?? "") : "") },
+        y: { label: "request", reverse: true, domain: [0, staged.length], ticks: staged.map((_, row) => row).filter((row) => row % every === 0), tickFormat: (row) => String(staged[row].index) },
         marks: [Plot.rect(bars, { x1: "begin", x2: "end", y1: "row", y2: (d) => d.row + 1, fill: "stage", insetTop: pitch > 4 ? 0.8 : 0, insetBottom: pitch > 4 ? 0.8 : 0 }),
           Plot.tip(bars, Plot.pointer({ x: (d) => (d.begin + d.end) / 2, y: (d) => d.row + 0.5, ...tipStyle(), maxRadius: 60,
             title: (d) => `request ${d.index}\n` + d.r.stages.map(([stage, begin, end]) => `${stage} ${time((end - begin) * 1000)}`).join("\n")

@@ -63,20 +63,23 @@ function panel(parent, page, { title, note, always, empty = "No samples: the ser
 }
 
 // Saccade's accounting of its cache memory: every byte that is not free, by what it is used for.
-const uses = [["useful", "decode"], ["cached", "prefill"], ["tail", "media"], ["slack", "queue"], ["pad", "client queue"], ["overhold", "failed"], ["reserve", "encode"]];
+const uses = [["useful", "decode"], ["cached", "prefill"], ["tail", "media"], ["slack", "queue"], ["pad", "client queue"], ["overhold", "failed"]];
 const useMeaning = { useful: "read by running requests", cached: "kept for later requests", tail: "rest of a request's last page", slack: "part of a large page that no small page uses",
-  pad: "rounding of page sizes", overhold: "no longer needed, not yet given back", reserve: "set aside for image embeddings" };
+  pad: "rounding of page sizes", overhold: "no longer needed, not yet given back" };
 
 function memoryByUse(parent, page, run) {
+  const pointsOf = (use) => Object.entries(run.series).find(([name]) => name.includes(`saccade:memory_bytes{use="${use}"`))?.[1] ?? [];
+  const reserve = Math.max(0, ...pointsOf("reserve").map(([, n]) => n));  // would dwarf all else
   const areas = uses.flatMap(([use]) => {
-    const points = Object.entries(run.series).find(([name]) => name.includes(`saccade:memory_bytes{use="${use}"`))?.[1] ?? [];
+    const points = pointsOf(use);
     return points.some(([, n]) => n !== 0) ? points.map(([at, n]) => ({ at, n, use })) : [];
   });
   if (!areas.length) return;
   const order = uses.map(([use]) => use);
   const once = areas.every(({ at }) => at === areas[0].at);  // an area needs two instants
   const shown = uses.filter(([use]) => areas.some((area) => area.use === use));
-  chart(parent, page, { title: page.runs.length > 1 ? `Cache memory by use: ${run.name}` : "Cache memory by use", note: "Every byte of the server's caches that is not free.",
+  chart(parent, page, { title: page.runs.length > 1 ? `Cache memory by use: ${run.name}` : "Cache memory by use", note: `What the KV cache and the image embeddings take: ${shown.map(([use]) => `${use}, ${useMeaning[use]}`).join("; ")}.`
+    + (reserve ? ` Besides, up to ${bytes(reserve)} are set aside and not in use.` : ""),
     draw: (width) => plot(width, [], { height: 220, marginLeft: 68, x: seconds, y: { label: null, grid: true, tickFormat: bytes, nice: true },
       color: { domain: shown.map(([use]) => use), range: shown.map(([, stage]) => stageColour(stage)), legend: true },
       marks: [once ? Plot.ruleX(areas, Plot.stackY({ x: "at", y: "n", z: "use", stroke: "use", order, strokeWidth: 8 }))

@@ -11,6 +11,8 @@ export function verdicts(parent, page) {
   }
 }
 
+export const latencyNames = { ttft: "Time to first token (TTFT)", tpot: "Time per output token (TPOT)", itl: "Inter-token latency (ITL)", e2el: "End-to-end latency (E2EL)" };
+
 // One run: the six figures that people ask for first, large.
 export function headline(parent, run) {
   const latency = (key) => run.latency.find((row) => row.key === key);
@@ -18,16 +20,25 @@ export function headline(parent, run) {
   const card = (name, value, detail) => element("div", { class: "card" }, element("span", {}, name), element("b", {}, value), element("small", {}, detail));
   const spread = (key) => (latency(key) ? `p99 ${time(latency(key).p99)}` : "");
   parent.append(element("div", { class: "cards" },
-    card("TTFT, median", time(latency("ttft")?.p50), spread("ttft")),
-    card("TPOT, median", time(latency("tpot")?.p50), spread("tpot")),
-    card("E2EL, median", time(latency("e2el")?.p50), spread("e2el")),
+    card("First token, median", time(latency("ttft")?.p50), `TTFT, ${spread("ttft")}`),
+    card("Each further token, median", time(latency("tpot")?.p50), `TPOT, ${spread("tpot")}`),
+    card("Whole answer, median", time(latency("e2el")?.p50), `E2EL, ${spread("e2el")}`),
     card("Requests", `${number(figure("Requests", "req/s"))}/s`, `${number(figure("Successful requests", ""))} of ${number(run.total_requests)} succeeded`),
     card("Output", `${number(figure("Output tokens", "tok/s"), 1)} tok/s`, `${number(figure("Output tokens", ""))} tokens`),
     card("Took", time(figure("Duration", "s") * 1000), `at most ${number(figure("Most requests in flight", ""))} in flight`)));
 }
 
 export function figures(parent, page) {
-  const rows = page.runs[0].figures.map((row, i) => [row.name + (row.unit ? `, ${row.unit}` : ""), ...page.runs.map((run) => number(run.figures[i]?.value))]);
+  const label = (row) => row.name + (row.unit ? `, ${row.unit}` : "");
+  const rows = [...new Set(page.runs.flatMap((run) => run.figures.map(label)))]
+    .map((name) => [name, ...page.runs.map((run) => number(run.figures.find((row) => label(row) === name)?.value))]);
+  // One run has these on its cards.
+  if (page.runs.length > 1) {
+    for (const [key, name] of Object.entries(latencyNames)) {
+      const of = (run) => run.latency.find((row) => row.key === key);
+      rows.push([`${name}, median (p99)`, ...page.runs.map((run) => (of(run) ? `${time(of(run).p50)} (${time(of(run).p99)})` : "–"))]);
+    }
+  }
   parent.append(table(["", ...page.runs.map(page.nameOf)], rows, "Figures of the runs"));
   parent.lastChild.classList.toggle("narrow", page.runs.length < 3);
 }
@@ -68,9 +79,9 @@ export function differences(parent, page) {
   for (const run of page.runs.slice(1)) {
     const { rows, warnings } = run.differences;
     const scale = Math.max(Math.log(1.05), ...rows.filter((row) => row.interval).flatMap((row) => row.interval.map((share) => Math.abs(ratio(share)))));
-    const ends = number(Math.exp(scale), 2);
+    const ends = number(Math.exp(scale), 1);
     parent.append(element("h3", {}, page.nameOf(run), " against ", page.nameOf(page.runs[0])));
-    parent.append(table(["", page.runs[0].name, run.name, "difference", "95 % interval", `÷ ${ends} … × ${ends}`, "verdict"], rows.map((row) =>
+    parent.append(table(["", page.runs[0].name, run.name, "difference", "95 % interval", `÷ ${ends} ← same → × ${ends}`, "verdict"], rows.map((row) =>
       [row.name, number(row.a), number(row.b), row.effect === null ? "–" : signed(row.effect),
         row.interval ? `${signed(row.interval[0])} to ${signed(row.interval[1])}` : "–", bar(row, scale),
         element("span", { class: classes[row.verdict] ?? "" }, verdictWord(row))]), `${run.name} against ${page.runs[0].name}`));
