@@ -36,6 +36,7 @@ Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner
                           const EmbeddingArena* arena) {
   ids_.clear();
   for (auto& axis : positions_) axis.clear();
+  long_rows_.clear();
   for (auto& table : spans_) table.clear();
   embedding_rows_.clear();
   logit_rows_.clear();
@@ -59,6 +60,7 @@ Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner
   Batch batch;
   batch.ids = ids_;
   batch.positions = position_spans_;
+  batch.long_rows = long_rows_;
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
   if (!embedding_rows_.empty()) {
@@ -84,6 +86,8 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
                                      : static_cast<std::int32_t>(token + prompt.position_delta));
     }
   }
+  long_rows_.insert(long_rows_.end(), static_cast<std::size_t>(rows.count),
+                    sequence.is_long() ? 1 : 0);
   for (std::size_t table = 0; table < spans_.size(); ++table) {
     spans_[table].push_back({first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
                              sequence.kv.table(static_cast<int>(table))});

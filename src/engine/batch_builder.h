@@ -43,7 +43,8 @@ class BatchBuilder {
   Buffer logits_;      // [max logit rows, vocab]
   std::vector<TokenId> ids_;
   std::vector<std::vector<std::int32_t>> positions_;  // [axes]
-  std::vector<std::vector<SequenceSpan>> spans_;      // [tables]
+  std::vector<std::uint8_t> long_rows_;
+  std::vector<std::vector<SequenceSpan>> spans_;  // [tables]
   std::vector<std::span<const std::int32_t>> position_spans_;
   std::vector<std::span<const SequenceSpan>> span_spans_;
   std::vector<std::int32_t> embedding_rows_;

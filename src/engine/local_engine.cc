@@ -33,7 +33,8 @@ std::vector<TokenId> end_tokens(const Request& request, const std::vector<TokenI
 }  // namespace
 
 LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
-    : sequence(std::move(request), engine.model_.shape().family),
+    : sequence(std::move(request), engine.model_.shape().family,
+               engine.model_.shape().short_length),
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
            sequence.prompt_tokens(), engine.parts_.settings.max_model_len),

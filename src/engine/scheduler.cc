@@ -133,13 +133,21 @@ bool Scheduler::make_room(Sequence& sequence, std::int64_t end, std::int64_t res
 void Scheduler::preempt(Sequence& sequence, StepPlan& plan) {
   CHECK(!running_.empty() && running_.back() == &sequence, "request {} is not the last",
         sequence.request.id);
-  running_.pop_back();
+  send_back(sequence);
+  ++sequence.preemptions;
+  plan.preempted.push_back(&sequence);
+}
+
+// From the running to the waiting: its pages go, its tokens stay.
+void Scheduler::send_back(Sequence& sequence) {
+  const auto found = std::lower_bound(running_.begin(), running_.end(), &sequence, ByRank());
+  CHECK(found != running_.end() && *found == &sequence, "request {} does not run",
+        sequence.request.id);
+  running_.erase(found);
   kv_.release(sequence.kv);
   images_.drop(sequence);
   sequence.expected_hit = -1;
-  ++sequence.preemptions;
   waiting_.insert(&sequence);
-  plan.preempted.push_back(&sequence);
 }
 
 void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan) {
@@ -253,7 +261,10 @@ void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
     kv_.commit(sequence.kv, sequence.content(), end);
     if (!sequence.images.empty()) images_.computed(sequence, rows.begin, end);
     sequence.reached = std::max(sequence.reached, end);
-    if (rows.samples) sequence.tokens.push_back(sampled[i]);
+    if (!rows.samples) continue;
+    const bool was_long = sequence.is_long();
+    sequence.tokens.push_back(sampled[i]);
+    if (sequence.is_long() != was_long) send_back(sequence);
   }
 }
 

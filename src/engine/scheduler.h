@@ -8,6 +8,8 @@
 //      waits for an image is passed over and keeps its place.
 //   3. When pages run out, the sequence of the last rank is preempted: its pages go, its tokens
 //      stay, and it is computed again later.
+//   4. A sequence that has grown longer than its model's short length (LongRoPE) goes back to the
+//      waiting, in its old place: it is computed again, by other angles, from its first token on.
 //
 // Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
 // `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
@@ -87,6 +89,7 @@ class Scheduler {
   bool make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve, StepPlan& plan);
   void push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan);
   void preempt(Sequence& sequence, StepPlan& plan);
+  void send_back(Sequence& sequence);
   PrefixHit match(Sequence& sequence) const;
 
   SchedulerSettings settings_;

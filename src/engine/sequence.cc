@@ -7,8 +7,8 @@
 
 namespace saccade {
 
-Sequence::Sequence(Request from, std::string_view model)
-    : request(std::move(from)), tokens(request.prompt.ids) {
+Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from)
+    : request(std::move(from)), short_length(short_from), tokens(request.prompt.ids) {
   for (std::size_t index = 0; index < request.images.size(); ++index) {
     SequenceImage& image = images.emplace_back();
     image.index = static_cast<int>(index);

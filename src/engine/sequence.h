@@ -33,12 +33,13 @@ enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };
 
 // Engine thread. Not moved once submitted: the allocator keeps its address.
 struct Sequence {
-  // `model` is part of the images' keys.
-  Sequence(Request request, std::string_view model);
+  // `model` is part of the images' keys; `short_length`: ModelShape's.
+  Sequence(Request request, std::string_view model, std::int64_t short_length);
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
   Request request;
+  std::int64_t short_length = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated
   std::vector<PrefixImage> prefix_images;
   std::vector<TokenRange> image_ranges;
@@ -59,12 +60,15 @@ struct Sequence {
   std::int64_t computed() const { return kv.computed(); }
   std::int64_t pending() const { return length() - computed(); }  // tokens to compute
   std::int64_t image_tokens() const;
+  // Whether its keys are those of a long sequence.
+  bool is_long() const { return short_length > 0 && length() > short_length; }
   Phase phase() const {
     if (!kv.admitted()) return Phase::kWaiting;
     return pending() > 1 || computed() < prompt_tokens() ? Phase::kPrefilling : Phase::kDecoding;
   }
   PrefixContent content() const {
-    return {tokens, prefix_images, {}, request.cache_salt, request.prompt.bidirectional_prefix};
+    return {tokens,   prefix_images, {}, request.cache_salt, request.prompt.bidirectional_prefix,
+            is_long()};
   }
   KvShape shape() const { return {length(), 0, image_ranges, request.prompt.bidirectional_prefix}; }
   bool before(const Sequence& other) const {

@@ -24,7 +24,7 @@ void append_images(Sha256& hash, std::span<const PrefixImage> images) {
 }  // namespace
 
 std::string prefix_root(const PrefixContent& content) {
-  std::string name = "text ";
+  std::string name = content.is_long ? "long text " : "text ";
   name += content.salt;
   if (content.bidirectional_prefix == 0 && content.encoder_images.empty()) return name;
   const auto prefix = static_cast<std::size_t>(content.bidirectional_prefix);

@@ -26,10 +26,11 @@ struct PrefixContent {
   std::span<const PrefixImage> encoder_images;  // ascending, in the encoder stream
   std::string_view salt;
   std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
+  bool is_long = false;                   // over the length from which keys are others (LongRoPE)
 };
 
-// The root's name for text blocks of `content`: the salt, and a digest of what every token depends
-// on besides the tokens before it (a bidirectional prefix, cross-attended images).
+// The root's name for text blocks of `content`: the salt, and what every token depends on besides
+// the tokens before it (a bidirectional prefix, cross-attended images, being long).
 std::string prefix_root(const PrefixContent& content);
 
 // What one node stands for.

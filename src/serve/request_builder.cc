@@ -210,9 +210,11 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, ImageW
   TRY(built.text, render(request));
   TRY(built.prompt,
       model_.build_prompt(*tokenizer_, built.text, media.layouts, request.add_special_tokens));
+  // By number, as spans name them; a prompt may place a later image first.
+  built.images.resize(media.layouts.size());
   for (const ImageSpan& span : built.prompt.images) {
     const auto index = static_cast<std::size_t>(span.index);
-    built.images.push_back(RequestImage{span, media.digests[index], media.prepared[index]});
+    built.images[index] = RequestImage{span, media.digests[index], media.prepared[index]};
   }
   times.preprocessed = clock_.now();
   return built;

@@ -375,8 +375,8 @@ void Service::tokenize(net::HttpRequest request, Reply reply) {
           tokenize.prompt.value_or(""), {.add_special_tokens = tokenize.add_special_tokens});
     }
     std::vector<std::int64_t> image_tokens(tokenize.chat ? tokenize.chat->images.size() : 0);
-    for (const auto& image : built.images) {
-      image_tokens[static_cast<std::size_t>(image.span.index)] += image.span.tokens;
+    for (const ImageSpan& span : built.prompt.images) {
+      image_tokens[static_cast<std::size_t>(span.index)] += span.tokens;
     }
     std::vector<std::string> strings;
     for (const TokenId id : built.prompt.ids) strings.emplace_back(builder_.tokenizer()->piece(id));
