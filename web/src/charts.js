@@ -75,7 +75,7 @@ const font = { background: "transparent", fontSize: "12px" };
 
 // One colour a run, its name in a legend when there are several.
 export function plot(width, runs, options) {
-  return Plot.plot({ width, height: 250, marginLeft: 56, marginRight: 16, marginBottom: 42, style: font,
+  return Plot.plot({ width, height: 250, marginLeft: 56, marginRight: 24, marginBottom: 42, style: font,
     color: { type: "categorical", domain: runs.map((run) => run.name), range: runs.map((run) => runColour(run.index)), legend: runs.length > 1 },
     ...options });
 }

@@ -73,7 +73,7 @@ function gantt(parent, page, run) {
       const names = present((name) => bars.some((bar) => bar.stage === name && bar.end - bar.begin > whole / 1000));
       const every = [1, 2, 5, 10, 20, 50, 100].find((step) => staged.length / step <= 12);
       const pitch = Math.max(1.5, Math.min(14, 620 / staged.length));
-      return Plot.plot({ width, height: 72 + staged.length * pitch, marginLeft: 44, marginRight: 16, marginBottom: 42, style: { background: "transparent", fontSize: "12px" },
+      return Plot.plot({ width, height: 72 + staged.length * pitch, marginLeft: 44, marginRight: 24, marginBottom: 42, style: { background: "transparent", fontSize: "12px" },
         color: stageScale(names), x: { ...seconds, grid: true },
         y: { label: "request", reverse: true, domain: [0, staged.length], ticks: staged.map((_, row) => row).filter((row) => row % every === 0), tickFormat: (row) => String(staged[row].index) },
         marks: [Plot.rect(bars, { x1: "begin", x2: "end", y1: "row", y2: (d) => d.row + 1, fill: "stage", insetTop: pitch > 4 ? 0.8 : 0, insetBottom: pitch > 4 ? 0.8 : 0 }),
