@@ -19,6 +19,7 @@ namespace saccade {
   FAMILY(kPaligemma2)            \
   FAMILY(kPaligemma)             \
   FAMILY(kPhi3Vision)            \
+  FAMILY(kSmolVlm2)              \
   FAMILY(kQwen2)                 \
   FAMILY(kLlama3)                \
   FAMILY(kMiniLm)

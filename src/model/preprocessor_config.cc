@@ -7,7 +7,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kBilinear = 2;  // PIL's numbers
+constexpr std::int64_t kLanczos = 1;  // PIL's numbers
+constexpr std::int64_t kBilinear = 2;
 constexpr std::int64_t kBicubic = 3;
 constexpr std::int64_t kMostSide = 1 << 14;
 
@@ -42,10 +43,12 @@ Result<void> require_image_steps(const json::object& preprocessor) {
 Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback) {
   if (json::find(preprocessor, "resample") == nullptr) return fallback;
   TRY(const std::int64_t filter, json::get_int(preprocessor, "resample"));
+  if (filter == kLanczos) return ResampleFilter::kLanczos;
   if (filter == kBilinear) return ResampleFilter::kBilinear;
   if (filter == kBicubic) return ResampleFilter::kBicubic;
-  return fail(ErrorCode::kUnsupported, "resample is {}, {} (bilinear) and {} (bicubic) are done",
-              filter, kBilinear, kBicubic);
+  return fail(ErrorCode::kUnsupported,
+              "resample is {}; {} (Lanczos), {} (bilinear) and {} (bicubic) are done", filter,
+              kLanczos, kBilinear, kBicubic);
 }
 
 Result<NormalizeTable> parse_normalize(const json::object& preprocessor,

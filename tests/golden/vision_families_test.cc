@@ -15,7 +15,7 @@ const std::vector<std::string> kCheckpoints = {
     "qwen2_5_vl/wide_window", "llava_onevision/newlines", "llava_onevision/scaled",
     "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
     "paligemma/first",        "paligemma/second",         "phi_3_vision/su",
-    "phi_3_vision/longrope"};
+    "phi_3_vision/longrope",  "smolvlm2/thirds",          "smolvlm2/halves"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};

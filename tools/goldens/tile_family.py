@@ -58,6 +58,12 @@ class TileFamily:
         """The family's logits, where transformers' class leaves something out."""
         return logits
 
+    def tower(self, model):
+        return model.model.vision_tower
+
+    def decoder(self, model):
+        return model.model.language_model
+
     first_position = 0
 
 
@@ -128,13 +134,13 @@ def record(family: TileFamily, reference: Reference, case: str, turns: list) -> 
 
     taps = golden.Taps()
     if pictures:
-        tower = reference.model.model.vision_tower
+        tower = family.tower(reference.model)
         taps.output("vision.patch_embed", tower.embeddings)
         for index, block in enumerate(tower.encoder.layers):
             taps.output(f"vision.layer.{index}", block)
         features = reference.model.model.get_image_features(**images).pooler_output
         taps.values["vision.merged"] = torch.cat([each.reshape(-1, each.shape[-1]) for each in features]).float()
-    taps.text(reference.model.model.language_model)
+    taps.text(family.decoder(reference.model))
     logits = family.logits(reference, forward(ids, ids, logits_to_keep=3).logits[0])
     taps.close()
     tensors = golden.pack_rows({**taps.values, "logits": logits})

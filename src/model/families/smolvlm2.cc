@@ -1,0 +1,519 @@
+// SmolVLM2 (256M, 500M, 2.2B). Reference: transformers' models/smolvlm; report arXiv:2504.05299.
+//
+// Three odd things:
+//  - An image is resized twice: its longer side to a fixed length, then both to whole tiles, its
+//    aspect lost a little. After the tiles comes the whole of it as one more.
+//  - Each tile is s x s times fewer tokens than patches (pixel shuffle), and each has its row and
+//    column written before it: an image is many spans of embeddings with text between.
+//  - The tower is SigLIP's with its norm at the end; its positions come from fractions of the tile,
+//    which for a whole tile are those of a row-by-row count.
+#include <algorithm>
+#include <array>
+#include <boost/json/value.hpp>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "model/families/qwen_dummy.h"
+#include "model/placeholders.h"
+#include "model/preprocessor_config.h"
+#include "model/tile_tower.h"
+
+namespace saccade {
+namespace {
+
+// --- configuration ---
+
+constexpr DecoderDefaults kTextDefaults = {
+    .norm_epsilon = 1e-6, .rope_theta = 10000, .max_position = 2048, .tied_head = false};
+constexpr NormalizeSettings kNormalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+constexpr int kMostSide = 4096;  // of an image before it is cut
+
+Result<DecoderConfig> parse_text(const json::object& config) {
+  TRY(const json::object* text, config_section(config, "text_config"));
+  TRY(const std::string type, json::get_string_or(*text, "model_type", "llama"));
+  TRY(const bool attention, json::get_bool_or(*text, "attention_bias", false));
+  TRY(const bool mlp, json::get_bool_or(*text, "mlp_bias", false));
+  if (type != "llama" || attention || mlp)
+    return fail(ErrorCode::kUnsupported,
+                "text_config: model_type \"{}\", attention_bias {}, mlp_bias {}; llama without "
+                "biases is done",
+                type, attention, mlp);
+  return parse_decoder(config, kTextDefaults);
+}
+
+// The reference sorts i / side into buckets of float32 bounds, which for some sides puts two
+// patches into one.
+bool positions_count_up(std::int64_t side) {
+  const double width = 1.0 / static_cast<double>(side);
+  const float step = 1.0f / static_cast<float>(side);
+  for (std::int64_t i = 0; i < side; ++i) {
+    const float at = std::min(static_cast<float>(i) * step, static_cast<float>(1.0 - 1e-6));
+    std::int64_t bucket = 0;
+    while (bucket < side - 1 &&
+           static_cast<float>(width + static_cast<double>(bucket) * width) <= at)
+      ++bucket;
+    if (bucket != i) return false;
+  }
+  return true;
+}
+
+Result<TileTowerSettings> parse_vision(const json::object& config) {
+  TRY(const json::object* vision, config_section(config, "vision_config"));
+  TileTowerSettings tower;
+  tower.layers = 12;
+  tower.inner = 3072;
+  tower.image = 224;
+  tower.patch = 32;
+  const std::array fields = {
+      ExtentField{"num_hidden_layers", &tower.layers, 1024},
+      ExtentField{"hidden_size", &tower.width, 1 << 16},
+      ExtentField{"num_attention_heads", &tower.heads, 1024},
+      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
+      ExtentField{"image_size", &tower.image, kMostSide},
+      ExtentField{"patch_size", &tower.patch, 256},
+  };
+  TRY_DO(read_extents(*vision, "vision_config", fields));
+  if (tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 || tower.patch > tower.image ||
+      !positions_count_up(tower.side()))
+    return fail(ErrorCode::kUnsupported,
+                "vision_config: width {} in {} heads, patches of {} in {} pixels", tower.width,
+                tower.heads, tower.patch, tower.image);
+  TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
+  tower.norm.epsilon = static_cast<float>(epsilon);
+  TRY(const std::string activation,
+      json::get_string_or(*vision, "hidden_act", "gelu_pytorch_tanh"));
+  TRY(tower.activation, parse_activation(activation));
+  tower.prefix = "model.vision_model.";
+  return tower;
+}
+
+// A member of preprocessor_config.json that is {"longest_edge": n}.
+Result<std::int64_t> longest_edge(const json::object& from, std::string_view name,
+                                  std::int64_t fallback) {
+  const json::value* found = json::find(from, name);
+  if (found == nullptr) return fallback;
+  if (!found->is_object())
+    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", name,
+                json::kind_name(*found));
+  TRY(const std::int64_t edge, json::get_int(found->get_object(), "longest_edge"));
+  if (edge < 1 || edge > kMostSide)
+    return fail(ErrorCode::kInvalid, "{}.longest_edge is {}, 1 to {} is possible", name, edge,
+                kMostSide);
+  return edge;
+}
+
+// --- images ---
+
+struct SplitSettings {
+  int longest = 1456;  // pixels of the longer side
+  int tile = 364;
+  bool split = true;
+  std::int64_t tile_tokens = 81;
+};
+
+struct SplitExtents {
+  int first_width = 0;  // after the first resizing
+  int first_height = 0;
+  int across = 0;  // tiles; 0 x 0: the image is one tile
+  int down = 0;
+  int tiles() const { return across * down + 1; }
+};
+
+int whole_tiles(int side, int tile) { return (side + tile - 1) / tile; }
+
+SplitExtents split_extents(int width, int height, int longest, const SplitSettings& settings) {
+  SplitExtents split;
+  const double aspect = static_cast<double>(width) / height;
+  const bool wide = width >= height;
+  // The other side by the aspect, made even.
+  const auto other = [&](double exact) {
+    const int side = static_cast<int>(exact);
+    return std::max(side + side % 2, 1);
+  };
+  split.first_width = wide ? longest : other(longest * aspect);
+  split.first_height = wide ? other(longest / aspect) : longest;
+  if (!settings.split) return split;
+
+  const double second = static_cast<double>(split.first_width) / split.first_height;
+  const int tile = settings.tile;
+  if (split.first_width >= split.first_height) {
+    split.across = whole_tiles(split.first_width, tile);
+    split.down = whole_tiles(static_cast<int>(split.across * tile / second), tile);
+  } else {
+    split.down = whole_tiles(split.first_height, tile);
+    split.across = whole_tiles(static_cast<int>(split.down * tile * second), tile);
+  }
+  if (split.across * split.down <= 1) split.across = split.down = 0;
+  return split;
+}
+
+class SplitImages final : public ImagePipeline {
+ public:
+  SplitImages(SplitSettings settings, TileTowerSettings tower, NormalizeTable normalize,
+              ResampleFilter filter)
+      : settings_(settings), tower_(std::move(tower)), normalize_(normalize), filter_(filter) {}
+
+  // max_pixels and max_tokens shorten the longer side by whole tiles, to one tile at the least.
+  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
+    TRY_DO(check_processor_kwargs(controls, {}));
+    int longest = settings_.longest;
+    SplitExtents split = split_extents(width, height, longest, settings_);
+    const auto too_large = [&] {
+      const std::int64_t pixels = std::int64_t{std::max(split.across, 1)} *
+                                  std::max(split.down, 1) * settings_.tile * settings_.tile;
+      return (controls.max_pixels && pixels > *controls.max_pixels) ||
+             (controls.max_tokens && split.tiles() * settings_.tile_tokens > *controls.max_tokens);
+    };
+    while (too_large() && longest > settings_.tile) {
+      longest = shorter(longest);
+      split = split_extents(width, height, longest, settings_);
+    }
+    ImageLayout layout;
+    layout.width = width;
+    layout.height = height;
+    layout.resized_width = std::max(split.across, 1) * settings_.tile;
+    layout.resized_height = std::max(split.down, 1) * settings_.tile;
+    layout.grid_t = split.tiles();
+    layout.grid_h = layout.grid_w = tower_.side();
+    layout.tokens = split.tiles() * settings_.tile_tokens;
+    layout.key = fmt::format("{}x{}", layout.resized_width, layout.resized_height);
+    return layout;
+  }
+
+  // Tiles below each other, the whole image last.
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+
+  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override {
+    return {layout, cut_tiles(resized, tower_, normalize_), 3 * tower_.patch * tower_.patch};
+  }
+
+  std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
+  std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
+
+ private:
+  int shorter(int longest) const {
+    return (whole_tiles(longest, settings_.tile) - 1) * settings_.tile;
+  }
+  SplitExtents extents_of(const ImageLayout& layout) const;
+  std::int64_t most_tiles() const {
+    // A square's second side is made even, too.
+    const std::int64_t side =
+        whole_tiles(settings_.longest + settings_.longest % 2, settings_.tile);
+    return settings_.split ? side * side + 1 : 1;
+  }
+
+  SplitSettings settings_;
+  TileTowerSettings tower_;
+  NormalizeTable normalize_;
+  ResampleFilter filter_;
+};
+
+// The longest of the sides that layout() tries whose tiles these are.
+SplitExtents SplitImages::extents_of(const ImageLayout& layout) const {
+  const int tile = settings_.tile;
+  for (int longest = settings_.longest;; longest = shorter(longest)) {
+    const SplitExtents split = split_extents(layout.width, layout.height, longest, settings_);
+    if (longest <= tile || (std::max(split.across, 1) * tile == layout.resized_width &&
+                            std::max(split.down, 1) * tile == layout.resized_height))
+      return split;
+  }
+}
+
+Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+  const int tile = settings_.tile;
+  const SplitExtents split = extents_of(layout);
+  const Pixels first = resize(pixels, split.first_width, split.first_height, filter_);
+  const Pixels second = resize(first, layout.resized_width, layout.resized_height, filter_);
+  Pixels stacked{tile, 0, {}};
+  const auto add = [&](const Pixels& piece) {
+    stacked.rgb.insert(stacked.rgb.end(), piece.rgb.begin(), piece.rgb.end());
+    stacked.height += tile;
+  };
+  for (int y = 0; y < split.down * tile; y += tile) {
+    for (int x = 0; x < split.across * tile; x += tile) add(crop(second, x, y, tile, tile));
+  }
+  add(split.tiles() == 1 ? second : resize(second, tile, tile, filter_));
+  return stacked;
+}
+
+// --- vision ---
+
+class SmolTower final : public TileTower {
+ public:
+  SmolTower(TileTowerSettings tower, std::int64_t factor, std::int64_t out)
+      : TileTower(std::move(tower)), factor_(factor), out_(out) {}
+
+ protected:
+  void add_projector(WeightTable& table) override {
+    table.linear(to_text_, "model.connector.modality_projection.proj", out_, shuffled_width(),
+                 Bias::kNo);
+  }
+  void add_projector_scratch(Scratch& scratch, DType type, std::int64_t) override {
+    scratch.add(shuffled_, type, kMlpRows, shuffled_width());
+    scratch.add(projected_, type, kMlpRows, out_);
+  }
+
+  // Squares of factor x factor features side by side, row by row, tile after tile.
+  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+               const Tap& tap) const override {
+    const std::int64_t side = settings().side();
+    const std::int64_t width = settings().width;
+    const std::int64_t squares = side / factor_;
+    for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
+      const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
+      const View shuffled = shuffled_.row_range(0, end - begin);
+      const View part = projected_.row_range(0, end - begin);
+      std::vector<std::int32_t> rows(static_cast<std::size_t>(end - begin));
+      for (std::int64_t piece = 0; piece < factor_ * factor_; ++piece) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t tile = i / (squares * squares);
+          const std::int64_t y = i / squares % squares * factor_ + piece / factor_;
+          const std::int64_t x = i % squares * factor_ + piece % factor_;
+          rows[static_cast<std::size_t>(i - begin)] =
+              static_cast<std::int32_t>((tile * side + y) * side + x);
+        }
+        backend.mix_rows({.x = features,
+                          .rows = rows,
+                          .weights = {},
+                          .out = shuffled.col_range(piece * width, (piece + 1) * width)});
+      }
+      apply_linear(backend, to_text_, shuffled, part);
+      backend.copy(part, out.row_range(begin, end));
+      if (tap) tap("vision.merged", part);
+    }
+  }
+
+ private:
+  std::int64_t shuffled_width() const { return settings().width * factor_ * factor_; }
+
+  std::int64_t factor_;
+  std::int64_t out_;
+  Linear to_text_;
+  View shuffled_;   // [kMlpRows, width * factor^2]
+  View projected_;  // [kMlpRows, text width]
+};
+
+// --- prompts ---
+
+constexpr std::string_view kImage = "<image>";
+constexpr std::string_view kFake = "<fake_token_around_image>";
+// Beginnings: a guarded "<image" is not followed by ">" for the search of placeholders.
+constexpr std::array<std::string_view, 5> kLiterals = {"<image", "<fake_token_around_image",
+                                                       "<global-img", "<row_", "<video"};
+
+// What is written for an image, one <image> a tile.
+std::string image_text(const ImageLayout& layout, int tile) {
+  std::string text;
+  const int down = layout.grid_t == 1 ? 0 : layout.resized_height / tile;
+  const int across = layout.grid_t == 1 ? 0 : layout.resized_width / tile;
+  for (int row = 1; row <= down; ++row) {
+    for (int column = 1; column <= across; ++column)
+      text += fmt::format("{}<row_{}_col_{}>{}", kFake, row, column, kImage);
+    text += '\n';
+  }
+  if (down > 0) text += '\n';
+  return text + fmt::format("{0}<global-img>{1}{0}", kFake, kImage);
+}
+
+constexpr std::string_view kChatTemplate =
+    R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>
+{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %})";
+
+class SmolVlm2 final : public ImageModel {
+ public:
+  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
+    auto model = std::make_unique<SmolVlm2>();
+    TRY(DecoderConfig text, parse_text(checkpoint.config));
+    TRY(TileTowerSettings tower, parse_vision(checkpoint.config));
+    TRY(const std::int64_t factor, json::get_int_or(checkpoint.config, "scale_factor", 2));
+    if (factor < 1 || factor > tower.side() || tower.side() % factor != 0)
+      return fail(ErrorCode::kUnsupported, "scale_factor {} of {} patches a side is not done",
+                  factor, tower.side());
+    TRY_DO(require_image_steps(checkpoint.preprocessor));
+    SplitSettings split;
+    TRY(const std::int64_t longest, longest_edge(checkpoint.preprocessor, "size", 4 * tower.image));
+    TRY(const std::int64_t tile,
+        longest_edge(checkpoint.preprocessor, "max_image_size", tower.image));
+    TRY(split.split, json::get_bool_or(checkpoint.preprocessor, "do_image_splitting", true));
+    if (tile != tower.image)
+      return fail(ErrorCode::kInvalid,
+                  "preprocessor_config.json makes tiles of {} pixels, vision_config of {}", tile,
+                  tower.image);
+    split.longest = static_cast<int>(longest);
+    split.tile = model->tile_ = static_cast<int>(tile);
+    split.tile_tokens = tower.patches() / (factor * factor);
+    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+    TRY(const ResampleFilter filter,
+        parse_resample(checkpoint.preprocessor, ResampleFilter::kLanczos));
+    TRY(const std::int64_t token, json::get_int_or(checkpoint.config, "image_token_id", 128257));
+    if (token < 0 || token >= text.settings.vocab)
+      return fail(ErrorCode::kUnsupported, "image_token_id {} is outside the vocabulary of {}",
+                  token, text.settings.vocab);
+    model->image_token_ = static_cast<TokenId>(token);
+    model->tile_tokens_ = split.tile_tokens;
+    DecoderNames names;
+    names.embedding = "model.text_model.embed_tokens";
+    names.layer = "model.text_model.layers.{}.";
+    names.norm = "model.text_model.norm";
+    const std::int64_t hidden = text.settings.hidden;
+    TRY_DO(model->assemble(
+        checkpoint, {.family = "smolvlm2",
+                     .decoder = std::move(text),
+                     .names = std::move(names),
+                     .images = std::make_unique<SplitImages>(split, tower, normalize, filter),
+                     .tower = std::make_unique<SmolTower>(tower, factor, hidden)}));
+    return model;
+  }
+
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> images,
+                              bool add_special_tokens) const override {
+    std::string text;
+    std::size_t found = 0;
+    std::size_t begin = 0;
+    for (std::size_t at = 0; (at = rendered.find(kImage, begin)) != std::string_view::npos;
+         begin = at + kImage.size(), ++found) {
+      text += rendered.substr(begin, at - begin);
+      if (found < images.size()) text += image_text(images[found], tile_);
+    }
+    text += rendered.substr(begin);
+    if (found != images.size())
+      return fail(ErrorCode::kInvalid, "the prompt has {} image placeholders for {} images", found,
+                  images.size());
+    return expand_tiles(encode_guarded(tokenizer, text, add_special_tokens), images);
+  }
+
+  std::string guard_literals(std::string_view user_text) const override {
+    return guard(user_text, kLiterals);
+  }
+  std::string image_placeholder(int) const override { return std::string(kImage); }
+  std::string_view default_chat_template() const override { return kChatTemplate; }
+
+ private:
+  // Each image token stands for the rows of one tile.
+  Result<Prompt> expand_tiles(const std::vector<TokenId>& ids,
+                              std::span<const ImageLayout> images) const {
+    std::vector<TokenId> expanded;
+    std::vector<ImageSpan> spans;
+    std::size_t image = 0;
+    std::int64_t row = 0;
+    for (const TokenId id : ids) {
+      if (id != image_token_) {
+        expanded.push_back(id);
+        continue;
+      }
+      if (image == images.size())
+        return fail(ErrorCode::kInvalid, "the prompt has more image tokens than tiles");
+      spans.push_back({.begin = static_cast<std::int64_t>(expanded.size()),
+                       .tokens = tile_tokens_,
+                       .index = static_cast<int>(image),
+                       .first_row = row});
+      expanded.insert(expanded.end(), static_cast<std::size_t>(tile_tokens_), image_token_);
+      row += tile_tokens_;
+      if (row == images[image].tokens) {
+        ++image;
+        row = 0;
+      }
+    }
+    if (image != images.size())
+      return fail(ErrorCode::kInvalid, "the tokenizer has no image token {}", image_token_);
+    TRY(Prompt prompt, wrap_tokens(std::move(expanded)));
+    prompt.images = std::move(spans);
+    return prompt;
+  }
+
+  TokenId image_token_ = 0;
+  int tile_ = 0;
+  std::int64_t tile_tokens_ = 0;
+};
+
+// --- checkpoints of random weights ---
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads;
+  std::int64_t vocab, pieces;
+  std::int64_t depth, width, inner, vision_heads, image, patch, factor;
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 128, 256, 4, 4, 2, 1328, 1200, 4, 64, 152, 4, 64, 16, 2},
+    DummySize{"256m", 576, 1536, 30, 9, 3, 49280, 49152, 12, 768, 3072, 12, 512, 16, 4},
+    DummySize{"500m", 960, 2560, 32, 15, 5, 49280, 49152, 12, 768, 3072, 12, 512, 16, 4},
+    DummySize{"2.2b", 2048, 8192, 24, 32, 32, 49280, 49152, 27, 1152, 4304, 16, 384, 14, 3},
+};
+constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "256m", "500m", "2.2b"};
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  return fmt::format(
+      R"({{"architectures": ["SmolVLMForConditionalGeneration"], "model_type": "smolvlm", "image_token_id": {image_token},
+ "pad_token_id": 2, "scale_factor": {factor}, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+ "text_config": {{"architectures": ["VLlama3ForCausalLM"], "model_type": "llama", "bos_token_id": 1,
+  "eos_token_id": {eos}, "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
+  "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "rope_theta": 100000.0,
+  "max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "tie_word_embeddings": false, "vocab_size": {vocab}}},
+ "vision_config": {{"hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner},
+  "model_type": "smolvlm_vision", "num_attention_heads": {vision_heads}, "num_hidden_layers": {depth},
+  "patch_size": {patch}}}}}
+)",
+      arg("image_token", s.pieces + 38), arg("factor", s.factor), arg("eos", s.pieces + 127),
+      arg("hidden", s.hidden), arg("intermediate", s.intermediate), arg("layers", s.layers),
+      arg("heads", s.heads), arg("kv_heads", s.kv_heads), arg("vocab", s.vocab),
+      arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
+      arg("vision_heads", s.vision_heads), arg("depth", s.depth), arg("patch", s.patch));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json",
+       fmt::format(R"({{"bos_token_id": 1, "eos_token_id": {}, "pad_token_id": 2}})",
+                   found->pieces + 127)},
+      {"preprocessor_config.json",
+       fmt::format(
+           R"({{"do_image_splitting": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], )"
+           R"("max_image_size": {{"longest_edge": {}}}, "resample": 1, "size": {{"longest_edge": {}}}, )"
+           R"("image_processor_type": "SmolVLMImageProcessor", "processor_class": "SmolVLMProcessor"}})",
+           found->image, 4 * found->image)}};
+  checkpoint.chat_template = kChatTemplate;
+  checkpoint.tokenizer_pieces = found->pieces;
+  const auto id = [&](std::int64_t after) { return static_cast<TokenId>(found->pieces + after); };
+  checkpoint.special_tokens = {{0, "<|endoftext|>"}, {1, "<|im_start|>"}, {2, "<|im_end|>"}};
+  checkpoint.special_tokens.push_back({id(0), "<global-img>"});
+  for (int row = 0; row < 6; ++row) {
+    for (int column = 0; column < 6; ++column)
+      checkpoint.special_tokens.push_back(
+          {id(1 + 6 * row + column), fmt::format("<row_{}_col_{}>", row + 1, column + 1)});
+  }
+  checkpoint.special_tokens.push_back({id(37), std::string(kFake)});
+  checkpoint.special_tokens.push_back({id(38), std::string(kImage)});
+  checkpoint.special_tokens.push_back({id(127), "<end_of_utterance>"});
+  checkpoint.tokenizer_pattern = kQwenPattern;
+  checkpoint.tokenizer_class = "GPT2Tokenizer";
+  checkpoint.end_token = "<end_of_utterance>";
+  checkpoint.pad_token = "<|im_end|>";
+  return checkpoint;
+}
+
+// --- what checkpoints call themselves ---
+
+constexpr std::array<std::string_view, 1> kArchitectures = {"SmolVLMForConditionalGeneration"};
+constexpr std::array<std::string_view, 1> kModelTypes = {"smolvlm"};
+
+}  // namespace
+
+extern const Family kSmolVlm2;
+const Family kSmolVlm2 = {.name = "smolvlm2",
+                          .architectures = kArchitectures,
+                          .model_types = kModelTypes,
+                          .aliases = {},
+                          .sizes = kDummyNames,
+                          .create = SmolVlm2::create,
+                          .dummy = dummy};
+
+}  // namespace saccade
