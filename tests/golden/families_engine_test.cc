@@ -66,18 +66,17 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   EXPECT_GT(preemptions, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, FamiliesEngine,
-                         ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
-                                           "llava_onevision/newlines", "llava_onevision/scaled",
-                                           "internvl2/internlm2", "internvl2/big_tower",
-                                           "internvl2/current", "paligemma/first",
-                                           "paligemma/second", "phi_3_vision/su",
-                                           "phi_3_vision/longrope"),
-                         [](const auto& checkpoint) {
-                           std::string name = checkpoint.param;
-                           std::ranges::replace(name, '/', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, FamiliesEngine,
+    ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "llava_onevision/newlines",
+                      "llava_onevision/scaled", "internvl2/internlm2", "internvl2/big_tower",
+                      "internvl2/current", "paligemma/first", "paligemma/second", "phi_3_vision/su",
+                      "phi_3_vision/longrope", "smolvlm2/thirds", "smolvlm2/halves"),
+    [](const auto& checkpoint) {
+      std::string name = checkpoint.param;
+      std::ranges::replace(name, '/', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace saccade
