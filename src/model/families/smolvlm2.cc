@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
