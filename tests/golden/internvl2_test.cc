@@ -106,6 +106,45 @@ TEST(InternVl2, ImageTokensOfUsersStayText) {
       (*model)->build_prompt(**tokenizer, "<IMG_CONTEXT><IMG_CONTEXT>", std::array{layout}, false));
 }
 
+TEST(InternVl2, RefusesWhatItCannotHonour) {
+  const auto opened = open_checkpoint(golden_folder("internvl2/internlm2"));
+  ASSERT_TRUE(opened) << opened.error().message;
+  struct Change {
+    const char* section;  // null: the top
+    const char* field;
+    const char* value;  // JSON
+    const char* message;
+  };
+  for (const Change& change : {
+           Change{"llm_config", "model_type", "\"internlm3\"", "internlm3"},
+           Change{"llm_config", "bias", "true", "bias"},
+           Change{"llm_config", "rope_scaling", R"({"type": "dynamic", "factor": 0})", "factor"},
+           Change{"llm_config", "rope_scaling", R"({"type": "dynamic"})", "factor"},
+           Change{"vision_config", "norm_type", "\"batch_norm\"", "batch_norm"},
+           Change{"vision_config", "num_attention_heads", "5", "5 heads"},
+           Change{"vision_config", "num_hidden_layers", "0", "num_hidden_layers"},
+           Change{nullptr, "select_layer", "-4", "layers"},
+           Change{nullptr, "select_layer", "0", "layer 0"},
+           Change{nullptr, "force_image_size", "70", "not even"},
+           Change{nullptr, "force_image_size", "-1", "force_image_size"},
+           Change{nullptr, "downsample_ratio", "0.25", "0.25"},
+           Change{nullptr, "pad2square", "true", "pad2square"},
+           Change{nullptr, "ps_version", "\"v3\"", "v3"},
+           Change{nullptr, "min_dynamic_patch", "7", "7 to 6"},
+           Change{nullptr, "max_dynamic_patch", "100000", "100000"},
+       }) {
+    Checkpoint checkpoint = *opened;
+    json::object& section = change.section == nullptr
+                                ? checkpoint.config
+                                : checkpoint.config.at(change.section).get_object();
+    section[change.field] = json::parse(change.value).value();
+    const auto model = create_model(checkpoint);
+    ASSERT_FALSE(model) << change.field << " " << change.value;
+    EXPECT_NE(model.error().message.find(change.message), std::string::npos)
+        << model.error().message;
+  }
+}
+
 // Tiles of 56 pixels, at most six: 4 tokens each and a thumbnail.
 TEST(InternVl2, ControlsBoundTheTiles) {
   const auto checkpoint = open_checkpoint(golden_folder("internvl2/internlm2"));
