@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "apps/bench_commands.h"
+#include "apps/local_embedder.h"
 #include "bench/profile_ttft.h"
 #include "bench/rate_search.h"
 #include "bench/seed_methods.h"
@@ -106,12 +107,41 @@ void add_profile_ttft(CLI::App& bench_app, int& exit_code) {
 }
 
 void add_similarity(CLI::App& bench_app, int& exit_code) {
-  auto path = std::make_shared<std::string>();
+  struct Flags {
+    std::string path;
+    std::string encoder;
+    bench::EmbeddingServer server;
+    std::string api_key;
+  };
+  auto flags = std::make_shared<Flags>();
+  flags->server.target.base_url.clear();
   CLI::App* const app = bench_app.add_subcommand(
-      "similarity", "How alike answers and references are: ROUGE-L, token F1, multiple choice");
-  app->add_option("FILE,--file-path", *path, "result of trace-run, or a run log with texts")
+      "similarity",
+      "How alike answers and references are: ROUGE-L, token F1, multiple choice, embeddings");
+  app->add_option("FILE,--file-path", flags->path, "result of trace-run, or a run log with texts")
       ->required();
-  app->callback([path, &exit_code] { exit_code = finish(bench::similarity_report(*path)); });
+  CLI::Option* const encoder = app->add_option(
+      "--encoder", flags->encoder,
+      "sentence encoder to load for the embedding cosine: a folder, or ORG/NAME in HF_HOME");
+  app->add_option("--embedding-url", flags->server.target.base_url,
+                  "or a server that answers /v1/embeddings: http://127.0.0.1:8000")
+      ->excludes(encoder);
+  app->add_option("--embedding-model", flags->server.model,
+                  "its name there; otherwise the first of /v1/models");
+  app->add_option("--api-key", flags->api_key, "of that server");
+  app->callback([flags, &exit_code] {
+    exit_code = finish([&]() -> Result<std::string> {
+      bench::Embedder embedder;
+      if (!flags->encoder.empty()) {
+        TRY(embedder, load_embedder(flags->encoder));
+      } else if (!flags->server.target.base_url.empty()) {
+        if (!flags->api_key.empty())
+          flags->server.target.headers.emplace_back("Authorization", "Bearer " + flags->api_key);
+        TRY(embedder, bench::make_embedder(flags->server));
+      }
+      return bench::similarity_report(flags->path, embedder);
+    }());
+  });
 }
 
 void add_dashinfer(CLI::App& bench_app, int& exit_code) {

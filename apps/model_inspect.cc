@@ -90,10 +90,43 @@ Result<void> print_plan(LoadableModel& model, std::int64_t parameters, DType com
   return {};
 }
 
+// A sentence encoder keeps nothing between texts: its weights, and the activations of a step.
+Result<void> inspect_encoder(const Family& family, const Checkpoint& checkpoint,
+                             const Flags& flags) {
+  TRY(const auto encoder, create_encoder(checkpoint));
+  const EncoderShape& shape = encoder->shape();
+  const WeightTable table = encoder->weight_table();
+  const std::int64_t parameters = parameter_count(table.specs());
+  line("checkpoint", checkpoint.directory);
+  line("family", std::string(family.name));
+  line("parameters", fmt::format("{} in {} tensors", parameters, table.specs().size()));
+  line("embedding", fmt::format("{} dimensions, {} pooling{}", shape.dimensions, shape.pooling,
+                                shape.normalised ? ", normalised" : ""));
+  line("vocabulary", fmt::format("{}", shape.vocab));
+  line("longest text", fmt::format("{} tokens", shape.max_tokens));
+  const auto weights = Weights::open(checkpoint.directory, family.aliases);
+  const auto met = weights ? weights->require(table.specs(), table.ignored())
+                           : Result<void>(tl::unexpected<Error>(weights.error()));
+  line("weights", met ? fmt::format("{}, every tensor present",
+                                    bytes_text(static_cast<double>(weights->bytes())))
+                      : met.error().message);
+  if (flags.tensors)
+    for (const TensorSpec& spec : table.specs())
+      std::printf("  %-60s %s\n", spec.name.c_str(), shape_text(spec.shape).c_str());
+  const auto backend = make_reference_backend();
+  const std::int64_t rows = std::max(flags.rows, shape.max_tokens);
+  TRY_DO(encoder->reserve(*backend, rows, std::min<std::int64_t>(rows, 256)));
+  std::printf("\nmemory plan\n");
+  line("  step", fmt::format("{} of activations for {} rows",
+                             bytes_text(static_cast<double>(encoder->scratch_bytes())), rows));
+  return {};
+}
+
 Result<void> inspect(const Flags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(const Family* family, family_of(checkpoint.config));
+  if (family->create_encoder != nullptr) return inspect_encoder(*family, checkpoint, flags);
   TRY(const auto model, create_model(checkpoint));
   DType compute = stated_dtype(checkpoint.config).value_or(DType::kF32);
   const bool stored_f16 = compute == DType::kF16;

@@ -118,7 +118,20 @@ std::string row(std::string_view name, const std::vector<double>& values) {
   return out + "\n";
 }
 
-std::string report(const std::vector<Pair>& pairs) {
+Result<std::vector<double>> cosines(const std::vector<Pair>& pairs, const Embedder& embedder) {
+  std::vector<std::string> texts;
+  for (const Pair& pair : pairs) {
+    texts.push_back(pair.prediction);
+    texts.push_back(pair.reference);
+  }
+  TRY(const auto rows, embedder(texts));
+  std::vector<double> values;
+  for (std::size_t i = 0; i < pairs.size(); ++i)
+    values.push_back(cosine(rows[2 * i], rows[2 * i + 1]));
+  return values;
+}
+
+Result<std::string> report(const std::vector<Pair>& pairs, const Embedder& embedder) {
   std::vector<double> rouge;
   std::vector<double> f1;
   std::vector<double> exact;
@@ -135,6 +148,10 @@ std::string report(const std::vector<Pair>& pairs) {
   std::string out = fmt::format("{:<28} {}\n", "pairs", pairs.size());
   out += row("ROUGE-L F1", rouge);
   out += row("token F1", f1);
+  if (embedder) {
+    TRY(const std::vector<double> values, cosines(pairs, embedder));
+    out += row("embedding cosine", values);
+  }
   if (!exact.empty()) out += row(fmt::format("answer accuracy (n {})", exact.size()), exact);
   return out;
 }
@@ -182,7 +199,7 @@ std::optional<char> answer_letter(std::string_view text) {
   return letter;
 }
 
-Result<std::string> similarity_report(const std::string& path) {
+Result<std::string> similarity_report(const std::string& path, const Embedder& embedder) {
   TRY(const std::string text, read_text_file(path));
   std::vector<Pair> pairs;
   if (text.starts_with("{\"saccade_run\"")) {
@@ -203,7 +220,7 @@ Result<std::string> similarity_report(const std::string& path) {
                 "{}: no answer with a reference is in it (keep texts with "
                 "--keep-texts or --genai-json)",
                 path);
-  return report(pairs);
+  return report(pairs, embedder);
 }
 
 }  // namespace saccade::bench

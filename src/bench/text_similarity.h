@@ -1,4 +1,5 @@
-// How alike are two answers? Lexical measures; no model is needed.
+// How alike are two answers? Lexical measures, and the angle between their embeddings where
+// somebody makes those.
 #pragma once
 
 #include <optional>
@@ -6,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "bench/text_embedder.h"
 
 namespace saccade::bench {
 
@@ -27,7 +29,8 @@ Overlap token_f1(std::string_view prediction, std::string_view reference);
 std::optional<char> answer_letter(std::string_view text);
 
 // Means over the pairs of a result file: genai-bench's JSON (generated_text, answer_text) or a run
-// log with texts kept. What to print.
-Result<std::string> similarity_report(const std::string& path);
+// log with texts kept. What to print. With an embedder also the mean cosine of each answer's
+// embedding and its reference's.
+Result<std::string> similarity_report(const std::string& path, const Embedder& embedder = {});
 
 }  // namespace saccade::bench

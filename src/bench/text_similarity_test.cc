@@ -34,5 +34,13 @@ TEST(TextSimilarity, LettersOfMultipleChoice) {
   EXPECT_EQ(answer_letter("B"), std::nullopt);
 }
 
+TEST(TextSimilarity, CosineOfTwoVectors) {
+  const std::vector<float> a = {3, 4};
+  EXPECT_DOUBLE_EQ(cosine(a, a), 1);
+  EXPECT_DOUBLE_EQ(cosine(a, std::vector<float>{-4, 3}), 0);
+  EXPECT_DOUBLE_EQ(cosine(a, std::vector<float>{-6, -8}), -1);
+  EXPECT_DOUBLE_EQ(cosine(a, std::vector<float>{0, 0}), 0);
+}
+
 }  // namespace
 }  // namespace saccade::bench
