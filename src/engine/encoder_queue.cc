@@ -1,11 +1,39 @@
 #include "engine/encoder_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
 
 namespace saccade {
+namespace {
+
+constexpr std::size_t kStrata = 20;  // of batches, by powers of two of their patches
+constexpr double kPatchUnit = 1024;
+constexpr std::int64_t kReach = 2;  // times the patches measured: how far predictions are trusted
+
+// What decides how long one layer takes: linear layers go with the patches, attention with the
+// square of each image's.
+struct Size {
+  std::int64_t patches = 0;
+  double squares = 0;
+
+  void add(const PreparedImage& image) {
+    const std::int64_t rows = patch_rows(image);
+    patches += rows;
+    squares += static_cast<double>(rows) * static_cast<double>(rows);
+  }
+  CostFit::Terms terms() const {
+    return {1, static_cast<double>(patches) / kPatchUnit, squares / (kPatchUnit * kPatchUnit)};
+  }
+  std::size_t stratum() const {
+    const auto log2 = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(patches)));
+    return std::min(log2, kStrata - 1);
+  }
+};
+
+}  // namespace
 
 std::int64_t patch_rows(const PreparedImage& image) {
   if (image.patch_cols == 0) return 0;
@@ -34,74 +62,120 @@ EncoderQueue::EncoderQueue(Model& model, Backend& backend, const EncoderLimits& 
       publish_(std::move(publish)),
       wanted_(std::move(wanted)),
       scratch_(std::move(scratch)),
-      scratch_rows_(limits.max_rows) {}
+      scratch_rows_(limits.max_rows),
+      stage_time_(kStrata) {}
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image) {
   if (!keys_.insert(key).second) return;
   queue_.push_back({key, std::move(image), clock_.now()});
 }
 
-bool EncoderQueue::begin_batch() {
-  std::int64_t patches = 0;
+bool EncoderQueue::prune() {
+  const std::uint64_t before = stats_.let_go;
+  std::erase_if(queue_, [&](const Job& job) {
+    if (wanted_(job.key)) return false;
+    keys_.erase(job.key);
+    ++stats_.let_go;
+    return true;
+  });
+  const bool was_unwanted = std::exchange(
+      unwanted_,
+      run_ && std::ranges::none_of(batch_, [&](const Job& job) { return wanted_(job.key); }));
+  if (unwanted_ && was_unwanted) {
+    stats_.let_go += batch_.size();
+    end_run();
+  }
+  return unwanted_ || stats_.let_go > before;
+}
+
+std::size_t EncoderQueue::next_batch() const {
+  Size size;
   std::int64_t rows = 0;
-  while (!queue_.empty()) {
-    Job& next = queue_.front();
-    if (!wanted_(next.key)) {
-      keys_.erase(next.key);
-      queue_.pop_front();
-      continue;
-    }
-    const std::int64_t next_patches = patch_rows(*next.image);
-    const std::int64_t next_rows = next.image->layout.tokens;
-    CHECK(next_patches <= limits_.max_patches && next_rows <= scratch_rows_,
-          "an image of {} patches and {} rows was accepted, limits {} and {}", next_patches,
-          next_rows, limits_.max_patches, scratch_rows_);
-    if (!batch_.empty() &&
-        (patches + next_patches > limits_.batch_patches ||
-         patches + next_patches > limits_.max_patches || rows + next_rows > scratch_rows_)) {
+  std::size_t count = 0;
+  for (; count < queue_.size(); ++count) {
+    const PreparedImage& image = *queue_[count].image;
+    size.add(image);
+    rows += image.layout.tokens;
+    if (count == 0) continue;  // one image is a batch, however large
+    const double layer = stage_time_.predict(size.terms());
+    const bool long_stage = limits_.stage_seconds > 0 && (size.patches > kReach * most_measured_ ||
+                                                          layer > limits_.stage_seconds);
+    if (long_stage || size.patches > limits_.batch_patches || size.patches > limits_.max_patches ||
+        rows > scratch_rows_) {
       break;
     }
-    patches += next_patches;
-    rows += next_rows;
-    batch_.push_back(std::move(next));
-    queue_.pop_front();
   }
-  if (batch_.empty()) return false;
+  return count;
+}
 
+double EncoderQueue::stage_seconds() const {
+  Size size;
+  if (run_) {
+    for (const Job& job : batch_) size.add(*job.image);
+  } else {
+    const std::size_t count = next_batch();
+    for (std::size_t i = 0; i < count; ++i) size.add(*queue_[i].image);
+  }
+  return size.patches > 0 ? stage_time_.predict(size.terms()) : 0;
+}
+
+void EncoderQueue::begin_batch() {
+  const std::size_t count = next_batch();
   const ModelShape& shape = model_.shape();
   const View scratch = scratch_.view(shape.kv_dtype, scratch_rows_, shape.hidden);
-  event_ = {{}, batch_.front().queued, clock_.now(), 0};
+  event_ = {{}, queue_.front().queued, clock_.now(), 0};
   std::int64_t first = 0;
-  for (const Job& job : batch_) {
-    const std::int64_t count = job.image->layout.tokens;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Job& job = batch_.emplace_back(std::move(queue_.front()));
+    queue_.pop_front();
+    const std::int64_t patches = patch_rows(*job.image);
+    const std::int64_t rows = job.image->layout.tokens;
+    CHECK(patches <= limits_.max_patches && rows <= scratch_rows_,
+          "an image of {} patches and {} rows was accepted, limits {} and {}", patches, rows,
+          limits_.max_patches, scratch_rows_);
     batch_images_.push_back(job.image.get());
-    batch_rows_.push_back(scratch.row_range(first, first + count));
+    batch_rows_.push_back(scratch.row_range(first, first + rows));
     event_.keys.push_back(job.key);
-    first += count;
+    first += rows;
   }
   if (observer_) observer_(event_);
   run_ = model_.begin_encode(backend_, batch_images_, batch_rows_);
-  return true;
 }
 
 bool EncoderQueue::advance() {
-  const std::size_t waiting = queue_.size();
-  if (!run_ && !begin_batch()) return queue_.size() < waiting;  // letting go is work, too
-  if (run_->advance()) finish_batch();
-  return true;
+  CHECK(!idle(), "nothing to encode");
+  if (!run_) begin_batch();
+  const Nanos begin = clock_.now();
+  const bool complete = run_->advance();
+  backend_.synchronize();
+  const double took = seconds(clock_.now() - begin);
+  if (stages_done_++ > 0 && !complete) {
+    Size size;
+    for (const Job& job : batch_) size.add(*job.image);
+    stage_time_.observe(size.terms(), size.stratum(), took);
+    most_measured_ = std::max(most_measured_, size.patches);
+  }
+  if (complete) finish_batch();
+  return complete;
 }
 
 void EncoderQueue::finish_batch() {
-  run_.reset();
   event_.end = clock_.now();
   ++stats_.runs;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     ++stats_.images;
     stats_.rows += static_cast<std::uint64_t>(batch_rows_[i].rows());
-    keys_.erase(batch_[i].key);
     publish_(batch_[i].key, batch_rows_[i]);
   }
   if (observer_) observer_(event_);
+  end_run();
+}
+
+void EncoderQueue::end_run() {
+  for (const Job& job : batch_) keys_.erase(job.key);
+  run_.reset();
+  stages_done_ = 0;
+  unwanted_ = false;
   batch_.clear();
   batch_images_.clear();
   batch_rows_.clear();

@@ -1,9 +1,9 @@
 // Images on their way to embeddings. Decode never waits for one: the engine calls advance() between
 // steps, and each call does one stage (patches, one layer, the merger) of one batch.
 //
-// Images wanted by several sequences are encoded once; those that nobody wants any more are dropped
-// when a batch is formed. Small images share a batch, up to a cap on patch rows that bounds how
-// long one stage takes.
+// Images wanted by several sequences are encoded once. Those that nobody wants any more are let go:
+// waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
+// to a cap on patch rows and on the time that one stage is predicted to take.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/cost_fit.h"
 #include "engine/request.h"
 
 namespace saccade {
@@ -22,12 +23,14 @@ struct EncoderLimits {
   std::int64_t batch_patches = 4096;  // rows of a batch of more than one image
   std::int64_t max_patches = 0;       // rows of one image: what the model has reserved
   std::int64_t max_rows = 0;          // embedding rows of one image
+  double stage_seconds = 0;           // of a stage of more than one image, predicted; 0: no limit
 };
 
 struct EncoderStats {
   std::uint64_t runs = 0;
   std::uint64_t images = 0;
   std::uint64_t rows = 0;
+  std::uint64_t let_go = 0;  // images that nobody wanted any more
 };
 
 // Engine thread.
@@ -45,10 +48,18 @@ class EncoderQueue {
 
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image);
-  // One stage of the run in progress, or of a new one. False: nothing to do.
+  // Lets go of what nobody wants any more; a run is stopped, and given up if it is still unwanted
+  // at the next call, since a preempted sequence may want it back. True if there was something.
+  // Once a step.
+  bool prune();
+  // One stage of the run in progress, or of a new one. True when that has ended a run. Not while
+  // idle().
   bool advance();
+  // What advance() is predicted to take; 0 while nothing is known, or idle.
+  double stage_seconds() const;
 
-  bool idle() const { return !run_ && queue_.empty(); }
+  // Nothing is to be encoded.
+  bool idle() const { return run_ ? unwanted_ : queue_.empty(); }
   bool running() const { return run_ != nullptr; }
   std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
   const EncoderStats& stats() const { return stats_; }
@@ -70,8 +81,11 @@ class EncoderQueue {
   };
   EncoderQueue(Model& model, Backend& backend, const EncoderLimits& limits, const Clock& clock,
                Publish publish, Wanted wanted, Buffer scratch);
-  bool begin_batch();
+  // Images of the next batch: how many of the queue's first ones.
+  std::size_t next_batch() const;
+  void begin_batch();
   void finish_batch();
+  void end_run();
 
   Model& model_;
   Backend& backend_;
@@ -88,7 +102,11 @@ class EncoderQueue {
   std::vector<const PreparedImage*> batch_images_;
   std::vector<View> batch_rows_;
   std::unique_ptr<EncodeRun> run_;
+  std::int64_t stages_done_ = 0;  // of the run
+  bool unwanted_ = false;         // the run, at the last prune()
   Event event_;
+  CostFit stage_time_;              // of one layer: the first and the last stage take less
+  std::int64_t most_measured_ = 0;  // patches
   EncoderStats stats_;
 };
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::int64_t kEmbeddingPageRows = 16;
 constexpr double kShareOfFreeMemory = 0.5;  // for the KV pool, when nothing is said
+// A stage of several images takes no more of the latency target, so that it fits beside decode.
+constexpr double kStageShareOfTarget = 0.25;
 constexpr std::int64_t kLeastFreeMemory = std::int64_t{1} << 30;  // assumed when it cannot be told
 
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
@@ -142,6 +144,7 @@ Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
   parts.encoder.max_patches =
       most_rows == 0 ? 0 : (model.max_image_patches() * rows + most_rows - 1) / most_rows;
   parts.encoder.batch_patches = settings.encoder_batch_patches;
+  parts.encoder.stage_seconds = settings.tpot_target_ms / 1e3 * kStageShareOfTarget;
   parts.embedding_page_rows = kEmbeddingPageRows;
   return {};
 }

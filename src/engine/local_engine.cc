@@ -9,7 +9,6 @@ namespace saccade {
 namespace {
 
 constexpr Nanos kMeasureEvery = 100 * kMillisecond;  // exact byte accounting visits every block
-constexpr std::int64_t kLeastPrefill = 16;           // tokens a step, however tight the target
 
 std::int64_t row_bytes(const ModelShape& shape) {
   return shape.hidden * static_cast<std::int64_t>(size_of(shape.kv_dtype));
@@ -52,6 +51,7 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Backend& backend, cons
               std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(model.shape()),
               row_bytes(model.shape())),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
+      pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
       eos_(model.shape().eos) {
   for (int thread = 0; thread < backend.pool().size(); ++thread) {
     samplers_.emplace_back(model.shape().vocab);
@@ -261,12 +261,17 @@ bool LocalEngine::drain() {
   return !arrivals.empty() || !cancellations.empty() || reset_prefixes || reset_images;
 }
 
+bool LocalEngine::arrived() {
+  const std::lock_guard lock(inbox_mutex_);
+  return !arrivals_.empty() || !cancellations_.empty();
+}
+
 bool LocalEngine::step() {
   bool busy = drain();
   const Nanos begin = clock_.now();
-  StepLimits limits;
-  if (parts_.settings.tpot_target_ms > 0) limits.prefill_tokens = prefill_within_target();
-  const StepPlan plan = scheduler_.plan(limits);
+  const bool encoding = encoder_ && !encoder_->idle();
+  const StepPlan plan =
+      scheduler_.plan(pacer_.begin(scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
   for (const EncodeWish& wish : plan.encodes) {
     const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
     encoder_->push(image.key,
@@ -278,39 +283,35 @@ bool LocalEngine::step() {
   if (!plan.empty()) {
     current_.stage_plan.observe(seconds(planned - begin));
     run_step(plan);
+    if (encoder_ && !encoder_->idle()) publish_step();  // tokens go out before it goes on
   }
-  // One stage of the encoder, whatever else there is to do: decode waits for no more than that.
-  const bool encoded = encoder_ && encoder_->advance();
+  const bool encoded = encoder_ && encode();
+  pacer_.end();
   busy = busy || encoded || !plan.empty() || !plan.started.empty() || !plan.preempted.empty();
   if (!busy) return false;
   ++current_.steps;
   if (plan.empty()) ++current_.steps_without_forward;
-  update_gauges(clock_.now());
-  if (after_step_) after_step_();
+  publish_step();
   return true;
 }
 
-std::int64_t LocalEngine::prefill_within_target() const {
-  StepLoad load;
-  std::int64_t prefill_context = 0;
-  std::int64_t prefilling = 0;
-  for (const Sequence* sequence : scheduler_.running()) {
-    load.context_tokens += sequence->computed();
-    if (sequence->phase() == Phase::kDecoding) {
-      ++load.decode_rows;
-    } else {
-      ++prefilling;
-      prefill_context += sequence->computed();
-    }
+// Stages of the encoder, as many as the step has time for, no further than the end of a batch or an
+// arrival. False: there was nothing to do.
+bool LocalEngine::encode() {
+  bool busy = encoder_->prune();
+  while (!encoder_->idle() && pacer_.another_stage(encoder_->stage_seconds())) {
+    const Nanos begin = clock_.now();
+    const bool complete = encoder_->advance();
+    pacer_.staged(seconds(clock_.now() - begin));
+    busy = true;
+    if (complete || arrived()) break;
   }
-  // With nobody decoding there is no one whose latency a long chunk could hurt.
-  if (load.decode_rows == 0) return parts_.settings.max_batched_tokens;
-  if (prefilling > 0) {
-    load.prefill_tokens = prefilling;
-    load.prefill_context = static_cast<double>(prefill_context);
-  }
-  return step_time_.largest_prefill(load, parts_.settings.tpot_target_ms / 1e3, kLeastPrefill,
-                                    parts_.settings.max_batched_tokens);
+  return busy || !encoder_->idle();
+}
+
+void LocalEngine::publish_step() {
+  update_gauges(clock_.now());
+  if (after_step_) after_step_();
 }
 
 void LocalEngine::run_step(const StepPlan& plan) {
@@ -330,21 +331,8 @@ void LocalEngine::run_step(const StepPlan& plan) {
   scheduler_.commit(plan, sampled_tokens_);
   current_.stage_forward.observe(seconds(forwarded - begin));
   current_.stage_sample.observe(seconds(sampled - forwarded));
-  learn(plan, sampled - begin);
+  pacer_.forwarded(plan, seconds(sampled - begin));
   deliver(plan, sampled);
-}
-
-void LocalEngine::learn(const StepPlan& plan, Nanos duration) {
-  StepLoad load;
-  load.decode_rows = plan.decode_rows;
-  load.prefill_tokens = plan.tokens - plan.decode_rows;
-  load.context_tokens = plan.context_tokens;
-  for (const PlannedRows& rows : plan.rows) {
-    if (rows.count == 1) continue;
-    load.prefill_context += static_cast<double>(rows.count) *
-                            (static_cast<double>(rows.begin) + static_cast<double>(rows.count) / 2);
-  }
-  step_time_.observe(load, seconds(duration));
 }
 
 void LocalEngine::sample(const StepPlan& plan, const Batch& batch) {

@@ -10,7 +10,7 @@
 
 #include "engine/engine_setup.h"
 #include "engine/sampler.h"
-#include "engine/step_time_model.h"
+#include "engine/step_pacer.h"
 #include "engine/stop_checker.h"
 
 namespace saccade {
@@ -58,9 +58,10 @@ class LocalEngine final : public Engine {
   Result<void> validate_images(const Request& request) const;
 
   bool drain();
-  std::int64_t prefill_within_target() const;
-  void learn(const StepPlan& plan, Nanos duration);
+  bool arrived();
   void run_step(const StepPlan& plan);
+  bool encode();
+  void publish_step();
   void sample(const StepPlan& plan, const Batch& batch);
   void deliver(const StepPlan& plan, Nanos now);
   void count_token(Live& of, Nanos now);
@@ -80,7 +81,7 @@ class LocalEngine final : public Engine {
   ImagePlanner images_;
   Scheduler scheduler_;
   std::unique_ptr<EncoderQueue> encoder_;  // null: no images
-  StepTimeModel step_time_;
+  StepPacer pacer_;
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
   std::vector<Sampler> samplers_;  // [threads of the pool]

@@ -112,7 +112,7 @@ std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, c
   }
   // Tokens that see each other both ways are computed together or not at all.
   const std::int64_t whole = sequence.request.prompt.bidirectional_prefix - begin;
-  if (whole > count) count = whole <= budget.tokens ? whole : 0;
+  if (whole > count) count = budget.prefill > 0 && whole <= budget.tokens ? whole : 0;
   if (count < pending) plan.blocked_on_budget = true;
   if (count == 0) return 0;
   std::int64_t end = kv_.chunk_end(begin, begin + count);

@@ -1,14 +1,17 @@
 // How long a step takes, learnt while serving, so that a prefill chunk can be as large as a latency
-// target allows and no larger:
+// target allows and no larger (the step-time model of Sarathi-like schedulers):
 //
-//   seconds = a + b * decode rows + c * prefill tokens + d * context tokens + e * prefill tokens *
-//   their context
+//   seconds = a + b * decode rows + c(rows) + d * context tokens + e * prefill tokens * their
+//   context
 //
-// fitted by recursive least squares that forgets: about the last hundred steps count.
+// where c grows with the rows and ever faster: few rows cost the reading of the weights, many their
+// arithmetic. No coefficient is negative, so more work is never predicted to be faster, and no
+// chunk is accepted that is far larger than what has been measured.
 #pragma once
 
-#include <array>
 #include <cstdint>
+
+#include "engine/cost_fit.h"
 
 namespace saccade {
 
@@ -21,24 +24,22 @@ struct StepLoad {
 
 class StepTimeModel {
  public:
+  static constexpr std::int64_t kFirstChunk = 16;  // prefill tokens, while nothing is known
+  static constexpr std::int64_t kReach = 2;        // times the largest chunk measured
+
   StepTimeModel();
   void observe(const StepLoad& load, double seconds);
-  double predict(const StepLoad& load) const;  // never negative
-  std::int64_t observations() const { return observations_; }
+  // 0 while nothing is known.
+  double predict(const StepLoad& load) const;
+  std::int64_t observations() const { return fit_.observations(); }
 
-  // The most prefill tokens that keep a step with this decode load within `seconds`, between
-  // `least` and `most`. Starts careful while little is known.
-  std::int64_t largest_prefill(StepLoad load, double seconds, std::int64_t least,
-                               std::int64_t most) const;
+  // The most prefill tokens, up to `most`, that keep a step with this decode load within `seconds`.
+  // load.prefill_tokens and load.prefill_context say how much context a token sees.
+  std::int64_t largest_prefill(StepLoad load, double seconds, std::int64_t most) const;
 
  private:
-  static constexpr int kTerms = 5;
-  using Vector = std::array<double, kTerms>;
-  static Vector features(const StepLoad& load);
-
-  Vector weights_{};
-  std::array<Vector, kTerms> covariance_{};
-  std::int64_t observations_ = 0;
+  CostFit fit_;
+  std::int64_t largest_seen_ = 0;  // prefill tokens
 };
 
 }  // namespace saccade

@@ -129,7 +129,7 @@ class Bench {
       if (testing::Test::HasFatalFailure()) return;
       ASSERT_LT(steps, 20000) << "not all requests end:\n" << engine_->scheduler().describe();
     }
-    step();  // lets a run of the encoder that nobody wants come to its end
+    step();  // lets go of a run of the encoder that nobody wants
     while (engine_->step()) {
     }
     ASSERT_EQ(engine_->parts().kv->usage(), 0);

@@ -37,6 +37,13 @@ class FakeEncodeRun final : public EncodeRun {
   ~FakeEncodeRun() override { model_.encoding_ = false; }
 
   bool advance() override {
+    if (model_.options_.on_stage) {
+      std::int64_t patches = 0;
+      for (const PreparedImage* image : images_) {
+        patches += static_cast<std::int64_t>(image->patches.size()) / image->patch_cols;
+      }
+      model_.options_.on_stage(patches);
+    }
     if (--left_ > 0) return false;
     for (std::size_t i = 0; i < images_.size(); ++i) {
       std::uint64_t print = 3;
@@ -101,6 +108,7 @@ std::uint64_t FakeModel::attend(const SequenceSpan& span, std::int64_t position,
 void FakeModel::forward(Backend&, const Batch& batch, const Tap&) {
   const auto rows = static_cast<std::int64_t>(batch.ids.size());
   ++forwards_;
+  if (options_.on_forward) options_.on_forward(batch);
   largest_batch_ = std::max(largest_batch_, rows);
   CHECK(rows <= capacity_.rows, "{} rows, reserved {}", rows, capacity_.rows);
   std::vector<std::uint64_t> state(batch.ids.size());

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ struct FakeModelOptions {
   int encoder_stages = 3;
   int position_axes = 1;
   bool has_vision = true;
+  // Called in each forward and in each stage of the encoder, with the patches of its batch: to let
+  // a virtual clock go on.
+  std::function<void(const Batch&)> on_forward;
+  std::function<void(std::int64_t patches)> on_stage;
 };
 
 class FakeModel final : public Model {

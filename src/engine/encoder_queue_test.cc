@@ -1,0 +1,186 @@
+#include "engine/encoder_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "ops/backend.h"
+
+namespace saccade {
+namespace {
+
+constexpr int kStages = 4;
+constexpr Nanos kPatchTime = 10 * kMicrosecond;  // of one patch in one stage
+
+// A model that encodes in four stages and says when it did.
+class StagedModel final : public Model {
+ public:
+  explicit StagedModel(VirtualClock& clock) : clock_(clock) {
+    shape_.hidden = 2;
+    shape_.has_vision = true;
+  }
+  Result<void> reserve(Backend&, const Capacity&) override { return {}; }
+  void forward(Backend&, const Batch&, const Tap&) override {}
+  Result<Prompt> build_prompt(const Tokenizer&, std::string_view, std::span<const ImageLayout>,
+                              bool) const override {
+    return fail(ErrorCode::kUnsupported, "no prompts");
+  }
+  std::unique_ptr<EncodeRun> begin_encode(Backend&, std::span<const PreparedImage* const> images,
+                                          std::span<const View>, const Tap&) override {
+    std::int64_t patches = 0;
+    for (const PreparedImage* image : images) patches += patch_rows(*image);
+    batches.push_back(static_cast<std::int64_t>(images.size()));
+    return std::make_unique<Run>(*this, patches);
+  }
+
+  std::vector<std::int64_t> batches;  // images of each
+  int stages = 0;
+
+ private:
+  struct Run final : EncodeRun {
+    Run(StagedModel& of, std::int64_t rows) : model(of), patches(rows) {}
+    bool advance() override {
+      ++model.stages;
+      model.clock_.advance(patches * kPatchTime);
+      return ++done == kStages;
+    }
+    StagedModel& model;
+    std::int64_t patches;
+    int done = 0;
+  };
+  VirtualClock& clock_;
+};
+
+struct QueueTest : testing::Test {
+  void make(double stage_seconds, std::int64_t batch_patches = 4096) {
+    EncoderLimits limits;
+    limits.batch_patches = batch_patches;
+    limits.max_patches = 8192;
+    limits.max_rows = 2048;
+    limits.stage_seconds = stage_seconds;
+    queue = *EncoderQueue::create(
+        model, *backend, limits, clock,
+        [this](const Digest& key, View) { published.push_back(key); },
+        [this](const Digest& key) { return wanted.contains(key); });
+  }
+  Digest push(const std::string& name, std::int64_t patches) {
+    auto image = std::make_shared<PreparedImage>();
+    image->patch_cols = 1;
+    image->patches.resize(static_cast<std::size_t>(patches));
+    image->layout.tokens = patches / 4;
+    const Digest key = sha256(name);
+    wanted.insert(key);
+    queue->push(key, std::move(image));
+    return key;
+  }
+  void run_out() {
+    while (!queue->idle()) queue->advance();
+  }
+
+  VirtualClock clock;
+  StagedModel model{clock};
+  std::unique_ptr<Backend> backend = make_reference_backend();
+  std::set<Digest> wanted;
+  std::vector<Digest> published;
+  std::unique_ptr<EncoderQueue> queue;
+};
+
+TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
+  make(0);
+  push("a", 64);
+  push("a", 64);
+  EXPECT_EQ(queue->waiting(), 1);
+  queue->advance();
+  push("a", 64);
+  run_out();
+  EXPECT_EQ(published.size(), 1u);
+}
+
+TEST_F(QueueTest, SmallImagesShareABatchUpToItsPatches) {
+  make(0, 1000);
+  for (const char* name : {"a", "b", "c", "d", "e"}) push(name, 400);
+  push("large", 4000);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 2, 1, 1}));
+  EXPECT_EQ(published.size(), 6u);
+}
+
+TEST_F(QueueTest, ABatchGrowsUntilItsStageTakesTooLong) {
+  make(10e-3);  // 1,000 patches
+  push("first", 400);
+  EXPECT_EQ(queue->stage_seconds(), 0);
+  run_out();
+  for (const char* name : {"a", "b", "c", "d", "e"}) push(name, 400);
+  push("large", 4000);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{1, 2, 2, 1, 1}));
+}
+
+TEST_F(QueueTest, NoBatchBeforeAnythingIsMeasuredWhereItsStagesAreLimited) {
+  make(10e-3);
+  push("a", 4);
+  push("b", 4);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{1, 1}));
+}
+
+TEST_F(QueueTest, StagesArePredictedFromTheirPatches) {
+  make(0, 1);
+  EXPECT_EQ(queue->stage_seconds(), 0) << "idle";
+  for (const std::int64_t patches : {100, 400, 1000}) push(std::to_string(patches), patches);
+  run_out();
+  push("more", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of a batch that is to begin";
+  queue->advance();
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of the one in progress";
+}
+
+TEST_F(QueueTest, LettingGoIsWork) {
+  make(0, 1);
+  push("a", 4);
+  push("b", 4);
+  wanted.clear();
+  EXPECT_TRUE(queue->prune()) << "the gauge of waiting images has to be published again";
+  EXPECT_EQ(queue->waiting(), 0);
+  EXPECT_TRUE(queue->idle());
+  EXPECT_FALSE(queue->prune());
+  EXPECT_EQ(queue->stats().let_go, 2u);
+}
+
+TEST_F(QueueTest, ARunThatNobodyWantsIsGivenUpBetweenStages) {
+  make(0);
+  const Digest a = push("a", 4);
+  const Digest b = push("b", 4);
+  queue->advance();
+  wanted.erase(a);
+  EXPECT_FALSE(queue->prune()) << "the other is wanted";
+  EXPECT_FALSE(queue->idle());
+  wanted.erase(b);
+  EXPECT_TRUE(queue->prune());
+  EXPECT_TRUE(queue->idle()) << "not a stage more";
+  EXPECT_TRUE(queue->prune());
+  EXPECT_FALSE(queue->running());
+  EXPECT_FALSE(queue->prune());
+  EXPECT_EQ(model.stages, 1);
+  push("a", 4);  // wanted again: from the beginning
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
+  EXPECT_EQ(model.stages, 1 + kStages);
+}
+
+TEST_F(QueueTest, ARunWantedBackAtOnceGoesOn) {
+  make(0);
+  const Digest a = push("a", 4);
+  queue->advance();
+  wanted.clear();
+  EXPECT_TRUE(queue->prune());
+  push("a", 4);
+  EXPECT_FALSE(queue->prune());
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
+  EXPECT_EQ(model.stages, kStages);
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,299 @@
+// Text streams beside images on a simulated machine: a virtual clock that each forward and each
+// stage of the encoder moves on by what it costs there, with noise. What the latency target
+// promises, and that nobody starves for it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "base/log.h"
+#include "engine/local_engine.h"
+#include "tests/support/choices.h"
+#include "tests/support/fake_model.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::int64_t kImageTokens = 64;
+
+// What things take, in seconds. A forward reads the weights and computes its rows, whatever takes
+// longer; a stage computes its patches.
+struct Costs {
+  double read = 0.020;
+  double row = 0.0005;
+  double fixed = 0.002;
+  double patch = 0.000025;  // of one stage
+  int stages = 10;
+  double noise = 0.05;  // up to so much longer or shorter
+  double hiccups = 0;   // share of forwards and stages that take three times as long
+  double encode() const { return stages * 4 * kImageTokens * patch; }
+};
+
+class Simulation {
+ public:
+  Simulation(const Costs& costs, EngineSettings settings, std::uint64_t seed)
+      : costs_(costs), rng_(seed), backend_(make_reference_backend()), model_(options()) {
+    log::set_level(log::Level::kError);
+    settings.block_size = 16;
+    settings.kv_cache_bytes = 8 << 20;
+    settings.max_model_len = 1000;
+    settings.max_batched_tokens = 512;
+    settings.prefix_caching = false;
+    auto made = Engine::create(settings, model_, *backend_, clock_);
+    EXPECT_TRUE(made.has_value()) << made.error().message;
+    engine_.reset(static_cast<LocalEngine*>(made->release()));
+  }
+
+  RequestId text(std::int64_t prompt, std::int64_t tokens) {
+    return submit(
+        fake_request(std::vector<TokenId>(static_cast<std::size_t>(prompt), 7), {}, tokens));
+  }
+  RequestId image(std::int64_t tokens = 1) {
+    std::vector<TokenId> ids(static_cast<std::size_t>(kImageTokens + 12), 8);
+    return submit(fake_request(std::move(ids), {{4, next_image_++, kImageTokens}}, tokens));
+  }
+  // False: nothing to do; time goes on a little.
+  bool step() {
+    const bool busy = engine_->step();
+    if (!busy) clock_.advance(kMillisecond);
+    ++steps_;
+    return busy;
+  }
+  double now() const { return seconds(clock_.now()); }
+  std::int64_t steps() const { return steps_; }
+  bool finished(RequestId id) const { return requests_.at(id).finished; }
+  std::int64_t unfinished() const {
+    return std::ranges::count_if(requests_, [](const auto& at) { return !at.second.finished; });
+  }
+  // Times between two tokens of these requests, sorted.
+  std::vector<double> gaps(const std::vector<RequestId>& of) const {
+    std::vector<double> all;
+    for (const RequestId id : of) {
+      const std::vector<double>& times = requests_.at(id).times;
+      for (std::size_t i = 1; i < times.size(); ++i) all.push_back(times[i] - times[i - 1]);
+    }
+    std::ranges::sort(all);
+    return all;
+  }
+  LocalEngine& engine() { return *engine_; }
+
+ private:
+  struct Seen {
+    std::vector<double> times;  // of tokens
+    bool finished = false;
+  };
+  FakeModelOptions options() {
+    FakeModelOptions made;
+    made.layers = {{LayerKind::kFull, 0, 1, 4}};
+    made.hidden = 4;
+    made.max_image_tokens = kImageTokens;
+    made.encoder_stages = costs_.stages;
+    made.on_forward = [this](const Batch& batch) {
+      const auto rows = static_cast<double>(batch.ids.size());
+      pass(costs_.fixed + std::max(costs_.read, costs_.row * rows));
+    };
+    made.on_stage = [this](std::int64_t patches) {
+      pass(costs_.patch * static_cast<double>(patches));
+    };
+    return made;
+  }
+  void pass(double cost) {
+    cost *= 1 + costs_.noise * (2 * rng_.uniform() - 1);
+    if (rng_.uniform() < costs_.hiccups) cost *= 3;
+    clock_.advance(static_cast<Nanos>(cost * 1e9));
+  }
+  RequestId submit(Request request) {
+    request.sampling.ignore_eos = true;
+    auto id = engine_->submit(std::move(request), [this](RequestId of, Delta&& delta,
+                                                         const RequestUsage&, const RequestTimes&) {
+      Seen& seen = requests_[of];
+      for (std::size_t i = 0; i < delta.tokens.size(); ++i) seen.times.push_back(now());
+      seen.finished = delta.finish != FinishReason::kNone;
+    });
+    EXPECT_TRUE(id.has_value()) << id.error().message;
+    requests_[*id];
+    return *id;
+  }
+
+  Costs costs_;
+  Rng rng_;
+  VirtualClock clock_;
+  std::unique_ptr<Backend> backend_;
+  FakeModel model_;
+  std::unique_ptr<LocalEngine> engine_;
+  std::map<RequestId, Seen> requests_;
+  std::uint64_t next_image_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+double at_share(const std::vector<double>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+EngineSettings target(double milliseconds, const char* cache = "store") {
+  EngineSettings settings;
+  settings.tpot_target_ms = milliseconds;
+  settings.encoder_cache = cache;
+  return settings;
+}
+
+// Four text streams; images arrive at a share of what the encoder alone could do.
+struct Beside {
+  std::vector<double> gaps;
+  std::vector<RequestId> images;
+  std::int64_t left = 0;    // images that had not ended with the text
+  double longest_wait = 0;  // of an image request, from arrival to its end
+};
+
+Beside beside(Simulation& simulation, const Costs& costs, double share, std::int64_t tokens) {
+  Beside result;
+  simulation.image();  // what an image takes is seen once before
+  while (simulation.unfinished() > 0) simulation.step();
+  std::vector<RequestId> texts;
+  for (int i = 0; i < 4; ++i) texts.push_back(simulation.text(16, tokens));
+  std::map<RequestId, double> arrived;
+  double next = simulation.now();
+  Rng rng(7);
+  const auto running = [&] {
+    return std::ranges::any_of(texts, [&](RequestId id) { return !simulation.finished(id); });
+  };
+  while (running()) {
+    while (share > 0 && next <= simulation.now()) {
+      const RequestId id = simulation.image();
+      result.images.push_back(id);
+      arrived[id] = next;
+      next -= std::log(1 - rng.uniform()) * costs.encode() / share;
+    }
+    simulation.step();
+    std::erase_if(arrived, [&](const auto& at) {
+      if (!simulation.finished(at.first)) return false;
+      result.longest_wait = std::max(result.longest_wait, simulation.now() - at.second);
+      return true;
+    });
+  }
+  result.left = static_cast<std::int64_t>(arrived.size());
+  while (simulation.unfinished() > 0) simulation.step();
+  result.gaps = simulation.gaps(texts);
+  return result;
+}
+
+// The promise of the target: beside images at 60 % of the encoder's capacity the time between
+// tokens is at most 1.3 times what it is alone, and one layer.
+TEST(EngineLatency, TextBesideImagesKeepsToTheTarget) {
+  for (const char* cache : {"store", "overlay", "off"}) {
+    for (const double hiccups : {0.0, 0.002}) {
+      SCOPED_TRACE(fmt::format("{}, {} hiccups", cache, hiccups));
+      Costs costs;
+      costs.hiccups = hiccups;
+      Simulation quiet(costs, target(27), 1);
+      const Beside alone = beside(quiet, costs, 0, 500);
+      Simulation busy(costs, target(27), 1);
+      const Beside with = beside(busy, costs, 0.6, 500);
+      const double layer = 4 * kImageTokens * costs.patch;
+      EXPECT_LE(at_share(with.gaps, 0.99), 1.3 * at_share(alone.gaps, 0.99) + layer);
+      EXPECT_LE(at_share(with.gaps, 0.5), 0.027 * (1 + costs.noise));
+      EXPECT_GT(with.images.size(), 30u);
+      EXPECT_LT(with.left, static_cast<std::int64_t>(with.images.size()));
+    }
+  }
+}
+
+// A target that leaves room for them serves the images as they come.
+TEST(EngineLatency, ImagesAtSixtyPercentOfTheCapacityAreServed) {
+  for (const char* cache : {"store", "overlay"}) {
+    SCOPED_TRACE(cache);
+    Costs costs;
+    costs.row = 0.0002;
+    Simulation simulation(costs, target(120, cache), 2);
+    const Beside with = beside(simulation, costs, 0.6, 800);
+    EXPECT_GT(with.images.size(), 300u);
+    EXPECT_LE(with.left, 8);
+    EXPECT_LE(with.longest_wait, 20 * costs.encode());
+    EXPECT_LE(at_share(with.gaps, 0.99), 0.12 * (1 + 2 * costs.noise));
+  }
+}
+
+// Nobody waits for a token: images are encoded as fast as the machine can.
+TEST(EngineLatency, WithoutDecodeTheEncoderIsNotHeldBack) {
+  Costs costs;
+  costs.noise = 0;
+  for (const double milliseconds : {0.0, 25.0}) {
+    Simulation simulation(costs, target(milliseconds), 3);
+    const double begin = simulation.now();
+    for (int i = 0; i < 10; ++i) simulation.image();
+    while (simulation.unfinished() > 0) simulation.step();
+    const double prefill = costs.fixed + costs.row * (kImageTokens + 12);
+    EXPECT_LE(simulation.now() - begin, 10 * (costs.encode() + prefill) + 0.01);
+  }
+}
+
+// A newcomer does not wait until all images that came before are encoded.
+TEST(EngineLatency, ANewcomerInterruptsTheEncoder) {
+  const Costs costs;
+  Simulation simulation(costs, target(0), 4);
+  simulation.image();
+  simulation.step();  // a whole batch, as nobody else is there
+  EXPECT_GE(simulation.now(), costs.encode() * 0.9);
+}
+
+// Whatever the target, the costs and the load, every image and every prompt ends. Streams of text
+// never do: where one has ended, the next begins.
+TEST(EngineLatency, NobodyStarvesWhateverTheTarget) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Choices choices = Choices::random(seed);
+    static constexpr double kTargets[] = {0.001, 1, 15, 23, 25, 40, 100, 1000};
+    static constexpr double kScales[] = {0, 0.01, 1, 10};
+    static constexpr const char* kCaches[] = {"off", "store", "overlay"};
+    Costs costs;
+    costs.row *= kScales[choices.pick(4)];
+    costs.patch *= kScales[choices.pick(4)];
+    costs.read *= kScales[1 + choices.pick(2)];
+    costs.noise = choices.coin() ? 0.5 : 0;
+    costs.hiccups = choices.coin() ? 0.05 : 0;
+    const double milliseconds = kTargets[choices.pick(8)];
+    const char* cache = kCaches[choices.pick(3)];
+    SCOPED_TRACE(fmt::format("seed {}: target {} ms, {}", seed, milliseconds, cache));
+    Simulation simulation(costs, target(milliseconds, cache), seed);
+    std::vector<RequestId> texts;
+    for (int i = 0; i < 3; ++i) texts.push_back(simulation.text(16, 50));
+    std::vector<RequestId> wanted;
+    for (int i = 0; i < 4; ++i) wanted.push_back(simulation.image());
+    wanted.push_back(simulation.text(200, 2));
+    const auto waiting = [&] {
+      return std::ranges::any_of(wanted, [&](RequestId id) { return !simulation.finished(id); });
+    };
+    while (waiting()) {
+      for (RequestId& text : texts) {
+        if (simulation.finished(text)) text = simulation.text(16, 50);
+      }
+      simulation.step();
+      // Images, stages of each and chunks of each prompt, one in twice the patience of steps.
+      ASSERT_LT(simulation.steps(), 5000) << simulation.engine().scheduler().describe();
+    }
+  }
+}
+
+// Whose image is being encoded has left: the encoder does not go on for nobody, and what is
+// reported to wait is what waits.
+TEST(EngineLatency, ImagesOfWhoHasLeftAreLetGo) {
+  const Costs costs;
+  EngineSettings settings = target(25);
+  settings.encoder_batch_patches = 1;
+  Simulation simulation(costs, settings, 5);
+  std::vector<RequestId> all = {simulation.text(16, 400)};
+  for (int i = 0; i < 4; ++i) simulation.step();
+  for (int i = 0; i < 3; ++i) all.push_back(simulation.image());
+  while (simulation.engine().stats().encoder_queue_images != 2) simulation.step();
+  const std::uint64_t encoded = simulation.engine().stats().images_encoded;
+  for (const RequestId id : all) simulation.engine().cancel(id);
+  while (simulation.step()) {
+  }
+  EXPECT_EQ(simulation.engine().stats().encoder_queue_images, 0);
+  EXPECT_EQ(simulation.engine().stats().images_encoded, encoded);
+}
+
+}  // namespace
+}  // namespace saccade
