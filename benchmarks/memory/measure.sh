@@ -19,8 +19,7 @@
 # (B), A B A B on one server: p99 of the time between tokens against 1.3 times A's plus one vision layer.
 #   ROUNDS=2 STREAMS=4 TEXT_OUTPUT=64 SIDE=448 IMAGE_SHARE=0.6
 #   IMAGE_SECONDS=30  images are made for so long; the texts must end before
-#   SETTLE=5          seconds between the rounds, for a batch of images that was begun
-#   TARGETS=auto    --tpot-target-ms, one server each; auto: TARGET_FACTOR=1.15 times the median without images; 0: none
+#   TARGETS=auto    --tpot-target-ms, one server each; auto: TARGET_FACTOR=1.3 times the median without images; 0: none
 # multi-turn: `saccade bench dashinfer` with and without prefix caching, in turn, each a fresh server.
 #   ROUNDS=2 CONVERSATIONS=8 TURNS=2 (before the last) CONCURRENCY=8 SIDE=448 IMAGES=3 OUTPUT=120 OUTPUT_RANGE=64
 #   PATTERNS="new same"  images of a turn: new ones each, as published, or the same three all along
@@ -62,12 +61,11 @@ start_server() {
 metric() { curl -sf "$url/metrics" | awk -v name="$1" 'index($1, name "{") == 1 || $1 == name { sum += $NF } END { print sum + 0 }'; }
 encoder_seconds() { curl -sf "$url/metrics" | awk '/^saccade:stage_seconds_sum.*"encoder_run"/ { print $NF }'; }
 
-# A batch that was begun for requests that have left is encoded to its end.
 idle() {
   until [ "$(metric vllm:num_requests_running)$(metric vllm:num_requests_waiting)" = 00 ]; do
     sleep 0.1
   done
-  sleep "${SETTLE:-5}"
+  sleep 0.5
 }
 
 # ---- One load ----
@@ -166,7 +164,7 @@ latency() {
   median=$(gaps "$work/load.jsonl" | jq '.[length / 2 | floor]')
   stop_server
   for target in ${TARGETS:-auto}; do
-    [ "$target" = auto ] && target=$(jq -n "$median * ${TARGET_FACTOR:-1.15}")
+    [ "$target" = auto ] && target=$(jq -n "$median * ${TARGET_FACTOR:-1.3}")
     start_server --no-enable-prefix-caching --tpot-target-ms "$target"
     images 9 1 1 "$work/warm.jsonl"
     texts 8 "$work/warm.jsonl"
