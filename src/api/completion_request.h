@@ -7,17 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "api/prompt_field.h"
 #include "api/sampling_fields.h"
 #include "base/result.h"
 
 namespace saccade::api {
-
-// One prompt: text, or token ids when `is_tokens`.
-struct CompletionPrompt {
-  bool is_tokens = false;
-  std::string text;
-  std::vector<std::int64_t> tokens;
-};
 
 struct CompletionRequest {
   std::string model;

@@ -201,6 +201,7 @@ void write_card(JsonWriter& w, const ModelCard& model) {
   w.member("vision", model.vision);
   w.member("video", false);
   w.member("tools", false);
+  if (model.embeds) w.member("embeddings", true);
   w.end_object();
   if (model.vision) w.member("max_image_tokens", model.max_image_tokens);
   w.end_object();

@@ -82,6 +82,7 @@ struct ModelCard {
   std::int64_t max_model_len = 0;
   bool vision = false;
   std::int64_t max_image_tokens = 0;
+  bool embeds = false;  // instead of generating
 };
 std::string model_list(std::span<const ModelCard> models);
 std::string model_card(const ModelCard& model);

@@ -1,18 +1,12 @@
 #include "serve/metrics_page.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <sstream>
 #include <utility>
 #include <vector>
 
+#include "serve/metrics_text.h"
+
 namespace saccade::serve {
 namespace {
-
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
-using prometheus::MetricType;
 
 const std::vector<double>& stage_bounds() {
   static const std::vector<double> bounds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
@@ -20,58 +14,7 @@ const std::vector<double>& stage_bounds() {
   return bounds;
 }
 
-// Collects families for one rendering; every metric carries model_name and engine, as vLLM's do.
-class Page {
- public:
-  explicit Page(const std::string& model_name)
-      : labels_{{"engine", "0"}, {"model_name", model_name}} {}
-
-  using Label = std::pair<std::string, std::string>;
-
-  void gauge(const char* name, const char* help, double value, std::vector<Label> more = {}) {
-    add(name, help, MetricType::Gauge, std::move(more)).gauge.value = value;
-  }
-  void counter(const char* name, const char* help, double value, std::vector<Label> more = {}) {
-    add(name, help, MetricType::Counter, std::move(more)).counter.value = value;
-  }
-  void histogram(const char* name, const char* help, const Histogram& from,
-                 std::vector<Label> more = {}) {
-    auto& made = add(name, help, MetricType::Histogram, std::move(more)).histogram;
-    made.sample_count = from.count();
-    made.sample_sum = from.sum();
-    std::uint64_t at_or_below = 0;
-    for (std::size_t i = 0; i < from.bounds().size(); ++i) {
-      at_or_below += from.counts()[i];
-      made.bucket.push_back({at_or_below, from.bounds()[i]});
-    }
-    made.bucket.push_back({from.count(), std::numeric_limits<double>::infinity()});
-  }
-  std::string text() const {
-    std::ostringstream out;
-    prometheus::TextSerializer().Serialize(out, families_);
-    return out.str();
-  }
-
- private:
-  ClientMetric& add(const char* name, const char* help, MetricType type, std::vector<Label> more) {
-    if (families_.empty() || families_.back().name != name) {
-      families_.emplace_back();
-      families_.back().name = name;
-      families_.back().help = help;
-      families_.back().type = type;
-    }
-    ClientMetric metric;
-    more.insert(more.end(), labels_.begin(), labels_.end());
-    for (auto& [label, value] : more) metric.label.push_back({label, value});
-    families_.back().metric.push_back(std::move(metric));
-    return families_.back().metric.back();
-  }
-
-  std::vector<Label> labels_;
-  std::vector<MetricFamily> families_;
-};
-
-void queue_and_cache(Page& page, const EngineStats& s, std::size_t preparing) {
+void queue_and_cache(MetricsText& page, const EngineStats& s, std::size_t preparing) {
   page.gauge("vllm:num_requests_running", "Requests in the running batch.",
              static_cast<double>(s.num_requests_running));
   page.gauge("vllm:num_requests_waiting", "Requests that wait, those being prepared included.",
@@ -93,7 +36,7 @@ void queue_and_cache(Page& page, const EngineStats& s, std::size_t preparing) {
              static_cast<double>(s.encoder_queue_images));
 }
 
-void tokens_and_requests(Page& page, const EngineStats& s) {
+void tokens_and_requests(MetricsText& page, const EngineStats& s) {
   const auto count = [](std::uint64_t n) { return static_cast<double>(n); };
   page.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that began.",
                count(s.prompt_tokens));
@@ -143,7 +86,7 @@ void tokens_and_requests(Page& page, const EngineStats& s) {
                s.embedding_byte_seconds);
 }
 
-void latencies(Page& page, const EngineStats& s) {
+void latencies(MetricsText& page, const EngineStats& s) {
   page.histogram("vllm:time_to_first_token_seconds", "Arrival to first token.",
                  s.time_to_first_token);
   page.histogram("vllm:inter_token_latency_seconds", "Between tokens of a request.",
@@ -169,7 +112,7 @@ void latencies(Page& page, const EngineStats& s) {
                  s.encode_batch_images);
 }
 
-void memory_identity(Page& page, const MemoryUse& m) {
+void memory_identity(MetricsText& page, const MemoryUse& m) {
   const std::pair<const char*, std::int64_t> terms[] = {
       {"useful", m.useful},     {"tail", m.tail},       {"slack", m.slack},   {"pad", m.pad},
       {"overhold", m.overhold}, {"reserve", m.reserve}, {"cached", m.cached}, {"free", m.free}};
@@ -194,7 +137,7 @@ void MetricsPage::observe_stage(std::string_view stage, double seconds) {
 
 std::string MetricsPage::render(std::size_t preparing) const {
   const EngineStats stats = engine_.stats();
-  Page page(model_name_);
+  MetricsText page(model_name_);
   queue_and_cache(page, stats, preparing);
   tokens_and_requests(page, stats);
   latencies(page, stats);

@@ -1,5 +1,6 @@
 #include "serve/server.h"
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "model/checkpoint.h"
 #include "model/families.h"
 #include "net/http_server.h"
+#include "serve/embedding_service.h"
 #include "serve/metrics_page.h"
 #include "serve/service.h"
 #include "serve/throughput_log.h"
@@ -80,32 +82,17 @@ sigset_t block_signals() {
   return set;
 }
 
-// Everything between a loaded model and the first signal, in the order in which it must be torn
-// down backwards.
-class RunningServer {
+// The part of a server that is the same for every model. What it routes to outlives it.
+class Front {
  public:
-  RunningServer(const ServeSettings& settings, Model& model, std::unique_ptr<Engine> engine,
-                RequestBuilder& builder, const Clock& clock)
-      : settings_(settings),
-        engine_(std::move(engine)),
-        metrics_(*engine_, settings.served_model_name.front()),
-        service_(settings, model, builder, *engine_, metrics_, clock) {}
-
-  ~RunningServer() {
-    throughput_.reset();
-    http_.reset();  // no callback of a connection comes after this
-    engine_->stop();
-    if (engine_thread_.joinable()) engine_thread_.join();
-  }
-
-  Result<void> start() {
+  static Result<std::unique_ptr<Front>> listen(const ServeSettings& settings, Router& router) {
     net::HttpServerSettings http;
-    http.host = settings_.host;
-    http.port = settings_.port;
-    http.io_threads = settings_.io_threads;
-    http.max_body_bytes = settings_.max_body_bytes;
-    http.tls_certificate = settings_.tls_certificate;
-    http.tls_key = settings_.tls_key;
+    http.host = settings.host;
+    http.port = settings.port;
+    http.io_threads = settings.io_threads;
+    http.max_body_bytes = settings.max_body_bytes;
+    http.tls_certificate = settings.tls_certificate;
+    http.tls_key = settings.tls_key;
     http.error_body = [](int status, std::string_view message) {
       return api::error_body(status,
                              status == 413   ? "RequestEntityTooLargeError"
@@ -113,34 +100,47 @@ class RunningServer {
                                              : "BadRequestError",
                              message);
     };
-    TRY(http_,
-        net::HttpServer::listen(http, [this](net::HttpRequest request, net::Responder responder) {
-          service_.handle(std::move(request), std::move(responder));
-        }));
-    engine_thread_ = std::thread([this] { engine_->run(); });
-    throughput_ = std::make_unique<ThroughputLog>(*engine_, settings_.throughput_interval);
-    const bool tls = !settings_.tls_certificate.empty();
-    log::info("listening on {}://{}:{}", tls ? "https" : "http", settings_.host, http_->port());
+    auto front = std::make_unique<Front>();
+    TRY(front->http_, net::HttpServer::listen(
+                          http, [&router](net::HttpRequest request, net::Responder responder) {
+                            router.handle(std::move(request), std::move(responder));
+                          }));
+    const bool tls = !settings.tls_certificate.empty();
+    log::info("listening on {}://{}:{}", tls ? "https" : "http", settings.host,
+              front->http_->port());
     log::info("Application startup complete.");
-    return {};
+    return front;
   }
 
-  void drain() {
-    service_.start_draining();
-    log::info("shutting down: {} answers are running, {} s for them to end", service_.unfinished(),
-              settings_.drain_time.count());
-    http_->drain(settings_.drain_time);
-    if (service_.unfinished() > 0) log::warning("{} answers were cut", service_.unfinished());
+  // Returns when the answers that run have ended, or their time is up.
+  template <typename Service>
+  void drain(Service& service, std::chrono::seconds limit) {
+    service.router().start_draining();
+    log::info("shutting down: {} answers are running, {} s for them to end", service.unfinished(),
+              limit.count());
+    http_->drain(limit);
+    if (service.unfinished() > 0) log::warning("{} answers were cut", service.unfinished());
   }
 
  private:
-  const ServeSettings& settings_;
-  std::unique_ptr<Engine> engine_;
-  MetricsPage metrics_;
-  Service service_;
   std::unique_ptr<net::HttpServer> http_;
-  std::thread engine_thread_;
-  std::unique_ptr<ThroughputLog> throughput_;
+};
+
+// An engine's thread, from construction to destruction.
+template <typename Engine>
+class EngineThread {
+ public:
+  explicit EngineThread(Engine& engine) : engine_(engine), thread_([&engine] { engine.run(); }) {}
+  ~EngineThread() {
+    engine_.stop();
+    thread_.join();
+  }
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+ private:
+  Engine& engine_;
+  std::thread thread_;
 };
 
 // A second signal during the drain ends the process at once.
@@ -153,39 +153,81 @@ void end_at_second_signal(sigset_t set) {
   }).detach();
 }
 
+void serve_until_signal(Front& front, auto& service, const ServeSettings& settings,
+                        sigset_t signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  end_at_second_signal(signals);
+  front.drain(service, settings.drain_time);
+}
+
+struct Parts {
+  std::string directory;
+  Checkpoint checkpoint;
+  LoadOptions options;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<Backend> backend;
+};
+
+Result<void> serve_generation(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
+  const SteadyClock clock;
+  TRY(const std::unique_ptr<Model> model,
+      load_model(parts.checkpoint, *parts.backend, parts.options));
+  TRY(auto loaded_template, chat_template(settings, parts.directory, *model));
+  SamplingDefaults defaults;
+  if (settings.use_generation_config) {
+    TRY(defaults, load_sampling_defaults(parts.directory));
+  }
+  log::info("on {}, keys and values as {}", parts.backend->description(),
+            name_of(model->shape().kv_dtype));
+
+  RequestBuilder builder(settings, *model, parts.tokenizer, std::move(loaded_template), defaults,
+                         clock);
+  TRY_DO(builder.compile_template());
+  TRY(const auto engine, Engine::create(settings.engine, *model, *parts.backend, clock));
+  MetricsPage metrics(*engine, settings.served_model_name.front());
+  Service service(settings, *model, builder, *engine, metrics, clock);
+  const EngineThread thread(*engine);
+  TRY(const auto front, Front::listen(settings, service.router()));
+  const ThroughputLog throughput(*engine, settings.throughput_interval);
+  serve_until_signal(*front, service, settings, signals);
+  return {};
+}
+
+Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
+  const SteadyClock clock;
+  TRY(const std::unique_ptr<SentenceEncoder> encoder,
+      load_encoder(parts.checkpoint, *parts.backend, parts.options));
+  const EncoderShape& shape = encoder->shape();
+  log::info("on {}: embeddings of {} dimensions, {} pooling{}, up to {} tokens a text",
+            parts.backend->description(), shape.dimensions, shape.pooling,
+            shape.normalised ? ", normalised" : "", shape.max_tokens);
+  EmbeddingSettings embedding;
+  embedding.max_batched_tokens = std::max(settings.engine.max_batched_tokens, shape.max_tokens);
+  embedding.max_waiting = settings.engine.max_waiting;
+  TRY(const auto engine, EmbeddingEngine::create(embedding, *encoder, *parts.backend));
+  EmbeddingService service(settings, *encoder, parts.tokenizer, *engine, clock);
+  const EngineThread thread(*engine);
+  TRY(const auto front, Front::listen(settings, service.router()));
+  serve_until_signal(*front, service, settings, signals);
+  return {};
+}
+
 }  // namespace
 
 Result<void> run_server(ServeSettings settings) {
   const sigset_t signals = block_signals();
-  const SteadyClock clock;
-  const Nanos begun = clock.now();
   if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
 
-  TRY(const std::string directory, resolve_checkpoint(settings.model));
-  TRY(const Checkpoint checkpoint, open_checkpoint(directory));
-  TRY(const LoadOptions options, load_options(settings.dtype));
-  TRY(std::shared_ptr<const Tokenizer> tokenizer, load_tokenizer(directory));
-  TRY(const std::unique_ptr<Backend> backend, make_backend(settings));
-  TRY(const std::unique_ptr<Model> model, load_model(checkpoint, *backend, options));
-  TRY(auto loaded_template, chat_template(settings, directory, *model));
-  SamplingDefaults defaults;
-  if (settings.use_generation_config) {
-    TRY(defaults, load_sampling_defaults(directory));
-  }
-  log::info("on {}, keys and values as {}, ready after {:.1f} s", backend->description(),
-            name_of(model->shape().kv_dtype), seconds(clock.now() - begun));
-
-  RequestBuilder builder(settings, *model, tokenizer, std::move(loaded_template), defaults, clock);
-  TRY_DO(builder.compile_template());
-  TRY(auto engine, Engine::create(settings.engine, *model, *backend, clock));
-  RunningServer server(settings, *model, std::move(engine), builder, clock);
-  TRY_DO(server.start());
-
-  int signal = 0;
-  sigwait(&signals, &signal);
-  end_at_second_signal(signals);
-  server.drain();
-  return {};
+  Parts parts;
+  TRY(parts.directory, resolve_checkpoint(settings.model));
+  TRY(parts.checkpoint, open_checkpoint(parts.directory));
+  TRY(parts.options, load_options(settings.dtype));
+  TRY(parts.tokenizer, load_tokenizer(parts.directory));
+  TRY(parts.backend, make_backend(settings));
+  TRY(const Family* family, family_of(parts.checkpoint.config));
+  return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals)
+                                           : serve_generation(settings, parts, signals);
 }
 
 }  // namespace saccade::serve

@@ -1,0 +1,25 @@
+#include "serve/detokenize.h"
+
+#include "api/responses.h"
+#include "api/tokenize_request.h"
+
+namespace saccade::serve {
+
+Result<std::string> detokenized(const std::string& body, const Tokenizer& tokenizer,
+                                const Router& router) {
+  TRY(const api::DetokenizeRequest detokenize, api::parse_detokenize_request(body));
+  TRY_DO(router.check_model(detokenize.model));
+  std::vector<TokenId> ids;
+  for (const std::int64_t id : detokenize.tokens) {
+    if (id < 0 || id >= tokenizer.vocab_size()) {
+      return fail(Error{
+          ErrorCode::kInvalid,
+          fmt::format("token id {} is outside the vocabulary of {}", id, tokenizer.vocab_size()),
+          "tokens"});
+    }
+    ids.push_back(static_cast<TokenId>(id));
+  }
+  return api::detokenize_response(tokenizer.decode(ids, false));
+}
+
+}  // namespace saccade::serve

@@ -1,0 +1,91 @@
+// From a request on an I/O thread to its handler: routes, API keys, CORS, the worker pool and its
+// bounds, and the shape of every answer that is not a stream. Knows no model.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "api/responses.h"
+#include "base/clock.h"
+#include "base/worker_pool.h"
+#include "net/http_server.h"
+#include "serve/settings.h"
+
+namespace saccade::serve {
+
+// Where an answer goes, the headers (CORS) that it carries whatever it is, and when its request had
+// been read: waiting for a worker is the server's time.
+struct Reply {
+  net::Responder to;
+  std::vector<std::pair<std::string, std::string>> headers;
+  Nanos arrival = 0;
+};
+
+net::HttpResponse json_response(std::string body, int status = 200);
+
+// handle() runs on I/O threads and never blocks; jobs run on the worker pool. Its owner declares it
+// last: jobs use everything else.
+class Router {
+ public:
+  using Handler = std::function<void(net::HttpRequest, Reply)>;
+  // A handler's answer: a body of JSON, or the error.
+  using JsonHandler = std::function<Result<std::string>(const net::HttpRequest&)>;
+  struct Route {
+    std::string_view method;
+    std::string_view path;  // one that ends in "/" takes everything below it
+    Handler handler;
+    bool needs_key = false;
+    bool is_work = false;  // refused while draining; done on a worker
+  };
+
+  Router(const ServeSettings& settings, const Clock& clock);
+
+  // Before the first handle().
+  void add(Route route) { routes_.push_back(std::move(route)); }
+  void add_json(std::string_view method, std::string_view path, bool is_work, JsonHandler handler);
+  // GET /v1/models, /v1/models/{id}, /health, /ping, /version.
+  void add_status_routes(std::function<std::vector<api::ModelCard>()> cards);
+  // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
+  void add_refusal(std::string_view path, std::string_view api_name);
+
+  void handle(net::HttpRequest request, net::Responder responder);
+
+  // From now on new work is 503; what runs goes on.
+  void start_draining() { draining_ = true; }
+  // Requests between arrival and the engine.
+  std::size_t preparing() const { return preparing_; }
+
+  void respond(const Reply& reply, net::HttpResponse response) const;
+  void respond_error(const Reply& reply, const Error& error) const;
+  Result<void> check_model(const std::string& name) const;
+  // Logs each name once.
+  void warn_unknown(const std::vector<std::string>& names);
+  // A fresh id, or the client's own behind the prefix.
+  api::AnswerHead head(std::string_view prefix, const std::string& request_id,
+                       const std::string& model) const;
+
+ private:
+  void dispatch(const Route& route, net::HttpRequest request, Reply reply);
+  void post_job(const Route& route, net::HttpRequest request, Reply reply);
+  bool authorised(const net::HttpRequest& request) const;
+  std::vector<std::pair<std::string, std::string>> cors_headers(std::string_view origin) const;
+
+  const ServeSettings& settings_;
+  const Clock& clock_;
+  std::vector<Route> routes_;
+  std::atomic<bool> draining_ = false;
+  std::atomic<std::size_t> preparing_ = 0;
+  std::atomic<std::size_t> preparing_bytes_ = 0;
+  mutable std::atomic<std::uint64_t> next_answer_ = 0;
+  std::mutex mutex_;
+  std::unordered_set<std::string> warned_;  // guarded by mutex_: unknown fields already logged
+  WorkerPool workers_;                      // last: its jobs use everything above
+};
+
+}  // namespace saccade::serve
