@@ -64,9 +64,9 @@ TEST(BenchInput, NobodyListens) {
 TEST(BenchInput, TheServerDiesInTheMiddle) {
   MockProcess mock(SACCADE_BINARY, {"--ttft", "10", "--itl", "2"});
   TemporaryDirectory work;
-  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "300", "--request-rate", "100",
+  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "400", "--request-rate", "100",
                                                     "--log", work / "run.jsonl"}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  mock.await_requests(100);
   mock.signal(SIGKILL);
   const CommandOutcome run = bench.wait();
   EXPECT_EQ(run.exit_code, 1);

@@ -230,11 +230,11 @@ TEST(BenchLoad, OverloadIsSaidAndNothingIsForgotten) {
                                  std::to_string(log.requests.size()) + " requests failed"));
 }
 
-// At half of that rate there is nothing to say.
+// At a fifth of that rate there is nothing to say.
 TEST(BenchLoad, NoOverloadWithinTheCapacity) {
   MockProcess mock(SACCADE_BINARY, {"--service-time", "20"});
   const CommandOutcome run = run_command(
-      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "60", "--request-rate", "25"}));
+      SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "30", "--request-rate", "10"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, Not(HasSubstr("OVERLOADED")));
 }
@@ -245,7 +245,7 @@ TEST(BenchLoad, AnInterruptedRunIsKept) {
   TemporaryDirectory work;
   Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "1000", "--request-rate", "50",
                                                     "--log", work / "run.jsonl"}));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  mock.await_requests(50);
   bench.signal(SIGINT);
   const CommandOutcome run = bench.wait();
   EXPECT_EQ(run.exit_code, 1);

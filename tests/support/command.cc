@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "tests/support/server_process.h"
 
 namespace saccade::test {
 namespace {
@@ -96,6 +97,19 @@ MockProcess::MockProcess(const std::string& binary, std::vector<std::string> arg
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   CHECK(false, "the mock did not start: {}", command_.err());
+}
+
+void MockProcess::await_requests(int count) const {
+  const std::string name = "vllm:request_success_total{";
+  for (int i = 0; i < kPatienceSeconds * 50; ++i) {
+    // The mock keeps its connections: what the first read gives is the page, or it is asked again.
+    const std::string page = exchange(port_, "GET", "/metrics", "", 1).body;
+    const std::size_t at = page.find("} ", page.find(name) + 1);
+    if (page.find(name) != page.npos && std::strtod(page.c_str() + at + 2, nullptr) >= count)
+      return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  CHECK(false, "fewer than {} requests came", count);
 }
 
 std::string MockProcess::stop() {

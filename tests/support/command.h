@@ -49,6 +49,8 @@ class MockProcess {
   std::uint16_t port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
   void signal(int number) const { command_.signal(number); }
+  // Until that many requests have come; two minutes at most.
+  void await_requests(int count) const;
   // Stops it; what it counted, in its own words.
   std::string stop();
 
