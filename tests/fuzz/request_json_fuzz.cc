@@ -6,6 +6,7 @@
 
 #include "api/chat_request.h"
 #include "api/completion_request.h"
+#include "api/embeddings.h"
 #include "api/error_table.h"
 #include "api/tokenize_request.h"
 #include "base/check.h"
@@ -52,6 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (completion) {
     check_sampling(completion->sampling);
     CHECK(!completion->prompts.empty(), "no prompt");
+  }
+  const auto embedding = saccade::api::parse_embedding_request(body);
+  check_error(embedding);
+  if (embedding) {
+    CHECK(!embedding->inputs.empty() && embedding->inputs.size() <= 2048, "inputs");
+    CHECK(!embedding->dimensions || *embedding->dimensions >= 1, "dimensions");
   }
   check_error(saccade::api::parse_tokenize_request(body));
   check_error(saccade::api::parse_detokenize_request(body));
