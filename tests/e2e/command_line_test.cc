@@ -322,7 +322,7 @@ void await(const ServerProcess& server, const std::string& words) {
 class Signals : public testing::TestWithParam<int> {};
 
 TEST_P(Signals, TheFirstDrains) {
-  ServerProcess server(SACCADE_BINARY, serve({}));
+  ServerProcess server(SACCADE_BINARY, serve({"--drain-seconds", "200"}));
   TcpSocket stream = begin_stream(server.port());
   server.signal(GetParam());
   await(server, "shutting down: 1 answers are running");
@@ -332,7 +332,7 @@ TEST_P(Signals, TheFirstDrains) {
     if (!closed) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_TRUE(closed) << "connections are still taken";
-  EXPECT_NE(stream.receive_all(60'000).find("data: [DONE]"), std::string::npos);
+  EXPECT_NE(stream.receive_all(200'000).find("data: [DONE]"), std::string::npos);
   EXPECT_EQ(server.wait(), 0) << server.log();
 }
 
