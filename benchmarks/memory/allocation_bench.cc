@@ -99,7 +99,7 @@ void planning_step(benchmark::State& state, bool mixed, bool prefix_caching) {
       request.prompt.ids.resize(300);
       std::iota(request.prompt.ids.begin(), request.prompt.ids.end(),
                 static_cast<TokenId>(1000 * i));
-      sequences.push_back(std::make_unique<Sequence>(std::move(request), "bench"));
+      sequences.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0));
       scheduler->add(*sequences.back());
     }
     while (step() < kSequences) {
