@@ -7,12 +7,14 @@ A very small vision-language model that reads: Qwen2-VL's architecture (transfor
 made for trying Saccade where no other checkpoint is at hand. It answers a few kinds of questions about drawn pictures;
 on photographs and scans it has learnt nothing and says something all the same.
 
-- **Data**: pictures drawn by tools/glimpse/data.py, none from elsewhere: lines of digits and capitals, three-line
-  receipts (number, date, total), simple shapes (how many, which colour). Ten faces of the DejaVu, Liberation and FreeFont
-  families. Difficulty is one number from 0 (one font on the patch grid, black on white) to 1 (all fonts, any colours,
-  rotation to 4 degrees, blur, noise, JPEG). Sides of 112 to 448 pixels.
+- **Data**: pictures drawn by tools/glimpse/data.py, none from elsewhere: lines of one to six digits, three-line
+  receipts (number, date, total), one to five simple shapes (how many, which colour). Difficulty is one number from 0 (one
+  face on the patch grid, black on white) to 1. Training went to 0.6, and so do the tables: four faces of the DejaVu and
+  Liberation families, lines of 22 to 31 points and receipts of 20 to 24, any colours in three pictures of five, rotation to
+  1.2 degrees, blur, noise, JPEG. Sides of 112 to 448 pixels.
 - **Training**: tools/glimpse/train.py. Besides the answers, two heads that only training sees learn from every vision token
-  which characters lie in its 28-pixel cell, and in which order they are read. Difficulty rises as the losses fall.
+  which characters or shapes lie in its 28-pixel cell, and in which order. Difficulty rises as the losses fall. 343,000
+  pictures (16,300 steps), on one to two processor cores in about four hours; Muon for the matrices, AdamW for the rest.
 - **Licence**: Apache-2.0.
 
 ## Measured
@@ -36,7 +38,7 @@ dtype, right only when every character is. Made on {date} by `tools/glimpse/eval
 ## Limits
 
 It claims no more than the tables say. It knows the questions of data.py, in their words; it cannot chat, follow
-instructions, read handwriting or lower-case words, or say that it does not know.
+instructions, read letters or handwriting, or say that it does not know.
 """
 
 

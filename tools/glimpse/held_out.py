@@ -14,7 +14,7 @@ from pathlib import Path
 
 import data
 
-LEVELS = [0.1, 0.25, 0.5, 1.0]
+LEVELS = [0.1, 0.25, 0.4, 0.6]  # what training reached is the last
 OTHERS = [data.COUNT, data.COLOUR, data.TOTAL, data.DATE, data.NUMBER]
 LARGEST_PNG = 14_000  # bytes; noise does not compress, so such pictures are JPEGs of high quality
 

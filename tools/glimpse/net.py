@@ -42,8 +42,9 @@ def equal_length_attention(self, hidden_states, cu_seqlens, position_embeddings=
 
 
 def patches_as_rows(self, hidden_states):
-    """transformers' PatchEmbed: its convolution has one output position, so it is a matrix product."""
-    return F.linear(hidden_states, self.proj.weight.flatten(1))
+    """transformers' PatchEmbed: its convolution has one output position, so it is a matrix product; and both frames
+    are the same picture, so that the weights of the two add up."""
+    return F.linear(hidden_states, self.proj.weight.sum(2).flatten(1))
 
 
 class DenseHeads(nn.Module):
