@@ -97,6 +97,8 @@ void add_data(CLI::App& app, bench::DataChoice& d) {
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--unique-images", d.random.reuse.unique_images, "at most this many; 0: no limit");
   app.add_option("--image-folder", d.image_folder, "of custom and captioned rows");
+  app.add_flag("--images-first", d.images_first,
+               "a message's images before its text, not as the dataset has them");
 
   app.add_option("--sharegpt-output-len", d.sharegpt_output_len);
   app.add_option("--sonnet-input-len", d.sonnet.input_len)->capture_default_str();

@@ -106,10 +106,8 @@ Result<Dataset> lengths_dataset(const DataChoice& choice, const LoadChoice& load
   return trace_dataset(trace, choice.trace_text, context);
 }
 
-}  // namespace
-
-Result<Dataset> load_dataset(const DataChoice& choice, const LoadChoice& load, const Trace* trace,
-                             const DatasetContext& context, std::string_view compat) {
+Result<Dataset> chosen_dataset(const DataChoice& choice, const LoadChoice& load, const Trace* trace,
+                               const DatasetContext& context, std::string_view compat) {
   const std::string& name = choice.name;
   if (!choice.scenario.empty() && choice.scenario != "dataset")
     return scenario_dataset(choice.scenario, context);
@@ -141,6 +139,19 @@ Result<Dataset> load_dataset(const DataChoice& choice, const LoadChoice& load, c
               "sharegpt, sharegpt4o, sonnet, custom, custom_image, hf, multi-turn, tokens, trace, "
               "timed_trace, burstgpt",
               name);
+}
+
+}  // namespace
+
+Result<Dataset> load_dataset(const DataChoice& choice, const LoadChoice& load, const Trace* trace,
+                             const DatasetContext& context, std::string_view compat) {
+  TRY(Dataset dataset, chosen_dataset(choice, load, trace, context, compat));
+  if (!choice.images_first) return dataset;
+  for (Prompt& prompt : dataset.prompts)
+    for (ChatMessage& message : prompt.messages)
+      std::ranges::stable_partition(message.parts,
+                                    [](const ContentPart& part) { return part.image != nullptr; });
+  return dataset;
 }
 
 Result<Trace> load_trace(const LoadChoice& load) {

@@ -40,9 +40,9 @@ struct DataChoice {
   std::optional<std::int32_t> output_len;  // --output-len, as above
   bool no_oversample = false;
   bool disable_shuffle = false;
-  RandomImagesSettings random;  // text and images
+  RandomImagesSettings random;        // text and images
   std::optional<double> range_ratio;  // of lengths; meaning and default by compat
-  std::string image_buckets;    // vLLM's table; empty: random.buckets
+  std::string image_buckets;          // vLLM's table; empty: random.buckets
   std::string image_pattern = "noise";
   std::string image_encoding = "jpeg";
   std::int32_t sharegpt_output_len = -1;
@@ -50,6 +50,7 @@ struct DataChoice {
   PrefixSettings prefix;
   std::int32_t custom_output_len = 256;
   std::string image_folder;
+  bool images_first = false;  // in each message, before its text
   std::int32_t max_turns = 0;
   std::string hf_subset;
   std::string hf_split;
