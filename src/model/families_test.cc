@@ -119,7 +119,8 @@ TEST(Families, RefuseWhatTheyCannotHonour) {
     const char* message;
   };
   for (const Change& change : {
-           Change{"architectures", R"(["BertModel"])", "BertModel"},
+           Change{"architectures", R"(["MambaForCausalLM"])", "MambaForCausalLM"},
+           Change{"architectures", R"(["BertModel"])", "embeds texts and generates none"},
            Change{"architectures", R"(["Qwen2VLForSequenceClassification"])", "is not served"},
            Change{"hidden_size", "0", "hidden_size is 0"},
            Change{"hidden_size", "97", "no multiple of num_attention_heads"},
