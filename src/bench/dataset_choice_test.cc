@@ -36,7 +36,7 @@ TEST(DatasetChoice, ImagesComeAfterTheTextUnlessAskedFirst) {
   EXPECT_EQ(usual[0].text, "which?");
   const auto turned = parts_of_a_row(true);
   ASSERT_EQ(turned.size(), 3u);
-  EXPECT_EQ(turned[2].text, "which?");
+  ASSERT_EQ(turned[2].text, "which?");
   // Among themselves they keep their order.
   EXPECT_EQ(turned[0].image->sha256, usual[1].image->sha256);
   EXPECT_EQ(turned[1].image->sha256, usual[2].image->sha256);

@@ -48,7 +48,6 @@ bool overlay_fits(const ModelShape& shape) {
 
 TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   GoldenRequests from(GetParam());
-  std::uint64_t preemptions = 0;  // where images are waited for there may be none
   for (const std::string cache : {"off", "store", "overlay"}) {
     SCOPED_TRACE(cache);
     if (cache == "overlay" && !overlay_fits(from.model().shape())) continue;
@@ -61,9 +60,13 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
       token_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
     // Room for the longest golden alone, and little more.
     settings.kv_cache_bytes = static_cast<std::size_t>((settings.max_model_len + 64) * token_bytes);
-    preemptions += expect_goldens(from, settings, 8, 2).num_preemptions;
+    const EngineStats stats = expect_goldens(from, settings, 8, 2);
+    // Without a cache a prompt waits for its images before every chunk, and may leave the others
+    // room.
+    if (cache != "off") {
+      EXPECT_GT(stats.num_preemptions, 0u);
+    }
   }
-  EXPECT_GT(preemptions, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(
