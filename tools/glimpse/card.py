@@ -10,11 +10,12 @@ on photographs and scans it has learnt nothing and says something all the same.
 - **Data**: pictures drawn by tools/glimpse/data.py, none from elsewhere: lines of one to six digits, three-line
   receipts (number, date, total), one to five simple shapes (how many, which colour). Difficulty is one number from 0 (one
   face on the patch grid, black on white) to 1. Training went to 0.6, and so do the tables: four faces of the DejaVu and
-  Liberation families, lines of 22 to 31 points and receipts of 20 to 24, any colours in three pictures of five, rotation to
+  Liberation families, lines of 22 to 31 points and receipts of 20 to 24, any colours in three lines of five, rotation to
   1.2 degrees, blur, noise, JPEG. Sides of 112 to 448 pixels.
 - **Training**: tools/glimpse/train.py. Besides the answers, two heads that only training sees learn from every vision token
   which characters or shapes lie in its 28-pixel cell, and in which order. Difficulty rises as the losses fall. 343,000
-  pictures (16,300 steps), on one to two processor cores in about four hours; Muon for the matrices, AdamW for the rest.
+  pictures (16,300 steps), on one to two processor cores; Muon for the matrices, AdamW for the rest. Pictures and settings
+  were changed on the way, so that train.py run afresh makes another model.
 - **Licence**: Apache-2.0.
 
 ## Measured

@@ -105,7 +105,7 @@ class Batches(torch.utils.data.IterableDataset):
             first = data.make_sample(rng, stage, task)
             samples = [first]
             while len(samples) < self.batch:
-                task = first.task if first.task != data.READ else data.READ
+                task = first.task
                 if task in (data.TOTAL, data.DATE, data.NUMBER):
                     task = rng.choice([data.TOTAL, data.DATE, data.NUMBER])
                 elif task in (data.COUNT, data.COLOUR):
