@@ -130,6 +130,18 @@ void write_head(JsonWriter& w, const AnswerHead& head, std::string_view object) 
   w.member("model", std::string_view(head.model));
 }
 
+// What follows a choice's message or delta.
+void end_chat_choice(JsonWriter& w, const ChoiceText& choice) {
+  w.key("logprobs");
+  if (choice.logprobs) {
+    write_chat_logprobs(w, *choice.logprobs);
+  } else {
+    w.null();
+  }
+  write_ending(w, choice);
+  w.end_object();
+}
+
 void write_chat_choice(JsonWriter& w, const ChoiceText& choice) {
   w.begin_object();
   w.member("index", choice.index);
@@ -140,14 +152,7 @@ void write_chat_choice(JsonWriter& w, const ChoiceText& choice) {
   w.key("refusal");
   w.null();
   w.end_object();
-  w.key("logprobs");
-  if (choice.logprobs) {
-    write_chat_logprobs(w, *choice.logprobs);
-  } else {
-    w.null();
-  }
-  write_ending(w, choice);
-  w.end_object();
+  end_chat_choice(w, choice);
 }
 
 void write_text_choice(JsonWriter& w, const ChoiceText& choice) {
@@ -239,14 +244,7 @@ std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool fi
   if (first) w.member("role", std::string_view("assistant"));
   w.member("content", std::string_view(choice.text));
   w.end_object();
-  w.key("logprobs");
-  if (choice.logprobs) {
-    write_chat_logprobs(w, *choice.logprobs);
-  } else {
-    w.null();
-  }
-  write_ending(w, choice);
-  w.end_object();
+  end_chat_choice(w, choice);
   w.end_array();
   if (usage != nullptr) {
     w.key("usage");

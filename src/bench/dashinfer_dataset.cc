@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/hash.h"
 #include "base/json.h"
 #include "bench/dataset_files.h"
+#include "bench/image_source.h"
 #include "bench/python_random.h"
 #include "bench/text_file.h"
 #include "image/pixels.h"
@@ -77,24 +77,6 @@ Result<std::vector<std::string>> usable_images(const std::string& folder) {
   return usable;
 }
 
-Result<SharedImage> file_url_image(const std::string& path) {
-  TRY(const std::string bytes, read_text_file(path));
-  TRY(const ImageHeader header, probe_image(std::as_bytes(std::span(bytes))));
-  EncodedImage image;
-  image.width = header.width;
-  image.height = header.height;
-  image.url = "file://" + std::filesystem::absolute(path).string();
-  image.bytes = bytes.size();
-  image.sha256 = to_hex(sha256(bytes));
-  return std::make_shared<const EncodedImage>(std::move(image));
-}
-
-Result<SharedImage> load_image(const std::string& path, bool file_urls) {
-  if (file_urls) return file_url_image(path);
-  TRY(const std::string bytes, read_text_file(path));
-  return wrap_image(bytes, path, std::nullopt);
-}
-
 Result<void> check(const DashInferSettings& s) {
   if (s.req_nums < 1 || s.image_nums_mean < 0 || s.image_nums_range < 0 || s.response_mean < 1 ||
       s.response_len_range < 0 || s.multi_turn < 0)
@@ -154,7 +136,7 @@ Result<Dataset> dashinfer_dataset(const DashInferSettings& settings,
                       "{}: its {} usable images run out at conversation {}; use --wrap-images to "
                       "begin again",
                       settings.image_folder, images.size(), c);
-        TRY(SharedImage image, load_image(images[next_image++], settings.file_urls));
+        TRY(SharedImage image, file_image(images[next_image++], settings.file_urls));
         own.push_back(std::move(image));
       }
       for (auto image = own.rbegin(); image != own.rend(); ++image)

@@ -125,6 +125,20 @@ Result<SharedImage> wrap_image(std::string_view bytes, std::string_view name,
   return image;
 }
 
+Result<SharedImage> file_image(const std::string& path, bool by_url) {
+  TRY(const std::string bytes, read_file(path));
+  if (!by_url) return wrap_image(bytes, path, std::nullopt);
+  const Result<ImageHeader> header = probe_image(bytes_of(bytes));
+  if (!header) return fail_within(path, header.error());
+  EncodedImage image;
+  image.width = header->width;
+  image.height = header->height;
+  image.url = "file://" + std::filesystem::absolute(path).string();
+  image.bytes = bytes.size();
+  image.sha256 = to_hex(sha256(bytes));
+  return std::make_shared<const EncodedImage>(std::move(image));
+}
+
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads) {
   return make_all(images.size(), threads,

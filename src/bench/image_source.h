@@ -29,6 +29,9 @@ Result<SharedImage> encode_image(const Pixels& pixels, const ImageEncoding& enco
 Result<SharedImage> wrap_image(std::string_view bytes, std::string_view name,
                                const std::optional<ImageEncoding>& encode_anew);
 
+// A file as it is: its bytes, or with `by_url` a file:// URL that the server is to read itself.
+Result<SharedImage> file_image(const std::string& path, bool by_url);
+
 // One for each, in order, on `threads` threads. The first error in that order is returned.
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads);

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <map>
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "bench/image_source.h"
 #include "bench/leg_runner.h"
 #include "bench/metrics.h"
 #include "bench/text_file.h"
-#include "image/pixels.h"
 
 namespace saccade::bench {
 namespace {
@@ -34,18 +33,6 @@ struct Picture {
   SharedImage image;
 };
 
-Result<SharedImage> url_of(const std::string& path) {
-  TRY(const std::string bytes, read_text_file(path));
-  TRY(const ImageHeader header, probe_image(std::as_bytes(std::span(bytes))));
-  EncodedImage image;
-  image.width = header.width;
-  image.height = header.height;
-  image.url = "file://" + std::filesystem::absolute(path).string();
-  image.bytes = bytes.size();
-  image.sha256 = to_hex(sha256(bytes));
-  return std::make_shared<const EncodedImage>(std::move(image));
-}
-
 // `repeats` pictures a size. Noise differs each time, so that no cache of images helps; a file is
 // the same each time.
 Result<std::vector<Picture>> pictures(const ProfileSettings& settings,
@@ -62,13 +49,7 @@ Result<std::vector<Picture>> pictures(const ProfileSettings& settings,
   for (const SharedImage& image : drawn)
     all.push_back({fmt::format("{0}-{0}", image->width), image});
   for (const std::string& path : settings.files) {
-    SharedImage image;
-    if (settings.file_urls) {
-      TRY(image, url_of(path));
-    } else {
-      TRY(const std::string bytes, read_text_file(path));
-      TRY(image, wrap_image(bytes, path, std::nullopt));
-    }
+    TRY(const SharedImage image, file_image(path, settings.file_urls));
     for (int i = 0; i < settings.repeats; ++i) all.push_back({path, image});
   }
   return all;

@@ -96,22 +96,28 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer, std::vector<
   return {};
 }
 
+// What both kinds of request say alike of their answer's form.
+AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply& reply) const {
+  AnswerForm form;
+  form.stream = delivery.stream;
+  form.include_usage = delivery.include_usage;
+  form.continuous_usage = delivery.continuous_usage_stats;
+  form.metrics = delivery.metrics;
+  form.return_token_ids = delivery.return_token_ids;
+  form.tokenizer = builder_.tokenizer();
+  form.headers = reply.headers;
+  return form;
+}
+
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(router_.check_model(chat.model));
   router_.warn_unknown(chat.unknown);
 
-  AnswerForm form;
+  AnswerForm form = answer_form(chat.delivery, reply);
   form.head = router_.head("chatcmpl-", chat.delivery.request_id, chat.model);
   form.chat = true;
-  form.stream = chat.delivery.stream;
-  form.include_usage = chat.delivery.include_usage;
-  form.continuous_usage = chat.delivery.continuous_usage_stats;
-  form.metrics = chat.delivery.metrics;
-  form.return_token_ids = chat.delivery.return_token_ids;
   form.logprobs = chat.logprobs;
-  form.tokenizer = builder_.tokenizer();
-  form.headers = reply.headers;
   const int n = static_cast<int>(chat.sampling.n);
   auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
   watch(answer, reply);
@@ -148,17 +154,10 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   TRY_DO(router_.check_model(completion.model));
   router_.warn_unknown(completion.unknown);
 
-  AnswerForm form;
+  AnswerForm form = answer_form(completion.delivery, reply);
   form.head = router_.head("cmpl-", completion.delivery.request_id, completion.model);
   form.chat = false;
-  form.stream = completion.delivery.stream;
-  form.include_usage = completion.delivery.include_usage;
-  form.continuous_usage = completion.delivery.continuous_usage_stats;
-  form.metrics = completion.delivery.metrics;
-  form.return_token_ids = completion.delivery.return_token_ids;
   form.logprobs = completion.logprobs.has_value();
-  form.tokenizer = builder_.tokenizer();
-  form.headers = reply.headers;
 
   std::vector<Request> requests;
   const int n = static_cast<int>(completion.sampling.n);

@@ -29,6 +29,7 @@ class Service {
 
  private:
   void add_routes();
+  AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<std::string> tokenize(const net::HttpRequest& request);

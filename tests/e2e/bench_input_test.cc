@@ -21,18 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Words = std::vector<std::string>;
 
-Words serve(std::uint16_t port, const Words& more) {
-  Words words = {"bench",
-                 "serve",
-                 "--port",
-                 std::to_string(port),
-                 "--random-input-len",
-                 "8",
-                 "--random-output-len",
-                 "16"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
+Words serve(std::uint16_t port, const Words& more) { return bench_serve_words(port, 16, more); }
 
 std::uint16_t free_port() { return TcpListener().port(); }
 

@@ -85,6 +85,20 @@ CommandOutcome run_command(const std::string& binary, const std::vector<std::str
   return Command(binary, arguments, environment).wait();
 }
 
+std::vector<std::string> bench_serve_words(std::uint16_t port, int output_tokens,
+                                           const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"bench",
+                                    "serve",
+                                    "--port",
+                                    std::to_string(port),
+                                    "--random-input-len",
+                                    "8",
+                                    "--random-output-len",
+                                    std::to_string(output_tokens)};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 MockProcess::MockProcess(const std::string& binary, std::vector<std::string> arguments)
     : command_(binary, with_mock(std::move(arguments))) {
   for (int i = 0; i < kPatienceSeconds * 100; ++i) {

@@ -42,6 +42,10 @@ class Command {
 CommandOutcome run_command(const std::string& binary, const std::vector<std::string>& arguments,
                            const std::map<std::string, std::string>& environment = {});
 
+// Arguments of `saccade bench serve` with 8 random words in and `output_tokens` out.
+std::vector<std::string> bench_serve_words(std::uint16_t port, int output_tokens,
+                                           const std::vector<std::string>& more);
+
 // `saccade bench mock` on a free port, listening when the constructor returns.
 class MockProcess {
  public:
