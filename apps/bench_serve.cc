@@ -1,6 +1,7 @@
 // `saccade bench serve`: the options of vLLM's client, and more. A long list, in the groups of
 // serve_settings.h.
 #include <csignal>
+#include <cstdlib>
 
 #include "apps/bench_commands.h"
 #include "bench/serve_command.h"

@@ -1,5 +1,6 @@
 #include "benchmarks/model/peer.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>

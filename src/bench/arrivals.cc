@@ -1,5 +1,6 @@
 #include "bench/arrivals.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>

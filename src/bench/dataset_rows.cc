@@ -1,4 +1,5 @@
 // What the datasets of files share: rows of JSON, and which of them are used.
+#include <algorithm>
 #include <numeric>
 
 #include "base/json.h"

@@ -1,5 +1,6 @@
 #include "bench/metrics_page.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>

@@ -2,6 +2,7 @@
 // (tools/goldens/bench_reports.py).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"

@@ -1,6 +1,7 @@
 #include "bench/server_probe.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>

@@ -1,5 +1,6 @@
 #include "bench/trace.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 

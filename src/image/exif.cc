@@ -1,5 +1,6 @@
 #include "image/exif.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 

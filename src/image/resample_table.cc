@@ -2,6 +2,7 @@
 // same integers.
 #include "image/resample_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,6 @@
 // KvAllocator's dealings with names: what commit gives to the prefix cache and what eviction takes
 // away again; and the check of all of it.
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"

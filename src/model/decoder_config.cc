@@ -1,5 +1,6 @@
 #include "model/decoder_config.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <future>
+#include <limits>
 #include <set>
 #include <thread>
 #include <unordered_map>

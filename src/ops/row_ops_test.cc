@@ -1,5 +1,6 @@
 // The ops that work row by row, on every instruction set against the reference.
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "ops/test_backends.h"

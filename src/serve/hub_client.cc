@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <charconv>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 

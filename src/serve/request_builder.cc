@@ -1,5 +1,6 @@
 #include "serve/request_builder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "text/jinja_loop.h"
 
+#include <algorithm>
+
 #include "text/jinja_methods.h"
 
 namespace saccade::jinja {

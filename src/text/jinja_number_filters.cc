@@ -1,4 +1,5 @@
 // Filters about numbers (jinja_filters.h).
+#include <algorithm>
 #include <cmath>
 
 #include "text/jinja_arguments.h"

@@ -1,5 +1,6 @@
 // Finds a checkpoint's tokenizer files: tokenizer.json, tokenizer.model, or vocab.json with
 // merges.txt.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

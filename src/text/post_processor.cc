@@ -1,5 +1,7 @@
 #include "text/post_processor.h"
 
+#include <algorithm>
+
 #include "text/token_table.h"
 
 namespace saccade {

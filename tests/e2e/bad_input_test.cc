@@ -2,11 +2,13 @@
 // right status, and a message that names the thing, the value and the limit.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/json/serialize.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <sstream>
 #include <thread>
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -54,18 +55,7 @@ std::int64_t instant(const json::object& request, std::size_t which) {
   return at.is_null() ? -1 : at.as_int64();
 }
 
-Words serve(std::uint16_t port, const Words& more) {
-  Words words = {"bench",
-                 "serve",
-                 "--port",
-                 std::to_string(port),
-                 "--random-input-len",
-                 "8",
-                 "--random-output-len",
-                 "4"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
+Words serve(std::uint16_t port, const Words& more) { return bench_serve_words(port, 4, more); }
 
 std::uint16_t free_port() { return TcpListener().port(); }
 

@@ -6,6 +6,7 @@
 #include <boost/json/value.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "base/base64.h"
 #include "base/json.h"

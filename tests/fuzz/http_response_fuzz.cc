@@ -1,5 +1,6 @@
 // HTTP response parser: any bytes, cut anywhere, give what the uncut bytes give. The first byte
 // seeds the cuts; its lowest bit is the method HEAD.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 // SSE scanner: any bytes, cut anywhere, give the events that the uncut bytes give. The first byte
 // seeds the cuts.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -2,6 +2,9 @@
 // unscaled positions, its conversation formats, and image tokens that users write out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "model/solo_run.h"
 #include "tests/golden/family_golden.h"
 #include "text/chat_template.h"

@@ -2,6 +2,7 @@
 // made by tools/goldens/token_counts.py with the published configuration.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 

@@ -2,6 +2,8 @@
 // forms that checkpoints have.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "model/solo_run.h"
 #include "tests/golden/family_golden.h"
 

@@ -2,6 +2,7 @@
 // scenario runs at random and is compared with every request's answer when it runs alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 

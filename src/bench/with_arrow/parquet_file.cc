@@ -8,6 +8,7 @@
 #include <parquet/file_reader.h>
 #include <parquet/schema.h>
 
+#include <algorithm>
 #include <map>
 
 namespace saccade::bench {
