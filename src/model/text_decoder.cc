@@ -110,6 +110,10 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
     add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
     table.stacked(layer.qkv, qkv_parts(s, names, at), s.hidden, qkv_bias);
+    if (s.qk_norm) {
+      add_norm(table, layer.q_norm, at + names.q_norm, s.head_dim, s.norm);
+      add_norm(table, layer.k_norm, at + names.k_norm, s.head_dim, s.norm);
+    }
     table.linear(layer.attention_out, at + names.attention_out, s.hidden, s.heads * s.head_dim,
                  Bias::kNo);
     add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
@@ -196,6 +200,15 @@ void TextDecoder::turn(Backend& backend, const Batch& batch, const Angles& angle
   }
 }
 
+// Each head's columns of every row are a vector of their own.
+void TextDecoder::norm_heads(Backend& backend, const Norm& norm, View heads) const {
+  const std::int64_t head_dim = settings_.head_dim;
+  for (std::int64_t begin = 0; begin < heads.cols(); begin += head_dim) {
+    const View head = heads.col_range(begin, begin + head_dim);
+    apply_norm(backend, norm, settings_.norm, head, head);
+  }
+}
+
 // x += attention(norm(x))
 void TextDecoder::attention(Backend& backend, const Layer& layer, const LayerShape& shape,
                             const KvBinding& kv, const Batch& batch, const Angles& angles, View x) {
@@ -209,6 +222,10 @@ void TextDecoder::attention(Backend& backend, const Layer& layer, const LayerSha
 
   apply_norm(backend, layer.attention_norm, s.norm, x, normed);
   apply_linear(backend, layer.qkv, normed, qkv);
+  if (s.qk_norm) {
+    norm_heads(backend, layer.q_norm, qkv.col_range(0, q_width));
+    norm_heads(backend, layer.k_norm, qkv.col_range(q_width, k_end));
+  }
   backend.rope(
       {.x = qkv.col_range(0, k_end), .head_dim = s.head_dim, .cos = angles.cos, .sin = angles.sin});
   backend.kv_write({.spans = spans,

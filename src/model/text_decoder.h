@@ -47,6 +47,7 @@ struct DecoderSettings {
 
   NormStyle norm;
   bool qkv_bias = false;
+  bool qk_norm = false;     // each head's query and key, before they turn (Qwen3, Gemma-3)
   bool post_norms = false;  // Gemma-2: also after attention and after the MLP
   Activation activation = Activation::kSilu;
   RopeSettings rope;
@@ -68,6 +69,8 @@ struct DecoderNames {
   // With one name: rows go by key head (its query heads, then its key, then its value), as in
   // InternLM2, instead of all queries first.
   bool qkv_by_key_head = false;
+  std::string q_norm = "self_attn.q_norm";  // with qk_norm
+  std::string k_norm = "self_attn.k_norm";
   std::string attention_out = "self_attn.o_proj";
   std::string post_attention_norm;  // with post_norms
   std::string mlp_norm = "post_attention_layernorm";
@@ -96,6 +99,8 @@ class TextDecoder {
   struct Layer {
     Norm attention_norm;
     Linear qkv;
+    Norm q_norm;  // [head_dim]
+    Norm k_norm;
     Linear attention_out;
     Norm post_attention_norm;
     Norm mlp_norm;
@@ -110,6 +115,7 @@ class TextDecoder {
 
   void embed(Backend& backend, const Batch& batch, View x);
   void turn(Backend& backend, const Batch& batch, const Angles& angles) const;
+  void norm_heads(Backend& backend, const Norm& norm, View heads) const;
   void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
                  const Batch& batch, const Angles& angles, View x);
   void mlp(Backend& backend, const Layer& layer, View x);
