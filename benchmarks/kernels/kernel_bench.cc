@@ -101,7 +101,8 @@ void add_roofs(Bench& bench) {
   bench.roofs.bf16_flops = measure_bf16_flops(pool, bench.isa);
   const auto row = [&](const char* name, const char* unit, double rate) {
     add(name, [=](benchmark::State& state) {
-      for (auto _ : state) benchmark::DoNotOptimize(rate);
+      double kept = rate;
+      for (auto _ : state) benchmark::DoNotOptimize(kept);
       state.counters[unit] = rate / 1e9;
     });
   };
