@@ -165,8 +165,8 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
   }
 
   void look_up(Peer& peer, ClientExchangePtr exchange) {
-    if (auto numeric = numeric_addresses(peer.origin.host, peer.origin.port)) {
-      peer.addresses = std::move(numeric);
+    if (auto known = known_addresses(peer.origin.host, peer.origin.port)) {
+      peer.addresses = std::move(known);
       peer.resolved_at = std::numeric_limits<Nanos>::max() / 2;  // for good
       return open(peer, std::move(exchange));
     }

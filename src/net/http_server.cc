@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "net/descriptor_limit.h"
+#include "net/resolver.h"
 #include "net/server_connection.h"
 
 namespace saccade::net {
@@ -71,8 +72,9 @@ class Server final : public HttpServer {
     }
     error_code error;
     tcp::resolver resolver(threads_.front()->context());
-    const auto found = resolver.resolve(settings.host, std::to_string(settings.port),
-                                        tcp::resolver::passive, error);
+    const auto found =
+        resolver.resolve(is_localhost(settings.host) ? "127.0.0.1" : settings.host,
+                         std::to_string(settings.port), tcp::resolver::passive, error);
     if (error || found.empty()) {
       return saccade::fail(ErrorCode::kInvalid, "host {}: {}", settings.host, error.message());
     }

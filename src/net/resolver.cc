@@ -6,6 +6,7 @@
 #include <cstring>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace saccade::net {
 namespace {
@@ -34,9 +35,23 @@ Result<std::shared_ptr<const Addresses>> look_up(const std::string& host, std::u
 
 }  // namespace
 
-std::shared_ptr<const Addresses> numeric_addresses(const std::string& host, std::uint16_t port) {
-  auto found = look_up(host, port, AI_NUMERICHOST);
-  return found ? *std::move(found) : nullptr;
+bool is_localhost(std::string_view host) {
+  if (host.ends_with('.')) host.remove_suffix(1);
+  std::string lower(host);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return lower == "localhost" || lower.ends_with(".localhost");
+}
+
+std::shared_ptr<const Addresses> known_addresses(const std::string& host, std::uint16_t port) {
+  if (!is_localhost(host)) {
+    auto found = look_up(host, port, AI_NUMERICHOST);
+    return found ? *std::move(found) : nullptr;
+  }
+  Addresses both;
+  for (const char* loopback : {"127.0.0.1", "::1"})
+    if (const auto found = look_up(loopback, port, AI_NUMERICHOST))
+      both.push_back((*found)->front());
+  return std::make_shared<const Addresses>(std::move(both));
 }
 
 void resolve(const std::string& host, std::uint16_t port,
