@@ -1,4 +1,4 @@
-"""What the golden generators share: conditioning random weights, taps, greedy decoding, and the golden file.
+"""What the golden generators share: cases, conditioning random weights, taps, greedy decoding, and the golden file.
 
 A golden file is one safetensors file per prompt. Tensors: "ids", "positions" [axes, n], "greedy" and one per tap,
 holding the rows that "rows.text", "rows.vision" or "rows.merged" list. Its metadata says the rest as JSON.
@@ -18,6 +18,26 @@ from safetensors.torch import save_file
 GREEDY_TOKENS = 64
 MIN_GAP = 1e-3  # of the row's largest logit; a prompt that ever comes closer to a tie is dropped
 TAP_ROWS = 10
+
+# What families with images are asked, and about which pictures: name -> width, height, seed.
+PICTURES = {"wide.png": (131, 61, 1), "tall.png": (40, 117, 2), "square.png": (90, 90, 3), "small.png": (33, 20, 4)}
+# "{}" in a case is filled with these, one after the other, until the prompt has no near-tie.
+WORDS = ["picture", "squares", "lines", "image", "house", "sentence", "circle", "point", "question", "eye", "street",
+         "red square", "blue line", "quick circle", "third image", "green house", "values", "user", "rows", "total"]
+# case -> turns: (role, parts)
+CASES = {
+    "text": [("system", ["You answer in one short sentence."]),
+             ("user", ["How many {} are there in 12 + 345? über 图片"])],
+    "one_image": [("user", ["wide.png", "What is shown in this {}?"])],
+    "three_images": [("user", ["tall.png", "wide.png", "square.png", "Compare the {} of them."])],
+    "multi_turn": [
+        ("user", ["small.png", "Describe the {}."]),
+        ("assistant", ["A blue circle, left of the line."]),
+        ("user", ["square.png", "And here?"]),
+        ("assistant", ["There are 3 squares."]),
+        ("user", ["Which of them is darker?"]),
+    ],
+}
 
 
 def condition(model: torch.nn.Module, seed: int, logit_scale: float = 3.0) -> None:

@@ -46,19 +46,6 @@ class LlavaOnevision(tile_family.TileFamily):
     out = Path(__file__).resolve().parents[2] / "tests/golden/llava_onevision"
     config_class = LlavaOnevisionConfig
     model_class = LlavaOnevisionForConditionalGeneration
-    cases = {
-        "text": [("system", ["You answer in one short sentence."]),
-                 ("user", ["How many {} are there in 12 + 345? über 图片"])],
-        "one_image": [("user", ["wide.png", "What is shown in this {}?"])],
-        "three_images": [("user", ["tall.png", "wide.png", "square.png", "Compare the {} of them."])],
-        "multi_turn": [
-            ("user", ["small.png", "Describe the {}."]),
-            ("assistant", ["A blue circle, left of the line."]),
-            ("user", ["square.png", "And here?"]),
-            ("assistant", ["There are 3 squares."]),
-            ("user", ["Which of them is darker?"]),
-        ],
-    }
     checkpoints = {
         "newlines": dict(
             seed=31, dtype=torch.bfloat16, hub_form=True, shard="1GB", tile=44, ratio="anyres_max_9", tied=True,

@@ -43,27 +43,11 @@ SOURCES = ["configuration_phi3_v", "image_embedding_phi3_v", "image_processing_p
            "processing_phi3_v"]
 PIECES = 460
 SPECIAL = ["<|endoftext|>", "<|assistant|>", "<|system|>", "<|end|>", "<|user|>", "<|image|>"]
-PICTURES = {"wide.png": (131, 61, 1), "tall.png": (40, 117, 2), "square.png": (90, 90, 3), "small.png": (33, 20, 4)}
-WORDS = ["picture", "squares", "lines", "image", "house", "sentence", "circle", "point", "question", "eye", "street",
-         "red square", "blue line", "quick circle", "third image", "green house", "values", "user", "rows", "total"]
 CHAT_TEMPLATE = (
     "{% for message in messages %}{{'<|' + message['role'] + '|>' + '\n' + message['content'] + '<|end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt and messages[-1]['role'] != 'assistant' %}{{- '<|assistant|>\n' -}}"
     "{% endif %}"
 )
-CASES = {
-    "text": [("system", ["You answer in one short sentence."]),
-             ("user", ["How many {} are there in 12 + 345? über 图片"])],
-    "one_image": [("user", ["wide.png", "What is shown in this {}?"])],
-    "three_images": [("user", ["tall.png", "wide.png", "square.png", "Compare the {} of them."])],
-    "multi_turn": [
-        ("user", ["small.png", "Describe the {}."]),
-        ("assistant", ["A blue circle, left of the line."]),
-        ("user", ["square.png", "And here?"]),
-        ("assistant", ["There are 3 squares."]),
-        ("user", ["Which of them is darker?"]),
-    ],
-}
 CHECKPOINTS = {
     "su": dict(
         seed=51, dtype=torch.bfloat16, shards=1, tile=56, crops=16, original=128,
@@ -293,16 +277,16 @@ def record_taps(reference: Reference, ids: list[int], images: dict) -> dict:
 
 @torch.no_grad()
 def record(reference: Reference, case: str, turns: list) -> tuple[int, int]:
-    names = [part for _, parts in turns for part in parts if part in PICTURES]
+    names = [part for _, parts in turns for part in parts if part in golden.PICTURES]
     pictures = [Image.open(OUT / "images" / name).convert("RGB") for name in names]
     images = reference.inputs(pictures)
-    for word in WORDS:
+    for word in golden.WORDS:
         numbered, messages = 0, []
         for role, parts in turns:
             text = ""
             for part in parts:
-                numbered += part in PICTURES
-                text += f"<|image_{numbered}|>\n" if part in PICTURES else part.replace("{}", word)
+                numbered += part in golden.PICTURES
+                text += f"<|image_{numbered}|>\n" if part in golden.PICTURES else part.replace("{}", word)
             messages.append({"role": role, "content": text})
         rendered = reference.tokenizer.apply_chat_template(
             messages, chat_template=CHAT_TEMPLATE, tokenize=False, add_generation_prompt=True)
@@ -367,7 +351,7 @@ def main(remote_folder: Path, older_folder: Path) -> None:
     torch.set_num_threads(1)
     golden.fresh(OUT / "images")
     golden.fresh(OUT / "pixels")
-    for name, (width, height, seed) in PICTURES.items():
+    for name, (width, height, seed) in golden.PICTURES.items():
         golden.picture(width, height, seed).save(OUT / "images" / name, optimize=True)
     with tempfile.TemporaryDirectory() as scratch:
         sys.path.insert(0, scratch)
@@ -377,7 +361,7 @@ def main(remote_folder: Path, older_folder: Path) -> None:
             older = import_remote(older_folder, spec, Path(scratch), f"older_{name}")
             directory, model = write_checkpoint(name, spec, remote)
             reference = Reference(directory, spec, model, remote, older)
-            lengths = [record(reference, case, turns) for case, turns in CASES.items()]
+            lengths = [record(reference, case, turns) for case, turns in golden.CASES.items()]
             crossing = [begin <= spec["original"] < end - 1 for begin, end in lengths]
             assert any(crossing), f"no prompt grows over {spec['original']} tokens: {lengths}"
             assert any(begin > spec["original"] for begin, _ in lengths), lengths

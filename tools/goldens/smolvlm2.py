@@ -32,19 +32,6 @@ class SmolVlm2(tile_family.TileFamily):
     out = Path(__file__).resolve().parents[2] / "tests/golden/smolvlm2"
     config_class = SmolVLMConfig
     model_class = SmolVLMForConditionalGeneration
-    cases = {
-        "text": [("system", ["You answer in one short sentence."]),
-                 ("user", ["How many {} are there in 12 + 345? über 图片"])],
-        "one_image": [("user", ["wide.png", "What is shown in this {}?"])],
-        "three_images": [("user", ["tall.png", "wide.png", "square.png", "Compare the {} of them."])],
-        "multi_turn": [
-            ("user", ["small.png", "Describe the {}."]),
-            ("assistant", ["A blue circle, left of the line."]),
-            ("user", ["square.png", "And here?"]),
-            ("assistant", ["There are 3 squares."]),
-            ("user", ["Which of them is darker?"]),
-        ],
-    }
     checkpoints = {
         "thirds": dict(
             seed=61, dtype=torch.bfloat16, hub_form=True, shard="1GB", tile=42, longest=126, factor=3, tied=True,

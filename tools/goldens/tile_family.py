@@ -11,10 +11,6 @@ from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast
 
 import golden
 
-PICTURES = {"wide.png": (131, 61, 1), "tall.png": (40, 117, 2), "square.png": (90, 90, 3), "small.png": (33, 20, 4)}
-WORDS = ["picture", "squares", "lines", "image", "house", "sentence", "circle", "point", "question", "eye", "street",
-         "red square", "blue line", "quick circle", "third image", "green house", "values", "user", "rows", "total"]
-
 
 class TileFamily:
     """One family: subclasses say how its files look and what its processor does."""
@@ -23,7 +19,7 @@ class TileFamily:
     out: Path            # tests/golden/FAMILY
     config_class: type
     model_class: type
-    cases: dict          # case -> turns; "{}" is filled with one of WORDS until the prompt has no near-tie
+    cases = golden.CASES
     checkpoints: dict    # name -> dict(seed, dtype, hub_form, shard, config: the hub's config.json, ...)
 
     def write_small_files(self, directory: Path, spec: dict) -> None:
@@ -111,7 +107,7 @@ def write_checkpoint(family: TileFamily, name: str, spec: dict) -> Path:
 
 @torch.no_grad()
 def record(family: TileFamily, reference: Reference, case: str, turns: list) -> None:
-    names = [part for _, parts in turns for part in parts if part in PICTURES]
+    names = [part for _, parts in turns for part in parts if part in golden.PICTURES]
     pictures = [Image.open(family.out / "images" / name).convert("RGB") for name in names]
     images = family.inputs(reference, pictures) if pictures else {}
 
@@ -119,9 +115,9 @@ def record(family: TileFamily, reference: Reference, case: str, turns: list) -> 
         return reference.model(input_ids=torch.tensor([ids]), use_cache=False, **images,
                                **family.prompt_options(prompt, len(ids)), **options)
 
-    for word in WORDS:
+    for word in golden.WORDS:
         messages = [{"role": role, "content": [
-            {"type": "image"} if part in PICTURES else {"type": "text", "text": part.replace("{}", word)}
+            {"type": "image"} if part in golden.PICTURES else {"type": "text", "text": part.replace("{}", word)}
             for part in parts]} for role, parts in turns]
         rendered = family.render(reference.tokenizer, messages)
         ids = family.tokenize(reference, rendered, pictures)
@@ -178,7 +174,7 @@ def make(family: TileFamily) -> None:
     torch.set_num_threads(1)
     golden.fresh(family.out / "images")
     golden.fresh(family.out / "pixels")
-    for name, (width, height, seed) in PICTURES.items():
+    for name, (width, height, seed) in golden.PICTURES.items():
         golden.picture(width, height, seed).save(family.out / "images" / name, optimize=True)
     for name, spec in family.checkpoints.items():
         print(name)
