@@ -47,19 +47,35 @@ Result<void> EmbeddingEngine::validate(const std::vector<std::vector<TokenId>>& 
   return {};
 }
 
+// Requests are counted, not texts: one of many texts must not shut the door on the next. Tokens
+// bound what they hold; a request that finds none of them waiting always fits.
+Result<void> EmbeddingEngine::find_room(std::int64_t tokens) {
+  if (stats_.requests >= settings_.max_waiting) {
+    ++stats_.rejections;
+    return fail(ErrorCode::kExhausted, "{} requests are waiting, the limit is {}", stats_.requests,
+                settings_.max_waiting);
+  }
+  if (stats_.requests > 0 && stats_.request_tokens + tokens > settings_.max_waiting_tokens) {
+    ++stats_.rejections;
+    return fail(ErrorCode::kExhausted,
+                "requests with {} tokens are waiting, {} more go over the limit of {}",
+                stats_.request_tokens, tokens, settings_.max_waiting_tokens);
+  }
+  return {};
+}
+
 Result<RequestId> EmbeddingEngine::submit(std::vector<std::vector<TokenId>> inputs, Sink sink) {
   TRY_DO(validate(inputs));
   auto job = std::make_unique<Job>();
+  for (const auto& ids : inputs) job->tokens += static_cast<std::int64_t>(ids.size());
   job->inputs = std::move(inputs);
   job->sink = std::move(sink);
   const std::lock_guard lock(mutex_);
-  if (stats_.waiting >= settings_.max_waiting) {
-    ++stats_.rejections;
-    return fail(ErrorCode::kExhausted, "{} texts wait, the limit is {}", stats_.waiting,
-                settings_.max_waiting);
-  }
+  TRY_DO(find_room(job->tokens));
   job->id = next_id_++;
   const RequestId id = job->id;
+  ++stats_.requests;
+  stats_.request_tokens += job->tokens;
   stats_.waiting += static_cast<std::int64_t>(job->inputs.size());
   arrivals_.push_back(std::move(job));
   wake_.notify_one();
@@ -77,6 +93,12 @@ EmbeddingStats EmbeddingEngine::stats() const {
   return stats_;
 }
 
+// Under mutex_.
+void EmbeddingEngine::leave(const Job& job) {
+  --stats_.requests;
+  stats_.request_tokens -= job.tokens;
+}
+
 void EmbeddingEngine::drain() {
   const std::lock_guard lock(mutex_);
   std::ranges::move(arrivals_, std::back_inserter(jobs_));
@@ -85,6 +107,7 @@ void EmbeddingEngine::drain() {
     const auto job = std::ranges::find(jobs_, id, [](const auto& each) { return each->id; });
     if (job == jobs_.end()) continue;  // it has been delivered
     stats_.waiting -= static_cast<std::int64_t>((*job)->inputs.size() - (*job)->taken);
+    leave(**job);
     jobs_.erase(job);
   }
 }
@@ -128,6 +151,10 @@ void EmbeddingEngine::deliver() {
   while (!jobs_.empty() && jobs_.front()->taken == jobs_.front()->inputs.size()) {
     const std::unique_ptr<Job> job = std::move(jobs_.front());
     jobs_.pop_front();
+    {
+      const std::lock_guard lock(mutex_);
+      leave(*job);
+    }
     job->sink(std::move(job->rows));
   }
 }

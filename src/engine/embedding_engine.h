@@ -17,14 +17,17 @@
 namespace saccade {
 
 struct EmbeddingSettings {
-  std::int64_t max_batched_tokens = 2048;  // of a step; at least the model's longest sequence
-  std::int64_t max_sequences = 256;        // of a step
-  std::int64_t max_waiting = 1024;  // sequences not yet computed; who finds so many is kExhausted
+  std::int64_t max_batched_tokens = 2048;     // of a step; at least the model's longest sequence
+  std::int64_t max_sequences = 256;           // of a step
+  std::int64_t max_waiting = 1024;            // requests not yet answered; one more is kExhausted
+  std::int64_t max_waiting_tokens = 1 << 24;  // of those requests (64 MiB of ids), likewise
 };
 
 struct EmbeddingStats {
-  std::int64_t running = 0;  // sequences in this step
-  std::int64_t waiting = 0;  // sequences behind it
+  std::int64_t running = 0;         // sequences in this step
+  std::int64_t waiting = 0;         // sequences behind it
+  std::int64_t requests = 0;        // not yet answered
+  std::int64_t request_tokens = 0;  // of all their sequences
   std::uint64_t sequences = 0;
   std::uint64_t prompt_tokens = 0;
   std::uint64_t steps = 0;
@@ -58,7 +61,8 @@ class EmbeddingEngine {
     RequestId id = 0;
     std::vector<std::vector<TokenId>> inputs;
     Sink sink;
-    std::size_t taken = 0;  // inputs that have been in a step
+    std::int64_t tokens = 0;  // of all inputs
+    std::size_t taken = 0;    // inputs that have been in a step
     std::vector<float> rows;
   };
   struct Part {  // an input in this step
@@ -70,6 +74,8 @@ class EmbeddingEngine {
       : settings_(settings), encoder_(encoder), backend_(backend) {}
 
   Result<void> validate(const std::vector<std::vector<TokenId>>& inputs) const;
+  Result<void> find_room(std::int64_t tokens);
+  void leave(const Job& job);
   void drain();
   std::vector<Part> next_batch();
   void compute(const std::vector<Part>& batch);

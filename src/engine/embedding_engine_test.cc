@@ -65,7 +65,7 @@ class EmbeddingEngineTest : public ::testing::Test {
 };
 
 TEST_F(EmbeddingEngineTest, OneStepTakesTextsOfSeveralRequests) {
-  make({.max_batched_tokens = 16, .max_sequences = 8, .max_waiting = 100});
+  make({.max_batched_tokens = 16, .max_sequences = 8});
   submit({{1, 2}, {3}});
   submit({{4, 5, 6}});
   EXPECT_TRUE(engine_->step());
@@ -77,7 +77,7 @@ TEST_F(EmbeddingEngineTest, OneStepTakesTextsOfSeveralRequests) {
 }
 
 TEST_F(EmbeddingEngineTest, ABigRequestIsSpreadOverSteps) {
-  make({.max_batched_tokens = 8, .max_sequences = 3, .max_waiting = 100});
+  make({.max_batched_tokens = 8, .max_sequences = 3});
   submit({{1, 1, 1, 1, 1}, {2, 2, 2}, {3, 3}, {4}, {5}, {6}});
   submit({{7}});
   while (engine_->step()) {
@@ -90,7 +90,7 @@ TEST_F(EmbeddingEngineTest, ABigRequestIsSpreadOverSteps) {
 }
 
 TEST_F(EmbeddingEngineTest, WhatCannotBeEmbeddedIsRefused) {
-  make({.max_batched_tokens = 8, .max_sequences = 8, .max_waiting = 2});
+  make({.max_batched_tokens = 8, .max_sequences = 8});
   const auto refused = [&](std::vector<std::vector<TokenId>> inputs) {
     const auto id = engine_->submit(std::move(inputs), [](const std::vector<float>&) {});
     return id ? Error{} : id.error();
@@ -99,18 +99,45 @@ TEST_F(EmbeddingEngineTest, WhatCannotBeEmbeddedIsRefused) {
   EXPECT_THAT(refused({{1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}}).message, HasSubstr("8 tokens"));
   EXPECT_THAT(refused({{100}}).message, HasSubstr("100"));
   EXPECT_THAT(refused({{-1}}).message, HasSubstr("-1"));
-  submit({{1}, {1}, {1}});  // larger than the queue, and nobody waits
-  const Error full = refused({{1}});
+}
+
+TEST_F(EmbeddingEngineTest, TheQueueCountsRequestsAndTheirTokens) {
+  make({.max_batched_tokens = 8, .max_sequences = 8, .max_waiting = 2, .max_waiting_tokens = 9});
+  const auto refused = [&](std::vector<std::vector<TokenId>> inputs) {
+    const auto id = engine_->submit(std::move(inputs), [](const std::vector<float>&) {});
+    return id ? Error{} : id.error();
+  };
+  submit({{1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}});  // over the limit alone: nobody waits
+  Error full = refused({{1}});
   EXPECT_EQ(full.code, ErrorCode::kExhausted);
-  EXPECT_THAT(full.message, HasSubstr("3 texts wait, the limit is 2"));
+  EXPECT_THAT(full.message, HasSubstr("12 tokens are waiting, 1 more go over the limit of 9"));
   while (engine_->step()) {
   }
-  submit({{1}});
-  EXPECT_EQ(engine_->stats().rejections, 1U);
+  submit({{1}, {1}, {1}, {1}, {1}});  // more texts than requests may wait
+  submit({{1, 1, 1, 1}});             // nine tokens now: just as many as may be
+  full = refused({{1}});
+  EXPECT_EQ(full.code, ErrorCode::kExhausted);
+  EXPECT_THAT(full.message, HasSubstr("2 requests are waiting, the limit is 2"));
+  while (engine_->step()) {
+  }
+  // Who leaves makes room as well.
+  const RequestId gone = submit({{1, 1, 1, 1, 1, 1, 1, 1}});
+  EXPECT_EQ(refused({{1, 1}}).code, ErrorCode::kExhausted);
+  engine_->cancel(gone);
+  EXPECT_FALSE(engine_->step());
+  submit({{1, 1}});
+  submit({{1, 1, 1, 1, 1, 1, 1}});
+  EXPECT_EQ(engine_->stats().rejections, 3U);
+  EXPECT_EQ(delivered_.size(), 3U);
+  while (engine_->step()) {
+  }
+  EXPECT_EQ(delivered_.size(), 5U);
+  EXPECT_EQ(engine_->stats().requests, 0);
+  EXPECT_EQ(engine_->stats().request_tokens, 0);
 }
 
 TEST_F(EmbeddingEngineTest, TheCancelledIsNotComputed) {
-  make({.max_batched_tokens = 8, .max_sequences = 1, .max_waiting = 100});
+  make({.max_batched_tokens = 8, .max_sequences = 1});
   const RequestId first = submit({{1}, {2}});
   const RequestId second = submit({{3}});
   submit({{4}});

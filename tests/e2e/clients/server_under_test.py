@@ -49,16 +49,25 @@ class Server:
         return code
 
 
-def golden(case, checkpoint=CHECKPOINT):
-    """The record of a golden case with its greedy tokens."""
-    raw = (checkpoint / "golden" / f"{case}.safetensors").read_bytes()
+def tensors(path):
+    """The 4-byte tensors of a safetensors file as flat lists, and its "golden" record under None."""
+    raw = Path(path).read_bytes()
     length = struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8:8 + length])
-    record = json.loads(header["__metadata__"]["golden"])
-    for name in ("greedy", "ids"):
-        begin, end = header[name]["data_offsets"]
-        data = raw[8 + length + begin:8 + length + end]
-        record[name] = list(struct.unpack(f"<{len(data) // 4}i", data))
+    values = {None: json.loads(header.pop("__metadata__")["golden"])}
+    for name, entry in header.items():
+        kind = {"I32": "i", "F32": "f"}.get(entry["dtype"])
+        if kind is None:
+            continue
+        begin, end = entry["data_offsets"]
+        values[name] = list(struct.unpack(f"<{(end - begin) // 4}{kind}", raw[8 + length + begin:8 + length + end]))
+    return values
+
+
+def golden(case, checkpoint=CHECKPOINT):
+    """The record of a golden case with its greedy tokens."""
+    values = tensors(checkpoint / "golden" / f"{case}.safetensors")
+    record = {**values[None], "greedy": values["greedy"], "ids": values["ids"]}
     record["images"] = [checkpoint / "golden" / image["source"] for image in record["images"]]
     return record
 
