@@ -9,7 +9,8 @@ namespace saccade {
 
 Result<BatchBuilder> BatchBuilder::create(Backend& backend, const ModelShape& shape, int tables,
                                           std::int64_t max_rows, std::int64_t max_logit_rows) {
-  const auto row_bytes = static_cast<std::size_t>(shape.hidden) * size_of(shape.kv_dtype);
+  const auto row_bytes =
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   Buffer embeddings;
   if (shape.has_vision) {
     TRY(embeddings, backend.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
@@ -22,7 +23,7 @@ Result<BatchBuilder> BatchBuilder::create(Backend& backend, const ModelShape& sh
 
 BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows,
                            Buffer embeddings, Buffer logits, std::int64_t max_logit_rows)
-    : hidden_(shape.hidden),
+    : width_(shape.embedding_width()),
       vocab_(shape.vocab),
       dtype_(shape.kv_dtype),
       max_rows_(max_rows),
@@ -64,7 +65,7 @@ Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
   if (!embedding_rows_.empty()) {
-    batch.embeddings = embeddings_.view(dtype_, embedding_rows(), hidden_);
+    batch.embeddings = embeddings_.view(dtype_, embedding_rows(), width_);
   }
   batch.embedding_rows = embedding_rows_;
   batch.logit_rows = logit_rows_;
@@ -103,7 +104,7 @@ void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, KvPoo
     if (begin >= end) continue;
     const auto gathered = embedding_rows();
     const View out =
-        embeddings_.view(dtype_, max_rows_, hidden_).row_range(gathered, gathered + end - begin);
+        embeddings_.view(dtype_, max_rows_, width_).row_range(gathered, gathered + end - begin);
     if (images.mode() == EncoderCache::kOverlay) {
       pool.read_embeddings(sequence.kv, begin, out);
     } else {

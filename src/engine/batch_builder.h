@@ -34,12 +34,12 @@ class BatchBuilder {
   void gather(const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
 
-  std::int64_t hidden_;
+  std::int64_t width_;  // of an embedding row
   std::int64_t vocab_;
   DType dtype_;
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
-  Buffer embeddings_;  // [max rows, hidden]
+  Buffer embeddings_;  // [max rows, width]
   Buffer logits_;      // [max logit rows, vocab]
   std::vector<TokenId> ids_;
   std::vector<std::vector<std::int32_t>> positions_;  // [axes]

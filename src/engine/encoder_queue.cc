@@ -45,7 +45,8 @@ Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Backend
                                                            const Clock& clock, Publish publish,
                                                            Wanted wanted) {
   const ModelShape& shape = model.shape();
-  const auto row_bytes = static_cast<std::size_t>(shape.hidden) * size_of(shape.kv_dtype);
+  const auto row_bytes =
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   TRY(Buffer scratch,
       backend.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                        row_bytes));
@@ -122,7 +123,7 @@ double EncoderQueue::stage_seconds() const {
 void EncoderQueue::begin_batch() {
   const std::size_t count = next_batch();
   const ModelShape& shape = model_.shape();
-  const View scratch = scratch_.view(shape.kv_dtype, scratch_rows_, shape.hidden);
+  const View scratch = scratch_.view(shape.kv_dtype, scratch_rows_, shape.embedding_width());
   event_ = {{}, queue_.front().queued, clock_.now(), 0};
   std::int64_t first = 0;
   for (std::size_t i = 0; i < count; ++i) {

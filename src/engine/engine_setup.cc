@@ -122,7 +122,8 @@ void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
 Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
   EngineSettings& settings = parts.settings;
   const ModelShape& shape = model.shape();
-  const std::int64_t row_bytes = shape.hidden * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+  const std::int64_t row_bytes =
+      shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
   const std::int64_t most_rows = model.max_image_tokens();
   std::int64_t rows = std::min(most_rows, settings.max_model_len);
   if (parts.encoder_cache != EncoderCache::kOverlay) {
@@ -181,12 +182,12 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
         return fail(ErrorCode::kUnsupported,
                     "encoder_cache overlay: keys and values of the full-attention layers are "
                     "smaller than an embedding of {} elements",
-                    shape.hidden);
+                    shape.embedding_width());
       }
     } else {
       TRY(parts.arena, EmbeddingArena::create(
                            backend, static_cast<std::int64_t>(parts.settings.encoder_cache_bytes),
-                           kEmbeddingPageRows, shape.hidden, shape.kv_dtype));
+                           kEmbeddingPageRows, shape.embedding_width(), shape.kv_dtype));
     }
   }
 

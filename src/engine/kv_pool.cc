@@ -49,21 +49,22 @@ KvPool::KvPool(Backend& backend, const ModelShape& shape, const PagePlan& plan, 
 }
 
 void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
+  const std::int64_t width = shape.embedding_width();
   std::int64_t column = 0;
-  for (std::size_t layer = 0; layer < shape.layers.size() && column < shape.hidden; ++layer) {
+  for (std::size_t layer = 0; layer < shape.layers.size() && column < width; ++layer) {
     const LayerPlace& place = plan.places[layer];
     if (plan.groups[static_cast<std::size_t>(place.group)].kind != CacheKind::kFull) continue;
     const LayerShape& of = shape.layers[layer];
     const auto head_bytes =
         block_tokens_ * of.head_dim * static_cast<std::int64_t>(size_of(dtype_));
-    for (std::int64_t head = 0; head < 2 * of.kv_heads && column < shape.hidden; ++head) {
-      const std::int64_t end = std::min(shape.hidden, column + of.head_dim);
+    for (std::int64_t head = 0; head < 2 * of.kv_heads && column < width; ++head) {
+      const std::int64_t end = std::min(width, column + of.head_dim);
       pieces_.push_back({bindings_[layer].group, place.offset + head * head_bytes, place.stride,
                          of.head_dim, column, end});
       column = end;
     }
   }
-  if (column < shape.hidden) pieces_.clear();
+  if (column < width) pieces_.clear();
 }
 
 void KvPool::copy(const KvCopy& copy) {

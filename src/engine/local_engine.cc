@@ -11,7 +11,7 @@ namespace {
 constexpr Nanos kMeasureEvery = 100 * kMillisecond;  // exact byte accounting visits every block
 
 std::int64_t row_bytes(const ModelShape& shape) {
-  return shape.hidden * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+  return shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
 }
 
 // The store's capacity: nothing where rows lie in the KV pages, or where there are no images.

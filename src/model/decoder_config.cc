@@ -274,6 +274,7 @@ void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
   shape.position_axes = decoder.position_axes;
   shape.short_length = decoder.settings.rope.short_length;
   shape.layers = decoder.settings.layers;
+  shape.deepstack = decoder.settings.deepstack;
 }
 
 }  // namespace saccade

@@ -46,9 +46,15 @@ struct ModelShape {
   std::vector<LayerShape> layers;
   std::vector<TokenId> eos;  // generation_config's list, else config's
   bool has_vision = false;
+  // DeepStack (arXiv:2406.04334): slices of [hidden] that an image's embedding row has besides the
+  // first, one for each of the first text layers.
+  std::int64_t deepstack = 0;
   std::int64_t parameters = 0;
   std::size_t weight_bytes = 0;  // as packed on the device
   DType kv_dtype = DType::kF32;  // what keys, values and embeddings are stored as
+
+  // Elements of an image's embedding row.
+  std::int64_t embedding_width() const { return hidden * (1 + deepstack); }
 };
 
 // Of `length` tokens, prompt and generated.
@@ -118,15 +124,16 @@ struct Batch {
   std::span<const std::uint8_t> long_rows = {};
   std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences]
   std::span<const KvBinding> kv;                         // [layers]
-  View embeddings;                                       // [n, hidden] of kv_dtype, or empty
-  std::span<const std::int32_t> embedding_rows;          // [n] rows of this batch that they replace
-  std::span<const std::int32_t> logit_rows;              // [m] rows whose logits are wanted
-  View logits;                                           // [m, vocab] f32
+  View embeddings;                               // [n, embedding_width] of kv_dtype, or empty
+  std::span<const std::int32_t> embedding_rows;  // [n] rows of this batch that they replace
+  std::span<const std::int32_t> logit_rows;      // [m] rows whose logits are wanted
+  View logits;                                   // [m, vocab] f32
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:
 // "vision.patch_embed", "vision.layer.0", "vision.merged", "text.embed", "text.layer.0",
-// "text.norm", "logits". One that is made in slices comes in several calls, its rows in order.
+// "text.norm", "logits"; with DeepStack "vision.deepstack.0" and "text.deepstack.0". One that is
+// made in slices comes in several calls, its rows in order.
 using Tap = std::function<void(std::string_view name, View value)>;
 
 // One encoding in progress: a batch of images, one layer at a time, so that decode steps can run in
@@ -172,8 +179,8 @@ class Model {
   // take.
   virtual std::int64_t max_image_patches() const { return 0; }
   virtual std::int64_t max_image_tokens() const { return 0; }
-  // out[i]: [images[i].layout.tokens, hidden] of kv_dtype. Images and views must outlive the run.
-  // One run at a time.
+  // out[i]: [images[i].layout.tokens, embedding_width] of kv_dtype. Images and views must outlive
+  // the run. One run at a time.
   virtual std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
                                                   std::span<const PreparedImage* const> images,
                                                   std::span<const View> out, const Tap& tap = {});

@@ -75,9 +75,9 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   const ModelShape& shape = model_.shape();
   std::int64_t tokens = 0;
   for (const PreparedImage& image : images) tokens += image.layout.tokens;
-  TRY(embeddings_,
-      backend_.allocate(static_cast<std::size_t>(tokens * shape.hidden) * size_of(shape.kv_dtype)));
-  const View all = embeddings_.view(shape.kv_dtype, tokens, shape.hidden);
+  TRY(embeddings_, backend_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
+                                     size_of(shape.kv_dtype)));
+  const View all = embeddings_.view(shape.kv_dtype, tokens, shape.embedding_width());
   std::vector<const PreparedImage*> pointers;
   std::int64_t row = 0;
   for (const PreparedImage& image : images) {
@@ -117,9 +117,10 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   }
   const auto taken = static_cast<std::int64_t>(targets.size());
   const ModelShape& shape = model_.shape();
-  const View embeddings = taken == 0 ? View()
-                                     : embeddings_.view(shape.kv_dtype, first + taken, shape.hidden)
-                                           .row_range(first, first + taken);
+  const View embeddings =
+      taken == 0 ? View()
+                 : embeddings_.view(shape.kv_dtype, first + taken, shape.embedding_width())
+                       .row_range(first, first + taken);
 
   std::vector<std::int32_t> logit_rows(static_cast<std::size_t>(rows));
   std::iota(logit_rows.begin(), logit_rows.end(), static_cast<std::int32_t>(end - begin - rows));

@@ -156,6 +156,10 @@ void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) 
     attention(backend, layers_[i], settings_.layers[i], batch.kv[i], batch, angles, x);
     mlp(backend, layers_[i], x);
     if (tap) tap(fmt::format("text.layer.{}", i), x);
+    if (static_cast<std::int64_t>(i) < settings_.deepstack) {
+      add_slice(backend, batch, 1 + static_cast<std::int64_t>(i), x);
+      if (tap) tap(fmt::format("text.deepstack.{}", i), x);
+    }
   }
   if (tap) {
     const View normed = normed_.row_range(0, rows);
@@ -173,7 +177,9 @@ void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
                  .scale = embedding_scale_,
                  .out = x});
   if (!batch.embedding_rows.empty())
-    backend.scatter_rows({.x = batch.embeddings, .rows = batch.embedding_rows, .out = x});
+    backend.scatter_rows({.x = batch.embeddings.col_range(0, settings_.hidden),
+                          .rows = batch.embedding_rows,
+                          .out = x});
 }
 
 // Rows of long sequences by their own frequencies, a run of equal rows at a time.
@@ -270,6 +276,22 @@ void TextDecoder::mlp(Backend& backend, const Layer& layer, View x) {
   apply_linear(backend, layer.mlp_out, gate, normed);
   apply_norm(backend, layer.post_mlp_norm, s.norm, normed, normed);
   backend.add(normed, x, 1);
+}
+
+// x[embedding_rows] += a slice of their embedding rows, a run of neighbours at a time.
+void TextDecoder::add_slice(Backend& backend, const Batch& batch, std::int64_t slice, View x) {
+  const std::int64_t hidden = settings_.hidden;
+  const std::span<const std::int32_t> rows = batch.embedding_rows;
+  if (rows.empty()) return;
+  const View added = normed_.row_range(0, static_cast<std::int64_t>(rows.size()));
+  backend.copy(batch.embeddings.col_range(slice * hidden, (slice + 1) * hidden), added);
+  for (std::size_t begin = 0; begin < rows.size();) {
+    std::size_t end = begin + 1;
+    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+    backend.add(added.row_range(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)),
+                x.row_range(rows[begin], rows[end - 1] + 1), 1);
+    begin = end;
+  }
 }
 
 void TextDecoder::logits(Backend& backend, const Batch& batch, View x) {

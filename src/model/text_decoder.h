@@ -54,6 +54,8 @@ struct DecoderSettings {
   float attention_scale = 1;    // of q k^T
   float attention_softcap = 0;  // 0: none
   float logit_softcap = 0;      // 0: none
+  // After layer i < deepstack the rows of images take slice 1 + i of their embedding rows besides.
+  std::int64_t deepstack = 0;
   float embedding_scale = 1;
   bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
   bool tied_head = false;              // the embedding is the head
@@ -92,7 +94,8 @@ class TextDecoder {
   void set_compute(DType compute);
   Result<void> reserve(Backend& backend, const Capacity& capacity);
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
-  // Taps: text.embed, text.layer.N, text.norm, logits.
+  // Taps: text.embed, text.layer.N, text.deepstack.N (the layer's rows and the slice), text.norm,
+  // logits.
   void forward(Backend& backend, const Batch& batch, const Tap& tap);
 
  private:
@@ -119,6 +122,7 @@ class TextDecoder {
   void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
                  const Batch& batch, const Angles& angles, View x);
   void mlp(Backend& backend, const Layer& layer, View x);
+  void add_slice(Backend& backend, const Batch& batch, std::int64_t slice, View x);
   void logits(Backend& backend, const Batch& batch, View x);
 
   DecoderSettings settings_;

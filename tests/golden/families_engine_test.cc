@@ -43,7 +43,7 @@ bool overlay_fits(const ModelShape& shape) {
   std::int64_t values = 0;
   for (const LayerShape& layer : shape.layers)
     if (layer.kind == LayerKind::kFull) values += 2 * layer.kv_heads * layer.head_dim;
-  return values >= shape.hidden;
+  return values >= shape.embedding_width();
 }
 
 TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
