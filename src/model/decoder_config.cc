@@ -70,8 +70,11 @@ Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int6
   return layers;
 }
 
-// Pair p turns by the axis of the section that it lies in: sections are of pairs, axes t, h, w.
-Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std::int64_t pairs) {
+// Pair p turns by the axis of the section that it lies in: sections are of pairs, axes t, h, w. Or,
+// interleaved, pairs 1, 4, 7, ... turn by h and 2, 5, 8, ... by w until there are as many as their
+// sections are long; all others turn by t.
+Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std::int64_t pairs,
+                                               bool interleaved) {
   std::vector<std::uint8_t> axes;
   const auto wrong = [&] {
     return fail(ErrorCode::kInvalid,
@@ -85,6 +88,15 @@ Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std:
                 static_cast<std::uint8_t>(axis));
   }
   if (static_cast<std::int64_t>(axes.size()) != pairs) return wrong();
+  if (interleaved) {
+    std::ranges::fill(axes, 0);
+    for (std::size_t axis = 1; axis < 3; ++axis) {
+      const auto end =
+          std::min(axes.size(), 3 * sections.get_array()[axis].to_number<std::size_t>());
+      for (std::size_t pair = axis; pair < end; pair += 3)
+        axes[pair] = static_cast<std::uint8_t>(axis);
+    }
+  }
   return axes;
 }
 
@@ -203,7 +215,7 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
   config.settings.inv_freq = rope_frequencies(theta, head_dim);
   const json::value* sections = json::find(rope, "mrope_section");
   if (sections != nullptr) {
-    TRY(config.settings.axis, section_axes(*sections, head_dim / 2));
+    TRY(config.settings.axis, section_axes(*sections, head_dim / 2, defaults.interleaved_sections));
     config.position_axes = 3;
   } else if (type == "mrope") {
     return fail(ErrorCode::kInvalid, "rope type mrope without mrope_section");

@@ -33,7 +33,7 @@ Result<std::vector<std::int32_t>> integers(const SafetensorsFile& file, const st
 
 // Which list of rows a tap goes by: "text.layer.0" by rows.text.
 std::string rows_name(std::string_view tap) {
-  if (tap == "vision.merged") return "rows.merged";
+  if (tap == "vision.merged" || tap.starts_with("vision.deepstack.")) return "rows.merged";
   return "rows." + std::string(tap.substr(0, tap.find('.')));
 }
 

@@ -2,12 +2,50 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
 #include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "model/position_grid.h"
 
 namespace saccade {
+namespace {
+
+// [n, width] as float32, for mix_rows.
+void add_positions(WeightTable& table, Buffer& storage, View& into, std::int64_t n,
+                   std::int64_t width) {
+  table.row({{"visual.pos_embed.weight", {n, width}, TensorKind::kEmbedding}},
+            [&storage, &into](std::span<const View> views, Backend& backend,
+                              DType) -> Result<std::size_t> {
+              const View from = views.front();
+              const auto bytes =
+                  static_cast<std::size_t>(from.rows() * from.cols()) * sizeof(float);
+              TRY(storage, backend.allocate(bytes));
+              into = storage.view(DType::kF32, from.rows(), from.cols());
+              backend.copy(from, into);
+              return bytes;
+            });
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
+                                                std::vector<std::int64_t> fallback) {
+  const json::value* list = json::find(vision, name);
+  if (list == nullptr) return fallback;
+  if (!list->is_array())
+    return fail(ErrorCode::kInvalid, "vision_config.{} is {}, not a list", name,
+                json::kind_name(*list));
+  std::vector<std::int64_t> layers;
+  for (const json::value& layer : list->get_array()) {
+    if (!layer.is_int64())
+      return fail(ErrorCode::kInvalid, "vision_config.{} holds {}", name, json::kind_name(layer));
+    layers.push_back(layer.get_int64());
+  }
+  return layers;
+}
 
 Result<double> vision_rope_theta(const json::object& vision) {
   constexpr double kTheta = 10000;
@@ -24,6 +62,13 @@ Result<void> check_patch_tower(const PatchTowerSettings& s) {
     if (layer < 0 || layer >= s.depth)
       return fail(ErrorCode::kInvalid, "vision_config.fullatt_block_indexes holds {} of {} layers",
                   layer, s.depth);
+  }
+  for (std::size_t i = 0; i < s.deepstack.size(); ++i) {
+    const std::int64_t least = i == 0 ? 0 : s.deepstack[i - 1] + 1;
+    if (s.deepstack[i] < least || s.deepstack[i] >= s.depth)
+      return fail(ErrorCode::kInvalid,
+                  "vision_config.deepstack_visual_indexes holds {} after {} of {} layers",
+                  s.deepstack[i], least - 1, s.depth);
   }
   return {};
 }
@@ -71,9 +116,13 @@ PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int6
 
 void PatchTower::add_weights(WeightTable& table) {
   const PatchTowerSettings& s = settings_;
+  const PatchTowerNames& names = s.names;
   blocks_.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, "visual.patch_embed.proj",
-                {s.embed, s.channels, s.frames, s.patch, s.patch}, Bias::kNo);
+                {s.embed, s.channels, s.frames, s.patch, s.patch},
+                s.patch_bias ? Bias::kYes : Bias::kNo);
+  if (s.positions > 0)
+    add_positions(table, position_storage_, positions_, s.positions * s.positions, s.embed);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     VisionBlock& block = blocks_[i];
     const std::string at = fmt::format("visual.blocks.{}.", i);
@@ -85,14 +134,20 @@ void PatchTower::add_weights(WeightTable& table) {
       table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.inner}, {at + "mlp.up_proj", s.inner}},
                     s.embed, Bias::kYes);
     } else {
-      table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.embed, Bias::kYes);
+      table.linear(block.mlp_in, at + names.mlp_in, s.inner, s.embed, Bias::kYes);
     }
-    table.linear(block.mlp_out, at + (s.gated ? "mlp.down_proj" : "mlp.fc2"), s.embed, s.inner,
+    table.linear(block.mlp_out, at + (s.gated ? "mlp.down_proj" : names.mlp_out), s.embed, s.inner,
                  Bias::kYes);
   }
-  add_norm(table, merger_norm_, "visual.merger.ln_q", s.embed, s.norm);
-  table.linear(merger_in_, "visual.merger.mlp.0", s.merged(), s.merged(), Bias::kYes);
-  table.linear(merger_out_, "visual.merger.mlp.2", s.out, s.merged(), Bias::kYes);
+  const auto add_merger = [&](Merger& merger, const std::string& at, std::int64_t normed) {
+    add_norm(table, merger.norm, at + names.merger_norm, normed, s.norm);
+    table.linear(merger.in, at + names.merger_in, s.merged(), s.merged(), Bias::kYes);
+    table.linear(merger.out, at + names.merger_out, s.out, s.merged(), Bias::kYes);
+  };
+  add_merger(merger_, "visual.merger.", s.embed);
+  deepstack_.resize(s.deepstack.size());
+  for (std::size_t i = 0; i < deepstack_.size(); ++i)
+    add_merger(deepstack_[i], fmt::format("visual.deepstack_merger_list.{}.", i), s.merged());
 }
 
 Result<void> PatchTower::reserve(Backend& backend, std::int64_t patch_rows) {
@@ -144,7 +199,7 @@ class PatchEncodeRun final : public EncodeRun {
     } else if (stage <= tower_.blocks_.size()) {
       layer(stage - 1);
     } else {
-      merge();
+      merge(tower_.merger_, 0);
     }
     return stage > tower_.blocks_.size();
   }
@@ -177,6 +232,7 @@ class PatchEncodeRun final : public EncodeRun {
                          .weights = {},
                          .out = hidden_.reshape(row / square(), settings_.merged())});
     }
+    if (settings_.positions > 0) add_positions();
     const std::array<std::span<const std::int32_t>, 2> positions = {order_.rows, order_.columns};
     backend_.rope_table({.positions = positions,
                          .inv_freq = tower_.inv_freq_,
@@ -184,6 +240,29 @@ class PatchEncodeRun final : public EncodeRun {
                          .cos = cos_,
                          .sin = sin_});
     if (tap_) tap_("vision.patch_embed", hidden_);
+  }
+
+  // The learnt square of positions stretched over each image's patches.
+  void add_positions() {
+    PositionTaps taps;
+    taps.rows.reserve(4 * order_.rows.size());
+    taps.weights.reserve(4 * order_.rows.size());
+    std::size_t patch = 0;
+    for (const PreparedImage* image : images_) {
+      const ImageLayout& grid = image->layout;
+      const std::size_t end =
+          patch + static_cast<std::size_t>(grid.grid_t * grid.grid_h * grid.grid_w);
+      for (; patch < end; ++patch)
+        add_bilinear_taps(order_.rows[patch], grid.grid_h, order_.columns[patch], grid.grid_w,
+                          settings_.positions, taps);
+    }
+    const View places = tower_.scratch_.attention.row_range(0, hidden_.rows());
+    backend_.mix_rows({.x = tower_.positions_,
+                       .rows = taps.rows,
+                       .weights = taps.weights,
+                       .taps = 4,
+                       .out = places});
+    backend_.add(places, hidden_, 1);
   }
 
   void layer(std::size_t index) {
@@ -203,11 +282,17 @@ class PatchEncodeRun final : public EncodeRun {
     const auto mlp = s.gated ? vision_gated_mlp : vision_mlp;
     mlp(backend_, block, s.norm, s.activation, tower_.scratch_, hidden_);
     if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
+    const auto deep = std::ranges::find(s.deepstack, static_cast<std::int64_t>(index));
+    if (deep == s.deepstack.end()) return;
+    const std::int64_t nth = deep - s.deepstack.begin();
+    merge(tower_.deepstack_[static_cast<std::size_t>(nth)], 1 + nth);
   }
 
-  // Each square's patches, side by side in a row, through an MLP to one row of the embedding.
-  void merge() {
+  // Each square's patches, side by side in a row, through an MLP to one slice of the embedding row.
+  void merge(const PatchTower::Merger& merger, std::int64_t part_of_row) {
     const PatchTowerSettings& s = settings_;
+    const std::string name =
+        part_of_row == 0 ? "vision.merged" : fmt::format("vision.deepstack.{}", part_of_row - 1);
     const std::int64_t slice = std::max(kMlpRows / square() * square(), square());
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
@@ -215,33 +300,39 @@ class PatchEncodeRun final : public EncodeRun {
       for (std::int64_t begin = 0; begin < tokens * square(); begin += slice) {
         const std::int64_t count = std::min(slice, tokens * square() - begin);
         const View part = hidden_.row_range(row + begin, row + begin + count);
+        const std::int64_t squares = count / square();
         const View normed = tower_.scratch_.normed.row_range(0, count);
+        const View joined = normed.reshape(squares, s.merged());
         const View inner =
-            tower_.scratch_.attention.row_range(0, count).reshape(count / square(), s.merged());
-        const View merged = tower_.merged_.row_range(0, count / square());
-        apply_norm(backend_, tower_.merger_norm_, s.norm, part, normed);
-        apply_linear(backend_, tower_.merger_in_, normed.reshape(count / square(), s.merged()),
-                     inner, {}, Activation::kGeluErf);
-        apply_linear(backend_, tower_.merger_out_, inner, merged);
-        put(merged, i, (row + begin) / square(), row / square());
-        if (tap_) tap_("vision.merged", merged);
+            tower_.scratch_.attention.row_range(0, count).reshape(squares, s.merged());
+        const View merged = tower_.merged_.row_range(0, squares);
+        if (part_of_row == 0) {
+          apply_norm(backend_, merger.norm, s.norm, part, normed);
+        } else {
+          apply_norm(backend_, merger.norm, s.norm, part.reshape(squares, s.merged()), joined);
+        }
+        apply_linear(backend_, merger.in, joined, inner, {}, Activation::kGeluErf);
+        apply_linear(backend_, merger.out, inner, merged);
+        put(merged, out_[i].col_range(part_of_row * s.out, (part_of_row + 1) * s.out),
+            (row + begin) / square(), row / square());
+        if (tap_) tap_(name, merged);
       }
       row += tokens * square();
     }
   }
 
-  // Merged rows, the first of which is `first` of the run, to where image i wants them.
-  void put(View merged, std::size_t i, std::int64_t first, std::int64_t first_of_image) {
+  // Merged rows, the first of which is `first` of the run, to where an image wants them.
+  void put(View merged, View out, std::int64_t first, std::int64_t first_of_image) {
     if (!windowed()) {
       const std::int64_t begin = first - first_of_image;
-      backend_.copy(merged, out_[i].row_range(begin, begin + merged.rows()));
+      backend_.copy(merged, out.row_range(begin, begin + merged.rows()));
       return;
     }
     std::vector<std::int32_t> rows(static_cast<std::size_t>(merged.rows()));
     for (std::size_t r = 0; r < rows.size(); ++r)
       rows[r] = order_.squares[static_cast<std::size_t>(first) + r] -
                 static_cast<std::int32_t>(first_of_image);
-    backend_.scatter_rows({.x = merged, .rows = rows, .out = out_[i]});
+    backend_.scatter_rows({.x = merged, .rows = rows, .out = out});
   }
 
   Backend& backend_;

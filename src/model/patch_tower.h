@@ -1,11 +1,14 @@
 // A vision transformer over images cut into patches at nearly their own size, every merge x merge
 // of them joined to one embedding row (Qwen2-VL, arXiv:2409.12191; with windows Qwen2.5-VL,
-// arXiv:2502.13923).
+// arXiv:2502.13923; with learnt positions and DeepStack Qwen3-VL, arXiv:2511.21631).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/blocks.h"
@@ -13,6 +16,15 @@
 #include "model/scratch.h"
 
 namespace saccade {
+
+// Tensor names below "visual.blocks.N." and of a merger.
+struct PatchTowerNames {
+  std::string mlp_in = "mlp.fc1";  // of an MLP that is not gated
+  std::string mlp_out = "mlp.fc2";
+  std::string merger_norm = "ln_q";
+  std::string merger_in = "mlp.0";
+  std::string merger_out = "mlp.2";
+};
 
 struct PatchTowerSettings {
   std::int64_t depth = 32;
@@ -23,6 +35,9 @@ struct PatchTowerSettings {
   std::int64_t patch = 14;
   std::int64_t merge = 2;
   std::int64_t frames = 2;  // of one patch
+  bool patch_bias = false;
+  // Side of a square of learnt positions, which is stretched over each image's patches; 0: none.
+  std::int64_t positions = 0;
   double rope_theta = 10000;
   NormStyle norm;
   bool gated = false;  // the MLP: gate_proj, up_proj, down_proj instead of fc1, fc2
@@ -30,19 +45,28 @@ struct PatchTowerSettings {
   // Merged rows a side of an attention window; 0: every layer sees the whole frame.
   std::int64_t window = 0;
   std::vector<std::int64_t> whole_layers;  // with a window: layers that see the whole frame
-  std::int64_t out = 0;                    // width of the embedding
+  std::int64_t out = 0;                    // width of a merger's rows
+  // Layers after which a merger of its own makes one more slice of the embedding row, ascending
+  // (DeepStack, arXiv:2406.04334). These norm a square's patches together, the last merger each
+  // patch alone.
+  std::vector<std::int64_t> deepstack;
+  PatchTowerNames names;
 
   std::int64_t head_dim() const { return embed / heads; }
   std::int64_t merged() const { return embed * merge * merge; }
   std::int64_t patch_values() const { return channels * frames * patch * patch; }
 };
 
+// A list of layers in vision_config, `fallback` where it is not said.
+Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
+                                                std::vector<std::int64_t> fallback);
 // rope_parameters.rope_theta of vision_config, 10,000 where it is not said.
 Result<double> vision_rope_theta(const json::object& vision);
 // kUnsupported for extents that do not fit each other.
 Result<void> check_patch_tower(const PatchTowerSettings& settings);
 
-// Taps: vision.patch_embed, vision.layer.N, vision.merged; with windows their rows go by window.
+// Taps: vision.patch_embed (with learnt positions, where there are), vision.layer.N,
+// vision.deepstack.N, vision.merged; with windows their rows go by window.
 class PatchTower final : public VisionTower {
  public:
   explicit PatchTower(PatchTowerSettings settings) : settings_(std::move(settings)) {}
@@ -57,13 +81,20 @@ class PatchTower final : public VisionTower {
  private:
   friend class PatchEncodeRun;
 
+  struct Merger {
+    Norm norm;
+    Linear in;
+    Linear out;
+  };
+
   PatchTowerSettings settings_;
   DType compute_ = DType::kF32;
   Linear patch_embed_;
+  Buffer position_storage_;
+  View positions_;  // [settings_.positions^2, embed] f32
   std::vector<VisionBlock> blocks_;
-  Norm merger_norm_;
-  Linear merger_in_;
-  Linear merger_out_;
+  Merger merger_;
+  std::vector<Merger> deepstack_;
 
   // Both halves of a head turn alike: its first quarter by the patch's row, the next by its column.
   std::vector<float> inv_freq_;

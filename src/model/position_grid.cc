@@ -31,6 +31,20 @@ Taps taps_of(std::int64_t index, std::int64_t from, std::int64_t to) {
   return taps;
 }
 
+// The two neighbours of one of `count` places on an axis of `side`.
+struct Between {
+  std::array<std::int64_t, 2> at{};
+  std::array<float, 2> weight{};
+};
+
+Between between(std::int64_t index, std::int64_t count, std::int64_t side) {
+  const float x = static_cast<float>(index) * static_cast<float>(side - 1) /
+                  static_cast<float>(std::max<std::int64_t>(count - 1, 1));
+  const float floor = std::floor(x);
+  const auto first = static_cast<std::int64_t>(floor);
+  return {{first, std::min(first + 1, side - 1)}, {1 - (x - floor), x - floor}};
+}
+
 }  // namespace
 
 std::vector<float> resample_positions(const std::vector<float>& rows, std::int64_t from,
@@ -54,6 +68,18 @@ std::vector<float> resample_positions(const std::vector<float>& rows, std::int64
     }
   }
   return out;
+}
+
+void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t column,
+                       std::int64_t width, std::int64_t side, PositionTaps& taps) {
+  const Between down = between(row, height, side);
+  const Between across = between(column, width, side);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (std::size_t j = 0; j < 2; ++j) {
+      taps.rows.push_back(static_cast<std::int32_t>(down.at[i] * side + across.at[j]));
+      taps.weights.push_back(down.weight[i] * across.weight[j]);
+    }
+  }
 }
 
 }  // namespace saccade

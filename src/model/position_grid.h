@@ -11,4 +11,15 @@ namespace saccade {
 std::vector<float> resample_positions(const std::vector<float>& rows, std::int64_t from,
                                       std::int64_t to, std::int64_t width);
 
+// A patch's place between four of a square's: which rows of [side^2, width], and how much of each.
+struct PositionTaps {
+  std::vector<std::int32_t> rows;  // four a patch
+  std::vector<float> weights;
+};
+
+// Adds the taps of the patch at (row, column) of height x width: bilinear, corners aligned, as
+// transformers' get_vision_interpolation_indices_and_weights.
+void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t column,
+                       std::int64_t width, std::int64_t side, PositionTaps& taps);
+
 }  // namespace saccade

@@ -28,5 +28,29 @@ TEST(PositionGrid, AConstantStaysConstant) {
     EXPECT_NEAR(value, 1.5f, 1e-6f);
 }
 
+// torch.nn.functional.interpolate(torch.tensor([[[[1., 2., 4.], [3., 5., 9.], [0., -1., 7.]]]]),
+// size=(2, 4), mode="bilinear", align_corners=True) of torch 2.13, and for size=(4, 1).
+TEST(PositionGrid, BilinearTapsAreTorchs) {
+  const std::vector<float> square = {1, 2, 4, 3, 5, 9, 0, -1, 7};
+  const auto stretched = [&](std::int64_t height, std::int64_t width) {
+    PositionTaps taps;
+    for (std::int64_t row = 0; row < height; ++row)
+      for (std::int64_t column = 0; column < width; ++column)
+        add_bilinear_taps(row, height, column, width, 3, taps);
+    EXPECT_EQ(taps.rows.size(), static_cast<std::size_t>(4 * height * width));
+    std::vector<float> out(taps.rows.size() / 4, 0);
+    for (std::size_t i = 0; i < taps.rows.size(); ++i)
+      out[i / 4] += taps.weights[i] * square.at(static_cast<std::size_t>(taps.rows[i]));
+    return out;
+  };
+  const auto expect_near = [](const std::vector<float>& out, const std::vector<float>& expected) {
+    ASSERT_EQ(out.size(), expected.size());
+    for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 6e-5f) << i;
+  };
+  expect_near(stretched(2, 4), {1, 1.6667f, 2.6667f, 4, 0, -0.6667f, 1.6667f, 7});
+  expect_near(stretched(4, 1), {1, 2.3333f, 2, 0});
+  expect_near(stretched(3, 3), square);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -9,8 +9,6 @@
 //  - Positions and image sizes are Qwen2-VL's; tokens_per_second moves only the time of videos.
 #include <algorithm>
 #include <array>
-#include <boost/json/array.hpp>
-#include <boost/json/value.hpp>
 #include <utility>
 
 #include "base/check.h"
@@ -28,22 +26,6 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-5,
                                            .sliding_window = 4096,
                                            .max_window_layers = 80,
                                            .tied_head = false};
-
-Result<std::vector<std::int64_t>> whole_layers(const json::object& vision) {
-  const json::value* list = json::find(vision, "fullatt_block_indexes");
-  if (list == nullptr) return std::vector<std::int64_t>{7, 15, 23, 31};
-  std::vector<std::int64_t> layers;
-  if (!list->is_array())
-    return fail(ErrorCode::kInvalid, "vision_config.fullatt_block_indexes is {}, not a list",
-                json::kind_name(*list));
-  for (const json::value& layer : list->get_array()) {
-    if (!layer.is_int64())
-      return fail(ErrorCode::kInvalid, "vision_config.fullatt_block_indexes holds {}",
-                  json::kind_name(layer));
-    layers.push_back(layer.get_int64());
-  }
-  return layers;
-}
 
 Result<PatchTowerSettings> parse_vision(const json::object& config) {
   TRY(const json::object* vision, config_section(config, "vision_config"));
@@ -71,7 +53,7 @@ Result<PatchTowerSettings> parse_vision(const json::object& config) {
   if (tower.window < 1)
     return fail(ErrorCode::kInvalid, "vision_config.window_size is {}, a merged patch is {}",
                 window, tower.merge * tower.patch);
-  TRY(tower.whole_layers, whole_layers(*vision));
+  TRY(tower.whole_layers, vision_layers(*vision, "fullatt_block_indexes", {7, 15, 23, 31}));
   TRY(const std::string activation, json::get_string_or(*vision, "hidden_act", "silu"));
   TRY(tower.activation, parse_activation(activation));
   TRY(tower.rope_theta, vision_rope_theta(*vision));
