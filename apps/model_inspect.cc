@@ -147,7 +147,8 @@ Result<void> inspect(const Flags& flags) {
   line("end of text", fmt::format("{}", fmt::join(shape.eos, ", ")));
   print_layers(shape, compute);
   if (shape.has_vision)
-    line("images", fmt::format("up to {} tokens each", model->max_image_tokens()));
+    line("images", fmt::format("up to {} tokens each, an embedding of {} elements a token",
+                               model->max_image_tokens(), shape.embedding_width()));
 
   TRY(const auto quantization, parse_quantization(checkpoint.config));
   const auto weights = Weights::open(directory, family->aliases, quantization);

@@ -103,8 +103,11 @@ TEST_P(DummyCheckpointTest, EverySizeHasAConfiguration) {
   for (const std::string_view size : GetParam()->sizes) {
     const auto dummy = GetParam()->dummy(size);
     ASSERT_TRUE(dummy);
-    const Checkpoint checkpoint = {
+    Checkpoint checkpoint = {
         "dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}};
+    for (const DummyFile& file : dummy->files)
+      if (file.name == "preprocessor_config.json")
+        checkpoint.preprocessor = json::parse(file.text).value().get_object();
     if (GetParam()->create_encoder != nullptr) {
       const auto encoder = create_encoder(checkpoint);
       EXPECT_TRUE(encoder) << size << ": " << encoder.error().message;

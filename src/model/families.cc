@@ -14,6 +14,7 @@ namespace saccade {
 #define SACCADE_FAMILIES(FAMILY) \
   FAMILY(kQwen2Vl)               \
   FAMILY(kQwen25Vl)              \
+  FAMILY(kQwen3Vl)               \
   FAMILY(kLlavaOnevision)        \
   FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \

@@ -235,6 +235,72 @@ TEST(Families, Phi3VisionTakesFewerTilesOnRequest) {
   EXPECT_FALSE(model->image_layout(60000, 1, {}));
 }
 
+json::object qwen3_vl_config() {
+  return json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/qwen3_vl/odd_heads/config.json")
+      .value()
+      .get_object();
+}
+
+TEST(Families, RefuseAnotherQwen3Vl) {
+  const json::object patches = {{"patch_size", 16}};
+  struct Change {
+    const char* section;
+    const char* field;
+    const char* value;  // JSON
+    const char* message;
+  };
+  const auto error_of = [&](const json::object& config) {
+    const auto model = create_model({"dir", config, {}, patches});
+    return model ? "" : model.error().message;
+  };
+  EXPECT_EQ(error_of(qwen3_vl_config()), "");
+  for (const Change& change : {
+           Change{"text_config", "attention_bias", "true", "attention_bias"},
+           Change{"text_config", "head_dim", "24", "mrope_section"},
+           Change{"text_config", "hidden_size", "64", "out_hidden_size is 96"},
+           Change{"text_config", "num_hidden_layers", "1", "deepstack_visual_indexes names 2"},
+           Change{"vision_config", "num_position_embeddings", "24", "num_position_embeddings 24"},
+           Change{"vision_config", "patch_size", "14", "patches"},
+           Change{"vision_config", "deepstack_visual_indexes", "[0, 3]", "holds 3"},
+           Change{"vision_config", "deepstack_visual_indexes", "[2, 0]", "holds 0 after 2"},
+           Change{"vision_config", "deepstack_visual_indexes", "[1, 1]", "holds 1 after 1"},
+           Change{"vision_config", "deepstack_visual_indexes", "[-1]", "holds -1"},
+           Change{"vision_config", "deepstack_visual_indexes", "7", "not a list"},
+           Change{"vision_config", "deepstack_visual_indexes", "[\"1\"]", "holds a string"},
+       }) {
+    json::object config = qwen3_vl_config();
+    config[change.section].get_object()[change.field] = json::parse(change.value).value();
+    EXPECT_THAT(error_of(config), HasSubstr(change.message)) << change.field << " " << change.value;
+  }
+}
+
+// The sizes of make-dummy have the published checkpoints' parameters and tensors.
+TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
+  const Family* family = find_family("qwen3-vl").value();
+  struct Size {
+    std::string_view name;
+    std::int64_t parameters;
+    std::size_t tensors;
+    std::int64_t width;  // of an embedding row
+  };
+  for (const Size& size :
+       {Size{"2b", 2127532032, 625, 4 * 2048}, Size{"4b", 4437815808, 713, 4 * 2560},
+        Size{"8b", 8767123696, 750, 4 * 4096}, Size{"32b", 33357390064, 1058, 4 * 5120}}) {
+    const auto dummy = family->dummy(size.name);
+    ASSERT_TRUE(dummy) << dummy.error().message;
+    const auto model = create_model({"dummy",
+                                     json::parse(dummy->files[0].text).value().get_object(),
+                                     {},
+                                     json::parse(dummy->files[2].text).value().get_object()});
+    ASSERT_TRUE(model) << size.name << " " << model.error().message;
+    const std::vector<TensorSpec> specs = (*model)->weight_table().specs();
+    EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
+    EXPECT_EQ((*model)->shape().embedding_width(), size.width);
+    EXPECT_EQ((*model)->max_image_tokens(), 16384);
+    EXPECT_EQ(specs.size(), size.tensors) << size.name;
+  }
+}
+
 TEST(Families, WindowsComeFromEitherForm) {
   for (const char* file : {"mixed_window/config.json", "mixed_window/other_form/config.json"}) {
     const auto config =

@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "llava_onevision/newlines",
                       "llava_onevision/scaled", "internvl2/internlm2", "internvl2/big_tower",
                       "internvl2/current", "paligemma/first", "paligemma/second", "phi_3_vision/su",
-                      "phi_3_vision/longrope", "smolvlm2/thirds", "smolvlm2/halves"),
+                      "phi_3_vision/longrope", "smolvlm2/thirds", "smolvlm2/halves",
+                      "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
     [](const auto& checkpoint) {
       std::string name = checkpoint.param;
       std::ranges::replace(name, '/', '_');

@@ -17,7 +17,8 @@ const std::vector<std::string> kCheckpoints = {
     "qwen2_5_vl/wide_window", "llava_onevision/newlines", "llava_onevision/scaled",
     "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
     "paligemma/first",        "paligemma/second",         "phi_3_vision/su",
-    "phi_3_vision/longrope",  "smolvlm2/thirds",          "smolvlm2/halves"};
+    "phi_3_vision/longrope",  "smolvlm2/thirds",          "smolvlm2/halves",
+    "qwen3_vl/odd_heads",     "qwen3_vl/wide_rows"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
@@ -138,6 +139,19 @@ TEST(VisionFamilies, Phi3TagsAreNumbered) {
   const auto text = model->build_prompt(**tokenizer, literal, {}, false);
   ASSERT_TRUE(text) << text.error().message;
   EXPECT_TRUE(text->images.empty());
+}
+
+// Qwen3-VL writes a video as frames between timestamps, which is not done: no other reading of it.
+TEST(VisionFamilies, Qwen3VlRefusesVideos) {
+  const std::string directory = golden_folder("qwen3_vl/odd_heads");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto model = create_model(*open_checkpoint(directory)).value();
+  const std::string video = "<|vision_start|><|video_pad|><|vision_end|>";
+  const auto prompt = model->build_prompt(**tokenizer, video + "What happens?", {}, false);
+  ASSERT_FALSE(prompt);
+  EXPECT_EQ(prompt.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(prompt.error().message.find("video"), std::string::npos) << prompt.error().message;
+  EXPECT_TRUE(model->build_prompt(**tokenizer, model->guard_literals(video), {}, false));
 }
 
 // A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its

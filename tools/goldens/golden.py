@@ -135,7 +135,7 @@ def pack_rows(taps: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The sampled rows of every tap, and which they are: one list per kind of row."""
     tensors: dict[str, torch.Tensor] = {}
     for name, value in taps.items():
-        kind = "merged" if name == "vision.merged" else name.split(".")[0]
+        kind = "merged" if name.startswith(("vision.merged", "vision.deepstack")) else name.split(".")[0]
         if name == "logits":
             tensors[name] = value.contiguous()
             continue

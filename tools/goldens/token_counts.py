@@ -32,11 +32,9 @@ def write(family: str, config: dict, preprocessor: dict, count, sizes=SIZES) -> 
     print(family, len(sizes), "sizes")
 
 
-def qwen(family: str) -> None:
+def qwen(family: str, preprocessor: dict, sizes=SIZES) -> None:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    preprocessor = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2,
-                    "merge_size": 2}
     processor = Qwen2VLImageProcessorPil(**preprocessor)
 
     def count(height: int, width: int) -> int:
@@ -46,7 +44,24 @@ def qwen(family: str) -> None:
             return 0
 
     config = json.loads((GOLDEN / family / "odd_heads/config.json").read_text())
-    write(family, config, preprocessor, count)
+    write(family, config, preprocessor, count, sizes)
+
+
+def qwen2() -> None:
+    preprocessor = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2,
+                    "merge_size": 2}
+    qwen("qwen2_vl", preprocessor)
+    qwen("qwen2_5_vl", preprocessor)
+
+
+def qwen3() -> None:
+    preprocessor = {"size": {"longest_edge": 16777216, "shortest_edge": 65536}, "patch_size": 16,
+                    "temporal_patch_size": 2, "merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+    # Half way between multiples of 32, and on both sides of the two bounds.
+    ties = [(16 + 32 * n, 16 + 32 * m) for n in (8, 9, 20, 31) for m in (10, 11, 40)]
+    bounds = [(256, 256), (255, 257), (240, 272), (240, 271), (4096, 4096), (4096, 4112), (4112, 4113), (4095, 4200),
+              (32, 6400), (32, 6401), (6400, 32), (48, 9599), (200, 1), (201, 1)]
+    qwen("qwen3_vl", preprocessor, SIZES + ties + bounds)
 
 
 def llava_onevision() -> None:
@@ -98,8 +113,8 @@ def internvl2() -> None:
 
 
 if __name__ == "__main__":
-    qwen("qwen2_vl")
-    qwen("qwen2_5_vl")
+    qwen2()
+    qwen3()
     llava_onevision()
     paligemma()
     internvl2()
