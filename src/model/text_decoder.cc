@@ -156,7 +156,7 @@ void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) 
     attention(backend, layers_[i], settings_.layers[i], batch.kv[i], batch, angles, x);
     mlp(backend, layers_[i], x);
     if (tap) tap(fmt::format("text.layer.{}", i), x);
-    if (false && static_cast<std::int64_t>(i) < settings_.deepstack) {
+    if (static_cast<std::int64_t>(i) < settings_.deepstack) {
       add_slice(backend, batch, 1 + static_cast<std::int64_t>(i), x);
       if (tap) tap(fmt::format("text.deepstack.{}", i), x);
     }
