@@ -1,31 +1,42 @@
 #include "image/patchify.h"
 
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 
 namespace saccade {
 namespace {
 
+// One patch of one channel: [patch, patch].
+void write_square(const Pixels& pixels, int top, int left, int side, int channel,
+                  const std::array<float, 256>& values, float* to) {
+  for (int y = 0; y < side; ++y) {
+    const std::uint8_t* from =
+        pixels.rgb.data() +
+        (static_cast<std::size_t>(top + y) * static_cast<std::size_t>(pixels.width) +
+         static_cast<std::size_t>(left)) *
+            3 +
+        channel;
+    for (int x = 0; x < side; ++x, from += 3) *to++ = values[*from];
+  }
+}
+
 // One patch as [3, temporal, patch, patch].
-void write_patch(const Pixels& pixels, int top, int left, const PatchLayout& layout,
+void write_patch(std::span<const Pixels> frames, int top, int left, const PatchLayout& layout,
                  const NormalizeTable& table, float* to) {
   const int side = layout.patch_size;
   const std::size_t square = static_cast<std::size_t>(side) * static_cast<std::size_t>(side);
+  const auto depth = static_cast<std::size_t>(layout.temporal_patch_size);
   for (int c = 0; c < 3; ++c) {
-    const std::array<float, 256>& values = table.channel(c);
-    const float* first = to;
-    for (int y = 0; y < side; ++y) {
-      const std::uint8_t* from =
-          pixels.rgb.data() +
-          (static_cast<std::size_t>(top + y) * static_cast<std::size_t>(pixels.width) +
-           static_cast<std::size_t>(left)) *
-              3 +
-          c;
-      for (int x = 0; x < side; ++x, from += 3) *to++ = values[*from];
+    for (std::size_t t = 0; t < depth; ++t, to += square) {
+      if (t < frames.size()) {
+        write_square(frames[t], top, left, side, c, table.channel(c), to);
+      } else {
+        std::memcpy(to, to - square, square * sizeof(float));
+      }
     }
-    for (int t = 1; t < layout.temporal_patch_size; ++t, to += square)
-      std::memcpy(to, first, square * sizeof(float));
   }
 }
 
@@ -33,17 +44,28 @@ void write_patch(const Pixels& pixels, int top, int left, const PatchLayout& lay
 
 void patchify(const Pixels& pixels, const PatchLayout& layout, const NormalizeTable& table,
               std::span<float> to) {
+  patchify({&pixels, 1}, layout, table, to);
+}
+
+void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
+              const NormalizeTable& table, std::span<float> to) {
+  CHECK(!frames.empty() && std::cmp_less_equal(frames.size(), layout.temporal_patch_size),
+        "{} frames of {}", frames.size(), layout.temporal_patch_size);
+  const Pixels& first = frames.front();
   const int merged = layout.patch_size * layout.merge_size;
-  CHECK(merged > 0 && pixels.width % merged == 0 && pixels.height % merged == 0,
-        "{}x{} pixels in squares of {}", pixels.width, pixels.height, merged);
-  CHECK(std::cmp_equal(to.size(), layout.rows(pixels) * layout.row_length()),
-        "{} floats for {} rows of {}", to.size(), layout.rows(pixels), layout.row_length());
+  CHECK(merged > 0 && first.width % merged == 0 && first.height % merged == 0,
+        "{}x{} pixels in squares of {}", first.width, first.height, merged);
+  for (const Pixels& frame : frames)
+    CHECK(frame.width == first.width && frame.height == first.height, "{}x{} beside {}x{} pixels",
+          frame.width, frame.height, first.width, first.height);
+  CHECK(std::cmp_equal(to.size(), layout.rows(first) * layout.row_length()),
+        "{} floats for {} rows of {}", to.size(), layout.rows(first), layout.row_length());
   float* row = to.data();
-  for (int block_top = 0; block_top < pixels.height; block_top += merged) {
-    for (int block_left = 0; block_left < pixels.width; block_left += merged) {
+  for (int block_top = 0; block_top < first.height; block_top += merged) {
+    for (int block_left = 0; block_left < first.width; block_left += merged) {
       for (int y = 0; y < merged; y += layout.patch_size) {
         for (int x = 0; x < merged; x += layout.patch_size, row += layout.row_length())
-          write_patch(pixels, block_top + y, block_left + x, layout, table, row);
+          write_patch(frames, block_top + y, block_left + x, layout, table, row);
       }
     }
   }

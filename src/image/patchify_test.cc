@@ -70,6 +70,20 @@ TEST(Patchify, NeighboursThatMergeAreAdjacentRows) {
             (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15}));
 }
 
+TEST(Patchify, FramesStandBehindEachOther) {
+  const PatchLayout layout{.patch_size = 1, .merge_size = 1, .temporal_patch_size = 3};
+  const NormalizeTable table(NormalizeSettings{});
+  const std::vector<Pixels> frames = {{1, 1, {10, 20, 30}}, {1, 1, {40, 50, 60}}};
+  std::vector<float> row(9);
+  patchify(frames, layout, table, row);
+  for (std::size_t c = 0; c < 3; ++c) {
+    const auto& values = table.channel(static_cast<int>(c));
+    EXPECT_EQ(row[3 * c], values[frames[0].rgb[c]]);
+    EXPECT_EQ(row[3 * c + 1], values[frames[1].rgb[c]]);
+    EXPECT_EQ(row[3 * c + 2], values[frames[1].rgb[c]]);  // the last again
+  }
+}
+
 TEST(Normalize, PlanesHoldTheTablesValues) {
   const NormalizeTable table({1.0 / 255, {0.5, 0.5, 0.5}, {0.5, 0.25, 0.125}});
   const Pixels pixels{2, 1, {0, 10, 20, 255, 128, 30}};

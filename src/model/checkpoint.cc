@@ -157,11 +157,14 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   TRY(checkpoint.config, read_object(path / "config.json"));
   TRY(checkpoint.generation, read_optional_object(path / "generation_config.json"));
   TRY(checkpoint.preprocessor, read_optional_object(path / "preprocessor_config.json"));
-  if (checkpoint.preprocessor.empty()) {
-    TRY(const json::object processor, read_optional_object(path / "processor_config.json"));
-    const json::value* images = json::find(processor, "image_processor");
-    if (images != nullptr && images->is_object()) checkpoint.preprocessor = images->get_object();
-  }
+  TRY(checkpoint.video_preprocessor, read_optional_object(path / "video_preprocessor_config.json"));
+  TRY(const json::object processor, read_optional_object(path / "processor_config.json"));
+  const json::value* images = json::find(processor, "image_processor");
+  if (checkpoint.preprocessor.empty() && images != nullptr && images->is_object())
+    checkpoint.preprocessor = images->get_object();
+  const json::value* videos = json::find(processor, "video_processor");
+  if (videos != nullptr && videos->is_object())
+    checkpoint.video_preprocessor = videos->get_object();
   return checkpoint;
 }
 

@@ -17,6 +17,9 @@ struct Checkpoint {
   json::object generation;  // generation_config.json, or empty
   json::object
       preprocessor;  // preprocessor_config.json, or processor_config.json's image_processor
+  // processor_config.json's video_processor or video_preprocessor_config.json; empty where neither
+  // is there: videos go by `preprocessor`.
+  json::object video_preprocessor = {};
 };
 
 // `name` is a directory, or ORG/NAME of a download in the Hugging Face cache. kUnsupported for

@@ -59,6 +59,18 @@ std::string string_member(const json::object& from, std::string_view name) {
   return found != nullptr && found->is_string() ? std::string(found->get_string()) : "";
 }
 
+// Member `name` as paths in `folder`: a string or a list of them.
+std::vector<std::string> paths_member(const json::object& from, std::string_view name,
+                                      const std::filesystem::path& folder) {
+  std::vector<std::string> paths;
+  const json::value* found = json::find(from, name);
+  if (found == nullptr) return paths;
+  const json::array list = found->is_array() ? found->get_array() : json::array{*found};
+  for (const json::value& each : list)
+    if (each.is_string()) paths.push_back((folder / std::string(each.get_string())).string());
+  return paths;
+}
+
 std::vector<GoldenImage> read_images(const json::object& about,
                                      const std::filesystem::path& folder) {
   std::vector<GoldenImage> images;
@@ -66,12 +78,12 @@ std::vector<GoldenImage> read_images(const json::object& about,
   if (list == nullptr || !list->is_array()) return images;
   for (const json::value& each : list->get_array()) {
     if (!each.is_object()) continue;
+    const json::object& members = each.get_object();
     GoldenImage image;
-    image.source = (folder / string_member(each.get_object(), "source")).string();
-    const std::string pixels = string_member(each.get_object(), "pixels");
-    if (!pixels.empty()) image.pixels = (folder / pixels).string();
-    if (const json::value* grid = json::find(each.get_object(), "grid");
-        grid != nullptr && grid->is_array())
+    image.sources = paths_member(members, "source", folder);
+    image.pixels = paths_member(members, "pixels", folder);
+    image.fps = json::get_double_or(members, "fps", 0).value_or(0);
+    if (const json::value* grid = json::find(members, "grid"); grid != nullptr && grid->is_array())
       for (const json::value& extent : grid->get_array())
         image.grid.push_back(extent.is_int64() ? extent.get_int64() : 0);
     images.push_back(std::move(image));
@@ -165,17 +177,48 @@ class TapComparison {
   std::vector<std::int64_t> next_row_;
 };
 
-Result<StageResult> compare_pixels(const Model& model, const GoldenImage& image,
-                                   const ImageLayout& layout, std::size_t index) {
-  TRY(const Pixels wanted, decode_file(image.pixels));
-  TRY(const Pixels source, decode_file(image.source));
-  TRY(const Pixels got, model.resized_image(source, layout));
-  const std::string name = fmt::format("image.{}.pixels", index);
-  if (wanted.width != got.width || wanted.height != got.height)
-    return StageResult{name, true, 1, 0,
-                       fmt::format("{}x{}, the golden has {}x{}", got.width, got.height,
-                                   wanted.width, wanted.height)};
-  return compare_exact(name, got.rgb, wanted.rgb);
+// Each resized picture of an image or video.
+Result<void> compare_pixels(const Model& model, const GoldenImage& image, const ImageLayout& layout,
+                            std::size_t index, std::vector<StageResult>& stages) {
+  for (std::size_t i = 0; i < image.pixels.size() && i < image.sources.size(); ++i) {
+    TRY(const Pixels wanted, decode_file(image.pixels[i]));
+    TRY(const Pixels source, decode_file(image.sources[i]));
+    TRY(const Pixels got, model.resized_image(source, layout));
+    const std::string name = image.fps > 0 ? fmt::format("image.{}.pixels.{}", index, i)
+                                           : fmt::format("image.{}.pixels", index);
+    if (wanted.width != got.width || wanted.height != got.height) {
+      stages.push_back({name, true, 1, 0,
+                        fmt::format("{}x{}, the golden has {}x{}", got.width, got.height,
+                                    wanted.width, wanted.height)});
+    } else {
+      stages.push_back(compare_exact(name, got.rgb, wanted.rgb));
+    }
+  }
+  return {};
+}
+
+Result<void> prepare_video(const Model& model, const GoldenImage& video, GoldenMedia& media) {
+  std::vector<Pixels> frames;
+  for (const std::string& source : video.sources) {
+    TRY(Pixels frame, decode_file(source));
+    frames.push_back(std::move(frame));
+  }
+  if (frames.empty()) return fail(ErrorCode::kInvalid, "a video without frames");
+  VideoControls controls;
+  controls.frames = static_cast<std::int64_t>(frames.size());
+  controls.fps = video.fps;
+  TRY(const ImageLayout layout,
+      model.video_layout(frames.front().width, frames.front().height, controls));
+  const auto depth = static_cast<std::size_t>(model.shape().frames_per_grid);
+  for (std::size_t begin = 0; begin < frames.size(); begin += depth) {
+    const auto group = std::span(frames).subspan(begin, std::min(depth, frames.size() - begin));
+    TRY(PreparedImage prepared, model.prepare_frames(group, layout));
+    media.prepared.push_back(std::move(prepared));
+    media.names.push_back(video.sources[begin] + " " + video.sources[begin + group.size() - 1] +
+                          " " + layout.key);
+  }
+  media.layouts.push_back(layout);
+  return {};
 }
 
 }  // namespace
@@ -225,31 +268,41 @@ const StageResult* GoldenReport::first_divergence(double tolerance) const {
   return nullptr;
 }
 
-Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden) {
-  std::vector<PreparedImage> images;
+Result<GoldenMedia> prepare_golden_media(const Model& model, const Golden& golden) {
+  GoldenMedia media;
   for (const GoldenImage& image : golden.images) {
-    TRY(const Pixels pixels, decode_file(image.source));
+    if (image.fps > 0) {
+      TRY_DO(prepare_video(model, image, media));
+      continue;
+    }
+    if (image.sources.size() != 1)
+      return fail(ErrorCode::kInvalid, "{}: an image has {} sources", golden.path,
+                  image.sources.size());
+    TRY(const Pixels pixels, decode_file(image.sources.front()));
     TRY(const ImageLayout layout, model.image_layout(pixels.width, pixels.height, {}));
     TRY(PreparedImage prepared, model.prepare_image(pixels, layout));
-    images.push_back(std::move(prepared));
+    media.prepared.push_back(std::move(prepared));
+    media.names.push_back(image.sources.front());
+    media.layouts.push_back(layout);
   }
-  return images;
+  return media;
+}
+
+Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden) {
+  TRY(GoldenMedia media, prepare_golden_media(model, golden));
+  return std::move(media.prepared);
 }
 
 Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
                                          const Golden& golden) {
   // Back to the checkpoint's own limits of images, whatever was reserved before.
   TRY_DO(model.reserve(backend, {.rows = 1, .sequences = 1, .logit_rows = 1}));
-  TRY(const std::vector<PreparedImage> images, prepare_golden_images(model, golden));
+  TRY(const GoldenMedia media, prepare_golden_media(model, golden));
+  const std::vector<ImageLayout>& layouts = media.layouts;
   GoldenReport report;
-  std::vector<ImageLayout> layouts;
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    const ImageLayout& layout = images[i].layout;
-    layouts.push_back(layout);
-    if (!golden.images[i].pixels.empty()) {
-      TRY(StageResult pixels, compare_pixels(model, golden.images[i], layout, i));
-      report.stages.push_back(std::move(pixels));
-    }
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const ImageLayout& layout = layouts[i];
+    TRY_DO(compare_pixels(model, golden.images[i], layout, i, report.stages));
     if (!golden.images[i].grid.empty())
       report.stages.push_back(compare_exact<std::int64_t>(
           fmt::format("image.{}.grid", i), {layout.grid_t, layout.grid_h, layout.grid_w},
@@ -268,7 +321,7 @@ Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const T
   const auto last = std::ranges::find(golden.taps, "logits", &GoldenTap::name);
   const auto rows =
       last == golden.taps.end() ? std::int64_t{1} : static_cast<std::int64_t>(last->rows.size());
-  TRY(const auto run, SoloRun::create(model, backend, std::move(prompt), images,
+  TRY(const auto run, SoloRun::create(model, backend, std::move(prompt), media.prepared,
                                       static_cast<std::int64_t>(golden.greedy.size()), tap));
   run->prefill(0, rows, tap);
   for (StageResult& stage : comparison.take()) report.stages.push_back(std::move(stage));

@@ -16,10 +16,12 @@
 
 namespace saccade {
 
+// A file, or the frames of a video.
 struct GoldenImage {
-  std::string source;              // path of the original
-  std::string pixels;              // path of the resized one; empty when the golden has none
-  std::vector<std::int64_t> grid;  // [t, h, w] in patches
+  std::vector<std::string> sources;  // paths of the originals: one, or as many as frames
+  std::vector<std::string> pixels;   // of the resized ones; empty when the golden has none
+  std::vector<std::int64_t> grid;    // [t, h, w] in patches
+  double fps = 0;                    // of a video; 0: an image
 };
 
 // Some rows of a tap, in the order of the taps of a forward.
@@ -32,7 +34,7 @@ struct GoldenTap {
 
 struct Golden {
   std::string path;
-  std::string rendered;  // the prompt as text, one placeholder an image
+  std::string rendered;  // the prompt as text, one placeholder an image or video
   std::vector<GoldenImage> images;
   std::vector<TokenId> ids;
   std::vector<std::vector<std::int32_t>> positions;  // [axes][ids]
@@ -65,7 +67,14 @@ struct GoldenReport {
 Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
                                          const Golden& golden);
 
-// The images of a golden, decoded and prepared.
+// The images and videos of a golden, decoded and prepared.
+struct GoldenMedia {
+  std::vector<ImageLayout> layouts;     // one an image or video
+  std::vector<PreparedImage> prepared;  // one an image, one a group of a video's frames
+  std::vector<std::string> names;       // of `prepared`: what it was made from
+};
+Result<GoldenMedia> prepare_golden_media(const Model& model, const Golden& golden);
+// The same of a golden without videos.
 Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden);
 
 }  // namespace saccade

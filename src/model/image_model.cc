@@ -50,14 +50,19 @@ void ImageModel::forward(Backend& backend, const Batch& batch, const Tap& tap) {
 Result<ImageLayout> ImageModel::image_layout(int width, int height,
                                              const ImageControls& controls) const {
   TRY(ImageLayout layout, images_->layout(width, height, controls));
-  const std::int64_t patches = layout.grid_t * layout.grid_h * layout.grid_w;
+  TRY_DO(check_fits("an image", width, height, layout.grid_t * layout.grid_h * layout.grid_w));
+  return layout;
+}
+
+Result<void> ImageModel::check_fits(std::string_view what, int width, int height,
+                                    std::int64_t patches) const {
   const std::int64_t most = most_patches_ > 0 ? most_patches_ : max_image_patches();
   if (patches > most)
     return fail(ErrorCode::kTooLarge,
-                "an image of {}x{} pixels becomes {} patches, limit {}; a lower max_pixels makes "
-                "it smaller",
-                width, height, patches, most);
-  return layout;
+                "{} of {}x{} pixels becomes {} patches, limit {}; a lower max_pixels makes it "
+                "smaller",
+                what, width, height, patches, most);
+  return {};
 }
 
 Result<Pixels> ImageModel::resized_image(const Pixels& pixels, const ImageLayout& layout) const {

@@ -77,6 +77,8 @@ class ImageModel : public LoadableModel {
  protected:
   // `checkpoint` says the end tokens.
   Result<void> assemble(const Checkpoint& checkpoint, ImageModelParts parts);
+  // kTooLarge with both numbers for more patches than reserve() was told of; `what` is "an image".
+  Result<void> check_fits(std::string_view what, int width, int height, std::int64_t patches) const;
   // The i-th `placeholder` repeated for the rows of image i; positions count tokens.
   Result<Prompt> expand_images(std::span<const TokenId> ids, TokenId placeholder,
                                std::span<const ImageLayout> images) const;

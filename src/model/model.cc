@@ -19,6 +19,14 @@ Result<PreparedImage> Model::prepare_image(const Pixels&, const ImageLayout&) co
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
+Result<ImageLayout> Model::video_layout(int, int, const VideoControls&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
+}
+
+Result<PreparedImage> Model::prepare_frames(std::span<const Pixels>, const ImageLayout&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
+}
+
 std::unique_ptr<EncodeRun> Model::begin_encode(Backend&, std::span<const PreparedImage* const>,
                                                std::span<const View>, const Tap&) {
   CHECK(false, "{} takes no images", shape_.family);
@@ -44,5 +52,6 @@ std::string Model::guard_literals(std::string_view user_text) const {
 }
 
 std::string Model::image_placeholder(int) const { return {}; }
+std::string Model::video_placeholder() const { return {}; }
 
 }  // namespace saccade

@@ -49,6 +49,8 @@ struct ModelShape {
   // DeepStack (arXiv:2406.04334): slices of [hidden] that an image's embedding row has besides the
   // first, one for each of the first text layers.
   std::int64_t deepstack = 0;
+  // Frames that one encoder input of a video joins; 0: the model takes no videos.
+  int frames_per_grid = 0;
   std::int64_t parameters = 0;
   std::size_t weight_bytes = 0;  // as packed on the device
   DType kv_dtype = DType::kF32;  // what keys, values and embeddings are stored as
@@ -70,22 +72,33 @@ struct ImageControls {
   json::object processor_kwargs;           // mm_processor_kwargs; unknown members are kInvalid
 };
 
+// What a request may say about a video, which is a list of frames of one size.
+struct VideoControls {
+  ImageControls frame;  // of each frame; without max_tokens
+  std::int64_t frames = 0;
+  double fps = 2;                            // of the frames that are given; qwen-vl-utils' default
+  std::optional<std::int64_t> total_pixels;  // of all frames after resizing, divided evenly
+};
+
 // Where an image of given size ends up: arithmetic only, made before any pixel is decoded. `key`
-// names everything that decides the embedding besides the image's bytes and the model; it is part
-// of every cache key.
+// names everything that decides the embedding besides the image's bytes and the model, and where a
+// video's tokens stand in time; it is part of every cache key.
 struct ImageLayout {
   int width = 0;  // of the original
   int height = 0;
   int resized_width = 0;
   int resized_height = 0;
-  std::int64_t grid_t = 1;  // patches (Qwen), or tiles (others) before any merging
-  std::int64_t grid_h = 0;
+  std::int64_t grid_t = 1;      // groups of frames; 1 for an image, and for what the encoder takes
+  std::int64_t frames = 0;      // of a video, as given; 0: an image
+  double seconds_per_grid = 0;  // of a video: between one group of frames and the next
+  std::int64_t grid_h = 0;      // patches (Qwen), or tiles (others) before any merging
   std::int64_t grid_w = 0;
   std::int64_t tokens = 0;  // rows of the embedding = placeholders in the prompt
   std::string key;
 };
 
-// Input rows of the encoder for one image, made from pixels on the worker pool.
+// Input rows of the encoder for one image or one group of a video's frames, made from pixels on the
+// worker pool.
 struct PreparedImage {
   ImageLayout layout;
   std::vector<float> patches;  // [patch rows, patch_cols]
@@ -93,7 +106,8 @@ struct PreparedImage {
 };
 
 // Placeholders in the prompt: token begin + i takes embedding row first_row + i of image `index`.
-// A family that writes text between an image's rows has several spans for it.
+// A family that writes text between an image's rows has several spans for it. The encoder's inputs
+// are numbered: an image is one, a video is one for each group of frames.
 struct ImageSpan {
   std::int64_t begin = 0;
   std::int64_t tokens = 0;
@@ -185,9 +199,17 @@ class Model {
                                                   std::span<const PreparedImage* const> images,
                                                   std::span<const View> out, const Tap& tap = {});
 
+  // --- videos; kUnsupported for models that take none (ModelShape::frames_per_grid) ---
+  // Of a whole video. Frames are resized by resized_image(), with this layout.
+  virtual Result<ImageLayout> video_layout(int width, int height,
+                                           const VideoControls& controls) const;
+  // One group of a video's decoded frames: at most frames_per_grid; the last fills up a short one.
+  virtual Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
+                                               const ImageLayout& video) const;
+
   // --- prompts ---
-  // From a rendered template whose image parts appear as the family's placeholder, in order. Text
-  // guarded by guard_literals() is tokenised as plain text.
+  // From a rendered template whose images and videos appear as the family's placeholders, each
+  // kind in order. Text guarded by guard_literals() is tokenised as plain text.
   virtual Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                                       std::span<const ImageLayout> images,
                                       bool add_special_tokens) const = 0;
@@ -198,6 +220,7 @@ class Model {
   virtual std::string guard_literals(std::string_view user_text) const;
   // What stands for image `index` (from 0) where a template takes messages as plain strings.
   virtual std::string image_placeholder(int index) const;
+  virtual std::string video_placeholder() const;
   // Jinja source for checkpoints that ship no template though the family has a known format.
   virtual std::string_view default_chat_template() const { return {}; }
 

@@ -11,8 +11,12 @@
 #include "image/pixels.h"
 #include "image/smart_resize.h"
 #include "model/image_model.h"
+#include "model/pixel_bounds.h"
 
 namespace saccade {
+
+// patch_size, merge_size and temporal_patch_size of a preprocessor configuration.
+Result<PatchLayout> parse_patches(const json::object& preprocessor);
 
 // preprocessor_config.json of such a family. Immutable; any thread.
 class PatchImages final : public ImagePipeline {
@@ -26,29 +30,24 @@ class PatchImages final : public ImagePipeline {
   const PatchLayout& patches() const { return patches_; }
 
   // kInvalid for an aspect ratio over 200, for controls out of range and for kwargs other than
-  // min_pixels, max_pixels and size.
+  // min_pixels, max_pixels and size, and those of videos, which change nothing here.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
 
   std::int64_t max_patches() const override {
-    return max_pixels_ / patches_.patch_size / patches_.patch_size;
+    return bounds_.max / patches_.patch_size / patches_.patch_size;
   }
   std::int64_t max_tokens() const override {
     return max_patches() / patches_.merge_size / patches_.merge_size;
   }
 
  private:
-  struct PixelBounds {
-    std::int64_t min = 0;
-    std::int64_t max = 0;
-  };
   Result<PixelBounds> bounds(const ImageControls& controls) const;
   ImageSize within_tokens(ImageSize size, std::int64_t most) const;
   std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
 
-  std::int64_t min_pixels_ = 56 * 56;
-  std::int64_t max_pixels_ = 28 * 28 * 1280;
+  PixelBounds bounds_{56 * 56, 28 * 28 * 1280};
   PatchLayout patches_;
   NormalizeTable normalize_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/patch_images.h"
+#include "model/patch_videos.h"
 #include "model/placeholders.h"
 
 namespace saccade {
@@ -12,12 +13,29 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kPlaceholders = {"<|image_pad|>", "<|video_pad|>"};
 
+// The images or the videos of a prompt, taken in order.
+struct Media {
+  struct Medium {
+    const ImageLayout* layout;
+    int first;  // of the encoder's inputs
+  };
+  TokenId placeholder = 0;
+  std::string_view name;
+  std::vector<Medium> media = {};
+  std::size_t next = 0;
+};
+
 class PatchModel final : public ImageModel {
  public:
   Result<void> create(std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-                      PatchTowerSettings tower) {
+                      PatchTowerSettings tower, const std::optional<VideoTime>& videos) {
     TRY(PatchImages images, PatchImages::parse(checkpoint.preprocessor));
-    TRY_DO(check_patches(images.patches(), tower));
+    TRY_DO(check_patches("preprocessor_config.json", images.patches(), tower));
+    if (videos) {
+      TRY_DO(take_videos(checkpoint.video_preprocessor.empty() ? checkpoint.preprocessor
+                                                               : checkpoint.video_preprocessor,
+                         tower, *videos));
+    }
     TRY(const std::int64_t image_token,
         json::get_int_or(checkpoint.config, "image_token_id", 151655));
     TRY(const std::int64_t video_token,
@@ -32,23 +50,64 @@ class PatchModel final : public ImageModel {
                                  .tower = std::make_unique<PatchTower>(std::move(tower))});
   }
 
-  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images,
-                              bool add_special_tokens) const override {
-    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
-    if (std::ranges::find(ids, video_token_) != ids.end())
-      return fail(ErrorCode::kUnsupported, "the prompt has a video; images are done");
-    TRY(Prompt prompt, expand_images(ids, image_token_, images));
+  Result<ImageLayout> video_layout(int width, int height,
+                                   const VideoControls& controls) const override {
+    if (shape_.frames_per_grid == 0) return Model::video_layout(width, height, controls);
+    TRY(ImageLayout video, videos_.layout(width, height, controls));
+    TRY_DO(check_fits("a frame", width, height, video.grid_h * video.grid_w));
+    if (tokens_per_second_ > 0) video.key += fmt::format("@{}s", video.seconds_per_grid);
+    return video;
+  }
 
-    GridPositions positions;
-    std::int64_t done = 0;
-    for (std::size_t i = 0; i < prompt.images.size(); ++i) {
-      const ImageSpan& span = prompt.images[i];
-      positions.add_text(span.begin - done);
-      positions.add_grid(images[i].grid_t, images[i].grid_h / merge_, images[i].grid_w / merge_);
-      done = span.begin + span.tokens;
+  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
+                                       const ImageLayout& video) const override {
+    std::vector<Pixels> resized;
+    for (const Pixels& frame : frames) {
+      TRY(Pixels pixels, resized_image(frame, video));
+      resized.push_back(std::move(pixels));
     }
-    positions.add_text(static_cast<std::int64_t>(prompt.ids.size()) - done);
+    return videos_.cut(resized, video);
+  }
+
+  // Placeholders of each kind stand in the order of `media` of that kind, and every group of a
+  // video's frames is a span of its own.
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> media,
+                              bool add_special_tokens) const override {
+    std::array<Media, 2> kinds = {Media{image_token_, "image"}, Media{video_token_, "video"}};
+    int inputs = 0;
+    for (const ImageLayout& layout : media) {
+      kinds[layout.frames > 0 ? 1 : 0].media.push_back({&layout, inputs});
+      inputs += static_cast<int>(layout.grid_t);
+    }
+    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
+    if (shape_.frames_per_grid == 0 && std::ranges::find(ids, video_token_) != ids.end())
+      return fail(ErrorCode::kUnsupported, "the prompt has a video, {} takes images alone",
+                  shape_.family);
+    for (const Media& kind : kinds) TRY_DO(check_placeholders(ids, kind));
+
+    std::vector<TokenId> expanded;
+    std::vector<ImageSpan> spans;
+    GridPositions positions;
+    for (const TokenId id : ids) {
+      if (id != image_token_ && id != video_token_) {
+        expanded.push_back(id);
+        positions.add_text(1);
+        continue;
+      }
+      Media& kind = kinds[id == video_token_ ? 1 : 0];
+      const auto [layout, first] = kind.media[kind.next++];
+      const std::int64_t tokens = layout->tokens / layout->grid_t;
+      for (int grid = 0; grid < static_cast<int>(layout->grid_t); ++grid) {
+        spans.push_back({.begin = static_cast<std::int64_t>(expanded.size()),
+                         .tokens = tokens,
+                         .index = first + grid});
+        expanded.insert(expanded.end(), static_cast<std::size_t>(tokens), id);
+      }
+      positions.add_grid(times(*layout), layout->grid_h / merge_, layout->grid_w / merge_);
+    }
+    TRY(Prompt prompt, wrap_tokens(std::move(expanded)));
+    prompt.images = std::move(spans);
     prompt.position_delta = positions.delta();
     prompt.positions = positions.take();
     return prompt;
@@ -60,23 +119,58 @@ class PatchModel final : public ImageModel {
   std::string image_placeholder(int) const override {
     return "<|vision_start|><|image_pad|><|vision_end|>";
   }
+  std::string video_placeholder() const override {
+    return "<|vision_start|><|video_pad|><|vision_end|>";
+  }
 
  private:
+  Result<void> take_videos(const json::object& preprocessor, const PatchTowerSettings& tower,
+                           const VideoTime& time) {
+    TRY(videos_, PatchVideos::parse(preprocessor));
+    TRY_DO(check_patches("the video preprocessor's configuration", videos_.patches(), tower));
+    tokens_per_second_ = time.tokens_per_second;
+    shape_.frames_per_grid = static_cast<int>(tower.frames);
+    return {};
+  }
+
   // The files agree on what a patch is.
-  static Result<void> check_patches(const PatchLayout& p, const PatchTowerSettings& tower) {
+  static Result<void> check_patches(std::string_view file, const PatchLayout& p,
+                                    const PatchTowerSettings& tower) {
     if (p.patch_size != tower.patch || p.merge_size != tower.merge ||
         p.temporal_patch_size != tower.frames)
       return fail(ErrorCode::kInvalid,
-                  "preprocessor_config.json cuts patches of {} x {}, merged by {}; vision_config "
-                  "of {} x {}, by {}",
+                  "{} cuts patches of {} x {}, merged by {}; vision_config of {} x {}, by {}", file,
                   p.temporal_patch_size, p.patch_size, p.merge_size, tower.frames, tower.patch,
                   tower.merge);
     return {};
   }
 
+  static Result<void> check_placeholders(std::span<const TokenId> ids, const Media& kind) {
+    const auto found = std::ranges::count(ids, kind.placeholder);
+    if (static_cast<std::size_t>(found) == kind.media.size()) return {};
+    return fail(ErrorCode::kInvalid, "the prompt has {} {} placeholders for {} {}s", found,
+                kind.name, kind.media.size(), kind.name);
+  }
+
+  // Where the groups of a video's frames stand on the time axis. In f32, as the model was trained:
+  // a product that is not quite whole is cut one position lower.
+  std::vector<std::int32_t> times(const ImageLayout& layout) const {
+    std::vector<std::int32_t> times(static_cast<std::size_t>(layout.grid_t));
+    const auto seconds = static_cast<float>(layout.seconds_per_grid);
+    const auto rate = static_cast<float>(tokens_per_second_);
+    for (std::size_t grid = 0; grid < times.size(); ++grid) {
+      times[grid] = tokens_per_second_ == 0
+                        ? static_cast<std::int32_t>(grid)
+                        : static_cast<std::int32_t>(static_cast<float>(grid) * seconds * rate);
+    }
+    return times;
+  }
+
+  PatchVideos videos_;
   TokenId image_token_ = 0;
   TokenId video_token_ = 0;
   std::int64_t merge_ = 2;
+  std::int64_t tokens_per_second_ = 0;
 };
 
 }  // namespace
@@ -84,12 +178,13 @@ class PatchModel final : public ImageModel {
 Result<std::unique_ptr<LoadableModel>> make_patch_model(std::string_view family,
                                                         const Checkpoint& checkpoint,
                                                         DecoderConfig decoder,
-                                                        PatchTowerSettings tower) {
+                                                        PatchTowerSettings tower,
+                                                        const std::optional<VideoTime>& videos) {
   if (decoder.position_axes != 3)
     return fail(ErrorCode::kInvalid, "rope_scaling.mrope_section is missing");
   TRY_DO(check_patch_tower(tower));
   auto model = std::make_unique<PatchModel>();
-  TRY_DO(model->create(family, checkpoint, std::move(decoder), std::move(tower)));
+  TRY_DO(model->create(family, checkpoint, std::move(decoder), std::move(tower), videos));
   return model;
 }
 

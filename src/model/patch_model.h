@@ -2,7 +2,9 @@
 // have three axes (M-RoPE). Qwen2-VL and what came after differ in their configurations.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "model/image_model.h"
@@ -10,11 +12,16 @@
 
 namespace saccade {
 
+// How the groups of a video's frames stand on the time axis.
+struct VideoTime {
+  std::int64_t tokens_per_second = 0;  // positions; 0: a group takes one, whatever its time
+};
+
 // `tower` is parsed from the checkpoint; `decoder` likewise, with the family's own settings
 // applied. Reads image_token_id and video_token_id. kInvalid when files disagree about patches.
-Result<std::unique_ptr<LoadableModel>> make_patch_model(std::string_view family,
-                                                        const Checkpoint& checkpoint,
-                                                        DecoderConfig decoder,
-                                                        PatchTowerSettings tower);
+// Without `videos` the model takes images alone.
+Result<std::unique_ptr<LoadableModel>> make_patch_model(
+    std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
+    PatchTowerSettings tower, const std::optional<VideoTime>& videos = {});
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace saccade {
@@ -111,16 +112,23 @@ void GridPositions::add_text(std::int64_t tokens) {
 }
 
 void GridPositions::add_grid(std::int64_t t, std::int64_t h, std::int64_t w) {
-  for (std::int64_t frame = 0; frame < t; ++frame) {
+  std::vector<std::int32_t> times(static_cast<std::size_t>(t));
+  std::iota(times.begin(), times.end(), 0);
+  add_grid(times, h, w);
+}
+
+void GridPositions::add_grid(std::span<const std::int32_t> times, std::int64_t h, std::int64_t w) {
+  for (const std::int32_t time : times) {
     for (std::int64_t row = 0; row < h; ++row) {
       for (std::int64_t column = 0; column < w; ++column) {
-        axes_[0].push_back(static_cast<std::int32_t>(next_ + frame));
+        axes_[0].push_back(static_cast<std::int32_t>(next_ + time));
         axes_[1].push_back(static_cast<std::int32_t>(next_ + row));
         axes_[2].push_back(static_cast<std::int32_t>(next_ + column));
       }
     }
   }
-  next_ += std::max({t, h, w});
+  const std::int64_t duration = times.empty() ? 0 : std::int64_t{times.back()} + 1;
+  next_ += std::max({duration, h, w});
 }
 
 }  // namespace saccade

@@ -39,6 +39,8 @@ class GridPositions {
  public:
   void add_text(std::int64_t tokens);
   void add_grid(std::int64_t t, std::int64_t h, std::int64_t w);
+  // A grid whose planes stand at these times, ascending from 0.
+  void add_grid(std::span<const std::int32_t> times, std::int64_t h, std::int64_t w);
   // Distance from a token's index to its position for all that follows.
   std::int64_t delta() const { return next_ - static_cast<std::int64_t>(axes_[0].size()); }
   std::vector<std::vector<std::int32_t>> take() { return std::move(axes_); }

@@ -93,5 +93,17 @@ TEST(GridPositions, TextGridText) {
   EXPECT_THAT(axes[2], ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7, 8, 9));
 }
 
+TEST(GridPositions, VideosStandInTime) {
+  GridPositions positions;
+  positions.add_text(1);
+  const std::vector<std::int32_t> times = {0, 2, 5};
+  positions.add_grid(times, 1, 2);
+  positions.add_text(1);
+  const auto axes = positions.take();
+  EXPECT_THAT(axes[0], ElementsAre(0, 1, 1, 3, 3, 6, 6, 7));
+  EXPECT_THAT(axes[1], ElementsAre(0, 1, 1, 1, 1, 1, 1, 7));
+  EXPECT_THAT(axes[2], ElementsAre(0, 1, 2, 1, 2, 1, 2, 7));
+}
+
 }  // namespace
 }  // namespace saccade

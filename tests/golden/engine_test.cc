@@ -130,7 +130,7 @@ TEST_P(EngineGolden, ImagesAreEncodedAsOftenAsTheModeSays) {
   std::uint64_t asked = 0;
   std::uint64_t chunks = 0;  // of 16 tokens that touch an image
   for (std::size_t i = 0; i < from.count(); ++i) {
-    for (const GoldenImage& image : from.golden(i).images) distinct.insert(image.source);
+    for (const GoldenImage& image : from.golden(i).images) distinct.insert(image.sources.front());
     const Request request = from.request(i);
     asked += request.images.size();
     for (const ImageSpan& span : request.prompt.images) {

@@ -1,5 +1,7 @@
 // Every family's goldens through the engine: chunk budgets, batches and preemption give equal
 // tokens. (engine_test.cc tries every policy and cache on one family.)
+#include <set>
+
 #include "tests/golden/golden_requests.h"
 
 namespace saccade {
@@ -46,8 +48,8 @@ bool overlay_fits(const ModelShape& shape) {
   return values >= shape.embedding_width();
 }
 
-TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
-  GoldenRequests from(GetParam());
+// Answers stay the same when there is room for the longest golden alone, and little more.
+void expect_preempted(GoldenRequests& from) {
   for (const std::string cache : {"off", "store", "overlay"}) {
     SCOPED_TRACE(cache);
     if (cache == "overlay" && !overlay_fits(from.model().shape())) continue;
@@ -58,7 +60,6 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
     std::int64_t token_bytes = 0;
     for (const LayerShape& layer : from.model().shape().layers)
       token_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
-    // Room for the longest golden alone, and little more.
     settings.kv_cache_bytes = static_cast<std::size_t>((settings.max_model_len + 64) * token_bytes);
     const EngineStats stats = expect_goldens(from, settings, 8, 2);
     // Without a cache a prompt waits for its images before every chunk, and may leave the others
@@ -68,6 +69,97 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
     }
   }
 }
+
+TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
+  GoldenRequests from(GetParam());
+  expect_preempted(from);
+}
+
+// Videos, a span for each group of their frames: whatever the chunks, batches, caches and
+// preemption.
+class VideosEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
+  GoldenRequests from(GetParam(), testing::kVideoCases);
+  for (const std::int64_t chunk : {7, 64, 1000}) {
+    for (const char* cache : {"off", "store", "overlay"}) {
+      if (cache == std::string("overlay") && !overlay_fits(from.model().shape())) continue;
+      for (const std::size_t together : {1, 8}) {
+        SCOPED_TRACE(std::string(cache) + " chunk " + std::to_string(chunk) + " batch " +
+                     std::to_string(together));
+        EngineSettings settings = settings_of(chunk);
+        settings.encoder_cache = cache;
+        expect_goldens(from, settings, together, together == 1 ? 1 : 2);
+      }
+    }
+  }
+}
+
+TEST_P(VideosEngine, PreemptedAnswersAreTheSame) {
+  GoldenRequests from(GetParam(), testing::kVideoCases);
+  expect_preempted(from);
+}
+
+// A group of frames is encoded once, whichever video and request has it.
+TEST_P(VideosEngine, GroupsOfFramesAreEncodedOnce) {
+  GoldenRequests from(GetParam(), testing::kVideoCases);
+  std::set<std::string> distinct;
+  for (std::size_t i = 0; i < from.count(); ++i) {
+    const Request request = from.request(i);
+    for (const RequestImage& image : request.images)
+      distinct.insert(to_hex(image.content) + image.prepared->layout.key);
+  }
+  EngineSettings settings = settings_of(64);
+  settings.max_sequences = 1;
+  const EngineStats stats = expect_goldens(from, settings, 1, 2);
+  EXPECT_EQ(stats.images_encoded, distinct.size());
+  EXPECT_GT(stats.prefix_cache_hits, 0u);
+}
+
+std::vector<TokenId> answer(Engine& engine, Request request) {
+  std::vector<TokenId> tokens;
+  bool finished = false;
+  auto id = engine.submit(std::move(request),
+                          [&](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
+                            tokens.insert(tokens.end(), delta.tokens.begin(), delta.tokens.end());
+                            finished = delta.finish != FinishReason::kNone;
+                          });
+  EXPECT_TRUE(id) << id.error().message;
+  while (!finished && engine.step()) {
+  }
+  return tokens;
+}
+
+// Frames that are sent again at another rate stand elsewhere in time: what the prefix cache has of
+// them is of no use, and their answer is what it is without a cache.
+TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
+  GoldenRequests from("qwen2_5_vl/odd_heads", {"video_even"});
+  Golden faster = from.golden(0);
+  faster.images.front().fps *= 8;
+  const SteadyClock clock;
+  std::vector<std::vector<TokenId>> answers;
+  for (const bool cached : {false, true}) {
+    EngineSettings settings = settings_of(64);
+    settings.prefix_caching = cached;
+    auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+    ASSERT_TRUE(engine) << engine.error().message;
+    if (cached) {
+      EXPECT_EQ(answer(**engine, from.request(0)), from.golden(0).greedy);
+    }
+    answers.push_back(answer(**engine, from.request(faster)));
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+  EXPECT_NE(answers[0], from.golden(0).greedy);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
+                         ::testing::Values("qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
+                                           "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
 
 INSTANTIATE_TEST_SUITE_P(
     Checkpoints, FamiliesEngine,

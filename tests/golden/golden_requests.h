@@ -14,6 +14,9 @@ namespace saccade::testing {
 
 inline const std::vector<std::string> kGoldenCases = {"text", "one_image", "three_images",
                                                       "multi_turn"};
+// Of families that take videos.
+inline const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
+                                                     "video_mixed", "video_turns"};
 
 // A checkpoint's goldens as requests.
 class GoldenRequests {
@@ -36,19 +39,17 @@ class GoldenRequests {
   std::size_t count() const { return goldens_.size(); }
   const std::string& name(std::size_t which) const { return cases_[which % cases_.size()]; }
 
-  Request request(std::size_t which) {
-    const Golden& from = golden(which);
+  Request request(std::size_t which) { return request(golden(which)); }
+  Request request(const Golden& from) {
     Request request;
-    auto images = prepare_golden_images(*model_, from);
-    EXPECT_TRUE(images) << images.error().message;
-    std::vector<ImageLayout> layouts;
-    for (std::size_t i = 0; i < images->size(); ++i) {
-      layouts.push_back((*images)[i].layout);
+    auto media = prepare_golden_media(*model_, from);
+    EXPECT_TRUE(media) << media.error().message;
+    for (std::size_t i = 0; i < media->prepared.size(); ++i) {
       RequestImage& image = request.images.emplace_back();
-      image.content = sha256(from.images[i].source);
-      image.prepared = std::make_shared<const PreparedImage>(std::move((*images)[i]));
+      image.content = sha256(media->names[i]);
+      image.prepared = std::make_shared<const PreparedImage>(std::move(media->prepared[i]));
     }
-    auto prompt = model_->build_prompt(*tokenizer_, from.rendered, layouts, false);
+    auto prompt = model_->build_prompt(*tokenizer_, from.rendered, media->layouts, false);
     EXPECT_TRUE(prompt) << prompt.error().message;
     request.prompt = *std::move(prompt);
     for (const ImageSpan& span : request.prompt.images) {

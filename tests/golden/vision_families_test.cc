@@ -20,6 +20,12 @@ const std::vector<std::string> kCheckpoints = {
     "phi_3_vision/longrope",  "smolvlm2/thirds",          "smolvlm2/halves",
     "qwen3_vl/odd_heads",     "qwen3_vl/wide_rows"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
+// Of families that take videos.
+const std::vector<std::string> kVideoCheckpoints = {"qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
+                                                    "qwen2_5_vl/odd_heads",
+                                                    "qwen2_5_vl/wide_window"};
+const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
+                                              "video_mixed", "video_turns"};
 
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
 
@@ -38,6 +44,19 @@ TEST_P(VisionGolden, EveryStageAgrees) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, VisionGolden, ::testing::ValuesIn(testing::backend_names()),
                          [](const auto& backend) { return backend.param; });
+
+TEST_P(VisionGolden, EveryStageOfVideosAgrees) {
+  const auto backend = testing::make_backend(GetParam());
+  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  for (const std::string& name : kVideoCheckpoints) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto model = testing::load(directory, *backend);
+    ASSERT_NE(model, nullptr);
+    for (const std::string& golden : kVideoCases)
+      testing::expect_golden(*model, *backend, directory, golden);
+  }
+}
 
 TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
   const auto backend = make_reference_backend();

@@ -6,7 +6,9 @@
 //    and are put back after the merger.
 //  - The tower is built like the text: RMSNorm and a gated MLP, whose inner width (3420) is odd to
 //    every kernel.
-//  - Positions and image sizes are Qwen2-VL's; tokens_per_second moves only the time of videos.
+//  - Positions and image sizes are Qwen2-VL's, but a video's groups of frames stand on the time
+//  axis
+//    by the seconds between them, times tokens_per_second.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -67,7 +69,12 @@ Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
   if (tower.out != decoder.settings.hidden)
     return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
                 tower.out, decoder.settings.hidden);
-  return make_patch_model("qwen2.5-vl", checkpoint, std::move(decoder), std::move(tower));
+  TRY(const json::object* vision, config_section(checkpoint.config, "vision_config"));
+  std::int64_t tokens_per_second = 4;
+  const std::array fields = {ExtentField{"tokens_per_second", &tokens_per_second, 100}};
+  TRY_DO(read_extents(*vision, "vision_config", fields));
+  return make_patch_model("qwen2.5-vl", checkpoint, std::move(decoder), std::move(tower),
+                          VideoTime{tokens_per_second});
 }
 
 // --- checkpoints of random weights ---

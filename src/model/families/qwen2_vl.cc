@@ -54,7 +54,8 @@ Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
   decoder.settings.qkv_bias = true;
   TRY(PatchTowerSettings tower, parse_vision(checkpoint.config));
   tower.out = decoder.settings.hidden;
-  return make_patch_model("qwen2-vl", checkpoint, std::move(decoder), std::move(tower));
+  return make_patch_model("qwen2-vl", checkpoint, std::move(decoder), std::move(tower),
+                          VideoTime{});
 }
 
 // --- checkpoints of random weights ---

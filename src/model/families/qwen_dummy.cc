@@ -28,6 +28,7 @@ constexpr std::string_view kChatTemplate =
 {%- else -%}
 {%- for part in message.content -%}
 {%- if part.type in ['image', 'image_url'] or 'image' in part -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+{%- elif part.type == 'video' or 'video' in part -%}{{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
 {%- elif 'text' in part -%}{{- part.text -}}
 {%- endif -%}
 {%- endfor -%}

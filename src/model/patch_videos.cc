@@ -1,0 +1,109 @@
+#include "model/patch_videos.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "image/smart_resize.h"
+#include "model/patch_images.h"
+#include "model/preprocessor_config.h"
+
+namespace saccade {
+namespace {
+
+// Frames a second: beyond these, positions in time would leave every range that was trained.
+constexpr double kLeastFps = 0.01;
+constexpr double kMostFps = 1000;
+constexpr std::int64_t kMostFrames = 1 << 16;
+
+// What the frames of a video have together, shared evenly: the most pixels of one, but never so few
+// that none fits.
+std::int64_t even_share(std::int64_t total, std::int64_t frames_per_grid, std::int64_t frames,
+                        PixelBounds bounds) {
+  const auto least = static_cast<std::int64_t>(static_cast<double>(bounds.min) * 1.05);
+  return std::max(std::min(bounds.max, total * frames_per_grid / frames), least);
+}
+
+}  // namespace
+
+Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor) {
+  TRY_DO(require_image_steps(preprocessor));
+  TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
+  if (filter != ResampleFilter::kBicubic)
+    return fail(ErrorCode::kUnsupported, "resample is not bicubic");
+  PatchVideos videos;
+  TRY(videos.bounds_, read_pixel_bounds(preprocessor, videos.bounds_));
+  TRY(videos.patches_, parse_patches(preprocessor));
+  TRY(videos.normalize_, parse_normalize(preprocessor, {}));
+  TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
+  TRY(videos.max_video_tokens_,
+      json::get_int_or(preprocessor, "max_video_tokens", videos.max_video_tokens_));
+  if (videos.max_video_tokens_ < 1 || videos.max_video_tokens_ > kMostPixels)
+    return fail(ErrorCode::kInvalid, "max_video_tokens is {}", videos.max_video_tokens_);
+  return videos;
+}
+
+Result<PixelBounds> PatchVideos::bounds(const VideoControls& controls) const {
+  TRY_DO(check_processor_kwargs(controls.frame, kPixelKwargs));
+  const json::object& kwargs = controls.frame.processor_kwargs;
+  TRY(PixelBounds bounds, moved_pixel_bounds(controls.frame, bounds_));
+  TRY(const bool capped, json::get_bool_or(kwargs, "cap_pixels_per_frame", capped_));
+  if (capped) {
+    const double budget = static_cast<double>(max_video_tokens_ * factor() * factor()) * 0.9;
+    bounds.max = even_share(static_cast<std::int64_t>(budget), patches_.temporal_patch_size,
+                            controls.frames, bounds);
+  }
+  std::optional<std::int64_t> total = controls.total_pixels;
+  if (!total && json::find(kwargs, "total_pixels") != nullptr) {
+    TRY(total, json::get_int(kwargs, "total_pixels"));
+  }
+  if (total) {
+    TRY(const std::int64_t pixels, pixel_count("total_pixels", *total));
+    bounds.max = even_share(pixels, patches_.temporal_patch_size, controls.frames, bounds);
+  }
+  return bounds;
+}
+
+Result<ImageLayout> PatchVideos::layout(int width, int height,
+                                        const VideoControls& controls) const {
+  if (controls.frames < 1 || controls.frames > kMostFrames)
+    return fail(ErrorCode::kInvalid, "{} frames, 1 to {} are possible", controls.frames,
+                kMostFrames);
+  if (!(controls.fps >= kLeastFps && controls.fps <= kMostFps)) {
+    return fail(Error{
+        ErrorCode::kInvalid,
+        fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMostFps), "fps"});
+  }
+  TRY(const PixelBounds limits, bounds(controls));
+  TRY(const ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  const std::int64_t depth = patches_.temporal_patch_size;
+  ImageLayout layout;
+  layout.width = width;
+  layout.height = height;
+  layout.resized_width = size.width;
+  layout.resized_height = size.height;
+  layout.frames = controls.frames;
+  layout.seconds_per_grid = static_cast<double>(depth) / controls.fps;
+  layout.grid_t = (controls.frames + depth - 1) / depth;
+  layout.grid_h = size.height / patches_.patch_size;
+  layout.grid_w = size.width / patches_.patch_size;
+  layout.tokens =
+      layout.grid_t * layout.grid_h * layout.grid_w / (patches_.merge_size * patches_.merge_size);
+  layout.key = fmt::format("{}x{}", size.width, size.height);
+  return layout;
+}
+
+PreparedImage PatchVideos::cut(std::span<const Pixels> resized, const ImageLayout& video) const {
+  PreparedImage prepared;
+  prepared.layout = video;
+  prepared.layout.grid_t = 1;
+  prepared.layout.frames = static_cast<std::int64_t>(resized.size());
+  prepared.layout.tokens = video.tokens / video.grid_t;
+  prepared.patch_cols = patches_.row_length();
+  prepared.patches.resize(
+      static_cast<std::size_t>(patches_.rows(resized.front()) * prepared.patch_cols));
+  patchify(resized, patches_, normalize_, prepared.patches);
+  return prepared;
+}
+
+}  // namespace saccade

@@ -1,0 +1,45 @@
+// Videos cut into patches at nearly their own size (Qwen2-VL, Qwen2.5-VL): how large their frames
+// become, and the rows of a group of frames. Reference: transformers' Qwen2VLVideoProcessor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "image/normalize.h"
+#include "image/patchify.h"
+#include "image/pixels.h"
+#include "model/model.h"
+#include "model/pixel_bounds.h"
+
+namespace saccade {
+
+// The video preprocessor's configuration of such a family. Immutable; any thread.
+class PatchVideos {
+ public:
+  PatchVideos() = default;
+  // Reads what PatchImages reads, and cap_pixels_per_frame and max_video_tokens.
+  static Result<PatchVideos> parse(const json::object& preprocessor);
+
+  const PatchLayout& patches() const { return patches_; }
+
+  // Of a whole video: grid_t groups of frames. kInvalid for an aspect ratio over 200, for controls
+  // out of range and for kwargs other than min_pixels, max_pixels, size, total_pixels and
+  // cap_pixels_per_frame.
+  Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const;
+  // One group of frames of the size that the layout says, as the encoder takes it.
+  PreparedImage cut(std::span<const Pixels> resized, const ImageLayout& video) const;
+
+ private:
+  Result<PixelBounds> bounds(const VideoControls& controls) const;
+  std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
+
+  PixelBounds bounds_{128 * 28 * 28, 768 * 28 * 28};  // of a frame
+  bool capped_ = false;  // frames share what max_video_tokens_ leave them
+  std::int64_t max_video_tokens_ = 128'000;
+  PatchLayout patches_;
+  NormalizeTable normalize_;
+};
+
+}  // namespace saccade
