@@ -76,6 +76,7 @@ TEST(EmbeddingStore, KeysDifferInEveryPart) {
   EXPECT_NE(base, embedding_key(key(2), "448x448", "m"));
   EXPECT_NE(base, embedding_key(content, "448x44", "8m"));  // no running together
   EXPECT_NE(base, embedding_key(content, "448x448", "n"));
+  EXPECT_NE(base, embedding_key(content, "448x672", "m"));  // cut into other tiles
   EXPECT_EQ(base, embedding_key(content, "448x448", "m"));
 }
 

@@ -75,6 +75,24 @@ TEST(PagePlan, DifferentPagesTakeTheLeastCommonMultiple) {
   EXPECT_EQ(plan.groups[0].ratio, 1);
   EXPECT_EQ(plan.groups[1].ratio, 2);
   EXPECT_EQ(plan.large_bytes, plan.groups[0].page_bytes);
+  // 4 and 6 wide: neither divides the other, and nothing is padded.
+  const PagePlan apart = plan_of(repeat({{2, attention(CacheKind::kFull, 2, 64)},
+                                         {2, attention(CacheKind::kSlidingWindow, 3, 64, 128)}}));
+  EXPECT_EQ(apart.groups[0].ratio, 3);
+  EXPECT_EQ(apart.groups[1].ratio, 2);
+  for (const GroupPlan& group : apart.groups) EXPECT_EQ(group.page_bytes, group.used_bytes);
+}
+
+// A page is dropped with the window of its group: layers that look further back need their own.
+TEST(PagePlan, WindowsOfDifferentLengthAreApart) {
+  const PagePlan plan = plan_of(repeat({{2, attention(CacheKind::kSlidingWindow, 2, 64, 128)},
+                                        {1, attention(CacheKind::kSlidingWindow, 2, 64, 512)},
+                                        {2, attention(CacheKind::kSlidingWindow, 2, 64, 128)}}));
+  ASSERT_EQ(plan.groups.size(), 2U);
+  EXPECT_EQ(plan.groups[0].window, 128);
+  EXPECT_EQ(plan.groups[0].layers, (std::vector<int>{0, 1, 3, 4}));
+  EXPECT_EQ(plan.groups[1].window, 512);
+  EXPECT_EQ(plan.groups[1].layers, std::vector<int>{2});
 }
 
 TEST(PagePlan, AnUnwieldyMultipleIsPaddedInstead) {

@@ -59,6 +59,17 @@ TEST(PrefixCache, ABidirectionalPrefixIsKnownByAllOfIt) {
   EXPECT_EQ(prefix_root({one, {}, {}, "", 3}), prefix_root({two, {}, {}, "", 3}));
   EXPECT_NE(prefix_root({one, {}, {}, "", 4}), prefix_root({two, {}, {}, "", 4}));
   EXPECT_NE(prefix_root({one, {}, {}, "", 3}), prefix_root({one, {}, {}, "", 0}));
+  // Placeholders look alike, and the first block depends on the image behind it.
+  const std::vector<PrefixImage> here = {{0, 2, 0, identity(1)}, {2, 2, 0, identity(2)}};
+  const std::vector<PrefixImage> there = {{0, 2, 0, identity(1)}, {2, 2, 0, identity(3)}};
+  EXPECT_NE(prefix_root({one, here, {}, "", 4}), prefix_root({one, there, {}, "", 4}));
+  EXPECT_EQ(prefix_root({one, here, {}, "", 0}), prefix_root({one, there, {}, "", 0}));
+}
+
+TEST(PrefixCache, WhoBecomesLongKnowsOtherBlocks) {
+  const std::vector<std::int32_t> tokens = {1, 2, 3, 4};
+  EXPECT_NE(prefix_root({tokens, {}, {}, "a", 0, true}),
+            prefix_root({tokens, {}, {}, "a", 0, false}));
 }
 
 TEST(PrefixCache, BranchesFallWhenNothingHoldsThem) {
@@ -109,6 +120,11 @@ TEST(PrefixContent, ImageEndsAndMarks) {
   EXPECT_EQ(block.marks[0].tokens, 3);
   EXPECT_EQ(block.marks[1].offset, 5);
   EXPECT_EQ(block.marks[1].first_row, 5);
+  // One token of each image.
+  const BlockContent edges = block_content(tokens, images, 6, 4);
+  ASSERT_EQ(edges.marks.size(), 2u);
+  EXPECT_EQ(edges.marks[0], (BlockContent::Mark{identity(1), 0, 1, 4}));
+  EXPECT_EQ(edges.marks[1], (BlockContent::Mark{identity(1), 3, 1, 5}));
 }
 
 }  // namespace
