@@ -28,25 +28,31 @@ class StagedModel final : public Model {
   }
   std::unique_ptr<EncodeRun> begin_encode(Backend&, std::span<const PreparedImage* const> images,
                                           std::span<const View>, const Tap&) override {
-    std::int64_t patches = 0;
-    for (const PreparedImage* image : images) patches += patch_rows(*image);
+    Nanos layer = 0;
+    for (const PreparedImage* image : images) {
+      const std::int64_t patches = patch_rows(*image);
+      layer += patches * kPatchTime + patches * patches * pair_time;
+    }
     batches.push_back(static_cast<std::int64_t>(images.size()));
-    return std::make_unique<Run>(*this, patches);
+    return std::make_unique<Run>(*this, layer);
   }
 
   std::vector<std::int64_t> batches;  // images of each
   int stages = 0;
+  Nanos pair_time = 0;  // of two patches of one image that attend to each other
+  int shortening = 1;   // the first and the last stage take so many times less than a layer
 
  private:
   struct Run final : EncodeRun {
-    Run(StagedModel& of, std::int64_t rows) : model(of), patches(rows) {}
+    Run(StagedModel& of, Nanos time) : model(of), layer(time) {}
     bool advance() override {
       ++model.stages;
-      model.clock_.advance(patches * kPatchTime);
-      return ++done == kStages;
+      ++done;
+      model.clock_.advance(done == 1 || done == kStages ? layer / model.shortening : layer);
+      return done == kStages;
     }
     StagedModel& model;
-    std::int64_t patches;
+    Nanos layer;
     int done = 0;
   };
   VirtualClock& clock_;
@@ -64,11 +70,12 @@ struct QueueTest : testing::Test {
         [this](const Digest& key, View) { published.push_back(key); },
         [this](const Digest& key) { return wanted.contains(key); });
   }
-  Digest push(const std::string& name, std::int64_t patches) {
+  // rows: of the embedding; 0: a quarter of the patches.
+  Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0) {
     auto image = std::make_shared<PreparedImage>();
     image->patch_cols = 1;
     image->patches.resize(static_cast<std::size_t>(patches));
-    image->layout.tokens = patches / 4;
+    image->layout.tokens = rows > 0 ? rows : patches / 4;
     const Digest key = sha256(name);
     wanted.insert(key);
     queue->push(key, std::move(image));
@@ -106,6 +113,18 @@ TEST_F(QueueTest, SmallImagesShareABatchUpToItsPatches) {
   EXPECT_EQ(published.size(), 6u);
 }
 
+TEST_F(QueueTest, ABatchMayBeAsLargeAsItsLimits) {
+  make(0, 800);
+  for (const char* name : {"a", "b", "c"}) push(name, 400);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 1}));
+  // 2,048 rows of embeddings fit.
+  for (const char* name : {"d", "e", "f"}) push(name, 4, 1024);
+  for (const char* name : {"g", "h"}) push(name, 4, 1025);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 1, 2, 1, 1, 1}));
+}
+
 TEST_F(QueueTest, ABatchGrowsUntilItsStageTakesTooLong) {
   make(10e-3);  // 1,000 patches
   push("first", 400);
@@ -134,6 +153,44 @@ TEST_F(QueueTest, StagesArePredictedFromTheirPatches) {
   EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of a batch that is to begin";
   queue->advance();
   EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of the one in progress";
+}
+
+TEST_F(QueueTest, OnlyLayersAreMeasured) {
+  make(0, 1);
+  model.shortening = 10;
+  for (int round = 0; round < 3; ++round) {
+    for (const std::int64_t patches : {100, 400, 1000})
+      push(std::to_string(round) + " " + std::to_string(patches), patches);
+  }
+  run_out();
+  push("more", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3);
+}
+
+TEST_F(QueueTest, AttentionGrowsWithTheSquareOfAnImage) {
+  make(0);
+  model.pair_time = 5;
+  for (const std::int64_t patches : {100, 400, 1000, 1500}) {
+    push(std::to_string(patches), patches);
+    run_out();
+  }
+  push("one of 2000", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 40e-3, 2e-3);
+  run_out();
+  push("two of 1000", 1000);
+  push("the other", 1000);
+  EXPECT_NEAR(queue->stage_seconds(), 30e-3, 2e-3);
+}
+
+TEST_F(QueueTest, WhatWasLetGoCanBeAskedForAgain) {
+  make(0);
+  const Digest a = push("a", 4);
+  wanted.clear();
+  EXPECT_TRUE(queue->prune());
+  push("a", 4);
+  EXPECT_EQ(queue->waiting(), 1);
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
 }
 
 TEST_F(QueueTest, LettingGoIsWork) {

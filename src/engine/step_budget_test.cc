@@ -161,6 +161,23 @@ Outcome run(double target, const Outlook& exact, double noise, std::uint64_t see
   return result;
 }
 
+// A target that leaves no room: kPatience steps go by, the next does one stage or chunk.
+TEST(StepBudget, PatienceIsCountedInSteps) {
+  for (const bool encoding : {false, true}) {
+    StepBudget budget(0.05);
+    const Outlook at = outlook(!encoding, encoding);
+    for (int step = 0; step < 2 * (StepBudget::kPatience + 1); ++step) {
+      const Shares shares = budget.share(at);
+      const bool overdue = step % (StepBudget::kPatience + 1) == StepBudget::kPatience;
+      EXPECT_EQ(encoding ? shares.encoder_overdue : shares.least_prefill, overdue) << step;
+      Spent spent{.forward = 0.1};
+      if (overdue && encoding) spent.stages = 1;
+      spent.prefilled = overdue && !encoding;
+      budget.settle(at, shares, spent);
+    }
+  }
+}
+
 TEST(StepBudget, NobodyStarvesWhateverTheTarget) {
   Rng rng(5);
   for (int round = 0; round < 300; ++round) {

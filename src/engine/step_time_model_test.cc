@@ -106,6 +106,35 @@ TEST(StepTimeModel, IsNotMovedByOutliers) {
   }
 }
 
+TEST(StepTimeModel, TrustsWhatItHasSeenEightTimes) {
+  StepTimeModel model;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(model.largest_prefill(load(4, 0), 10, 2048), StepTimeModel::kFirstChunk) << i;
+    model.observe(load(4, 100), 0.1);
+  }
+  EXPECT_GT(model.largest_prefill(load(4, 0), 10, 2048), StepTimeModel::kFirstChunk);
+}
+
+// Where attention takes most of the time: what is in the cache counts, and what a chunk's tokens
+// see of each other.
+TEST(StepTimeModel, LearnsWhatContextCosts) {
+  const auto took = [](const StepLoad& at) {
+    return 0.02 + 1e-6 * static_cast<double>(at.context_tokens) + 2e-7 * at.prefill_context;
+  };
+  StepTimeModel model;
+  for (int i = 0; i < 600; ++i) {
+    StepLoad at = load(1 + i % 4, i % 3 == 0 ? 16 << i / 3 % 7 : 0, 1000 * (1 + i % 37));
+    at.prefill_context += static_cast<double>(at.prefill_tokens) * (i * 37 % 1000);
+    model.observe(at, took(at));
+  }
+  for (const std::int64_t context : {2'000, 30'000}) {
+    const StepLoad at = load(2, 0, context);
+    EXPECT_NEAR(model.predict(at), took(at), 0.1 * took(at)) << context;
+  }
+  const StepLoad fits = load(2, model.largest_prefill(load(2, 0, 1000), 0.08, 2048), 1000);
+  EXPECT_NEAR(took(fits), 0.08, 0.012);
+}
+
 // Steps whose time does not depend on the chunk say nothing about chunks far beyond.
 TEST(StepTimeModel, AcceptsNoChunkFarBeyondWhatWasMeasured) {
   StepTimeModel model;
