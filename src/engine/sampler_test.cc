@@ -72,6 +72,10 @@ TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
   EXPECT_EQ(f().token, 2);
   f.output = {0, 0};
   EXPECT_EQ(f().token, 1);
+  f.params.logit_bias = {{0, 0.0f}};  // no longer the plain case
+  EXPECT_EQ(f().token, 1);
+  f.output = {0};
+  EXPECT_EQ(f().token, 2);
 }
 
 TEST(Sampler, DrawsFollowTheDistribution) {
@@ -108,6 +112,21 @@ TEST(Sampler, TopKTopPAndMinPCutTheTail) {
   f.params.top_p = 0.52;
   EXPECT_EQ(f.shares(2000).size(), 1u);
   f.params.min_p = 0;
+  EXPECT_EQ(f.shares(2000).size(), 2u);
+}
+
+// What reaches top_p exactly is enough, what is min_p exactly stays.
+TEST(Sampler, CutsAtTheBoundary) {
+  Fixture f = with_logits({0.0f, 0.0f, 0.0f, 0.0f});
+  f.params.top_p = 0.5;
+  EXPECT_EQ(f.shares(2000).size(), 2u);
+  f = with_logits({0.0f, static_cast<float>(std::log(0.25)), static_cast<float>(std::log(0.24))});
+  f.params.min_p = 0.25;
+  EXPECT_EQ(f.shares(2000).size(), 2u);
+  f.params.top_p = 0.999999;
+  EXPECT_EQ(f.shares(2000).size(), 2u);
+  f.params.top_p = 1;
+  f.params.top_k = 3;  // of three: no cut by rank
   EXPECT_EQ(f.shares(2000).size(), 2u);
 }
 
@@ -180,6 +199,24 @@ TEST(Sampler, PenaltiesAsInVllm) {
   f.params.frequency_penalty = 0.06;
   EXPECT_EQ(f().token, 0);
   f.output = {0, 0};
+  EXPECT_EQ(f().token, 1);
+}
+
+TEST(Sampler, PenaltiesCountOnce) {
+  Fixture f = with_logits({2.0f, 1.5f});
+  f.params.temperature = 0;
+  f.params.repetition_penalty = 1.2;  // 1.67; twice it would be 1.39
+  f.prompt = {0};
+  f.output = {0, 0};
+  EXPECT_EQ(f().token, 0);
+  f.params.repetition_penalty = 1;
+  f.params.presence_penalty = 0.3;  // 1.7, however often
+  EXPECT_EQ(f().token, 0);
+  // A negative logit is multiplied: it must not rise.
+  f = with_logits({-1.0f, -1.5f});
+  f.params.temperature = 0;
+  f.params.repetition_penalty = 2;
+  f.prompt = {0};
   EXPECT_EQ(f().token, 1);
 }
 

@@ -138,6 +138,25 @@ TEST(StopChecker, AgreesWithASearchOverTheWhole) {
   }
 }
 
+// Half a character and the letter after it come out together, three bytes and one.
+TEST(StopChecker, OfTwoThatComeAtOnceTheOneThatIsCompleteFirst) {
+  const std::vector<TokenId> tokens = {'x', 'a', 1, 'b'};
+  const std::string mark = "\uFFFD";
+  EXPECT_EQ(run(stops({mark, "a" + mark + "b"}), tokens).text, "xa");
+  EXPECT_EQ(run(stops({mark + "b", "a" + mark + "b"}), tokens).text, "x");
+}
+
+TEST(StopChecker, AStopIsFoundWhereverTheTextIsShortened) {
+  for (std::size_t length = 4080; length < 4120; ++length) {
+    SamplingParams params = stops({"!"});
+    params.max_tokens = 100000;
+    const std::string text(length, 'a');
+    const Answer answer = run(params, letters(text + "!a"), 200000);
+    EXPECT_EQ(answer.text, text);
+    EXPECT_EQ(answer.last.stop_string, "!") << length;
+  }
+}
+
 TEST(StopChecker, LongAnswersAreNotKeptWhole) {
   SamplingParams params = stops({"stop"});
   params.max_tokens = 100000;
