@@ -298,6 +298,10 @@ TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
     EXPECT_EQ((*model)->shape().embedding_width(), size.width);
     EXPECT_EQ((*model)->max_image_tokens(), 16384);
     EXPECT_EQ(specs.size(), size.tensors) << size.name;
+    for (const TensorSpec& spec : specs)  // as the hub names them
+      EXPECT_TRUE(spec.name.starts_with("model.visual.") ||
+                  spec.name.starts_with("model.language_model.") || spec.name == "lm_head.weight")
+          << spec.name;
   }
 }
 

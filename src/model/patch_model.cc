@@ -28,7 +28,8 @@ struct Media {
 class PatchModel final : public ImageModel {
  public:
   Result<void> create(std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-                      PatchTowerSettings tower, const std::optional<VideoTime>& videos) {
+                      PatchTowerSettings tower, const std::optional<VideoTime>& videos,
+                      DecoderNames names) {
     TRY(PatchImages images, PatchImages::parse(checkpoint.preprocessor));
     TRY_DO(check_patches("preprocessor_config.json", images.patches(), tower));
     if (videos) {
@@ -45,7 +46,7 @@ class PatchModel final : public ImageModel {
     merge_ = tower.merge;
     return assemble(checkpoint, {.family = family,
                                  .decoder = std::move(decoder),
-                                 .names = {},
+                                 .names = std::move(names),
                                  .images = std::make_unique<PatchImages>(std::move(images)),
                                  .tower = std::make_unique<PatchTower>(std::move(tower))});
   }
@@ -175,16 +176,15 @@ class PatchModel final : public ImageModel {
 
 }  // namespace
 
-Result<std::unique_ptr<LoadableModel>> make_patch_model(std::string_view family,
-                                                        const Checkpoint& checkpoint,
-                                                        DecoderConfig decoder,
-                                                        PatchTowerSettings tower,
-                                                        const std::optional<VideoTime>& videos) {
+Result<std::unique_ptr<LoadableModel>> make_patch_model(
+    std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
+    PatchTowerSettings tower, const std::optional<VideoTime>& videos, DecoderNames names) {
   if (decoder.position_axes != 3)
     return fail(ErrorCode::kInvalid, "rope_scaling.mrope_section is missing");
   TRY_DO(check_patch_tower(tower));
   auto model = std::make_unique<PatchModel>();
-  TRY_DO(model->create(family, checkpoint, std::move(decoder), std::move(tower), videos));
+  TRY_DO(model->create(family, checkpoint, std::move(decoder), std::move(tower), videos,
+                       std::move(names)));
   return model;
 }
 

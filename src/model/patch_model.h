@@ -22,6 +22,6 @@ struct VideoTime {
 // Without `videos` the model takes images alone.
 Result<std::unique_ptr<LoadableModel>> make_patch_model(
     std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-    PatchTowerSettings tower, const std::optional<VideoTime>& videos = {});
+    PatchTowerSettings tower, const std::optional<VideoTime>& videos = {}, DecoderNames names = {});
 
 }  // namespace saccade

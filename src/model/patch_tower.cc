@@ -14,9 +14,9 @@ namespace saccade {
 namespace {
 
 // [n, width] as float32, for mix_rows.
-void add_positions(WeightTable& table, Buffer& storage, View& into, std::int64_t n,
-                   std::int64_t width) {
-  table.row({{"visual.pos_embed.weight", {n, width}, TensorKind::kEmbedding}},
+void add_positions(WeightTable& table, Buffer& storage, View& into, const std::string& name,
+                   std::int64_t n, std::int64_t width) {
+  table.row({{name, {n, width}, TensorKind::kEmbedding}},
             [&storage, &into](std::span<const View> views, Backend& backend,
                               DType) -> Result<std::size_t> {
               const View from = views.front();
@@ -118,14 +118,15 @@ void PatchTower::add_weights(WeightTable& table) {
   const PatchTowerSettings& s = settings_;
   const PatchTowerNames& names = s.names;
   blocks_.resize(static_cast<std::size_t>(s.depth));
-  table.patches(patch_embed_, "visual.patch_embed.proj",
+  table.patches(patch_embed_, names.tower + "patch_embed.proj",
                 {s.embed, s.channels, s.frames, s.patch, s.patch},
                 s.patch_bias ? Bias::kYes : Bias::kNo);
   if (s.positions > 0)
-    add_positions(table, position_storage_, positions_, s.positions * s.positions, s.embed);
+    add_positions(table, position_storage_, positions_, names.tower + "pos_embed.weight",
+                  s.positions * s.positions, s.embed);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     VisionBlock& block = blocks_[i];
-    const std::string at = fmt::format("visual.blocks.{}.", i);
+    const std::string at = fmt::format("{}blocks.{}.", names.tower, i);
     add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
     table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed, Bias::kYes);
     table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kYes);
@@ -144,10 +145,11 @@ void PatchTower::add_weights(WeightTable& table) {
     table.linear(merger.in, at + names.merger_in, s.merged(), s.merged(), Bias::kYes);
     table.linear(merger.out, at + names.merger_out, s.out, s.merged(), Bias::kYes);
   };
-  add_merger(merger_, "visual.merger.", s.embed);
+  add_merger(merger_, names.tower + "merger.", s.embed);
   deepstack_.resize(s.deepstack.size());
   for (std::size_t i = 0; i < deepstack_.size(); ++i)
-    add_merger(deepstack_[i], fmt::format("visual.deepstack_merger_list.{}.", i), s.merged());
+    add_merger(deepstack_[i], fmt::format("{}deepstack_merger_list.{}.", names.tower, i),
+               s.merged());
 }
 
 Result<void> PatchTower::reserve(Backend& backend, std::int64_t patch_rows) {

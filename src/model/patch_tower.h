@@ -17,8 +17,9 @@
 
 namespace saccade {
 
-// Tensor names below "visual.blocks.N." and of a merger.
+// Tensor names: of the whole tower, below its blocks, and below a merger.
 struct PatchTowerNames {
+  std::string tower = "visual.";
   std::string mlp_in = "mlp.fc1";  // of an MLP that is not gated
   std::string mlp_out = "mlp.fc2";
   std::string merger_norm = "ln_q";

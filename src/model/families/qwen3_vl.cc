@@ -10,6 +10,7 @@
 //  - The axes of a position take turns along a head's frequencies instead of having a section each.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -28,11 +29,20 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .head_dim = 128,
                                            .interleaved_sections = true};
 
-const PatchTowerNames kTowerNames = {.mlp_in = "mlp.linear_fc1",
+const PatchTowerNames kTowerNames = {.tower = "model.visual.",
+                                     .mlp_in = "mlp.linear_fc1",
                                      .mlp_out = "mlp.linear_fc2",
                                      .merger_norm = "norm",
                                      .merger_in = "linear_fc1",
                                      .merger_out = "linear_fc2"};
+
+DecoderNames text_names() {
+  DecoderNames names;
+  names.embedding = "model.language_model.embed_tokens";
+  names.layer = "model.language_model.layers.{}.";
+  names.norm = "model.language_model.norm";
+  return names;
+}
 
 Result<PatchTowerSettings> parse_vision(const json::object& config) {
   TRY(const json::object* vision, config_section(config, "vision_config"));
@@ -87,7 +97,8 @@ Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
                 tower.deepstack.size(), text.layers.size());
   text.qk_norm = true;
   text.deepstack = static_cast<std::int64_t>(tower.deepstack.size());
-  return make_patch_model("qwen3-vl", checkpoint, std::move(decoder), std::move(tower));
+  return make_patch_model("qwen3-vl", checkpoint, std::move(decoder), std::move(tower),
+                          std::nullopt, text_names());
 }
 
 // --- checkpoints of random weights ---
@@ -185,9 +196,6 @@ Result<DummyCheckpoint> dummy(std::string_view size) {
 
 constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen3VLForConditionalGeneration"};
 constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_vl"};
-// The hub's names, and current transformers', to those of the families before it.
-constexpr std::array kAliases = {NameAlias{"model.visual.", "visual."},
-                                 NameAlias{"model.language_model.", "model."}};
 
 }  // namespace
 
@@ -195,7 +203,7 @@ extern const Family kQwen3Vl;
 const Family kQwen3Vl = {.name = "qwen3-vl",
                          .architectures = kArchitectures,
                          .model_types = kModelTypes,
-                         .aliases = kAliases,
+                         .aliases = {},
                          .sizes = kDummyNames,
                          .create = create,
                          .dummy = dummy};
