@@ -149,6 +149,8 @@ Result<void> inspect(const Flags& flags) {
   if (shape.has_vision)
     line("images", fmt::format("up to {} tokens each, an embedding of {} elements a token",
                                model->max_image_tokens(), shape.embedding_width()));
+  if (shape.frames_per_grid > 0)
+    line("videos", fmt::format("lists of frames, {} to a group of tokens", shape.frames_per_grid));
 
   TRY(const auto quantization, parse_quantization(checkpoint.config));
   const auto weights = Weights::open(directory, family->aliases, quantization);

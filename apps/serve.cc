@@ -79,8 +79,15 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--generation-config", f.generation_config,
                  "auto: the checkpoint's sampling defaults; vllm: none")
       ->capture_default_str();
-  cmd.add_option("--limit-mm-per-prompt", f.limit_mm, "most media in a request: image=10, or JSON")
+  cmd.add_option("--limit-mm-per-prompt", f.limit_mm,
+                 "most media in a request: image=10 video=2, or JSON")
       ->expected(1, -1);
+  cmd.add_option("--max-video-frames", s.max_video_frames, "most frames of one video")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  cmd.add_option("--max-request-media-bytes", s.max_request_media_bytes,
+                 "most bytes of a request's images and frames, as fetched; accepts 256MiB")
+      ->transform(CLI::AsSizeValue(false));
   cmd.add_option("--mm-processor-kwargs", f.mm_processor_kwargs, "JSON; min_pixels and max_pixels");
   cmd.add_option("--allowed-local-media-path", s.media.allowed_local_path,
                  "folder that file:// may read");

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxMessages = 16'384;
 constexpr std::size_t kMaxImages = 4'096;
+constexpr std::size_t kMaxFrames = 4'096;  // of all videos
 
 // {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
 // inner value may be a bare string, and "input_image" is the same thing under another name.
@@ -56,8 +57,24 @@ Result<ImagePart> read_image(const json::object& part, std::string_view where) {
   return image;
 }
 
-Result<ContentPart> read_part(const json::value& v, std::string_view where,
-                              std::vector<ImagePart>& images) {
+// What a part is that does not say: vLLM takes such parts by the member that they have.
+std::string type_by_member(const json::object& part) {
+  for (const std::string_view name : {"image_url", "video_url", "video", "text"}) {
+    if (json::find(part, name) != nullptr) return std::string(name);
+  }
+  return "";
+}
+
+Result<ContentPart> add_video(const json::object& part, std::string_view where,
+                              ChatRequest& request) {
+  std::size_t frames = 0;
+  for (const VideoPart& video : request.videos) frames += video.frames.size();
+  TRY(VideoPart video, read_video(part, where, kMaxFrames - frames));
+  request.videos.push_back(std::move(video));
+  return ContentPart{ContentPart::Kind::kVideo, {}, request.videos.size() - 1};
+}
+
+Result<ContentPart> read_part(const json::value& v, std::string_view where, ChatRequest& request) {
   if (v.is_string()) return ContentPart{ContentPart::Kind::kText, std::string(v.get_string()), 0};
   if (!v.is_object())
     return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
@@ -66,12 +83,7 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where,
   std::string type;
   if (type_value != nullptr && type_value->is_string())
     type = std::string(type_value->get_string());
-  if (type.empty()) {
-    // vLLM takes parts without a type by the member that they have.
-    type = json::find(part, "image_url") != nullptr ? "image_url"
-           : json::find(part, "text") != nullptr    ? "text"
-                                                    : "";
-  }
+  if (type.empty()) type = type_by_member(part);
   if (type == "text" || type == "input_text" || type == "refusal" || type == "thinking") {
     auto text = json::get_string(
         part, type == "input_text" ? std::string_view("text") : std::string_view(type));
@@ -80,17 +92,19 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where,
   }
   if (type == "image_url" || type == "input_image" || type == "image") {
     TRY(ImagePart image, read_image(part, where));
-    if (images.size() == kMaxImages)
+    if (request.images.size() == kMaxImages)
       return invalid("messages", "more than {} images in one request", kMaxImages);
-    images.push_back(std::move(image));
-    return ContentPart{ContentPart::Kind::kImage, {}, images.size() - 1};
+    request.images.push_back(std::move(image));
+    return ContentPart{ContentPart::Kind::kImage, {}, request.images.size() - 1};
   }
-  return invalid("messages", "{}: a part of type '{}' is not supported; text and image_url are",
+  if (type == "video_url" || type == "input_video" || type == "video")
+    return add_video(part, where, request);
+  return invalid("messages",
+                 "{}: a part of type '{}' is not supported; text, image_url and video_url are",
                  where, type.substr(0, 40));
 }
 
-Result<Message> read_message(const json::value& v, std::size_t index,
-                             std::vector<ImagePart>& images) {
+Result<Message> read_message(const json::value& v, std::size_t index, ChatRequest& request) {
   const std::string where = fmt::format("messages[{}]", index);
   if (!v.is_object())
     return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
@@ -117,7 +131,7 @@ Result<Message> read_message(const json::value& v, std::size_t index,
     std::size_t number = 0;
     for (const auto& item : content->get_array()) {
       TRY(ContentPart part,
-          read_part(item, fmt::format("{}.content[{}]", where, number++), images));
+          read_part(item, fmt::format("{}.content[{}]", where, number++), request));
       message.content.push_back(std::move(part));
     }
   } else {
@@ -158,7 +172,7 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
                    kMaxMessages);
   }
   for (std::size_t i = 0; i < list->size(); ++i) {
-    TRY(Message message, read_message((*list)[i], i, request.images));
+    TRY(Message message, read_message((*list)[i], i, request));
     request.messages.push_back(std::move(message));
   }
   return {};
@@ -216,8 +230,8 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
                      "'modalities' other than [\"text\"] are not supported by this server");
     }
   }
-  fields.accept({"media_io_kwargs"});
-  return {};
+  TRY(const json::object* media_io, fields.object("media_io_kwargs"));
+  return set_video_rates(request.videos, request.mm_processor_kwargs, media_io);
 }
 
 }  // namespace
@@ -267,7 +281,7 @@ json::array template_messages(const ChatRequest& request,
           item["type"] = "text";
           item["text"] = guard(context, part.text);
         } else {
-          item["type"] = "image";
+          item["type"] = part.kind == ContentPart::Kind::kImage ? "image" : "video";
         }
         parts.push_back(std::move(item));
       }

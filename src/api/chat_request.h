@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/sampling_fields.h"
+#include "api/video_part.h"
 #include "base/json.h"
 #include "base/result.h"
 
@@ -25,9 +26,9 @@ struct ImagePart {
 };
 
 struct ContentPart {
-  enum class Kind { kText, kImage } kind = Kind::kText;
+  enum class Kind { kText, kImage, kVideo } kind = Kind::kText;
   std::string text;       // kText
-  std::size_t image = 0;  // kImage: index into ChatRequest::images
+  std::size_t index = 0;  // kImage, kVideo: into ChatRequest::images or ::videos
 };
 
 struct Message {
@@ -41,6 +42,7 @@ struct ChatRequest {
   std::string model;  // empty when absent
   std::vector<Message> messages;
   std::vector<ImagePart> images;
+  std::vector<VideoPart> videos;
   SamplingFields sampling;
   DeliveryFields delivery;
   bool logprobs = false;
@@ -53,7 +55,7 @@ struct ChatRequest {
   json::object chat_template_kwargs;
   std::optional<json::array> documents;
   std::optional<json::array> tools;  // only ever with tool_choice "none"
-  json::object mm_processor_kwargs;  // also top-level min_pixels/max_pixels
+  json::object mm_processor_kwargs;  // also top-level min_pixels/max_pixels; without fps
   std::vector<std::string> unknown;  // member names nobody knows: one warning
 };
 
@@ -64,7 +66,7 @@ Result<ChatRequest> parse_chat_request(std::string_view body);
 
 // What the chat template sees as `messages`. Text parts pass through `guard`
 // (Model::guard_literals); content given as a string stays a string, parts stay parts ({"type":
-// "text"...}, {"type": "image"}).
+// "text"...}, {"type": "image"}, {"type": "video"}).
 template <typename Guard>
 json::array template_messages(const ChatRequest& request, const Guard& guard);
 

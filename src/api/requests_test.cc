@@ -187,7 +187,7 @@ TEST(ChatRequest, TakesImagesInEveryForm) {
   EXPECT_EQ(request->images[1].url, "data:2");
   EXPECT_EQ(request->images[1].uuid, "u");
   EXPECT_EQ(request->images[1].max_pixels, 9);
-  EXPECT_EQ(request->messages[0].content[3].image, 2u);
+  EXPECT_EQ(request->messages[0].content[3].index, 2u);
 }
 
 TEST(ChatRequest, RefusesWhatIsNoConversation) {

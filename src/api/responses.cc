@@ -16,6 +16,7 @@ void write_usage(JsonWriter& w, const Usage& usage) {
   w.begin_object();
   w.member("cached_tokens", usage.cached_tokens);
   w.member("image_tokens", usage.image_tokens);
+  if (usage.video_tokens > 0) w.member("video_tokens", usage.video_tokens);
   w.end_object();
   w.end_object();
 }
@@ -204,7 +205,7 @@ void write_card(JsonWriter& w, const ModelCard& model) {
   w.key("capabilities");
   w.begin_object();
   w.member("vision", model.vision);
-  w.member("video", false);
+  w.member("video", model.video);
   w.member("tools", false);
   if (model.embeds) w.member("embeddings", true);
   w.end_object();
@@ -312,7 +313,8 @@ std::string model_card(const ModelCard& model) {
 
 std::string tokenize_response(std::span<const std::int32_t> tokens, std::int64_t max_model_len,
                               const std::vector<std::string>* token_strs,
-                              std::span<const std::int64_t> image_tokens) {
+                              std::span<const std::int64_t> image_tokens,
+                              std::span<const std::int64_t> video_tokens) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
@@ -330,10 +332,14 @@ std::string tokenize_response(std::span<const std::int32_t> tokens, std::int64_t
     for (const auto& text : *token_strs) w.value(std::string_view(text));
     w.end_array();
   }
-  w.key("image_tokens");
-  w.begin_array();
-  for (const std::int64_t count : image_tokens) w.value(count);
-  w.end_array();
+  const auto counts = [&w](std::string_view name, std::span<const std::int64_t> each) {
+    w.key(name);
+    w.begin_array();
+    for (const std::int64_t count : each) w.value(count);
+    w.end_array();
+  };
+  counts("image_tokens", image_tokens);
+  if (!video_tokens.empty()) counts("video_tokens", video_tokens);
   w.end_object();
   return out;
 }

@@ -18,6 +18,7 @@ struct Usage {
   std::int64_t completion_tokens = 0;
   std::int64_t cached_tokens = 0;
   std::int64_t image_tokens = 0;
+  std::int64_t video_tokens = 0;
 };
 
 // Nanoseconds since arrival; negative: it did not happen (left out).
@@ -83,13 +84,15 @@ struct ModelCard {
   bool vision = false;
   std::int64_t max_image_tokens = 0;
   bool embeds = false;  // instead of generating
+  bool video = false;
 };
 std::string model_list(std::span<const ModelCard> models);
 std::string model_card(const ModelCard& model);
 
 std::string tokenize_response(std::span<const std::int32_t> tokens, std::int64_t max_model_len,
                               const std::vector<std::string>* token_strs,
-                              std::span<const std::int64_t> image_tokens);
+                              std::span<const std::int64_t> image_tokens,
+                              std::span<const std::int64_t> video_tokens = {});
 std::string detokenize_response(std::string_view prompt);
 
 }  // namespace saccade::api

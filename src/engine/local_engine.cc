@@ -112,20 +112,24 @@ Result<void> LocalEngine::validate(const Request& request) const {
 Result<void> LocalEngine::validate_images(const Request& request) const {
   if (request.images.empty()) return {};
   if (!encoder_) return fail(ErrorCode::kUnsupported, "the model takes no images");
+  const auto what = [](const PreparedImage& image, std::size_t i) {
+    return image.layout.frames > 0 ? fmt::format("a group of {} frames", image.layout.frames)
+                                   : fmt::format("image {}", i);
+  };
   std::int64_t together = 0;
   for (std::size_t i = 0; i < request.images.size(); ++i) {
     const PreparedImage& image = *request.images[i].prepared;
     const std::int64_t rows = image.layout.tokens;
     if (rows > parts_.encoder.max_rows) {
       return fail(ErrorCode::kTooLarge,
-                  "image {} takes {} tokens, and the encoder is set up for {} (encoder cache {} "
-                  "bytes, max_model_len {})",
-                  i, rows, parts_.encoder.max_rows, parts_.settings.encoder_cache_bytes,
-                  parts_.settings.max_model_len);
+                  "{} takes {} tokens, and the encoder is set up for {} (encoder cache {} bytes, "
+                  "max_model_len {})",
+                  what(image, i), rows, parts_.encoder.max_rows,
+                  parts_.settings.encoder_cache_bytes, parts_.settings.max_model_len);
     }
     if (patch_rows(image) > parts_.encoder.max_patches) {
-      return fail(ErrorCode::kTooLarge, "image {} has {} patches, the encoder is set up for {}", i,
-                  patch_rows(image), parts_.encoder.max_patches);
+      return fail(ErrorCode::kTooLarge, "{} has {} patches, the encoder is set up for {}",
+                  what(image, i), patch_rows(image), parts_.encoder.max_patches);
     }
     const std::int64_t pages = (rows + parts_.embedding_page_rows - 1) / parts_.embedding_page_rows;
     together += pages * parts_.embedding_page_rows * row_bytes(model_.shape());
@@ -421,6 +425,7 @@ RequestUsage LocalEngine::usage(const Sequence& sequence) const {
   usage.completion_tokens = sequence.generated();
   usage.cached_tokens = sequence.cached_tokens;
   usage.image_tokens = sequence.image_tokens();
+  usage.video_tokens = sequence.video_tokens();
   return usage;
 }
 

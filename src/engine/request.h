@@ -39,10 +39,10 @@ struct SamplingParams {
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
 };
 
-// An image of a request: where it stands and what it is.
+// An image of a request, or a group of a video's frames: where it stands and what it is.
 struct RequestImage {
   ImageSpan span;
-  Digest content{};  // SHA-256 of the original bytes
+  Digest content{};  // SHA-256 of the original bytes; of a group, over those of its frames
   std::shared_ptr<const PreparedImage> prepared;
 };
 
@@ -96,6 +96,7 @@ struct RequestUsage {
   std::int64_t completion_tokens = 0;
   std::int64_t cached_tokens = 0;
   std::int64_t image_tokens = 0;
+  std::int64_t video_tokens = 0;
 };
 
 // Receives deltas on the engine thread, in order; the one with finish != kNone is the last. Must

@@ -6,6 +6,18 @@
 #include "memory/embedding_store.h"
 
 namespace saccade {
+namespace {
+
+std::int64_t media_tokens(const Request& request, bool of_videos) {
+  std::int64_t sum = 0;
+  for (const ImageSpan& span : request.prompt.images) {
+    const RequestImage& image = request.images[static_cast<std::size_t>(span.index)];
+    if ((image.prepared->layout.frames > 0) == of_videos) sum += span.tokens;
+  }
+  return sum;
+}
+
+}  // namespace
 
 Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from)
     : request(std::move(from)), short_length(short_from), tokens(request.prompt.ids) {
@@ -28,10 +40,7 @@ Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from
             [](const SequenceImage& a, const SequenceImage& b) { return a.begin < b.begin; });
 }
 
-std::int64_t Sequence::image_tokens() const {
-  std::int64_t sum = 0;
-  for (const ImageSpan& span : request.prompt.images) sum += span.tokens;
-  return sum;
-}
+std::int64_t Sequence::image_tokens() const { return media_tokens(request, false); }
+std::int64_t Sequence::video_tokens() const { return media_tokens(request, true); }
 
 }  // namespace saccade

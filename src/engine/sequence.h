@@ -60,6 +60,7 @@ struct Sequence {
   std::int64_t computed() const { return kv.computed(); }
   std::int64_t pending() const { return length() - computed(); }  // tokens to compute
   std::int64_t image_tokens() const;
+  std::int64_t video_tokens() const;
   // Whether its keys are those of a long sequence.
   bool is_long() const { return short_length > 0 && length() > short_length; }
   Phase phase() const {

@@ -1,7 +1,6 @@
 #include "model/patch_videos.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "image/smart_resize.h"

@@ -152,6 +152,7 @@ api::Usage Answer::total_usage() const {
     total.prompt_tokens += usage.prompt_tokens;
     total.cached_tokens += usage.cached_tokens;
     total.image_tokens += usage.image_tokens;
+    total.video_tokens += usage.video_tokens;
   }
   return total;
 }

@@ -9,16 +9,6 @@
 namespace saccade::serve {
 namespace {
 
-std::span<const std::byte> as_bytes(const std::string& text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-Digest digest_of(const std::string& bytes) {
-  Sha256 hash;
-  hash.update(bytes);
-  return hash.finish();
-}
-
 // Cuts a rendering after the final message's text, so that the answer continues it (transformers'
 // continue_final_message).
 Result<std::string> cut_after_final_message(std::string rendered, const api::ChatRequest& request) {
@@ -39,7 +29,8 @@ Result<std::string> cut_after_final_message(std::string rendered, const api::Cha
   return rendered;
 }
 
-// Parts as one string, each image as the family's placeholder, for templates that take no parts.
+// Parts as one string, each image and video as the family's placeholder, for templates that take no
+// parts.
 void join_parts(json::array& messages, const Model& model) {
   int image = 0;
   for (json::value& message : messages) {
@@ -48,10 +39,12 @@ void join_parts(json::array& messages, const Model& model) {
     std::string joined;
     for (const json::value& part : content->get_array()) {
       const json::value* text = json::find(part.get_object(), "text");
-      if (text == nullptr) {
-        joined += model.image_placeholder(image++);
-      } else {
+      if (text != nullptr) {
         joined += std::string_view(text->get_string());
+      } else if (part.get_object().at("type") == "video") {
+        joined += model.video_placeholder();
+      } else {
+        joined += model.image_placeholder(image++);
       }
     }
     *content = json::string(joined.data(), joined.size());
@@ -59,12 +52,6 @@ void join_parts(json::array& messages, const Model& model) {
 }
 
 }  // namespace
-
-struct RequestBuilder::Media {
-  std::vector<ImageLayout> layouts;
-  std::vector<Digest> digests;
-  std::vector<std::shared_ptr<const PreparedImage>> prepared;
-};
 
 Result<SamplingDefaults> load_sampling_defaults(const std::string& directory) {
   SamplingDefaults defaults;
@@ -98,7 +85,7 @@ RequestBuilder::RequestBuilder(const ServeSettings& settings, const Model& model
       loaded_template_(std::move(chat_template)),
       defaults_(defaults),
       clock_(clock),
-      fetcher_(settings.media) {}
+      media_(settings, model, clock) {}
 
 Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
@@ -142,77 +129,18 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
   return rendered;
 }
 
-ImageControls RequestBuilder::controls_for(const api::ChatRequest& request,
-                                           const api::ImagePart& image) const {
-  ImageControls controls;
-  controls.min_pixels = settings_.min_pixels;
-  controls.max_pixels = settings_.max_pixels;
-  controls.processor_kwargs = request.mm_processor_kwargs;
-  if (image.min_pixels) controls.min_pixels = image.min_pixels;
-  if (image.max_pixels) controls.max_pixels = image.max_pixels;
-  if (image.detail == api::ImageDetail::kLow) controls.max_tokens = settings_.low_detail_tokens;
-  return controls;
-}
-
-Result<RequestBuilder::Media> RequestBuilder::load_images(const api::ChatRequest& request,
-                                                          ImageWork work,
-                                                          const std::atomic<bool>& cancelled,
-                                                          RequestTimes& times) const {
-  Media media;
-  const auto limit = settings_.limit_mm_per_prompt.find("image");
-  if (limit != settings_.limit_mm_per_prompt.end() &&
-      static_cast<std::int64_t>(request.images.size()) > limit->second) {
-    return fail(ErrorCode::kInvalid,
-                "At most {} image(s) may be provided in one prompt, {} were given.", limit->second,
-                request.images.size());
-  }
-  std::vector<std::string> bytes;
-  for (std::size_t i = 0; i < request.images.size(); ++i) {
-    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
-    auto fetched = fetcher_.fetch(request.images[i].url, cancelled);
-    if (!fetched) return fail_within(fmt::format("image {}", i), std::move(fetched).error());
-    bytes.push_back(*std::move(fetched));
-  }
-  times.media_done = clock_.now();
-  const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
-    const std::string where = fmt::format("image {}", i);
-    const auto within = [&where](Error error) { return fail_within(where, std::move(error)); };
-    const auto header = probe_image(as_bytes(bytes[i]), limits);
-    if (!header) return within(header.error());
-    auto layout = model_.image_layout(header->width, header->height,
-                                      controls_for(request, request.images[i]));
-    if (!layout) return within(std::move(layout).error());
-    media.digests.push_back(digest_of(bytes[i]));
-    media.prepared.emplace_back();
-    if (work == ImageWork::kPrepare) {
-      const auto pixels = decode_image(as_bytes(bytes[i]), limits);
-      if (!pixels) return within(pixels.error());
-      auto prepared = model_.prepare_image(*pixels, *layout);
-      if (!prepared) return within(std::move(prepared).error());
-      media.prepared.back() = std::make_shared<const PreparedImage>(*std::move(prepared));
-    }
-    media.layouts.push_back(*std::move(layout));
-    std::string().swap(bytes[i]);  // only one image's file and pixels are held at a time
-  }
-  return media;
-}
-
-Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, ImageWork work,
+Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaWork work,
                                          const std::atomic<bool>& cancelled,
                                          RequestTimes& times) const {
-  if (!request.images.empty() && !model_.shape().has_vision) {
-    return fail(ErrorCode::kInvalid, "{} images were given, and this model takes text alone",
-                request.images.size());
-  }
-  TRY(Media media, load_images(request, work, cancelled, times));
+  TRY(const LoadedMedia media, media_.load(request, work, cancelled, times));
   BuiltPrompt built;
   TRY(built.text, render(request));
   TRY(built.prompt,
       model_.build_prompt(*tokenizer_, built.text, media.layouts, request.add_special_tokens));
+  for (const ImageLayout& layout : media.layouts)
+    (layout.frames > 0 ? built.video_tokens : built.image_tokens).push_back(layout.tokens);
   // By number, as spans name them; a prompt may place a later image first.
-  built.images.resize(media.layouts.size());
+  built.images.resize(media.prepared.size());
   for (const ImageSpan& span : built.prompt.images) {
     const auto index = static_cast<std::size_t>(span.index);
     built.images[index] = RequestImage{span, media.digests[index], media.prepared[index]};

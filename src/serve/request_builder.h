@@ -1,5 +1,5 @@
-// A parsed API request becomes a complete engine Request: media fetched, images sized, decoded and
-// hashed, template rendered, text tokenised, placeholders expanded. Blocks; runs on a worker.
+// A parsed API request becomes a complete engine Request: media loaded, template rendered, text
+// tokenised, placeholders expanded. Blocks; runs on a worker.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "api/completion_request.h"
 #include "base/clock.h"
 #include "engine/request.h"
-#include "serve/media_fetcher.h"
+#include "serve/media_loader.h"
 #include "serve/settings.h"
 #include "text/chat_template.h"
 
@@ -31,11 +31,10 @@ Result<SamplingDefaults> load_sampling_defaults(const std::string& directory);
 struct BuiltPrompt {
   Prompt prompt;
   std::vector<RequestImage> images;
-  std::string text;  // as rendered; empty for token prompts
+  std::vector<std::int64_t> image_tokens;  // of each image
+  std::vector<std::int64_t> video_tokens;  // of each video
+  std::string text;                        // as rendered; empty for token prompts
 };
-
-// Whether images are to be decoded and prepared for the encoder, or only measured (tokenize).
-enum class ImageWork { kPrepare, kMeasure };
 
 // Any thread; const after construction.
 class RequestBuilder {
@@ -49,7 +48,7 @@ class RequestBuilder {
   Result<void> compile_template();
 
   // Stamps media_done and preprocessed. `cancelled` is looked at between stages.
-  Result<BuiltPrompt> chat(const api::ChatRequest& request, ImageWork work,
+  Result<BuiltPrompt> chat(const api::ChatRequest& request, MediaWork work,
                            const std::atomic<bool>& cancelled, RequestTimes& times) const;
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
                                  bool add_special_tokens) const;
@@ -63,11 +62,7 @@ class RequestBuilder {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
  private:
-  struct Media;
   Result<std::string> render(const api::ChatRequest& request) const;
-  Result<Media> load_images(const api::ChatRequest& request, ImageWork work,
-                            const std::atomic<bool>& cancelled, RequestTimes& times) const;
-  ImageControls controls_for(const api::ChatRequest& request, const api::ImagePart& image) const;
 
   const ServeSettings& settings_;
   const Model& model_;
@@ -77,7 +72,7 @@ class RequestBuilder {
   bool takes_parts_ = true;  // of template_; else messages are strings
   SamplingDefaults defaults_;
   const Clock& clock_;
-  MediaFetcher fetcher_;
+  MediaLoader media_;
 };
 
 }  // namespace saccade::serve

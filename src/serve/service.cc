@@ -124,7 +124,7 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
 
   Request made;
   made.times.arrival = reply.arrival;
-  TRY(BuiltPrompt built, builder_.chat(chat, ImageWork::kPrepare, answer->cancelled(), made.times));
+  TRY(BuiltPrompt built, builder_.chat(chat, MediaWork::kPrepare, answer->cancelled(), made.times));
   metrics_.observe_stage("media", seconds(made.times.media_done - reply.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
@@ -133,8 +133,9 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
       builder_.sampling(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                         engine_.settings().max_model_len, std::nullopt, logprobs));
   if (settings_.log_requests) {
-    log::info("{}: {} prompt tokens, {} images, max_tokens {}", answer->id(),
-              built.prompt.ids.size(), built.images.size(), made.sampling.max_tokens);
+    log::info("{}: {} prompt tokens, {} images, {} videos, max_tokens {}", answer->id(),
+              built.prompt.ids.size(), built.image_tokens.size(), built.video_tokens.size(),
+              made.sampling.max_tokens);
   }
   made.prompt = std::move(built.prompt);
   made.images = std::move(built.images);
@@ -200,26 +201,24 @@ Result<std::string> Service::tokenize(const net::HttpRequest& request) {
   if (tokenize.chat) {
     const std::atomic<bool> never = false;
     RequestTimes times;
-    TRY(built, builder_.chat(*tokenize.chat, ImageWork::kMeasure, never, times));
+    TRY(built, builder_.chat(*tokenize.chat, MediaWork::kMeasure, never, times));
   } else {
     built.prompt.ids = builder_.tokenizer()->encode(
         tokenize.prompt.value_or(""), {.add_special_tokens = tokenize.add_special_tokens});
   }
-  std::vector<std::int64_t> image_tokens(tokenize.chat ? tokenize.chat->images.size() : 0);
-  for (const ImageSpan& span : built.prompt.images) {
-    image_tokens[static_cast<std::size_t>(span.index)] += span.tokens;
-  }
   std::vector<std::string> strings;
   for (const TokenId id : built.prompt.ids) strings.emplace_back(builder_.tokenizer()->piece(id));
   return api::tokenize_response(built.prompt.ids, engine_.settings().max_model_len,
-                                tokenize.return_token_strs ? &strings : nullptr, image_tokens);
+                                tokenize.return_token_strs ? &strings : nullptr, built.image_tokens,
+                                built.video_tokens);
 }
 
 std::vector<api::ModelCard> Service::cards() const {
   std::vector<api::ModelCard> cards;
   for (const auto& name : settings_.served_model_name) {
     cards.push_back({name, started_at_, settings_.model, engine_.settings().max_model_len,
-                     model_.shape().has_vision, model_.max_image_tokens()});
+                     model_.shape().has_vision, model_.max_image_tokens(), false,
+                     model_.shape().frames_per_grid > 0});
   }
   return cards;
 }

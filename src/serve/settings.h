@@ -34,8 +34,11 @@ struct ServeSettings {
   std::string chat_template;   // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
   bool use_generation_config = true;  // the checkpoint's sampling defaults
-  std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}};
-  std::optional<std::int64_t> min_pixels;  // server-wide mm_processor_kwargs
+  std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
+  std::int64_t max_video_frames = 768;  // of one video
+  std::size_t max_request_media_bytes = 256u
+                                        << 20;  // of all images and frames of a request, as fetched
+  std::optional<std::int64_t> min_pixels;       // server-wide mm_processor_kwargs
   std::optional<std::int64_t> max_pixels;
   // What one image may decode to: 3 bytes a pixel on each worker thread, and about as much again
   // while a progressive JPEG is read. Below PIL's 179 megapixels.

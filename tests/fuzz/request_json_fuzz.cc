@@ -40,10 +40,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (chat) {
     check_sampling(chat->sampling);
     for (const auto& message : chat->messages) {
-      for (const auto& part : message.content)
-        CHECK(
-            part.kind == saccade::api::ContentPart::Kind::kText || part.image < chat->images.size(),
-            "image {}", part.image);
+      for (const auto& part : message.content) {
+        using Kind = saccade::api::ContentPart::Kind;
+        const std::size_t count = part.kind == Kind::kImage   ? chat->images.size()
+                                  : part.kind == Kind::kVideo ? chat->videos.size()
+                                                              : part.index + 1;
+        CHECK(part.index < count, "medium {} of {}", part.index, count);
+      }
+    }
+    for (const auto& video : chat->videos) {
+      CHECK(!video.frames.empty() && video.frames.size() <= 4096, "{} frames", video.frames.size());
+      CHECK(!video.fps || (std::isfinite(*video.fps) && *video.fps > 0), "fps {}", *video.fps);
+      for (const auto& frame : video.frames) CHECK(!frame.empty(), "a frame without a URL");
     }
     const auto keep = [](std::string_view text) { return std::string(text); };
     CHECK(saccade::api::template_messages(*chat, keep).size() == chat->messages.size(), "messages");

@@ -69,6 +69,26 @@ class OpenAiClient(unittest.TestCase):
             self.assertEqual(answer.usage.completion_tokens, 64)
             self.assertEqual(answer.choices[0].finish_reason, "length")
 
+    def test_videos_are_lists_of_frames(self):
+        """vLLM's form and Qwen's, as clients build them; the golden's answer, and a stream that is the same."""
+        record = golden("video_odd")
+        frames = [base64.b64encode(path.read_bytes()).decode() for path in record["videos"][0]]
+        forms = [{"type": "video_url", "video_url": {"url": "data:video/jpeg;base64," + ",".join(frames)}},
+                 {"type": "video", "video": ["data:image/png;base64," + frame for frame in frames], "fps": 2.0}]
+        for form in forms:
+            content = [form if part["type"] == "video" else part for part in record["messages"][0]["content"]]
+            messages = [{"role": "user", "content": content}]
+            answer = self.chat(messages, **GREEDY)
+            self.assertEqual(answer.choices[0].model_extra["token_ids"], record["greedy"])
+            self.assertEqual(answer.usage.prompt_tokens_details.model_extra["video_tokens"], 18)
+            chunks = self.chat(messages, stream=True, **GREEDY)
+            self.assertEqual("".join(chunk.choices[0].delta.content or "" for chunk in chunks),
+                             answer.choices[0].message.content)
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.chat([{"role": "user", "content": [
+                {"type": "video_url", "video_url": {"url": "https://example.org/film.mp4"}}]}])
+        self.assertIn("film.mp4", str(refused.exception))
+
     def test_stream_is_the_whole_answer(self):
         record = golden("one_image")
         whole = self.chat(messages_of(record), **GREEDY)

@@ -68,7 +68,9 @@ def golden(case, checkpoint=CHECKPOINT):
     """The record of a golden case with its greedy tokens."""
     values = tensors(checkpoint / "golden" / f"{case}.safetensors")
     record = {**values[None], "greedy": values["greedy"], "ids": values["ids"]}
-    record["images"] = [checkpoint / "golden" / image["source"] for image in record["images"]]
+    record["videos"] = [[checkpoint / "golden" / source for source in image["source"]]
+                        for image in record["images"] if "fps" in image]
+    record["images"] = [checkpoint / "golden" / image["source"] for image in record["images"] if "fps" not in image]
     return record
 
 

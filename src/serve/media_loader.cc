@@ -1,0 +1,220 @@
+#include "serve/media_loader.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "image/pixels.h"
+
+namespace saccade::serve {
+namespace {
+
+std::span<const std::byte> as_bytes(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+Digest digest_of(const std::string& bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+// A group of frames: what each of them is, in order.
+Digest digest_of(std::span<const Digest> frames) {
+  Sha256 hash;
+  hash.update("frames");
+  for (const Digest& frame : frames)
+    hash.update(std::string_view(reinterpret_cast<const char*>(frame.data()), frame.size()));
+  return hash.finish();
+}
+
+}  // namespace
+
+// An image or a video on its way.
+struct MediaLoader::Medium {
+  const api::ImagePart* image = nullptr;
+  const api::VideoPart* video = nullptr;  // or this
+  std::string name;                       // "image 0"
+  std::vector<std::string> files = {};    // the image, or the frames
+
+  std::size_t count() const { return video == nullptr ? 1 : video->frames.size(); }
+  const std::string& url(std::size_t i) const {
+    return video == nullptr ? image->url : video->frames[i];
+  }
+  std::string where(std::size_t i) const {
+    return video == nullptr ? name : fmt::format("{}, frame {}", name, i);
+  }
+};
+
+MediaLoader::MediaLoader(const ServeSettings& settings, const Model& model, const Clock& clock)
+    : settings_(settings), model_(model), clock_(clock), fetcher_(settings.media) {}
+
+Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, MediaWork work,
+                                      const std::atomic<bool>& cancelled,
+                                      RequestTimes& times) const {
+  const auto check_client = [&]() -> Result<void> {
+    if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
+    return {};
+  };
+  TRY(std::vector<Medium> media, list(request));
+  TRY_DO(fetch(media, cancelled));
+  times.media_done = clock_.now();
+
+  LoadedMedia loaded;
+  std::int64_t tokens = 0;
+  for (const Medium& medium : media) {
+    TRY_DO(check_client());
+    TRY(ImageLayout layout, measure(medium, request));
+    tokens += layout.tokens;
+    if (tokens > model_.shape().max_position) {
+      return fail(ErrorCode::kInvalid,
+                  "the images and videos up to {} take {} tokens, the model's positions end at {}; "
+                  "fewer frames or a lower max_pixels make it less",
+                  medium.name, tokens, model_.shape().max_position);
+    }
+    loaded.layouts.push_back(std::move(layout));
+  }
+  for (std::size_t i = 0; i < media.size(); ++i) {
+    TRY_DO(check_client());
+    TRY_DO(prepare(media[i], loaded.layouts[i], work, loaded));
+  }
+  return loaded;
+}
+
+// Media in order of appearance, if there may be as many.
+Result<std::vector<MediaLoader::Medium>> MediaLoader::list(const api::ChatRequest& request) const {
+  const ModelShape& shape = model_.shape();
+  if (!request.images.empty() && !shape.has_vision) {
+    return fail(ErrorCode::kInvalid, "{} images were given, and this model takes text alone",
+                request.images.size());
+  }
+  if (!request.videos.empty() && shape.frames_per_grid == 0) {
+    return fail(ErrorCode::kInvalid, "{} videos were given, and models of the family {} take none",
+                request.videos.size(), shape.family);
+  }
+  const auto within = [this](const std::string& kind, std::size_t count) -> Result<void> {
+    const auto limit = settings_.limit_mm_per_prompt.find(kind);
+    if (limit == settings_.limit_mm_per_prompt.end() || std::cmp_less_equal(count, limit->second))
+      return {};
+    return fail(ErrorCode::kInvalid,
+                "At most {} {}(s) may be provided in one prompt, {} were given.", limit->second,
+                kind, count);
+  };
+  TRY_DO(within("image", request.images.size()));
+  TRY_DO(within("video", request.videos.size()));
+
+  std::vector<Medium> media;
+  for (const api::Message& message : request.messages) {
+    for (const api::ContentPart& part : message.content) {
+      if (part.kind == api::ContentPart::Kind::kImage)
+        media.push_back(
+            {.image = &request.images[part.index], .name = fmt::format("image {}", part.index)});
+      if (part.kind == api::ContentPart::Kind::kVideo)
+        media.push_back(
+            {.video = &request.videos[part.index], .name = fmt::format("video {}", part.index)});
+    }
+  }
+  for (const Medium& medium : media) {
+    if (medium.video == nullptr || std::cmp_less_equal(medium.count(), settings_.max_video_frames))
+      continue;
+    return fail(ErrorCode::kInvalid, "{} has {} frames, at most {} are possible", medium.name,
+                medium.count(), settings_.max_video_frames);
+  }
+  return media;
+}
+
+Result<void> MediaLoader::fetch(std::vector<Medium>& media,
+                                const std::atomic<bool>& cancelled) const {
+  std::size_t total = 0;
+  for (Medium& medium : media) {
+    for (std::size_t i = 0; i < medium.count(); ++i) {
+      if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
+      auto fetched = fetcher_.fetch(medium.url(i), cancelled);
+      if (!fetched) return fail_within(medium.where(i), std::move(fetched).error());
+      total += fetched->size();
+      if (total > settings_.max_request_media_bytes) {
+        return fail(ErrorCode::kTooLarge, "the images and frames up to {} have {} bytes, limit {}",
+                    medium.where(i), total, settings_.max_request_media_bytes);
+      }
+      medium.files.push_back(*std::move(fetched));
+    }
+  }
+  return {};
+}
+
+Result<ImageLayout> MediaLoader::measure(const Medium& medium,
+                                         const api::ChatRequest& request) const {
+  const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
+  int width = 0;
+  int height = 0;
+  for (std::size_t i = 0; i < medium.files.size(); ++i) {
+    const auto header = probe_image(as_bytes(medium.files[i]), limits);
+    if (!header) return fail_within(medium.where(i), header.error());
+    if (i > 0 && (header->width != width || header->height != height)) {
+      return fail(ErrorCode::kInvalid,
+                  "{} is {}x{} pixels, frame 0 is {}x{}: frames of a video have one size",
+                  medium.where(i), header->width, header->height, width, height);
+    }
+    width = header->width;
+    height = header->height;
+  }
+  ImageControls controls;
+  controls.min_pixels = settings_.min_pixels;
+  controls.max_pixels = settings_.max_pixels;
+  controls.processor_kwargs = request.mm_processor_kwargs;
+  const auto nearest_wins = [&controls](const auto& part) {
+    if (part.min_pixels) controls.min_pixels = part.min_pixels;
+    if (part.max_pixels) controls.max_pixels = part.max_pixels;
+  };
+  Result<ImageLayout> layout;
+  if (medium.video == nullptr) {
+    nearest_wins(*medium.image);
+    if (medium.image->detail == api::ImageDetail::kLow)
+      controls.max_tokens = settings_.low_detail_tokens;
+    layout = model_.image_layout(width, height, controls);
+  } else {
+    nearest_wins(*medium.video);
+    VideoControls video;
+    video.frame = std::move(controls);
+    video.frames = static_cast<std::int64_t>(medium.count());
+    video.fps = medium.video->fps.value_or(video.fps);
+    video.total_pixels = medium.video->total_pixels;
+    layout = model_.video_layout(width, height, video);
+  }
+  if (!layout) return fail_within(medium.name, std::move(layout).error());
+  return layout;
+}
+
+// Only one image or group of frames is held decoded at a time.
+Result<void> MediaLoader::prepare(Medium& medium, const ImageLayout& layout, MediaWork work,
+                                  LoadedMedia& loaded) const {
+  const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
+  const auto depth = medium.video == nullptr
+                         ? std::size_t{1}
+                         : static_cast<std::size_t>(model_.shape().frames_per_grid);
+  for (std::size_t begin = 0; begin < medium.files.size(); begin += depth) {
+    const std::size_t end = std::min(begin + depth, medium.files.size());
+    std::vector<Digest> digests;
+    std::vector<Pixels> frames;
+    for (std::size_t i = begin; i < end; ++i) {
+      digests.push_back(digest_of(medium.files[i]));
+      if (work == MediaWork::kMeasure) continue;
+      auto pixels = decode_image(as_bytes(medium.files[i]), limits);
+      if (!pixels) return fail_within(medium.where(i), std::move(pixels).error());
+      frames.push_back(*std::move(pixels));
+      std::string().swap(medium.files[i]);
+    }
+    loaded.digests.push_back(medium.video == nullptr ? digests.front() : digest_of(digests));
+    loaded.prepared.emplace_back();
+    if (work == MediaWork::kMeasure) continue;
+    auto prepared = medium.video == nullptr ? model_.prepare_image(frames.front(), layout)
+                                            : model_.prepare_frames(frames, layout);
+    if (!prepared) return fail_within(medium.where(begin), std::move(prepared).error());
+    loaded.prepared.back() = std::make_shared<const PreparedImage>(*std::move(prepared));
+  }
+  return {};
+}
+
+}  // namespace saccade::serve
