@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/json.h"
 #include "base/rng.h"
@@ -30,6 +31,15 @@ std::vector<double> numbers(const json::value& v) {
 
 void expect_close(double got, double want, const std::string& what) {
   EXPECT_NEAR(got, want, 1e-9 * std::max(1.0, std::abs(want))) << what;
+}
+
+// 7 / 100 * 100 is a little over 7, and 29 / 100 * 100 a little under 29.
+TEST(Statistics, ARankIsTheOneItNames) {
+  std::vector<double> values(100);
+  std::iota(values.begin(), values.end(), 1.0);
+  const Distribution d(values);
+  for (int percent = 1; percent <= 100; ++percent)
+    EXPECT_EQ(d.percentile_by_rank(percent), percent);
 }
 
 TEST(Statistics, DescribesAsNumpy) {

@@ -60,6 +60,15 @@ TEST(QuantizedMatrix, AwqInterleavesOutputs) {
        .order = {}});
   ASSERT_TRUE(matrix) << matrix.error().message;
   EXPECT_THAT(values_of(*matrix), ElementsAre(1, 2, 2, 2, 3, 2, 4, 2, 5, 2, 6, 2, 7, 2, 8, -20));
+  // Zeros lie in the same order: 1 to 8 here.
+  const auto zeros =
+      QuantizedMatrix::create({.method = QuantMethod::kAwq, .group = 0},
+                              {.codes = t.add<std::uint32_t>("I32", {1, 1}, {0x99999999}),
+                               .scales = t.add<float>("F32", {1, 8}, std::vector(8, 1.0f)),
+                               .zeros = t.add<std::uint32_t>("I32", {1, 1}, {0x86427531}),
+                               .order = {}});
+  ASSERT_TRUE(zeros) << zeros.error().message;
+  EXPECT_THAT(values_of(*zeros), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
 }
 
 TEST(QuantizedMatrix, GptqZerosOfBothFormats) {
@@ -239,6 +248,22 @@ TEST(QuantizedModules, AreFoundByTheirNames) {
   tensors.erase("a.scales");
   EXPECT_THAT(find_quantized({.method = QuantMethod::kAwq, .group = 32}, tensors).error().message,
               HasSubstr("module \"a\": scales is missing"));
+}
+
+// compressed-tensors calls a scale weight_scale, transformers weight_scale_inv where it is a
+// block's.
+TEST(QuantizedModules, ScalesOfFloatsHaveTwoNames) {
+  for (const std::string scale : {"a.weight_scale", "a.weight_scale_inv"}) {
+    Tensors t;
+    std::map<std::string, StoredTensor, std::less<>> tensors;
+    tensors["a.weight"] = t.zeros("F8_E4M3", {4, 8}, 1);
+    tensors[scale] = t.zeros("F32", {1, 1}, 4);
+    const auto found = find_quantized(
+        {.method = QuantMethod::kFp8, .bits = 8, .block_out = 128, .block_in = 128}, tensors);
+    ASSERT_TRUE(found) << found.error().message;
+    ASSERT_EQ(found->modules.size(), 1u);
+    EXPECT_THAT(found->modules.begin()->second.tensors, ElementsAre("a.weight", scale));
+  }
 }
 
 }  // namespace
