@@ -9,6 +9,7 @@ namespace {
 
 using testing::expect_goldens;
 using testing::GoldenRequests;
+using testing::run_goldens;
 using testing::settings_of;
 
 class FamiliesEngine : public ::testing::TestWithParam<const char*> {};
@@ -165,14 +166,52 @@ INSTANTIATE_TEST_SUITE_P(
     Checkpoints, FamiliesEngine,
     ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "llava_onevision/newlines",
                       "llava_onevision/scaled", "internvl2/internlm2", "internvl2/big_tower",
-                      "internvl2/current", "paligemma/first", "paligemma/second", "phi_3_vision/su",
-                      "phi_3_vision/longrope", "smolvlm2/thirds", "smolvlm2/halves",
-                      "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
+                      "internvl2/current", "internvl2/phi3", "paligemma/first", "paligemma/second",
+                      "phi_3_vision/su", "phi_3_vision/longrope", "smolvlm2/thirds",
+                      "smolvlm2/halves", "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
     [](const auto& checkpoint) {
       std::string name = checkpoint.param;
       std::ranges::replace(name, '/', '_');
       return name;
     });
+
+// Dynamic NTK, and the choice that docs/models/internvl2.md states: the frequencies of all
+// sequences are those of max_model_len. The original was shown a sequence of 920 tokens ("beyond")
+// and keeps its frequencies for the short one after it.
+TEST(DynamicNtk, MaxModelLenSetsTheFrequencies) {
+  GoldenRequests from("internvl2/internlm2", {"beyond", "after_beyond"});
+  EngineSettings settings = settings_of(100);
+  settings.max_model_len =
+      static_cast<std::int64_t>(from.golden(0).ids.size() + from.golden(0).greedy.size());
+  ASSERT_EQ(settings.max_model_len, 920);
+  for (const std::int64_t chunk : {100, 1000}) {
+    settings.max_batched_tokens = chunk;
+    for (const std::size_t together : {1, 4}) expect_goldens(from, settings, together, 2);
+  }
+}
+
+TEST(DynamicNtk, OtherLengthsHaveOtherFrequencies) {
+  GoldenRequests from("internvl2/internlm2", {"after_beyond"});
+  for (const std::int64_t length : {0, 512, 1024}) {  // 0: the trained length
+    EngineSettings settings = settings_of(100);
+    settings.max_model_len = length;
+    EXPECT_NE(run_goldens(from, settings, 1).answers[0], from.golden(0).greedy) << length;
+  }
+  // Up to the trained length nothing is scaled, and beyond `factor` times that nothing is promised.
+  GoldenRequests unscaled("internvl2/internlm2");
+  for (const std::int64_t length : {0, 400, 512}) {
+    EngineSettings settings = settings_of(100);
+    settings.max_model_len = length;
+    expect_goldens(unscaled, settings, 4);
+  }
+  EngineSettings settings = settings_of(100);
+  settings.max_model_len = 1025;
+  const SteadyClock clock;
+  const auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+  ASSERT_FALSE(engine);
+  EXPECT_NE(engine.error().message.find("1025"), std::string::npos) << engine.error().message;
+  EXPECT_NE(engine.error().message.find("1024"), std::string::npos) << engine.error().message;
+}
 
 }  // namespace
 }  // namespace saccade

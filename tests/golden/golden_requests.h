@@ -80,38 +80,49 @@ inline EngineSettings settings_of(std::int64_t chunk) {
   return settings;
 }
 
+struct GoldenRun {
+  std::vector<std::vector<TokenId>> answers;  // of round 0, then of round 1, ...
+  EngineStats stats;
+};
+
 // `rounds` times all goldens, `together` at a time.
-inline EngineStats expect_goldens(GoldenRequests& from, const EngineSettings& settings,
-                                  std::size_t together, std::size_t rounds = 1) {
+inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& settings,
+                             std::size_t together, std::size_t rounds = 1) {
+  const std::size_t count = rounds * from.count();
+  GoldenRun run{std::vector<std::vector<TokenId>>(count), {}};
   const SteadyClock clock;
   auto engine = Engine::create(settings, from.model(), from.backend(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
-  if (!engine) return {};
-  const std::size_t count = rounds * from.count();
-  std::vector<std::vector<TokenId>> answers(count);
+  if (!engine) return run;
   std::size_t unfinished = 0;
   for (std::size_t next = 0; next < count || unfinished > 0;) {
     while (next < count && unfinished < together) {
-      auto id = (*engine)->submit(
-          from.request(next),
-          [&, next](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
-            answers[next].insert(answers[next].end(), delta.tokens.begin(), delta.tokens.end());
-            if (delta.finish != FinishReason::kNone) --unfinished;
-          });
+      auto id = (*engine)->submit(from.request(next), [&, next](RequestId, Delta&& delta,
+                                                                const RequestUsage&,
+                                                                const RequestTimes&) {
+        run.answers[next].insert(run.answers[next].end(), delta.tokens.begin(), delta.tokens.end());
+        if (delta.finish != FinishReason::kNone) --unfinished;
+      });
       EXPECT_TRUE(id) << id.error().message;
-      if (!id) return {};
+      if (!id) return run;
       ++unfinished;
       ++next;
     }
     if (!(*engine)->step()) break;
   }
   EXPECT_EQ(unfinished, 0u);
-  for (std::size_t i = 0; i < count; ++i) {
-    EXPECT_EQ(answers[i], from.golden(i).greedy) << from.name(i);
-  }
   const auto& local = static_cast<const LocalEngine&>(**engine);
   EXPECT_EQ(local.parts().kv->usage(), 0);
-  return (*engine)->stats();
+  run.stats = (*engine)->stats();
+  return run;
+}
+
+inline EngineStats expect_goldens(GoldenRequests& from, const EngineSettings& settings,
+                                  std::size_t together, std::size_t rounds = 1) {
+  GoldenRun run = run_goldens(from, settings, together, rounds);
+  for (std::size_t i = 0; i < run.answers.size(); ++i)
+    EXPECT_EQ(run.answers[i], from.golden(i).greedy) << from.name(i);
+  return run.stats;
 }
 
 }  // namespace saccade::testing

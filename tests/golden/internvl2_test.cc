@@ -67,7 +67,7 @@ TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
 // The conversation that config.json names, against the original's Python: all cases, system message
 // given and not, one image and several.
 TEST(InternVl2, ConversationsAreTheOriginals) {
-  for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower"}) {
+  for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower", "internvl2/phi3"}) {
     const auto checkpoint = open_checkpoint(golden_folder(name));
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
     const auto model = create_model(*checkpoint);

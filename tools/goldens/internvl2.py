@@ -7,16 +7,18 @@ python3 -m venv O && O/bin/pip install -r tools/goldens/internvl2.requirements.t
 O/bin/python tools/goldens/internvl2.py ORIGINAL
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/internvl2.py
 
-The first command makes two tiny random checkpoints with the original's classes, names and configuration:
+The first command makes three tiny random checkpoints with the original's classes, names and configuration:
   internlm2   InternLM2 text (grouped wqkv, dynamic NTK from 512 tokens on), a tower with LayerNorm and biased qkv
   big_tower   Qwen2 text, a tower as that of the 26B (RMSNorm, normed queries and keys, no bias of qkv) whose positions
               are interpolated from 4 x 4 to 6 x 6 and whose features are those of the last layer but one
-Their answers are those of a full forward for every token. The second command makes a third with transformers' own class,
+  phi3        Phi-3 text as the 4B's (as many key heads as heads, fused weights, LongRoPE of type "su" from 224 tokens on)
+Their answers are those of a full forward for every token. The second command makes a fourth with transformers' own class,
   current     transformers' names and configuration (InternVLForConditionalGeneration), Qwen2 text with a tied head
-and checks that the same class, given the weights of the first two, answers as the original did.
+and checks that the same class, given the weights of the first three, answers as the original did.
 
 In the case "beyond" the prompt is longer than 512 tokens. The original chooses its frequencies by the longest sequence that
-it has met; here it is shown the length of prompt and answer first.
+it has met; here it is shown the length of prompt and answer first. The case "after_beyond" is a short prompt that comes
+then, for which the original keeps those frequencies.
 """
 
 import ast
@@ -34,29 +36,16 @@ import tiny_tokenizer
 
 OUT = Path(__file__).resolve().parents[2] / "tests/golden/internvl2"
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<s>", "<video>"]
-PICTURES = {"wide.png": (131, 61, 1), "tall.png": (40, 117, 2), "square.png": (90, 90, 3), "small.png": (33, 20, 4)}
-WORDS = ["picture", "squares", "lines", "image", "house", "sentence", "circle", "point", "question", "eye", "street",
-         "red square", "blue line", "quick circle", "third image", "green house", "values", "user", "rows", "total"]
-CASES = {
-    "text": [("system", ["You answer in one short sentence."]),
-             ("user", ["How many {} are there in 12 + 345? über 图片"])],
-    "one_image": [("user", ["wide.png", "What is shown in this {}?"])],
-    "three_images": [("user", ["tall.png", "wide.png", "square.png", "Compare the {} of them."])],
-    "multi_turn": [
-        ("user", ["small.png", "Describe the {}."]),
-        ("assistant", ["A blue circle, left of the line."]),
-        ("user", ["square.png", "And here?"]),
-        ("assistant", ["There are 3 squares."]),
-        ("user", ["Which of them is darker?"]),
-    ],
-}
-BEYOND = {"beyond": [("user", ["Compare the first {} with the second and the third. It's the user's question. " * 20])]}
+PHI3_SPECIAL = ["<|endoftext|>", "<|system|>", "<|end|>", "<img>", "</img>", "<IMG_CONTEXT>", "<s>", "<|user|>",
+                "<|assistant|>"]
+BEYOND = {"beyond": [("user", ["Compare the first {} with the second and the third. It's the user's question. " * 20])],
+          "after_beyond": [("user", ["square.png", "Where is the {}?"])]}
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 CHECKPOINTS = {
     "internlm2": dict(
-        seed=41, dtype=torch.bfloat16, shard="1GB", tile=56, cases={**CASES, **BEYOND}, template="internlm2-chat",
-        begin="<s>", config=dict(max_dynamic_patch=6, select_layer=-1),
+        seed=41, dtype=torch.bfloat16, shard="1GB", tile=56, cases={**golden.CASES, **BEYOND},
+        template="internlm2-chat", begin="<s>", config=dict(max_dynamic_patch=6, select_layer=-1),
         llm=dict(architectures=["InternLM2ForCausalLM"], model_type="internlm2", bias=False, hidden_act="silu",
                  hidden_size=96, intermediate_size=112, num_hidden_layers=3, num_attention_heads=6,
                  num_key_value_heads=2, vocab_size=481, max_position_embeddings=512, rms_norm_eps=1e-5,
@@ -64,7 +53,7 @@ CHECKPOINTS = {
         vision=dict(hidden_size=48, intermediate_size=76, num_hidden_layers=3, num_attention_heads=3, image_size=56,
                     norm_type="layer_norm", qk_normalization=False, qkv_bias=True)),
     "big_tower": dict(
-        seed=42, dtype=torch.float16, shard="400KB", tile=84, cases=CASES, template="Hermes-2",
+        seed=42, dtype=torch.float16, shard="400KB", tile=84, cases=golden.CASES, template="Hermes-2",
         begin="", config=dict(max_dynamic_patch=4, select_layer=-2),
         llm=dict(architectures=["Qwen2ForCausalLM"], model_type="qwen2", hidden_act="silu", hidden_size=72,
                  intermediate_size=88, num_hidden_layers=4, num_attention_heads=3, num_key_value_heads=1,
@@ -72,6 +61,18 @@ CHECKPOINTS = {
                  tie_word_embeddings=False, use_sliding_window=False),
         vision=dict(hidden_size=80, intermediate_size=96, num_hidden_layers=3, num_attention_heads=5, image_size=56,
                     norm_type="rms_norm", qk_normalization=True, qkv_bias=False)),
+    "phi3": dict(
+        seed=44, dtype=torch.bfloat16, shard="1GB", tile=56, cases=golden.CASES, template="phi3-chat",
+        special=PHI3_SPECIAL, begin="<s>", config=dict(max_dynamic_patch=4, select_layer=-1),
+        llm=dict(architectures=["Phi3ForCausalLM"], model_type="phi3", hidden_act="silu", hidden_size=72,
+                 intermediate_size=88, num_hidden_layers=3, num_attention_heads=3, num_key_value_heads=3,
+                 vocab_size=481, max_position_embeddings=2048, original_max_position_embeddings=224,
+                 rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=4096, pad_token_id=460,
+                 rope_scaling={"long_factor": [round(1 + 1.7 * i, 3) for i in range(12)],
+                               "short_factor": [round(1 + 0.15 * i, 3) for i in range(12)], "type": "su"},
+                 tie_word_embeddings=False),
+        vision=dict(hidden_size=32, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2, image_size=56,
+                    norm_type="layer_norm", qk_normalization=False, qkv_bias=True)),
 }
 
 
@@ -92,12 +93,12 @@ def condition(model: torch.nn.Module, seed: int) -> None:
 
 def make_messages(turns: list, word: str) -> list:
     return [{"role": role, "content": [
-        {"type": "image"} if part in PICTURES else {"type": "text", "text": part.replace("{}", word)}
+        {"type": "image"} if part in golden.PICTURES else {"type": "text", "text": part.replace("{}", word)}
         for part in parts]} for role, parts in turns]
 
 
 def images_of(turns: list) -> list:
-    return [part for _, parts in turns for part in parts if part in PICTURES]
+    return [part for _, parts in turns for part in parts if part in golden.PICTURES]
 
 
 def normalize(tiles: list) -> torch.Tensor:
@@ -116,7 +117,7 @@ def write_small_files(directory: Path, special: list, end: str, extra: dict) -> 
 
 
 def save_case(name: str, case: str, messages: list, rendered: str, ids: list, tokens: list, taps: golden.Taps,
-              logits: torch.Tensor, stacks: dict, side: int) -> None:
+              logits: torch.Tensor, stacks: dict, side: int, more: dict | None = None) -> None:
     tensors = golden.pack_rows({**taps.values, "logits": logits})
     tensors["ids"] = torch.tensor(ids, dtype=torch.int32)
     tensors["positions"] = torch.arange(len(ids), dtype=torch.int32)[None]
@@ -129,7 +130,8 @@ def save_case(name: str, case: str, messages: list, rendered: str, ids: list, to
         described.append({"source": f"../../images/{picture}", "pixels": f"../../{file}",
                           "grid": [len(tiles), side, side]})
     golden.save_golden(OUT / name / "golden" / f"{case}.safetensors", tensors, [*taps.values, "logits"], {
-        "family": "internvl2", "case": case, "messages": messages, "rendered": rendered, "images": described})
+        "family": "internvl2", "case": case, "messages": messages, "rendered": rendered, "images": described,
+        **(more or {})})
 
 
 def text_model(spec: dict):
@@ -146,9 +148,11 @@ class Original:
         from transformers import PreTrainedTokenizerFast
 
         self.name, self.spec, self.conversation = name, spec, get_conv_template
+        self.longest = 0  # tokens of prompt and answer, of the cases so far
         self.directory = golden.fresh(OUT / name)
         self.preprocess = tiling_of(checkout)
-        write_small_files(self.directory, SPECIAL, "<|im_end|>", {
+        special = spec.get("special", SPECIAL)
+        write_small_files(self.directory, special, special[2], {
             "crop_size": spec["tile"], "do_center_crop": True, "do_normalize": True, "do_resize": True,
             "feature_extractor_type": "CLIPFeatureExtractor", "image_mean": MEAN, "image_std": STD, "resample": 3,
             "size": spec["tile"]})
@@ -207,7 +211,8 @@ class Original:
                 rope._set_cos_sin_cache(length, "cpu", torch.float32)
 
     @torch.no_grad()
-    def record(self, case: str, turns: list) -> None:
+    def record(self, case: str, turns: list) -> range:
+        """Lengths of the sequences whose last row is a token of the answer."""
         stacks = [(picture, self.tiles(picture)) for picture in images_of(turns)]
         pixels = normalize([tile for _, tiles in stacks for tile in tiles]) if stacks else None
         features = self.model.extract_feature(pixels) if stacks else None
@@ -219,7 +224,7 @@ class Original:
                 embedded[ids == 465] = features.reshape(-1, embedded.shape[-1])
             return self.model.language_model(inputs_embeds=embedded, use_cache=False).logits
 
-        for word in WORDS:
+        for word in golden.WORDS:
             messages = make_messages(turns, word)
             rendered = self.render(messages)
             query = rendered
@@ -227,7 +232,8 @@ class Original:
                 query = query.replace(
                     "<image>", "<img>" + "<IMG_CONTEXT>" * (self.model.num_image_token * len(tiles)) + "</img>", 1)
             ids = self.tokenizer(query, add_special_tokens=False)["input_ids"]
-            self.prepare_rope(len(ids) + golden.GREEDY_TOKENS)
+            length = max(self.longest, len(ids) + golden.GREEDY_TOKENS)
+            self.prepare_rope(length)
             tokens, gap = golden.greedy(lambda so_far: forward(so_far)[:, -1], ids)
             print(f"  {case} ({word}): {len(ids)} tokens, gap {gap:.1e}, {len(set(tokens))} distinct", flush=True)
             if gap >= golden.MIN_GAP:
@@ -247,8 +253,11 @@ class Original:
         taps.text(self.model.language_model.model)
         logits = forward(ids)[0, -3:]
         taps.close()
+        self.longest = length
+        own, trained = len(ids) + len(tokens), self.spec["llm"]["max_position_embeddings"]
         save_case(self.name, case, messages, rendered.replace("<image>", "<IMG_CONTEXT>"), ids, tokens, taps, logits,
-                  stacks, self.spec["tile"] // 14)
+                  stacks, self.spec["tile"] // 14, {"rope_length": length} if length > max(own, trained) else None)
+        return range(len(ids), own)
 
 
 def tiling_of(checkout: Path):
@@ -265,13 +274,16 @@ def make_original(checkout: Path) -> None:
     sys.path.insert(0, str(checkout / "internvl_chat"))
     golden.fresh(OUT / "images")
     golden.fresh(OUT / "pixels")
-    for name, (width, height, seed) in PICTURES.items():
+    for name, (width, height, seed) in golden.PICTURES.items():
         golden.picture(width, height, seed).save(OUT / "images" / name, optimize=True)
     for name, spec in CHECKPOINTS.items():
         print(name)
         reference = Original(checkout, name, spec)
-        for case, turns in spec["cases"].items():
-            reference.record(case, turns)
+        lengths = [reference.record(case, turns) for case, turns in spec["cases"].items()]
+        if short := spec["llm"].get("original_max_position_embeddings"):
+            assert any(each[-1] <= short for each in lengths), f"every answer grows over {short} tokens: {lengths}"
+            assert any(each[0] <= short < each[-1] for each in lengths), f"none grows over it: {lengths}"
+            assert any(each[0] > short for each in lengths), f"no prompt begins over it: {lengths}"
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ class Current:
         def forward(ids: list) -> torch.Tensor:
             return self.model(input_ids=torch.tensor([ids]), use_cache=False, **images).logits
 
-        for word in internvl2.WORDS:
+        for word in golden.WORDS:
             messages = internvl2.make_messages(turns, word)
             rendered = self.tokenizer.apply_chat_template(
                 messages, chat_template=CHAT_TEMPLATE, tokenize=False, add_generation_prompt=True)
@@ -141,6 +141,8 @@ class Current:
 def text_config(llm: dict) -> dict:
     if llm["model_type"] == "qwen2":
         return llm
+    if llm["model_type"] == "phi3":
+        return {**llm, "rope_scaling": {**llm["rope_scaling"], "type": "longrope"}}
     wanted = ["hidden_act", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
               "num_key_value_heads", "vocab_size", "max_position_embeddings", "rms_norm_eps"]
     return {"model_type": "llama", "attention_bias": False, "tie_word_embeddings": False,
@@ -204,16 +206,17 @@ def in_current_class(directory: Path) -> InternVLForConditionalGeneration:
 @torch.no_grad()
 def check_original(name: str) -> None:
     directory = internvl2.OUT / name
+    llm = internvl2.CHECKPOINTS[name]["llm"]
     model = in_current_class(directory)
     for path in sorted((directory / "golden").glob("*.safetensors")):
         with safe_open(str(path), "pt") as file:
             about = json.loads(file.metadata()["golden"])
             ids, greedy, logits = (file.get_tensor(part) for part in ["ids", "greedy", "logits"])
-        length = len(ids) + len(greedy)
+        length = about.get("rope_length", len(ids) + len(greedy))
         rope = model.model.language_model.rotary_emb
-        if rope.rope_type == "dynamic" and length > model.config.text_config.max_position_embeddings:
+        if llm.get("rope_scaling", {}).get("type") == "dynamic":
+            rope.rope_type = "default"  # transformers would go back to the first frequencies for a short sequence
             rope.inv_freq, _ = ROPE_INIT_FUNCTIONS["dynamic"](model.config.text_config, "cpu", seq_len=length)
-            rope.max_seq_len_cached = length
         images = {}
         if about["images"]:
             tiles = []
@@ -221,7 +224,11 @@ def check_original(name: str) -> None:
                 stack = np.asarray(Image.open(directory / "golden" / image["pixels"]))
                 tiles += np.split(stack, image["grid"][0])
             images = {"pixel_values": internvl2.normalize(tiles)}
-        answer = model(torch.cat([ids, greedy])[None].long(), use_cache=False, **images).logits[0]
+        tokens = torch.cat([ids, greedy])[None].long()
+        answer = model(tokens, use_cache=False, **images).logits[0]
+        short = llm.get("original_max_position_embeddings", 0)
+        if len(ids) <= short < tokens.shape[1]:  # rows of sequences that are still short
+            answer[:short] = model(tokens[:, :short], use_cache=False, **images).logits[0]
         prompt = answer[len(ids) - len(logits): len(ids)]
         error = float(((prompt - logits).abs().amax(-1) / logits.abs().amax(-1)).max())
         same = torch.equal(answer[len(ids) - 1: -1].argmax(-1).int(), greedy)
@@ -231,7 +238,7 @@ def check_original(name: str) -> None:
 
 def make() -> None:
     reference = Current()
-    for case, turns in internvl2.CASES.items():
+    for case, turns in golden.CASES.items():
         reference.record(case, turns)
     for name in internvl2.CHECKPOINTS:
         check_original(name)
