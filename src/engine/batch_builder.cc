@@ -26,6 +26,7 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
     : width_(shape.embedding_width()),
       vocab_(shape.vocab),
       dtype_(shape.kv_dtype),
+      keys_by_length_(shape.short_length > 0),
       max_rows_(max_rows),
       max_logit_rows_(max_logit_rows),
       embeddings_(std::move(embeddings)),
@@ -87,8 +88,9 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
                                      : static_cast<std::int32_t>(token + prompt.position_delta));
     }
   }
-  long_rows_.insert(long_rows_.end(), static_cast<std::size_t>(rows.count),
-                    sequence.is_long() ? 1 : 0);
+  if (keys_by_length_)
+    long_rows_.insert(long_rows_.end(), static_cast<std::size_t>(rows.count),
+                      sequence.is_long() ? 1 : 0);
   for (std::size_t table = 0; table < spans_.size(); ++table) {
     spans_[table].push_back({first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
                              sequence.kv.table(static_cast<int>(table))});

@@ -37,6 +37,7 @@ class BatchBuilder {
   std::int64_t width_;  // of an embedding row
   std::int64_t vocab_;
   DType dtype_;
+  bool keys_by_length_;  // ModelShape::short_length is not 0
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
   Buffer embeddings_;  // [max rows, width]
