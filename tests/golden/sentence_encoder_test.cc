@@ -154,6 +154,20 @@ TEST_P(EncoderGolden, BatchesDoNotChangeEmbeddings) {
     EXPECT_EQ(embed(*loaded.encoder, *backend, {inputs[i]}).front(), together[i]) << i;
 }
 
+// No epsilon to speak of: cosines are products of embeddings.
+TEST_P(EncoderGolden, TheNormalisedHaveLengthOne) {
+  const auto backend = testing::make_backend(GetParam());
+  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *backend);
+  ASSERT_NE(loaded.encoder, nullptr);
+  for (const std::string_view text : {"", "A saccade is the jump of the eye.", "!"}) {
+    const auto rows = embed(*loaded.encoder, *backend, {fitted(loaded, text)});
+    double square = 0;
+    for (const float value : rows.front()) square += double{value} * value;
+    EXPECT_NEAR(square, 1, 1e-6) << text;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, EncoderGolden, ::testing::ValuesIn(testing::backend_names()),
                          [](const auto& backend) { return backend.param; });
 
