@@ -1,11 +1,13 @@
 #include "model/anyres.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "model/preprocessor_config.h"
@@ -121,10 +123,16 @@ ImageLayout AnyresImages::layout_for(ImageExtent original, ImageExtent best) con
 
 Result<ImageLayout> AnyresImages::layout(int width, int height,
                                          const ImageControls& controls) const {
-  TRY_DO(check_processor_kwargs(controls, {}));
+  TRY_DO(check_processor_kwargs(controls, std::array{std::string_view("image_grid_pinpoints")}));
   const ImageExtent original{height, width};
-  std::vector<ImageExtent> pinpoints = settings_.pinpoints;
+  TRY(std::vector<ImageExtent> pinpoints,
+      parse_pinpoints(controls.processor_kwargs, settings_.tile, settings_.pinpoints));
   const auto area = [](const ImageExtent& each) { return std::int64_t{each.height} * each.width; };
+  if (controls.min_pixels) {
+    const ImageExtent largest = *std::ranges::max_element(pinpoints, {}, area);
+    std::erase_if(pinpoints, [&](const auto& each) { return area(each) < *controls.min_pixels; });
+    if (pinpoints.empty()) pinpoints.push_back(largest);
+  }
   const ImageExtent smallest = *std::ranges::min_element(pinpoints, {}, area);
   if (controls.max_pixels)
     std::erase_if(pinpoints, [&](const auto& each) { return area(each) > *controls.max_pixels; });

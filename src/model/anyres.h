@@ -54,7 +54,8 @@ class AnyresImages final : public ImagePipeline {
         normalize_(normalize),
         filter_(filter) {}
 
-  // max_pixels and max_tokens leave the pinpoints that hold them, or else the smallest.
+  // min_pixels leaves the pinpoints that reach it, or else the largest; max_pixels and max_tokens
+  // those that hold them, or else the smallest. mm_processor_kwargs: image_grid_pinpoints.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;

@@ -83,12 +83,16 @@ Result<DynamicTilesSettings> DynamicTiles::under(const ImageControls& controls) 
     return fail(std::move(error));
   }
   DynamicTilesSettings settings = *read;
+  const std::int64_t tile_pixels = std::int64_t{settings.tile} * settings.tile;
+  if (controls.min_pixels) {
+    const std::int64_t tiles = (*controls.min_pixels - 1) / tile_pixels + 1;
+    settings.min_tiles = std::clamp(tiles, settings.min_tiles, settings.max_tiles);
+  }
   const auto bound = [&](std::int64_t tiles) {
     settings.max_tiles = std::clamp<std::int64_t>(tiles, 1, settings.max_tiles);
     settings.min_tiles = std::min(settings.min_tiles, settings.max_tiles);
   };
-  if (controls.max_pixels)
-    bound(*controls.max_pixels / (std::int64_t{settings.tile} * settings.tile));
+  if (controls.max_pixels) bound(*controls.max_pixels / tile_pixels);
   if (controls.max_tokens)
     bound(*controls.max_tokens / settings.tile_tokens - (settings.thumbnail ? 1 : 0));
   return settings;

@@ -49,6 +49,9 @@ void ImageModel::forward(Backend& backend, const Batch& batch, const Tap& tap) {
 
 Result<ImageLayout> ImageModel::image_layout(int width, int height,
                                              const ImageControls& controls) const {
+  if (controls.min_pixels && controls.max_pixels && *controls.min_pixels > *controls.max_pixels)
+    return fail(ErrorCode::kInvalid, "min_pixels {} is over max_pixels {}", *controls.min_pixels,
+                *controls.max_pixels);
   TRY(ImageLayout layout, images_->layout(width, height, controls));
   TRY_DO(check_fits("an image", width, height, layout.grid_t * layout.grid_h * layout.grid_w));
   return layout;

@@ -64,12 +64,15 @@ inline bool is_long_sequence(const ModelShape& shape, std::int64_t length) {
   return shape.short_length > 0 && length > shape.short_length;
 }
 
-// What a request may say about image size. Absent: the checkpoint's preprocessor_config.
+// What a request may say about image size. Absent: the checkpoint's preprocessor_config. A family
+// whose images come in tiles takes as many as the bounds leave, one at the least.
 struct ImageControls {
   std::optional<std::int64_t> min_pixels;
   std::optional<std::int64_t> max_pixels;
   std::optional<std::int64_t> max_tokens;  // detail "low", or a controller's budget
-  json::object processor_kwargs;           // mm_processor_kwargs; unknown members are kInvalid
+  // mm_processor_kwargs but min_pixels and max_pixels; members that the family has not are
+  // kInvalid.
+  json::object processor_kwargs;
 };
 
 // What a request may say about a video, which is a list of frames of one size.
@@ -88,6 +91,8 @@ struct ImageLayout {
   int height = 0;
   int resized_width = 0;
   int resized_height = 0;
+  int first_width = 0;  // between two resizings; 0: there is one
+  int first_height = 0;
   std::int64_t grid_t = 1;      // groups of frames; 1 for an image, and for what the encoder takes
   std::int64_t frames = 0;      // of a video, as given; 0: an image
   double seconds_per_grid = 0;  // of a video: between one group of frames and the next

@@ -22,4 +22,9 @@ struct PositionTaps {
 void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t column,
                        std::int64_t width, std::int64_t side, PositionTaps& taps);
 
+// Which of side^2 positions the patches of a whole tile take, row by row, where a patch's place
+// i / side is sorted into buckets of float32 bounds (SmolVLM, arXiv:2307.06304): their order, but
+// for sides where rounding puts two neighbours into one. Bounds as torch makes them on x86.
+std::vector<std::int32_t> bucketed_positions(std::int64_t side);
+
 }  // namespace saccade

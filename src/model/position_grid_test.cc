@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <numeric>
+#include <sstream>
 
 namespace saccade {
 namespace {
@@ -50,6 +52,35 @@ TEST(PositionGrid, BilinearTapsAreTorchs) {
   expect_near(stretched(2, 4), {1, 1.6667f, 2.6667f, 4, 0, -0.6667f, 1.6667f, 7});
   expect_near(stretched(4, 1), {1, 2.3333f, 2, 0});
   expect_near(stretched(3, 3), square);
+}
+
+// tests/golden/smolvlm2/positions.tsv, from the reference's embeddings: each side, and the places
+// along it that take another row than their own.
+TEST(BucketedPositions, AreTheReferences) {
+  std::ifstream file(SACCADE_SOURCE_DIR "/tests/golden/smolvlm2/positions.tsv");
+  ASSERT_TRUE(file);
+  std::string line;
+  int sides = 0;
+  std::size_t others = 0;
+  for (; std::getline(file, line); ++sides) {
+    std::istringstream fields(line);
+    std::int64_t side = 0;
+    fields >> side;
+    std::vector<std::int32_t> along(static_cast<std::size_t>(side));
+    std::iota(along.begin(), along.end(), 0);
+    std::size_t at = 0;
+    char colon = 0;
+    std::int32_t row = 0;
+    for (; fields >> at >> colon >> row; ++others) along.at(at) = row;
+    std::vector<std::int32_t> expected;
+    for (const std::int32_t y : along) {
+      for (const std::int32_t x : along)
+        expected.push_back(y * static_cast<std::int32_t>(side) + x);
+    }
+    EXPECT_EQ(bucketed_positions(side), expected) << side;
+  }
+  EXPECT_EQ(sides, 128);
+  EXPECT_GT(others, 100u);
 }
 
 }  // namespace

@@ -165,10 +165,13 @@ class TileEncodeRun final : public EncodeRun {
   void embed() {
     const std::int64_t patches = settings_.patches();
     const std::int64_t rows = settings_.rows();
-    std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
-    std::iota(all.begin(), all.end(), 0);
+    std::vector<std::int32_t> taken = settings_.position_rows;
+    if (taken.empty()) {
+      taken.resize(static_cast<std::size_t>(rows));
+      std::iota(taken.begin(), taken.end(), 0);
+    }
     backend_.embed(
-        {.table = tower_.weights_.positions.view, .ids = all, .out = tower_.position_rows_});
+        {.table = tower_.weights_.positions.view, .ids = taken, .out = tower_.position_rows_});
     std::int64_t row = 0;
     for (const PreparedImage* image : images_) {
       const std::int64_t count = image->layout.grid_t * patches;

@@ -29,6 +29,8 @@ struct TileTowerSettings {
   bool class_token = false;  // a learnt row before each tile's; project() does not see it
   bool pre_norm = false;     // CLIP: patches and positions are normed before the first layer
   bool post_norm = true;     // features are normed at the end; else the weights are there, unused
+  // The row of learnt positions that each row of a tile takes. Empty: its own.
+  std::vector<std::int32_t> position_rows;
   // In the checkpoint, after those that run: features of an inner layer.
   std::int64_t unread_layers = 0;
   std::string prefix = "vision_tower.vision_model.";

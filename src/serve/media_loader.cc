@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "image/pixels.h"
 
 namespace saccade::serve {
@@ -28,6 +31,31 @@ Digest digest_of(std::span<const Digest> frames) {
   for (const Digest& frame : frames)
     hash.update(std::string_view(reinterpret_cast<const char*>(frame.data()), frame.size()));
   return hash.finish();
+}
+
+// The nearest wins: the server's bounds of pixels, the request's, the part's own. A request's
+// `size` takes the place of the server's.
+Result<ImageControls> controls_of(const ServeSettings& settings, const json::object& kwargs,
+                                  std::optional<std::int64_t> part_min,
+                                  std::optional<std::int64_t> part_max) {
+  ImageControls controls;
+  controls.processor_kwargs = kwargs;
+  const bool sized = json::find(kwargs, "size") != nullptr;
+  const auto choose =
+      [&](std::string_view name, std::optional<std::int64_t> of_server,
+          std::optional<std::int64_t> of_part) -> Result<std::optional<std::int64_t>> {
+    if (json::find(kwargs, name) == nullptr) return of_part || sized ? of_part : of_server;
+    const auto pixels = json::get_int(kwargs, name);
+    if (!pixels || *pixels < 1)
+      return fail(Error{ErrorCode::kInvalid,
+                        fmt::format("mm_processor_kwargs.{} is no number above 0", name),
+                        "mm_processor_kwargs"});
+    controls.processor_kwargs.erase(name);
+    return of_part ? of_part : std::optional(*pixels);
+  };
+  TRY(controls.min_pixels, choose("min_pixels", settings.min_pixels, part_min));
+  TRY(controls.max_pixels, choose("max_pixels", settings.max_pixels, part_max));
+  return controls;
 }
 
 }  // namespace
@@ -160,22 +188,18 @@ Result<ImageLayout> MediaLoader::measure(const Medium& medium,
     width = header->width;
     height = header->height;
   }
-  ImageControls controls;
-  controls.min_pixels = settings_.min_pixels;
-  controls.max_pixels = settings_.max_pixels;
-  controls.processor_kwargs = request.mm_processor_kwargs;
-  const auto nearest_wins = [&controls](const auto& part) {
-    if (part.min_pixels) controls.min_pixels = part.min_pixels;
-    if (part.max_pixels) controls.max_pixels = part.max_pixels;
+  const auto controls_for = [&](const auto& part) {
+    return controls_of(settings_, request.mm_processor_kwargs, part.min_pixels, part.max_pixels);
   };
+  auto chosen = medium.video == nullptr ? controls_for(*medium.image) : controls_for(*medium.video);
+  if (!chosen) return fail_within(medium.name, std::move(chosen).error());
+  ImageControls& controls = *chosen;
   Result<ImageLayout> layout;
   if (medium.video == nullptr) {
-    nearest_wins(*medium.image);
     if (medium.image->detail == api::ImageDetail::kLow)
       controls.max_tokens = settings_.low_detail_tokens;
     layout = model_.image_layout(width, height, controls);
   } else {
-    nearest_wins(*medium.video);
     VideoControls video;
     video.frame = std::move(controls);
     video.frames = static_cast<std::int64_t>(medium.count());

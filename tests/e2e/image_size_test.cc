@@ -155,6 +155,38 @@ TEST_F(ImageSizes, TheServersOwnLimits) {
             (std::vector<std::int64_t>{7 * 7}));
 }
 
+TEST_F(ImageSizes, ARequestIsNearerThanTheServer) {
+  const ServerProcess server(SACCADE_BINARY,
+                             flags({"--mm-processor-kwargs", R"({"max_pixels": 9408})"}));
+  for (const std::string members :
+       {R"(, "max_pixels": 39200)", R"(, "mm_processor_kwargs": {"max_pixels": 39200})",
+        R"(, "mm_processor_kwargs": {"size": {"longest_edge": 39200}})"}) {
+    EXPECT_EQ(counts(request(image(1000, 1000), members), server),
+              (std::vector<std::int64_t>{7 * 7}))
+        << members;
+  }
+}
+
+// Families whose images come in tiles take the same bounds: tiles of 56 pixels and 4 tokens here,
+// up to six and the whole image as one more.
+TEST_F(ImageSizes, TilesTakeBoundsOfPixels) {
+  const ServerProcess server(
+      SACCADE_BINARY, {"serve", "--model", SACCADE_SOURCE_DIR "/tests/golden/internvl2/internlm2",
+                       "--dtype", "float32"});
+  const auto tiles = [&](const std::string& members) {
+    const RawAnswer answer =
+        exchange(server.port(), "POST", "/tokenize", request(image(300, 200), members));
+    EXPECT_EQ(answer.status, 200) << answer.body;
+    const auto tree = json::parse(answer.body);
+    return answer.status == 200 ? tree->at("image_tokens").at(0).as_int64() / 4 : -1;
+  };
+  EXPECT_EQ(tiles(""), 7);
+  EXPECT_EQ(tiles(R"(, "max_pixels": 6272)"), 3);
+  EXPECT_EQ(tiles(R"(, "mm_processor_kwargs": {"max_pixels": 6272})"), 3);
+  EXPECT_EQ(tiles(R"(, "mm_processor_kwargs": {"max_dynamic_patch": 2})"), 3);
+  EXPECT_EQ(tiles(R"(, "max_pixels": 1)"), 1);
+}
+
 // Room is set aside at start for the checkpoint's largest image: limits go up to it.
 TEST_F(ImageSizes, BeyondTheCheckpointIsRefusedWithBothNumbers) {
   const RawAnswer answer = exchange(server_->port(), "POST", "/tokenize",

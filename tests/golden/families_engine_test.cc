@@ -162,18 +162,20 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                            return name;
                          });
 
-INSTANTIATE_TEST_SUITE_P(
-    Checkpoints, FamiliesEngine,
-    ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "llava_onevision/newlines",
-                      "llava_onevision/scaled", "internvl2/internlm2", "internvl2/big_tower",
-                      "internvl2/current", "internvl2/phi3", "paligemma/first", "paligemma/second",
-                      "phi_3_vision/su", "phi_3_vision/longrope", "smolvlm2/thirds",
-                      "smolvlm2/halves", "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
-    [](const auto& checkpoint) {
-      std::string name = checkpoint.param;
-      std::ranges::replace(name, '/', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Checkpoints, FamiliesEngine,
+                         ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
+                                           "llava_onevision/newlines", "llava_onevision/scaled",
+                                           "internvl2/internlm2", "internvl2/big_tower",
+                                           "internvl2/current", "internvl2/phi3", "paligemma/first",
+                                           "paligemma/second", "phi_3_vision/su",
+                                           "phi_3_vision/longrope", "smolvlm2/thirds",
+                                           "smolvlm2/halves", "smolvlm2/fifths",
+                                           "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
 
 // Dynamic NTK, and the choice that docs/models/internvl2.md states: the frequencies of all
 // sequences are those of max_model_len. The original was shown a sequence of 920 tokens ("beyond")

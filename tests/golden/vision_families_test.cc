@@ -18,7 +18,8 @@ const std::vector<std::string> kCheckpoints = {
     "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
     "internvl2/phi3",         "paligemma/first",          "paligemma/second",
     "phi_3_vision/su",        "phi_3_vision/longrope",    "smolvlm2/thirds",
-    "smolvlm2/halves",        "qwen3_vl/odd_heads",       "qwen3_vl/wide_rows"};
+    "smolvlm2/halves",        "smolvlm2/fifths",          "qwen3_vl/odd_heads",
+    "qwen3_vl/wide_rows"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
 const std::vector<std::string> kVideoCheckpoints = {"qwen2_vl/odd_heads", "qwen2_vl/mixed_window",

@@ -2,9 +2,11 @@
 
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/smolvlm2.py
 
-Two tiny random checkpoints, saved by transformers:
+Three tiny random checkpoints, saved by transformers:
   thirds  bfloat16, tied head, tiles of 42 pixels (3 x 3 patches, one token each), up to 3 tiles along the longer side
   halves  float16, two shards, its own head, tiles of 56 pixels (4 x 4 patches, 2 x 2 tokens), up to 2
+  fifths  bfloat16, tied head, tiles of 50 pixels in patches of 2: 25 a side, where rounding gives ten patches the position of
+          the one before (positions.tsv), 5 x 5 patches a token, up to 2 tiles
 """
 
 import json
@@ -13,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import SmolVLMConfig, SmolVLMForConditionalGeneration
+from transformers.models.smolvlm.configuration_smolvlm import SmolVLMVisionConfig
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+from transformers.models.smolvlm.modeling_smolvlm import SmolVLMVisionEmbeddings
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE, get_image_prompt_string
 
 import golden
@@ -43,6 +47,11 @@ class SmolVlm2(tile_family.TileFamily):
             text=dict(hidden_size=72, intermediate_size=88, num_hidden_layers=4, num_attention_heads=3,
                       num_key_value_heads=1, vocab_size=480),
             vision=dict(hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2)),
+        "fifths": dict(
+            seed=63, dtype=torch.bfloat16, hub_form=True, shard="1GB", tile=50, longest=100, factor=5, tied=True,
+            patch=2, text=dict(hidden_size=64, intermediate_size=72, num_hidden_layers=2, num_attention_heads=4,
+                               num_key_value_heads=2, vocab_size=481),
+            vision=dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2)),
     }
 
     def tower(self, model):
@@ -60,8 +69,9 @@ class SmolVlm2(tile_family.TileFamily):
                             "rope_theta": 100000.0, "rms_norm_eps": 1e-5, "tie_word_embeddings": spec["tied"],
                             **spec["text"]},
             "torch_dtype": str(spec["dtype"]).removeprefix("torch."),
-            "vision_config": {"model_type": "smolvlm_vision", "image_size": spec["tile"], "patch_size": 14,
-                              "max_image_size": {"longest_edge": spec["tile"]}, **spec["vision"]},
+            "vision_config": {"model_type": "smolvlm_vision", "image_size": spec["tile"],
+                              "patch_size": spec.get("patch", 14), "max_image_size": {"longest_edge": spec["tile"]},
+                              **spec["vision"]},
         }
 
     def write_small_files(self, directory: Path, spec: dict) -> None:
@@ -93,7 +103,7 @@ class SmolVlm2(tile_family.TileFamily):
 
     def tokenize(self, reference, rendered: str, pictures: list) -> list[int]:
         config = reference.model.config
-        count = (config.vision_config.image_size // 14 // config.scale_factor) ** 2
+        count = (config.vision_config.image_size // config.vision_config.patch_size // config.scale_factor) ** 2
         parts = rendered.split("<image>")
         text = parts[0]
         if pictures:
@@ -109,7 +119,8 @@ class SmolVlm2(tile_family.TileFamily):
         pixels = processor.resize(np.array(picture).transpose(2, 0, 1), processor.size, processor.resample)
         pixels = processor.resize_for_vision_encoder(pixels, tile, resample=processor.resample)
         tiles, _, _ = processor.split_images(pixels, {"longest_edge": tile}, resample=processor.resample)
-        return np.concatenate([each.transpose(1, 2, 0) for each in tiles]), [len(tiles), tile // 14, tile // 14]
+        side = tile // reference.model.config.vision_config.patch_size
+        return np.concatenate([each.transpose(1, 2, 0) for each in tiles]), [len(tiles), side, side]
 
 
 def count_tokens() -> None:
@@ -130,6 +141,24 @@ def count_tokens() -> None:
                        count)
 
 
+@torch.no_grad()
+def list_positions() -> None:
+    """positions.tsv, by patches a side of a tile: those whose row of learnt positions is another than their place along
+    the side, as place:row. The reference's own embeddings, made to say which row they take."""
+    lines = []
+    for side in range(1, 129):
+        embeddings = SmolVLMVisionEmbeddings(SmolVLMVisionConfig(hidden_size=1, image_size=side, patch_size=1))
+        for parameter in embeddings.patch_embedding.parameters():
+            parameter.zero_()
+        embeddings.position_embedding.weight.copy_(torch.arange(side * side)[:, None])
+        rows = embeddings(torch.zeros(1, 3, side, side), torch.ones(1, side, side, dtype=torch.bool))[0, :, 0].int()
+        along = rows[:side]
+        assert torch.equal(rows, (along[:, None] * side + along).flatten())
+        lines.append(f"{side}\t" + " ".join(f"{at}:{row}" for at, row in enumerate(along.tolist()) if at != row))
+    (SmolVlm2.out / "positions.tsv").write_text("\n".join(lines) + "\n")
+
+
 if __name__ == "__main__":
     tile_family.make(SmolVlm2())
     count_tokens()
+    list_positions()

@@ -6,7 +6,7 @@
 //  - Each tile is s x s times fewer tokens than patches (pixel shuffle), and each has its row and
 //    column written before it: an image is many spans of embeddings with text between.
 //  - The tower is SigLIP's with its norm at the end; its positions come from fractions of the tile,
-//    which for a whole tile are those of a row-by-row count.
+//    which for a whole tile of a published size are those of a row-by-row count.
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "model/families/qwen_dummy.h"
 #include "model/placeholders.h"
+#include "model/position_grid.h"
 #include "model/preprocessor_config.h"
 #include "model/tile_tower.h"
 
@@ -26,7 +27,8 @@ namespace {
 constexpr DecoderDefaults kTextDefaults = {
     .norm_epsilon = 1e-6, .rope_theta = 10000, .max_position = 2048, .tied_head = false};
 constexpr NormalizeSettings kNormalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
-constexpr int kMostSide = 4096;  // of an image before it is cut
+constexpr int kMostSide = 4096;    // of an image before it is cut
+constexpr int kMostPatches = 128;  // a side of a tile
 
 Result<DecoderConfig> parse_text(const json::object& config) {
   TRY(const json::object* text, config_section(config, "text_config"));
@@ -39,13 +41,6 @@ Result<DecoderConfig> parse_text(const json::object& config) {
                 "biases is done",
                 type, attention, mlp);
   return parse_decoder(config, kTextDefaults);
-}
-
-// The reference sorts i / side into buckets of float32 bounds. Up to 32 patches a side this counts
-// them row by row, but for four sides, where rounding puts two patches into one bucket.
-bool positions_count_up(std::int64_t side) {
-  constexpr std::array<std::int64_t, 4> kDoubled = {19, 25, 29, 31};
-  return side <= 32 && std::ranges::find(kDoubled, side) == kDoubled.end();
 }
 
 Result<TileTowerSettings> parse_vision(const json::object& config) {
@@ -65,10 +60,12 @@ Result<TileTowerSettings> parse_vision(const json::object& config) {
   };
   TRY_DO(read_extents(*vision, "vision_config", fields));
   if (tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 || tower.patch > tower.image ||
-      !positions_count_up(tower.side()))
+      tower.side() > kMostPatches)
     return fail(ErrorCode::kUnsupported,
-                "vision_config: width {} in {} heads, patches of {} in {} pixels", tower.width,
-                tower.heads, tower.patch, tower.image);
+                "vision_config: width {} in {} heads, patches of {} in {} pixels; up to {} patches "
+                "a side are done",
+                tower.width, tower.heads, tower.patch, tower.image, kMostPatches);
+  tower.position_rows = bucketed_positions(tower.side());
   TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
   tower.norm.epsilon = static_cast<float>(epsilon);
   TRY(const std::string activation,
@@ -95,12 +92,29 @@ Result<std::int64_t> longest_edge(const json::object& from, std::string_view nam
 
 // --- images ---
 
+constexpr std::array<std::string_view, 3> kKwargs = {"size", "max_image_size",
+                                                     "do_image_splitting"};
+
 struct SplitSettings {
   int longest = 1456;  // pixels of the longer side
   int tile = 364;
   bool split = true;
   std::int64_t tile_tokens = 81;
 };
+
+// size.longest_edge, max_image_size.longest_edge and do_image_splitting of a preprocessor
+// configuration or of mm_processor_kwargs over `settings`.
+Result<SplitSettings> read_split(const json::object& from, SplitSettings settings) {
+  TRY(const std::int64_t longest, longest_edge(from, "size", settings.longest));
+  TRY(const std::int64_t tile, longest_edge(from, "max_image_size", settings.tile));
+  TRY(settings.split, json::get_bool_or(from, "do_image_splitting", settings.split));
+  if (tile != settings.tile)
+    return fail(ErrorCode::kInvalid,
+                "max_image_size.longest_edge is {}, the tower takes tiles of {} pixels", tile,
+                settings.tile);
+  settings.longest = static_cast<int>(longest);
+  return settings;
+}
 
 struct SplitExtents {
   int first_width = 0;  // after the first resizing
@@ -112,7 +126,7 @@ struct SplitExtents {
 
 int whole_tiles(int side, int tile) { return (side + tile - 1) / tile; }
 
-SplitExtents split_extents(int width, int height, int longest, const SplitSettings& settings) {
+SplitExtents split_extents(int width, int height, const SplitSettings& settings) {
   SplitExtents split;
   const double aspect = static_cast<double>(width) / height;
   const bool wide = width >= height;
@@ -121,6 +135,7 @@ SplitExtents split_extents(int width, int height, int longest, const SplitSettin
     const int side = static_cast<int>(exact);
     return std::max(side + side % 2, 1);
   };
+  const int longest = settings.longest;
   split.first_width = wide ? longest : other(longest * aspect);
   split.first_height = wide ? other(longest / aspect) : longest;
   if (!settings.split) return split;
@@ -145,29 +160,32 @@ class SplitImages final : public ImagePipeline {
       : settings_(settings), tower_(std::move(tower)), normalize_(normalize), filter_(filter) {}
 
   // max_pixels and max_tokens shorten the longer side by whole tiles, to one tile at the least.
+  // (min_pixels has nothing to do: every image is as large as its longer side lets it be.)
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
-    TRY_DO(check_processor_kwargs(controls, {}));
-    int longest = settings_.longest;
-    SplitExtents split = split_extents(width, height, longest, settings_);
+    TRY(SplitSettings settings, under(controls));
+    SplitExtents split = split_extents(width, height, settings);
     const auto too_large = [&] {
       const std::int64_t pixels = std::int64_t{std::max(split.across, 1)} *
-                                  std::max(split.down, 1) * settings_.tile * settings_.tile;
+                                  std::max(split.down, 1) * settings.tile * settings.tile;
       return (controls.max_pixels && pixels > *controls.max_pixels) ||
-             (controls.max_tokens && split.tiles() * settings_.tile_tokens > *controls.max_tokens);
+             (controls.max_tokens && split.tiles() * settings.tile_tokens > *controls.max_tokens);
     };
-    while (too_large() && longest > settings_.tile) {
-      longest = shorter(longest);
-      split = split_extents(width, height, longest, settings_);
+    while (too_large() && settings.longest > settings.tile) {
+      settings.longest = (whole_tiles(settings.longest, settings.tile) - 1) * settings.tile;
+      split = split_extents(width, height, settings);
     }
     ImageLayout layout;
     layout.width = width;
     layout.height = height;
-    layout.resized_width = std::max(split.across, 1) * settings_.tile;
-    layout.resized_height = std::max(split.down, 1) * settings_.tile;
+    layout.first_width = split.first_width;
+    layout.first_height = split.first_height;
+    layout.resized_width = std::max(split.across, 1) * settings.tile;
+    layout.resized_height = std::max(split.down, 1) * settings.tile;
     layout.grid_t = split.tiles();
     layout.grid_h = layout.grid_w = tower_.side();
-    layout.tokens = split.tiles() * settings_.tile_tokens;
-    layout.key = fmt::format("{}x{}", layout.resized_width, layout.resized_height);
+    layout.tokens = split.tiles() * settings.tile_tokens;
+    layout.key = fmt::format("{}x{} {}x{}", split.first_width, split.first_height,
+                             layout.resized_width, layout.resized_height);
     return layout;
   }
 
@@ -182,10 +200,14 @@ class SplitImages final : public ImagePipeline {
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
 
  private:
-  int shorter(int longest) const {
-    return (whole_tiles(longest, settings_.tile) - 1) * settings_.tile;
+  Result<SplitSettings> under(const ImageControls& controls) const {
+    TRY_DO(check_processor_kwargs(controls, kKwargs));
+    auto settings = read_split(controls.processor_kwargs, settings_);
+    if (settings) return settings;
+    Error error = std::move(settings).error();
+    error.param = "mm_processor_kwargs";
+    return fail(std::move(error));
   }
-  SplitExtents extents_of(const ImageLayout& layout) const;
   std::int64_t most_tiles() const {
     // A square's second side is made even, too.
     const std::int64_t side =
@@ -199,31 +221,20 @@ class SplitImages final : public ImagePipeline {
   ResampleFilter filter_;
 };
 
-// The longest of the sides that layout() tries whose tiles these are.
-SplitExtents SplitImages::extents_of(const ImageLayout& layout) const {
-  const int tile = settings_.tile;
-  for (int longest = settings_.longest;; longest = shorter(longest)) {
-    const SplitExtents split = split_extents(layout.width, layout.height, longest, settings_);
-    if (longest <= tile || (std::max(split.across, 1) * tile == layout.resized_width &&
-                            std::max(split.down, 1) * tile == layout.resized_height))
-      return split;
-  }
-}
-
 Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
   const int tile = settings_.tile;
-  const SplitExtents split = extents_of(layout);
-  const Pixels first = resize(pixels, split.first_width, split.first_height, filter_);
+  const Pixels first = resize(pixels, layout.first_width, layout.first_height, filter_);
   const Pixels second = resize(first, layout.resized_width, layout.resized_height, filter_);
+  if (layout.grid_t == 1) return second;
   Pixels stacked{tile, 0, {}};
   const auto add = [&](const Pixels& piece) {
     stacked.rgb.insert(stacked.rgb.end(), piece.rgb.begin(), piece.rgb.end());
     stacked.height += tile;
   };
-  for (int y = 0; y < split.down * tile; y += tile) {
-    for (int x = 0; x < split.across * tile; x += tile) add(crop(second, x, y, tile, tile));
+  for (int y = 0; y < second.height; y += tile) {
+    for (int x = 0; x < second.width; x += tile) add(crop(second, x, y, tile, tile));
   }
-  add(split.tiles() == 1 ? second : resize(second, tile, tile, filter_));
+  add(resize(second, tile, tile, filter_));
   return stacked;
 }
 
@@ -321,17 +332,10 @@ class SmolVlm2 final : public ImageModel {
       return fail(ErrorCode::kUnsupported, "scale_factor {} of {} patches a side is not done",
                   factor, tower.side());
     TRY_DO(require_image_steps(checkpoint.preprocessor));
-    SplitSettings split;
-    TRY(const std::int64_t longest, longest_edge(checkpoint.preprocessor, "size", 4 * tower.image));
-    TRY(const std::int64_t tile,
-        longest_edge(checkpoint.preprocessor, "max_image_size", tower.image));
-    TRY(split.split, json::get_bool_or(checkpoint.preprocessor, "do_image_splitting", true));
-    if (tile != tower.image)
-      return fail(ErrorCode::kInvalid,
-                  "preprocessor_config.json makes tiles of {} pixels, vision_config of {}", tile,
-                  tower.image);
-    split.longest = static_cast<int>(longest);
-    split.tile = model->tile_ = static_cast<int>(tile);
+    const auto image = static_cast<int>(tower.image);
+    TRY(SplitSettings split,
+        read_split(checkpoint.preprocessor, {.longest = 4 * image, .tile = image}));
+    model->tile_ = image;
     split.tile_tokens = tower.patches() / (factor * factor);
     TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
     TRY(const ResampleFilter filter,
