@@ -216,6 +216,25 @@ TEST(EngineLatency, ImagesAtSixtyPercentOfTheCapacityAreServed) {
   }
 }
 
+// A target is there to be used: beside one stream a prompt takes the steps that it leaves room for.
+TEST(EngineLatency, PromptsUseTheRoom) {
+  Costs costs;
+  costs.noise = 0;
+  Simulation simulation(costs, target(60), 6);
+  simulation.text(16, 900);
+  for (int i = 0; i < 4; ++i) simulation.step();
+  std::int64_t steps = 0;
+  for (int round = 0; round < 6; ++round) {  // what chunks take is learnt on the way
+    const RequestId prompt = simulation.text(900, 1);
+    const std::int64_t before = simulation.steps();
+    while (!simulation.finished(prompt)) simulation.step();
+    steps = simulation.steps() - before;
+  }
+  const double rows = (0.060 - costs.fixed) / costs.row;
+  EXPECT_LE(static_cast<double>(steps), 1.2 * 900 / rows + 1);
+  EXPECT_GE(static_cast<double>(steps), 0.9 * 900 / rows);
+}
+
 // Nobody waits for a token: images are encoded as fast as the machine can.
 TEST(EngineLatency, WithoutDecodeTheEncoderIsNotHeldBack) {
   Costs costs;
