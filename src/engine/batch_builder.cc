@@ -93,7 +93,7 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
                       sequence.is_long() ? 1 : 0);
   for (std::size_t table = 0; table < spans_.size(); ++table) {
     spans_[table].push_back({first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
-                             sequence.kv.table(static_cast<int>(table))});
+                             sequence.kv.table(static_cast<int>(table)), prompt.both_ways});
   }
 }
 

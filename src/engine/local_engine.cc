@@ -99,11 +99,11 @@ Result<void> LocalEngine::validate(const Request& request) const {
   }
   // Decode rows of others may take all but this much of a step.
   const std::int64_t step = settings.max_batched_tokens - settings.max_sequences + 1;
-  if (prompt.bidirectional_prefix > step) {
+  if (least_step_tokens(prompt) > step) {
     return fail(ErrorCode::kInvalid,
-                "a prefix of {} tokens that attend both ways must be computed in one step, which "
-                "leaves {} (max_num_batched_tokens {} less max_num_seqs {})",
-                prompt.bidirectional_prefix, step, settings.max_batched_tokens,
+                "{} tokens that attend both ways must be computed in one step, which leaves {} "
+                "(max_num_batched_tokens {} less max_num_seqs {})",
+                least_step_tokens(prompt), step, settings.max_batched_tokens,
                 settings.max_sequences);
   }
   return validate_images(request);

@@ -111,12 +111,13 @@ std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, c
     }
   }
   // Tokens that see each other both ways are computed together or not at all.
-  const std::int64_t whole = sequence.request.prompt.bidirectional_prefix - begin;
+  const Prompt& prompt = sequence.request.prompt;
+  const std::int64_t whole = least_step_end(prompt, begin) - begin;
   if (whole > count) count = budget.prefill > 0 && whole <= budget.tokens ? whole : 0;
   if (count < pending) plan.blocked_on_budget = true;
   if (count == 0) return 0;
   std::int64_t end = kv_.chunk_end(begin, begin + count);
-  end = images_.ready_end(sequence, begin, end);
+  end = last_step_end(prompt, begin, images_.ready_end(sequence, begin, end));
   return end - begin >= whole ? end - begin : 0;
 }
 

@@ -126,7 +126,17 @@ struct Prompt {
   std::int64_t position_delta = 0;  // position of generated token at index i is i + position_delta
   std::vector<ImageSpan> images;    // ascending
   std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
+  // Tokens that see each other both ways in a prompt that is causal otherwise: SequenceSpan's.
+  std::vector<TokenInterval> both_ways;
 };
+
+// What sees each other both ways is computed in one step. One past the last token that a step which
+// begins at token `begin` has to reach; `begin` if it may end anywhere.
+std::int64_t least_step_end(const Prompt& prompt, std::int64_t begin);
+// The last place up to `end` where it may end; `begin` if there is none after it.
+std::int64_t last_step_end(const Prompt& prompt, std::int64_t begin, std::int64_t end);
+// Most tokens that ever have to be computed in one step.
+std::int64_t least_step_tokens(const Prompt& prompt);
 
 // Cache location of one text layer in this step.
 struct KvBinding {

@@ -100,7 +100,8 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
                                          .row_count = end - begin,
                                          .context = begin,
                                          .prefix = prompt_.bidirectional_prefix,
-                                         .blocks = blocks_}};
+                                         .blocks = blocks_,
+                                         .both_ways = prompt_.both_ways}};
   const std::array<std::span<const SequenceSpan>, 1> groups = {spans};
 
   // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
@@ -144,11 +145,12 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
 View SoloRun::prefill(std::int64_t chunk, std::int64_t rows, const Tap& tap) {
   const auto length = static_cast<std::int64_t>(ids_.size());
   if (chunk <= 0) chunk = length;
-  const std::int64_t whole = prompt_.bidirectional_prefix;  // never cut
   View logits;
-  for (std::int64_t begin = 0; begin < length; begin = std::max(begin + chunk, whole)) {
-    const std::int64_t end = std::max(std::min(begin + chunk, length), whole);
+  for (std::int64_t begin = 0; begin < length;) {
+    std::int64_t end = std::max(std::min(begin + chunk, length), least_step_end(prompt_, begin));
+    end = last_step_end(prompt_, begin, end);
     logits = step(begin, end, end == length ? rows : 0, tap);
+    begin = end;
   }
   last_ = logits.row_range(rows - 1, rows);
   return logits;

@@ -55,6 +55,7 @@ struct Sequence {
   std::int64_t length() const { return q.rows(); }
   Matrix q, k, v;
   std::int64_t prefix = 0;
+  std::vector<TokenInterval> both_ways;
   std::int64_t done = 0;
   std::vector<std::int32_t> blocks;
   std::vector<std::vector<float>> rows;
@@ -79,6 +80,7 @@ void step(Backend& backend, Pool& pool, std::vector<Sequence*> sequences,
     span.row_count = counts[i];
     span.context = sequences[i]->done;
     span.prefix = sequences[i]->prefix;
+    span.both_ways = sequences[i]->both_ways;
     span.blocks = sequences[i]->blocks;
     spans.push_back(span);
     rows += counts[i];
@@ -156,6 +158,7 @@ struct Shape {
   std::int64_t prefix = 0;
   float softcap = 0;
   DType compute = DType::kF32;
+  std::vector<TokenInterval> both_ways = {};
 };
 
 // Runs one sequence in chunks of `chunk` on a fresh pool; blocks that the window let go become -1.
@@ -171,9 +174,13 @@ std::vector<std::vector<float>> run_chunks(Backend& backend, const Shape& shape,
   settings.compute = shape.compute;
   Sequence sequence(pool, shape.length, settings.heads, rng);
   sequence.prefix = shape.prefix;
+  sequence.both_ways = shape.both_ways;
   while (sequence.done < sequence.length()) {
     std::int64_t count = std::min(chunk, sequence.length() - sequence.done);
     if (sequence.done < shape.prefix) count = std::max(count, shape.prefix - sequence.done);
+    for (const TokenInterval whole : shape.both_ways) {
+      if (whole.begin < sequence.done + count) count = std::max(count, whole.end - sequence.done);
+    }
     if (shape.window > 0) {
       for (std::int64_t block = 0;
            (block + 1) * shape.block_size <= sequence.done - shape.window + 1; ++block)
@@ -202,22 +209,81 @@ TEST_P(PagedAttention, MatchesReference) {
       {200, 2, 2, 64, 16, DType::kF32, 64},
       {120, 1, 2, 32, 16, DType::kF32, 0, 70},
       {120, 1, 2, 32, 16, DType::kF32, 33, 20},
+      {.length = 120,
+       .kv_heads = 1,
+       .group = 2,
+       .head_dim = 32,
+       .block_size = 16,
+       .dtype = DType::kF32,
+       .both_ways = {{0, 9}, {30, 70}, {70, 75}}},
+      {.length = 700,
+       .kv_heads = 2,
+       .group = 2,
+       .head_dim = 32,
+       .block_size = 16,
+       .dtype = DType::kBf16,
+       .window = 70,
+       .both_ways = {{11, 60}, {400, 656}, {690, 700}}},
       {120, 1, 4, 256, 16, DType::kBf16, 0, 0, 5.0f},
       {20, 1, 200, 8, 16, DType::kF32},
       {1100, 1, 2, 16, 16, DType::kF32},
   };
   for (const Shape& shape : shapes) {
-    SCOPED_TRACE(
-        fmt::format("length {} kv_heads {} group {} head_dim {} block {} {} window {} "
-                    "prefix {} softcap {}",
-                    shape.length, shape.kv_heads, shape.group, shape.head_dim, shape.block_size,
-                    name_of(shape.dtype), shape.window, shape.prefix, shape.softcap));
+    SCOPED_TRACE(fmt::format(
+        "length {} kv_heads {} group {} head_dim {} block {} {} window {} "
+        "prefix {} softcap {} intervals {}",
+        shape.length, shape.kv_heads, shape.group, shape.head_dim, shape.block_size,
+        name_of(shape.dtype), shape.window, shape.prefix, shape.softcap, shape.both_ways.size()));
     const auto want = run_chunks(*reference_, shape, shape.length);
     for (const std::int64_t chunk : {std::int64_t{17}, shape.length})
       ASSERT_NO_FATAL_FAILURE(expect_close(run_chunks(*cpu, shape, chunk), want));
     Shape bf16 = shape;
     bf16.compute = DType::kBf16;
     ASSERT_NO_FATAL_FAILURE(expect_close(run_chunks(*cpu, bf16, 33), want, kBf16Tolerance));
+  }
+}
+
+// What token `row` of `length` gets as the last of `end` tokens that sees `seen` of them: all that
+// it can be told about an interval, without one.
+std::vector<float> as_last(Backend& backend, const Shape& shape, std::int64_t row, std::int64_t end,
+                           std::int64_t seen) {
+  Pool pool(shape.length / shape.block_size + 3, shape.block_size, shape.kv_heads, shape.head_dim,
+            shape.dtype);
+  Rng rng(static_cast<std::uint64_t>(shape.length + shape.head_dim));
+  Settings settings;
+  settings.heads = shape.kv_heads * shape.group;
+  settings.window = seen;
+  Sequence sequence(pool, shape.length, settings.heads, rng);
+  for (std::int64_t col = 0; col < sequence.q.cols(); ++col)
+    sequence.q.set(end - 1, col, sequence.q.at(row, col));
+  step(backend, pool, {&sequence}, {end}, settings);
+  return sequence.rows[static_cast<std::size_t>(end - 1)];
+}
+
+TEST_P(PagedAttention, TokensOfAnIntervalSeeItsEnd) {
+  const auto cpu = backend();
+  Shape shape = {100, 2, 2, 32, 16, DType::kF32};
+  shape.both_ways = {{16, 40}, {70, 90}};
+  Shape causal = shape;
+  causal.both_ways = {};
+  for (const std::int64_t window : {0, 30}) {
+    SCOPED_TRACE(fmt::format("window {}", window));
+    shape.window = causal.window = window;
+    const auto got = run_chunks(*cpu, shape, 13);
+    const auto by_reference = run_chunks(*reference_, shape, 13);
+    const auto unlike = run_chunks(*cpu, causal, 13);
+    for (std::int64_t row = 0; row < shape.length; ++row) {
+      SCOPED_TRACE(fmt::format("row {}", row));
+      const auto at = static_cast<std::size_t>(row);
+      std::int64_t end = row + 1;
+      for (const TokenInterval whole : shape.both_ways)
+        if (whole.begin <= row && row < whole.end) end = whole.end;
+      const std::int64_t begin = window > 0 ? std::max<std::int64_t>(0, row + 1 - window) : 0;
+      const auto want = as_last(*reference_, shape, row, end, end - begin);
+      ASSERT_NO_FATAL_FAILURE(expect_close({got[at]}, {want}));
+      ASSERT_NO_FATAL_FAILURE(expect_close({by_reference[at]}, {want}));
+      EXPECT_EQ(got[at] == unlike[at], end == row + 1);
+    }
   }
 }
 
@@ -231,6 +297,7 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
       {700, 2, 6, 128, 16, DType::kBf16, 0, 0, 0, DType::kBf16},
       {600, 1, 4, 72, 16, DType::kBf16, 270, 0, 3.0f, DType::kBf16},
       {300, 1, 2, 80, 16, DType::kBf16, 0, 140, 0, DType::kBf16},
+      {300, 1, 2, 64, 16, DType::kBf16, 50, 0, 0, DType::kBf16, {{20, 45}, {100, 160}}},
   };
   for (const Shape& shape : shapes) {
     const auto want = run_chunks(*backend(1), shape, shape.length);

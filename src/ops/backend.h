@@ -102,10 +102,16 @@ struct KvLayer {
   DType dtype = DType::kF32;
 };
 
+// Tokens [begin, end) of a sequence.
+struct TokenInterval {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 // One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at
 // positions [context, context + row_count), context tokens being in the pool already. Every row
 // below `prefix` needs the whole prefix in the pool: prefix <= context + row_count whenever
-// context < prefix.
+// context < prefix. The same goes for each interval of `both_ways` that a row lies in.
 struct SequenceSpan {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
@@ -114,6 +120,9 @@ struct SequenceSpan {
       0;  // tokens [0, prefix) see each other both ways (PaliGemma); 0: causal throughout
   std::span<const std::int32_t>
       blocks;  // block ids, token t in blocks[t / block_size]; -1 where a window let go
+  // Each one's tokens see each other both ways, what comes before as all others do (Gemma-3's
+  // images). Ascending and apart; not with a prefix.
+  std::span<const TokenInterval> both_ways = {};
 };
 
 // Stores the k and v rows of every span at its positions. Rows are [rows, kv_heads * head_dim].
@@ -126,7 +135,7 @@ struct KvWriteArgs {
 
 // Softmax(q k^T * scale) v over the pool, the step's own tokens included (kv_write comes first).
 // Token at position p sees [max(0, p - window + 1), p] (window 0: unbounded), or [0, prefix) when p
-// < prefix.
+// < prefix. In an interval of `both_ways` it sees on to the interval's end.
 struct PagedAttentionArgs {
   std::span<const SequenceSpan> spans;
   View q;  // [rows, heads * head_dim]

@@ -236,7 +236,7 @@ class ReferenceBackend final : public Backend {
     std::vector<double> scores;
     for (const SequenceSpan& span : args.spans) {
       for (std::int64_t i = 0; i < span.row_count; ++i) {
-        const Visible visible = visible_to(span.context + i, span.prefix, args.window);
+        const Visible visible = visible_to(span, span.context + i, args.window);
         for (std::int64_t head = 0; head < args.heads; ++head) {
           const std::int64_t row = span.row_begin + i;
           const std::int64_t col = head * layer.head_dim;

@@ -19,6 +19,18 @@ void check_optional(const char* name, View view, std::int64_t rows, std::int64_t
   if (view.data() != nullptr) check_matrix(name, view, rows, cols);
 }
 
+void check_both_ways(const SequenceSpan& span, std::int64_t length) {
+  CHECK(span.both_ways.empty() || span.prefix == 0, "intervals in a prefix of {}", span.prefix);
+  std::int64_t passed = 0;
+  for (const TokenInterval interval : span.both_ways) {
+    CHECK(passed <= interval.begin && interval.begin < interval.end, "interval [{}, {}) after {}",
+          interval.begin, interval.end, passed);
+    passed = interval.end;
+    CHECK(interval.begin >= length || interval.end <= length, "interval [{}, {}) is cut at {}",
+          interval.begin, interval.end, length);
+  }
+}
+
 // Every row belongs to exactly one span, in order; each span's blocks reach its last token.
 void check_spans(std::span<const SequenceSpan> spans, std::int64_t rows, const KvLayer& layer) {
   CHECK(layer.block_size > 0 && layer.kv_heads > 0 && layer.head_dim > 0,
@@ -37,6 +49,7 @@ void check_spans(std::span<const SequenceSpan> spans, std::int64_t rows, const K
           "{} tokens in {} blocks of {}", length, span.blocks.size(), layer.block_size);
     CHECK(span.row_count == 0 || span.context >= span.prefix || span.prefix <= length,
           "prefix {} is cut at {}", span.prefix, length);
+    check_both_ways(span, length);
   }
   CHECK(next == rows, "spans cover {} of {} rows", next, rows);
 }
@@ -128,7 +141,7 @@ void check_shapes(const PagedAttentionArgs& args) {
   for (const SequenceSpan& span : args.spans) {
     if (span.row_count == 0) continue;
     // The first row sees furthest back.
-    const Visible first = visible_to(span.context, span.prefix, args.window);
+    const Visible first = visible_to(span, span.context, args.window);
     const std::int64_t end = span.context + span.row_count;
     for (std::int64_t block = first.begin / layer.block_size; block * layer.block_size < end;
          ++block)

@@ -2,6 +2,8 @@
 // family that called.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/backend.h"
 
 namespace saccade {
@@ -25,9 +27,12 @@ struct Visible {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
-inline Visible visible_to(std::int64_t position, std::int64_t prefix, std::int64_t window) {
-  if (position < prefix) return {0, prefix};
-  return {window > 0 && position >= window ? position - window + 1 : 0, position + 1};
+inline Visible visible_to(const SequenceSpan& span, std::int64_t position, std::int64_t window) {
+  if (position < span.prefix) return {0, span.prefix};
+  const std::int64_t begin = window > 0 && position >= window ? position - window + 1 : 0;
+  const auto interval = std::ranges::upper_bound(span.both_ways, position, {}, &TokenInterval::end);
+  const bool inside = interval != span.both_ways.end() && interval->begin <= position;
+  return {begin, inside ? interval->end : position + 1};
 }
 
 inline bool is_float(DType type) {

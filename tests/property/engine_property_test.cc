@@ -23,12 +23,16 @@ std::int64_t rounds(std::int64_t usual) {
 LayerShape full() { return {LayerKind::kFull, 0, 1, 8}; }
 LayerShape window(std::int64_t tokens) { return {LayerKind::kSlidingWindow, tokens, 1, 8}; }
 
+// What sees each other both ways: nothing, a prefix, each image.
+enum class Sight { kCausal, kPrefix, kImages };
+
 struct Script {
   std::vector<TokenId> ids;
   std::vector<FakeImageAt> images;
   SamplingParams sampling;
   std::string salt;
   std::int64_t bidirectional_prefix = 0;
+  std::vector<TokenInterval> both_ways = {};
   std::int64_t priority = 0;
   Request request() const {
     Request made = fake_request(ids, images, sampling.max_tokens);
@@ -36,11 +40,12 @@ struct Script {
     made.cache_salt = salt;
     made.priority = priority;
     made.prompt.bidirectional_prefix = bidirectional_prefix;
+    made.prompt.both_ways = both_ways;
     return made;
   }
 };
 
-Script make_script(Choices& choices, bool bidirectional) {
+Script make_script(Choices& choices, Sight sight) {
   Script script;
   const std::int64_t length = choices.between(1, 60);
   const std::int64_t fork = choices.pick(60);
@@ -57,11 +62,16 @@ Script make_script(Choices& choices, bool bidirectional) {
       begin += tokens + choices.pick(5);
     }
   }
-  if (bidirectional && choices.coin()) {
+  if (sight == Sight::kPrefix && choices.coin()) {
     script.bidirectional_prefix = choices.between(1, length);
     for (const FakeImageAt& image : script.images) {
       script.bidirectional_prefix =
           std::max(script.bidirectional_prefix, image.begin + image.tokens);
+    }
+  }
+  if (sight == Sight::kImages) {
+    for (const FakeImageAt& image : script.images) {
+      script.both_ways.push_back({image.begin, image.begin + image.tokens});
     }
   }
   script.sampling.max_tokens = choices.between(1, 24);
@@ -165,8 +175,7 @@ std::vector<TokenId> alone(const Script& script, const FakeModelOptions& options
   return bench.requests().at(id).tokens;
 }
 
-EngineSettings random_settings(Choices& choices, const FakeModelOptions& options,
-                               bool bidirectional) {
+EngineSettings random_settings(Choices& choices, const FakeModelOptions& options, Sight sight) {
   static constexpr const char* kPolicies[] = {"jenga", "maxpage", "static", "paged"};
   static constexpr const char* kCaches[] = {"off", "store", "overlay"};
   static constexpr std::int64_t kChunks[] = {1, 3, 7, 16, 64, 1000};
@@ -176,8 +185,12 @@ EngineSettings random_settings(Choices& choices, const FakeModelOptions& options
   settings.kv_policy = kPolicies[choices.pick(4)];
   settings.prefix_caching = choices.coin();
   settings.encoder_cache = kCaches[choices.pick(3)];
-  settings.max_batched_tokens = bidirectional ? 80 : kChunks[choices.pick(6)];
+  settings.max_batched_tokens = sight == Sight::kPrefix ? 80 : kChunks[choices.pick(6)];
   settings.max_sequences = choices.between(1, 8);
+  if (sight == Sight::kImages) {  // the largest image must fit beside the others' decode rows
+    settings.max_batched_tokens =
+        std::max(settings.max_batched_tokens, 15 + settings.max_sequences);
+  }
   settings.scheduling_policy = choices.coin() ? "fcfs" : "priority";
   settings.priority_aging = 5;
   settings.long_prefill_threshold = choices.pick(3) == 0 ? 5 : 0;
@@ -186,10 +199,10 @@ EngineSettings random_settings(Choices& choices, const FakeModelOptions& options
   // From hardly one longest sequence to several.
   const std::int64_t all = 90 * static_cast<std::int64_t>(options.layers.size()) * 2 * 8 * 4;
   settings.kv_cache_bytes = static_cast<std::size_t>(all * choices.between(2, 12) / 4);
-  // Between one largest image (four for the bidirectional, which need theirs at once) and several.
+  // Between one largest image (four for a prefix, which needs them at once) and several.
   const std::int64_t image = 16 * options.hidden * 4;
   settings.encoder_cache_bytes =
-      static_cast<std::size_t>(image * choices.between(bidirectional ? 4 : 1, 6));
+      static_cast<std::size_t>(image * choices.between(sight == Sight::kPrefix ? 4 : 1, 6));
   return settings;
 }
 
@@ -214,9 +227,9 @@ struct Seen {
   std::uint64_t cancelled = 0;
 };
 
-void scenario(std::uint64_t seed, const FakeModelOptions& options, bool bidirectional, Seen& seen) {
+void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight sight, Seen& seen) {
   Choices choices = Choices::random(seed);
-  EngineSettings settings = random_settings(choices, options, bidirectional);
+  EngineSettings settings = random_settings(choices, options, sight);
   while (!holds_one_sequence(settings, options)) settings.kv_cache_bytes += 2000;
   SCOPED_TRACE(
       fmt::format("policy {}, prefix caching {}, encoder cache {} of {} bytes, chunk {}, {} "
@@ -228,7 +241,7 @@ void scenario(std::uint64_t seed, const FakeModelOptions& options, bool bidirect
                   settings.scheduling_policy));
   Bench bench(settings, options);
   std::vector<Script> scripts;
-  for (int i = 0; i < 6; ++i) scripts.push_back(make_script(choices, bidirectional));
+  for (int i = 0; i < 6; ++i) scripts.push_back(make_script(choices, sight));
   std::map<RequestId, std::size_t> script_of;
   for (int submitted = 0; submitted < 14;) {
     const std::int64_t action = choices.pick(10);
@@ -272,17 +285,17 @@ void scenario(std::uint64_t seed, const FakeModelOptions& options, bool bidirect
   }
 }
 
-void scenarios(const FakeModelOptions& options, std::int64_t count, bool bidirectional = false) {
+void scenarios(const FakeModelOptions& options, std::int64_t count, Sight sight = Sight::kCausal) {
   log::set_level(log::Level::kError);
   Seen seen;
   // SACCADE_SOAK_SEED runs one scenario alone.
   if (const char* only = std::getenv("SACCADE_SOAK_SEED"); only != nullptr) {
-    return scenario(std::strtoull(only, nullptr, 10), options, bidirectional, seen);
+    return scenario(std::strtoull(only, nullptr, 10), options, sight, seen);
   }
   std::vector<std::int64_t> seeds = {812, 819, 1490};  // longer runs found something there
   for (std::int64_t seed = 0; seed < rounds(count); ++seed) seeds.push_back(seed);
   for (const std::int64_t seed : seeds) {
-    scenario(static_cast<std::uint64_t>(seed), options, bidirectional, seen);
+    scenario(static_cast<std::uint64_t>(seed), options, sight, seen);
     if (testing::Test::HasFailure()) FAIL() << "seed " << seed;
   }
   EXPECT_GT(seen.preemptions, 10u);
@@ -310,7 +323,13 @@ TEST(EngineProperty, DifferentPages) {
 TEST(EngineProperty, BidirectionalPrefixes) {
   FakeModelOptions options;
   options.layers = {full(), full(), window(12)};
-  scenarios(options, 60, true);
+  scenarios(options, 60, Sight::kPrefix);
+}
+
+TEST(EngineProperty, ImagesSeenWhole) {
+  FakeModelOptions options;
+  options.layers = {window(12), full(), window(12)};
+  scenarios(options, 60, Sight::kImages);
 }
 
 }  // namespace

@@ -93,6 +93,9 @@ std::uint64_t FakeModel::attend(const SequenceSpan& span, std::int64_t position,
     begin = 0;
     end = span.prefix;
   }
+  for (const TokenInterval interval : span.both_ways) {
+    if (interval.begin <= position && position < interval.end) end = interval.end;
+  }
   std::uint64_t sum = 0;
   for (std::int64_t token = begin; token < end; ++token) {
     std::uint64_t print = static_cast<std::uint64_t>(token);

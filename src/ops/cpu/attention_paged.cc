@@ -30,7 +30,7 @@ struct PagedAttention {
   std::int64_t group = args.heads / args.layer.kv_heads;
 
   Visible visible(const Tile& tile, std::int64_t token) const {
-    return visible_to(tile.span->context + tile.row + token, tile.span->prefix, args.window);
+    return visible_to(*tile.span, tile.span->context + tile.row + token, args.window);
   }
 
   TileShape shape(const Tile& tile) const {
