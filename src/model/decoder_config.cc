@@ -224,6 +224,10 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
     TRY_DO(scale_llama3(rope, config.settings.inv_freq));
   } else if (type == "su" || type == "longrope") {
     TRY_DO(scale_longrope(text, rope, config.settings));
+  } else if (type == "linear") {
+    TRY(const double factor, json::get_double(rope, "factor"));
+    if (!(factor > 0)) return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}", factor);
+    for (float& frequency : config.settings.inv_freq) frequency /= static_cast<float>(factor);
   } else if (type == "dynamic") {
     TRY_DO(scale_dynamic(text, rope, theta, defaults, config.settings));
   } else if (type != "default" && type != "mrope") {

@@ -139,6 +139,9 @@ Result<void> TextDecoder::reserve(Backend& backend, const Capacity& capacity) {
   scratch_.add(gate_up_, type, capacity.rows, 2 * s.intermediate);
   scratch_.add(cos_, DType::kF32, capacity.rows, pairs);
   scratch_.add(sin_, DType::kF32, capacity.rows, pairs);
+  const auto window_pairs = static_cast<std::int64_t>(s.window_rope.inv_freq.size());
+  scratch_.add(window_cos_, DType::kF32, capacity.rows, window_pairs);
+  scratch_.add(window_sin_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(last_, type, capacity.logit_rows, s.hidden);
   return scratch_.allocate(backend);
 }
@@ -147,13 +150,15 @@ void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) 
   const auto rows = static_cast<std::int64_t>(batch.ids.size());
   CHECK(rows <= hidden_.rows(), "{} rows, {} reserved", rows, hidden_.rows());
   const View x = hidden_.row_range(0, rows);
-  const Angles angles{cos_.row_range(0, rows), sin_.row_range(0, rows)};
 
   embed(backend, batch, x);
   if (tap) tap("text.embed", x);
-  turn(backend, batch, angles);
+  const Angles angles = turn(backend, batch);
+  const Angles window_angles = turn_in_windows(backend, batch, angles);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    attention(backend, layers_[i], settings_.layers[i], batch.kv[i], batch, angles, x);
+    const LayerShape& shape = settings_.layers[i];
+    attention(backend, layers_[i], shape, batch.kv[i], batch,
+              shape.window > 0 ? window_angles : angles, x);
     mlp(backend, layers_[i], x);
     if (tap) tap(fmt::format("text.layer.{}", i), x);
     if (static_cast<std::int64_t>(i) < settings_.deepstack) {
@@ -183,9 +188,10 @@ void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
 }
 
 // Rows of long sequences by their own frequencies, a run of equal rows at a time.
-void TextDecoder::turn(Backend& backend, const Batch& batch, const Angles& angles) const {
+TextDecoder::Angles TextDecoder::turn(Backend& backend, const Batch& batch) const {
   const RopeSettings& rope = settings_.rope;
   const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  const Angles angles{cos_.row_range(0, rows), sin_.row_range(0, rows)};
   const auto is_long = [&](std::int64_t row) {
     return !batch.long_rows.empty() && batch.long_rows[static_cast<std::size_t>(row)] != 0;
   };
@@ -204,6 +210,22 @@ void TextDecoder::turn(Backend& backend, const Batch& batch, const Angles& angle
                         .sin = angles.sin.row_range(begin, end)});
     begin = end;
   }
+  return angles;
+}
+
+TextDecoder::Angles TextDecoder::turn_in_windows(Backend& backend, const Batch& batch,
+                                                 const Angles& full) const {
+  const RopeSettings& rope = settings_.window_rope;
+  if (rope.inv_freq.empty()) return full;
+  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  const Angles angles{window_cos_.row_range(0, rows), window_sin_.row_range(0, rows)};
+  backend.rope_table({.positions = batch.positions,
+                      .inv_freq = rope.inv_freq,
+                      .axis = rope.axis,
+                      .scale = rope.scale,
+                      .cos = angles.cos,
+                      .sin = angles.sin});
+  return angles;
 }
 
 // Each head's columns of every row are a vector of their own.

@@ -51,9 +51,10 @@ struct DecoderSettings {
   bool post_norms = false;  // Gemma-2: also after attention and after the MLP
   Activation activation = Activation::kSilu;
   RopeSettings rope;
-  float attention_scale = 1;    // of q k^T
-  float attention_softcap = 0;  // 0: none
-  float logit_softcap = 0;      // 0: none
+  RopeSettings window_rope = {};  // of layers with a window; without frequencies: as all others
+  float attention_scale = 1;      // of q k^T
+  float attention_softcap = 0;    // 0: none
+  float logit_softcap = 0;        // 0: none
   // After layer i < deepstack the rows of images take slice 1 + i of their embedding rows besides.
   std::int64_t deepstack = 0;
   float embedding_scale = 1;
@@ -117,7 +118,9 @@ class TextDecoder {
   };
 
   void embed(Backend& backend, const Batch& batch, View x);
-  void turn(Backend& backend, const Batch& batch, const Angles& angles) const;
+  // The angles of the batch's rows: of the full layers, and of those with a window.
+  Angles turn(Backend& backend, const Batch& batch) const;
+  Angles turn_in_windows(Backend& backend, const Batch& batch, const Angles& full) const;
   void norm_heads(Backend& backend, const Norm& norm, View heads) const;
   void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
                  const Batch& batch, const Angles& angles, View x);
@@ -135,14 +138,16 @@ class TextDecoder {
   Linear head_;
 
   Scratch scratch_;
-  View hidden_;     // [rows, hidden] the residual stream
-  View normed_;     // [rows, hidden]
-  View qkv_;        // [rows, (heads + 2 kv_heads) * head_dim]
-  View attention_;  // [rows, heads * head_dim]
-  View gate_up_;    // [rows, 2 * intermediate]
-  View cos_;        // [rows, pairs]
-  View sin_;        // [rows, pairs]
-  View last_;       // [logit rows, hidden]
+  View hidden_;      // [rows, hidden] the residual stream
+  View normed_;      // [rows, hidden]
+  View qkv_;         // [rows, (heads + 2 kv_heads) * head_dim]
+  View attention_;   // [rows, heads * head_dim]
+  View gate_up_;     // [rows, 2 * intermediate]
+  View cos_;         // [rows, pairs]
+  View sin_;         // [rows, pairs]
+  View window_cos_;  // the same by window_rope
+  View window_sin_;
+  View last_;  // [logit rows, hidden]
 };
 
 // A decoder layer's tensors do not name the model's limits; these do.

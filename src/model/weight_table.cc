@@ -1,5 +1,6 @@
 #include "model/weight_table.h"
 
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -64,6 +65,27 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
     return bytes;
   };
   rows_.push_back(std::move(row));
+}
+
+void WeightTable::transposed(Linear& into, const std::string& name, std::int64_t out,
+                             std::int64_t in) {
+  rows_.push_back({{{name, {in, out}, TensorKind::kMatrix}},
+                   [&into](std::span<const View> views, Backend& backend,
+                           DType compute) -> Result<std::size_t> {
+                     const View from = views.front();
+                     const std::size_t width = size_of(from.dtype());
+                     const std::size_t row_bytes = static_cast<std::size_t>(from.rows()) * width;
+                     TRY(const Buffer turned,
+                         allocate_host(row_bytes * static_cast<std::size_t>(from.cols())));
+                     for (std::int64_t i = 0; i < from.rows(); ++i) {
+                       for (std::int64_t o = 0; o < from.cols(); ++o)
+                         std::memcpy(turned.data() + static_cast<std::size_t>(o) * row_bytes +
+                                         static_cast<std::size_t>(i) * width,
+                                     from.row_range(i, i + 1).col_range(o, o + 1).data(), width);
+                     }
+                     const View view = turned.view(from.dtype(), from.cols(), from.rows());
+                     return store_matrix(into, {&view, 1}, backend, compute);
+                   }});
 }
 
 void WeightTable::patches(Linear& into, const std::string& name, std::vector<std::int64_t> shape,

@@ -57,6 +57,8 @@ class WeightTable {
   void linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in, Bias bias);
   // One matrix on the device from several in the checkpoint, stacked in this order.
   void stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias);
+  // A matrix stored as [in, out], without a bias; `name` is the tensor's whole name.
+  void transposed(Linear& into, const std::string& name, std::int64_t out, std::int64_t in);
   // A convolution whose kernel does not overlap: NAME.weight `shape` as [shape[0], product of the
   // rest].
   void patches(Linear& into, const std::string& name, std::vector<std::int64_t> shape, Bias bias);
