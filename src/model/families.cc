@@ -21,6 +21,7 @@ namespace saccade {
   FAMILY(kPaligemma)             \
   FAMILY(kPhi3Vision)            \
   FAMILY(kSmolVlm2)              \
+  FAMILY(kGemma3)                \
   FAMILY(kQwen2)                 \
   FAMILY(kLlama3)                \
   FAMILY(kMiniLm)

@@ -87,7 +87,8 @@ TEST(PublishedConfigurations, HaveTheirSize) {
   for (const Model& published :
        {Model{"google--paligemma2-3b-pt-224", "paligemma2", 3032242416},
         Model{"google--paligemma2-10b-pt-896", "paligemma2", 9667062512},
-        Model{"microsoft--Phi-3.5-vision-instruct", "phi-3-vision", 4146621440}}) {
+        Model{"microsoft--Phi-3.5-vision-instruct", "phi-3-vision", 4146621440},
+        Model{"google--gemma-3-27b-it", "gemma-3", 27432406640}}) {
     if (!fs::exists(kPublished + published.folder + "/config.json"))
       GTEST_SKIP() << kPublished << published.folder << " is absent";
     const auto checkpoint = open_checkpoint(kPublished + published.folder);
@@ -303,6 +304,46 @@ TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
                   spec.name.starts_with("model.language_model.") || spec.name == "lm_head.weight")
           << spec.name;
   }
+}
+
+TEST(Families, Gemma3RefusesWhatItCannotHonour) {
+  const auto tiny = json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/gemma3/pooled/config.json")
+                        .value()
+                        .get_object();
+  EXPECT_EQ(creation_error(tiny), "");
+  struct Change {
+    const char* section;  // empty: the top
+    const char* field;
+    const char* value;  // JSON
+  };
+  for (const Change& change : {
+           Change{"", "mm_tokens_per_image", "5"},
+           Change{"", "mm_tokens_per_image", "16"},
+           Change{"", "mm_tokens_per_image", "0"},
+           Change{"", "mm_tokens_per_image", "-4"},
+           Change{"", "image_token_index", "481"},
+           Change{"text_config", "attention_bias", "true"},
+           Change{"text_config", "use_bidirectional_attention", "true"},
+           Change{"text_config", "final_logit_softcapping", "30.0"},
+           Change{"text_config", "query_pre_attn_scalar", "0"},
+           Change{"text_config", "sliding_window_pattern", "0"},
+           Change{"text_config", "sliding_window", "0"},
+           Change{"text_config", "rope_scaling", R"({"rope_type": "linear", "factor": 0})"},
+           Change{"vision_config", "vision_use_head", "true"},
+       }) {
+    json::object config = tiny;
+    const std::string_view section = change.section;
+    json::object& at = section.empty() ? config : config[section].get_object();
+    at[change.field] = json::parse(change.value).value();
+    EXPECT_THAT(creation_error(config), HasSubstr(change.field)) << change.value;
+  }
+  const auto with_preprocessor = [&](const char* text) {
+    const auto model = create_model({"dir", tiny, {}, json::parse(text).value().get_object()});
+    return model ? "" : model.error().message;
+  };
+  EXPECT_EQ(with_preprocessor(R"({"do_pan_and_scan": null})"), "");
+  EXPECT_THAT(with_preprocessor(R"({"do_pan_and_scan": true})"), HasSubstr("do_pan_and_scan"));
+  EXPECT_THAT(with_preprocessor(R"({"size": {"height": 70, "width": 70}})"), HasSubstr("70"));
 }
 
 TEST(Families, WindowsComeFromEitherForm) {

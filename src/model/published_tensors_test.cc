@@ -117,5 +117,23 @@ TEST(InternVl2Dummies, HaveThePublishedSizes) {
   }
 }
 
+TEST(Gemma3Dummies, HaveThePublishedSizes) {
+  const Family* family = find_family("gemma-3").value();
+  const std::map<std::string_view, std::int64_t> sizes = {{"270m", 268098176},
+                                                          {"1b", 999885952},
+                                                          {"4b", 4300079472},
+                                                          {"12b", 12187325040},
+                                                          {"27b", 27432406640}};
+  for (const auto& [size, parameters] : sizes) {
+    const auto dummy = family->dummy(size);
+    ASSERT_TRUE(dummy) << dummy.error().message;
+    Checkpoint checkpoint;
+    checkpoint.config = json::parse(dummy->files.front().text).value().get_object();
+    const auto model = create_model(checkpoint);
+    ASSERT_TRUE(model) << size << " " << model.error().message;
+    EXPECT_EQ(parameter_count((*model)->weight_table().specs()), parameters) << size;
+  }
+}
+
 }  // namespace
 }  // namespace saccade

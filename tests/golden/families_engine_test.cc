@@ -76,6 +76,33 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   expect_preempted(from);
 }
 
+// Gemma 3 decodes on when its windows have let go of most of a prompt: there is not room for all
+// layers of a sequence.
+TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {
+  const std::vector<std::string> cases = {"long"};
+  GoldenRequests from("gemma3/text", cases);
+  EngineSettings settings = settings_of(16);
+  settings.block_size = 4;
+  settings.prefix_caching = false;
+  settings.max_model_len = longest_of(from);
+  std::int64_t all = 0;
+  std::int64_t full = 0;
+  std::int64_t window = 0;
+  for (const LayerShape& layer : from.model().shape().layers) {
+    const std::int64_t bytes = 2 * layer.kv_heads * layer.head_dim * 4;
+    all += bytes;
+    if (layer.kind == LayerKind::kFull) full += bytes;
+    window = std::max(window, layer.window);
+  }
+  ASSERT_GT(settings.max_model_len, 4 * window);
+  // Full layers keep all tokens, the others a window, a chunk and the blocks they begin and end in.
+  const std::int64_t windowed = (window + 16 + 2 * settings.block_size) * (all - full);
+  const std::int64_t bytes = settings.max_model_len * full + windowed + 8 * 1024;
+  ASSERT_LT(bytes, settings.max_model_len * all * 3 / 4);
+  settings.kv_cache_bytes = static_cast<std::size_t>(bytes);
+  expect_goldens(from, settings, 1);
+}
+
 // Videos, a span for each group of their frames: whatever the chunks, batches, caches and
 // preemption.
 class VideosEngine : public ::testing::TestWithParam<const char*> {};
@@ -162,20 +189,19 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                            return name;
                          });
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, FamiliesEngine,
-                         ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
-                                           "llava_onevision/newlines", "llava_onevision/scaled",
-                                           "internvl2/internlm2", "internvl2/big_tower",
-                                           "internvl2/current", "internvl2/phi3", "paligemma/first",
-                                           "paligemma/second", "phi_3_vision/su",
-                                           "phi_3_vision/longrope", "smolvlm2/thirds",
-                                           "smolvlm2/halves", "smolvlm2/fifths",
-                                           "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
-                         [](const auto& checkpoint) {
-                           std::string name = checkpoint.param;
-                           std::ranges::replace(name, '/', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, FamiliesEngine,
+    ::testing::Values("qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "llava_onevision/newlines",
+                      "llava_onevision/scaled", "internvl2/internlm2", "internvl2/big_tower",
+                      "internvl2/current", "internvl2/phi3", "paligemma/first", "paligemma/second",
+                      "phi_3_vision/su", "phi_3_vision/longrope", "smolvlm2/thirds",
+                      "smolvlm2/halves", "smolvlm2/fifths", "qwen3_vl/odd_heads",
+                      "qwen3_vl/wide_rows", "gemma3/pooled", "gemma3/classes"),
+    [](const auto& checkpoint) {
+      std::string name = checkpoint.param;
+      std::ranges::replace(name, '/', '_');
+      return name;
+    });
 
 // Dynamic NTK, and the choice that docs/models/internvl2.md states: the frequencies of all
 // sequences are those of max_model_len. The original was shown a sequence of 920 tokens ("beyond")

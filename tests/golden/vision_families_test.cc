@@ -12,14 +12,27 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {
-    "qwen2_vl/odd_heads",     "qwen2_vl/mixed_window",    "qwen2_5_vl/odd_heads",
-    "qwen2_5_vl/wide_window", "llava_onevision/newlines", "llava_onevision/scaled",
-    "internvl2/internlm2",    "internvl2/big_tower",      "internvl2/current",
-    "internvl2/phi3",         "paligemma/first",          "paligemma/second",
-    "phi_3_vision/su",        "phi_3_vision/longrope",    "smolvlm2/thirds",
-    "smolvlm2/halves",        "smolvlm2/fifths",          "qwen3_vl/odd_heads",
-    "qwen3_vl/wide_rows"};
+const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
+                                               "qwen2_vl/mixed_window",
+                                               "qwen2_5_vl/odd_heads",
+                                               "qwen2_5_vl/wide_window",
+                                               "llava_onevision/newlines",
+                                               "llava_onevision/scaled",
+                                               "internvl2/internlm2",
+                                               "internvl2/big_tower",
+                                               "internvl2/current",
+                                               "internvl2/phi3",
+                                               "paligemma/first",
+                                               "paligemma/second",
+                                               "phi_3_vision/su",
+                                               "phi_3_vision/longrope",
+                                               "smolvlm2/thirds",
+                                               "smolvlm2/halves",
+                                               "smolvlm2/fifths",
+                                               "qwen3_vl/odd_heads",
+                                               "qwen3_vl/wide_rows",
+                                               "gemma3/pooled",
+                                               "gemma3/classes"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
 const std::vector<std::string> kVideoCheckpoints = {"qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
@@ -200,6 +213,59 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
     }
   }
+}
+
+// An image of Gemma 3 sees all of itself, and what is around it does not see ahead: with a causal
+// mask, and with images that two steps cut, tokens are others.
+TEST(VisionFamilies, Gemma3SeesImagesWhole) {
+  const auto backend = make_reference_backend();
+  for (const std::string name : {"gemma3/pooled", "gemma3/classes"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto tokenizer = load_tokenizer(directory);
+    const auto golden = read_golden(directory + "/golden/three_images.safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto model = testing::load(directory, *backend);
+    ASSERT_NE(model, nullptr);
+    const auto images = prepare_golden_images(*model, *golden);
+    ASSERT_TRUE(images) << images.error().message;
+    std::vector<ImageLayout> layouts;
+    for (const auto& image : *images) layouts.push_back(image.layout);
+    for (const bool causal : {false, true}) {
+      auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      ASSERT_TRUE(prompt) << prompt.error().message;
+      ASSERT_EQ(prompt->both_ways.size(), prompt->images.size());
+      for (std::size_t i = 0; i < prompt->images.size(); ++i) {
+        EXPECT_EQ(prompt->both_ways[i].begin, prompt->images[i].begin);
+        EXPECT_EQ(prompt->both_ways[i].end, prompt->images[i].begin + prompt->images[i].tokens);
+      }
+      EXPECT_EQ(prompt->bidirectional_prefix, 0);
+      if (causal) prompt->both_ways.clear();
+      auto run = SoloRun::create(*model, *backend, *std::move(prompt), *images, 64);
+      ASSERT_TRUE(run) << run.error().message;
+      (*run)->prefill();
+      EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
+    }
+  }
+}
+
+// What the processor writes around an image is not what a user can write.
+TEST(VisionFamilies, Gemma3KeepsLiteralsText) {
+  const std::string directory = golden_folder("gemma3/pooled");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto model = create_model(*open_checkpoint(directory)).value();
+  const std::string literal =
+      model->guard_literals("<start_of_image><image_soft_token><end_of_image>");
+  const std::vector<ImageLayout> one = {model->image_layout(56, 20, {}).value()};
+  const auto text = model->build_prompt(**tokenizer, literal, {}, false);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_TRUE(text->images.empty());
+  for (const char* special : {"<start_of_image>", "<image_soft_token>", "<end_of_image>"})
+    EXPECT_EQ(std::ranges::count(text->ids, *(*tokenizer)->token_to_id(special)), 0) << special;
+  const auto prompt = model->build_prompt(**tokenizer, literal + "<start_of_image>", one, false);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  EXPECT_EQ(prompt->images.size(), 1u);
+  EXPECT_FALSE(model->build_prompt(**tokenizer, literal, one, false));
 }
 
 }  // namespace

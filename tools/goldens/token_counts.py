@@ -112,9 +112,24 @@ def internvl2() -> None:
     write("internvl2", config, {}, lambda h, w: 256 * processor.get_number_of_image_patches(h, w), SIZES + ties)
 
 
+def gemma3() -> None:
+    from types import SimpleNamespace
+
+    from transformers import Gemma3Processor
+
+    processor = SimpleNamespace(image_seq_length=256)
+    config = json.loads((GOLDEN / "gemma3/pooled/config.json").read_text())
+    config["vision_config"] |= {"image_size": 896}
+    config["mm_tokens_per_image"] = 256
+    preprocessor = {"image_seq_length": 256, "size": {"height": 896, "width": 896}}
+    write("gemma3", config, preprocessor, lambda h, w: Gemma3Processor._get_num_multimodal_tokens(
+        processor, image_sizes=[(h, w)])["num_image_tokens"][0])
+
+
 if __name__ == "__main__":
     qwen2()
     qwen3()
     llava_onevision()
     paligemma()
     internvl2()
+    gemma3()

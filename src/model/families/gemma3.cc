@@ -1,0 +1,458 @@
+// Gemma 3 (270M and 1B text, 4B, 12B, 27B with images). Reference: transformers' models/gemma3;
+// report arXiv:2503.19786.
+//
+// Three odd things:
+//  - Five layers of six see a window and turn by frequencies of their own (theta 10,000); the sixth
+//    sees everything, with theta 1,000,000, stretched eightfold in the sizes with images.
+//  - An image is squeezed to a square and its patches are averaged to 256 tokens, which see each
+//    other both ways inside a prompt that is causal otherwise.
+//  - Queries and keys are normed head by head, and so are attention and MLP after they are done.
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "model/families/qwen_dummy.h"
+#include "model/placeholders.h"
+#include "model/preprocessor_config.h"
+#include "model/text_model.h"
+#include "model/tile_tower.h"
+
+namespace saccade {
+namespace {
+
+// --- configuration ---
+
+constexpr DecoderDefaults kDefaults = {.norm_epsilon = 1e-6,
+                                       .rope_theta = 1e6,
+                                       .max_position = 131072,
+                                       .sliding_window = 4096,
+                                       .tied_head = true,
+                                       .head_dim = 256,
+                                       .activation = "gelu_pytorch_tanh"};
+constexpr double kWindowTheta = 10000;
+constexpr NormalizeSettings kNormalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
+
+// Published files leave out what the class has as its default.
+struct ClassDefault {
+  std::string_view name;
+  std::int64_t value;
+};
+constexpr std::array kClassDefaults = {
+    ClassDefault{"hidden_size", 2304},      ClassDefault{"intermediate_size", 9216},
+    ClassDefault{"num_hidden_layers", 26},  ClassDefault{"num_attention_heads", 8},
+    ClassDefault{"num_key_value_heads", 4}, ClassDefault{"vocab_size", 262208}};
+
+// Every sixth layer is a full one.
+Result<json::array> layer_types(const json::object& text) {
+  TRY(const std::int64_t layers, json::get_int(text, "num_hidden_layers"));
+  TRY(std::int64_t period, json::get_int_or(text, "_sliding_window_pattern", 6));
+  TRY(period, json::get_int_or(text, "sliding_window_pattern", period));
+  if (period < 1 || layers > 1024)
+    return fail(ErrorCode::kInvalid, "sliding_window_pattern is {}, num_hidden_layers {}", period,
+                layers);
+  json::array types;
+  for (std::int64_t i = 1; i <= layers; ++i)
+    types.emplace_back(i % period == 0 ? "full_attention" : "sliding_attention");
+  return types;
+}
+
+// text_config with the defaults of its class written out, flat, as other decoders have it. Rope has
+// a section for each kind of layer in current files.
+struct TextConfig {
+  json::object full;
+  json::object window_rope;
+};
+Result<TextConfig> written_out(const json::object& config) {
+  TextConfig text{text_section(config), {}};
+  for (const ClassDefault& each : kClassDefaults) {
+    if (json::find(text.full, each.name) == nullptr) text.full[each.name] = each.value;
+  }
+  if (json::find(text.full, "layer_types") == nullptr) {
+    TRY(text.full["layer_types"], layer_types(text.full));
+  }
+  TRY(const double theta, json::get_double_or(text.full, "rope_local_base_freq", kWindowTheta));
+  text.window_rope["rope_theta"] = theta;
+  const json::value* rope = json::find(text.full, "rope_parameters");
+  if (rope == nullptr || !rope->is_object()) return text;
+  const json::object parameters = rope->get_object();
+  if (const json::value* window = json::find(parameters, "sliding_attention"))
+    text.window_rope["rope_parameters"] = *window;
+  if (const json::value* full = json::find(parameters, "full_attention"))
+    text.full["rope_parameters"] = *full;
+  return text;
+}
+
+Result<DecoderConfig> parse_text(const json::object& config) {
+  TRY(const TextConfig text, written_out(config));
+  TRY(DecoderConfig decoder, parse_decoder(text.full, kDefaults));
+  for (const std::string_view field : {"attention_bias", "use_bidirectional_attention",
+                                       "attn_logit_softcapping", "final_logit_softcapping"}) {
+    const json::value* found = json::find(text.full, field);
+    if (found != nullptr && *found != json::value(false))
+      return fail(ErrorCode::kUnsupported, "text_config.{} is not done", field);
+  }
+  DecoderSettings& s = decoder.settings;
+  s.norm.weight_offset = 1;
+  s.qk_norm = true;
+  s.post_norms = true;
+  s.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(s.hidden)));
+  s.round_embedding_scale = true;
+  TRY(const double scalar, json::get_double_or(text.full, "query_pre_attn_scalar", 256));
+  if (!(scalar > 0))
+    return fail(ErrorCode::kInvalid, "text_config.query_pre_attn_scalar is {}", scalar);
+  s.attention_scale = static_cast<float>(1 / std::sqrt(scalar));
+  TRY(RopeConfig rope, parse_rope(text.window_rope, s.head_dim,
+                                  {.rope_theta = kWindowTheta, .head_dim = s.head_dim}));
+  if (rope.settings.short_length > 0 || rope.settings.ntk_factor > 0 || rope.position_axes != 1)
+    return fail(ErrorCode::kUnsupported,
+                "rope_parameters.sliding_attention of a type that goes by the length is not done");
+  s.window_rope = std::move(rope.settings);
+  return decoder;
+}
+
+DecoderNames text_names(const std::string& model) {
+  DecoderNames names;
+  names.embedding = model + "model.embed_tokens";
+  names.layer = model + "model.layers.{}.";
+  names.norm = model + "model.norm";
+  names.post_attention_norm = "post_attention_layernorm";
+  names.mlp_norm = "pre_feedforward_layernorm";
+  names.post_mlp_norm = "post_feedforward_layernorm";
+  return names;
+}
+
+// --- images ---
+
+// What becomes of a square image: patches a side, averaged in squares to tokens a side.
+struct ImageShape {
+  TileTowerSettings tower;
+  std::int64_t tokens_side = 0;
+
+  std::int64_t pool() const { return tower.side() / tokens_side; }
+  std::int64_t tokens() const { return tokens_side * tokens_side; }
+};
+
+Result<ImageShape> parse_images(const json::object& config) {
+  ImageShape shape;
+  TRY(shape.tower, parse_siglip(config));
+  TRY(const std::int64_t tokens, json::get_int_or(config, "mm_tokens_per_image", 256));
+  while (shape.tokens_side * shape.tokens_side < tokens && shape.tokens_side < (1 << 12))
+    ++shape.tokens_side;
+  // The reference's average drops what its squares leave over; no published size has any.
+  if (tokens < 1 || shape.tokens() != tokens || shape.tower.side() % shape.tokens_side != 0)
+    return fail(ErrorCode::kUnsupported,
+                "mm_tokens_per_image {} is no square that divides {} x {} patches", tokens,
+                shape.tower.side(), shape.tower.side());
+  return shape;
+}
+
+class PooledImages final : public ImagePipeline {
+ public:
+  PooledImages(ImageShape shape, NormalizeTable normalize, ResampleFilter filter)
+      : shape_(std::move(shape)), normalize_(normalize), filter_(filter) {}
+
+  // There is one size: bounds of pixels and tokens change nothing.
+  Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
+    TRY_DO(check_processor_kwargs(controls, {}));
+    const auto side = static_cast<int>(shape_.tower.image);
+    return ImageLayout{.width = width,
+                       .height = height,
+                       .resized_width = side,
+                       .resized_height = side,
+                       .grid_t = 1,
+                       .grid_h = shape_.tower.side(),
+                       .grid_w = shape_.tower.side(),
+                       .tokens = shape_.tokens(),
+                       .key = fmt::format("{}", side)};
+  }
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
+    return resize(pixels, layout.resized_width, layout.resized_height, filter_);
+  }
+  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override {
+    return {layout, cut_tiles(resized, shape_.tower, normalize_),
+            3 * shape_.tower.patch * shape_.tower.patch};
+  }
+  std::int64_t max_patches() const override { return shape_.tower.patches(); }
+  std::int64_t max_tokens() const override { return shape_.tokens(); }
+
+ private:
+  ImageShape shape_;
+  NormalizeTable normalize_;
+  ResampleFilter filter_;
+};
+
+// --- vision ---
+
+class Gemma3Tower final : public TileTower {
+ public:
+  Gemma3Tower(const ImageShape& shape, std::int64_t out)
+      : TileTower(shape.tower),
+        out_(out),
+        taps_(shape.pool() * shape.pool()),
+        averages_(static_cast<std::size_t>(shape.tower.patches()), 1 / static_cast<float>(taps_)) {
+    const std::int64_t pool = shape.pool();
+    for (std::int64_t row = 0; row < shape.tokens_side; ++row) {
+      for (std::int64_t col = 0; col < shape.tokens_side; ++col) {
+        for (std::int64_t i = 0; i < taps_; ++i)
+          rows_.push_back(static_cast<std::int32_t>((row * pool + i / pool) * shape.tower.side() +
+                                                    col * pool + i % pool));
+      }
+    }
+  }
+
+ protected:
+  void add_projector(WeightTable& table) override {
+    style_ = {.epsilon = settings().norm.epsilon, .weight_offset = 1, .subtract_mean = false};
+    add_norm(table, norm_, "multi_modal_projector.mm_soft_emb_norm", settings().width, style_);
+    table.transposed(projector_, "multi_modal_projector.mm_input_projection_weight", out_,
+                     settings().width);
+  }
+  void add_projector_scratch(Scratch& scratch, DType type, std::int64_t) override {
+    const std::int64_t tokens = settings().patches() / taps_;
+    scratch.add(pooled_, type, tokens, settings().width);
+    scratch.add(projected_, type, tokens, out_);
+  }
+  void project(Backend& backend, const ImageLayout&, View features, View out,
+               const Tap& tap) const override {
+    backend.mix_rows(
+        {.x = features, .rows = rows_, .weights = averages_, .taps = taps_, .out = pooled_});
+    apply_norm(backend, norm_, style_, pooled_, pooled_);
+    apply_linear(backend, projector_, pooled_, projected_);
+    backend.copy(projected_, out);
+    if (tap) tap("vision.merged", projected_);
+  }
+
+ private:
+  std::int64_t out_;
+  std::int64_t taps_;               // patches that become a token
+  std::vector<float> averages_;     // [patches] of the average
+  std::vector<std::int32_t> rows_;  // [tokens, taps]
+  NormStyle style_;
+  Norm norm_;
+  Linear projector_;
+  View pooled_;     // [tokens, width]
+  View projected_;  // [tokens, text width]
+};
+
+// --- the models ---
+
+constexpr std::string_view kImage = "<start_of_image>";
+constexpr std::string_view kWrittenImage =
+    "\n\n<start_of_image><image_soft_token><end_of_image>\n\n";
+// Without their ends, so that build_prompt does not find a guarded one either.
+constexpr std::array<std::string_view, 3> kLiterals = {"<start_of_image", "<image_soft_token",
+                                                       "<end_of_image"};
+
+constexpr std::string_view kChatTemplate =
+    R"({{- bos_token -}}
+{%- if messages[0].role == 'system' -%}
+{%- set before = (messages[0].content if messages[0].content is string else messages[0].content[0].text) + '\n\n' -%}
+{%- set turns = messages[1:] -%}
+{%- else -%}
+{%- set before = '' -%}
+{%- set turns = messages -%}
+{%- endif -%}
+{%- for message in turns -%}
+{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\n' + (before if loop.first else '') -}}
+{%- if message.content is string -%}{{- message.content | trim -}}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type in ['image', 'image_url'] -%}{{- '<start_of_image>' -}}
+{%- elif part.type == 'text' -%}{{- part.text | trim -}}
+{%- endif -%}
+{%- endfor -%}
+{%- endif -%}
+{{- '<end_of_turn>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<start_of_turn>model\n' -}}{%- endif -%}
+)";
+
+class Gemma3 final : public ImageModel {
+ public:
+  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
+    TRY(DecoderConfig text, parse_text(checkpoint.config));
+    if (json::find(checkpoint.config, "vision_config") == nullptr)
+      return make_text_model("gemma-3", checkpoint, std::move(text), text_names(""));
+    auto model = std::make_unique<Gemma3>();
+    TRY(const ImageShape shape, parse_images(checkpoint.config));
+    TRY_DO(require_image_steps(checkpoint.preprocessor));
+    const auto side = static_cast<int>(shape.tower.image);
+    TRY(const int made, parse_square_size(checkpoint.preprocessor, side));
+    if (made != side)
+      return fail(ErrorCode::kInvalid,
+                  "preprocessor_config.json makes images of {} pixels, vision_config of {}", made,
+                  side);
+    TRY(const bool crops, json::get_bool_or(checkpoint.preprocessor, "do_pan_and_scan", false));
+    if (crops)
+      return fail(ErrorCode::kUnsupported, "preprocessor_config.json: do_pan_and_scan is not done");
+    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+    TRY(const ResampleFilter filter,
+        parse_resample(checkpoint.preprocessor, ResampleFilter::kBilinear));
+    TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 262144));
+    TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
+    if (token < 0 || token >= text.settings.vocab)
+      return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
+                  token, text.settings.vocab);
+    model->image_token_ = static_cast<TokenId>(token);
+    const std::int64_t hidden = text.settings.hidden;
+    TRY_DO(model->assemble(checkpoint,
+                           {.family = "gemma-3",
+                            .decoder = std::move(text),
+                            .names = text_names("language_model."),
+                            .images = std::make_unique<PooledImages>(shape, normalize, filter),
+                            .tower = std::make_unique<Gemma3Tower>(shape, hidden)}));
+    return model;
+  }
+
+  // The processor writes blank lines and the soft token around each image before it tokenises.
+  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                              std::span<const ImageLayout> images,
+                              bool add_special_tokens) const override {
+    std::string text(rendered);
+    for (std::size_t at = text.find(kImage); at != std::string::npos;
+         at = text.find(kImage, at + kWrittenImage.size()))
+      text.replace(at, kImage.size(), kWrittenImage);
+    TRY(Prompt prompt,
+        expand_images(encode_guarded(tokenizer, text, add_special_tokens), image_token_, images));
+    for (const ImageSpan& image : prompt.images)
+      prompt.both_ways.push_back({image.begin, image.begin + image.tokens});
+    return prompt;
+  }
+
+  std::string guard_literals(std::string_view user_text) const override {
+    return guard(user_text, kLiterals);
+  }
+  std::string image_placeholder(int) const override { return std::string(kImage); }
+  std::string_view default_chat_template() const override { return kChatTemplate; }
+
+ private:
+  TokenId image_token_ = 0;
+};
+
+// --- checkpoints of random weights ---
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads, head_dim, scalar, window;
+  std::int64_t vocab, pieces;
+  std::int64_t depth, width, inner, vision_heads, image, tokens;  // depth 0: text alone
+};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 64, 128, 7, 4, 2, 32, 32, 64, 1280, 1200, 3, 64, 152, 4, 56, 4},
+    DummySize{"270m", 640, 2048, 18, 4, 1, 256, 256, 512, 262144, 262000, 0, 0, 0, 0, 0, 0},
+    DummySize{"1b", 1152, 6912, 26, 4, 1, 256, 256, 512, 262144, 262000, 0, 0, 0, 0, 0, 0},
+    DummySize{"4b", 2560, 10240, 34, 8, 4, 256, 256, 1024, 262208, 262000, 27, 1152, 4304, 16, 896,
+              256},
+    DummySize{"12b", 3840, 15360, 48, 16, 8, 256, 256, 1024, 262208, 262000, 27, 1152, 4304, 16,
+              896, 256},
+    DummySize{"27b", 5376, 21504, 62, 32, 16, 128, 168, 1024, 262208, 262000, 27, 1152, 4304, 16,
+              896, 256},
+};
+constexpr std::array<std::string_view, 6> kDummyNames = {"tiny", "270m", "1b", "4b", "12b", "27b"};
+constexpr std::array kSpecialTokens = {"<pad>",          "<eos>",
+                                       "<bos>",          "<start_of_turn>",
+                                       "<end_of_turn>",  "<start_of_image>",
+                                       "<end_of_image>", "<image_soft_token>"};
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  const std::string text = fmt::format(
+      R"("attention_bias": false, "attn_logit_softcapping": null, "final_logit_softcapping": null, "head_dim": {head_dim},
+  "hidden_activation": "gelu_pytorch_tanh", "hidden_size": {hidden}, "intermediate_size": {intermediate},
+  "max_position_embeddings": {length}, "num_attention_heads": {heads}, "num_hidden_layers": {layers},
+  "num_key_value_heads": {kv_heads}, "query_pre_attn_scalar": {scalar}, "rms_norm_eps": 1e-06, "rope_local_base_freq": 10000.0,
+  {stretch}"rope_theta": 1000000.0, "sliding_window": {window}, "sliding_window_pattern": 6, "vocab_size": {vocab})",
+      arg("head_dim", s.head_dim), arg("hidden", s.hidden), arg("intermediate", s.intermediate),
+      arg("length", s.depth > 0 ? 131072 : 32768), arg("heads", s.heads), arg("layers", s.layers),
+      arg("kv_heads", s.kv_heads), arg("scalar", s.scalar),
+      arg("stretch",
+          s.depth > 0 ? R"("rope_scaling": {"factor": 8.0, "rope_type": "linear"}, )" : ""),
+      arg("window", s.window), arg("vocab", s.vocab));
+  const std::string ends =
+      fmt::format(R"("bos_token_id": {}, "eos_token_id": [{}, {}], "pad_token_id": {})",
+                  s.pieces + 2, s.pieces + 1, s.pieces + 4, s.pieces);
+  if (s.depth == 0)
+    return fmt::format(
+        R"({{"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "torch_dtype": "bfloat16",
+  {}, {}}}
+)",
+        ends, text);
+  return fmt::format(
+      R"({{"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3", "torch_dtype": "bfloat16",
+ {ends}, "boi_token_index": {boi}, "eoi_token_index": {eoi}, "image_token_index": {image_token}, "mm_tokens_per_image": {tokens},
+ "text_config": {{"model_type": "gemma3_text", {text}}},
+ "vision_config": {{"hidden_act": "gelu_pytorch_tanh", "hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner},
+  "layer_norm_eps": 1e-06, "model_type": "siglip_vision_model", "num_attention_heads": {vision_heads}, "num_hidden_layers": {depth},
+  "patch_size": 14, "vision_use_head": false}}}}
+)",
+      arg("ends", ends), arg("boi", s.pieces + 5), arg("eoi", s.pieces + 6),
+      arg("image_token", s.pieces + 7), arg("tokens", s.tokens), arg("text", text),
+      arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
+      arg("vision_heads", s.vision_heads), arg("depth", s.depth));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json",
+       fmt::format(
+           R"({{"bos_token_id": {}, "eos_token_id": [{}, {}], "pad_token_id": {}, "do_sample": true, )"
+           R"("top_k": 64, "top_p": 0.95}})",
+           found->pieces + 2, found->pieces + 1, found->pieces + 4, found->pieces)}};
+  if (found->depth > 0)
+    checkpoint.files.push_back(
+        {"preprocessor_config.json",
+         fmt::format(
+             R"({{"do_pan_and_scan": null, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "image_seq_length": {1}, )"
+             R"("resample": 2, "size": {{"height": {0}, "width": {0}}}, "image_processor_type": "Gemma3ImageProcessor", )"
+             R"("processor_class": "Gemma3Processor"}})",
+             found->image, found->tokens)});
+  checkpoint.chat_template = kChatTemplate;
+  checkpoint.tokenizer_pieces = found->pieces;
+  for (const char* token : kSpecialTokens)
+    checkpoint.special_tokens.push_back(
+        {static_cast<TokenId>(found->pieces +
+                              static_cast<std::int64_t>(checkpoint.special_tokens.size())),
+         token});
+  checkpoint.tokenizer_pattern = kQwenPattern;
+  checkpoint.tokenizer_class = "GemmaTokenizer";
+  checkpoint.tokenizer_options.begin = "<bos>";
+  checkpoint.end_token = "<eos>";
+  checkpoint.pad_token = "<pad>";
+  return checkpoint;
+}
+
+// --- what checkpoints call themselves ---
+
+constexpr std::array<std::string_view, 2> kArchitectures = {"Gemma3ForConditionalGeneration",
+                                                            "Gemma3ForCausalLM"};
+constexpr std::array<std::string_view, 2> kModelTypes = {"gemma3", "gemma3_text"};
+// Current transformers' names to the hub's. Text checkpoints keep theirs: "model.".
+constexpr std::array kAliases = {
+    NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
+    NameAlias{"vision_tower.", "vision_tower.vision_model."},
+    NameAlias{"model.language_model.", "language_model.model."},
+    NameAlias{"language_model.lm_head.", "lm_head."},
+    NameAlias{"model.vision_tower.vision_model.", "vision_tower.vision_model."},
+    NameAlias{"model.vision_tower.", "vision_tower.vision_model."},
+    NameAlias{"model.multi_modal_projector.", "multi_modal_projector."}};
+
+}  // namespace
+
+extern const Family kGemma3;
+const Family kGemma3 = {.name = "gemma-3",
+                        .architectures = kArchitectures,
+                        .model_types = kModelTypes,
+                        .aliases = kAliases,
+                        .sizes = kDummyNames,
+                        .create = Gemma3::create,
+                        .dummy = dummy};
+
+}  // namespace saccade
