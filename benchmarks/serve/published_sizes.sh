@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every family at its published sizes: make-dummy, load, answer 8 tokens about one image (text for families without), delete.
+# Every family at its published sizes: make-dummy, load, answer 8 tokens about one image (text for families without; a
+# sentence encoder embeds one), delete.
 #   benchmarks/serve/published_sizes.sh SACCADE FOLDER [FAMILY:SIZE ...]
 # One checkpoint is on disk at a time, in FOLDER/checkpoint. Prints a Markdown row each. bf16 throughout.
 # VmHWM is the kernel's peak of the whole process, mapped file pages included.
@@ -7,13 +8,27 @@ set -euo pipefail
 saccade=$1 folder=$2
 shift 2
 [ $# -gt 0 ] || set -- qwen2:0.5b qwen2:1.5b qwen2:3b qwen2:7b llama-3:1b llama-3:3b llama-3:8b qwen2-vl:2b qwen2-vl:7b \
-  qwen2.5-vl:3b qwen2.5-vl:7b qwen3-vl:2b qwen3-vl:4b qwen3-vl:8b llava-onevision:0.5b llava-onevision:7b phi-3-vision:3.5-4b smolvlm2:256m smolvlm2:500m smolvlm2:2.2b gemma-3:270m gemma-3:1b gemma-3:4b paligemma:3b-224 paligemma2:3b-224 paligemma2:10b-224
+  qwen2.5-vl:3b qwen2.5-vl:7b qwen3-vl:2b qwen3-vl:4b qwen3-vl:8b internvl2:1b internvl2:2b internvl2:4b internvl2:8b \
+  llava-onevision:0.5b llava-onevision:7b phi-3-vision:4b phi-3-vision:3.5-4b smolvlm2:256m smolvlm2:500m smolvlm2:2.2b \
+  gemma-3:270m gemma-3:1b gemma-3:4b paligemma:3b-224 paligemma:3b-448 paligemma:3b-896 paligemma2:3b-224 paligemma2:3b-448 \
+  paligemma2:3b-896 paligemma2:10b-224 minilm:l6 minilm:l12
 checkpoint=$folder/checkpoint
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$checkpoint"' EXIT
 # One red pixel: the smallest image there is.
 image=iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC
 seconds() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.1f", b - a }'; }
 peak() { awk '/VmHWM/ { printf "%.2f", $2 * 1024 / 1e9 }' "/proc/$1/status" 2>/dev/null || true; }
+
+# Length, KV bytes, tokens a step: others where one pixel is more tokens, or where a token's keys and values are larger.
+room() { # family size
+  case "$1:$2" in
+    phi-3-vision:4b) echo 3072 1536MiB 2048 ;;
+    phi-3-vision:3.5-4b | internvl2:4b) echo 1024 512MiB 2048 ;;
+    paligemma*:*-896) echo 4352 512MiB 4352 ;;  # a prefix that attends both ways takes one step
+    minilm:*) echo 512 512MiB 2048 ;;
+    *) echo 1536 512MiB 2048 ;;
+  esac
+}
 
 row() { # family size
   rm -rf "$checkpoint"
@@ -31,8 +46,10 @@ row() { # family size
   local bytes
   bytes=$(du -cb "$checkpoint"/*.safetensors | awk 'END { printf "%.2f", $1 / 1e9 }')
 
-  "$saccade" serve --model "$checkpoint" --served-model-name m --port 0 --max-model-len 1536 --max-num-seqs 4 \
-    --kv-cache-bytes 512MiB >"$folder/server.log" 2>&1 &
+  local length kv step
+  read -r length kv step < <(room "$1" "$2")
+  "$saccade" serve --model "$checkpoint" --served-model-name m --port 0 --max-model-len "$length" --max-num-seqs 4 \
+    --kv-cache-bytes "$kv" --max-num-batched-tokens "$step" >"$folder/server.log" 2>&1 &
   server=$!
   until grep -q 'Application startup complete' "$folder/server.log"; do
     kill -0 "$server" || { cat "$folder/server.log"; return 1; }
@@ -43,7 +60,9 @@ row() { # family size
   loaded=$(grep -oE 'loaded in [0-9.]+' "$folder/server.log" | grep -oE '[0-9.]+$')
   local images
   images=$("$saccade" model inspect "$checkpoint" | grep -c '^images' || true)
-  if [ "$images" = 1 ]; then
+  if [ "$1" = minilm ]; then
+    asked='/v1/embeddings {"model": "m", "input": "The eye jumps from one point to the next."}'
+  elif [ "$images" = 1 ]; then
     body='[{"type": "image_url", "image_url": {"url": "data:image/png;base64,'$image'"}}, {"type": "text", "text": "Describe this."}]'
     asked='/v1/chat/completions {"model": "m", "max_tokens": 8, "ignore_eos": true, "messages": [{"role": "user", "content": '$body'}]}'
   else
@@ -53,7 +72,8 @@ row() { # family size
   answer=$(curl -sf -H 'Content-Type: application/json' -d "${asked#* }" "$url${asked%% *}") || {
     curl -s -H 'Content-Type: application/json' -d "${asked#* }" "$url${asked%% *}"; return 1; }
   printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$bytes" "$written" "$high" "$loaded" "$(peak "$server")" \
-    "$(jq -r .usage.prompt_tokens <<<"$answer")" "$(jq -r .usage.completion_tokens <<<"$answer")" \
+    "$(jq -r .usage.prompt_tokens <<<"$answer")" \
+    "$(jq -r 'if .data then "\(.data[0].embedding | length) numbers" else .usage.completion_tokens end' <<<"$answer")" \
     "$(seconds "$begin" "$(date +%s.%N)")"
   kill "$server"
   wait "$server" || true
