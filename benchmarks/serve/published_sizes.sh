@@ -24,6 +24,7 @@ room() { # family size
   case "$1:$2" in
     phi-3-vision:4b) echo 3072 1536MiB 2048 ;;
     phi-3-vision:3.5-4b | internvl2:4b) echo 1024 512MiB 2048 ;;
+    paligemma2:10b-896) echo 4352 1536MiB 4352 ;;
     paligemma*:*-896) echo 4352 512MiB 4352 ;;  # a prefix that attends both ways takes one step
     minilm:*) echo 512 512MiB 2048 ;;
     *) echo 1536 512MiB 2048 ;;
