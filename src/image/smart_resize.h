@@ -1,4 +1,5 @@
-// The size that a Qwen2-VL image is resized to: plain arithmetic, needing no pixels.
+// The size that an image or a video of Qwen2-VL and Qwen3-VL is resized to: plain arithmetic,
+// needing no pixels.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +20,12 @@ struct ImageSize {
 // or over int.
 Result<ImageSize> smart_resize(std::int64_t height, std::int64_t width, std::int64_t factor,
                                std::int64_t min_pixels, std::int64_t max_pixels);
+
+// The same of a video's frames as Qwen3-VL has it: the bounds are of the whole volume, with
+// `frames` rounded to a multiple of `depth` (half to even), and a side under `factor` is stretched
+// to it first. At least `depth` frames.
+Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, std::int64_t height,
+                                      std::int64_t width, std::int64_t factor,
+                                      std::int64_t min_pixels, std::int64_t max_pixels);
 
 }  // namespace saccade

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "model/patch_images.h"
@@ -17,13 +19,59 @@ constexpr std::array<std::string_view, 2> kPlaceholders = {"<|image_pad|>", "<|v
 struct Media {
   struct Medium {
     const ImageLayout* layout;
-    int first;  // of the encoder's inputs
+    int first;   // of the encoder's inputs
+    int groups;  // of frames that one placeholder stands for
   };
   TokenId placeholder = 0;
   std::string_view name;
   std::vector<Medium> media = {};
   std::size_t next = 0;
 };
+
+constexpr std::string_view kVideo = "<|vision_start|><|video_pad|><|vision_end|>";
+
+// Frames a second, of which the layout has the inverse: the shortest decimal that is near enough,
+// so that a time in the middle between two tenths is rounded as the reference does.
+double frames_per_second(const ImageLayout& video, int frames_per_grid) {
+  const double fps = frames_per_grid / video.seconds_per_grid;
+  const double decimal = std::round(fps * 1e6) / 1e6;
+  return std::abs(fps - decimal) < fps * 1e-14 ? decimal : fps;
+}
+
+// The time of a group: the mean of its first and its last frame's.
+double group_seconds(const ImageLayout& video, int frames_per_grid, std::int64_t group) {
+  const double fps = frames_per_second(video, frames_per_grid);
+  const std::int64_t first = group * frames_per_grid;
+  const std::int64_t last = std::min(first + frames_per_grid, video.frames) - 1;
+  return (static_cast<double>(first) / fps + static_cast<double>(last) / fps) / 2;
+}
+
+// `rendered` with each video as its groups, every one after its time. A literal that a user wrote
+// is marked inside, and is no video.
+Result<std::string> with_times(std::string_view rendered, std::span<const ImageLayout> media,
+                               int frames_per_grid) {
+  std::string text;
+  std::size_t videos = 0;
+  auto next = media.begin();
+  for (;;) {
+    const std::size_t found = rendered.find(kVideo);
+    text += rendered.substr(0, found);
+    if (found == std::string_view::npos) break;
+    rendered.remove_prefix(found + kVideo.size());
+    ++videos;
+    next = std::find_if(next, media.end(), [](const ImageLayout& m) { return m.frames > 0; });
+    if (next == media.end()) continue;
+    for (std::int64_t group = 0; group < next->grid_t; ++group)
+      fmt::format_to(std::back_inserter(text), "<{:.1f} seconds>{}",
+                     group_seconds(*next, frames_per_grid, group), kVideo);
+    ++next;
+  }
+  const auto given = std::ranges::count_if(media, [](const auto& m) { return m.frames > 0; });
+  if (videos != static_cast<std::size_t>(given))
+    return fail(ErrorCode::kInvalid, "the prompt has {} video placeholders for {} videos", videos,
+                given);
+  return text;
+}
 
 class PatchModel final : public ImageModel {
  public:
@@ -71,15 +119,22 @@ class PatchModel final : public ImageModel {
   }
 
   // Placeholders of each kind stand in the order of `media` of that kind, and every group of a
-  // video's frames is a span of its own.
+  // video's frames is a span of its own. Where times are written, each group is a medium.
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
     std::array<Media, 2> kinds = {Media{image_token_, "image"}, Media{video_token_, "video"}};
     int inputs = 0;
     for (const ImageLayout& layout : media) {
-      kinds[layout.frames > 0 ? 1 : 0].media.push_back({&layout, inputs});
+      const int groups = times_written_ ? 1 : static_cast<int>(layout.grid_t);
+      for (int group = 0; group < layout.grid_t; group += groups)
+        kinds[layout.frames > 0 ? 1 : 0].media.push_back({&layout, inputs + group, groups});
       inputs += static_cast<int>(layout.grid_t);
+    }
+    std::string timed;
+    if (times_written_) {
+      TRY(timed, with_times(rendered, media, shape_.frames_per_grid));
+      rendered = timed;
     }
     const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
     if (shape_.frames_per_grid == 0 && std::ranges::find(ids, video_token_) != ids.end())
@@ -97,15 +152,15 @@ class PatchModel final : public ImageModel {
         continue;
       }
       Media& kind = kinds[id == video_token_ ? 1 : 0];
-      const auto [layout, first] = kind.media[kind.next++];
+      const auto [layout, first, groups] = kind.media[kind.next++];
       const std::int64_t tokens = layout->tokens / layout->grid_t;
-      for (int grid = 0; grid < static_cast<int>(layout->grid_t); ++grid) {
+      for (int grid = 0; grid < groups; ++grid) {
         spans.push_back({.begin = static_cast<std::int64_t>(expanded.size()),
                          .tokens = tokens,
                          .index = first + grid});
         expanded.insert(expanded.end(), static_cast<std::size_t>(tokens), id);
       }
-      positions.add_grid(times(*layout), layout->grid_h / merge_, layout->grid_w / merge_);
+      positions.add_grid(times(*layout, groups), layout->grid_h / merge_, layout->grid_w / merge_);
     }
     TRY(Prompt prompt, wrap_tokens(std::move(expanded)));
     prompt.images = std::move(spans);
@@ -120,14 +175,14 @@ class PatchModel final : public ImageModel {
   std::string image_placeholder(int) const override {
     return "<|vision_start|><|image_pad|><|vision_end|>";
   }
-  std::string video_placeholder() const override {
-    return "<|vision_start|><|video_pad|><|vision_end|>";
-  }
+  std::string video_placeholder() const override { return std::string(kVideo); }
 
  private:
   Result<void> take_videos(const json::object& preprocessor, const PatchTowerSettings& tower,
                            const VideoTime& time) {
-    TRY(videos_, PatchVideos::parse(preprocessor));
+    times_written_ = time.written;
+    TRY(videos_, PatchVideos::parse(preprocessor,
+                                    time.written ? VideoBounds::kOfVolume : VideoBounds::kOfFrame));
     TRY_DO(check_patches("the video preprocessor's configuration", videos_.patches(), tower));
     tokens_per_second_ = time.tokens_per_second;
     shape_.frames_per_grid = static_cast<int>(tower.frames);
@@ -155,8 +210,8 @@ class PatchModel final : public ImageModel {
 
   // Where the groups of a video's frames stand on the time axis. In f32, as the model was trained:
   // a product that is not quite whole is cut one position lower.
-  std::vector<std::int32_t> times(const ImageLayout& layout) const {
-    std::vector<std::int32_t> times(static_cast<std::size_t>(layout.grid_t));
+  std::vector<std::int32_t> times(const ImageLayout& layout, int groups) const {
+    std::vector<std::int32_t> times(static_cast<std::size_t>(groups));
     const auto seconds = static_cast<float>(layout.seconds_per_grid);
     const auto rate = static_cast<float>(tokens_per_second_);
     for (std::size_t grid = 0; grid < times.size(); ++grid) {
@@ -172,6 +227,7 @@ class PatchModel final : public ImageModel {
   TokenId video_token_ = 0;
   std::int64_t merge_ = 2;
   std::int64_t tokens_per_second_ = 0;
+  bool times_written_ = false;
 };
 
 }  // namespace

@@ -12,9 +12,12 @@
 
 namespace saccade {
 
-// How the groups of a video's frames stand on the time axis.
+// How a prompt says when the groups of a video's frames are.
 struct VideoTime {
   std::int64_t tokens_per_second = 0;  // positions; 0: a group takes one, whatever its time
+  // Each group is an image after its time as text, "<0.5 seconds>", and bounds on pixels are of all
+  // frames together.
+  bool written = false;
 };
 
 // `tower` is parsed from the checkpoint; `decoder` likewise, with the family's own settings

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "image/smart_resize.h"
 #include "model/patch_images.h"
 #include "model/preprocessor_config.h"
 
@@ -23,17 +22,39 @@ std::int64_t even_share(std::int64_t total, std::int64_t frames_per_grid, std::i
   return std::max(std::min(bounds.max, total * frames_per_grid / frames), least);
 }
 
+NormalizeSettings halves() {
+  NormalizeSettings normalize;
+  normalize.mean = normalize.std = {0.5, 0.5, 0.5};
+  return normalize;
+}
+
+// total_pixels of a request: what the tokens of a whole video stand for.
+Result<std::optional<std::int64_t>> total_pixels(const VideoControls& controls) {
+  const json::object& kwargs = controls.frame.processor_kwargs;
+  std::optional<std::int64_t> total = controls.total_pixels;
+  if (!total && json::find(kwargs, "total_pixels") != nullptr) {
+    TRY(total, json::get_int(kwargs, "total_pixels"));
+  }
+  if (total) TRY_DO(pixel_count("total_pixels", *total));
+  return total;
+}
+
 }  // namespace
 
-Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor) {
+Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor, VideoBounds about) {
   TRY_DO(require_image_steps(preprocessor));
   TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
   if (filter != ResampleFilter::kBicubic)
     return fail(ErrorCode::kUnsupported, "resample is not bicubic");
   PatchVideos videos;
+  videos.about_ = about;
+  const bool of_frame = about == VideoBounds::kOfFrame;
+  videos.bounds_ = of_frame ? PixelBounds{128 * 28 * 28, 768 * 28 * 28}
+                            : PixelBounds{128 * 32 * 32, 768 * 32 * 32};
+  videos.max_video_tokens_ = of_frame ? 128'000 : 768;
   TRY(videos.bounds_, read_pixel_bounds(preprocessor, videos.bounds_));
   TRY(videos.patches_, parse_patches(preprocessor));
-  TRY(videos.normalize_, parse_normalize(preprocessor, {}));
+  TRY(videos.normalize_, parse_normalize(preprocessor, of_frame ? NormalizeSettings{} : halves()));
   TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
   TRY(videos.max_video_tokens_,
       json::get_int_or(preprocessor, "max_video_tokens", videos.max_video_tokens_));
@@ -42,25 +63,53 @@ Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor) {
   return videos;
 }
 
-Result<PixelBounds> PatchVideos::bounds(const VideoControls& controls) const {
-  TRY_DO(check_processor_kwargs(controls.frame, kPixelKwargs));
-  const json::object& kwargs = controls.frame.processor_kwargs;
+Result<bool> PatchVideos::capped(const VideoControls& controls) const {
+  return json::get_bool_or(controls.frame.processor_kwargs, "cap_pixels_per_frame", capped_);
+}
+
+std::int64_t PatchVideos::counted_frames(const VideoControls& controls) const {
+  return std::max<std::int64_t>(controls.frames, patches_.temporal_patch_size);
+}
+
+Result<PixelBounds> PatchVideos::frame_bounds(const VideoControls& controls) const {
   TRY(PixelBounds bounds, moved_pixel_bounds(controls.frame, bounds_));
-  TRY(const bool capped, json::get_bool_or(kwargs, "cap_pixels_per_frame", capped_));
-  if (capped) {
+  TRY(const bool cap, capped(controls));
+  if (cap) {
     const double budget = static_cast<double>(max_video_tokens_ * factor() * factor()) * 0.9;
     bounds.max = even_share(static_cast<std::int64_t>(budget), patches_.temporal_patch_size,
                             controls.frames, bounds);
   }
-  std::optional<std::int64_t> total = controls.total_pixels;
-  if (!total && json::find(kwargs, "total_pixels") != nullptr) {
-    TRY(total, json::get_int(kwargs, "total_pixels"));
-  }
-  if (total) {
-    TRY(const std::int64_t pixels, pixel_count("total_pixels", *total));
-    bounds.max = even_share(pixels, patches_.temporal_patch_size, controls.frames, bounds);
-  }
+  TRY(const std::optional<std::int64_t> total, total_pixels(controls));
+  if (total) bounds.max = even_share(*total, patches_.temporal_patch_size, controls.frames, bounds);
   return bounds;
+}
+
+Result<PixelBounds> PatchVideos::volume_bounds(const VideoControls& controls) const {
+  TRY(PixelBounds bounds, moved_pixel_bounds(controls.frame, bounds_));
+  const std::int64_t frames = counted_frames(controls);
+  TRY(const bool cap, capped(controls));
+  if (cap) {
+    const std::int64_t of_frame =
+        std::min(max_video_tokens_ * factor() * factor(), bounds.max / frames);
+    const auto least = static_cast<std::int64_t>(static_cast<double>(bounds.min) * 1.05);
+    bounds.max = std::max(of_frame, least) * frames;
+  }
+  TRY(const std::optional<std::int64_t> total, total_pixels(controls));
+  if (total)
+    bounds.max = std::max(bounds.min, std::min(bounds.max, *total * patches_.temporal_patch_size));
+  return bounds;
+}
+
+Result<ImageSize> PatchVideos::frame_size(int width, int height,
+                                          const VideoControls& controls) const {
+  TRY_DO(check_processor_kwargs(controls.frame, kPixelKwargs));
+  if (about_ == VideoBounds::kOfFrame) {
+    TRY(const PixelBounds limits, frame_bounds(controls));
+    return smart_resize(height, width, factor(), limits.min, limits.max);
+  }
+  TRY(const PixelBounds limits, volume_bounds(controls));
+  return smart_resize_volume(counted_frames(controls), patches_.temporal_patch_size, height, width,
+                             factor(), limits.min, limits.max);
 }
 
 Result<ImageLayout> PatchVideos::layout(int width, int height,
@@ -73,8 +122,7 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
         ErrorCode::kInvalid,
         fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMostFps), "fps"});
   }
-  TRY(const PixelBounds limits, bounds(controls));
-  TRY(const ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  TRY(const ImageSize size, frame_size(width, height, controls));
   const std::int64_t depth = patches_.temporal_patch_size;
   ImageLayout layout;
   layout.width = width;

@@ -1,5 +1,6 @@
-// Videos cut into patches at nearly their own size (Qwen2-VL, Qwen2.5-VL): how large their frames
-// become, and the rows of a group of frames. Reference: transformers' Qwen2VLVideoProcessor.
+// Videos cut into patches at nearly their own size (Qwen2-VL, Qwen2.5-VL, Qwen3-VL): how large
+// their frames become, and the rows of a group of frames. Reference: transformers'
+// Qwen2VLVideoProcessor and Qwen3VLVideoProcessor.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,22 @@
 #include "image/normalize.h"
 #include "image/patchify.h"
 #include "image/pixels.h"
+#include "image/smart_resize.h"
 #include "model/model.h"
 #include "model/pixel_bounds.h"
 
 namespace saccade {
+
+// What the bounds on pixels are about: one frame (Qwen2-VL, Qwen2.5-VL) or all of them (Qwen3-VL).
+enum class VideoBounds : std::uint8_t { kOfFrame, kOfVolume };
 
 // The video preprocessor's configuration of such a family. Immutable; any thread.
 class PatchVideos {
  public:
   PatchVideos() = default;
   // Reads what PatchImages reads, and cap_pixels_per_frame and max_video_tokens.
-  static Result<PatchVideos> parse(const json::object& preprocessor);
+  static Result<PatchVideos> parse(const json::object& preprocessor,
+                                   VideoBounds about = VideoBounds::kOfFrame);
 
   const PatchLayout& patches() const { return patches_; }
 
@@ -32,12 +38,18 @@ class PatchVideos {
   PreparedImage cut(std::span<const Pixels> resized, const ImageLayout& video) const;
 
  private:
-  Result<PixelBounds> bounds(const VideoControls& controls) const;
+  Result<ImageSize> frame_size(int width, int height, const VideoControls& controls) const;
+  Result<PixelBounds> frame_bounds(const VideoControls& controls) const;
+  Result<PixelBounds> volume_bounds(const VideoControls& controls) const;
+  Result<bool> capped(const VideoControls& controls) const;
+  // Frames that the size is about: a group at least.
+  std::int64_t counted_frames(const VideoControls& controls) const;
   std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
 
-  PixelBounds bounds_{128 * 28 * 28, 768 * 28 * 28};  // of a frame
-  bool capped_ = false;  // frames share what max_video_tokens_ leave them
-  std::int64_t max_video_tokens_ = 128'000;
+  VideoBounds about_ = VideoBounds::kOfFrame;
+  PixelBounds bounds_;
+  bool capped_ = false;                // frames share what max_video_tokens_ leave them
+  std::int64_t max_video_tokens_ = 0;  // of a whole video; where bounds are of that, of a frame
   PatchLayout patches_;
   NormalizeTable normalize_;
 };

@@ -61,6 +61,35 @@ TEST(PatchVideos, WithoutBoundsHasTheVideoProcessorsOwn) {
   EXPECT_EQ(videos.layout(28, 28, frames(2)).value().tokens, 144);      // at least 128
 }
 
+PatchVideos of_volume(std::string_view config) {
+  return PatchVideos::parse(object(config), VideoBounds::kOfVolume).value();
+}
+
+TEST(PatchVideos, BoundsAreOfTheWholeVolume) {
+  const PatchVideos videos = of_volume(R"({"patch_size": 16,
+      "size": {"shortest_edge": 4096, "longest_edge": 25165824}})");
+  EXPECT_EQ(videos.layout(1280, 720, frames(2)).value().tokens, 40 * 22);
+  for (const std::int64_t count : {28, 64, 768}) {
+    const ImageLayout layout = videos.layout(1280, 720, frames(count)).value();
+    EXPECT_LE(layout.tokens, 25165824 / 2048) << count;
+    EXPECT_GE(layout.tokens, 25165824 / 4096) << count;
+  }
+  // One frame fills a group, and counts as one.
+  EXPECT_EQ(videos.layout(90, 61, frames(1)).value().key,
+            videos.layout(90, 61, frames(2)).value().key);
+  EXPECT_FALSE(videos.layout(1, 250, frames(2)));
+  VideoControls controls = frames(8);
+  controls.total_pixels = 400'000;  // what tokens stand for, as for bounds of a frame
+  EXPECT_LE(videos.layout(1280, 720, controls).value().tokens * 1024, 400'000);
+  EXPECT_GE(videos.layout(1280, 720, controls).value().tokens * 1024, 200'000);
+}
+
+TEST(PatchVideos, WithoutBoundsAVolumeHasTheVideoProcessorsOwn) {
+  const PatchVideos videos = of_volume(R"({"patch_size": 16})");
+  EXPECT_EQ(videos.layout(1920, 1080, frames(2)).value().tokens, 26 * 14);
+  EXPECT_EQ(videos.layout(32, 32, frames(2)).value().tokens, 8 * 8);  // 131072 pixels in all
+}
+
 TEST(PatchVideos, RefusesWhatIsNoVideo) {
   const PatchVideos videos = published();
   EXPECT_FALSE(videos.layout(100, 100, frames(0)));

@@ -161,28 +161,32 @@ std::vector<TokenId> answer(Engine& engine, Request request) {
 // Frames that are sent again at another rate stand elsewhere in time: what the prefix cache has of
 // them is of no use, and their answer is what it is without a cache.
 TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
-  GoldenRequests from("qwen2_5_vl/odd_heads", {"video_even"});
-  Golden faster = from.golden(0);
-  faster.images.front().fps *= 8;
-  const SteadyClock clock;
-  std::vector<std::vector<TokenId>> answers;
-  for (const bool cached : {false, true}) {
-    EngineSettings settings = settings_of(64);
-    settings.prefix_caching = cached;
-    auto engine = Engine::create(settings, from.model(), from.backend(), clock);
-    ASSERT_TRUE(engine) << engine.error().message;
-    if (cached) {
-      EXPECT_EQ(answer(**engine, from.request(0)), from.golden(0).greedy);
+  for (const char* checkpoint : {"qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads"}) {
+    SCOPED_TRACE(checkpoint);
+    GoldenRequests from(checkpoint, {"video_even"});
+    Golden faster = from.golden(0);
+    faster.images.front().fps *= 8;
+    const SteadyClock clock;
+    std::vector<std::vector<TokenId>> answers;
+    for (const bool cached : {false, true}) {
+      EngineSettings settings = settings_of(64);
+      settings.prefix_caching = cached;
+      auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+      ASSERT_TRUE(engine) << engine.error().message;
+      if (cached) {
+        EXPECT_EQ(answer(**engine, from.request(0)), from.golden(0).greedy);
+      }
+      answers.push_back(answer(**engine, from.request(faster)));
     }
-    answers.push_back(answer(**engine, from.request(faster)));
+    EXPECT_EQ(answers[0], answers[1]);
+    EXPECT_NE(answers[0], from.golden(0).greedy);
   }
-  EXPECT_EQ(answers[0], answers[1]);
-  EXPECT_NE(answers[0], from.golden(0).greedy);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                          ::testing::Values("qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
-                                           "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window"),
+                                           "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
+                                           "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

@@ -96,8 +96,44 @@ TEST_P(VideoCounts, AreTheProcessors) {
   EXPECT_GE(videos, 40);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, VideoCounts, ::testing::Values("qwen2_vl", "qwen2_5_vl"),
+INSTANTIATE_TEST_SUITE_P(Families, VideoCounts,
+                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
                          [](const auto& family) { return std::string(family.param); });
+
+// Times of a video's groups as Qwen3-VL has them in the prompt: frames, frames a second, the text;
+// "|" is a group. Each has one token here.
+TEST(VideoTimes, AreTheProcessors) {
+  const std::string folder = testing::golden_folder("qwen3_vl");
+  const auto checkpoint = open_checkpoint(folder + "/odd_heads");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto model = create_model(*checkpoint);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto tokenizer = load_tokenizer(folder + "/odd_heads");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const std::string video = (*model)->video_placeholder();
+
+  std::ifstream file(folder + "/video_times.tsv");
+  ASSERT_TRUE(file);
+  int videos = 0;
+  for (std::string line; std::getline(file, line); ++videos) {
+    SCOPED_TRACE(line);
+    VideoControls controls;
+    controls.frame.min_pixels = 1;
+    std::istringstream fields(line);
+    fields >> controls.frames >> controls.fps;
+    fields.ignore(1);
+    std::string text;
+    for (char c; fields.get(c);) text += c == '|' ? video : std::string(1, c);
+    const std::vector<ImageLayout> layouts = {(*model)->video_layout(32, 32, controls).value()};
+    const auto prompt =
+        (*model)->build_prompt(**tokenizer, "See this: " + video + " well", layouts, false);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    EXPECT_EQ(prompt->ids,
+              (*tokenizer)->encode("See this: " + text + " well", {.add_special_tokens = false}));
+    EXPECT_EQ(std::ssize(prompt->images), layouts.front().grid_t);
+  }
+  EXPECT_GE(videos, 40);
+}
 
 TEST_P(TokenCounts, AreTheProcessors) {
   std::ifstream file(testing::golden_folder(GetParam()) + "/token_counts.tsv");

@@ -35,9 +35,9 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "gemma3/classes"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
-const std::vector<std::string> kVideoCheckpoints = {"qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
-                                                    "qwen2_5_vl/odd_heads",
-                                                    "qwen2_5_vl/wide_window"};
+const std::vector<std::string> kVideoCheckpoints = {
+    "qwen2_vl/odd_heads",     "qwen2_vl/mixed_window", "qwen2_5_vl/odd_heads",
+    "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads",    "qwen3_vl/wide_rows"};
 const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                               "video_mixed", "video_turns"};
 
@@ -174,17 +174,31 @@ TEST(VisionFamilies, Phi3TagsAreNumbered) {
   EXPECT_TRUE(text->images.empty());
 }
 
-// Qwen3-VL writes a video as frames between timestamps, which is not done: no other reading of it.
-TEST(VisionFamilies, Qwen3VlRefusesVideos) {
+// Qwen3-VL writes a video as its groups of frames, each after its time. What a user writes is none.
+TEST(VisionFamilies, Qwen3VlWritesTimesOfVideosAlone) {
   const std::string directory = golden_folder("qwen3_vl/odd_heads");
   const auto tokenizer = load_tokenizer(directory);
   const auto model = create_model(*open_checkpoint(directory)).value();
   const std::string video = "<|vision_start|><|video_pad|><|vision_end|>";
-  const auto prompt = model->build_prompt(**tokenizer, video + "What happens?", {}, false);
-  ASSERT_FALSE(prompt);
-  EXPECT_EQ(prompt.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(prompt.error().message.find("video"), std::string::npos) << prompt.error().message;
-  EXPECT_TRUE(model->build_prompt(**tokenizer, model->guard_literals(video), {}, false));
+  const auto build = [&](const std::string& text, const std::vector<ImageLayout>& media) {
+    return model->build_prompt(**tokenizer, text, media, false);
+  };
+  VideoControls controls;
+  controls.frames = 3;
+  const std::vector<ImageLayout> one = {model->video_layout(64, 40, controls).value()};
+  const auto prompt = build(model->guard_literals(video) + video + "What happens?", one);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  ASSERT_EQ(prompt->images.size(), 2u);
+  EXPECT_EQ(prompt->images[1].index, 1);
+  EXPECT_GT(prompt->images[1].begin, prompt->images[0].begin + prompt->images[0].tokens);
+  for (const auto& wrong : {build(video + video, one), build("none", one), build(video, {}),
+                            build(model->guard_literals(video), one), build("<|video_pad|>", one),
+                            build(video + "<|video_pad|>", one)}) {
+    ASSERT_FALSE(wrong);
+    EXPECT_EQ(wrong.error().code, ErrorCode::kInvalid);
+    EXPECT_NE(wrong.error().message.find("video"), std::string::npos) << wrong.error().message;
+  }
+  EXPECT_TRUE(build(model->guard_literals(video), {}));
 }
 
 // A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its

@@ -26,6 +26,7 @@ CHAT_TEMPLATE = (
     "{%- else -%}"
     "{%- for part in message.content -%}"
     "{%- if part.type in ['image', 'image_url'] -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}"
+    "{%- elif part.type == 'video' -%}{{- '<|vision_start|><|video_pad|><|vision_end|>' -}}"
     "{%- elif part.type == 'text' -%}{{- part.text -}}"
     "{%- endif -%}"
     "{%- endfor -%}"

@@ -1,9 +1,9 @@
-"""Golden files of videos in Qwen2-VL and Qwen2.5-VL: golden/video_*.safetensors in each of their checkpoints.
+"""Golden files of videos in Qwen2-VL, Qwen2.5-VL and Qwen3-VL: golden/video_*.safetensors in each of their checkpoints.
 
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/pip install --no-deps torchvision==0.28.0
 V/bin/python tools/goldens/qwen_video.py
 
-Run after qwen2_vl.py and qwen2_5_vl.py; adds to what they wrote. A video is a list of frames (tests/golden/frames). Grids,
+Run after qwen2_vl.py, qwen2_5_vl.py and qwen3_vl.py; adds to what they wrote. A video is a list of frames (tests/golden/frames). Grids,
 rows and the size of frames are the real Qwen2VLVideoProcessor's, fed frames that Pillow has resized to that size, as images are.
 (Its own resize is torchvision's, which differs from Pillow's by one or two of 255 in less than 1 % of the samples.)
 video_counts.tsv holds how many tokens it makes of a video, by frames, height, width and controls.
@@ -13,11 +13,18 @@ time floor(index * seconds_per_grid * tokens_per_second), in float32, and what f
 of all three axes. transformers 5.17 starts it after the largest of rows and columns alone, and cuts seconds_per_grid to a
 whole number. Both agree where a video is no longer than its frames are wide or tall, and its groups are a second apart:
 that is checked here against transformers' own get_rope_index.
+
+Qwen3-VL: the real Qwen3VLVideoProcessor, the text of its groups from the real Qwen3VLProcessor, positions from the model's own
+get_rope_index. The groups stand in place of a video's placeholder together with the start and the end around it, as the model
+was trained and as vLLM and transformers up to 4.57 have it; transformers 5.17 leaves a second start and end around them all.
+One frame is refused by the processor; it is given twice here. video_times.tsv holds the texts, by frames and frames a second.
 """
 
 import json
 import math
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -28,18 +35,31 @@ for operator in ("nms", "qnms"):
     OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 from PIL import Image  # noqa: E402
-from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration  # noqa: E402
+from transformers import (  # noqa: E402
+    Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration, Qwen3VLForConditionalGeneration)
 from transformers.image_utils import SizeDict  # noqa: E402
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor, smart_resize  # noqa: E402
+from transformers.models.qwen3_vl import video_processing_qwen3_vl  # noqa: E402
+from transformers.models.qwen3_vl.processing_qwen3_vl import Qwen3VLProcessor  # noqa: E402
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor  # noqa: E402
+from transformers.video_utils import VideoMetadata  # noqa: E402
 
 import golden  # noqa: E402
+import qwen3_vl  # noqa: E402
 import qwen_vision  # noqa: E402
 
 OUT = Path(__file__).resolve().parents[2] / "tests/golden"
 FAMILIES = {
     "qwen2_vl": (Qwen2VLForConditionalGeneration, ["odd_heads", "mixed_window"]),
     "qwen2_5_vl": (Qwen2_5_VLForConditionalGeneration, ["odd_heads", "wide_window"]),
+    "qwen3_vl": (Qwen3VLForConditionalGeneration, ["odd_heads", "wide_rows"]),
 }
+# Of Qwen3-VL's odd_heads; wide_rows has none, and goes by its preprocessor_config.json.
+TIMED_PREPROCESSOR = {
+    "size": {"longest_edge": 32 * 32 * 40, "shortest_edge": 4 * 32 * 32}, "patch_size": 16, "temporal_patch_size": 2,
+    "merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+    "processor_class": "Qwen3VLProcessor", "video_processor_type": "Qwen3VLVideoProcessor"}
+VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 WIDE, TALL = (90, 61), (47, 100)  # width, height
 SHOTS = {"wide": (WIDE, 5), "tall": (TALL, 12)}
 
@@ -57,30 +77,48 @@ CASES = {
         ("user", ["And here?", "wide.png", ("wide", 3, 2.0)]),
     ],
 }
-TEMPLATE = qwen_vision.CHAT_TEMPLATE
+
+
+def timed_text(processor: Qwen3VLVideoProcessor, grid: torch.Tensor, count: int, fps: float) -> str:
+    """The groups of a video, as the real processor writes them."""
+    metadata = VideoMetadata(total_num_frames=count, fps=fps, frames_indices=list(range(count)))
+    fields = SimpleNamespace(
+        video_processor=processor, video_token="<|video_pad|>", vision_start_token="<|vision_start|>",
+        vision_end_token="<|vision_end|>", _calculate_timestamps=partial(Qwen3VLProcessor._calculate_timestamps, None))
+    return Qwen3VLProcessor.replace_video_token(fields, {"video_grid_thw": [grid], "video_metadata": [metadata]}, 0)
 
 
 class Video:
-    def __init__(self, processor: Qwen2VLVideoProcessor, shot: str, count: int, fps: float):
+    def __init__(self, processor, shot: str, count: int, fps: float):
         self.fps = fps
         self.names = [f"{shot}_{index}.png" for index in range(count)]
         pictures = [Image.open(OUT / "frames" / name).convert("RGB") for name in self.names]
-        height, width = smart_resize(pictures[0].height, pictures[0].width, 28, processor.size.shortest_edge,
-                                     processor.size.longest_edge)
+        self.timed = isinstance(processor, Qwen3VLVideoProcessor)
+        bounds = (processor.size.shortest_edge, processor.size.longest_edge)
+        if self.timed:
+            if count == 1:
+                pictures *= 2
+            height, width = video_processing_qwen3_vl.smart_resize(
+                len(pictures), pictures[0].height, pictures[0].width, 2, 32, *bounds)
+        else:
+            height, width = smart_resize(pictures[0].height, pictures[0].width, 28, *bounds)
         self.resized = [picture.resize((width, height), Image.Resampling.BICUBIC) for picture in pictures]
         stacked = torch.from_numpy(np.stack([np.array(picture) for picture in self.resized])).permute(0, 3, 1, 2)
-        made = processor(videos=[stacked], do_resize=False, cap_pixels_per_frame=False, return_tensors="pt")
+        made = processor(videos=[stacked], do_resize=False, do_sample_frames=False, cap_pixels_per_frame=False, return_tensors="pt")
         whole = processor(videos=[torch.from_numpy(np.stack([np.array(p) for p in pictures])).permute(0, 3, 1, 2)],
-                          cap_pixels_per_frame=False, return_tensors="pt")
+                          do_sample_frames=False, cap_pixels_per_frame=False, return_tensors="pt")
         assert torch.equal(made["video_grid_thw"], whole["video_grid_thw"])
         assert (made["pixel_values_videos"] - whole["pixel_values_videos"]).abs().max() < 0.05
         self.patches = made["pixel_values_videos"]
         self.grid = made["video_grid_thw"][0]
         self.tokens = int(self.grid.prod()) // 4
+        self.text = timed_text(processor, self.grid, count, fps) if self.timed else "<|video_pad|>" * self.tokens
+        # Qwen3-VL's size depends on how many frames there are.
+        self.files = [f"qwen3_vl_{width}x{height}_{name}" if self.timed else name for name in self.names]
 
     def described(self) -> dict:
         return {"source": [f"../../../frames/{name}" for name in self.names],
-                "pixels": [f"../../../frames/pixels/{name}" for name in self.names],
+                "pixels": [f"../../../frames/pixels/{name}" for name in self.files],
                 "grid": self.grid.tolist(), "fps": self.fps}
 
 
@@ -91,6 +129,7 @@ class Picture:
         made = reference.processor([picture], return_tensors="pt")
         self.patches, self.grid = made["pixel_values"], made["image_grid_thw"][0]
         self.tokens = int(self.grid.prod()) // 4
+        self.text = "<|image_pad|>" * self.tokens
 
     def described(self) -> dict:
         return {"source": f"../../images/{self.name}", "pixels": f"../../pixels/{self.name}", "grid": self.grid.tolist()}
@@ -122,7 +161,7 @@ def positions(ids: list[int], media: list, image_token: int, video_token: int, t
 
 
 @torch.no_grad()
-def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, case: str, turns: list) -> None:
+def record(reference: qwen_vision.Reference, processor, case: str, turns: list) -> None:
     config = reference.model.config
     tokens_per_second = getattr(config.vision_config, "tokens_per_second", None)
     made = [[Video(processor, *part) if isinstance(part, tuple) else
@@ -131,10 +170,22 @@ def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, c
     videos = [medium for medium in media if isinstance(medium, Video)]
     pictures = [medium for medium in media if isinstance(medium, Picture)]
 
+    timed = isinstance(processor, Qwen3VLVideoProcessor)
+
+    def places(ids: list[int]) -> torch.Tensor:
+        if not timed:
+            return positions(ids, media, config.image_token_id, config.video_token_id, tokens_per_second)
+        tensor = torch.tensor([ids])
+        kinds = (tensor == config.image_token_id).int() + 2 * (tensor == config.video_token_id).int()
+        theirs, _ = reference.model.model.get_rope_index(
+            tensor, kinds, torch.stack([p.grid for p in pictures]) if pictures else None,
+            torch.stack([v.grid for v in videos]))
+        return theirs[:, 0]
+
     def forward(ids: list[int], **options):
         tensor = torch.tensor([ids])
         image, video = tensor == config.image_token_id, tensor == config.video_token_id
-        where = positions(ids, media, config.image_token_id, config.video_token_id, tokens_per_second)
+        where = places(ids)
         vision = dict(pixel_values_videos=torch.cat([v.patches for v in videos]),
                       video_grid_thw=torch.stack([v.grid for v in videos]))
         if pictures:
@@ -150,14 +201,14 @@ def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, c
             for (role, _), parts in zip(turns, made)]
         rendered = reference.render(messages)
         text, waiting = "", iter(media)
-        for piece in rendered.split("_pad|>")[:-1]:
-            text += piece.removesuffix("<|image").removesuffix("<|video")
-            text += f"<|{piece[-5:]}_pad|>" * next(waiting).tokens
-        text += rendered.split("_pad|>")[-1]
+        unframed = rendered.replace(VIDEO, "<|video_pad|>") if timed else rendered
+        for piece in unframed.split("_pad|>")[:-1]:
+            text += piece.removesuffix("<|image").removesuffix("<|video") + next(waiting).text
+        text += unframed.split("_pad|>")[-1]
         ids = reference.tokenizer(text, add_special_tokens=False)["input_ids"]
         try:
             tokens, gap = golden.greedy(lambda so_far: forward(so_far).logits[:, -1], ids)
-        except StopIteration:  # the answer itself has a placeholder
+        except (StopIteration, TypeError, ValueError):  # the answer itself has a placeholder
             continue
         print(f"  {case} ({word}): {len(ids)} tokens, grids {[m.grid.tolist() for m in media]}, gap {gap:.1e}, "
               f"{len(set(tokens))} distinct", flush=True)
@@ -166,8 +217,8 @@ def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, c
     else:
         raise SystemExit(f"{case}: every prompt comes near a tie; change the text")
 
-    where = positions(ids, media, config.image_token_id, config.video_token_id, tokens_per_second)
-    if case in ("video_one_frame", "video_turns"):  # where transformers' rule is the same
+    where = places(ids)
+    if not timed and case in ("video_one_frame", "video_turns"):  # where transformers' rule is the same
         tensor = torch.tensor([ids])
         kinds = (tensor == config.image_token_id).int() + 2 * (tensor == config.video_token_id).int()
         theirs, _ = reference.model.model.get_rope_index(
@@ -184,6 +235,8 @@ def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, c
         for index, block in enumerate(visual.blocks):
             taps.output(f"vision.layer.{index}", block)
         taps.output("vision.merged", visual.merger)
+        for index, merger in enumerate(getattr(visual, "deepstack_merger_list", [])):
+            taps.output(f"vision.deepstack.{index}", merger)
     taps.text(reference.model.model.language_model)
     logits = forward(ids, logits_to_keep=3).logits[0]
     taps.close()
@@ -193,7 +246,7 @@ def record(reference: qwen_vision.Reference, processor: Qwen2VLVideoProcessor, c
     tensors["positions"] = where.int()
     tensors["greedy"] = torch.tensor(tokens, dtype=torch.int32)
     for video in videos:
-        for name, picture in zip(video.names, video.resized):
+        for name, picture in zip(video.files, video.resized):
             picture.save(OUT / "frames/pixels" / name, optimize=True)
     golden.save_golden(reference.directory / "golden" / f"{case}.safetensors", tensors, order, {
         "family": reference.family.name, "case": case, "messages": messages, "rendered": rendered,
@@ -251,6 +304,57 @@ def write_counts(family: str) -> None:
     print(family, len(COUNTS), "videos")
 
 
+# As COUNTS, with multiples of 32 and bounds of the whole volume.
+TIMED_COUNTS = [
+    *[(n, 61, 90, {}) for n in (1, 2, 3, 4, 5, 8, 15, 16, 33)],
+    *[(n, 240, 320, {}) for n in (1, 2, 3, 7, 16, 300, 768)],
+    *[(2, h, w, {}) for h, w in [(32, 32), (31, 33), (48, 48), (48, 80), (80, 48), (14, 600), (600, 14), (1, 150), (1, 250),
+                                 (27, 640), (480, 640), (720, 1280), (1080, 1920), (333, 500), (97, 1553), (2160, 3840)]],
+    *[(n, 720, 1280, {}) for n in (5, 13, 14, 27, 64, 255)],
+    # An odd number that is rounded down, and so is within the bound.
+    *[(n, h, w, {}) for n, h, w in [(12, 1080, 1920), (13, 1080, 1920), (14, 1080, 1920), (13, 1500, 1200)]],
+    *[(n, 120, 160, {"cap_pixels_per_frame": True}) for n in (1, 2, 31, 32, 300)],
+    *[(n, 1080, 1920, {"cap_pixels_per_frame": True}) for n in (2, 3, 31, 32, 33, 200)],
+    *[(n, 360, 640, {"cap_pixels_per_frame": True, "size": {"shortest_edge": 4096, "longest_edge": 768 * 1024}})
+      for n in (2, 9, 20)],
+    *[(n, 200, 300, {"size": {"shortest_edge": 8192, "longest_edge": 100000}}) for n in (1, 2, 6, 7)],
+    *[(4, h, w, {"size": {"shortest_edge": 131072, "longest_edge": 786432}}) for h, w in [(61, 90), (1080, 1920)]],
+]
+
+
+def write_timed_counts() -> None:
+    out = OUT / "qwen3_vl"
+    bounds = {"longest_edge": 25165824, "shortest_edge": 4096}
+    published = {**TIMED_PREPROCESSOR, "size": bounds}
+    config = json.loads((out / "odd_heads/config.json").read_text())
+    lines = [json.dumps({"config": config, "preprocessor": published})]
+    for count, height, width, controls in TIMED_COUNTS:
+        processor = Qwen3VLVideoProcessor(size=bounds)
+        sizes = []
+        base = Qwen3VLVideoProcessor.__mro__[1]
+        original, base.resize = base.resize, lambda self, image, size, **_: sizes.append(size) or image
+        try:
+            video = torch.zeros(1, 1, 1, 1, dtype=torch.uint8).expand(max(count, 2), 3, height, width)
+            processor.resize(video[None], size=SizeDict(**controls.get("size", bounds)), resample=None, factor=32,
+                             temporal_factor=2, cap_pixels_per_frame=controls.get("cap_pixels_per_frame", False))
+            tokens = -(-count // 2) * (sizes[0].height // 32) * (sizes[0].width // 32)
+        except ValueError:
+            tokens = 0
+        finally:
+            base.resize = original
+        lines.append(f"{count}\t{height}\t{width}\t{tokens}\t{json.dumps(controls)}")
+    (out / "video_counts.tsv").write_text("\n".join(lines) + "\n")
+
+    # Rates whose inverse is no short number, and times in the middle between two tenths.
+    lines = []
+    for count in (1, 2, 3, 12, 50):
+        for fps in (0.3, 0.75, 1.0, 2.0, 3.0, 4.0, 7.0, 7.76, 24.0, 29.97, 30000 / 1001, 60.0, 186.0):
+            text = timed_text(Qwen3VLVideoProcessor(), torch.tensor([-(-count // 2), 2, 2]), count, fps)
+            lines.append(f"{count}\t{fps!r}\t{text.replace(VIDEO, '|')}")
+    (out / "video_times.tsv").write_text("\n".join(lines) + "\n")
+    print("qwen3_vl", len(TIMED_COUNTS), "videos,", len(lines), "texts")
+
+
 def make_frames() -> None:
     """A shot: one picture that moves."""
     golden.fresh(OUT / "frames")
@@ -266,16 +370,20 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     make_frames()
     for family_name, (model_class, checkpoints) in FAMILIES.items():
-        write_counts(family_name)
+        timed = family_name == "qwen3_vl"
+        write_timed_counts() if timed else write_counts(family_name)
+        template = qwen3_vl.CHAT_TEMPLATE if timed else qwen_vision.CHAT_TEMPLATE
         for each in checkpoints:
             print(family_name, each)
             family = qwen_vision.Family(name=family_name.replace("_", "-").replace("2-5", "2.5"), out=OUT / family_name,
                                         config_class=None, model_class=model_class, model_type="", processor_class="",
-                                        vision={})
+                                        vision={}, chat_template=template)
             directory = OUT / family_name / each
             # The checkpoint's template is the generator's: with a branch for videos.
-            golden.write_json(directory / "chat_template.json", {"chat_template": TEMPLATE})
+            golden.write_json(directory / "chat_template.json", {"chat_template": template})
+            if timed and each == "odd_heads":
+                golden.write_json(directory / "video_preprocessor_config.json", TIMED_PREPROCESSOR)
             reference = qwen_vision.Reference(family, directory)
-            video_processor = Qwen2VLVideoProcessor.from_pretrained(directory)
+            video_processor = (Qwen3VLVideoProcessor if timed else Qwen2VLVideoProcessor).from_pretrained(directory)
             for case_name, case_turns in CASES.items():
                 record(reference, video_processor, case_name, case_turns)

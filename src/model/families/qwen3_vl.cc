@@ -1,16 +1,16 @@
 // Qwen3-VL, dense (2B, 4B, 8B, 32B). Reference: transformers' models/qwen3_vl; report
 // arXiv:2511.21631.
 //
-// Three odd things:
+// Four odd things:
 //  - DeepStack: after three of the vision layers a merger of their own makes rows that are added to
 //    the image's tokens after the first three text layers. An embedding row is four times as wide
 //    as the text.
 //  - Patches have learnt positions besides their angles: a square of 48 x 48, stretched over each
 //    image.
 //  - The axes of a position take turns along a head's frequencies instead of having a section each.
+//  - A video is its groups of frames one by one, as images, each after its time written as text.
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -98,7 +98,7 @@ Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
   text.qk_norm = true;
   text.deepstack = static_cast<std::int64_t>(tower.deepstack.size());
   return make_patch_model("qwen3-vl", checkpoint, std::move(decoder), std::move(tower),
-                          std::nullopt, text_names());
+                          VideoTime{.written = true}, text_names());
 }
 
 // --- checkpoints of random weights ---
@@ -135,6 +135,7 @@ constexpr std::string_view kChatTemplate =
 {%- else -%}
 {%- for part in message.content -%}
 {%- if part.type in ['image', 'image_url'] or 'image' in part -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+{%- elif part.type == 'video' or 'video' in part -%}{{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
 {%- elif 'text' in part -%}{{- part.text -}}
 {%- endif -%}
 {%- endfor -%}
@@ -148,6 +149,11 @@ constexpr std::string_view kPreprocessorConfig =
     R"({"size": {"longest_edge": 16777216, "shortest_edge": 65536}, "patch_size": 16, "temporal_patch_size": 2, )"
     R"("merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], )"
     R"("processor_class": "Qwen3VLProcessor", "image_processor_type": "Qwen2VLImageProcessorFast"})";
+
+constexpr std::string_view kVideoPreprocessorConfig =
+    R"({"size": {"longest_edge": 25165824, "shortest_edge": 4096}, "patch_size": 16, "temporal_patch_size": 2, )"
+    R"("merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], )"
+    R"("processor_class": "Qwen3VLProcessor", "video_processor_type": "Qwen3VLVideoProcessor"})";
 
 std::string dummy_config(const DummySize& s) {
   using fmt::arg;
@@ -186,7 +192,8 @@ Result<DummyCheckpoint> dummy(std::string_view size) {
        fmt::format(
            R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.0, "temperature": 0.7}})",
            found->pieces, found->pieces + 2)},
-      {"preprocessor_config.json", std::string(kPreprocessorConfig)}};
+      {"preprocessor_config.json", std::string(kPreprocessorConfig)},
+      {"video_preprocessor_config.json", std::string(kVideoPreprocessorConfig)}};
   describe_qwen_vision_tokenizer(found->pieces, checkpoint);
   checkpoint.chat_template = kChatTemplate;
   return checkpoint;
