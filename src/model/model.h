@@ -93,10 +93,10 @@ struct ImageLayout {
   int resized_height = 0;
   int first_width = 0;  // between two resizings; 0: there is one
   int first_height = 0;
-  std::int64_t grid_t = 1;      // groups of frames; 1 for an image, and for what the encoder takes
-  std::int64_t frames = 0;      // of a video, as given; 0: an image
-  double seconds_per_grid = 0;  // of a video: between one group of frames and the next
-  std::int64_t grid_h = 0;      // patches (Qwen), or tiles (others) before any merging
+  std::int64_t grid_t = 1;  // groups of frames; 1 for an image, and for what the encoder takes
+  std::int64_t frames = 0;  // of a video, as given; 0: an image
+  double fps = 0;           // of a video: frames a second, of those given
+  std::int64_t grid_h = 0;  // patches (Qwen), or tiles (others) before any merging
   std::int64_t grid_w = 0;
   std::int64_t tokens = 0;  // rows of the embedding = placeholders in the prompt
   std::string key;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "model/patch_images.h"
@@ -30,20 +30,11 @@ struct Media {
 
 constexpr std::string_view kVideo = "<|vision_start|><|video_pad|><|vision_end|>";
 
-// Frames a second, of which the layout has the inverse: the shortest decimal that is near enough,
-// so that a time in the middle between two tenths is rounded as the reference does.
-double frames_per_second(const ImageLayout& video, int frames_per_grid) {
-  const double fps = frames_per_grid / video.seconds_per_grid;
-  const double decimal = std::round(fps * 1e6) / 1e6;
-  return std::abs(fps - decimal) < fps * 1e-14 ? decimal : fps;
-}
-
 // The time of a group: the mean of its first and its last frame's.
 double group_seconds(const ImageLayout& video, int frames_per_grid, std::int64_t group) {
-  const double fps = frames_per_second(video, frames_per_grid);
   const std::int64_t first = group * frames_per_grid;
   const std::int64_t last = std::min(first + frames_per_grid, video.frames) - 1;
-  return (static_cast<double>(first) / fps + static_cast<double>(last) / fps) / 2;
+  return (static_cast<double>(first) / video.fps + static_cast<double>(last) / video.fps) / 2;
 }
 
 // `rendered` with each video as its groups, every one after its time. A literal that a user wrote
@@ -104,7 +95,7 @@ class PatchModel final : public ImageModel {
     if (shape_.frames_per_grid == 0) return Model::video_layout(width, height, controls);
     TRY(ImageLayout video, videos_.layout(width, height, controls));
     TRY_DO(check_fits("a frame", width, height, video.grid_h * video.grid_w));
-    if (tokens_per_second_ > 0) video.key += fmt::format("@{}s", video.seconds_per_grid);
+    if (tokens_per_second_ > 0) video.key += fmt::format("@{}fps", video.fps);
     return video;
   }
 
@@ -208,17 +199,16 @@ class PatchModel final : public ImageModel {
                 kind.name, kind.media.size(), kind.name);
   }
 
-  // Where the groups of a video's frames stand on the time axis. In f32, as the model was trained:
-  // a product that is not quite whole is cut one position lower.
+  // Where an image, or the groups of a video's frames, stand on the time axis. In f32, as the model
+  // was trained: a product that is not quite whole is cut one position lower.
   std::vector<std::int32_t> times(const ImageLayout& layout, int groups) const {
     std::vector<std::int32_t> times(static_cast<std::size_t>(groups));
-    const auto seconds = static_cast<float>(layout.seconds_per_grid);
+    std::iota(times.begin(), times.end(), 0);
+    if (layout.frames == 0 || tokens_per_second_ == 0) return times;
+    const auto seconds = static_cast<float>(shape_.frames_per_grid / layout.fps);
     const auto rate = static_cast<float>(tokens_per_second_);
-    for (std::size_t grid = 0; grid < times.size(); ++grid) {
-      times[grid] = tokens_per_second_ == 0
-                        ? static_cast<std::int32_t>(grid)
-                        : static_cast<std::int32_t>(static_cast<float>(grid) * seconds * rate);
-    }
+    for (std::int32_t& time : times)
+      time = static_cast<std::int32_t>(static_cast<float>(time) * seconds * rate);
     return times;
   }
 

@@ -130,7 +130,7 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
   layout.resized_width = size.width;
   layout.resized_height = size.height;
   layout.frames = controls.frames;
-  layout.seconds_per_grid = static_cast<double>(depth) / controls.fps;
+  layout.fps = controls.fps;
   layout.grid_t = (controls.frames + depth - 1) / depth;
   layout.grid_h = size.height / patches_.patch_size;
   layout.grid_w = size.width / patches_.patch_size;

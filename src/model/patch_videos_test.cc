@@ -31,7 +31,7 @@ TEST(PatchVideos, GroupsFramesByTwo) {
     EXPECT_EQ(layout.grid_t, groups) << count;
     EXPECT_EQ(layout.frames, count);
     EXPECT_EQ(layout.tokens, groups * 17 * 23) << count;
-    EXPECT_DOUBLE_EQ(layout.seconds_per_grid, 1) << count;
+    EXPECT_EQ(layout.fps, 2) << count;
   }
 }
 
