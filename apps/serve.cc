@@ -153,11 +153,23 @@ void add_ignored_flags(CLI::App& cmd, Ignored& ignored) {
                            "--disable-v2-block-manager", "--enable-two-level-page"}) {
     cmd.add_flag_callback(name, [&ignored, name] { ignored.seen.emplace_back(name); })->group("");
   }
-  for (const char* name :
-       {"--gpu-memory-utilization", "--tensor-parallel-size", "--swap-space", "--tokenizer-mode",
-        "--uvicorn-log-level", "--max-seq-len-to-capture", "--pipeline-parallel-size"}) {
+  for (const char* name : {"--gpu-memory-utilization", "--swap-space", "--tokenizer-mode",
+                           "--uvicorn-log-level", "--max-seq-len-to-capture"}) {
     cmd.add_option_function<std::string>(
            name, [&ignored, name](const std::string&) { ignored.seen.emplace_back(name); })
+        ->group("");
+  }
+}
+
+// Flags that ask for several devices: one is what there is.
+void add_parallel_flags(CLI::App& cmd) {
+  const auto is_one = [](const std::string& text) {
+    return text == "1" ? std::string()
+                       : fmt::format("{} devices are not supported, a server runs on 1", text);
+  };
+  for (const char* name : {"--tensor-parallel-size", "--pipeline-parallel-size"}) {
+    cmd.add_option_function<std::string>(name, [](const std::string&) {})
+        ->check(CLI::Validator(is_one, ""))
         ->group("");
   }
 }
@@ -249,6 +261,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   add_model_flags(*cmd, *flags);
   add_engine_flags(*cmd, *flags);
   add_ignored_flags(*cmd, *ignored);
+  add_parallel_flags(*cmd);
   cmd->callback([cmd, flags, ignored, &exit_code] {
     auto ready = flags->config.empty() ? Result<void>() : read_config_file(*cmd, flags->config);
     if (ready) ready = complete(*flags);

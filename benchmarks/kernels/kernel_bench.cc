@@ -120,9 +120,9 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
         const std::int64_t copies =
             rows > 16 ? 2 : std::max<std::int64_t>(2, (kRotated + bytes - 1) / bytes);
         const Activations source(1024, in);
-        std::vector<View> parts;
+        std::vector<StoredMatrix> parts;
         for (std::int64_t row = 0; row < out; row += 1024)
-          parts.push_back(source.view.row_range(0, std::min<std::int64_t>(1024, out - row)));
+          parts.emplace_back(source.view.row_range(0, std::min<std::int64_t>(1024, out - row)));
         std::vector<std::unique_ptr<PackedWeight>> weights;
         for (std::int64_t i = 0; i < copies; ++i)
           weights.push_back(bench.backend->pack(parts, type));

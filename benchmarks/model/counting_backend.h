@@ -31,8 +31,8 @@ class CountingBackend final : public Backend {
   Result<Buffer> allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
   void copy(View from, View to) override { inner_.copy(from, to); }
   void synchronize() override { inner_.synchronize(); }
-  std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) override {
-    return inner_.pack(weights, compute);
+  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
+    return inner_.pack(parts, compute);
   }
 
   void gemm(const GemmArgs& args) override {

@@ -1,3 +1,5 @@
+#include "model/families.h"
+
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
@@ -5,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "model/families.h"
 #include "model/weights.h"
 
 namespace saccade {
@@ -66,6 +67,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend&
   DType compute =
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
   if (compute == DType::kF16) compute = DType::kF32;
+  if (options.ranks != nullptr) TRY_DO(into.split(*options.ranks));
   into.set_dtypes(compute, options.kv.value_or(compute));
   const WeightTable table = into.weight_table();
   auto bytes = table.load(weights, backend, compute);

@@ -27,6 +27,8 @@ struct LoadOptions {
   std::optional<DType> compute;
   // Keys, values and image embeddings. Absent: as `compute`.
   std::optional<DType> kv;
+  // One of several ranks, each of which loads its share; null: all of it. Outlives the model.
+  Collective* ranks = nullptr;
 };
 
 // The model of a checkpoint without its weights: shape, table, prompts. Refuses what is quantised

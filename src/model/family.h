@@ -14,6 +14,7 @@
 #include "model/model.h"
 #include "model/sentence_encoder.h"
 #include "model/weight_table.h"
+#include "ops/collective.h"
 #include "text/synthetic_tokenizer.h"
 
 namespace saccade {
@@ -24,6 +25,8 @@ class Loadable {
   virtual ~Loadable() = default;
   // Rows whose destinations are this model's own. The model must stay where it is.
   virtual WeightTable weight_table() = 0;
+  // Once, before everything else: one of several ranks. `ranks` outlives the model.
+  virtual Result<void> split(Collective& ranks) = 0;
   // Once, before the weights: what matrices are multiplied in and what keys, values and embeddings
   // are stored as.
   virtual void set_dtypes(DType compute, DType kv) = 0;

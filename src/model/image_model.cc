@@ -19,6 +19,12 @@ Result<void> ImageModel::assemble(const Checkpoint& checkpoint, ImageModelParts 
   return {};
 }
 
+Result<void> ImageModel::split(Collective& ranks) {
+  TRY_DO(text_.split(ranks));
+  shape_.layers = text_.settings().layers;
+  return {};
+}
+
 WeightTable ImageModel::weight_table() {
   WeightTable table;
   tower_->add_weights(table);

@@ -56,6 +56,8 @@ struct ImageModelParts {
 
 class ImageModel : public LoadableModel {
  public:
+  // The tower is whole on every rank.
+  Result<void> split(Collective& ranks) override;
   WeightTable weight_table() override;
   void set_dtypes(DType compute, DType kv) override;
   Result<void> reserve(Backend& backend, const Capacity& capacity) override;

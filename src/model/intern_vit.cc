@@ -132,18 +132,16 @@ void add_scaled(WeightTable& table, Linear& into, const std::string& name,
   table.row({{name + ".weight", {out, in}, TensorKind::kMatrix},
              {name + ".bias", {out}, TensorKind::kBias},
              {scale_name, {out}, TensorKind::kNorm}},
-            [&into, out, in](std::span<const View> views, Backend& backend,
-                             DType compute) -> Result<std::size_t> {
-              std::vector<float> weight(static_cast<std::size_t>(out * in));
+            [&into, out](const WeightTable::Tensors& tensors, Backend& backend,
+                         DType compute) -> Result<std::size_t> {
+              const View scale = tensors.others[1];
               std::vector<float> bias(static_cast<std::size_t>(out));
-              backend.pool().parallel_each(out, [&](std::int64_t row, int) {
-                const float scale = value_at(views[2], row);
-                bias[static_cast<std::size_t>(row)] = scale * value_at(views[1], row);
-                for (std::int64_t i = row * in; i < (row + 1) * in; ++i)
-                  weight[static_cast<std::size_t>(i)] = scale * value_at(views[0], i);
-              });
-              const std::array scaled = {View(weight.data(), DType::kF32, out, in)};
-              into.weight = backend.pack(scaled, compute);
+              for (std::int64_t row = 0; row < out; ++row)
+                bias[static_cast<std::size_t>(row)] =
+                    value_at(scale, row) * value_at(tensors.others[0], row);
+              StoredMatrix scaled = tensors.matrices.front();
+              scaled.output_scale = scale;
+              into.weight = backend.pack({&scaled, 1}, compute);
               const std::size_t bytes = static_cast<std::size_t>(out) * sizeof(float);
               TRY(into.bias.storage, backend.allocate(bytes));
               into.bias.view = into.bias.storage.view(DType::kF32, 1, out);
@@ -159,11 +157,11 @@ void add_positions(WeightTable& table, EmbeddingTable& into, const std::string& 
   const std::int64_t from = 1 + stored * stored;
   const std::int64_t to = 1 + side * side;
   table.row({{name, {1, from, width}, TensorKind::kEmbedding}},
-            [=, &into](std::span<const View> views, Backend& backend,
+            [=, &into](const WeightTable::Tensors& tensors, Backend& backend,
                        DType compute) -> Result<std::size_t> {
               std::vector<float> rows(static_cast<std::size_t>(from * width));
               for (std::size_t i = 0; i < rows.size(); ++i)
-                rows[i] = value_at(views[0], static_cast<std::int64_t>(i));
+                rows[i] = value_at(tensors.others[0], static_cast<std::int64_t>(i));
               const auto first = rows.begin() + width;
               std::vector<float> patches =
                   resample_positions({first, rows.end()}, stored, side, width);

@@ -17,9 +17,9 @@ namespace {
 void add_positions(WeightTable& table, Buffer& storage, View& into, const std::string& name,
                    std::int64_t n, std::int64_t width) {
   table.row({{name, {n, width}, TensorKind::kEmbedding}},
-            [&storage, &into](std::span<const View> views, Backend& backend,
+            [&storage, &into](const WeightTable::Tensors& tensors, Backend& backend,
                               DType) -> Result<std::size_t> {
-              const View from = views.front();
+              const View from = tensors.others.front();
               const auto bytes =
                   static_cast<std::size_t>(from.rows() * from.cols()) * sizeof(float);
               TRY(storage, backend.allocate(bytes));

@@ -36,23 +36,16 @@ class Tensors {
   std::deque<std::vector<std::byte>> bytes_;
 };
 
-std::vector<float> values_of(const QuantizedMatrix& matrix, DType type = DType::kF32) {
-  ThreadPool pool(2);
-  std::vector<float> wide(static_cast<std::size_t>(matrix.out() * matrix.in()));
-  if (type == DType::kF32) {
-    matrix.dequantize(View(wide.data(), type, matrix.out(), matrix.in()), pool);
-    return wide;
-  }
-  std::vector<Bf16> narrow(wide.size());
-  matrix.dequantize(View(narrow.data(), type, matrix.out(), matrix.in()), pool);
-  std::ranges::transform(narrow, wide.begin(), [](Bf16 x) { return to_float(x); });
-  return wide;
+std::vector<float> values_of(const StoredMatrix& matrix) {
+  std::vector<float> values(static_cast<std::size_t>(matrix.out() * matrix.in()));
+  StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), values.data(), matrix.in());
+  return values;
 }
 
 // Nibbles 7 ... 0 of 0x86427531 hold outputs 7 5 3 1 6 4 2 0 in AWQ's order.
 TEST(QuantizedMatrix, AwqInterleavesOutputs) {
   Tensors t;
-  const auto matrix = QuantizedMatrix::create(
+  const auto matrix = join_parts(
       {.method = QuantMethod::kAwq, .group = 1},
       {.codes = t.add<std::uint32_t>("I32", {2, 1}, {0x86427531, 0x11111111}),
        .scales = t.add<float>("F32", {2, 8}, {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 10}),
@@ -61,12 +54,11 @@ TEST(QuantizedMatrix, AwqInterleavesOutputs) {
   ASSERT_TRUE(matrix) << matrix.error().message;
   EXPECT_THAT(values_of(*matrix), ElementsAre(1, 2, 2, 2, 3, 2, 4, 2, 5, 2, 6, 2, 7, 2, 8, -20));
   // Zeros lie in the same order: 1 to 8 here.
-  const auto zeros =
-      QuantizedMatrix::create({.method = QuantMethod::kAwq, .group = 0},
-                              {.codes = t.add<std::uint32_t>("I32", {1, 1}, {0x99999999}),
-                               .scales = t.add<float>("F32", {1, 8}, std::vector(8, 1.0f)),
-                               .zeros = t.add<std::uint32_t>("I32", {1, 1}, {0x86427531}),
-                               .order = {}});
+  const auto zeros = join_parts({.method = QuantMethod::kAwq, .group = 0},
+                                {.codes = t.add<std::uint32_t>("I32", {1, 1}, {0x99999999}),
+                                 .scales = t.add<float>("F32", {1, 8}, std::vector(8, 1.0f)),
+                                 .zeros = t.add<std::uint32_t>("I32", {1, 1}, {0x86427531}),
+                                 .order = {}});
   ASSERT_TRUE(zeros) << zeros.error().message;
   EXPECT_THAT(values_of(*zeros), ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
 }
@@ -78,7 +70,7 @@ TEST(QuantizedMatrix, GptqZerosOfBothFormats) {
   const StoredTensor codes = t.add<std::uint32_t>("I32", {1, 8}, std::vector(8, 0x76543210u));
   const StoredTensor scales = t.add<float>("F32", {1, 8}, std::vector(8, 1.0f));
   for (const bool first : {true, false}) {
-    const auto matrix = QuantizedMatrix::create(
+    const auto matrix = join_parts(
         {.method = QuantMethod::kGptq, .group = 0, .zeros_less_one = first},
         {.codes = codes,
          .scales = scales,
@@ -91,7 +83,7 @@ TEST(QuantizedMatrix, GptqZerosOfBothFormats) {
         EXPECT_EQ(values[o * 8 + i], static_cast<float>(i) - static_cast<float>(o)) << first;
   }
   // Says the first format, stores the second: symmetric zeros are 8, never 9.
-  const auto sly = QuantizedMatrix::create(
+  const auto sly = join_parts(
       {.method = QuantMethod::kGptq, .group = 0, .symmetric = true, .zeros_less_one = true},
       {.codes = codes,
        .scales = scales,
@@ -102,12 +94,12 @@ TEST(QuantizedMatrix, GptqZerosOfBothFormats) {
 
 TEST(QuantizedMatrix, GptqInputsChooseTheirGroup) {
   Tensors t;
-  const auto matrix = QuantizedMatrix::create(
-      {.method = QuantMethod::kGptq, .bits = 8, .group = 2},
-      {.codes = t.add<std::uint32_t>("I32", {1, 4}, std::vector(4, 0xff030201u)),
-       .scales = t.add<float>("F32", {2, 4}, {1, 1, 1, 1, 10, 10, 10, 10}),
-       .zeros = t.add<std::uint32_t>("I32", {2, 1}, {0, 0x01010101}),
-       .order = t.add<std::int32_t>("I32", {4}, {1, 0, 0, 1})});
+  const auto matrix =
+      join_parts({.method = QuantMethod::kGptq, .bits = 8, .group = 2},
+                 {.codes = t.add<std::uint32_t>("I32", {1, 4}, std::vector(4, 0xff030201u)),
+                  .scales = t.add<float>("F32", {2, 4}, {1, 1, 1, 1, 10, 10, 10, 10}),
+                  .zeros = t.add<std::uint32_t>("I32", {2, 1}, {0, 0x01010101}),
+                  .order = t.add<std::int32_t>("I32", {4}, {1, 0, 0, 1})});
   ASSERT_TRUE(matrix) << matrix.error().message;
   const std::vector<float> values = values_of(*matrix);
   EXPECT_EQ((std::vector<float>{values.begin(), values.begin() + 4}),
@@ -118,33 +110,31 @@ TEST(QuantizedMatrix, Fp8EveryCode) {
   Tensors t;
   std::vector<std::uint8_t> codes(256);
   for (std::size_t i = 0; i < 256; ++i) codes[i] = static_cast<std::uint8_t>(i);
-  const auto matrix = QuantizedMatrix::create({.method = QuantMethod::kFp8, .bits = 8},
-                                              {.codes = t.add("F8_E4M3", {2, 128}, codes),
-                                               .scales = t.add<float>("F32", {2, 1}, {1, 0.5}),
-                                               .zeros = {},
-                                               .order = {}});
+  const auto matrix = join_parts({.method = QuantMethod::kFp8, .bits = 8},
+                                 {.codes = t.add("F8_E4M3", {2, 128}, codes),
+                                  .scales = t.add<float>("F32", {2, 1}, {1, 0.5}),
+                                  .zeros = {},
+                                  .order = {}});
   ASSERT_TRUE(matrix) << matrix.error().message;
-  for (const DType type : {DType::kF32, DType::kBf16}) {
-    const std::vector<float> values = values_of(*matrix, type);
-    EXPECT_EQ(values[0], 0);
-    EXPECT_EQ(values[1], 0x1p-9f);  // the smallest
-    EXPECT_EQ(values[8], 0x1p-6f);  // the smallest with a full mantissa
-    EXPECT_EQ(values[0x38], 1);
-    EXPECT_EQ(values[0x7e], 448);  // the largest
-    EXPECT_TRUE(std::isnan(values[0x7f]));
-    EXPECT_EQ(values[0xb8], -0.5f);
-    EXPECT_EQ(values[0xfe], -224);
-  }
+  const std::vector<float> values = values_of(*matrix);
+  EXPECT_EQ(values[0], 0);
+  EXPECT_EQ(values[1], 0x1p-9f);  // the smallest
+  EXPECT_EQ(values[8], 0x1p-6f);  // the smallest with a full mantissa
+  EXPECT_EQ(values[0x38], 1);
+  EXPECT_EQ(values[0x7e], 448);  // the largest
+  EXPECT_TRUE(std::isnan(values[0x7f]));
+  EXPECT_EQ(values[0xb8], -0.5f);
+  EXPECT_EQ(values[0xfe], -224);
 }
 
 TEST(QuantizedMatrix, Fp8BlocksThatAreCutOff) {
   Tensors t;
-  const auto matrix = QuantizedMatrix::create(
-      {.method = QuantMethod::kFp8, .bits = 8, .block_out = 2, .block_in = 4},
-      {.codes = t.add("F8_E4M3", {3, 5}, std::vector<std::uint8_t>(15, 0x38)),
-       .scales = t.add<float>("F32", {2, 2}, {1, 2, 3, 4}),
-       .zeros = {},
-       .order = {}});
+  const auto matrix =
+      join_parts({.method = QuantMethod::kFp8, .bits = 8, .block_out = 2, .block_in = 4},
+                 {.codes = t.add("F8_E4M3", {3, 5}, std::vector<std::uint8_t>(15, 0x38)),
+                  .scales = t.add<float>("F32", {2, 2}, {1, 2, 3, 4}),
+                  .zeros = {},
+                  .order = {}});
   ASSERT_TRUE(matrix) << matrix.error().message;
   EXPECT_THAT(values_of(*matrix), ElementsAre(1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4));
 }
@@ -154,7 +144,7 @@ TEST(QuantizedMatrix, TilesCoverEverything) {
   Tensors t;
   const std::int64_t in = 192 + 8;
   const std::int64_t out = 256 + 8;
-  const auto matrix = QuantizedMatrix::create(
+  const auto matrix = join_parts(
       {.method = QuantMethod::kGptq, .group = 64},
       {.codes = t.add("I32", {in / 8, out},
                       std::vector(static_cast<std::size_t>(in / 8 * out), 0x99999999u)),
@@ -178,7 +168,7 @@ TEST(QuantizedMatrix, RefusesPartsThatDoNotFit) {
   static constexpr std::array<std::int64_t, 2> kHuge = {1, INT64_MAX};
   struct Case {
     Quantization quantization;
-    QuantizedMatrix::Parts parts;
+    QuantizedParts parts;
     const char* message;
   };
   const std::vector<Case> cases = {
@@ -223,7 +213,7 @@ TEST(QuantizedMatrix, RefusesPartsThatDoNotFit) {
       {fp8, {bytes({4, 8, 1}), halves({1}), {}, {}}, "weight is [4, 8, 1]"},
   };
   for (const Case& each : cases) {
-    const auto matrix = QuantizedMatrix::create(each.quantization, each.parts);
+    const auto matrix = join_parts(each.quantization, each.parts);
     ASSERT_FALSE(matrix) << each.message;
     EXPECT_THAT(matrix.error().message, HasSubstr(each.message));
   }

@@ -10,17 +10,29 @@ namespace saccade {
 namespace {
 
 using Part = WeightTable::Part;
-using RowRange = WeightTable::RowRange;
+using Range = WeightTable::Range;
+
+// Which of how many equal shares of a checkpoint's matrices this is. Settings are those of a share.
+struct Share {
+  std::int64_t rank = 0;
+  std::int64_t ranks = 1;
+
+  // Of `begin` and what follows, `count` a rank.
+  Range of(std::int64_t begin, std::int64_t count) const {
+    return {begin + rank * count, begin + (rank + 1) * count};
+  }
+};
 
 // All queries, then all keys, then all values, from rows that go by key head.
-std::vector<RowRange> ungroup(const DecoderSettings& s) {
+std::vector<Range> ungroup(const DecoderSettings& s, const Share& share) {
   const std::int64_t queries = s.heads / s.kv_heads * s.head_dim;
   const std::int64_t group = queries + 2 * s.head_dim;
-  std::vector<RowRange> order;
-  for (std::int64_t head = 0; head < s.kv_heads; ++head)
+  const Range heads = share.of(0, s.kv_heads);
+  std::vector<Range> order;
+  for (std::int64_t head = heads.begin; head < heads.end; ++head)
     order.push_back({head * group, head * group + queries});
   for (const std::int64_t part : {0, 1}) {
-    for (std::int64_t head = 0; head < s.kv_heads; ++head) {
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
       const std::int64_t begin = head * group + queries + part * s.head_dim;
       order.push_back({begin, begin + s.head_dim});
     }
@@ -28,21 +40,30 @@ std::vector<RowRange> ungroup(const DecoderSettings& s) {
   return order;
 }
 
-std::vector<Part> qkv_parts(const DecoderSettings& s, const DecoderNames& names,
-                            const std::string& layer) {
-  const std::int64_t q = s.heads * s.head_dim;
-  const std::int64_t kv = s.kv_heads * s.head_dim;
-  if (names.qkv.size() == 1) {
-    return {{layer + names.qkv[0], q + 2 * kv,
-             names.qkv_by_key_head ? ungroup(s) : std::vector<RowRange>{}}};
+// Matrices of `counts` rows a rank, one after another in one tensor or each in its own.
+std::vector<Part> parts_of(std::span<const std::string> names, const std::string& layer,
+                           std::span<const std::int64_t> counts, const Share& share) {
+  if (names.size() == counts.size()) {
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      parts.push_back({layer + names[i], counts[i] * share.ranks, {share.of(0, counts[i])}});
+    return parts;
   }
-  return {{layer + names.qkv[0], q}, {layer + names.qkv[1], kv}, {layer + names.qkv[2], kv}};
+  Part part{.name = layer + names[0]};
+  for (const std::int64_t count : counts) {
+    part.order.push_back(share.of(part.out, count));
+    part.out += count * share.ranks;
+  }
+  return {part};
 }
 
-std::vector<Part> gate_up_parts(const DecoderSettings& s, const DecoderNames& names,
-                                const std::string& layer) {
-  if (names.gate_up.size() == 1) return {{layer + names.gate_up[0], 2 * s.intermediate}};
-  return {{layer + names.gate_up[0], s.intermediate}, {layer + names.gate_up[1], s.intermediate}};
+std::vector<Part> qkv_parts(const DecoderSettings& s, const DecoderNames& names,
+                            const std::string& layer, const Share& share) {
+  const std::int64_t q = s.heads * s.head_dim;
+  const std::int64_t kv = s.kv_heads * s.head_dim;
+  if (names.qkv_by_key_head)
+    return {{layer + names.qkv[0], (q + 2 * kv) * share.ranks, ungroup(s, share)}};
+  return parts_of(names.qkv, layer, std::array{q, kv, kv}, share);
 }
 
 }  // namespace
@@ -88,6 +109,24 @@ TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(setting
   embedding_scale_ = settings_.embedding_scale;
 }
 
+Result<void> TextDecoder::split(Collective& ranks) {
+  struct Extent {
+    const char* name;
+    std::int64_t* value;
+  };
+  for (const Extent extent : {Extent{"num_attention_heads", &settings_.heads},
+                              Extent{"num_key_value_heads", &settings_.kv_heads},
+                              Extent{"intermediate_size", &settings_.intermediate}}) {
+    if (*extent.value % ranks.ranks() != 0)
+      return fail(ErrorCode::kUnsupported, "{} is {}, {} ranks cannot share it evenly", extent.name,
+                  *extent.value, ranks.ranks());
+    *extent.value /= ranks.ranks();
+  }
+  for (LayerShape& layer : settings_.layers) layer.kv_heads = settings_.kv_heads;
+  ranks_ = &ranks;
+  return {};
+}
+
 void TextDecoder::set_compute(DType compute) {
   compute_ = compute;
   embedding_scale_ = settings_.embedding_scale;
@@ -104,21 +143,27 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     table.embedding(embedding_, names.embedding + ".weight", s.vocab, s.hidden);
     table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo);
   }
+  const Share share = ranks_ == nullptr ? Share{} : Share{ranks_->rank(), ranks_->ranks()};
+  const std::int64_t q_width = s.heads * s.head_dim;
   const Bias qkv_bias = s.qkv_bias ? Bias::kYes : Bias::kNo;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
     add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
-    table.stacked(layer.qkv, qkv_parts(s, names, at), s.hidden, qkv_bias);
+    table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias);
     if (s.qk_norm) {
       add_norm(table, layer.q_norm, at + names.q_norm, s.head_dim, s.norm);
       add_norm(table, layer.k_norm, at + names.k_norm, s.head_dim, s.norm);
     }
-    table.linear(layer.attention_out, at + names.attention_out, s.hidden, s.heads * s.head_dim,
-                 Bias::kNo);
+    table.stacked(layer.attention_out,
+                  {{at + names.attention_out, s.hidden, {}, share.of(0, q_width)}},
+                  q_width * share.ranks, Bias::kNo);
     add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
-    table.stacked(layer.gate_up, gate_up_parts(s, names, at), s.hidden, Bias::kNo);
-    table.linear(layer.mlp_out, at + names.mlp_out, s.hidden, s.intermediate, Bias::kNo);
+    table.stacked(layer.gate_up,
+                  parts_of(names.gate_up, at, std::array{s.intermediate, s.intermediate}, share),
+                  s.hidden, Bias::kNo);
+    table.stacked(layer.mlp_out, {{at + names.mlp_out, s.hidden, {}, share.of(0, s.intermediate)}},
+                  s.intermediate * share.ranks, Bias::kNo);
     if (s.post_norms) {
       add_norm(table, layer.post_attention_norm, at + names.post_attention_norm, s.hidden, s.norm);
       add_norm(table, layer.post_mlp_norm, at + names.post_mlp_norm, s.hidden, s.norm);
@@ -270,10 +315,10 @@ void TextDecoder::attention(Backend& backend, const Layer& layer, const LayerSha
                            .compute = compute_,
                            .out = mixed});
   if (!s.post_norms) {
-    apply_linear(backend, layer.attention_out, mixed, x, x);
+    end_block(backend, layer.attention_out, mixed, x, true);
     return;
   }
-  apply_linear(backend, layer.attention_out, mixed, normed);
+  end_block(backend, layer.attention_out, mixed, normed, false);
   apply_norm(backend, layer.post_attention_norm, s.norm, normed, normed);
   backend.add(normed, x, 1);
 }
@@ -292,12 +337,22 @@ void TextDecoder::mlp(Backend& backend, const Layer& layer, View x) {
                  .activation = s.activation,
                  .out = gate});
   if (!s.post_norms) {
-    apply_linear(backend, layer.mlp_out, gate, x, x);
+    end_block(backend, layer.mlp_out, gate, x, true);
     return;
   }
-  apply_linear(backend, layer.mlp_out, gate, normed);
+  end_block(backend, layer.mlp_out, gate, normed, false);
   apply_norm(backend, layer.post_mlp_norm, s.norm, normed, normed);
   backend.add(normed, x, 1);
+}
+
+// With several ranks the first one's product carries what is added to.
+void TextDecoder::end_block(Backend& backend, const Linear& linear, View part, View y,
+                            bool add) const {
+  const bool carries = ranks_ == nullptr || ranks_->rank() == 0;
+  apply_linear(backend, linear, part, y, add && carries ? y : View());
+  if (ranks_ == nullptr) return;
+  backend.synchronize();
+  ranks_->all_reduce(y);
 }
 
 // x[embedding_rows] += a slice of their embedding rows, a run of neighbours at a time.

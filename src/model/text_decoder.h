@@ -12,6 +12,7 @@
 #include "model/model.h"
 #include "model/scratch.h"
 #include "model/weight_table.h"
+#include "ops/collective.h"
 
 namespace saccade {
 
@@ -90,7 +91,12 @@ class TextDecoder {
   TextDecoder() = default;
   explicit TextDecoder(DecoderSettings settings);
 
+  // This rank's own: with several ranks, heads and the MLP's width are shares.
   const DecoderSettings& settings() const { return settings_; }
+  // Before add_weights(): this decoder is one of several, each with as many heads and as much of
+  // every MLP; the embedding and the head are whole on all. forward() is called by all ranks with
+  // the same batch, and all get the same bits. kUnsupported names what cannot be shared evenly.
+  Result<void> split(Collective& ranks);
   void add_weights(WeightTable& table, const DecoderNames& names);
   void set_compute(DType compute);
   Result<void> reserve(Backend& backend, const Capacity& capacity);
@@ -127,8 +133,11 @@ class TextDecoder {
   void mlp(Backend& backend, const Layer& layer, View x);
   void add_slice(Backend& backend, const Batch& batch, std::int64_t slice, View x);
   void logits(Backend& backend, const Batch& batch, View x);
+  // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
+  void end_block(Backend& backend, const Linear& linear, View part, View y, bool add) const;
 
   DecoderSettings settings_;
+  Collective* ranks_ = nullptr;  // null: this decoder is whole
   DType compute_ = DType::kF32;
   float embedding_scale_ = 1;
   std::vector<float> frequencies_;  // of rope, for the longest sequence

@@ -14,6 +14,12 @@ class TextModel final : public LoadableModel {
     shape_ = std::move(shape);
   }
 
+  Result<void> split(Collective& ranks) override {
+    TRY_DO(text_.split(ranks));
+    shape_.layers = text_.settings().layers;
+    return {};
+  }
+
   WeightTable weight_table() override {
     WeightTable table;
     text_.add_weights(table, names_);

@@ -1,6 +1,5 @@
 #include "model/weight_table.h"
 
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -23,9 +22,9 @@ Result<std::size_t> store_vector(VectorWeight& into, std::span<const View> views
   return bytes;
 }
 
-std::size_t store_matrix(Linear& into, std::span<const View> views, Backend& backend,
+std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Backend& backend,
                          DType compute) {
-  into.weight = backend.pack(views, compute);
+  into.weight = backend.pack(parts, compute);
   return into.weight->bytes();
 }
 
@@ -44,18 +43,19 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
     for (const Part& part : parts)
       row.tensors.push_back({part.name + ".bias", {part.out}, TensorKind::kBias});
   }
-  row.store = [&into, parts = std::move(parts)](std::span<const View> views, Backend& backend,
+  row.store = [&into, parts = std::move(parts)](const Tensors& tensors, Backend& backend,
                                                 DType compute) -> Result<std::size_t> {
-    std::vector<View> matrices;
+    std::vector<StoredMatrix> matrices;
     std::vector<View> biases;
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      const std::vector<RowRange>& order = parts[i % parts.size()].order;
-      const bool is_bias = i >= parts.size();
-      auto& pieces = is_bias ? biases : matrices;
-      if (order.empty()) pieces.push_back(views[i]);
-      for (const RowRange range : order)
-        pieces.push_back(is_bias ? views[i].col_range(range.begin, range.end)
-                                 : views[i].row_range(range.begin, range.end));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const StoredMatrix& all = tensors.matrices[i];
+      const Range inputs = parts[i].inputs.end > 0 ? parts[i].inputs : Range{0, all.in()};
+      const std::vector<Range> whole = {{0, parts[i].out}};
+      for (const Range range : parts[i].order.empty() ? whole : parts[i].order) {
+        matrices.push_back(all.outputs(range.begin, range.end).inputs(inputs.begin, inputs.end));
+        if (!tensors.others.empty())
+          biases.push_back(tensors.others[i].col_range(range.begin, range.end));
+      }
     }
     std::size_t bytes = store_matrix(into, matrices, backend, compute);
     if (!biases.empty()) {
@@ -70,21 +70,9 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
 void WeightTable::transposed(Linear& into, const std::string& name, std::int64_t out,
                              std::int64_t in) {
   rows_.push_back({{{name, {in, out}, TensorKind::kMatrix}},
-                   [&into](std::span<const View> views, Backend& backend,
-                           DType compute) -> Result<std::size_t> {
-                     const View from = views.front();
-                     const std::size_t width = size_of(from.dtype());
-                     const std::size_t row_bytes = static_cast<std::size_t>(from.rows()) * width;
-                     TRY(const Buffer turned,
-                         allocate_host(row_bytes * static_cast<std::size_t>(from.cols())));
-                     for (std::int64_t i = 0; i < from.rows(); ++i) {
-                       for (std::int64_t o = 0; o < from.cols(); ++o)
-                         std::memcpy(turned.data() + static_cast<std::size_t>(o) * row_bytes +
-                                         static_cast<std::size_t>(i) * width,
-                                     from.row_range(i, i + 1).col_range(o, o + 1).data(), width);
-                     }
-                     const View view = turned.view(from.dtype(), from.cols(), from.rows());
-                     return store_matrix(into, {&view, 1}, backend, compute);
+                   [&into](const Tensors& tensors, Backend& backend, DType compute) {
+                     const StoredMatrix turned = tensors.matrices.front().transposed();
+                     return store_matrix(into, {&turned, 1}, backend, compute);
                    }});
 }
 
@@ -112,26 +100,25 @@ void WeightTable::bias(VectorWeight& into, const std::string& name,
 
 void WeightTable::vector(VectorWeight& into, const std::string& name, std::int64_t n,
                          TensorKind kind) {
-  rows_.push_back(
-      {{{name, {n}, kind}}, [&into](std::span<const View> views, Backend& backend, DType) {
-         return store_vector(into, views, backend);
-       }});
+  rows_.push_back({{{name, {n}, kind}}, [&into](const Tensors& tensors, Backend& backend, DType) {
+                     return store_vector(into, tensors.others, backend);
+                   }});
 }
 
 void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
                             std::int64_t cols) {
-  rows_.push_back({{{name, {rows, cols}, TensorKind::kEmbedding}},
-                   [&into](std::span<const View> views, Backend& backend,
-                           DType compute) -> Result<std::size_t> {
-                     const View from = views.front();
-                     const DType dtype = compute == DType::kBf16 ? DType::kBf16 : from.dtype();
-                     const std::size_t bytes =
-                         static_cast<std::size_t>(from.rows() * from.cols()) * size_of(dtype);
-                     TRY(into.storage, backend.allocate(bytes));
-                     into.view = into.storage.view(dtype, from.rows(), from.cols());
-                     backend.copy(from, into.view);
-                     return bytes;
-                   }});
+  rows_.push_back(
+      {{{name, {rows, cols}, TensorKind::kEmbedding}},
+       [&into](const Tensors& tensors, Backend& backend, DType compute) -> Result<std::size_t> {
+         const View from = tensors.others.front();
+         const DType dtype = compute == DType::kBf16 ? DType::kBf16 : from.dtype();
+         const std::size_t bytes =
+             static_cast<std::size_t>(from.rows() * from.cols()) * size_of(dtype);
+         TRY(into.storage, backend.allocate(bytes));
+         into.view = into.storage.view(dtype, from.rows(), from.cols());
+         backend.copy(from, into.view);
+         return bytes;
+       }});
 }
 
 std::vector<TensorSpec> WeightTable::specs() const {
@@ -145,10 +132,14 @@ Result<std::size_t> WeightTable::load(Weights& weights, Backend& backend, DType 
   std::size_t bytes = 0;
   for (const Row& row : rows_) {
     if (row.store == nullptr) continue;
-    std::vector<View> views;
-    for (const TensorSpec& tensor : row.tensors)
-      views.push_back(weights.take(tensor.name, compute, backend.pool()));
-    TRY(const std::size_t stored, row.store(views, backend, compute));
+    Tensors tensors;
+    for (const TensorSpec& tensor : row.tensors) {
+      if (tensor.kind == TensorKind::kMatrix)
+        tensors.matrices.push_back(weights.take_matrix(tensor.name));
+      else
+        tensors.others.push_back(weights.take(tensor.name));
+    }
+    TRY(const std::size_t stored, row.store(tensors, backend, compute));
     bytes += stored;
     backend.synchronize();
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);

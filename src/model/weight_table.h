@@ -40,8 +40,8 @@ enum class Bias { kNo, kYes };
 // Destinations must outlive the table.
 class WeightTable {
  public:
-  // Rows [begin, end) of a stored matrix.
-  struct RowRange {
+  // Rows or columns [begin, end) of a stored matrix.
+  struct Range {
     std::int64_t begin = 0;
     std::int64_t end = 0;
   };
@@ -49,8 +49,8 @@ class WeightTable {
   struct Part {
     std::string name;
     std::int64_t out = 0;
-    std::vector<RowRange> order =
-        {};  // how its rows follow each other when packed; empty: as stored
+    std::vector<Range> order = {};  // how its rows follow each other when packed; empty: as stored
+    Range inputs = {};              // a rank's share of them; empty: all
   };
 
   // NAME.weight [out, in], and NAME.bias [out] with Bias::kYes.
@@ -69,8 +69,14 @@ class WeightTable {
   void bias(VectorWeight& into, const std::string& name, std::vector<std::int64_t> shape);
   void embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
                  std::int64_t cols);
-  // Given the tensors in their order, it makes of them what the model keeps and returns its bytes.
-  using Store = std::function<Result<std::size_t>(std::span<const View>, Backend&, DType compute)>;
+  // The tensors of a row in their order, by their kind: matrices as they are stored, the others
+  // as numbers.
+  struct Tensors {
+    std::vector<StoredMatrix> matrices;
+    std::vector<View> others;
+  };
+  // Makes of them what the model keeps and returns its bytes.
+  using Store = std::function<Result<std::size_t>(const Tensors&, Backend&, DType compute)>;
   // Tensors that become something else than themselves (interpolated positions).
   void row(std::vector<TensorSpec> tensors, Store store) {
     rows_.push_back({std::move(tensors), std::move(store)});

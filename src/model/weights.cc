@@ -116,7 +116,7 @@ Result<void> Weights::join_quantized(const Quantization& quantization) {
       joined.stored.push_back(tensors_.find(part)->second.stored.front());
       tensors_.erase(part);
     }
-    joined.quantized = std::move(module.matrix);
+    joined.quantized = module.matrix;
     const auto [at, is_new] = tensors_.try_emplace(name, std::move(joined));
     if (!is_new)
       return fail(ErrorCode::kCorrupt, "\"{}\" is there both quantised and as it was",
@@ -181,20 +181,38 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
   return {};
 }
 
-View Weights::take(std::string_view name, DType compute, ThreadPool& pool) {
+Weights::Tensor& Weights::taken(std::string_view name) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);
   Tensor& tensor = found->second;
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
   for (const Stored& part : tensor.stored) files_[part.file].prefetch(*part.entry);
+  return tensor;
+}
 
+StoredMatrix Weights::take_matrix(std::string_view name) {
+  const Tensor& tensor = taken(name);
+  if (tensor.quantized) return *tensor.quantized;
+  const SafetensorsEntry& entry = tensor.entry();
+  StoredMatrix matrix;
+  matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8),
+                  files_[tensor.stored.front().file].bytes(entry)};
+  matrix.stored_out = matrix.out_end = entry.shape.size() > 1 ? entry.shape.front() : 1;
+  matrix.stored_in = matrix.in_end =
+      matrix.stored_out == 0 ? 0 : element_count(entry.shape) / matrix.stored_out;
+  matrix.stride = matrix.stored_in;
+  return matrix;
+}
+
+View Weights::take(std::string_view name) {
+  Tensor& tensor = taken(name);
   if (tensor.quantized) {
-    const QuantizedMatrix& matrix = *tensor.quantized;
-    tensor.copy =
-        host_copy(static_cast<std::size_t>(matrix.out() * matrix.in()) * size_of(compute));
-    const View view = tensor.copy.view(compute, matrix.out(), matrix.in());
-    matrix.dequantize(view, pool);
+    const StoredMatrix& matrix = *tensor.quantized;
+    tensor.copy = host_copy(static_cast<std::size_t>(matrix.out() * matrix.in()) * sizeof(float));
+    const View view = tensor.copy.view(DType::kF32, matrix.out(), matrix.in());
+    StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), view.row<float>(0),
+                                    matrix.in());
     return view;
   }
   const SafetensorsEntry& entry = tensor.entry();

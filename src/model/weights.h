@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "model/quantized_matrix.h"
 #include "model/safetensors.h"
 #include "tensor/tensor.h"
@@ -51,8 +50,10 @@ class Weights {
 
   // Its first extent as rows, the product of the others as columns; one extent alone is one row.
   // Aligned. Valid until release(). CHECKs that require() saw the name and nobody took it before.
-  // One that is quantised is dequantised to `compute` (kF32 or kBf16), on the pool's threads.
-  View take(std::string_view name, DType compute, ThreadPool& pool);
+  // One that is quantised becomes float32.
+  View take(std::string_view name);
+  // The same of a matrix as it is stored: nothing is read yet, and nothing is copied.
+  StoredMatrix take_matrix(std::string_view name);
   // The pages leave the process.
   void release(std::string_view name);
 
@@ -72,9 +73,9 @@ class Weights {
   };
   struct Tensor {
     std::vector<Stored> stored;  // one, or the parts of a quantised matrix, its codes first
-    std::optional<QuantizedMatrix> quantized;
+    std::optional<StoredMatrix> quantized;
     bool taken = false;
-    Buffer copy;  // of a tensor that the file does not align; or the dequantised matrix
+    Buffer copy;  // of a tensor that the file does not align; or of what was quantised
 
     const SafetensorsEntry& entry() const { return *stored.front().entry; }
     std::vector<std::int64_t> shape() const;
@@ -83,6 +84,7 @@ class Weights {
 
   Result<void> add_file(std::size_t index, std::span<const NameAlias> aliases);
   Result<void> join_quantized(const Quantization& quantization);
+  Tensor& taken(std::string_view name);
   bool is_zero_bias(std::string_view name, const Tensor& tensor) const;
 
   std::vector<SafetensorsFile> files_;

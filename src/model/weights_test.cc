@@ -58,7 +58,6 @@ class WeightsTest : public ::testing::Test {
   }
 
   std::string directory_;
-  ThreadPool pool_{2};
 };
 
 TEST_F(WeightsTest, NamesMissingUnexpectedAndMisshapenTensors) {
@@ -88,7 +87,7 @@ TEST_F(WeightsTest, ReadsBothNamings) {
   auto weights = open(kAliases);
   ASSERT_TRUE(weights) << weights.error().message;
   EXPECT_TRUE(weights->require(std::vector<TensorSpec>{{"model.norm", {3}}}, {}));
-  const View view = weights->take("model.norm", DType::kF32, pool_);
+  const View view = weights->take("model.norm");
   EXPECT_EQ(view.cols(), 3);
   EXPECT_EQ(view.row<float>(0)[2], 2.0f);
 
@@ -124,7 +123,7 @@ TEST_F(WeightsTest, AlignsWhatTheFileDoesNot) {
   auto weights = open();
   ASSERT_TRUE(weights) << weights.error().message;
   ASSERT_TRUE(weights->require(std::vector<TensorSpec>{{"a", {2}}}, {}));
-  EXPECT_EQ(weights->take("a", DType::kF32, pool_).row<float>(0)[1], 2.5f);
+  EXPECT_EQ(weights->take("a").row<float>(0)[1], 2.5f);
   weights->release("a");
 }
 

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "ops/activation.h"
+#include "ops/stored_matrix.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
@@ -224,11 +225,12 @@ class Backend {
   virtual void copy(View from, View to) = 0;  // same extents; converts between f32, bf16 and f16
   virtual void synchronize() = 0;
 
-  // weight: [out, in] of any float dtype, read during the call only. `compute` chooses what is
-  // stored and multiplied: kF32 exact weights, kBf16 weights rounded to bf16 (activations stay f32
-  // unless PackedWeight::operand_dtype says otherwise). Several views are stacked along `out`
-  // (fused q/k/v, gate/up).
-  virtual std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) = 0;
+  // `parts` are stacked along `out` (fused q/k/v, gate/up), and read during the call only. The
+  // device decides what to keep of them. `compute` chooses what is multiplied: kF32 exact weights,
+  // kBf16 weights rounded to bf16 (activations stay f32 unless PackedWeight::operand_dtype says
+  // otherwise).
+  virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
+                                             DType compute) = 0;
 
   virtual void gemm(const GemmArgs& args) = 0;
   virtual void norm(const NormArgs& args) = 0;

@@ -33,7 +33,7 @@ void run_case(Backend& backend, Backend& reference, const Case& c) {
   Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
   Matrix weight(c.out, c.in, c.stored);
   weight.random(rng);
-  const View parts[] = {weight.view().row_range(0, c.out / 3),
+  const StoredMatrix parts[] = {weight.view().row_range(0, c.out / 3),
                         weight.view().row_range(c.out / 3, c.out)};
   const auto packed = backend.pack(parts, c.compute);
   const auto twin = reference.pack(parts, c.compute);
@@ -102,7 +102,7 @@ TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
     std::vector<std::vector<float>> all;
     for (const int threads : {1, 2, 3}) {
       const auto cpu = backend(threads);
-      const View part = weight.view();
+      const StoredMatrix part = weight.view();
       const auto packed = cpu->pack({&part, 1}, compute);
       Matrix y(kRows, kOut);
       GemmArgs gemm;
@@ -167,7 +167,7 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
       };
       Matrix weight = wild(kOut);
       Matrix x = wild(kRows);
-      const View part = weight.view();
+      const StoredMatrix part = weight.view();
       const auto packed = cpu->pack({&part, 1}, compute);
       Matrix y(kRows, kOut);
       GemmArgs gemm;
@@ -192,7 +192,7 @@ TEST_P(Gemm, PackedBytesAreThoseOfTheType) {
   Matrix weight(256, 512);
   Rng rng(1);
   weight.random(rng);
-  const View part = weight.view();
+  const StoredMatrix part = weight.view();
   EXPECT_EQ(cpu->pack({&part, 1}, DType::kBf16)->bytes(), 256U * 512 * 2);
   EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->bytes(), 256U * 512 * 4);
   EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->operand_dtype(), DType::kF32);

@@ -121,19 +121,19 @@ class ReferenceBackend final : public Backend {
       for (std::int64_t col = 0; col < to.cols(); ++col) set(to, row, col, get(from, row, col));
   }
 
-  std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) override {
-    check_shapes(weights, compute);
+  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
+    check_shapes(parts, compute);
+    const std::int64_t in = parts.front().in();
     std::int64_t out = 0;
-    for (const View& weight : weights) out += weight.rows();
-    auto packed = std::make_unique<ReferenceWeight>(out, weights.front().cols());
-    std::size_t next = 0;
-    for (const View& weight : weights) {
-      for (std::int64_t row = 0; row < weight.rows(); ++row) {
-        for (std::int64_t col = 0; col < weight.cols(); ++col) {
-          const auto value = static_cast<float>(get(weight, row, col));
-          packed->values[next++] = compute == DType::kBf16 ? to_float(to_bf16(value)) : value;
-        }
-      }
+    for (const StoredMatrix& part : parts) out += part.out();
+    auto packed = std::make_unique<ReferenceWeight>(out, in);
+    float* next = packed->values.data();
+    for (const StoredMatrix& part : parts) {
+      StoredMatrixReader(part).read(0, part.out(), 0, in, next, in);
+      next += part.out() * in;
+    }
+    if (compute == DType::kBf16) {
+      for (float& value : packed->values) value = to_float(to_bf16(value));
     }
     return packed;
   }

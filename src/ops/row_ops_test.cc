@@ -214,7 +214,7 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
         reference_->embed(embed);
         expect_near(out, out_want, [](auto, auto) { return 0.0; });  // one rounding
         for (const DType compute : {DType::kF32, DType::kBf16}) {
-          const View part = table.view();
+          const StoredMatrix part = table.view();
           const auto packed = cpu->pack({&part, 1}, compute);
           const auto twin = reference_->pack({&part, 1}, compute);
           EmbedArgs tied;

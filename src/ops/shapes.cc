@@ -56,12 +56,14 @@ void check_spans(std::span<const SequenceSpan> spans, std::int64_t rows, const K
 
 }  // namespace
 
-void check_shapes(std::span<const View> weights, DType compute) {
-  CHECK(!weights.empty(), "pack of no weight");
+void check_shapes(std::span<const StoredMatrix> parts, DType compute) {
+  CHECK(!parts.empty(), "pack of no weight");
   CHECK(compute == DType::kF32 || compute == DType::kBf16, "compute {}", name_of(compute));
-  for (const View& weight : weights) {
-    CHECK(is_float(weight.dtype()), "weight is {}", name_of(weight.dtype()));
-    check_matrix("weight", weight, weight.rows(), weights.front().cols());
+  for (const StoredMatrix& part : parts) {
+    CHECK(part.in() == parts.front().in(), "weights of {} and {} inputs", part.in(),
+          parts.front().in());
+    CHECK(part.format != StoredMatrix::Format::kNumbers || is_float(part.codes.dtype),
+          "weight is {}", name_of(part.codes.dtype));
   }
 }
 

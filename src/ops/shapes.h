@@ -8,7 +8,7 @@
 
 namespace saccade {
 
-void check_shapes(std::span<const View> weights, DType compute);  // of pack
+void check_shapes(std::span<const StoredMatrix> parts, DType compute);  // of pack
 void check_shapes(const GemmArgs& args);
 void check_shapes(const NormArgs& args);
 void check_shapes(const RopeTableArgs& args);

@@ -1,5 +1,5 @@
 // A quantization_config, a zero byte and a safetensors file: whatever is accepted as a quantised
-// matrix can be dequantised.
+// matrix can be read as numbers.
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -29,11 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                  content.subspan(tensor.begin, tensor.end - tensor.begin)});
   const auto found = find_quantized(**quantization, tensors);
   if (!found) return 0;
-  ThreadPool pool(1);
   for (const auto& [name, module] : found->modules) {
-    const QuantizedMatrix& matrix = module.matrix;
+    const StoredMatrix& matrix = module.matrix;
     std::vector<float> values(static_cast<std::size_t>(matrix.out() * matrix.in()));
-    matrix.dequantize(View(values.data(), DType::kF32, matrix.out(), matrix.in()), pool);
+    StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), values.data(), matrix.in());
   }
   return 0;
 }

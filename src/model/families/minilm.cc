@@ -80,6 +80,9 @@ class BertEncoder final : public LoadableEncoder {
     shape_ = std::move(shape);
   }
 
+  Result<void> split(Collective&) override {
+    return fail(ErrorCode::kUnsupported, "a sentence encoder is not split over ranks");
+  }
   WeightTable weight_table() override;
   void set_dtypes(DType compute, DType /*kv*/) override { compute_ = compute; }
   Result<void> reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) override;

@@ -46,7 +46,10 @@ class PanelWeight final : public PackedWeight {
   std::byte* panel(std::int64_t index) const { return storage_.data() + index * panel_bytes_; }
   // Row `out` of the matrix, unpacked.
   void unpack_row(std::int64_t out, float* values) const;
-  void pack_panel(std::int64_t index, std::span<const View> weights, const Kernels& kernels);
+  // Row `out`, columns from `col` on, from `cols` numbers. `col` is even; cols too, unless they are
+  // the row's last.
+  void store(std::int64_t out, std::int64_t col, const std::byte* numbers, DType type,
+             std::int64_t cols, const Kernels& kernels);
 
  private:
   DType type_;
@@ -69,7 +72,7 @@ class CpuBackend final : public Backend {
   void copy(View from, View to) override;
   void synchronize() override {}
 
-  std::unique_ptr<PackedWeight> pack(std::span<const View> weights, DType compute) override;
+  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override;
   void rope_table(const RopeTableArgs& args) override;

@@ -1,5 +1,6 @@
 // Packing: from a checkpoint's [out, in] rows to the panels of cpu_backend.h.
 #include <cstring>
+#include <optional>
 
 #include "ops/cpu/cpu_backend.h"
 #include "ops/shapes.h"
@@ -32,26 +33,24 @@ PanelWeight::PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int
   storage_ = std::move(*storage);
 }
 
-void PanelWeight::pack_panel(std::int64_t index, std::span<const View> weights,
-                             const Kernels& kernels) {
+void PanelWeight::store(std::int64_t out, std::int64_t col, const std::byte* numbers, DType type,
+                        std::int64_t cols, const Kernels& kernels) {
   // Pairs of bf16 travel as one 32-bit word, so both types scatter words; memory is zero already.
   alignas(64) std::uint32_t words[kBlock];
+  alignas(64) std::byte aligned[kBlock * sizeof(float)];
   const std::int64_t per_word = type_ == DType::kBf16 ? 2 : 1;
-  auto* const out_words = reinterpret_cast<std::uint32_t*>(panel(index));
-  for (std::int64_t lane = 0; lane < lanes_; ++lane) {
-    std::int64_t row = index * lanes_ + lane;
-    if (row >= out()) break;
-    auto weight = weights.begin();
-    for (; row >= weight->rows(); ++weight) row -= weight->rows();
-    const std::byte* source = weight->data() + static_cast<std::size_t>(row) * weight->row_bytes();
-    for (std::int64_t col = 0; col < in(); col += kBlock) {
-      const std::int64_t cols = std::min(kBlock, in() - col);
-      if (cols % per_word != 0) words[cols / per_word] = 0;
-      kernels.convert_row(source + static_cast<std::size_t>(col) * size_of(weight->dtype()),
-                          weight->dtype(), words, type_, 1.0f, cols);
-      scatter(words, (cols + per_word - 1) / per_word, lanes_,
-              out_words + col / per_word * lanes_ + lane);
+  auto* const panel_words = reinterpret_cast<std::uint32_t*>(panel(out / lanes_)) + out % lanes_;
+  for (std::int64_t begin = 0; begin < cols; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, cols - begin);
+    const std::byte* source = numbers + static_cast<std::size_t>(begin) * size_of(type);
+    if (reinterpret_cast<std::uintptr_t>(source) % size_of(type) != 0) {
+      std::memcpy(aligned, source, static_cast<std::size_t>(count) * size_of(type));
+      source = aligned;
     }
+    if (count % per_word != 0) words[count / per_word] = 0;
+    kernels.convert_row(source, type, words, type_, 1.0f, count);
+    scatter(words, (count + per_word - 1) / per_word, lanes_,
+            panel_words + (col + begin) / per_word * lanes_);
   }
 }
 
@@ -69,16 +68,70 @@ void PanelWeight::unpack_row(std::int64_t out, float* values) const {
   }
 }
 
-std::unique_ptr<PackedWeight> CpuBackend::pack(std::span<const View> weights, DType compute) {
-  check_shapes(weights, compute);
+namespace {
+
+// Rows of a packed matrix from one stored part: numbers that lie in rows are converted where they
+// are, everything else is read a tile at a time.
+class PartPacker {
+ public:
+  PartPacker(const StoredMatrix& part, std::int64_t first_row) : part_(part), first_(first_row) {
+    const bool rows =
+        part.format == StoredMatrix::Format::kNumbers && !part.turned && part.output_scale.empty();
+    if (!rows) reader_.emplace(part);
+  }
+
+  // Those of the packed rows [begin, end) that are this part's.
+  void pack(std::int64_t begin, std::int64_t end, const Kernels& kernels, PanelWeight& into) const {
+    begin = std::max(begin, first_) - first_;
+    end = std::min(end - first_, part_.out());
+    if (begin >= end) return;
+    if (reader_) return pack_tiles(begin, end, kernels, into);
+    const std::size_t width = size_of(part_.codes.dtype);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t at = (part_.out_begin + row) * part_.stride + part_.in_begin;
+      into.store(first_ + row, 0, part_.codes.bytes.data() + static_cast<std::size_t>(at) * width,
+                 part_.codes.dtype, part_.in(), kernels);
+    }
+  }
+
+ private:
+  void pack_tiles(std::int64_t begin, std::int64_t end, const Kernels& kernels,
+                  PanelWeight& into) const {
+    constexpr std::int64_t kIn = StoredMatrixReader::kTileIn;
+    alignas(64) float tile[StoredMatrixReader::kTileOut * kIn];
+    for (std::int64_t col = 0; col < part_.in(); col += kIn) {
+      const std::int64_t cols = std::min(kIn, part_.in() - col);
+      reader_->read(begin, end, col, col + cols, tile, kIn);
+      for (std::int64_t row = begin; row < end; ++row)
+        into.store(first_ + row, col,
+                   reinterpret_cast<const std::byte*>(tile + (row - begin) * kIn), DType::kF32,
+                   cols, kernels);
+    }
+  }
+
+  StoredMatrix part_;
+  std::int64_t first_;
+  std::optional<StoredMatrixReader> reader_;
+};
+
+}  // namespace
+
+std::unique_ptr<PackedWeight> CpuBackend::pack(std::span<const StoredMatrix> parts, DType compute) {
+  check_shapes(parts, compute);
+  std::vector<PartPacker> packers;
   std::int64_t out = 0;
-  for (const View& weight : weights) out += weight.rows();
+  for (const StoredMatrix& part : parts) {
+    packers.emplace_back(part, out);
+    out += part.out();
+  }
   const bool tiled = tiles_ != nullptr && compute == DType::kBf16;
   const std::int64_t depth_unit = tiled ? 32 : compute == DType::kBf16 ? 2 : 1;
-  auto packed = std::make_unique<PanelWeight>(out, weights.front().cols(), compute, kernels_.lanes,
+  auto packed = std::make_unique<PanelWeight>(out, parts.front().in(), compute, kernels_.lanes,
                                               depth_unit, tiled ? DType::kBf16 : DType::kF32);
-  pool_.parallel_each(packed->panels(), [&](std::int64_t panel, int) {
-    packed->pack_panel(panel, weights, kernels_);
+  constexpr std::int64_t kRows = StoredMatrixReader::kTileOut;  // whole panels
+  pool_.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
+    for (const PartPacker& packer : packers)
+      packer.pack(unit * kRows, (unit + 1) * kRows, kernels_, *packed);
   });
   return packed;
 }

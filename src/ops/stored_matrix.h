@@ -1,0 +1,107 @@
+// A weight matrix as its checkpoint has it: what a device packs. Which form of it a device keeps is
+// the device's business; one without kernels for small codes reads it as numbers, a tile at a time,
+// through StoredMatrixReader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace saccade {
+
+// Elements of a tensor as its file has them: not aligned, not owned.
+struct StoredNumbers {
+  DType dtype = DType::kF32;
+  std::span<const std::byte> bytes;
+
+  bool empty() const { return bytes.empty(); }
+};
+
+// y = W x with W [out, in], or a window of a larger one: a rank's share, or some heads. What it
+// points to must outlive it; it is small and copied.
+struct StoredMatrix {
+  enum class Format : std::uint8_t {
+    // Floats, row r at r * stride; or [in, out] when turned.
+    kNumbers,
+    // `bits` wide codes in words of 32 bits: (code - zero) * scale of the input's group.
+    kAwq,   // [in, out / codes a word], outputs 0 2 4 6 1 3 5 7 of eight from the lowest nibble
+    kGptq,  // [in / codes a word, out], consecutive inputs from the lowest bits
+    // Bytes [out, in] of float8_e4m3fn: code * scale of its block.
+    kE4m3,
+  };
+
+  StoredMatrix() = default;
+  // Floats that lie in host memory. Implicit: a view of floats is a matrix as it is stored.
+  StoredMatrix(View numbers);  // NOLINT(google-explicit-constructor)
+
+  std::int64_t out() const { return out_end - out_begin; }
+  std::int64_t in() const { return in_end - in_begin; }
+  // Outputs or inputs [begin, end) of this window.
+  StoredMatrix outputs(std::int64_t begin, std::int64_t end) const;
+  StoredMatrix inputs(std::int64_t begin, std::int64_t end) const;
+  // W^T, of floats without an output_scale.
+  StoredMatrix transposed() const;
+
+  Format format = Format::kNumbers;
+  std::int64_t stored_out = 0;  // of the whole matrix
+  std::int64_t stored_in = 0;
+  StoredNumbers codes;      // the dtype is kNumbers' own
+  std::int64_t stride = 0;  // kNumbers: elements from row to row
+  bool turned = false;      // kNumbers: stored as [in, out]
+  int bits = 4;             // kAwq, kGptq: 2, 4 or 8
+  // kAwq, kGptq: [groups, stored_out]; kE4m3: one a block, [ceil(stored_out / block_out),
+  // ceil(stored_in / block_in)]. f32, bf16 or f16.
+  StoredNumbers scales;
+  StoredNumbers zeros;          // kAwq, kGptq: codes in words, [groups, stored_out / codes a word]
+  bool zeros_less_one = false;  // each stored as one less, borrowing inside its word
+  std::int64_t group = 0;       // kAwq, kGptq: consecutive inputs a group, unless `group_of`
+  StoredNumbers group_of;       // [stored_in] i32, or empty: each input's group
+  std::int64_t block_out = 0;
+  std::int64_t block_in = 0;
+
+  // [1, stored_out] floats that outputs are multiplied by besides (LayerScale), or empty.
+  View output_scale;
+
+  // The window.
+  std::int64_t out_begin = 0;
+  std::int64_t out_end = 0;
+  std::int64_t in_begin = 0;
+  std::int64_t in_end = 0;
+};
+
+// A matrix as float32. What integers and halves make is exact, but for output_scale. Immutable
+// after construction; any thread.
+class StoredMatrixReader {
+ public:
+  // The tile that reads words of every format whole, and fits the first-level cache.
+  static constexpr std::int64_t kTileOut = 128;
+  static constexpr std::int64_t kTileIn = 64;
+
+  // Scales and zeros of the window become numbers; codes are not touched.
+  explicit StoredMatrixReader(const StoredMatrix& matrix);
+
+  const StoredMatrix& matrix() const { return matrix_; }
+  // Outputs [out_begin, out_end) by inputs [in_begin, in_end) of the window to rows of `tile` that
+  // are `stride` floats apart.
+  void read(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
+            std::int64_t in_end, float* tile, std::int64_t stride) const;
+
+ private:
+  struct Tile;
+  void read_grid();
+  void read_numbers(const Tile& tile) const;
+  void read_integers(const Tile& tile) const;
+  void read_e4m3(const Tile& tile) const;
+
+  StoredMatrix matrix_;
+  std::vector<float> scales_;           // integers: [groups, out()]; kE4m3: as stored
+  std::vector<std::uint8_t> zeros_;     // [groups, out()]
+  std::vector<std::int32_t> group_of_;  // [in()]
+  std::vector<float> output_scale_;     // [out()]
+  std::int64_t scale_cols_ = 1;         // of kE4m3's scales
+};
+
+}  // namespace saccade

@@ -1,0 +1,139 @@
+// Models split over ranks, each a thread with its own device: against transformers, stage by stage,
+// and against the model in one piece.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "model/solo_run.h"
+#include "ops/collective.h"
+#include "tests/golden/family_golden.h"
+
+namespace saccade {
+namespace {
+
+using testing::golden_folder;
+
+// body(rank's model, its device) on as many threads as ranks.
+void on_ranks(const std::string& directory, int ranks,
+              const std::function<void(int, Model&, Backend&)>& body) {
+  const auto collectives = make_thread_collectives(ranks);
+  std::vector<std::unique_ptr<Backend>> devices;
+  std::vector<std::unique_ptr<Model>> models;
+  for (int rank = 0; rank < ranks; ++rank) {
+    devices.push_back(make_cpu_backend(1).value());
+    models.push_back(testing::load(directory, *devices.back(),
+                                   {.compute = DType::kF32,
+                                    .kv = {},
+                                    .ranks = collectives[static_cast<std::size_t>(rank)].get()}));
+    ASSERT_NE(models.back(), nullptr);
+  }
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto at = static_cast<std::size_t>(rank);
+      body(rank, *models[at], *devices[at]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Split {
+  std::string checkpoint;
+  std::vector<std::string> goldens;
+};
+
+// What splits differently: biases, key heads that hold their queries (InternLM2), matrices that are
+// stored in one (Phi-3), norms of heads and DeepStack, norms after a block, and stored codes.
+const std::vector<Split> kSplits = {
+    {"qwen2/odd_heads", {"text", "long"}},      {"internvl2/internlm2", {"text", "one_image"}},
+    {"phi_3_vision/su", {"text", "one_image"}}, {"qwen3_vl/odd_heads", {"text", "one_image"}},
+    {"gemma3/pooled", {"text", "one_image"}},   {"quantised/awq_row", {"text"}},
+    {"quantised/gptq_order", {"text"}},         {"quantised/fp8_block", {"text"}}};
+
+TEST(Ranks, TwoAgreeWithTransformers) {
+  for (const auto& [checkpoint, goldens] : kSplits) {
+    SCOPED_TRACE(checkpoint);
+    on_ranks(golden_folder(checkpoint), 2, [&](int, Model& model, Backend& device) {
+      for (const std::string& golden : goldens)
+        testing::expect_golden(model, device, golden_folder(checkpoint), golden);
+    });
+  }
+}
+
+struct Answer {
+  std::vector<float> logits;
+  std::vector<TokenId> tokens;
+  std::size_t weight_bytes = 0;
+};
+
+Answer answer(Model& model, Backend& device, const std::string& checkpoint, const Golden& golden) {
+  const auto media = prepare_golden_images(model, golden);
+  EXPECT_TRUE(media) << media.error().message;
+  const auto tokenizer = load_tokenizer(checkpoint);
+  EXPECT_TRUE(tokenizer) << tokenizer.error().message;
+  std::vector<ImageLayout> layouts;
+  for (const PreparedImage& image : *media) layouts.push_back(image.layout);
+  auto prompt = model.build_prompt(**tokenizer, golden.rendered, layouts, false);
+  EXPECT_TRUE(prompt) << prompt.error().message;
+  auto run = SoloRun::create(model, device, *std::move(prompt), *media, 24);
+  EXPECT_TRUE(run) << run.error().message;
+  const View logits = (*run)->prefill();
+  Answer answer;
+  answer.logits.assign(logits.row<float>(0), logits.row<float>(0) + logits.cols());
+  answer.tokens = (*run)->greedy(24);
+  answer.weight_bytes = model.shape().weight_bytes;
+  return answer;
+}
+
+TEST(Ranks, TwoAgreeWithOne) {
+  for (const auto& [checkpoint, golden_name] :
+       {std::pair<std::string, std::string>{"llama3/scaled", "text"},
+        {"qwen2_5_vl/odd_heads", "one_image"},
+        {"internvl2/internlm2", "one_image"},
+        {"quantised/gptq_order", "long"}}) {
+    SCOPED_TRACE(checkpoint);
+    const std::string directory = golden_folder(checkpoint);
+    const auto golden = read_golden(directory + "/golden/" + golden_name + ".safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto device = make_cpu_backend(1).value();
+    const auto whole = testing::load(directory, *device);
+    ASSERT_NE(whole, nullptr);
+    const Answer want = answer(*whole, *device, directory, *golden);
+
+    std::array<Answer, 2> got;
+    on_ranks(directory, 2, [&](int rank, Model& model, Backend& its) {
+      got[static_cast<std::size_t>(rank)] = answer(model, its, directory, *golden);
+    });
+    EXPECT_EQ(got[0].logits, got[1].logits);  // bit for bit: every rank goes on alone from here
+    double largest = 0;
+    double error = 0;
+    for (std::size_t i = 0; i < want.logits.size(); ++i) {
+      largest = std::max<double>(largest, std::abs(want.logits[i]));
+      error = std::max<double>(error, std::abs(want.logits[i] - got[0].logits[i]));
+    }
+    EXPECT_LE(error, 1e-5 * largest);
+    EXPECT_EQ(got[0].tokens, want.tokens);
+    EXPECT_EQ(got[1].tokens, want.tokens);
+    EXPECT_LT(got[0].weight_bytes, want.weight_bytes);
+  }
+}
+
+TEST(Ranks, WhatCannotBeSharedEvenlyIsRefused) {
+  const auto device = make_cpu_backend(1).value();
+  const auto ranks = make_thread_collectives(2);
+  const auto checkpoint = open_checkpoint(golden_folder("llama3/plain"));
+  ASSERT_TRUE(checkpoint);
+  const auto model =
+      load_model(*checkpoint, *device, {.compute = {}, .kv = {}, .ranks = ranks[0].get()});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(model.error().message,
+              ::testing::HasSubstr("num_attention_heads is 3, 2 ranks cannot share it evenly"));
+}
+
+}  // namespace
+}  // namespace saccade
