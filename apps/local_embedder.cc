@@ -10,7 +10,7 @@ namespace saccade {
 namespace {
 
 struct Loaded {
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<SentenceEncoder> encoder;
   std::unique_ptr<EmbeddingEngine> engine;
@@ -42,10 +42,10 @@ Result<bench::Embedder> load_embedder(const std::string& model) {
   TRY(const std::string directory, resolve_checkpoint(model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   auto loaded = std::make_shared<Loaded>();
-  TRY(loaded->backend, make_cpu_backend(0));
+  TRY(loaded->device, make_cpu_device(0));
   TRY(loaded->tokenizer, load_tokenizer(directory));
-  TRY(loaded->encoder, load_encoder(checkpoint, *loaded->backend));
-  TRY(loaded->engine, EmbeddingEngine::create({}, *loaded->encoder, *loaded->backend));
+  TRY(loaded->encoder, load_encoder(checkpoint, *loaded->device));
+  TRY(loaded->engine, EmbeddingEngine::create({}, *loaded->encoder, *loaded->device));
   return bench::Embedder(
       [loaded](std::span<const std::string> texts) { return embed(*loaded, texts); });
 }

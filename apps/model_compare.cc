@@ -59,20 +59,20 @@ Result<bool> compare(const Flags& flags) {
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(const std::vector<std::string> files, golden_files(flags.golden));
   TRY(const auto tokenizer, load_tokenizer(directory));
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
   if (flags.backend == "reference") {
-    backend = make_reference_backend();
+    device = make_reference_device();
   } else {
-    TRY(backend, make_cpu_backend(flags.threads, flags.backend == "cpu" ? "" : flags.backend));
+    TRY(device, make_cpu_device(flags.threads, flags.backend == "cpu" ? "" : flags.backend));
   }
   LoadOptions options;
   options.compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
-  TRY(const auto model, load_model(checkpoint, *backend, options));
-  std::printf("%s, %s\n", backend->description().c_str(), flags.dtype.c_str());
+  TRY(const auto model, load_model(checkpoint, *device, options));
+  std::printf("%s, %s\n", device->description().c_str(), flags.dtype.c_str());
   bool agrees = true;
   for (const std::string& file : files) {
     TRY(const Golden golden, read_golden(file));
-    TRY(const GoldenReport outcome, compare_with_golden(*model, *backend, *tokenizer, golden));
+    TRY(const GoldenReport outcome, compare_with_golden(*model, *device, *tokenizer, golden));
     print(golden, outcome, flags.tolerance);
     agrees = agrees && outcome.first_divergence(flags.tolerance) == nullptr;
   }

@@ -66,14 +66,14 @@ Result<void> print_plan(LoadableModel& model, std::int64_t parameters, DType com
   const ModelShape& shape = model.shape();
   const std::int64_t length = flags.length > 0 ? flags.length : shape.max_position;
   // Pages that nobody writes cost nothing, so the scratch can be laid out to learn its size.
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   const Capacity text{
       .rows = flags.rows, .sequences = 64, .logit_rows = 64, .image_patches = 0, .length = length};
-  TRY_DO(model.reserve(*backend, text));
+  TRY_DO(model.reserve(*device, text));
   const auto text_bytes = static_cast<double>(model.scratch_bytes());
   Capacity image = text;
   image.image_patches = model.max_image_patches();
-  TRY_DO(model.reserve(*backend, image));
+  TRY_DO(model.reserve(*device, image));
   const double image_bytes = static_cast<double>(model.scratch_bytes()) - text_bytes;
 
   std::printf("\nmemory plan\n");
@@ -113,9 +113,9 @@ Result<void> inspect_encoder(const Family& family, const Checkpoint& checkpoint,
   if (flags.tensors)
     for (const TensorSpec& spec : table.specs())
       std::printf("  %-60s %s\n", spec.name.c_str(), shape_text(spec.shape).c_str());
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   const std::int64_t rows = std::max(flags.rows, shape.max_tokens);
-  TRY_DO(encoder->reserve(*backend, rows, std::min<std::int64_t>(rows, 256)));
+  TRY_DO(encoder->reserve(*device, rows, std::min<std::int64_t>(rows, 256)));
   std::printf("\nmemory plan\n");
   line("  step", fmt::format("{} of activations for {} rows",
                              bytes_text(static_cast<double>(encoder->scratch_bytes())), rows));

@@ -19,13 +19,14 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "benchmarks/kernels/roofs.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 namespace {
 
 struct Bench {
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  Stream& stream() const { return device->lane(Lane::kStep); }
   cpu::Isa isa = cpu::Isa::kPortable;
   Roofs roofs;
 };
@@ -57,8 +58,8 @@ void measure(benchmark::State& state, const Bench& bench, const Work& work, cons
     body();
     times.push_back(seconds(clock.now() - start));
   }
-  const double cpu = (cpu_seconds() - cpu_start) / static_cast<double>(times.size()) /
-                     bench.backend->pool().size();
+  const double cpu =
+      (cpu_seconds() - cpu_start) / static_cast<double>(times.size()) / bench.device->pool().size();
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
   const double peak =
@@ -95,7 +96,7 @@ void add(const std::string& name, Function run) {
 }
 
 void add_roofs(Bench& bench) {
-  ThreadPool& pool = bench.backend->pool();
+  ThreadPool& pool = bench.device->pool();
   bench.roofs.read_bytes = measure_read_bytes(pool);
   bench.roofs.f32_flops = measure_f32_flops(pool, bench.isa);
   bench.roofs.bf16_flops = measure_bf16_flops(pool, bench.isa);
@@ -125,7 +126,7 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
           parts.emplace_back(source.view.row_range(0, std::min<std::int64_t>(1024, out - row)));
         std::vector<std::unique_ptr<PackedWeight>> weights;
         for (std::int64_t i = 0; i < copies; ++i)
-          weights.push_back(bench.backend->pack(parts, type));
+          weights.push_back(bench.device->pack(parts, type));
         const Activations x(rows, in);
         const Activations y(rows, out);
         GemmArgs args;
@@ -139,7 +140,7 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
                            type == DType::kBf16};
         measure(state, bench, work, [&] {
           args.weight = weights[next++ % weights.size()].get();
-          bench.backend->gemm(args);
+          bench.stream().gemm(args);
         });
       });
 }
@@ -157,12 +158,16 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
         layer.block_size = kBlock;
         layer.kv_heads = kKvHeads;
         layer.head_dim = kDim;
-        layer.dtype = type;
-        const std::size_t block_bytes =
-            static_cast<std::size_t>(2 * kKvHeads * kBlock * kDim) * size_of(type);
-        layer.block_stride = block_bytes * kLayers;  // layers side by side, as a pool keeps them
-        const Buffer pool =
-            *allocate_host(layer.block_stride * static_cast<std::size_t>(blocks * sequences));
+        constexpr std::int64_t kElements = 2 * kKvHeads * kBlock * kDim;
+        // Layers side by side, as a pool keeps them.
+        const Buffer pool = *allocate_host(
+            static_cast<std::size_t>(kElements * kLayers * blocks * sequences) * size_of(type));
+        const View all = pool.view(type, blocks * sequences, kElements * kLayers);
+        const auto blocks_of = [&](std::int64_t l) {
+          return all.col_range(l * kElements, (l + 1) * kElements);
+        };
+        const AttentionGeometry geometry = {
+            .block_size = kBlock, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim};
         std::vector<std::vector<std::int32_t>> tables;
         std::vector<SequenceSpan> fill;
         std::vector<SequenceSpan> spans;
@@ -177,16 +182,16 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
           spans.push_back({i * rows, rows, context, 0, table});
         }
         const Activations k(sequences * length, kKvHeads * kDim);
+        const AttentionPlan& filling = bench.stream().plan_attention(fill, geometry);
         for (std::int64_t l = 0; l < kLayers; ++l) {
-          layer.base = pool.data() + block_bytes * static_cast<std::size_t>(l);
-          bench.backend->kv_write({fill, k.view, k.view, layer});
+          layer.blocks = blocks_of(l);
+          bench.stream().kv_write({&filling, k.view, k.view, layer});
         }
         const Activations q(sequences * rows, kHeads * kDim);
         const Activations out(sequences * rows, kHeads * kDim);
         PagedAttentionArgs args;
-        args.spans = spans;
+        args.plan = &bench.stream().plan_attention(spans, geometry);
         args.q = q.view;
-        args.heads = kHeads;
         args.scale = 0.0883883f;
         args.compute = type == DType::kBf16 ? DType::kBf16 : DType::kF32;
         args.out = out.view;
@@ -197,10 +202,11 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
                                static_cast<double>(size_of(type)),
                            queries * seen * kDim * 4, type == DType::kBf16};
         measure(state, bench, work, [&] {
-          layer.base = pool.data() + block_bytes * static_cast<std::size_t>(step++ % kLayers);
+          layer.blocks = blocks_of(step++ % kLayers);
           args.layer = layer;
-          bench.backend->paged_attention(args);
+          bench.stream().paged_attention(args);
         });
+        bench.stream().retire();
       });
 }
 
@@ -218,12 +224,11 @@ void add_segment(Bench& bench, std::int64_t rows, std::int64_t segments, std::in
         for (std::int64_t i = 0; i <= segments; ++i)
           begins.push_back(static_cast<std::int32_t>(rows * i / segments));
         SegmentAttentionArgs args;
-        args.begins = begins;
+        args.plan = &bench.stream().plan_segments(
+            begins, {.heads = heads, .kv_heads = heads, .head_dim = dim});
         args.q = q.view;
         args.k = k.view;
         args.v = v.view;
-        args.heads = args.kv_heads = heads;
-        args.head_dim = dim;
         args.scale = 0.1f;
         args.compute = compute;
         args.out = out.view;
@@ -232,27 +237,28 @@ void add_segment(Bench& bench, std::int64_t rows, std::int64_t segments, std::in
             r * static_cast<double>(heads * dim) * 16,
             4 * r * r / static_cast<double>(segments) * static_cast<double>(heads * dim),
             compute == DType::kBf16};
-        measure(state, bench, work, [&] { bench.backend->segment_attention(args); });
+        measure(state, bench, work, [&] { bench.stream().segment_attention(args); });
+        bench.stream().retire();
       });
 }
 
 // An op bound by the activations that it reads and writes; `touched` is floats an element.
 void add_rows(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t cols,
-              double touched, const std::function<void(Backend&, View, View, View)>& op) {
+              double touched, const std::function<void(Stream&, View, View, View)>& op) {
   add(name + "/cols:" + std::to_string(cols) + "/rows:" + std::to_string(rows),
       [=, &bench](benchmark::State& state) {
         const Activations a(rows, cols, 1);
         const Activations b(rows, cols, 2);
         const Activations c(rows, cols, 3);
         const Work work = {static_cast<double>(rows * cols) * touched * 4, 0, false};
-        measure(state, bench, work, [&] { op(*bench.backend, a.view, b.view, c.view); });
+        measure(state, bench, work, [&] { op(bench.stream(), a.view, b.view, c.view); });
       });
 }
 
 void add_all_rows(Bench& bench) {
   static const Activations weight(1, 8960);
   for (const std::int64_t rows : {1, 512}) {
-    add_rows(bench, "rms_norm+add", rows, 1536, 4, [](Backend& cpu, View a, View b, View c) {
+    add_rows(bench, "rms_norm+add", rows, 1536, 4, [](Stream& cpu, View a, View b, View c) {
       NormArgs args;
       args.x = a;
       args.add = b;
@@ -261,25 +267,25 @@ void add_all_rows(Bench& bench) {
       cpu.norm(args);
     });
     add_rows(bench, "gated_silu", rows, 8960, 3,
-             [](Backend& cpu, View a, View b, View c) { cpu.gated({a, b, Activation::kSilu, c}); });
-    add_rows(bench, "gated_gelu_erf", rows, 8960, 3, [](Backend& cpu, View a, View b, View c) {
+             [](Stream& cpu, View a, View b, View c) { cpu.gated({a, b, Activation::kSilu, c}); });
+    add_rows(bench, "gated_gelu_erf", rows, 8960, 3, [](Stream& cpu, View a, View b, View c) {
       cpu.gated({a, b, Activation::kGeluErf, c});
     });
-    add_rows(bench, "rope", rows, 1536, 2, [](Backend& cpu, View a, View b, View c) {
+    add_rows(bench, "rope", rows, 1536, 2, [](Stream& cpu, View a, View b, View c) {
       cpu.rope({a, 128, b.col_range(0, 64), c.col_range(0, 64)});
     });
     add_rows(bench, "add", rows, 1536, 3,
-             [](Backend& cpu, View a, View b, View) { cpu.add(a, b, 1.0f); });
+             [](Stream& cpu, View a, View b, View) { cpu.add(a, b, 1.0f); });
     add_rows(bench, "softcap", rows, 8960, 2,
-             [](Backend& cpu, View a, View, View) { cpu.softcap(a, 30.0f); });
+             [](Stream& cpu, View a, View, View) { cpu.softcap(a, 30.0f); });
   }
   for (const std::int64_t rows : {1, 8}) {
-    add_rows(bench, "row_stats", rows, 151936, 2, [](Backend& cpu, View a, View, View) {
+    add_rows(bench, "row_stats", rows, 151936, 2, [](Stream& cpu, View a, View, View) {
       std::vector<RowStats> stats(static_cast<std::size_t>(a.rows()));
-      cpu.row_stats(a, stats);
+      cpu.row_stats(a, View(stats.data(), DType::kU8, a.rows(), sizeof(RowStats)));
     });
   }
-  add_rows(bench, "layer_norm", 5476, 1280, 3, [](Backend& cpu, View a, View, View c) {
+  add_rows(bench, "layer_norm", 5476, 1280, 3, [](Stream& cpu, View a, View, View c) {
     NormArgs args;
     args.x = a;
     args.weight = weight.view.col_range(0, 1280);
@@ -345,17 +351,17 @@ int run(int argc, char** argv) {
   int count = static_cast<int>(pointers.size());
 
   Bench bench;
-  auto backend = make_cpu_backend(threads, isa);
+  auto device = make_cpu_device(threads, isa);
   auto chosen = cpu::choose_isa(isa);
-  if (!backend || !chosen) {
-    std::fprintf(stderr, "kernel_bench: %s\n", backend.error().message.c_str());
+  if (!device || !chosen) {
+    std::fprintf(stderr, "kernel_bench: %s\n", device.error().message.c_str());
     return 1;
   }
-  bench.backend = std::move(*backend);
+  bench.device = std::move(*device);
   bench.isa = *chosen;
   benchmark::Initialize(&count, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(count, pointers.data())) return 1;
-  benchmark::AddCustomContext("backend", bench.backend->description());
+  benchmark::AddCustomContext("backend", bench.device->description());
   add_all(bench);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "benchmarks/kernels/roofs.h"
-#include "benchmarks/model/counting_backend.h"
+#include "benchmarks/model/counting_device.h"
 #include "model/checkpoint.h"
 #include "model/families.h"
 
@@ -34,27 +34,27 @@ class Harness {
  public:
   static Result<std::unique_ptr<Harness>> create(const std::string& model, int threads) {
     auto made = std::unique_ptr<Harness>(new Harness);
-    TRY(made->backend_, make_cpu_backend(threads));
-    made->counting_ = std::make_unique<CountingBackend>(*made->backend_);
+    TRY(made->device_, make_cpu_device(threads));
+    made->counting_ = std::make_unique<CountingDevice>(*made->device_);
     // "cpu amx, 2 threads"
-    const std::string description = made->backend_->description();
+    const std::string description = made->device_->description();
     const std::size_t name = description.find(' ') + 1;
     TRY(made->isa_, cpu::choose_isa(description.substr(name, description.find(',') - name)));
     TRY(const std::string directory, resolve_checkpoint(model));
     TRY(const Checkpoint checkpoint, open_checkpoint(directory));
-    TRY(made->model_, load_model(checkpoint, *made->backend_));
+    TRY(made->model_, load_model(checkpoint, *made->device_));
     TRY_DO(made->allocate());
     return made;
   }
 
   Model& model() { return *model_; }
-  Backend& backend() { return *backend_; }
+  Device& device() { return *device_; }
 
   // Measured anew: neighbours on a shared machine move them by a fifth.
   void measure_roofs() {
-    roofs_.read_bytes = measure_read_bytes(backend_->pool());
-    roofs_.f32_flops = measure_f32_flops(backend_->pool(), isa_);
-    roofs_.bf16_flops = measure_bf16_flops(backend_->pool(), isa_);
+    roofs_.read_bytes = measure_read_bytes(device_->pool());
+    roofs_.f32_flops = measure_f32_flops(device_->pool(), isa_);
+    roofs_.bf16_flops = measure_bf16_flops(device_->pool(), isa_);
   }
   const Roofs& roofs() const { return roofs_; }
 
@@ -82,9 +82,11 @@ class Harness {
     const View out =
         embeddings_.view(model_->shape().kv_dtype, image.layout.tokens, model_->shape().hidden);
     return timed([&] {
-      auto run = model_->begin_encode(*counting_, images, {&out, 1});
+      Stream& stream = counting_->lane(Lane::kEncode);
+      auto run = model_->begin_encode(stream, images, {&out, 1});
       while (!run->advance()) {
       }
+      stream.retire();
     });
   }
 
@@ -108,31 +110,29 @@ class Harness {
       TRY(const ImageLayout layout, model_->image_layout(1024, 1024, {}));
       patches = layout.grid_t * layout.grid_h * layout.grid_w;
       TRY(embeddings_,
-          backend_->allocate(static_cast<std::size_t>(layout.tokens * shape.hidden) * 4));
+          device_->allocate(static_cast<std::size_t>(layout.tokens * shape.hidden) * 4));
     }
-    TRY_DO(model_->reserve(*backend_, {.rows = kPrompt,
-                                       .sequences = kSequences,
-                                       .logit_rows = kSequences,
-                                       .image_patches = patches,
-                                       .length = length}));
+    TRY_DO(model_->reserve(*device_, {.rows = kPrompt,
+                                      .sequences = kSequences,
+                                      .logit_rows = kSequences,
+                                      .image_patches = patches,
+                                      .length = length}));
     for (const LayerShape& layer : shape.layers) {
       KvLayer kv;
       kv.block_size = kBlock;
       kv.kv_heads = layer.kv_heads;
       kv.head_dim = layer.head_dim;
-      kv.dtype = shape.kv_dtype;
-      kv.block_stride = static_cast<std::size_t>(2 * kBlock * layer.kv_heads * layer.head_dim) *
-                        size_of(kv.dtype);
+      const std::int64_t elements = 2 * kBlock * layer.kv_heads * layer.head_dim;
+      const std::int64_t blocks = blocks_per_sequence_ * kSequences;
       TRY(Buffer cache,
-          backend_->allocate(kv.block_stride *
-                             static_cast<std::size_t>(blocks_per_sequence_ * kSequences)));
-      kv.base = cache.data();
+          device_->allocate(static_cast<std::size_t>(elements * blocks) * size_of(shape.kv_dtype)));
+      kv.blocks = cache.view(shape.kv_dtype, blocks, elements);
       caches_.push_back(std::move(cache));
       bindings_.push_back({kv, 0});
     }
     blocks_.resize(static_cast<std::size_t>(blocks_per_sequence_ * kSequences));
     std::iota(blocks_.begin(), blocks_.end(), 0);
-    TRY(logits_, backend_->allocate(static_cast<std::size_t>(kSequences * shape.vocab) * 4));
+    TRY(logits_, device_->allocate(static_cast<std::size_t>(kSequences * shape.vocab) * 4));
     return {};
   }
 
@@ -157,18 +157,21 @@ class Harness {
   }
 
   void forward() {
-    const std::vector<std::span<const std::int32_t>> positions(
-        static_cast<std::size_t>(model_->shape().position_axes), position_);
+    std::vector<std::int32_t> positions;
+    for (int axis = 0; axis < model_->shape().position_axes; ++axis)
+      positions.insert(positions.end(), position_.begin(), position_.end());
+    Stream& stream = counting_->lane(Lane::kStep);
     const std::span<const SequenceSpan> group = spans_;
     Batch batch;
-    batch.ids = ids_;
-    batch.positions = positions;
+    batch.ids = stream.upload(ids_);
+    batch.positions = stream.upload(positions);
     batch.spans = {&group, 1};
     batch.kv = bindings_;
-    batch.logit_rows = logit_rows_;
+    batch.logit_rows = stream.upload(logit_rows_);
     batch.logits = logits_.view(DType::kF32, static_cast<std::int64_t>(logit_rows_.size()),
                                 model_->shape().vocab);
-    model_->forward(*counting_, batch);
+    model_->forward(stream, batch);
+    stream.retire();
   }
 
   template <typename Body>
@@ -176,7 +179,7 @@ class Harness {
     counting_->take();
     const Nanos begin = clock_.now();
     body();
-    backend_->synchronize();
+    device_->synchronize();
     const double took = saccade::seconds(clock_.now() - begin);
     const Work work = counting_->take();
     const bool matrix_unit = model_->shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
@@ -186,8 +189,8 @@ class Harness {
   }
 
   const SteadyClock clock_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<CountingBackend> counting_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<CountingDevice> counting_;
   cpu::Isa isa_ = cpu::Isa::kPortable;
   Roofs roofs_;
   std::unique_ptr<Model> model_;

@@ -94,7 +94,7 @@ class ModelBench {
     std::string out;
     json::JsonWriter w(out);
     w.begin_object();
-    w.member("backend", std::string_view(harness_.backend().description()));
+    w.member("backend", std::string_view(harness_.device().description()));
     w.member("weight_bytes", static_cast<std::int64_t>(harness_.model().shape().weight_bytes));
     w.member("peer", std::string_view(peer_version_));
     w.member("read_bytes_per_second", best_.read_bytes);
@@ -180,7 +180,7 @@ Result<void> measure(const Arguments& arguments) {
   std::printf("%s: %s, %.3f B parameters, %.2f GiB packed, %s\n", arguments.model.c_str(),
               shape.family.c_str(), static_cast<double>(shape.parameters) / 1e9,
               static_cast<double>(shape.weight_bytes) / (1 << 30),
-              harness->backend().description().c_str());
+              harness->device().description().c_str());
   ModelBench bench(arguments, *harness);
   TRY_DO(bench.run());
   bench.print();

@@ -7,16 +7,16 @@
 
 namespace saccade {
 
-Result<BatchBuilder> BatchBuilder::create(Backend& backend, const ModelShape& shape, int tables,
+Result<BatchBuilder> BatchBuilder::create(Device& device, const ModelShape& shape, int tables,
                                           std::int64_t max_rows, std::int64_t max_logit_rows) {
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   Buffer embeddings;
   if (shape.has_vision) {
-    TRY(embeddings, backend.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
+    TRY(embeddings, device.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
   }
   TRY(Buffer logits,
-      backend.allocate(static_cast<std::size_t>(max_logit_rows * shape.vocab) * sizeof(float)));
+      device.allocate(static_cast<std::size_t>(max_logit_rows * shape.vocab) * sizeof(float)));
   return BatchBuilder(shape, tables, max_rows, std::move(embeddings), std::move(logits),
                       max_logit_rows);
 }
@@ -34,8 +34,8 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
       positions_(static_cast<std::size_t>(shape.position_axes)),
       spans_(static_cast<std::size_t>(tables)) {}
 
-Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
-                          const EmbeddingArena* arena) {
+Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
+                          const ImagePlanner& images, const EmbeddingArena* arena) {
   ids_.clear();
   for (auto& axis : positions_) axis.clear();
   long_rows_.clear();
@@ -46,7 +46,7 @@ Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner
   for (const PlannedRows& rows : plan.rows) {
     const auto first_row = static_cast<std::int64_t>(ids_.size());
     add_rows(rows);
-    if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
+    if (!rows.sequence->images.empty()) gather(stream, rows, first_row, pool, images, arena);
     logit_row_of_.push_back(rows.samples ? static_cast<std::int32_t>(logit_rows_.size()) : -1);
     if (rows.samples) {
       logit_rows_.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
@@ -57,19 +57,21 @@ Batch BatchBuilder::build(const StepPlan& plan, KvPool& pool, const ImagePlanner
   CHECK(row_count <= max_rows_ && logit_count <= max_logit_rows_, "{} rows, {} logit rows",
         row_count, logit_count);
 
-  position_spans_.assign(positions_.begin(), positions_.end());
+  all_positions_.clear();
+  for (const auto& axis : positions_)
+    all_positions_.insert(all_positions_.end(), axis.begin(), axis.end());
   span_spans_.assign(spans_.begin(), spans_.end());
   Batch batch;
-  batch.ids = ids_;
-  batch.positions = position_spans_;
-  batch.long_rows = long_rows_;
+  batch.ids = stream.upload(ids_);
+  batch.positions = stream.upload(all_positions_);
+  batch.long_rows = stream.upload(long_rows_);
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
   if (!embedding_rows_.empty()) {
     batch.embeddings = embeddings_.view(dtype_, embedding_rows(), width_);
   }
-  batch.embedding_rows = embedding_rows_;
-  batch.logit_rows = logit_rows_;
+  batch.embedding_rows = stream.upload(embedding_rows_);
+  batch.logit_rows = stream.upload(logit_rows_);
   batch.logits = logits_.view(DType::kF32, logit_count, vocab_);
   return batch;
 }
@@ -97,8 +99,8 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
   }
 }
 
-void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
-                          const ImagePlanner& images, const EmbeddingArena* arena) {
+void BatchBuilder::gather(Stream& stream, const PlannedRows& rows, std::int64_t first_row,
+                          KvPool& pool, const ImagePlanner& images, const EmbeddingArena* arena) {
   const Sequence& sequence = *rows.sequence;
   for (const ImageSpan& span : sequence.request.prompt.images) {
     const std::int64_t begin = std::max(rows.begin, span.begin);
@@ -108,12 +110,13 @@ void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, KvPoo
     const View out =
         embeddings_.view(dtype_, max_rows_, width_).row_range(gathered, gathered + end - begin);
     if (images.mode() == EncoderCache::kOverlay) {
-      pool.read_embeddings(sequence.kv, begin, out);
+      pool.read_embeddings(stream, sequence.kv, begin, out);
     } else {
       const auto image =
           std::find_if(sequence.images.begin(), sequence.images.end(),
                        [&](const SequenceImage& at) { return at.index == span.index; });
-      arena->read(images.store().pages(image->key), span.first_row + begin - span.begin, out);
+      arena->read(stream, images.store().pages(image->key), span.first_row + begin - span.begin,
+                  out);
     }
     for (std::int64_t token = begin; token < end; ++token) {
       embedding_rows_.push_back(static_cast<std::int32_t>(first_row + token - rows.begin));

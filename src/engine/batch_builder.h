@@ -12,15 +12,16 @@
 
 namespace saccade {
 
-// Engine thread. The batch refers to the builder's own memory and to the sequences' tables: it is
-// good until the next build or the next plan.
+// Engine thread. The batch's lists are on the device until the stream's retire(); its spans refer
+// to the builder's own memory and to the sequences' tables: they are good until the next build or
+// the next plan.
 class BatchBuilder {
  public:
-  static Result<BatchBuilder> create(Backend& backend, const ModelShape& shape, int tables,
+  static Result<BatchBuilder> create(Device& device, const ModelShape& shape, int tables,
                                      std::int64_t max_rows, std::int64_t max_logit_rows);
 
   // Gathers embedding rows too: before the forward, whose keys and values may overwrite them.
-  Batch build(const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
+  Batch build(Stream& stream, const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
               const EmbeddingArena* arena);
 
   // logit row of plan.rows[i], or -1 where it does not sample.
@@ -31,7 +32,7 @@ class BatchBuilder {
   BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows, Buffer embeddings,
                Buffer logits, std::int64_t max_logit_rows);
   void add_rows(const PlannedRows& rows);
-  void gather(const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
+  void gather(Stream& stream, const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
 
   std::int64_t width_;  // of an embedding row
@@ -44,9 +45,9 @@ class BatchBuilder {
   Buffer logits_;      // [max logit rows, vocab]
   std::vector<TokenId> ids_;
   std::vector<std::vector<std::int32_t>> positions_;  // [axes]
-  std::vector<std::uint8_t> long_rows_;
+  std::vector<std::int32_t> all_positions_;           // [axes, rows]
+  std::vector<std::int32_t> long_rows_;
   std::vector<std::vector<SequenceSpan>> spans_;  // [tables]
-  std::vector<std::span<const std::int32_t>> position_spans_;
   std::vector<std::span<const SequenceSpan>> span_spans_;
   std::vector<std::int32_t> embedding_rows_;
   std::vector<std::int32_t> logit_rows_;

@@ -4,11 +4,11 @@
 
 namespace saccade {
 
-Result<EmbeddingArena> EmbeddingArena::create(Backend& backend, std::int64_t bytes,
+Result<EmbeddingArena> EmbeddingArena::create(Device& device, std::int64_t bytes,
                                               std::int64_t page_rows, std::int64_t hidden,
                                               DType dtype) {
-  TRY(Buffer buffer, backend.allocate(static_cast<std::size_t>(bytes)));
-  return EmbeddingArena(backend, std::move(buffer), page_rows, hidden, dtype);
+  TRY(Buffer buffer, device.allocate(static_cast<std::size_t>(bytes)));
+  return EmbeddingArena(std::move(buffer), page_rows, hidden, dtype);
 }
 
 // Rows [row, row + count) of an entry, which lie in one page.
@@ -17,7 +17,7 @@ View EmbeddingArena::page_rows(std::span<const EmbeddingPage> pages, std::int64_
   const std::int64_t page = pages[static_cast<std::size_t>(row / page_rows_)];
   const std::int64_t first = page * page_rows_ + row % page_rows_;
   const std::int64_t row_bytes = hidden_ * static_cast<std::int64_t>(size_of(dtype_));
-  return View(buffer_.data() + first * row_bytes, dtype_, count, hidden_);
+  return View(buffer_.data() + first * row_bytes, dtype_, count, hidden_, hidden_, buffer_.space());
 }
 
 template <typename Move>
@@ -30,16 +30,16 @@ void EmbeddingArena::for_each_page(std::int64_t first, std::int64_t rows, Move&&
   }
 }
 
-void EmbeddingArena::write(std::span<const EmbeddingPage> pages, View rows) {
+void EmbeddingArena::write(Stream& stream, std::span<const EmbeddingPage> pages, View rows) {
   for_each_page(0, rows.rows(), [&](std::int64_t row, std::int64_t done, std::int64_t count) {
-    backend_->copy(rows.row_range(done, done + count), page_rows(pages, row, count));
+    stream.copy(rows.row_range(done, done + count), page_rows(pages, row, count));
   });
 }
 
-void EmbeddingArena::read(std::span<const EmbeddingPage> pages, std::int64_t first,
+void EmbeddingArena::read(Stream& stream, std::span<const EmbeddingPage> pages, std::int64_t first,
                           View out) const {
   for_each_page(first, out.rows(), [&](std::int64_t row, std::int64_t done, std::int64_t count) {
-    backend_->copy(page_rows(pages, row, count), out.row_range(done, done + count));
+    stream.copy(page_rows(pages, row, count), out.row_range(done, done + count));
   });
 }
 

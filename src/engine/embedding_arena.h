@@ -5,7 +5,7 @@
 #include <span>
 
 #include "memory/embedding_store.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -13,27 +13,22 @@ namespace saccade {
 class EmbeddingArena {
  public:
   // page_rows: rows of `hidden` elements a page.
-  static Result<EmbeddingArena> create(Backend& backend, std::int64_t bytes, std::int64_t page_rows,
+  static Result<EmbeddingArena> create(Device& device, std::int64_t bytes, std::int64_t page_rows,
                                        std::int64_t hidden, DType dtype);
 
   // All rows of an entry, into its pages.
-  void write(std::span<const EmbeddingPage> pages, View rows);
+  void write(Stream& stream, std::span<const EmbeddingPage> pages, View rows);
   // Rows [first, first + out.rows()) of an entry.
-  void read(std::span<const EmbeddingPage> pages, std::int64_t first, View out) const;
+  void read(Stream& stream, std::span<const EmbeddingPage> pages, std::int64_t first,
+            View out) const;
 
  private:
-  EmbeddingArena(Backend& backend, Buffer buffer, std::int64_t page_rows, std::int64_t hidden,
-                 DType dtype)
-      : backend_(&backend),
-        buffer_(std::move(buffer)),
-        page_rows_(page_rows),
-        hidden_(hidden),
-        dtype_(dtype) {}
+  EmbeddingArena(Buffer buffer, std::int64_t page_rows, std::int64_t hidden, DType dtype)
+      : buffer_(std::move(buffer)), page_rows_(page_rows), hidden_(hidden), dtype_(dtype) {}
   View page_rows(std::span<const EmbeddingPage> pages, std::int64_t row, std::int64_t count) const;
   template <typename Move>
   void for_each_page(std::int64_t first, std::int64_t rows, Move&& move) const;
 
-  Backend* backend_;
   Buffer buffer_;
   std::int64_t page_rows_;
   std::int64_t hidden_;

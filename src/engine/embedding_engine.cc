@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/readback.h"
+
 namespace saccade {
 
 Result<std::unique_ptr<EmbeddingEngine>> EmbeddingEngine::create(EmbeddingSettings settings,
                                                                  SentenceEncoder& encoder,
-                                                                 Backend& backend) {
+                                                                 Device& device) {
   const std::int64_t longest = encoder.shape().max_tokens;
   if (settings.max_batched_tokens < longest)
     return fail(ErrorCode::kInvalid,
@@ -17,8 +19,12 @@ Result<std::unique_ptr<EmbeddingEngine>> EmbeddingEngine::create(EmbeddingSettin
     return fail(ErrorCode::kInvalid, "max_num_seqs is {}, at least 1 is required",
                 settings.max_sequences);
   settings.max_sequences = std::min(settings.max_sequences, settings.max_batched_tokens);
-  TRY_DO(encoder.reserve(backend, settings.max_batched_tokens, settings.max_sequences));
-  return std::unique_ptr<EmbeddingEngine>(new EmbeddingEngine(settings, encoder, backend));
+  TRY_DO(encoder.reserve(device, settings.max_batched_tokens, settings.max_sequences));
+  std::unique_ptr<EmbeddingEngine> engine(new EmbeddingEngine(settings, encoder, device));
+  TRY(engine->out_, device.allocate(static_cast<std::size_t>(settings.max_sequences *
+                                                             encoder.shape().dimensions) *
+                                    sizeof(float)));
+  return engine;
 }
 
 Result<void> EmbeddingEngine::validate(const std::vector<std::vector<TokenId>>& inputs) const {
@@ -138,12 +144,14 @@ void EmbeddingEngine::compute(const std::vector<Part>& batch) {
     ids_.insert(ids_.end(), input.begin(), input.end());
     begins_.push_back(static_cast<std::int32_t>(ids_.size()));
   }
-  out_.resize(static_cast<std::size_t>(count * width));
-  encoder_.forward(backend_, ids_, begins_, View(out_.data(), DType::kF32, count, width));
-  backend_.synchronize();
+  const View out = out_.view(DType::kF32, count, width);
+  encoder_.forward(stream_, ids_, begins_, out);
+  stream_.retire();
+  const auto read = readable(stream_, out, readback_);
+  CHECK(read.has_value(), "reading embeddings: {}", read.error().message);
   for (std::int64_t i = 0; i < count; ++i) {
     auto& rows = batch[static_cast<std::size_t>(i)].job->rows;
-    rows.insert(rows.end(), out_.begin() + i * width, out_.begin() + (i + 1) * width);
+    rows.insert(rows.end(), read->row<float>(i), read->row<float>(i) + width);
   }
 }
 

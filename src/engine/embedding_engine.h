@@ -39,10 +39,9 @@ class EmbeddingEngine {
   // One row of `dimensions` values an input. Called once on the engine thread, unless cancelled.
   using Sink = std::function<void(std::vector<float> rows)>;
 
-  // The encoder must have been loaded on `backend`.
+  // The encoder must have been loaded on `device`.
   static Result<std::unique_ptr<EmbeddingEngine>> create(EmbeddingSettings settings,
-                                                         SentenceEncoder& encoder,
-                                                         Backend& backend);
+                                                         SentenceEncoder& encoder, Device& device);
 
   // Any thread. kInvalid: an input without tokens, with too many, or with an unknown id.
   Result<RequestId> submit(std::vector<std::vector<TokenId>> inputs, Sink sink);
@@ -70,8 +69,8 @@ class EmbeddingEngine {
     std::size_t input = 0;
   };
 
-  EmbeddingEngine(EmbeddingSettings settings, SentenceEncoder& encoder, Backend& backend)
-      : settings_(settings), encoder_(encoder), backend_(backend) {}
+  EmbeddingEngine(EmbeddingSettings settings, SentenceEncoder& encoder, Device& device)
+      : settings_(settings), encoder_(encoder), stream_(device.lane(Lane::kStep)) {}
 
   Result<void> validate(const std::vector<std::vector<TokenId>>& inputs) const;
   Result<void> find_room(std::int64_t tokens);
@@ -83,11 +82,12 @@ class EmbeddingEngine {
 
   const EmbeddingSettings settings_;
   SentenceEncoder& encoder_;
-  Backend& backend_;
+  Stream& stream_;
   std::deque<std::unique_ptr<Job>> jobs_;  // engine thread, as are the next three
   std::vector<TokenId> ids_;
   std::vector<std::int32_t> begins_;
-  std::vector<float> out_;
+  Buffer out_;  // [max_sequences, dimensions] on the device
+  Buffer readback_;
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

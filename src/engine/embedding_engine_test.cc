@@ -20,12 +20,12 @@ class CountingEncoder final : public SentenceEncoder {
     shape_.vocab = 100;
     shape_.max_tokens = 8;
   }
-  Result<void> reserve(Backend&, std::int64_t rows, std::int64_t sequences) override {
+  Result<void> reserve(Device&, std::int64_t rows, std::int64_t sequences) override {
     rows_ = rows;
     sequences_ = sequences;
     return {};
   }
-  void forward(Backend&, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
+  void forward(Stream&, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
                View out, const Tap&) override {
     EXPECT_LE(static_cast<std::int64_t>(ids.size()), rows_);
     EXPECT_LE(out.rows(), sequences_);
@@ -47,7 +47,7 @@ class CountingEncoder final : public SentenceEncoder {
 class EmbeddingEngineTest : public ::testing::Test {
  protected:
   void make(EmbeddingSettings settings) {
-    auto engine = EmbeddingEngine::create(settings, encoder_, *backend_);
+    auto engine = EmbeddingEngine::create(settings, encoder_, *device_);
     ASSERT_TRUE(engine) << engine.error().message;
     engine_ = *std::move(engine);
   }
@@ -59,7 +59,7 @@ class EmbeddingEngineTest : public ::testing::Test {
     return id.value_or(0);
   }
   CountingEncoder encoder_;
-  std::unique_ptr<Backend> backend_ = make_reference_backend();
+  std::unique_ptr<Device> device_ = make_reference_device();
   std::unique_ptr<EmbeddingEngine> engine_;
   std::vector<std::vector<float>> delivered_;
 };
@@ -175,7 +175,7 @@ TEST_F(EmbeddingEngineTest, ManyThreadsSubmitToARunningEngine) {
 }
 
 TEST_F(EmbeddingEngineTest, AStepMustHoldTheLongestText) {
-  const auto engine = EmbeddingEngine::create({.max_batched_tokens = 7}, encoder_, *backend_);
+  const auto engine = EmbeddingEngine::create({.max_batched_tokens = 7}, encoder_, *device_);
   ASSERT_FALSE(engine);
   EXPECT_THAT(engine.error().message, HasSubstr("8 tokens"));
 }

@@ -40,7 +40,7 @@ std::int64_t patch_rows(const PreparedImage& image) {
   return static_cast<std::int64_t>(image.patches.size()) / image.patch_cols;
 }
 
-Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Backend& backend,
+Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Device& device,
                                                            const EncoderLimits& limits,
                                                            const Clock& clock, Publish publish,
                                                            Wanted wanted) {
@@ -48,16 +48,16 @@ Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Backend
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   TRY(Buffer scratch,
-      backend.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
-                       row_bytes));
+      device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
+                      row_bytes));
   return std::unique_ptr<EncoderQueue>(new EncoderQueue(
-      model, backend, limits, clock, std::move(publish), std::move(wanted), std::move(scratch)));
+      model, device, limits, clock, std::move(publish), std::move(wanted), std::move(scratch)));
 }
 
-EncoderQueue::EncoderQueue(Model& model, Backend& backend, const EncoderLimits& limits,
+EncoderQueue::EncoderQueue(Model& model, Device& device, const EncoderLimits& limits,
                            const Clock& clock, Publish publish, Wanted wanted, Buffer scratch)
     : model_(model),
-      backend_(backend),
+      stream_(device.lane(Lane::kEncode)),
       limits_(limits),
       clock_(clock),
       publish_(std::move(publish)),
@@ -140,7 +140,7 @@ void EncoderQueue::begin_batch() {
     first += rows;
   }
   if (observer_) observer_(event_);
-  run_ = model_.begin_encode(backend_, batch_images_, batch_rows_);
+  run_ = model_.begin_encode(stream_, batch_images_, batch_rows_);
 }
 
 bool EncoderQueue::advance() {
@@ -148,7 +148,7 @@ bool EncoderQueue::advance() {
   if (!run_) begin_batch();
   const Nanos begin = clock_.now();
   const bool complete = run_->advance();
-  backend_.synchronize();
+  stream_.synchronize();
   const double took = seconds(clock_.now() - begin);
   if (stages_done_++ > 0 && !complete) {
     Size size;
@@ -175,6 +175,7 @@ void EncoderQueue::finish_batch() {
 void EncoderQueue::end_run() {
   for (const Job& job : batch_) keys_.erase(job.key);
   run_.reset();
+  stream_.retire();
   stages_done_ = 0;
   unwanted_ = false;
   batch_.clear();

@@ -41,7 +41,7 @@ class EncoderQueue {
   // Whether anybody still wants the key.
   using Wanted = std::function<bool(const Digest& key)>;
 
-  static Result<std::unique_ptr<EncoderQueue>> create(Model& model, Backend& backend,
+  static Result<std::unique_ptr<EncoderQueue>> create(Model& model, Device& device,
                                                       const EncoderLimits& limits,
                                                       const Clock& clock, Publish publish,
                                                       Wanted wanted);
@@ -79,7 +79,7 @@ class EncoderQueue {
     std::shared_ptr<const PreparedImage> image;
     Nanos queued = 0;
   };
-  EncoderQueue(Model& model, Backend& backend, const EncoderLimits& limits, const Clock& clock,
+  EncoderQueue(Model& model, Device& device, const EncoderLimits& limits, const Clock& clock,
                Publish publish, Wanted wanted, Buffer scratch);
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
@@ -88,7 +88,7 @@ class EncoderQueue {
   void end_run();
 
   Model& model_;
-  Backend& backend_;
+  Stream& stream_;
   EncoderLimits limits_;
   const Clock& clock_;
   Publish publish_;

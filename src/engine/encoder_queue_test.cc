@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 namespace {
@@ -20,13 +20,13 @@ class StagedModel final : public Model {
     shape_.hidden = 2;
     shape_.has_vision = true;
   }
-  Result<void> reserve(Backend&, const Capacity&) override { return {}; }
-  void forward(Backend&, const Batch&, const Tap&) override {}
+  Result<void> reserve(Device&, const Capacity&) override { return {}; }
+  void forward(Stream&, const Batch&, const Tap&) override {}
   Result<Prompt> build_prompt(const Tokenizer&, std::string_view, std::span<const ImageLayout>,
                               bool) const override {
     return fail(ErrorCode::kUnsupported, "no prompts");
   }
-  std::unique_ptr<EncodeRun> begin_encode(Backend&, std::span<const PreparedImage* const> images,
+  std::unique_ptr<EncodeRun> begin_encode(Stream&, std::span<const PreparedImage* const> images,
                                           std::span<const View>, const Tap&) override {
     Nanos layer = 0;
     for (const PreparedImage* image : images) {
@@ -66,7 +66,7 @@ struct QueueTest : testing::Test {
     limits.max_rows = 2048;
     limits.stage_seconds = stage_seconds;
     queue = *EncoderQueue::create(
-        model, *backend, limits, clock,
+        model, *device, limits, clock,
         [this](const Digest& key, View) { published.push_back(key); },
         [this](const Digest& key) { return wanted.contains(key); });
   }
@@ -87,7 +87,7 @@ struct QueueTest : testing::Test {
 
   VirtualClock clock;
   StagedModel model{clock};
-  std::unique_ptr<Backend> backend = make_reference_backend();
+  std::unique_ptr<Device> device = make_reference_device();
   std::set<Digest> wanted;
   std::vector<Digest> published;
   std::unique_ptr<EncoderQueue> queue;

@@ -34,9 +34,9 @@ struct EngineSettings {
 
 class Engine {
  public:
-  // The model must have been loaded on `backend`. Errors name the setting that cannot hold.
+  // The model must have been loaded on `device`. Errors name the setting that cannot hold.
   static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Model& model,
-                                                Backend& backend, const Clock& clock);
+                                                Device& device, const Clock& clock);
   virtual ~Engine() = default;
 
   // kExhausted: inbox full. kInvalid: can never fit (both numbers in the message). The sink is

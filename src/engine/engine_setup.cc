@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/host_memory.h"
 #include "base/log.h"
-#include "engine/host_memory.h"
 
 namespace saccade {
 namespace {
@@ -152,7 +152,7 @@ Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
 
 }  // namespace
 
-Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Backend& backend) {
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Device& device) {
   EngineParts parts;
   parts.settings = settings;
   const ModelShape& shape = model.shape();
@@ -172,7 +172,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   parts.settings.kv_cache_bytes = static_cast<std::size_t>(kv.pool_bytes);
   TRY_DO(choose_length(parts.settings, shape, *parts.kv));
   limit_sequences(parts.settings, *parts.kv);
-  TRY(parts.pool, KvPool::create(backend, shape, parts.kv->plan(), kv.pool_bytes));
+  TRY(parts.pool, KvPool::create(device, shape, parts.kv->plan(), kv.pool_bytes));
   log::info("KV cache, {}", parts.kv->plan().describe());
 
   if (shape.has_vision) {
@@ -186,7 +186,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
       }
     } else {
       TRY(parts.arena, EmbeddingArena::create(
-                           backend, static_cast<std::int64_t>(parts.settings.encoder_cache_bytes),
+                           device, static_cast<std::int64_t>(parts.settings.encoder_cache_bytes),
                            kEmbeddingPageRows, shape.embedding_width(), shape.kv_dtype));
     }
   }
@@ -202,8 +202,8 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   capacity.logit_rows = parts.settings.max_sequences;
   capacity.image_patches = parts.encoder.max_patches;
   capacity.length = parts.settings.max_model_len;
-  TRY_DO(model.reserve(backend, capacity));
-  TRY(parts.batches, BatchBuilder::create(backend, shape, parts.kv->plan().tables, capacity.rows,
+  TRY_DO(model.reserve(device, capacity));
+  TRY(parts.batches, BatchBuilder::create(device, shape, parts.kv->plan().tables, capacity.rows,
                                           capacity.logit_rows));
   return parts;
 }

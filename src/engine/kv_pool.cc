@@ -19,17 +19,14 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
   return specs;
 }
 
-Result<std::unique_ptr<KvPool>> KvPool::create(Backend& backend, const ModelShape& shape,
+Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const ModelShape& shape,
                                                const PagePlan& plan, std::int64_t bytes) {
-  TRY(Buffer buffer, backend.allocate(static_cast<std::size_t>(bytes)));
-  return std::unique_ptr<KvPool>(new KvPool(backend, shape, plan, std::move(buffer)));
+  TRY(Buffer buffer, device.allocate(static_cast<std::size_t>(bytes)));
+  return std::unique_ptr<KvPool>(new KvPool(shape, plan, std::move(buffer)));
 }
 
-KvPool::KvPool(Backend& backend, const ModelShape& shape, const PagePlan& plan, Buffer buffer)
-    : backend_(backend),
-      buffer_(std::move(buffer)),
-      block_tokens_(plan.block_tokens),
-      dtype_(shape.kv_dtype) {
+KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer)
+    : buffer_(std::move(buffer)), block_tokens_(plan.block_tokens), dtype_(shape.kv_dtype) {
   for (const GroupPlan& group : plan.groups) {
     group_tables_.push_back(static_cast<int>(table_bytes_.size()));
     for (int table = 0; table < group.tables; ++table) table_bytes_.push_back(group.page_bytes);
@@ -37,12 +34,17 @@ KvPool::KvPool(Backend& backend, const ModelShape& shape, const PagePlan& plan, 
   for (std::size_t layer = 0; layer < shape.layers.size(); ++layer) {
     const LayerPlace& place = plan.places[layer];
     KvBinding& binding = bindings_.emplace_back();
-    binding.layer.base = buffer_.data() + place.offset;
-    binding.layer.block_stride = static_cast<std::size_t>(place.stride);
+    const LayerShape& of = shape.layers[layer];
+    const auto element = static_cast<std::int64_t>(size_of(dtype_));
+    const std::int64_t elements = 2 * of.kv_heads * block_tokens_ * of.head_dim;
+    // Pages whose last byte is in the pool.
+    const std::int64_t room = static_cast<std::int64_t>(buffer_.bytes()) - place.offset;
+    binding.layer.blocks =
+        View(buffer_.data() + place.offset, dtype_, (room - elements * element) / place.stride + 1,
+             elements, place.stride / element, buffer_.space());
     binding.layer.block_size = block_tokens_;
-    binding.layer.kv_heads = shape.layers[layer].kv_heads;
-    binding.layer.head_dim = shape.layers[layer].head_dim;
-    binding.layer.dtype = dtype_;
+    binding.layer.kv_heads = of.kv_heads;
+    binding.layer.head_dim = of.head_dim;
     binding.group = group_tables_[static_cast<std::size_t>(place.group)] + place.table;
   }
   cut_pieces(shape, plan);
@@ -67,13 +69,15 @@ void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
   if (column < width) pieces_.clear();
 }
 
-void KvPool::copy(const KvCopy& copy) {
+void KvPool::copy(Stream& stream, const KvCopy& copy) {
   const auto table =
       static_cast<std::size_t>(group_tables_[static_cast<std::size_t>(copy.group)] + copy.table);
   const std::int64_t bytes = table_bytes_[table];
   const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype_));
-  backend_.copy(View(buffer_.data() + copy.from * bytes, dtype_, 1, elements),
-                View(buffer_.data() + copy.to * bytes, dtype_, 1, elements));
+  const auto page = [&](std::int64_t index) {
+    return View(buffer_.data() + index * bytes, dtype_, 1, elements, elements, buffer_.space());
+  };
+  stream.copy(page(copy.from), page(copy.to));
 }
 
 // Calls move(row, slots) for every block that the tokens touch and every piece of a row.
@@ -91,25 +95,28 @@ void KvPool::for_each_piece(const KvSequence& sequence, std::int64_t begin, std:
       CHECK(page != kNoPage, "token {} has no page", token);
       std::byte* data =
           buffer_.data() + piece.offset + page * piece.stride + slot * piece.width * element;
-      move(row, count, piece, View(data, dtype_, count, piece.last - piece.first, piece.width));
+      move(row, count, piece,
+           View(data, dtype_, count, piece.last - piece.first, piece.width, buffer_.space()));
     }
     row += count;
   }
 }
 
-void KvPool::write_embeddings(const KvSequence& sequence, std::int64_t begin, View from) {
+void KvPool::write_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin,
+                              View from) {
   for_each_piece(sequence, begin, from.rows(),
                  [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
-                   backend_.copy(
-                       from.row_range(row, row + count).col_range(piece.first, piece.last), slots);
+                   stream.copy(from.row_range(row, row + count).col_range(piece.first, piece.last),
+                               slots);
                  });
 }
 
-void KvPool::read_embeddings(const KvSequence& sequence, std::int64_t begin, View to) {
+void KvPool::read_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin,
+                             View to) {
   for_each_piece(sequence, begin, to.rows(),
                  [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
-                   backend_.copy(slots,
-                                 to.row_range(row, row + count).col_range(piece.first, piece.last));
+                   stream.copy(slots,
+                               to.row_range(row, row + count).col_range(piece.first, piece.last));
                  });
 }
 

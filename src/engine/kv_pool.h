@@ -17,18 +17,18 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape);
 class KvPool {
  public:
   // kExhausted when the device has no `bytes`.
-  static Result<std::unique_ptr<KvPool>> create(Backend& backend, const ModelShape& shape,
+  static Result<std::unique_ptr<KvPool>> create(Device& device, const ModelShape& shape,
                                                 const PagePlan& plan, std::int64_t bytes);
 
   std::span<const KvBinding> bindings() const { return bindings_; }  // [layers]
-  void copy(const KvCopy& copy);
+  void copy(Stream& stream, const KvCopy& copy);
 
   // An embedding row laid into the slot of its own token: head_dim elements at a time over keys and
   // values of the full-attention layers. Empty pieces: the slot is too small for a row.
   bool holds_embeddings() const { return !pieces_.empty(); }
   // Rows of `from` go to the slots of tokens [begin, begin + rows), or come from there.
-  void write_embeddings(const KvSequence& sequence, std::int64_t begin, View from);
-  void read_embeddings(const KvSequence& sequence, std::int64_t begin, View to);
+  void write_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin, View from);
+  void read_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin, View to);
 
  private:
   struct Piece {
@@ -39,13 +39,12 @@ class KvPool {
     std::int64_t first = 0;   // columns of the row: [first, last)
     std::int64_t last = 0;
   };
-  KvPool(Backend& backend, const ModelShape& shape, const PagePlan& plan, Buffer buffer);
+  KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer);
   void cut_pieces(const ModelShape& shape, const PagePlan& plan);
   template <typename Move>
   void for_each_piece(const KvSequence& sequence, std::int64_t begin, std::int64_t rows,
                       Move&& move) const;
 
-  Backend& backend_;
   Buffer buffer_;
   std::int64_t block_tokens_;
   DType dtype_;

@@ -1,9 +1,11 @@
 #include "engine/local_engine.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "ops/readback.h"
 
 namespace saccade {
 namespace {
@@ -42,10 +44,10 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
               seed_of(sequence.request, engine.parts_.settings)),
       times(sequence.request.times) {}
 
-LocalEngine::LocalEngine(EngineParts parts, Model& model, Backend& backend, const Clock& clock)
+LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const Clock& clock)
     : parts_(std::move(parts)),
       model_(model),
-      backend_(backend),
+      device_(device),
       clock_(clock),
       images_(parts_.encoder_cache, store_bytes(parts_),
               std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(model.shape()),
@@ -53,7 +55,7 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Backend& backend, cons
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
       eos_(model.shape().eos) {
-  for (int thread = 0; thread < backend.pool().size(); ++thread) {
+  for (int thread = 0; thread < device.pool().size(); ++thread) {
     samplers_.emplace_back(model.shape().vocab);
   }
   current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
@@ -63,9 +65,11 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Backend& backend, cons
 LocalEngine::~LocalEngine() = default;
 
 Result<void> LocalEngine::make_encoder() {
+  TRY(row_stats_,
+      device_.allocate(static_cast<std::size_t>(parts_.settings.max_sequences) * sizeof(RowStats)));
   if (!model_.shape().has_vision) return {};
   TRY(encoder_, EncoderQueue::create(
-                    model_, backend_, parts_.encoder, clock_,
+                    model_, device_, parts_.encoder, clock_,
                     [this](const Digest& key, View rows) { publish(key, rows); },
                     [this](const Digest& key) { return images_.wanted(key); }));
   encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
@@ -283,7 +287,7 @@ bool LocalEngine::step() {
   }
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
-  for (const KvCopy& copy : plan.copies) parts_.pool->copy(copy);
+  for (const KvCopy& copy : plan.copies) parts_.pool->copy(step_stream(), copy);
   if (!plan.empty()) {
     current_.stage_plan.observe(seconds(planned - begin));
     run_step(plan);
@@ -324,13 +328,14 @@ void LocalEngine::run_step(const StepPlan& plan) {
     Live& of = live(*rows.sequence);
     if (of.times.first_scheduled == 0) of.times.first_scheduled = begin;
   }
-  const Batch batch =
-      parts_.batches->build(plan, *parts_.pool, images_, parts_.arena ? &*parts_.arena : nullptr);
+  const Batch batch = parts_.batches->build(step_stream(), plan, *parts_.pool, images_,
+                                            parts_.arena ? &*parts_.arena : nullptr);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
-  model_.forward(backend_, batch);
-  backend_.synchronize();
+  model_.forward(step_stream(), batch);
+  step_stream().synchronize();
   const Nanos forwarded = clock_.now();
   sample(plan, batch);
+  step_stream().retire();
   const Nanos sampled = clock_.now();
   scheduler_.commit(plan, sampled_tokens_);
   current_.stage_forward.observe(seconds(forwarded - begin));
@@ -340,24 +345,32 @@ void LocalEngine::run_step(const StepPlan& plan) {
 }
 
 void LocalEngine::sample(const StepPlan& plan, const Batch& batch) {
-  const std::size_t logit_rows = batch.logit_rows.size();
-  row_stats_.resize(logit_rows);
-  if (logit_rows > 0) backend_.row_stats(batch.logits, row_stats_);
+  const View device_stats = row_stats_.view(DType::kU8, batch.logits.rows(), sizeof(RowStats));
+  step_stream().row_stats(batch.logits, device_stats);
+  const View stats = on_host(device_stats, stats_readback_);
+  const View all_logits = on_host(batch.logits, logits_readback_);
   sampled_.assign(plan.rows.size(), {});
   const std::span<const std::int32_t> logit_row_of = parts_.batches->logit_row_of();
-  backend_.pool().parallel_each(
-      static_cast<std::int64_t>(plan.rows.size()), [&](std::int64_t item, int worker) {
-        const auto i = static_cast<std::size_t>(item);
-        const std::int32_t row = logit_row_of[i];
-        if (row < 0) return;
-        const std::span<const float> logits(batch.logits.row<float>(row),
-                                            static_cast<std::size_t>(batch.logits.cols()));
-        const Live& of = *lives_.find(plan.rows[i].sequence->request.id)->second;
-        sampled_[i] = samplers_[static_cast<std::size_t>(worker)].pick(
-            logits, row_stats_[static_cast<std::size_t>(row)], of.sampler);
-      });
+  device_.pool().parallel_each(static_cast<std::int64_t>(plan.rows.size()), [&](std::int64_t item,
+                                                                                int worker) {
+    const auto i = static_cast<std::size_t>(item);
+    const std::int32_t row = logit_row_of[i];
+    if (row < 0) return;
+    const std::span<const float> logits(all_logits.row<float>(row),
+                                        static_cast<std::size_t>(all_logits.cols()));
+    RowStats row_stats;
+    std::memcpy(&row_stats, stats.row<std::uint8_t>(row), sizeof(row_stats));
+    const Live& of = *lives_.find(plan.rows[i].sequence->request.id)->second;
+    sampled_[i] = samplers_[static_cast<std::size_t>(worker)].pick(logits, row_stats, of.sampler);
+  });
   sampled_tokens_.clear();
   for (const Sampled& sampled : sampled_) sampled_tokens_.push_back(sampled.token);
+}
+
+View LocalEngine::on_host(View of, Buffer& staging) {
+  const auto read = readable(step_stream(), of, staging);
+  CHECK(read.has_value(), "reading what the step computed: {}", read.error().message);
+  return *read;
 }
 
 void LocalEngine::deliver(const StepPlan& plan, Nanos now) {
@@ -433,21 +446,29 @@ RequestUsage LocalEngine::usage(const Sequence& sequence) const {
 
 void LocalEngine::publish(const Digest& key, View rows) {
   if (!images_.wanted(key)) return;
+  // A step in flight may still read what the pages held, and the next one reads what they get.
+  Stream& stream = device_.lane(Lane::kEncode);
+  stream.wait(step_stream().record());
+  write_rows(stream, key, rows);
+  step_stream().wait(stream.record());
+}
+
+void LocalEngine::write_rows(Stream& stream, const Digest& key, View rows) {
   if (images_.mode() != EncoderCache::kOverlay) {
-    parts_.arena->write(images_.store().pages(key), rows);
+    parts_.arena->write(stream, images_.store().pages(key), rows);
     images_.set_ready(key);
     return;
   }
   for (Sequence* sequence : scheduler_.running()) {
     for (SequenceImage& image : sequence->images) {
       if (image.state == ImageState::kEncoding && image.key == key) {
-        overlay(*sequence, image, rows);
+        overlay(stream, *sequence, image, rows);
       }
     }
   }
 }
 
-void LocalEngine::overlay(Sequence& sequence, SequenceImage& image, View rows) {
+void LocalEngine::overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows) {
   for (const ImageSpan& span : sequence.request.prompt.images) {
     if (span.index != image.index) continue;
     // Tokens that are computed have their keys and values in these slots.
@@ -455,7 +476,8 @@ void LocalEngine::overlay(Sequence& sequence, SequenceImage& image, View rows) {
     const std::int64_t end = span.begin + span.tokens;
     if (begin >= end) continue;
     const std::int64_t first = span.first_row + begin - span.begin;
-    parts_.pool->write_embeddings(sequence.kv, begin, rows.row_range(first, first + end - begin));
+    parts_.pool->write_embeddings(stream, sequence.kv, begin,
+                                  rows.row_range(first, first + end - begin));
   }
   images_.set_overlaid(image);
 }

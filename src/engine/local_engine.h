@@ -18,10 +18,11 @@ namespace saccade {
 // Members without a note belong to the engine thread.
 class LocalEngine final : public Engine {
  public:
-  // The parts have been set up for this model on this backend.
-  LocalEngine(EngineParts parts, Model& model, Backend& backend, const Clock& clock);
+  // The parts have been set up for this model on this device.
+  LocalEngine(EngineParts parts, Model& model, Device& device, const Clock& clock);
   ~LocalEngine() override;
 
+  // Once, before anything else.
   Result<void> make_encoder();
 
   Result<RequestId> submit(Request request, Sink sink) override;
@@ -62,12 +63,15 @@ class LocalEngine final : public Engine {
   void run_step(const StepPlan& plan);
   bool encode();
   void publish_step();
+  Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(const StepPlan& plan, const Batch& batch);
+  View on_host(View of, Buffer& staging);
   void deliver(const StepPlan& plan, Nanos now);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
   void publish(const Digest& key, View rows);
-  void overlay(Sequence& sequence, SequenceImage& image, View rows);
+  void write_rows(Stream& stream, const Digest& key, View rows);
+  void overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows);
   void observe(const EncoderQueue::Event& event);
   void count_plan(const StepPlan& plan, Nanos now);
   void update_gauges(Nanos now);
@@ -76,7 +80,7 @@ class LocalEngine final : public Engine {
 
   EngineParts parts_;
   Model& model_;
-  Backend& backend_;
+  Device& device_;
   const Clock& clock_;
   ImagePlanner images_;
   Scheduler scheduler_;
@@ -85,7 +89,9 @@ class LocalEngine final : public Engine {
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
   std::vector<Sampler> samplers_;  // [threads of the pool]
-  std::vector<RowStats> row_stats_;
+  Buffer row_stats_;               // [logit rows] RowStats, on the device
+  Buffer stats_readback_;          // and on the host, where that is another place
+  Buffer logits_readback_;
   std::vector<Sampled> sampled_;
   std::vector<TokenId> sampled_tokens_;
   std::function<void()> after_step_;

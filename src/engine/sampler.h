@@ -25,7 +25,7 @@ class SamplerState {
   void append(TokenId token);
   std::int64_t generated() const { return generated_; }
   const SamplingParams& params() const { return params_; }
-  // Nothing changes the logits and the largest wins: the backend's row statistics decide alone.
+  // Nothing changes the logits and the largest wins: the row's statistics decide alone.
   bool plain_greedy() const;
   bool greedy() const;
 

@@ -11,30 +11,30 @@ void add_norm(WeightTable& table, Norm& into, const std::string& name, std::int6
   if (style.subtract_mean) table.bias(into.bias, name + ".bias", n);
 }
 
-void apply_norm(Backend& backend, const Norm& norm, const NormStyle& style, View x, View out) {
-  apply_norm(backend, norm, style, x, {}, out);
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View out) {
+  apply_norm(stream, norm, style, x, {}, out);
 }
 
-void apply_norm(Backend& backend, const Norm& norm, const NormStyle& style, View x, View add,
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View add,
                 View out) {
-  backend.norm({.x = x,
-                .add = add,
-                .weight = norm.weight.view,
-                .bias = norm.bias.view,
-                .epsilon = style.epsilon,
-                .weight_offset = style.weight_offset,
-                .subtract_mean = style.subtract_mean,
-                .out = out});
+  stream.norm({.x = x,
+               .add = add,
+               .weight = norm.weight.view,
+               .bias = norm.bias.view,
+               .epsilon = style.epsilon,
+               .weight_offset = style.weight_offset,
+               .subtract_mean = style.subtract_mean,
+               .out = out});
 }
 
-void apply_linear(Backend& backend, const Linear& linear, View x, View y, View residual,
+void apply_linear(Stream& stream, const Linear& linear, View x, View y, View residual,
                   Activation activation) {
-  backend.gemm({.x = x,
-                .weight = linear.weight.get(),
-                .bias = linear.bias.view,
-                .activation = activation,
-                .residual = residual,
-                .y = y});
+  stream.gemm({.x = x,
+               .weight = linear.weight.get(),
+               .bias = linear.bias.view,
+               .activation = activation,
+               .residual = residual,
+               .y = y});
 }
 
 std::vector<float> rope_frequencies(double theta, std::int64_t dim) {
@@ -47,52 +47,49 @@ std::vector<float> rope_frequencies(double theta, std::int64_t dim) {
   return frequencies;
 }
 
-void vision_attention(Backend& backend, const VisionBlock& block, const NormStyle& norm,
-                      const VisionAttention& shape, std::span<const std::int32_t> begins, View cos,
-                      View sin, const VisionScratch& scratch, View x) {
+void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle& norm,
+                      const VisionAttention& shape, const SegmentPlan& plan, View cos, View sin,
+                      const VisionScratch& scratch, View x) {
   const std::int64_t rows = x.rows();
   const std::int64_t width = shape.heads * shape.head_dim;
   const View normed = scratch.normed.row_range(0, rows);
   const View qkv = scratch.qkv.row_range(0, rows);
   const View attention = scratch.attention.row_range(0, rows);
 
-  apply_norm(backend, block.attention_norm, norm, x, normed);
-  apply_linear(backend, block.qkv, normed, qkv);
+  apply_norm(stream, block.attention_norm, norm, x, normed);
+  apply_linear(stream, block.qkv, normed, qkv);
   if (!block.q_norm.weight.view.empty()) {
     const View q = qkv.col_range(0, width);
     const View k = qkv.col_range(width, 2 * width);
-    apply_norm(backend, block.q_norm, shape.qk_norm, q, q);
-    apply_norm(backend, block.k_norm, shape.qk_norm, k, k);
+    apply_norm(stream, block.q_norm, shape.qk_norm, q, q);
+    apply_norm(stream, block.k_norm, shape.qk_norm, k, k);
   }
   if (!cos.empty())
-    backend.rope(
+    stream.rope(
         {.x = qkv.col_range(0, 2 * width), .head_dim = shape.head_dim, .cos = cos, .sin = sin});
-  backend.segment_attention({.begins = begins,
-                             .q = qkv.col_range(0, width),
-                             .k = qkv.col_range(width, 2 * width),
-                             .v = qkv.col_range(2 * width, 3 * width),
-                             .heads = shape.heads,
-                             .kv_heads = shape.heads,
-                             .head_dim = shape.head_dim,
-                             .scale = shape.scale,
-                             .compute = shape.compute,
-                             .out = attention});
-  apply_linear(backend, block.attention_out, attention, x, x);
+  stream.segment_attention({.plan = &plan,
+                            .q = qkv.col_range(0, width),
+                            .k = qkv.col_range(width, 2 * width),
+                            .v = qkv.col_range(2 * width, 3 * width),
+                            .scale = shape.scale,
+                            .compute = shape.compute,
+                            .out = attention});
+  apply_linear(stream, block.attention_out, attention, x, x);
 }
 
-void vision_mlp(Backend& backend, const VisionBlock& block, const NormStyle& norm,
+void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                 Activation activation, const VisionScratch& scratch, View x) {
   for (std::int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
     const View part = x.row_range(begin, std::min(begin + kMlpRows, x.rows()));
     const View normed = scratch.normed.row_range(0, part.rows());
     const View inner = scratch.mlp.row_range(0, part.rows());
-    apply_norm(backend, block.mlp_norm, norm, part, normed);
-    apply_linear(backend, block.mlp_in, normed, inner, {}, activation);
-    apply_linear(backend, block.mlp_out, inner, part, part);
+    apply_norm(stream, block.mlp_norm, norm, part, normed);
+    apply_linear(stream, block.mlp_in, normed, inner, {}, activation);
+    apply_linear(stream, block.mlp_out, inner, part, part);
   }
 }
 
-void vision_gated_mlp(Backend& backend, const VisionBlock& block, const NormStyle& norm,
+void vision_gated_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                       Activation activation, const VisionScratch& scratch, View x) {
   const std::int64_t width = block.mlp_out.weight->in();
   for (std::int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
@@ -100,13 +97,13 @@ void vision_gated_mlp(Backend& backend, const VisionBlock& block, const NormStyl
     const View normed = scratch.normed.row_range(0, part.rows());
     const View inner = scratch.mlp.row_range(0, part.rows());
     const View gate = inner.col_range(0, width);
-    apply_norm(backend, block.mlp_norm, norm, part, normed);
-    apply_linear(backend, block.mlp_in, normed, inner);
-    backend.gated({.gate = gate,
-                   .up = inner.col_range(width, 2 * width),
-                   .activation = activation,
-                   .out = gate});
-    apply_linear(backend, block.mlp_out, gate, part, part);
+    apply_norm(stream, block.mlp_norm, norm, part, normed);
+    apply_linear(stream, block.mlp_in, normed, inner);
+    stream.gated({.gate = gate,
+                  .up = inner.col_range(width, 2 * width),
+                  .activation = activation,
+                  .out = gate});
+    apply_linear(stream, block.mlp_out, gate, part, part);
   }
 }
 

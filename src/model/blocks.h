@@ -1,4 +1,4 @@
-// Pieces that transformer papers share, as free functions over the backend: pre-norm attention and
+// Pieces that transformer papers share, as free functions over a stream: pre-norm attention and
 // MLP blocks of text decoders and of vision towers.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/weight_table.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -28,13 +28,13 @@ struct NormStyle {
 void add_norm(WeightTable& table, Norm& into, const std::string& name, std::int64_t n,
               const NormStyle& style);
 
-void apply_norm(Backend& backend, const Norm& norm, const NormStyle& style, View x, View out);
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View out);
 // x += add, then out = norm(x)
-void apply_norm(Backend& backend, const Norm& norm, const NormStyle& style, View x, View add,
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View add,
                 View out);
 
 // y = act(x W^T + b) [+ residual]
-void apply_linear(Backend& backend, const Linear& linear, View x, View y, View residual = {},
+void apply_linear(Stream& stream, const Linear& linear, View x, View y, View residual = {},
                   Activation activation = Activation::kNone);
 
 // inv_freq[i] = theta^(-2i / dim) for i < dim / 2, computed as the reference does: in float32.
@@ -72,16 +72,20 @@ struct VisionScratch {
 // times its width in memory.
 constexpr std::int64_t kMlpRows = 2048;
 
-// x += attention(norm(x)). Rows [begins[i], begins[i+1]) attend among themselves. `cos` and `sin`
-// are empty for towers with learnt positions.
-void vision_attention(Backend& backend, const VisionBlock& block, const NormStyle& norm,
-                      const VisionAttention& shape, std::span<const std::int32_t> begins, View cos,
-                      View sin, const VisionScratch& scratch, View x);
+// The geometry that a tower's segments are planned for.
+inline SegmentGeometry segment_geometry(const VisionAttention& shape) {
+  return {.heads = shape.heads, .kv_heads = shape.heads, .head_dim = shape.head_dim};
+}
+
+// x += attention(norm(x)). `cos` and `sin` are empty for towers with learnt positions.
+void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle& norm,
+                      const VisionAttention& shape, const SegmentPlan& plan, View cos, View sin,
+                      const VisionScratch& scratch, View x);
 // x += mlp_out(act(mlp_in(norm(x))))
-void vision_mlp(Backend& backend, const VisionBlock& block, const NormStyle& norm,
+void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                 Activation activation, const VisionScratch& scratch, View x);
 // x += mlp_out(act(gate(norm(x))) * up(norm(x)))
-void vision_gated_mlp(Backend& backend, const VisionBlock& block, const NormStyle& norm,
+void vision_gated_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                       Activation activation, const VisionScratch& scratch, View x);
 
 }  // namespace saccade

@@ -35,10 +35,10 @@ class DummyCheckpointTest : public ::testing::TestWithParam<const Family*> {
   std::string directory_;
 };
 
-void expect_answer(const std::string& directory, Backend& backend) {
+void expect_answer(const std::string& directory, Device& device) {
   const auto checkpoint = open_checkpoint(directory);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  const auto model = load_model(*checkpoint, backend);
+  const auto model = load_model(*checkpoint, device);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ((*model)->shape().kv_dtype, DType::kBf16);
   const auto tokenizer = load_tokenizer(directory);
@@ -46,30 +46,32 @@ void expect_answer(const std::string& directory, Backend& backend) {
   EXPECT_LE((*tokenizer)->vocab_size(), (*model)->shape().vocab);
   auto prompt = (*model)->build_prompt(**tokenizer, "Describe the eye. ", {}, false);
   ASSERT_TRUE(prompt) << prompt.error().message;
-  auto run = SoloRun::create(**model, backend, *std::move(prompt), {}, 2);
+  auto run = SoloRun::create(**model, device, *std::move(prompt), {}, 2);
   ASSERT_TRUE(run) << run.error().message;
   const View logits = (*run)->prefill();
   for (std::int64_t i = 0; i < logits.cols(); ++i)
     ASSERT_TRUE(std::isfinite(logits.row<float>(0)[i]));
 }
 
-void expect_embedding(const std::string& directory, Backend& backend) {
+void expect_embedding(const std::string& directory, Device& device) {
   const auto checkpoint = open_checkpoint(directory);
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  const auto encoder = load_encoder(*checkpoint, backend);
+  const auto encoder = load_encoder(*checkpoint, device);
   ASSERT_TRUE(encoder) << encoder.error().message;
   const auto tokenizer = load_tokenizer(directory);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   EXPECT_LE((*tokenizer)->vocab_size(), (*encoder)->shape().vocab);
   const auto ids = (*encoder)->tokenize(**tokenizer, "Describe the eye.");
   ASSERT_GT(ids.size(), 3U);
-  ASSERT_TRUE((*encoder)->reserve(backend, 64, 1));
-  std::vector<float> out(static_cast<std::size_t>((*encoder)->shape().dimensions));
+  ASSERT_TRUE((*encoder)->reserve(device, 64, 1));
+  const std::int64_t dimensions = (*encoder)->shape().dimensions;
+  const Buffer memory = *device.allocate(static_cast<std::size_t>(dimensions) * sizeof(float));
+  const View out = memory.view(DType::kF32, 1, dimensions);
   const std::vector<std::int32_t> begins = {0, static_cast<std::int32_t>(ids.size())};
-  (*encoder)->forward(backend, ids, begins,
-                      View(out.data(), DType::kF32, 1, (*encoder)->shape().dimensions));
+  (*encoder)->forward(device.lane(Lane::kStep), ids, begins, out);
   double square = 0;
-  for (const float value : out) square += double{value} * value;
+  for (const float value : std::span(out.row<float>(0), static_cast<std::size_t>(dimensions)))
+    square += double{value} * value;
   EXPECT_NEAR(square, 1, 1e-5);
 }
 
@@ -81,9 +83,9 @@ TEST_P(DummyCheckpointTest, TinyLoadsAndAnswers) {
   ASSERT_TRUE(written) << written.error().message;
   const std::string first_shard = read(find_weight_files(directory_).value().paths.front());
 
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   const auto check = GetParam()->create_encoder != nullptr ? expect_embedding : expect_answer;
-  ASSERT_NO_FATAL_FAILURE(check(directory_, *backend));
+  ASSERT_NO_FATAL_FAILURE(check(directory_, *device));
 
   ASSERT_TRUE(write_dummy_checkpoint(*GetParam(), "tiny", options));
   EXPECT_EQ(read(find_weight_files(directory_).value().paths.front()), first_shard);

@@ -56,7 +56,7 @@ void report_quantization(const Checkpoint& checkpoint, const Quantization& quant
 }
 
 // Reads, checks and packs the weights of `into`.
-Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend& backend,
+Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& device,
                           const LoadOptions& options) {
   const SteadyClock clock;
   const Nanos start = clock.now();
@@ -70,7 +70,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Backend&
   if (options.ranks != nullptr) TRY_DO(into.split(*options.ranks));
   into.set_dtypes(compute, options.kv.value_or(compute));
   const WeightTable table = into.weight_table();
-  auto bytes = table.load(weights, backend, compute);
+  auto bytes = table.load(weights, device, compute);
   if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
   into.set_loaded(parameter_count(table.specs()), *bytes);
   if (quantization) report_quantization(checkpoint, *quantization, weights, compute);
@@ -145,18 +145,17 @@ Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkp
   return encoder;
 }
 
-Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Device& device,
                                           const LoadOptions& options) {
   TRY(std::unique_ptr<LoadableModel> model, create_model(checkpoint));
-  TRY_DO(load_weights(checkpoint, *model, backend, options));
+  TRY_DO(load_weights(checkpoint, *model, device, options));
   return model;
 }
 
-Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint,
-                                                      Backend& backend,
+Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,
                                                       const LoadOptions& options) {
   TRY(std::unique_ptr<LoadableEncoder> encoder, create_encoder(checkpoint));
-  TRY_DO(load_weights(checkpoint, *encoder, backend, options));
+  TRY_DO(load_weights(checkpoint, *encoder, device, options));
   return encoder;
 }
 

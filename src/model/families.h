@@ -40,10 +40,9 @@ Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
 
 // Reads, checks and packs the weights. Errors name the file, tensor or field.
-Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Backend& backend,
+Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Device& device,
                                           const LoadOptions& options = {});
-Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint,
-                                                      Backend& backend,
+Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,
                                                       const LoadOptions& options = {});
 
 // float32, bfloat16 or float16 as config.json's dtype (torch_dtype); nothing when it has none.

@@ -293,10 +293,10 @@ Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, con
   return std::move(media.prepared);
 }
 
-Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
+Result<GoldenReport> compare_with_golden(Model& model, Device& device, const Tokenizer& tokenizer,
                                          const Golden& golden) {
   // Back to the checkpoint's own limits of images, whatever was reserved before.
-  TRY_DO(model.reserve(backend, {.rows = 1, .sequences = 1, .logit_rows = 1}));
+  TRY_DO(model.reserve(device, {.rows = 1, .sequences = 1, .logit_rows = 1}));
   TRY(const GoldenMedia media, prepare_golden_media(model, golden));
   const std::vector<ImageLayout>& layouts = media.layouts;
   GoldenReport report;
@@ -321,7 +321,7 @@ Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const T
   const auto last = std::ranges::find(golden.taps, "logits", &GoldenTap::name);
   const auto rows =
       last == golden.taps.end() ? std::int64_t{1} : static_cast<std::int64_t>(last->rows.size());
-  TRY(const auto run, SoloRun::create(model, backend, std::move(prompt), media.prepared,
+  TRY(const auto run, SoloRun::create(model, device, std::move(prompt), media.prepared,
                                       static_cast<std::int64_t>(golden.greedy.size()), tap));
   run->prefill(0, rows, tap);
   for (StageResult& stage : comparison.take()) report.stages.push_back(std::move(stage));

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "model/model.h"
 #include "model/safetensors.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 #include "text/tokenizer.h"
 
 namespace saccade {
@@ -64,7 +64,7 @@ struct GoldenReport {
 };
 
 // Pixels, prompt, positions, every tap of one prefill, and the greedy tokens. Reserves the model.
-Result<GoldenReport> compare_with_golden(Model& model, Backend& backend, const Tokenizer& tokenizer,
+Result<GoldenReport> compare_with_golden(Model& model, Device& device, const Tokenizer& tokenizer,
                                          const Golden& golden);
 
 // The images and videos of a golden, decoded and prepared.

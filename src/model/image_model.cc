@@ -38,10 +38,10 @@ void ImageModel::set_dtypes(DType compute, DType kv) {
   shape_.kv_dtype = kv;
 }
 
-Result<void> ImageModel::reserve(Backend& backend, const Capacity& capacity) {
+Result<void> ImageModel::reserve(Device& device, const Capacity& capacity) {
   most_patches_ = capacity.image_patches;
-  TRY_DO(text_.reserve(backend, capacity));
-  return capacity.image_patches > 0 ? tower_->reserve(backend, capacity.image_patches)
+  TRY_DO(text_.reserve(device, capacity));
+  return capacity.image_patches > 0 ? tower_->reserve(device, capacity.image_patches)
                                     : Result<void>{};
 }
 
@@ -49,8 +49,8 @@ std::size_t ImageModel::scratch_bytes() const {
   return text_.scratch_bytes() + tower_->scratch_bytes();
 }
 
-void ImageModel::forward(Backend& backend, const Batch& batch, const Tap& tap) {
-  text_.forward(backend, batch, tap);
+void ImageModel::forward(Stream& stream, const Batch& batch, const Tap& tap) {
+  text_.forward(stream, batch, tap);
 }
 
 Result<ImageLayout> ImageModel::image_layout(int width, int height,
@@ -87,10 +87,10 @@ Result<PreparedImage> ImageModel::prepare_image(const Pixels& pixels,
   return images_->cut(resized, layout);
 }
 
-std::unique_ptr<EncodeRun> ImageModel::begin_encode(Backend& backend,
+std::unique_ptr<EncodeRun> ImageModel::begin_encode(Stream& stream,
                                                     std::span<const PreparedImage* const> images,
                                                     std::span<const View> out, const Tap& tap) {
-  return tower_->begin(backend, images, out, tap);
+  return tower_->begin(stream, images, out, tap);
 }
 
 Result<Prompt> ImageModel::expand_images(std::span<const TokenId> ids, TokenId placeholder,

@@ -38,10 +38,10 @@ class VisionTower {
   virtual ~VisionTower() = default;
   virtual void add_weights(WeightTable& table) = 0;
   virtual void set_compute(DType compute) = 0;
-  virtual Result<void> reserve(Backend& backend, std::int64_t patch_rows) = 0;
+  virtual Result<void> reserve(Device& device, std::int64_t patch_rows) = 0;
   virtual std::size_t scratch_bytes() const = 0;
   // As Model::begin_encode.
-  virtual std::unique_ptr<EncodeRun> begin(Backend& backend,
+  virtual std::unique_ptr<EncodeRun> begin(Stream& stream,
                                            std::span<const PreparedImage* const> images,
                                            std::span<const View> out, const Tap& tap) = 0;
 };
@@ -60,9 +60,9 @@ class ImageModel : public LoadableModel {
   Result<void> split(Collective& ranks) override;
   WeightTable weight_table() override;
   void set_dtypes(DType compute, DType kv) override;
-  Result<void> reserve(Backend& backend, const Capacity& capacity) override;
+  Result<void> reserve(Device& device, const Capacity& capacity) override;
   std::size_t scratch_bytes() const override;
-  void forward(Backend& backend, const Batch& batch, const Tap& tap) override;
+  void forward(Stream& stream, const Batch& batch, const Tap& tap) override;
 
   // kTooLarge with both numbers for an image of more patches than reserve() was told of.
   Result<ImageLayout> image_layout(int width, int height,
@@ -72,7 +72,7 @@ class ImageModel : public LoadableModel {
                                       const ImageLayout& layout) const override;
   std::int64_t max_image_patches() const override { return images_->max_patches(); }
   std::int64_t max_image_tokens() const override { return images_->max_tokens(); }
-  std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
+  std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                           std::span<const PreparedImage* const> images,
                                           std::span<const View> out, const Tap& tap) override;
 

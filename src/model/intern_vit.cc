@@ -129,26 +129,26 @@ float value_at(View view, std::int64_t i) {
 // products are exact in f32, where bf16 rounds each weight once more.
 void add_scaled(WeightTable& table, Linear& into, const std::string& name,
                 const std::string& scale_name, std::int64_t out, std::int64_t in) {
-  table.row({{name + ".weight", {out, in}, TensorKind::kMatrix},
-             {name + ".bias", {out}, TensorKind::kBias},
-             {scale_name, {out}, TensorKind::kNorm}},
-            [&into, out](const WeightTable::Tensors& tensors, Backend& backend,
-                         DType compute) -> Result<std::size_t> {
-              const View scale = tensors.others[1];
-              std::vector<float> bias(static_cast<std::size_t>(out));
-              for (std::int64_t row = 0; row < out; ++row)
-                bias[static_cast<std::size_t>(row)] =
-                    value_at(scale, row) * value_at(tensors.others[0], row);
-              StoredMatrix scaled = tensors.matrices.front();
-              scaled.output_scale = scale;
-              into.weight = backend.pack({&scaled, 1}, compute);
-              const std::size_t bytes = static_cast<std::size_t>(out) * sizeof(float);
-              TRY(into.bias.storage, backend.allocate(bytes));
-              into.bias.view = into.bias.storage.view(DType::kF32, 1, out);
-              backend.copy(View(bias.data(), DType::kF32, 1, out), into.bias.view);
-              backend.synchronize();
-              return into.weight->bytes() + bytes;
-            });
+  table.row(
+      {{name + ".weight", {out, in}, TensorKind::kMatrix},
+       {name + ".bias", {out}, TensorKind::kBias},
+       {scale_name, {out}, TensorKind::kNorm}},
+      [&into, out](const WeightTable::Tensors& tensors, Device& device,
+                   DType compute) -> Result<std::size_t> {
+        const View scale = tensors.others[1];
+        std::vector<float> bias(static_cast<std::size_t>(out));
+        for (std::int64_t row = 0; row < out; ++row)
+          bias[static_cast<std::size_t>(row)] =
+              value_at(scale, row) * value_at(tensors.others[0], row);
+        StoredMatrix scaled = tensors.matrices.front();
+        scaled.output_scale = scale;
+        into.weight = device.pack({&scaled, 1}, compute);
+        const std::size_t bytes = static_cast<std::size_t>(out) * sizeof(float);
+        TRY(into.bias.storage, device.allocate(bytes));
+        into.bias.view = into.bias.storage.view(DType::kF32, 1, out);
+        device.lane(Lane::kCopy).upload(View(bias.data(), DType::kF32, 1, out), into.bias.view);
+        return into.weight->bytes() + bytes;
+      });
 }
 
 // [1, 1 + stored^2, width], the class token's first, as rows for tiles of side^2 patches.
@@ -156,24 +156,23 @@ void add_positions(WeightTable& table, EmbeddingTable& into, const std::string& 
                    std::int64_t stored, std::int64_t side, std::int64_t width) {
   const std::int64_t from = 1 + stored * stored;
   const std::int64_t to = 1 + side * side;
-  table.row({{name, {1, from, width}, TensorKind::kEmbedding}},
-            [=, &into](const WeightTable::Tensors& tensors, Backend& backend,
-                       DType compute) -> Result<std::size_t> {
-              std::vector<float> rows(static_cast<std::size_t>(from * width));
-              for (std::size_t i = 0; i < rows.size(); ++i)
-                rows[i] = value_at(tensors.others[0], static_cast<std::int64_t>(i));
-              const auto first = rows.begin() + width;
-              std::vector<float> patches =
-                  resample_positions({first, rows.end()}, stored, side, width);
-              patches.insert(patches.begin(), rows.begin(), first);
-              const DType type = compute == DType::kBf16 ? DType::kBf16 : DType::kF32;
-              const std::size_t bytes = static_cast<std::size_t>(to * width) * size_of(type);
-              TRY(into.storage, backend.allocate(bytes));
-              into.view = into.storage.view(type, to, width);
-              backend.copy(View(patches.data(), DType::kF32, to, width), into.view);
-              backend.synchronize();
-              return bytes;
-            });
+  table.row(
+      {{name, {1, from, width}, TensorKind::kEmbedding}},
+      [=, &into](const WeightTable::Tensors& tensors, Device& device,
+                 DType compute) -> Result<std::size_t> {
+        std::vector<float> rows(static_cast<std::size_t>(from * width));
+        for (std::size_t i = 0; i < rows.size(); ++i)
+          rows[i] = value_at(tensors.others[0], static_cast<std::int64_t>(i));
+        const auto first = rows.begin() + width;
+        std::vector<float> patches = resample_positions({first, rows.end()}, stored, side, width);
+        patches.insert(patches.begin(), rows.begin(), first);
+        const DType type = compute == DType::kBf16 ? DType::kBf16 : DType::kF32;
+        const std::size_t bytes = static_cast<std::size_t>(to * width) * size_of(type);
+        TRY(into.storage, device.allocate(bytes));
+        into.view = into.storage.view(type, to, width);
+        device.lane(Lane::kCopy).upload(View(patches.data(), DType::kF32, to, width), into.view);
+        return bytes;
+      });
 }
 
 void add_layer(WeightTable& table, VisionBlock& block, const InternVitSettings& settings,
@@ -285,7 +284,7 @@ void InternVit::add_projector_scratch(Scratch& scratch, DType type, std::int64_t
 
 // Pixel shuffle: row (y, x) holds the features (2y, 2x), (2y, 2x + 1), (2y + 1, 2x), (2y + 1, 2x +
 // 1) of a tile side by side.
-void InternVit::gather(Backend& backend, View features, std::int64_t first_tile, View out) const {
+void InternVit::gather(Stream& stream, View features, std::int64_t first_tile, View out) const {
   constexpr std::int64_t kMerge = InternVitSettings::kMerge;
   const std::int64_t side = settings().side();
   const std::int64_t half = side / kMerge;
@@ -301,14 +300,14 @@ void InternVit::gather(Backend& backend, View features, std::int64_t first_tile,
       rows[static_cast<std::size_t>(i)] =
           static_cast<std::int32_t>((tile * side + row) * side + kMerge * x + part % kMerge);
     }
-    backend.mix_rows({.x = features,
-                      .rows = rows,
-                      .weights = {},
-                      .out = out.col_range(part * width, (part + 1) * width)});
+    stream.mix_rows({.x = features,
+                     .rows = stream.upload(rows),
+                     .weights = {},
+                     .out = out.col_range(part * width, (part + 1) * width)});
   }
 }
 
-void InternVit::project(Backend& backend, const ImageLayout& layout, View features, View out,
+void InternVit::project(Stream& stream, const ImageLayout& layout, View features, View out,
                         const Tap& tap) const {
   const std::int64_t tokens = intern_.tile_tokens();
   const std::int64_t at_once = gathered_.rows() / tokens;
@@ -317,12 +316,12 @@ void InternVit::project(Backend& backend, const ImageLayout& layout, View featur
     const View gathered = gathered_.row_range(0, count);
     const View inner = inner_.row_range(0, count);
     const View part = projected_.row_range(0, count);
-    gather(backend, features, tile, gathered);
-    apply_norm(backend, norm_, kProjectorNorm, gathered, gathered);
-    apply_linear(backend, in_, gathered, inner, {}, intern_.projector);
-    apply_linear(backend, to_text_, inner, part);
-    backend.copy(part, out.row_range(tile * tokens, tile * tokens + count));
-    if (tap) tap("vision.merged", part);
+    gather(stream, features, tile, gathered);
+    apply_norm(stream, norm_, kProjectorNorm, gathered, gathered);
+    apply_linear(stream, in_, gathered, inner, {}, intern_.projector);
+    apply_linear(stream, to_text_, inner, part);
+    stream.copy(part, out.row_range(tile * tokens, tile * tokens + count));
+    show(tap, stream, "vision.merged", part);
   }
 }
 

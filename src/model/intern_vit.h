@@ -45,11 +45,11 @@ class InternVit final : public TileTower {
   void add_tower(WeightTable& table, TileTowerWeights& weights) const override;
   void add_projector(WeightTable& table) override;
   void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) override;
-  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  void project(Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override;
 
  private:
-  void gather(Backend& backend, View features, std::int64_t first_tile, View out) const;
+  void gather(Stream& stream, View features, std::int64_t first_tile, View out) const;
 
   InternVitSettings intern_;
   Norm norm_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ops/readback.h"
 
 namespace saccade {
 namespace {
@@ -35,6 +36,14 @@ std::int64_t least_step_tokens(const Prompt& prompt) {
   return most;
 }
 
+void show(const Tap& tap, Stream& stream, std::string_view name, View value) {
+  if (!tap) return;
+  Buffer staging;
+  const auto shown = readable(stream, value, staging);
+  CHECK(shown.has_value(), "tap {}: {}", name, shown.error().message);
+  tap(name, *shown);
+}
+
 Result<ImageLayout> Model::image_layout(int, int, const ImageControls&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
@@ -55,7 +64,7 @@ Result<PreparedImage> Model::prepare_frames(std::span<const Pixels>, const Image
   return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
 }
 
-std::unique_ptr<EncodeRun> Model::begin_encode(Backend&, std::span<const PreparedImage* const>,
+std::unique_ptr<EncodeRun> Model::begin_encode(Stream&, std::span<const PreparedImage* const>,
                                                std::span<const View>, const Tap&) {
   CHECK(false, "{} takes no images", shape_.family);
   return nullptr;

@@ -15,7 +15,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "image/pixels.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 #include "text/tokenizer.h"
 
 namespace saccade {
@@ -144,29 +144,33 @@ struct KvBinding {
   int group = 0;  // index into Batch::spans
 };
 
-// One step flattened. Rows of a sequence are consecutive; prefill chunks and decode rows stand side
-// by side.
+// One step flattened: its lists are on the device already, uploaded once for all layers. Rows of a
+// sequence are consecutive; prefill chunks and decode rows stand side by side.
 struct Batch {
-  std::span<const TokenId> ids;  // [rows]; any valid id where an embedding row stands
-  std::span<const std::span<const std::int32_t>> positions;  // [axes][rows]
+  DeviceInts ids;        // [rows]; any valid id where an embedding row stands
+  DeviceInts positions;  // [axes, rows]
   // [rows] 1 for a row of a sequence of more than ModelShape::short_length tokens; empty: none is.
-  std::span<const std::uint8_t> long_rows = {};
-  std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences]
+  DeviceInts long_rows = {};
+  std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences], of the host
   std::span<const KvBinding> kv;                         // [layers]
-  View embeddings;                               // [n, embedding_width] of kv_dtype, or empty
-  std::span<const std::int32_t> embedding_rows;  // [n] rows of this batch that they replace
-  std::span<const std::int32_t> logit_rows;      // [m] rows whose logits are wanted
-  View logits;                                   // [m, vocab] f32
+  View embeddings;            // [n, embedding_width] of kv_dtype, or empty
+  DeviceInts embedding_rows;  // [n] rows of this batch that they replace
+  DeviceInts logit_rows;      // [m] rows whose logits are wanted
+  View logits;                // [m, vocab] f32
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:
 // "vision.patch_embed", "vision.layer.0", "vision.merged", "text.embed", "text.layer.0",
 // "text.norm", "logits"; with DeepStack "vision.deepstack.0" and "text.deepstack.0". One that is
-// made in slices comes in several calls, its rows in order.
+// made in slices comes in several calls, its rows in order. The value is on the host.
 using Tap = std::function<void(std::string_view name, View value)>;
 
+// Waits for `value` and shows it to the tap; nothing without one.
+void show(const Tap& tap, Stream& stream, std::string_view name, View value);
+
 // One encoding in progress: a batch of images, one layer at a time, so that decode steps can run in
-// between.
+// between. Its lists on the device live until the stream's retire(), which is its caller's when the
+// run has ended.
 class EncodeRun {
  public:
   virtual ~EncodeRun() = default;
@@ -191,11 +195,12 @@ class Model {
 
   // Makes the scratch of forward() and of encoding, before the first call of either: they allocate
   // nothing. kExhausted when it does not fit. Another call replaces the first.
-  virtual Result<void> reserve(Backend& backend, const Capacity& capacity) = 0;
+  virtual Result<void> reserve(Device& device, const Capacity& capacity) = 0;
   // Bytes of that scratch.
   virtual std::size_t scratch_bytes() const { return 0; }
 
-  virtual void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) = 0;
+  // Submits one step. The caller retires the stream's lists afterwards.
+  virtual void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) = 0;
 
   // --- images; kUnsupported for text-only models ---
   virtual Result<ImageLayout> image_layout(int width, int height,
@@ -210,7 +215,7 @@ class Model {
   virtual std::int64_t max_image_tokens() const { return 0; }
   // out[i]: [images[i].layout.tokens, embedding_width] of kv_dtype. Images and views must outlive
   // the run. One run at a time.
-  virtual std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
+  virtual std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                                   std::span<const PreparedImage* const> images,
                                                   std::span<const View> out, const Tap& tap = {});
 

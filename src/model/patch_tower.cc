@@ -17,14 +17,14 @@ namespace {
 void add_positions(WeightTable& table, Buffer& storage, View& into, const std::string& name,
                    std::int64_t n, std::int64_t width) {
   table.row({{name, {n, width}, TensorKind::kEmbedding}},
-            [&storage, &into](const WeightTable::Tensors& tensors, Backend& backend,
+            [&storage, &into](const WeightTable::Tensors& tensors, Device& device,
                               DType) -> Result<std::size_t> {
               const View from = tensors.others.front();
               const auto bytes =
                   static_cast<std::size_t>(from.rows() * from.cols()) * sizeof(float);
-              TRY(storage, backend.allocate(bytes));
+              TRY(storage, device.allocate(bytes));
               into = storage.view(DType::kF32, from.rows(), from.cols());
-              backend.copy(from, into);
+              device.lane(Lane::kCopy).upload(from, into);
               return bytes;
             });
 }
@@ -152,17 +152,16 @@ void PatchTower::add_weights(WeightTable& table) {
                s.merged());
 }
 
-Result<void> PatchTower::reserve(Backend& backend, std::int64_t patch_rows) {
+Result<void> PatchTower::reserve(Device& device, std::int64_t patch_rows) {
   const PatchTowerSettings& s = settings_;
-  const DType type = backend.activation_dtype();
-  inv_freq_ = rope_frequencies(s.rope_theta, s.head_dim() / 2);
-  const std::size_t quarter = inv_freq_.size();
-  inv_freq_.insert(inv_freq_.end(), inv_freq_.begin(),
-                   inv_freq_.begin() + static_cast<std::ptrdiff_t>(quarter));
-  axis_.assign(quarter, 0);
-  axis_.resize(2 * quarter, 1);
-
-  const auto pairs = static_cast<std::int64_t>(inv_freq_.size());
+  const DType type = device.activation_dtype();
+  // Both halves of a head turn alike: its first quarter by the patch's row, the next by its column.
+  std::vector<float> quarter = rope_frequencies(s.rope_theta, s.head_dim() / 2);
+  const auto turned = static_cast<std::int64_t>(quarter.size());
+  const std::int64_t pairs = 2 * turned;
+  std::vector<std::uint8_t> columns(quarter.size(), 1);
+  memory_.add(inv_freq_, DType::kF32, 1, pairs);
+  memory_.add(axis_, DType::kU8, 1, pairs);  // zeroed
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   memory_.add(patches_, type, slice, s.patch_values());
   memory_.add(hidden_, type, patch_rows, s.embed);
@@ -173,25 +172,40 @@ Result<void> PatchTower::reserve(Backend& backend, std::int64_t patch_rows) {
   memory_.add(scratch_.attention, type, patch_rows, s.embed);
   memory_.add(scratch_.mlp, type, slice, s.gated ? 2 * s.inner : s.inner);
   memory_.add(merged_, type, slice, s.out);
-  return memory_.allocate(backend);
+  TRY_DO(memory_.allocate(device));
+  Stream& copy = device.lane(Lane::kCopy);
+  const View by_pair(quarter.data(), DType::kF32, 1, turned);
+  copy.upload(by_pair, inv_freq_.col_range(0, turned));
+  copy.upload(by_pair, inv_freq_.col_range(turned, pairs));
+  copy.upload(View(columns.data(), DType::kU8, 1, turned), axis_.col_range(turned, pairs));
+  copy.synchronize();
+  return {};
 }
 
 class PatchEncodeRun final : public EncodeRun {
  public:
-  PatchEncodeRun(Backend& backend, const PatchTower& tower,
+  PatchEncodeRun(Stream& stream, const PatchTower& tower,
                  std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : backend_(backend),
+      : stream_(stream),
         tower_(tower),
         settings_(tower.settings_),
         images_(images.begin(), images.end()),
         out_(out.begin(), out.end()),
         tap_(std::move(tap)),
-        order_(order_patches(images, settings_.merge, settings_.window)) {
+        order_(order_patches(images, settings_.merge, settings_.window)),
+        attention_(
+            {.heads = settings_.heads,
+             .head_dim = settings_.head_dim(),
+             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
+             .compute = tower_.compute_}) {
     const std::int64_t rows = order_.frame_begins.back();
     CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
     hidden_ = tower_.hidden_.row_range(0, rows);
     cos_ = tower_.cos_.row_range(0, rows);
     sin_ = tower_.sin_.row_range(0, rows);
+    frames_ = &stream_.plan_segments(order_.frame_begins, segment_geometry(attention_));
+    if (windowed())
+      windows_ = &stream_.plan_segments(order_.window_begins, segment_geometry(attention_));
   }
 
   bool advance() override {
@@ -222,26 +236,28 @@ class PatchEncodeRun final : public EncodeRun {
       for (std::int64_t begin = 0; begin < count; begin += kMlpRows) {
         const View part = from.row_range(begin, std::min(begin + kMlpRows, count));
         const View patches = tower_.patches_.row_range(0, part.rows());
-        backend_.copy(part, patches);
-        apply_linear(backend_, tower_.patch_embed_, patches,
+        stream_.upload(part, patches);
+        apply_linear(stream_, tower_.patch_embed_, patches,
                      as_prepared.row_range(row + begin, row + begin + part.rows()));
       }
       row += count;
     }
     if (windowed()) {
-      backend_.mix_rows({.x = as_prepared.reshape(row / square(), settings_.merged()),
-                         .rows = order_.squares,
-                         .weights = {},
-                         .out = hidden_.reshape(row / square(), settings_.merged())});
+      stream_.mix_rows({.x = as_prepared.reshape(row / square(), settings_.merged()),
+                        .rows = stream_.upload(order_.squares),
+                        .weights = {},
+                        .out = hidden_.reshape(row / square(), settings_.merged())});
     }
     if (settings_.positions > 0) add_positions();
-    const std::array<std::span<const std::int32_t>, 2> positions = {order_.rows, order_.columns};
-    backend_.rope_table({.positions = positions,
-                         .inv_freq = tower_.inv_freq_,
-                         .axis = tower_.axis_,
-                         .cos = cos_,
-                         .sin = sin_});
-    if (tap_) tap_("vision.patch_embed", hidden_);
+    std::vector<std::int32_t> positions = order_.rows;
+    positions.insert(positions.end(), order_.columns.begin(), order_.columns.end());
+    stream_.rope_table({.positions = stream_.upload(positions),
+                        .inv_freq = tower_.inv_freq_,
+                        .axis = tower_.axis_,
+                        .tables = {},
+                        .cos = cos_,
+                        .sin = sin_});
+    show(tap_, stream_, "vision.patch_embed", hidden_);
   }
 
   // The learnt square of positions stretched over each image's patches.
@@ -259,31 +275,25 @@ class PatchEncodeRun final : public EncodeRun {
                           settings_.positions, taps);
     }
     const View places = tower_.scratch_.attention.row_range(0, hidden_.rows());
-    backend_.mix_rows({.x = tower_.positions_,
-                       .rows = taps.rows,
-                       .weights = taps.weights,
-                       .taps = 4,
-                       .out = places});
-    backend_.add(places, hidden_, 1);
+    stream_.mix_rows({.x = tower_.positions_,
+                      .rows = stream_.upload(taps.rows),
+                      .weights = stream_.upload(taps.weights),
+                      .taps = 4,
+                      .out = places});
+    stream_.add(places, hidden_, 1);
   }
 
   void layer(std::size_t index) {
     const PatchTowerSettings& s = settings_;
     const VisionBlock& block = tower_.blocks_[index];
-    const VisionAttention attention = {
-        .heads = s.heads,
-        .head_dim = s.head_dim(),
-        .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
-        .compute = tower_.compute_};
     const bool whole =
         !windowed() ||
         std::ranges::find(s.whole_layers, static_cast<std::int64_t>(index)) != s.whole_layers.end();
-    vision_attention(backend_, block, s.norm, attention,
-                     whole ? order_.frame_begins : order_.window_begins, cos_, sin_,
+    vision_attention(stream_, block, s.norm, attention_, whole ? *frames_ : *windows_, cos_, sin_,
                      tower_.scratch_, hidden_);
     const auto mlp = s.gated ? vision_gated_mlp : vision_mlp;
-    mlp(backend_, block, s.norm, s.activation, tower_.scratch_, hidden_);
-    if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
+    mlp(stream_, block, s.norm, s.activation, tower_.scratch_, hidden_);
+    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
     const auto deep = std::ranges::find(s.deepstack, static_cast<std::int64_t>(index));
     if (deep == s.deepstack.end()) return;
     const std::int64_t nth = deep - s.deepstack.begin();
@@ -309,15 +319,15 @@ class PatchEncodeRun final : public EncodeRun {
             tower_.scratch_.attention.row_range(0, count).reshape(squares, s.merged());
         const View merged = tower_.merged_.row_range(0, squares);
         if (part_of_row == 0) {
-          apply_norm(backend_, merger.norm, s.norm, part, normed);
+          apply_norm(stream_, merger.norm, s.norm, part, normed);
         } else {
-          apply_norm(backend_, merger.norm, s.norm, part.reshape(squares, s.merged()), joined);
+          apply_norm(stream_, merger.norm, s.norm, part.reshape(squares, s.merged()), joined);
         }
-        apply_linear(backend_, merger.in, joined, inner, {}, Activation::kGeluErf);
-        apply_linear(backend_, merger.out, inner, merged);
+        apply_linear(stream_, merger.in, joined, inner, {}, Activation::kGeluErf);
+        apply_linear(stream_, merger.out, inner, merged);
         put(merged, out_[i].col_range(part_of_row * s.out, (part_of_row + 1) * s.out),
             (row + begin) / square(), row / square());
-        if (tap_) tap_(name, merged);
+        if (tap_) show(tap_, stream_, name, merged);
       }
       row += tokens * square();
     }
@@ -327,33 +337,37 @@ class PatchEncodeRun final : public EncodeRun {
   void put(View merged, View out, std::int64_t first, std::int64_t first_of_image) {
     if (!windowed()) {
       const std::int64_t begin = first - first_of_image;
-      backend_.copy(merged, out.row_range(begin, begin + merged.rows()));
+      stream_.copy(merged, out.row_range(begin, begin + merged.rows()));
       return;
     }
     std::vector<std::int32_t> rows(static_cast<std::size_t>(merged.rows()));
     for (std::size_t r = 0; r < rows.size(); ++r)
       rows[r] = order_.squares[static_cast<std::size_t>(first) + r] -
                 static_cast<std::int32_t>(first_of_image);
-    backend_.scatter_rows({.x = merged, .rows = rows, .out = out});
+    stream_.copy_rows(
+        {.from = merged, .from_rows = {}, .to = out, .to_rows = stream_.upload(rows)});
   }
 
-  Backend& backend_;
+  Stream& stream_;
   const PatchTower& tower_;
   const PatchTowerSettings& settings_;
   std::vector<const PreparedImage*> images_;
   std::vector<View> out_;
   Tap tap_;
   PatchOrder order_;
+  VisionAttention attention_;
+  const SegmentPlan* frames_ = nullptr;
+  const SegmentPlan* windows_ = nullptr;  // null without windows
   View hidden_;
   View cos_;
   View sin_;
   std::size_t stage_ = 0;
 };
 
-std::unique_ptr<EncodeRun> PatchTower::begin(Backend& backend,
+std::unique_ptr<EncodeRun> PatchTower::begin(Stream& stream,
                                              std::span<const PreparedImage* const> images,
                                              std::span<const View> out, const Tap& tap) {
-  return std::make_unique<PatchEncodeRun>(backend, *this, images, out, tap);
+  return std::make_unique<PatchEncodeRun>(stream, *this, images, out, tap);
 }
 
 }  // namespace saccade

@@ -74,9 +74,9 @@ class PatchTower final : public VisionTower {
 
   void add_weights(WeightTable& table) override;
   void set_compute(DType compute) override { compute_ = compute; }
-  Result<void> reserve(Backend& backend, std::int64_t patch_rows) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Backend& backend, std::span<const PreparedImage* const> images,
+  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
                                    std::span<const View> out, const Tap& tap) override;
 
  private:
@@ -97,11 +97,9 @@ class PatchTower final : public VisionTower {
   Merger merger_;
   std::vector<Merger> deepstack_;
 
-  // Both halves of a head turn alike: its first quarter by the patch's row, the next by its column.
-  std::vector<float> inv_freq_;
-  std::vector<std::uint8_t> axis_;
-
   Scratch memory_;
+  View inv_freq_;  // [1, head_dim / 2]
+  View axis_;      // [1, head_dim / 2] u8
   VisionScratch scratch_;
   View patches_;  // [kMlpRows, patch values]
   View hidden_;   // [patches of a run, embed]

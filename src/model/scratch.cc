@@ -10,10 +10,11 @@ void Scratch::add(View& into, DType type, std::int64_t rows, std::int64_t cols) 
   bytes_ += (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-Result<void> Scratch::allocate(Backend& backend) {
-  TRY(buffer_, backend.allocate(bytes_));
+Result<void> Scratch::allocate(Device& device) {
+  TRY(buffer_, device.allocate(bytes_));
   for (const Entry& entry : entries_)
-    *entry.into = View(buffer_.data() + entry.offset, entry.type, entry.rows, entry.cols);
+    *entry.into = View(buffer_.data() + entry.offset, entry.type, entry.rows, entry.cols,
+                       entry.cols, buffer_.space());
   entries_.clear();
   return {};
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -15,7 +15,7 @@ class Scratch {
  public:
   void add(View& into, DType type, std::int64_t rows, std::int64_t cols);
   // Sets every view. kExhausted when the device lacks the bytes.
-  Result<void> allocate(Backend& backend);
+  Result<void> allocate(Device& device);
   std::size_t bytes() const { return bytes_; }
 
  private:

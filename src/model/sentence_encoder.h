@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "model/model.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 #include "text/tokenizer.h"
 
 namespace saccade {
@@ -42,13 +42,14 @@ class SentenceEncoder {
                         std::int64_t most) const;
 
   // Makes the scratch of forward() for that many tokens and sequences at once.
-  virtual Result<void> reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) = 0;
+  virtual Result<void> reserve(Device& device, std::int64_t rows, std::int64_t sequences) = 0;
   virtual std::size_t scratch_bytes() const { return 0; }
 
-  // Row i of `out` [sequences, dimensions], f32, is the embedding of ids [begins[i], begins[i+1]),
+  // Submits one step; the caller retires the stream's lists afterwards. Row i of `out` [sequences,
+  // dimensions], f32 on the device, is the embedding of ids [begins[i], begins[i+1]),
   // 1 to max_tokens of them. It does not depend on the other sequences, bit for bit. Taps:
   // text.embed, text.layer.N, text.pooled, text.embedding.
-  virtual void forward(Backend& backend, std::span<const TokenId> ids,
+  virtual void forward(Stream& stream, std::span<const TokenId> ids,
                        std::span<const std::int32_t> begins, View out, const Tap& tap = {}) = 0;
 
  protected:

@@ -2,43 +2,43 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "ops/readback.h"
 
 namespace saccade {
 namespace {
 
-// Positions of tokens [begin, end): the prompt's own, then index + delta on every axis.
-std::vector<std::vector<std::int32_t>> positions_of(const Prompt& prompt, std::int64_t begin,
-                                                    std::int64_t end) {
-  std::vector<std::vector<std::int32_t>> axes(prompt.positions.size());
-  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    const auto& known = prompt.positions[axis];
+// Positions of tokens [begin, end) on every axis: the prompt's own, then index + delta.
+std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin, std::int64_t end) {
+  std::vector<std::int32_t> positions;
+  for (const std::vector<std::int32_t>& known : prompt.positions) {
     for (std::int64_t i = begin; i < end; ++i)
-      axes[axis].push_back(i < static_cast<std::int64_t>(known.size())
-                               ? known[static_cast<std::size_t>(i)]
-                               : static_cast<std::int32_t>(i + prompt.position_delta));
+      positions.push_back(i < static_cast<std::int64_t>(known.size())
+                              ? known[static_cast<std::size_t>(i)]
+                              : static_cast<std::int32_t>(i + prompt.position_delta));
   }
-  return axes;
+  return positions;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<SoloRun>> SoloRun::create(Model& model, Backend& backend, Prompt prompt,
+Result<std::unique_ptr<SoloRun>> SoloRun::create(Model& model, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
                                                  std::int64_t new_tokens, const Tap& tap) {
   std::int64_t patches = 0;
   for (const PreparedImage& image : images)
     patches += image.layout.grid_t * image.layout.grid_h * image.layout.grid_w;
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
-  TRY_DO(model.reserve(backend, {.rows = length,
-                                 .sequences = 1,
-                                 .logit_rows = length,
-                                 .image_patches = patches,
-                                 .length = length + new_tokens}));
-  std::unique_ptr<SoloRun> run(new SoloRun(model, backend, std::move(prompt)));
+  TRY_DO(model.reserve(device, {.rows = length,
+                                .sequences = 1,
+                                .logit_rows = length,
+                                .image_patches = patches,
+                                .length = length + new_tokens}));
+  std::unique_ptr<SoloRun> run(new SoloRun(model, device, std::move(prompt)));
   TRY_DO(run->allocate(new_tokens));
   TRY_DO(run->encode(images, tap));
   return run;
@@ -57,16 +57,24 @@ Result<void> SoloRun::allocate(std::int64_t new_tokens) {
   for (const LayerShape& layer : shape.layers) {
     const auto stride = static_cast<std::size_t>(2 * layer.kv_heads * kBlock * layer.head_dim) *
                         size_of(shape.kv_dtype);
-    layers_.push_back(
-        {{nullptr, stride, kBlock, layer.kv_heads, layer.head_dim, shape.kv_dtype}, 0});
+    layers_.push_back({{.blocks = {},
+                        .block_size = kBlock,
+                        .kv_heads = layer.kv_heads,
+                        .head_dim = layer.head_dim},
+                       0});
     offsets.push_back(bytes);
     bytes += stride * static_cast<std::size_t>(count);
   }
-  TRY(cache_, backend_.allocate(bytes));
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i].layer.base = cache_.data() + offsets[i];
+  TRY(cache_, device_.allocate(bytes));
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    KvLayer& layer = layers_[i].layer;
+    const std::int64_t elements = 2 * layer.kv_heads * kBlock * layer.head_dim;
+    layer.blocks =
+        View(cache_.data() + offsets[i], shape.kv_dtype, count, elements, elements, cache_.space());
+  }
   TRY(logits_,
-      backend_.allocate(static_cast<std::size_t>(shape.vocab) * ids_.size() * sizeof(float)));
+      device_.allocate(static_cast<std::size_t>(shape.vocab) * ids_.size() * sizeof(float)));
+  TRY(stats_, device_.allocate(sizeof(RowStats)));
   return {};
 }
 
@@ -75,8 +83,8 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   const ModelShape& shape = model_.shape();
   std::int64_t tokens = 0;
   for (const PreparedImage& image : images) tokens += image.layout.tokens;
-  TRY(embeddings_, backend_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
-                                     size_of(shape.kv_dtype)));
+  TRY(embeddings_, device_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
+                                    size_of(shape.kv_dtype)));
   const View all = embeddings_.view(shape.kv_dtype, tokens, shape.embedding_width());
   std::vector<const PreparedImage*> pointers;
   std::int64_t row = 0;
@@ -85,17 +93,19 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
     image_rows_.push_back(all.row_range(row, row + image.layout.tokens));
     row += image.layout.tokens;
   }
-  const auto run = model_.begin_encode(backend_, pointers, image_rows_, tap);
+  Stream& stream = device_.lane(Lane::kEncode);
+  const auto run = model_.begin_encode(stream, pointers, image_rows_, tap);
   while (!run->advance()) {
   }
+  stream.retire();
+  device_.lane(Lane::kStep).wait(stream.record());
   return {};
 }
 
 View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap) {
-  const auto positions = positions_of(prompt_, begin, end);
-  const std::vector<std::span<const std::int32_t>> axes(positions.begin(), positions.end());
+  const std::vector<std::int32_t> positions = positions_of(prompt_, begin, end);
   const bool is_long = is_long_sequence(model_.shape(), static_cast<std::int64_t>(ids_.size()));
-  const std::vector<std::uint8_t> long_rows(static_cast<std::size_t>(end - begin), is_long ? 1 : 0);
+  const std::vector<std::int32_t> long_rows(static_cast<std::size_t>(end - begin), is_long ? 1 : 0);
   const std::array spans = {SequenceSpan{.row_begin = 0,
                                          .row_count = end - begin,
                                          .context = begin,
@@ -126,19 +136,20 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   std::vector<std::int32_t> logit_rows(static_cast<std::size_t>(rows));
   std::iota(logit_rows.begin(), logit_rows.end(), static_cast<std::int32_t>(end - begin - rows));
   const View logits = logits_.view(DType::kF32, rows, shape.vocab);
-  const std::span<const TokenId> ids = ids_;
-  const Batch batch = {
-      .ids = ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-      .positions = axes,
-      .long_rows = long_rows,
-      .spans = groups,
-      .kv = layers_,
-      .embeddings = embeddings,
-      .embedding_rows = targets,
-      .logit_rows = logit_rows,
-      .logits = logits};
-  model_.forward(backend_, batch, tap);
-  backend_.synchronize();
+  const std::span<const TokenId> ids = std::span(ids_).subspan(
+      static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  Stream& stream = device_.lane(Lane::kStep);
+  const Batch batch = {.ids = stream.upload(ids),
+                       .positions = stream.upload(positions),
+                       .long_rows = is_long ? stream.upload(long_rows) : DeviceInts(),
+                       .spans = groups,
+                       .kv = layers_,
+                       .embeddings = embeddings,
+                       .embedding_rows = stream.upload(targets),
+                       .logit_rows = stream.upload(logit_rows),
+                       .logits = logits};
+  model_.forward(stream, batch, tap);
+  stream.retire();
   return logits;
 }
 
@@ -169,11 +180,20 @@ std::vector<TokenId> SoloRun::greedy(std::int64_t count) {
         last_ = step(length - 1, length, 1, {});
       }
     }
-    std::array<RowStats, 1> stats;
-    backend_.row_stats(last_, stats);
-    tokens.push_back(stats[0].argmax);
+    tokens.push_back(most_likely(last_));
   }
   return tokens;
+}
+
+TokenId SoloRun::most_likely(View logits) {
+  Stream& stream = device_.lane(Lane::kStep);
+  const View stats = stats_.view(DType::kU8, 1, sizeof(RowStats));
+  stream.row_stats(logits, stats);
+  const auto read = readable(stream, stats, readback_);
+  CHECK(read.has_value(), "reading a row's statistics: {}", read.error().message);
+  RowStats row;
+  std::memcpy(&row, read->row<std::uint8_t>(0), sizeof(row));
+  return row.argmax;
 }
 
 }  // namespace saccade

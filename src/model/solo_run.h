@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "model/model.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -18,29 +18,30 @@ class SoloRun {
  public:
   // Reserves the model, encodes the images (tapped) and lays out a cache for the prompt and
   // `new_tokens` more.
-  static Result<std::unique_ptr<SoloRun>> create(Model& model, Backend& backend, Prompt prompt,
+  static Result<std::unique_ptr<SoloRun>> create(Model& model, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
                                                  std::int64_t new_tokens, const Tap& tap = {});
 
   // Runs the prompt in chunks of `chunk` tokens (0: whole). Logits of its last `rows` tokens,
-  // [rows, vocab]; with several chunks only the last token's can be asked for.
+  // [rows, vocab] on the device; with several chunks only the last token's can be asked for.
   View prefill(std::int64_t chunk = 0, std::int64_t rows = 1, const Tap& tap = {});
   // After prefill(), once: the most likely token, the next after it, ... Where the sequence grows
   // longer than ModelShape::short_length, all of it is computed again.
   std::vector<TokenId> greedy(std::int64_t count);
 
  private:
-  SoloRun(Model& model, Backend& backend, Prompt prompt)
-      : model_(model), backend_(backend), prompt_(std::move(prompt)) {}
+  SoloRun(Model& model, Device& device, Prompt prompt)
+      : model_(model), device_(device), prompt_(std::move(prompt)) {}
   Result<void> allocate(std::int64_t new_tokens);
   Result<void> encode(std::span<const PreparedImage> images, const Tap& tap);
+  TokenId most_likely(View logits);
   // One forward over tokens [begin, end) of ids_; logits of its last `rows`.
   View step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap);
 
   static constexpr std::int64_t kBlock = 16;
 
   Model& model_;
-  Backend& backend_;
+  Device& device_;
   Prompt prompt_;
   std::vector<TokenId> ids_;  // prompt and what came after
   std::vector<KvBinding> layers_;
@@ -49,6 +50,8 @@ class SoloRun {
   Buffer embeddings_;
   std::vector<View> image_rows_;  // of embeddings_, one view an image
   Buffer logits_;
+  Buffer stats_;
+  Buffer readback_;
   View last_;  // the last token's row of them
 };
 

@@ -1,6 +1,5 @@
 #include "model/text_decoder.h"
 
-#include <array>
 #include <cmath>
 #include <utility>
 
@@ -22,6 +21,13 @@ struct Share {
     return {begin + rank * count, begin + (rank + 1) * count};
   }
 };
+
+// A list of the host as a matrix of one row.
+template <typename T>
+View row_of(const std::vector<T>& values) {
+  return View(const_cast<T*>(values.data()), dtype_of<T>(), 1,
+              static_cast<std::int64_t>(values.size()));
+}
 
 // All queries, then all keys, then all values, from rows that go by key head.
 std::vector<Range> ungroup(const DecoderSettings& s, const Share& share) {
@@ -152,8 +158,10 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
     table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias);
     if (s.qk_norm) {
-      add_norm(table, layer.q_norm, at + names.q_norm, s.head_dim, s.norm);
-      add_norm(table, layer.k_norm, at + names.k_norm, s.head_dim, s.norm);
+      table.repeated_norm(
+          layer.qk_norm,
+          {{at + names.q_norm + ".weight", s.heads}, {at + names.k_norm + ".weight", s.kv_heads}},
+          s.head_dim);
     }
     table.stacked(layer.attention_out,
                   {{at + names.attention_out, s.hidden, {}, share.of(0, q_width)}},
@@ -172,214 +180,232 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   add_norm(table, norm_, names.norm, s.hidden, s.norm);
 }
 
-Result<void> TextDecoder::reserve(Backend& backend, const Capacity& capacity) {
+Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   const DecoderSettings& s = settings_;
-  const DType type = backend.activation_dtype();
-  frequencies_ = frequencies_for(s.rope, s.head_dim, capacity.length);
-  const auto pairs = static_cast<std::int64_t>(frequencies_.size());
+  const DType type = device.activation_dtype();
+  const std::vector<float> frequencies = frequencies_for(s.rope, s.head_dim, capacity.length);
+  const auto pairs = static_cast<std::int64_t>(frequencies.size());
+  const bool by_length = s.rope.short_length > 0;
   scratch_.add(hidden_, type, capacity.rows, s.hidden);
   scratch_.add(normed_, type, capacity.rows, s.hidden);
   scratch_.add(qkv_, type, capacity.rows, (s.heads + 2 * s.kv_heads) * s.head_dim);
   scratch_.add(attention_, type, capacity.rows, s.heads * s.head_dim);
   scratch_.add(gate_up_, type, capacity.rows, 2 * s.intermediate);
+  scratch_.add(inv_freq_, DType::kF32, by_length ? 2 : 1, pairs);
+  scratch_.add(axis_, DType::kU8, s.rope.axis.empty() ? 0 : 1, pairs);
   scratch_.add(cos_, DType::kF32, capacity.rows, pairs);
   scratch_.add(sin_, DType::kF32, capacity.rows, pairs);
   const auto window_pairs = static_cast<std::int64_t>(s.window_rope.inv_freq.size());
+  scratch_.add(window_inv_freq_, DType::kF32, 1, window_pairs);
+  scratch_.add(window_axis_, DType::kU8, s.window_rope.axis.empty() ? 0 : 1, window_pairs);
   scratch_.add(window_cos_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(window_sin_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(last_, type, capacity.logit_rows, s.hidden);
-  return scratch_.allocate(backend);
+  TRY_DO(scratch_.allocate(device));
+  Stream& copy = device.lane(Lane::kCopy);
+  copy.upload(row_of(frequencies), inv_freq_.row_range(0, 1));
+  if (by_length) copy.upload(row_of(s.rope.long_inv_freq), inv_freq_.row_range(1, 2));
+  if (!axis_.empty()) copy.upload(row_of(s.rope.axis), axis_);
+  if (!window_inv_freq_.empty()) copy.upload(row_of(s.window_rope.inv_freq), window_inv_freq_);
+  if (!window_axis_.empty()) copy.upload(row_of(s.window_rope.axis), window_axis_);
+  copy.synchronize();
+  return {};
 }
 
-void TextDecoder::forward(Backend& backend, const Batch& batch, const Tap& tap) {
-  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
+  const std::int64_t rows = batch.ids.size();
   CHECK(rows <= hidden_.rows(), "{} rows, {} reserved", rows, hidden_.rows());
   const View x = hidden_.row_range(0, rows);
 
-  embed(backend, batch, x);
-  if (tap) tap("text.embed", x);
-  const Angles angles = turn(backend, batch);
-  const Angles window_angles = turn_in_windows(backend, batch, angles);
+  const std::vector<const AttentionPlan*> plans = plan(stream, batch);
+  embed(stream, batch, x);
+  show(tap, stream, "text.embed", x);
+  const Angles angles = turn(stream, batch);
+  const Angles window_angles = turn_in_windows(stream, batch, angles);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const LayerShape& shape = settings_.layers[i];
-    attention(backend, layers_[i], shape, batch.kv[i], batch,
+    attention(stream, layers_[i], batch.kv[i].layer, *plans[i],
               shape.window > 0 ? window_angles : angles, x);
-    mlp(backend, layers_[i], x);
-    if (tap) tap(fmt::format("text.layer.{}", i), x);
+    mlp(stream, layers_[i], x);
+    if (tap) show(tap, stream, fmt::format("text.layer.{}", i), x);
     if (static_cast<std::int64_t>(i) < settings_.deepstack) {
-      add_slice(backend, batch, 1 + static_cast<std::int64_t>(i), x);
-      if (tap) tap(fmt::format("text.deepstack.{}", i), x);
+      add_slice(stream, batch, 1 + static_cast<std::int64_t>(i), x);
+      if (tap) show(tap, stream, fmt::format("text.deepstack.{}", i), x);
     }
   }
   if (tap) {
     const View normed = normed_.row_range(0, rows);
-    apply_norm(backend, norm_, settings_.norm, x, normed);
-    tap("text.norm", normed);
+    apply_norm(stream, norm_, settings_.norm, x, normed);
+    show(tap, stream, "text.norm", normed);
   }
-  logits(backend, batch, x);
-  if (tap) tap("logits", batch.logits);
+  logits(stream, batch, x);
+  show(tap, stream, "logits", batch.logits);
 }
 
-void TextDecoder::embed(Backend& backend, const Batch& batch, View x) {
-  backend.embed({.table = embedding_.view,
-                 .packed = settings_.tied_head ? head_.weight.get() : nullptr,
-                 .ids = batch.ids,
-                 .scale = embedding_scale_,
-                 .out = x});
+void TextDecoder::embed(Stream& stream, const Batch& batch, View x) {
+  stream.embed({.table = embedding_.view,
+                .packed = settings_.tied_head ? head_.weight.get() : nullptr,
+                .ids = batch.ids,
+                .scale = embedding_scale_,
+                .out = x});
   if (!batch.embedding_rows.empty())
-    backend.scatter_rows({.x = batch.embeddings.col_range(0, settings_.hidden),
-                          .rows = batch.embedding_rows,
-                          .out = x});
+    stream.copy_rows({.from = batch.embeddings.col_range(0, settings_.hidden),
+                      .from_rows = {},
+                      .to = x,
+                      .to_rows = batch.embedding_rows});
 }
 
-// Rows of long sequences by their own frequencies, a run of equal rows at a time.
-TextDecoder::Angles TextDecoder::turn(Backend& backend, const Batch& batch) const {
-  const RopeSettings& rope = settings_.rope;
-  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+// Rows of long sequences turn by their own frequencies.
+TextDecoder::Angles TextDecoder::turn(Stream& stream, const Batch& batch) const {
+  const std::int64_t rows = batch.ids.size();
   const Angles angles{cos_.row_range(0, rows), sin_.row_range(0, rows)};
-  const auto is_long = [&](std::int64_t row) {
-    return !batch.long_rows.empty() && batch.long_rows[static_cast<std::size_t>(row)] != 0;
-  };
-  std::array<std::span<const std::int32_t>, 3> positions;
-  for (std::int64_t begin = 0; begin < rows;) {
-    std::int64_t end = begin + 1;
-    while (end < rows && is_long(end) == is_long(begin)) ++end;
-    for (std::size_t axis = 0; axis < batch.positions.size(); ++axis)
-      positions[axis] = batch.positions[axis].subspan(static_cast<std::size_t>(begin),
-                                                      static_cast<std::size_t>(end - begin));
-    backend.rope_table({.positions = std::span(positions).first(batch.positions.size()),
-                        .inv_freq = is_long(begin) ? rope.long_inv_freq : frequencies_,
-                        .axis = rope.axis,
-                        .scale = rope.scale,
-                        .cos = angles.cos.row_range(begin, end),
-                        .sin = angles.sin.row_range(begin, end)});
-    begin = end;
-  }
+  stream.rope_table({.positions = batch.positions,
+                     .inv_freq = inv_freq_,
+                     .axis = axis_,
+                     .tables = batch.long_rows,
+                     .scale = settings_.rope.scale,
+                     .cos = angles.cos,
+                     .sin = angles.sin});
   return angles;
 }
 
-TextDecoder::Angles TextDecoder::turn_in_windows(Backend& backend, const Batch& batch,
+TextDecoder::Angles TextDecoder::turn_in_windows(Stream& stream, const Batch& batch,
                                                  const Angles& full) const {
-  const RopeSettings& rope = settings_.window_rope;
-  if (rope.inv_freq.empty()) return full;
-  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+  if (window_inv_freq_.empty()) return full;
+  const std::int64_t rows = batch.ids.size();
   const Angles angles{window_cos_.row_range(0, rows), window_sin_.row_range(0, rows)};
-  backend.rope_table({.positions = batch.positions,
-                      .inv_freq = rope.inv_freq,
-                      .axis = rope.axis,
-                      .scale = rope.scale,
-                      .cos = angles.cos,
-                      .sin = angles.sin});
+  stream.rope_table({.positions = batch.positions,
+                     .inv_freq = window_inv_freq_,
+                     .axis = window_axis_,
+                     .tables = {},
+                     .scale = settings_.window_rope.scale,
+                     .cos = angles.cos,
+                     .sin = angles.sin});
   return angles;
 }
 
-// Each head's columns of every row are a vector of their own.
-void TextDecoder::norm_heads(Backend& backend, const Norm& norm, View heads) const {
-  const std::int64_t head_dim = settings_.head_dim;
-  for (std::int64_t begin = 0; begin < heads.cols(); begin += head_dim) {
-    const View head = heads.col_range(begin, begin + head_dim);
-    apply_norm(backend, norm, settings_.norm, head, head);
+std::vector<const AttentionPlan*> TextDecoder::plan(Stream& stream, const Batch& batch) const {
+  std::vector<const AttentionPlan*> plans;
+  std::vector<std::pair<int, const AttentionPlan*>> made;  // and the group it is of
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const auto& [layer, group] = batch.kv[i];
+    const AttentionGeometry geometry = {.block_size = layer.block_size,
+                                        .heads = settings_.heads,
+                                        .kv_heads = layer.kv_heads,
+                                        .head_dim = layer.head_dim,
+                                        .window = settings_.layers[i].window};
+    const auto same = std::ranges::find_if(made, [&, of = group](const auto& each) {
+      return each.first == of && each.second->geometry() == geometry;
+    });
+    if (same == made.end()) {
+      const auto spans = batch.spans[static_cast<std::size_t>(group)];
+      made.emplace_back(group, &stream.plan_attention(spans, geometry));
+      plans.push_back(made.back().second);
+    } else {
+      plans.push_back(same->second);
+    }
   }
+  return plans;
 }
 
 // x += attention(norm(x))
-void TextDecoder::attention(Backend& backend, const Layer& layer, const LayerShape& shape,
-                            const KvBinding& kv, const Batch& batch, const Angles& angles, View x) {
+void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& kv,
+                            const AttentionPlan& plan, const Angles& angles, View x) {
   const DecoderSettings& s = settings_;
   const std::int64_t q_width = s.heads * s.head_dim;
   const std::int64_t k_end = q_width + s.kv_heads * s.head_dim;
   const View normed = normed_.row_range(0, x.rows());
   const View qkv = qkv_.row_range(0, x.rows());
   const View mixed = attention_.row_range(0, x.rows());
-  const auto spans = batch.spans[static_cast<std::size_t>(kv.group)];
 
-  apply_norm(backend, layer.attention_norm, s.norm, x, normed);
-  apply_linear(backend, layer.qkv, normed, qkv);
+  apply_norm(stream, layer.attention_norm, s.norm, x, normed);
+  apply_linear(stream, layer.qkv, normed, qkv);
   if (s.qk_norm) {
-    norm_heads(backend, layer.q_norm, qkv.col_range(0, q_width));
-    norm_heads(backend, layer.k_norm, qkv.col_range(q_width, k_end));
+    const View heads = qkv.col_range(0, k_end);
+    stream.norm({.x = heads,
+                 .add = {},
+                 .weight = layer.qk_norm.view,
+                 .bias = {},
+                 .group = s.head_dim,
+                 .epsilon = s.norm.epsilon,
+                 .weight_offset = s.norm.weight_offset,
+                 .subtract_mean = s.norm.subtract_mean,
+                 .out = heads});
   }
-  backend.rope(
+  stream.rope(
       {.x = qkv.col_range(0, k_end), .head_dim = s.head_dim, .cos = angles.cos, .sin = angles.sin});
-  backend.kv_write({.spans = spans,
-                    .k = qkv.col_range(q_width, k_end),
-                    .v = qkv.col_range(k_end, qkv.cols()),
-                    .layer = kv.layer});
-  backend.paged_attention({.spans = spans,
-                           .q = qkv.col_range(0, q_width),
-                           .layer = kv.layer,
-                           .heads = s.heads,
-                           .scale = s.attention_scale,
-                           .window = shape.window,
-                           .softcap = s.attention_softcap,
-                           .compute = compute_,
-                           .out = mixed});
+  stream.kv_write({.plan = &plan,
+                   .k = qkv.col_range(q_width, k_end),
+                   .v = qkv.col_range(k_end, qkv.cols()),
+                   .layer = kv});
+  stream.paged_attention({.plan = &plan,
+                          .q = qkv.col_range(0, q_width),
+                          .layer = kv,
+                          .scale = s.attention_scale,
+                          .softcap = s.attention_softcap,
+                          .compute = compute_,
+                          .out = mixed});
   if (!s.post_norms) {
-    end_block(backend, layer.attention_out, mixed, x, true);
+    end_block(stream, layer.attention_out, mixed, x, true);
     return;
   }
-  end_block(backend, layer.attention_out, mixed, normed, false);
-  apply_norm(backend, layer.post_attention_norm, s.norm, normed, normed);
-  backend.add(normed, x, 1);
+  end_block(stream, layer.attention_out, mixed, normed, false);
+  apply_norm(stream, layer.post_attention_norm, s.norm, normed, normed);
+  stream.add(normed, x, 1);
 }
 
 // x += down(act(gate(norm(x))) * up(norm(x)))
-void TextDecoder::mlp(Backend& backend, const Layer& layer, View x) {
+void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   const DecoderSettings& s = settings_;
   const View normed = normed_.row_range(0, x.rows());
   const View gate_up = gate_up_.row_range(0, x.rows());
   const View gate = gate_up.col_range(0, s.intermediate);
 
-  apply_norm(backend, layer.mlp_norm, s.norm, x, normed);
-  apply_linear(backend, layer.gate_up, normed, gate_up);
-  backend.gated({.gate = gate,
-                 .up = gate_up.col_range(s.intermediate, 2 * s.intermediate),
-                 .activation = s.activation,
-                 .out = gate});
+  apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
+  apply_linear(stream, layer.gate_up, normed, gate_up);
+  stream.gated({.gate = gate,
+                .up = gate_up.col_range(s.intermediate, 2 * s.intermediate),
+                .activation = s.activation,
+                .out = gate});
   if (!s.post_norms) {
-    end_block(backend, layer.mlp_out, gate, x, true);
+    end_block(stream, layer.mlp_out, gate, x, true);
     return;
   }
-  end_block(backend, layer.mlp_out, gate, normed, false);
-  apply_norm(backend, layer.post_mlp_norm, s.norm, normed, normed);
-  backend.add(normed, x, 1);
+  end_block(stream, layer.mlp_out, gate, normed, false);
+  apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
+  stream.add(normed, x, 1);
 }
 
 // With several ranks the first one's product carries what is added to.
-void TextDecoder::end_block(Backend& backend, const Linear& linear, View part, View y,
+void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, View y,
                             bool add) const {
   const bool carries = ranks_ == nullptr || ranks_->rank() == 0;
-  apply_linear(backend, linear, part, y, add && carries ? y : View());
+  apply_linear(stream, linear, part, y, add && carries ? y : View());
   if (ranks_ == nullptr) return;
-  backend.synchronize();
+  stream.synchronize();
   ranks_->all_reduce(y);
 }
 
-// x[embedding_rows] += a slice of their embedding rows, a run of neighbours at a time.
-void TextDecoder::add_slice(Backend& backend, const Batch& batch, std::int64_t slice, View x) {
+// x[embedding_rows] += a slice of their embedding rows.
+void TextDecoder::add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x) {
   const std::int64_t hidden = settings_.hidden;
-  const std::span<const std::int32_t> rows = batch.embedding_rows;
-  if (rows.empty()) return;
-  const View added = normed_.row_range(0, static_cast<std::int64_t>(rows.size()));
-  backend.copy(batch.embeddings.col_range(slice * hidden, (slice + 1) * hidden), added);
-  for (std::size_t begin = 0; begin < rows.size();) {
-    std::size_t end = begin + 1;
-    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
-    backend.add(added.row_range(static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)),
-                x.row_range(rows[begin], rows[end - 1] + 1), 1);
-    begin = end;
-  }
+  if (batch.embedding_rows.empty()) return;
+  stream.copy_rows({.from = batch.embeddings.col_range(slice * hidden, (slice + 1) * hidden),
+                    .from_rows = {},
+                    .to = x,
+                    .to_rows = batch.embedding_rows,
+                    .add = true});
 }
 
-void TextDecoder::logits(Backend& backend, const Batch& batch, View x) {
+void TextDecoder::logits(Stream& stream, const Batch& batch, View x) {
   if (batch.logit_rows.empty()) return;
-  const auto count = static_cast<std::int64_t>(batch.logit_rows.size());
+  const std::int64_t count = batch.logit_rows.size();
   CHECK(count <= last_.rows(), "{} logit rows, {} reserved", count, last_.rows());
   const View last = last_.row_range(0, count);
-  backend.mix_rows({.x = x, .rows = batch.logit_rows, .weights = {}, .out = last});
-  apply_norm(backend, norm_, settings_.norm, last, last);
-  apply_linear(backend, head_, last, batch.logits);
-  if (settings_.logit_softcap > 0) backend.softcap(batch.logits, settings_.logit_softcap);
+  stream.mix_rows({.x = x, .rows = batch.logit_rows, .weights = {}, .out = last});
+  apply_norm(stream, norm_, settings_.norm, last, last);
+  apply_linear(stream, head_, last, batch.logits);
+  if (settings_.logit_softcap > 0) stream.softcap(batch.logits, settings_.logit_softcap);
 }
 
 }  // namespace saccade

@@ -99,18 +99,17 @@ class TextDecoder {
   Result<void> split(Collective& ranks);
   void add_weights(WeightTable& table, const DecoderNames& names);
   void set_compute(DType compute);
-  Result<void> reserve(Backend& backend, const Capacity& capacity);
+  Result<void> reserve(Device& device, const Capacity& capacity);
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
   // Taps: text.embed, text.layer.N, text.deepstack.N (the layer's rows and the slice), text.norm,
   // logits.
-  void forward(Backend& backend, const Batch& batch, const Tap& tap);
+  void forward(Stream& stream, const Batch& batch, const Tap& tap);
 
  private:
   struct Layer {
     Norm attention_norm;
     Linear qkv;
-    Norm q_norm;  // [head_dim]
-    Norm k_norm;
+    VectorWeight qk_norm;  // of every query and key head
     Linear attention_out;
     Norm post_attention_norm;
     Norm mlp_norm;
@@ -123,38 +122,42 @@ class TextDecoder {
     View sin;
   };
 
-  void embed(Backend& backend, const Batch& batch, View x);
+  void embed(Stream& stream, const Batch& batch, View x);
   // The angles of the batch's rows: of the full layers, and of those with a window.
-  Angles turn(Backend& backend, const Batch& batch) const;
-  Angles turn_in_windows(Backend& backend, const Batch& batch, const Angles& full) const;
-  void norm_heads(Backend& backend, const Norm& norm, View heads) const;
-  void attention(Backend& backend, const Layer& layer, const LayerShape& shape, const KvBinding& kv,
-                 const Batch& batch, const Angles& angles, View x);
-  void mlp(Backend& backend, const Layer& layer, View x);
-  void add_slice(Backend& backend, const Batch& batch, std::int64_t slice, View x);
-  void logits(Backend& backend, const Batch& batch, View x);
+  Angles turn(Stream& stream, const Batch& batch) const;
+  Angles turn_in_windows(Stream& stream, const Batch& batch, const Angles& full) const;
+  // One for each layer; layers of one block table and geometry share it.
+  std::vector<const AttentionPlan*> plan(Stream& stream, const Batch& batch) const;
+  void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
+                 const Angles& angles, View x);
+  void mlp(Stream& stream, const Layer& layer, View x);
+  void add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x);
+  void logits(Stream& stream, const Batch& batch, View x);
   // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
-  void end_block(Backend& backend, const Linear& linear, View part, View y, bool add) const;
+  void end_block(Stream& stream, const Linear& linear, View part, View y, bool add) const;
 
   DecoderSettings settings_;
   Collective* ranks_ = nullptr;  // null: this decoder is whole
   DType compute_ = DType::kF32;
   float embedding_scale_ = 1;
-  std::vector<float> frequencies_;  // of rope, for the longest sequence
-  EmbeddingTable embedding_;        // empty with a tied head: rows of head_
+  EmbeddingTable embedding_;  // empty with a tied head: rows of head_
   std::vector<Layer> layers_;
   Norm norm_;
   Linear head_;
 
   Scratch scratch_;
-  View hidden_;      // [rows, hidden] the residual stream
-  View normed_;      // [rows, hidden]
-  View qkv_;         // [rows, (heads + 2 kv_heads) * head_dim]
-  View attention_;   // [rows, heads * head_dim]
-  View gate_up_;     // [rows, 2 * intermediate]
-  View cos_;         // [rows, pairs]
-  View sin_;         // [rows, pairs]
-  View window_cos_;  // the same by window_rope
+  View hidden_;           // [rows, hidden] the residual stream
+  View normed_;           // [rows, hidden]
+  View qkv_;              // [rows, (heads + 2 kv_heads) * head_dim]
+  View attention_;        // [rows, heads * head_dim]
+  View gate_up_;          // [rows, 2 * intermediate]
+  View inv_freq_;         // [1 or 2, pairs] of rope, for the longest sequence; of long sequences
+  View axis_;             // [1, pairs] u8, or empty
+  View cos_;              // [rows, pairs]
+  View sin_;              // [rows, pairs]
+  View window_inv_freq_;  // the same by window_rope
+  View window_axis_;
+  View window_cos_;
   View window_sin_;
   View last_;  // [logit rows, hidden]
 };

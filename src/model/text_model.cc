@@ -31,13 +31,13 @@ class TextModel final : public LoadableModel {
     shape_.kv_dtype = kv;
   }
 
-  Result<void> reserve(Backend& backend, const Capacity& capacity) override {
-    return text_.reserve(backend, capacity);
+  Result<void> reserve(Device& device, const Capacity& capacity) override {
+    return text_.reserve(device, capacity);
   }
   std::size_t scratch_bytes() const override { return text_.scratch_bytes(); }
 
-  void forward(Backend& backend, const Batch& batch, const Tap& tap) override {
-    text_.forward(backend, batch, tap);
+  void forward(Stream& stream, const Batch& batch, const Tap& tap) override {
+    text_.forward(stream, batch, tap);
   }
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,

@@ -114,9 +114,9 @@ void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights) const {
   add_norm(table, weights.post_norm, s.prefix + "post_layernorm", s.width, s.norm);
 }
 
-Result<void> TileTower::reserve(Backend& backend, std::int64_t patch_rows) {
+Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
   const TileTowerSettings& s = settings_;
-  const DType type = backend.activation_dtype();
+  const DType type = device.activation_dtype();
   const std::int64_t tiles = std::max<std::int64_t>(patch_rows / s.patches(), 1);
   const std::int64_t at_once = std::min(tiles, tiles_at_once(s)) * s.rows();
   memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
@@ -127,26 +127,33 @@ Result<void> TileTower::reserve(Backend& backend, std::int64_t patch_rows) {
   memory_.add(scratch_.attention, type, at_once, s.width);
   memory_.add(scratch_.mlp, type, std::min(at_once, kMlpRows), s.inner);
   add_projector_scratch(memory_, type, patch_rows);
-  return memory_.allocate(backend);
+  return memory_.allocate(device);
 }
 
 class TileEncodeRun final : public EncodeRun {
  public:
-  TileEncodeRun(Backend& backend, const TileTower& tower,
+  TileEncodeRun(Stream& stream, const TileTower& tower,
                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : backend_(backend),
+      : stream_(stream),
         tower_(tower),
         settings_(tower.settings_),
         images_(images.begin(), images.end()),
         out_(out.begin(), out.end()),
-        tap_(std::move(tap)) {
+        tap_(std::move(tap)),
+        attention_(
+            {.heads = settings_.heads,
+             .head_dim = settings_.head_dim(),
+             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
+             .compute = tower_.compute_,
+             .qk_norm = settings_.qk_norm}) {
     std::int64_t tiles = 0;
     for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
     const std::int64_t rows = tiles * settings_.rows();
     CHECK(rows <= tower_.hidden_.rows(), "{} rows, {} reserved", rows, tower_.hidden_.rows());
     hidden_ = tower_.hidden_.row_range(0, rows);
-    for (std::int64_t tile = 0; tile <= tiles_at_once(settings_); ++tile)
-      begins_.push_back(static_cast<std::int32_t>(tile * settings_.rows()));
+    const std::int64_t at_once = std::min(tiles, tiles_at_once(settings_));
+    together_ = &plan(at_once);
+    last_ = tiles % at_once == 0 ? together_ : &plan(tiles % at_once);
   }
 
   bool advance() override {
@@ -162,6 +169,14 @@ class TileEncodeRun final : public EncodeRun {
   }
 
  private:
+  // Each tile attends to itself alone.
+  const SegmentPlan& plan(std::int64_t tiles) {
+    std::vector<std::int32_t> begins;
+    for (std::int64_t tile = 0; tile <= tiles; ++tile)
+      begins.push_back(static_cast<std::int32_t>(tile * settings_.rows()));
+    return stream_.plan_segments(begins, segment_geometry(attention_));
+  }
+
   void embed() {
     const std::int64_t patches = settings_.patches();
     const std::int64_t rows = settings_.rows();
@@ -170,8 +185,9 @@ class TileEncodeRun final : public EncodeRun {
       taken.resize(static_cast<std::size_t>(rows));
       std::iota(taken.begin(), taken.end(), 0);
     }
-    backend_.embed(
-        {.table = tower_.weights_.positions.view, .ids = taken, .out = tower_.position_rows_});
+    stream_.embed({.table = tower_.weights_.positions.view,
+                   .ids = stream_.upload(taken),
+                   .out = tower_.position_rows_});
     std::int64_t row = 0;
     for (const PreparedImage* image : images_) {
       const std::int64_t count = image->layout.grid_t * patches;
@@ -179,38 +195,30 @@ class TileEncodeRun final : public EncodeRun {
                       image->patch_cols);
       for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
         const View tile = hidden_.row_range(row, row + rows);
-        backend_.copy(from.row_range(begin, begin + patches), tower_.patches_);
+        stream_.upload(from.row_range(begin, begin + patches), tower_.patches_);
         if (settings_.class_token)
-          backend_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
-        apply_linear(backend_, tower_.weights_.patch_embed, tower_.patches_,
+          stream_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
+        apply_linear(stream_, tower_.weights_.patch_embed, tower_.patches_,
                      tile.row_range(rows - patches, rows));
-        backend_.add(tower_.position_rows_, tile, 1);
+        stream_.add(tower_.position_rows_, tile, 1);
       }
     }
     if (settings_.pre_norm)
-      apply_norm(backend_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
-    if (tap_) tap_("vision.patch_embed", hidden_);
+      apply_norm(stream_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
+    show(tap_, stream_, "vision.patch_embed", hidden_);
   }
 
   void layer(std::size_t index) {
     const TileTowerSettings& s = settings_;
     const VisionBlock& block = tower_.weights_.blocks[index];
-    const VisionAttention attention = {
-        .heads = s.heads,
-        .head_dim = s.head_dim(),
-        .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim()))),
-        .compute = tower_.compute_,
-        .qk_norm = s.qk_norm};
-    const std::int64_t at_once = tiles_at_once(s) * s.rows();
+    const std::int64_t at_once = together_->rows();
     for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
       const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
-      const std::span<const std::int32_t> begins = begins_;
-      vision_attention(backend_, block, s.norm, attention,
-                       begins.first(static_cast<std::size_t>(part.rows() / s.rows()) + 1), {}, {},
-                       tower_.scratch_, part);
-      vision_mlp(backend_, block, s.norm, s.activation, tower_.scratch_, part);
+      vision_attention(stream_, block, s.norm, attention_,
+                       part.rows() == at_once ? *together_ : *last_, {}, {}, tower_.scratch_, part);
+      vision_mlp(stream_, block, s.norm, s.activation, tower_.scratch_, part);
     }
-    if (tap_) tap_(fmt::format("vision.layer.{}", index), hidden_);
+    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
   }
 
   // Patches alone, tile after tile.
@@ -220,39 +228,41 @@ class TileEncodeRun final : public EncodeRun {
     const View between = tower_.scratch_.normed.row_range(0, patches);
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
       const std::int64_t end = (tile + 1) * settings_.rows();
-      backend_.copy(hidden_.row_range(end - patches, end), between);
-      backend_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
+      stream_.copy(hidden_.row_range(end - patches, end), between);
+      stream_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
     }
   }
 
   void project() {
     if (settings_.post_norm)
-      apply_norm(backend_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
+      apply_norm(stream_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
     if (settings_.class_token) drop_class_tokens();
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
       const ImageLayout& layout = images_[i]->layout;
       const std::int64_t count = layout.grid_t * settings_.patches();
-      tower_.project(backend_, layout, hidden_.row_range(row, row + count), out_[i], tap_);
+      tower_.project(stream_, layout, hidden_.row_range(row, row + count), out_[i], tap_);
       row += count;
     }
   }
 
-  Backend& backend_;
+  Stream& stream_;
   const TileTower& tower_;
   const TileTowerSettings& settings_;
   std::vector<const PreparedImage*> images_;
   std::vector<View> out_;
   Tap tap_;
-  std::vector<std::int32_t> begins_;
+  VisionAttention attention_;
+  const SegmentPlan* together_ = nullptr;  // of as many tiles as attend in one call
+  const SegmentPlan* last_ = nullptr;      // of those that are left
   View hidden_;
   std::size_t stage_ = 0;
 };
 
-std::unique_ptr<EncodeRun> TileTower::begin(Backend& backend,
+std::unique_ptr<EncodeRun> TileTower::begin(Stream& stream,
                                             std::span<const PreparedImage* const> images,
                                             std::span<const View> out, const Tap& tap) {
-  return std::make_unique<TileEncodeRun>(backend, *this, images, out, tap);
+  return std::make_unique<TileEncodeRun>(stream, *this, images, out, tap);
 }
 
 }  // namespace saccade

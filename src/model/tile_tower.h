@@ -67,9 +67,9 @@ class TileTower : public VisionTower {
 
   void add_weights(WeightTable& table) override;
   void set_compute(DType compute) override { compute_ = compute; }
-  Result<void> reserve(Backend& backend, std::int64_t patch_rows) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Backend& backend, std::span<const PreparedImage* const> images,
+  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
                                    std::span<const View> out, const Tap& tap) override;
 
  protected:
@@ -79,7 +79,7 @@ class TileTower : public VisionTower {
   virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
   // `features`: [tiles * patches, width] of one image, free to be overwritten. `out`:
   // [layout.tokens, text width] of any dtype.
-  virtual void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  virtual void project(Stream& stream, const ImageLayout& layout, View features, View out,
                        const Tap& tap) const = 0;
 
   const TileTowerSettings& settings() const { return settings_; }

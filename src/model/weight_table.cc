@@ -7,24 +7,23 @@ namespace saccade {
 namespace {
 
 // The views one after another as one f32 row on the device.
-Result<std::size_t> store_vector(VectorWeight& into, std::span<const View> views,
-                                 Backend& backend) {
+Result<std::size_t> store_vector(VectorWeight& into, std::span<const View> views, Device& device) {
   std::int64_t count = 0;
   for (const View& view : views) count += view.cols();
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
-  TRY(into.storage, backend.allocate(bytes));
+  TRY(into.storage, device.allocate(bytes));
   into.view = into.storage.view(DType::kF32, 1, count);
   std::int64_t begin = 0;
   for (const View& view : views) {
-    backend.copy(view, into.view.col_range(begin, begin + view.cols()));
+    device.lane(Lane::kCopy).upload(view, into.view.col_range(begin, begin + view.cols()));
     begin += view.cols();
   }
   return bytes;
 }
 
-std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Backend& backend,
+std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Device& device,
                          DType compute) {
-  into.weight = backend.pack(parts, compute);
+  into.weight = device.pack(parts, compute);
   return into.weight->bytes();
 }
 
@@ -43,7 +42,7 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
     for (const Part& part : parts)
       row.tensors.push_back({part.name + ".bias", {part.out}, TensorKind::kBias});
   }
-  row.store = [&into, parts = std::move(parts)](const Tensors& tensors, Backend& backend,
+  row.store = [&into, parts = std::move(parts)](const Tensors& tensors, Device& device,
                                                 DType compute) -> Result<std::size_t> {
     std::vector<StoredMatrix> matrices;
     std::vector<View> biases;
@@ -57,9 +56,9 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
           biases.push_back(tensors.others[i].col_range(range.begin, range.end));
       }
     }
-    std::size_t bytes = store_matrix(into, matrices, backend, compute);
+    std::size_t bytes = store_matrix(into, matrices, device, compute);
     if (!biases.empty()) {
-      TRY(const std::size_t more, store_vector(into.bias, biases, backend));
+      TRY(const std::size_t more, store_vector(into.bias, biases, device));
       bytes += more;
     }
     return bytes;
@@ -70,9 +69,9 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
 void WeightTable::transposed(Linear& into, const std::string& name, std::int64_t out,
                              std::int64_t in) {
   rows_.push_back({{{name, {in, out}, TensorKind::kMatrix}},
-                   [&into](const Tensors& tensors, Backend& backend, DType compute) {
+                   [&into](const Tensors& tensors, Device& device, DType compute) {
                      const StoredMatrix turned = tensors.matrices.front().transposed();
-                     return store_matrix(into, {&turned, 1}, backend, compute);
+                     return store_matrix(into, {&turned, 1}, device, compute);
                    }});
 }
 
@@ -88,6 +87,18 @@ void WeightTable::norm(VectorWeight& into, const std::string& name, std::int64_t
   vector(into, name, n, TensorKind::kNorm);
 }
 
+void WeightTable::repeated_norm(VectorWeight& into, std::vector<Repeated> parts, std::int64_t n) {
+  std::vector<TensorSpec> specs;
+  for (const Repeated& part : parts) specs.push_back({part.name, {n}, TensorKind::kNorm});
+  row(std::move(specs),
+      [&into, parts = std::move(parts)](const Tensors& tensors, Device& device, DType) {
+        std::vector<View> pieces;
+        for (std::size_t i = 0; i < parts.size(); ++i)
+          pieces.insert(pieces.end(), static_cast<std::size_t>(parts[i].times), tensors.others[i]);
+        return store_vector(into, pieces, device);
+      });
+}
+
 void WeightTable::bias(VectorWeight& into, const std::string& name, std::int64_t n) {
   vector(into, name, n, TensorKind::kBias);
 }
@@ -100,8 +111,8 @@ void WeightTable::bias(VectorWeight& into, const std::string& name,
 
 void WeightTable::vector(VectorWeight& into, const std::string& name, std::int64_t n,
                          TensorKind kind) {
-  rows_.push_back({{{name, {n}, kind}}, [&into](const Tensors& tensors, Backend& backend, DType) {
-                     return store_vector(into, tensors.others, backend);
+  rows_.push_back({{{name, {n}, kind}}, [&into](const Tensors& tensors, Device& device, DType) {
+                     return store_vector(into, tensors.others, device);
                    }});
 }
 
@@ -109,14 +120,14 @@ void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::
                             std::int64_t cols) {
   rows_.push_back(
       {{{name, {rows, cols}, TensorKind::kEmbedding}},
-       [&into](const Tensors& tensors, Backend& backend, DType compute) -> Result<std::size_t> {
+       [&into](const Tensors& tensors, Device& device, DType compute) -> Result<std::size_t> {
          const View from = tensors.others.front();
          const DType dtype = compute == DType::kBf16 ? DType::kBf16 : from.dtype();
          const std::size_t bytes =
              static_cast<std::size_t>(from.rows() * from.cols()) * size_of(dtype);
-         TRY(into.storage, backend.allocate(bytes));
+         TRY(into.storage, device.allocate(bytes));
          into.view = into.storage.view(dtype, from.rows(), from.cols());
-         backend.copy(from, into.view);
+         device.lane(Lane::kCopy).upload(from, into.view);
          return bytes;
        }});
 }
@@ -127,7 +138,7 @@ std::vector<TensorSpec> WeightTable::specs() const {
   return specs;
 }
 
-Result<std::size_t> WeightTable::load(Weights& weights, Backend& backend, DType compute) const {
+Result<std::size_t> WeightTable::load(Weights& weights, Device& device, DType compute) const {
   TRY_DO(weights.require(specs(), ignored_));
   std::size_t bytes = 0;
   for (const Row& row : rows_) {
@@ -139,11 +150,11 @@ Result<std::size_t> WeightTable::load(Weights& weights, Backend& backend, DType 
       else
         tensors.others.push_back(weights.take(tensor.name));
     }
-    TRY(const std::size_t stored, row.store(tensors, backend, compute));
+    TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
-    backend.synchronize();
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
+  device.synchronize();
   return bytes;
 }
 

@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "model/weights.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -64,6 +64,13 @@ class WeightTable {
   void patches(Linear& into, const std::string& name, std::vector<std::int64_t> shape, Bias bias);
   // `name` is the tensor's whole name: [n].
   void norm(VectorWeight& into, const std::string& name, std::int64_t n);
+  // One vector from several of [n], each written `times` times: a norm of every head, and of
+  // queries and keys together. Whole names.
+  struct Repeated {
+    std::string name;
+    std::int64_t times = 1;
+  };
+  void repeated_norm(VectorWeight& into, std::vector<Repeated> parts, std::int64_t n);
   void bias(VectorWeight& into, const std::string& name, std::int64_t n);
   // A vector stored with extents of 1 before its length: [1, 1, n].
   void bias(VectorWeight& into, const std::string& name, std::vector<std::int64_t> shape);
@@ -76,7 +83,7 @@ class WeightTable {
     std::vector<View> others;
   };
   // Makes of them what the model keeps and returns its bytes.
-  using Store = std::function<Result<std::size_t>(const Tensors&, Backend&, DType compute)>;
+  using Store = std::function<Result<std::size_t>(const Tensors&, Device&, DType compute)>;
   // Tensors that become something else than themselves (interpolated positions).
   void row(std::vector<TensorSpec> tensors, Store store) {
     rows_.push_back({std::move(tensors), std::move(store)});
@@ -91,7 +98,7 @@ class WeightTable {
 
   // Checks the checkpoint against the rows, then fills every destination. `compute` is kF32 or
   // kBf16. Returns the bytes now on the device.
-  Result<std::size_t> load(Weights& weights, Backend& backend, DType compute) const;
+  Result<std::size_t> load(Weights& weights, Device& device, DType compute) const;
 
  private:
   struct Row {

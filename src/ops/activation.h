@@ -1,4 +1,4 @@
-// The element-wise functions between matrices. Apart from backend.h because kernels compiled for
+// The element-wise functions between matrices. Apart from device.h because kernels compiled for
 // one instruction set include it.
 #pragma once
 

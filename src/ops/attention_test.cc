@@ -2,7 +2,7 @@
 // across chunkings, batches and threads.
 #include <algorithm>
 
-#include "ops/test_backends.h"
+#include "ops/test_devices.h"
 
 namespace saccade {
 namespace {
@@ -19,12 +19,10 @@ struct Pool {
     layer.block_size = size;
     layer.kv_heads = kv_heads;
     layer.head_dim = head_dim;
-    layer.dtype = dtype;
-    const std::size_t used =
-        static_cast<std::size_t>(2 * kv_heads * size * head_dim) * size_of(dtype);
-    layer.block_stride = used + 64;
-    bytes.assign(static_cast<std::size_t>(blocks) * layer.block_stride, std::byte{0xff});
-    layer.base = bytes.data();
+    const std::int64_t used = 2 * kv_heads * size * head_dim;
+    const std::int64_t stride = used + 64 / static_cast<std::int64_t>(size_of(dtype));
+    bytes.assign(static_cast<std::size_t>(blocks * stride) * size_of(dtype), std::byte{0xff});
+    layer.blocks = View(bytes.data(), dtype, blocks, used, stride);
     for (std::int64_t i = 0; i < blocks; ++i) free.push_back(static_cast<std::int32_t>(i));
     Rng rng(3);
     std::shuffle(free.begin(), free.end(), rng);
@@ -69,7 +67,7 @@ struct Settings {
 };
 
 // One engine step: the next counts[i] tokens of each sequence, in one call.
-void step(Backend& backend, Pool& pool, std::vector<Sequence*> sequences,
+void step(Device& device, Pool& pool, std::vector<Sequence*> sequences,
           const std::vector<std::int64_t>& counts, const Settings& settings) {
   const std::int64_t head_dim = pool.layer.head_dim;
   std::int64_t rows = 0;
@@ -100,19 +98,24 @@ void step(Backend& backend, Pool& pool, std::vector<Sequence*> sequences,
       }
     }
   }
-  backend.kv_write({spans, k.view(), v.view(), pool.layer});
+  Stream& stream = device.lane(Lane::kStep);
+  const AttentionPlan& plan = stream.plan_attention(spans, {.block_size = pool.layer.block_size,
+                                                            .heads = settings.heads,
+                                                            .kv_heads = pool.layer.kv_heads,
+                                                            .head_dim = head_dim,
+                                                            .window = settings.window});
+  stream.kv_write({&plan, k.view(), v.view(), pool.layer});
   Matrix out(rows, q.cols());
   PagedAttentionArgs args;
-  args.spans = spans;
+  args.plan = &plan;
   args.q = q.view();
   args.layer = pool.layer;
-  args.heads = settings.heads;
   args.scale = 1 / std::sqrt(static_cast<float>(head_dim));
-  args.window = settings.window;
   args.softcap = settings.softcap;
   args.compute = settings.compute;
   args.out = out.view();
-  backend.paged_attention(args);
+  stream.paged_attention(args);
+  stream.retire();
   EXPECT_TRUE(out.intact());
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (std::int64_t row = 0; row < counts[i]; ++row)
@@ -162,8 +165,7 @@ struct Shape {
 };
 
 // Runs one sequence in chunks of `chunk` on a fresh pool; blocks that the window let go become -1.
-std::vector<std::vector<float>> run_chunks(Backend& backend, const Shape& shape,
-                                           std::int64_t chunk) {
+std::vector<std::vector<float>> run_chunks(Device& device, const Shape& shape, std::int64_t chunk) {
   Pool pool(shape.length / shape.block_size + 3, shape.block_size, shape.kv_heads, shape.head_dim,
             shape.dtype);
   Rng rng(static_cast<std::uint64_t>(shape.length + shape.head_dim));
@@ -186,13 +188,13 @@ std::vector<std::vector<float>> run_chunks(Backend& backend, const Shape& shape,
            (block + 1) * shape.block_size <= sequence.done - shape.window + 1; ++block)
         sequence.blocks[static_cast<std::size_t>(block)] = -1;
     }
-    step(backend, pool, {&sequence}, {count}, settings);
+    step(device, pool, {&sequence}, {count}, settings);
   }
   return sequence.rows;
 }
 
 TEST_P(PagedAttention, MatchesReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   const std::vector<Shape> shapes = {
       {1, 1, 1, 8, 1, DType::kF32},
       {5, 2, 1, 16, 4, DType::kF32},
@@ -245,7 +247,7 @@ TEST_P(PagedAttention, MatchesReference) {
 
 // What token `row` of `length` gets as the last of `end` tokens that sees `seen` of them: all that
 // it can be told about an interval, without one.
-std::vector<float> as_last(Backend& backend, const Shape& shape, std::int64_t row, std::int64_t end,
+std::vector<float> as_last(Device& device, const Shape& shape, std::int64_t row, std::int64_t end,
                            std::int64_t seen) {
   Pool pool(shape.length / shape.block_size + 3, shape.block_size, shape.kv_heads, shape.head_dim,
             shape.dtype);
@@ -256,12 +258,12 @@ std::vector<float> as_last(Backend& backend, const Shape& shape, std::int64_t ro
   Sequence sequence(pool, shape.length, settings.heads, rng);
   for (std::int64_t col = 0; col < sequence.q.cols(); ++col)
     sequence.q.set(end - 1, col, sequence.q.at(row, col));
-  step(backend, pool, {&sequence}, {end}, settings);
+  step(device, pool, {&sequence}, {end}, settings);
   return sequence.rows[static_cast<std::size_t>(end - 1)];
 }
 
 TEST_P(PagedAttention, TokensOfAnIntervalSeeItsEnd) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Shape shape = {100, 2, 2, 32, 16, DType::kF32};
   shape.both_ways = {{16, 40}, {70, 90}};
   Shape causal = shape;
@@ -300,9 +302,9 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
       {300, 1, 2, 64, 16, DType::kBf16, 50, 0, 0, DType::kBf16, {{20, 45}, {100, 160}}},
   };
   for (const Shape& shape : shapes) {
-    const auto want = run_chunks(*backend(1), shape, shape.length);
+    const auto want = run_chunks(*device(1), shape, shape.length);
     for (const int threads : {1, 3}) {
-      const auto cpu = backend(threads);
+      const auto cpu = device(threads);
       for (const std::int64_t chunk : {1, 16, 37, 512}) {
         if (chunk == 1 && threads != 1) continue;  // slow, and one row is one tile anyway
         SCOPED_TRACE(
@@ -315,7 +317,7 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
 
 TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
   constexpr std::int64_t kHeads = 4;
-  const auto cpu = backend();
+  const auto cpu = device();
   const std::vector<std::int64_t> lengths = {1, 40, 610, 130, 64};
   Settings settings;
   settings.heads = kHeads;
@@ -353,26 +355,26 @@ struct Segments {
   std::int64_t heads, kv_heads, head_dim;
 };
 
-Matrix run_segments(Backend& backend, const Segments& shape, DType compute, Matrix& q, Matrix& k,
+Matrix run_segments(Device& device, const Segments& shape, DType compute, Matrix& q, Matrix& k,
                     Matrix& v) {
   Matrix out(q.rows(), q.cols());
   SegmentAttentionArgs args;
-  args.begins = shape.begins;
+  Stream& stream = device.lane(Lane::kStep);
+  args.plan = &stream.plan_segments(
+      shape.begins, {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.head_dim});
   args.q = q.view();
   args.k = k.view();
   args.v = v.view();
-  args.heads = shape.heads;
-  args.kv_heads = shape.kv_heads;
-  args.head_dim = shape.head_dim;
   args.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   args.compute = compute;
   args.out = out.view();
-  backend.segment_attention(args);
+  stream.segment_attention(args);
+  stream.retire();
   return out;
 }
 
 TEST_P(SegmentAttention, MatchesReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   const std::vector<Segments> shapes = {
       {{0, 0}, 1, 1, 8},        {{0, 1}, 2, 2, 8},    {{0, 5, 5, 70}, 4, 4, 64},
       {{0, 64, 128}, 2, 2, 72}, {{0, 210}, 2, 2, 80}, {{0, 33}, 6, 2, 96},
@@ -406,8 +408,8 @@ TEST_P(SegmentAttention, RowsDoNotDependOnOtherSegmentsOrThreads) {
   k.random(rng, 2);
   v.random(rng, 2);
   for (const DType compute : {DType::kF32, DType::kBf16}) {
-    const Matrix want = run_segments(*backend(1), both, compute, q, k, v);
-    const Matrix threaded = run_segments(*backend(3), both, compute, q, k, v);
+    const Matrix want = run_segments(*device(1), both, compute, q, k, v);
+    const Matrix threaded = run_segments(*device(3), both, compute, q, k, v);
     Matrix q2(390, 160);
     Matrix k2(390, 160);
     Matrix v2(390, 160);
@@ -418,7 +420,7 @@ TEST_P(SegmentAttention, RowsDoNotDependOnOtherSegmentsOrThreads) {
         v2.set(row, col, v.at(300 + row, col));
       }
     }
-    const Matrix alone = run_segments(*backend(2), {{0, 390}, 2, 2, 80}, compute, q2, k2, v2);
+    const Matrix alone = run_segments(*device(2), {{0, 390}, 2, 2, 80}, compute, q2, k2, v2);
     for (std::int64_t row = 0; row < 690; ++row) {
       expect_same_bits(threaded.row(row), want.row(row));
       if (row >= 300) expect_same_bits(alone.row(row - 300), want.row(row));

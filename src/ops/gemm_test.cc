@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/test_backends.h"
+#include "ops/test_devices.h"
 
 namespace saccade {
 namespace {
@@ -26,7 +26,7 @@ double tolerance(const Matrix& x, const Matrix& weight, std::int64_t row, std::i
   return 8 * kEpsilon * (x.norm(row) * weight.norm(col) + std::abs(other)) + 1e-30;
 }
 
-void run_case(Backend& backend, Backend& reference, const Case& c) {
+void run_case(Device& device, Device& reference, const Case& c) {
   SCOPED_TRACE(fmt::format("rows {} in {} out {} stored {} compute {} activation {}", c.rows, c.in,
                            c.out, name_of(c.stored), name_of(c.compute),
                            static_cast<int>(c.activation)));
@@ -34,8 +34,8 @@ void run_case(Backend& backend, Backend& reference, const Case& c) {
   Matrix weight(c.out, c.in, c.stored);
   weight.random(rng);
   const StoredMatrix parts[] = {weight.view().row_range(0, c.out / 3),
-                        weight.view().row_range(c.out / 3, c.out)};
-  const auto packed = backend.pack(parts, c.compute);
+                                weight.view().row_range(c.out / 3, c.out)};
+  const auto packed = device.pack(parts, c.compute);
   const auto twin = reference.pack(parts, c.compute);
   Matrix x(c.rows, c.in);
   x.random(rng).round_to(packed->operand_dtype());
@@ -54,15 +54,15 @@ void run_case(Backend& backend, Backend& reference, const Case& c) {
     gemm.y = result.view();
     return gemm;
   };
-  reference.gemm(args(twin.get(), want));
-  backend.gemm(args(packed.get(), y));
+  reference.lane(Lane::kStep).gemm(args(twin.get(), want));
+  device.lane(Lane::kStep).gemm(args(packed.get(), y));
   expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
     return tolerance(x, weight, row, col, 2.0 + want.at(row, col));
   });
 }
 
 TEST_P(Gemm, MatchesReferenceForEveryShape) {
-  const auto cpu = backend();
+  const auto cpu = device();
   for (const DType compute : {DType::kF32, DType::kBf16}) {
     for (const std::int64_t rows : {0, 1, 2, 3, 7, 14, 15, 17, 29, 33})
       for (const std::int64_t in : {1, 2, 31, 64, 261})
@@ -74,7 +74,7 @@ TEST_P(Gemm, MatchesReferenceForEveryShape) {
 }
 
 TEST_P(Gemm, StoredTypesBiasActivationAndResidual) {
-  const auto cpu = backend();
+  const auto cpu = device();
   for (const DType stored : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (const DType compute : {DType::kF32, DType::kBf16}) {
       for (int activation = 0; activation <= static_cast<int>(Activation::kRelu); ++activation) {
@@ -101,9 +101,9 @@ TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
   for (const DType compute : {DType::kF32, DType::kBf16}) {
     std::vector<std::vector<float>> all;
     for (const int threads : {1, 2, 3}) {
-      const auto cpu = backend(threads);
+      const auto cpu = device(threads);
       const StoredMatrix part = weight.view();
-      const auto packed = cpu->pack({&part, 1}, compute);
+      const auto packed = (*cpu).pack({&part, 1}, compute);
       Matrix y(kRows, kOut);
       GemmArgs gemm;
       gemm.x = x.view();
@@ -145,7 +145,7 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
   constexpr std::int64_t kRows = 17;
   constexpr std::int64_t kIn = 129;
   constexpr std::int64_t kOut = 90;
-  const auto cpu = backend();
+  const auto cpu = device();
   for (const DType compute : {DType::kF32, DType::kBf16}) {
     const std::pair<int, int> exponents[] = {{0, 1}, {0, 12}, {0, 140}, {-66, 8}, {-125, 4}};
     for (const auto& [centre, spread] : exponents) {
@@ -168,7 +168,7 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
       Matrix weight = wild(kOut);
       Matrix x = wild(kRows);
       const StoredMatrix part = weight.view();
-      const auto packed = cpu->pack({&part, 1}, compute);
+      const auto packed = (*cpu).pack({&part, 1}, compute);
       Matrix y(kRows, kOut);
       GemmArgs gemm;
       gemm.x = x.view();
@@ -188,15 +188,15 @@ TEST_P(Gemm, OneRowIsTheSameAtEveryMagnitude) {
 }
 
 TEST_P(Gemm, PackedBytesAreThoseOfTheType) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Matrix weight(256, 512);
   Rng rng(1);
   weight.random(rng);
   const StoredMatrix part = weight.view();
-  EXPECT_EQ(cpu->pack({&part, 1}, DType::kBf16)->bytes(), 256U * 512 * 2);
-  EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->bytes(), 256U * 512 * 4);
-  EXPECT_EQ(cpu->pack({&part, 1}, DType::kF32)->operand_dtype(), DType::kF32);
-  EXPECT_EQ(cpu->pack({&part, 1}, DType::kBf16)->operand_dtype(),
+  EXPECT_EQ((*cpu).pack({&part, 1}, DType::kBf16)->bytes(), 256U * 512 * 2);
+  EXPECT_EQ((*cpu).pack({&part, 1}, DType::kF32)->bytes(), 256U * 512 * 4);
+  EXPECT_EQ((*cpu).pack({&part, 1}, DType::kF32)->operand_dtype(), DType::kF32);
+  EXPECT_EQ((*cpu).pack({&part, 1}, DType::kBf16)->operand_dtype(),
             GetParam() == "amx" ? DType::kBf16 : DType::kF32);
 }
 

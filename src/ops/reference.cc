@@ -1,11 +1,14 @@
 // The slow twin: every op in double precision, in the order of its definition. It is the oracle of
 // the kernel tests and the plainest statement of what each op means.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
 
-#include "ops/backend.h"
+#include "base/host_memory.h"
+#include "ops/host_stream.h"
 #include "ops/shapes.h"
 
 namespace saccade {
@@ -81,9 +84,8 @@ View kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, 
   CHECK(block >= 0, "token {} has no block", token);
   const std::int64_t row =
       ((value ? layer.kv_heads : 0) + kv_head) * layer.block_size + token % layer.block_size;
-  std::byte* data = layer.base + static_cast<std::size_t>(block) * layer.block_stride +
-                    static_cast<std::size_t>(row * layer.head_dim) * size_of(layer.dtype);
-  return View(data, layer.dtype, 1, layer.head_dim);
+  return layer.blocks.row_range(block, block + 1)
+      .col_range(row * layer.head_dim, (row + 1) * layer.head_dim);
 }
 
 // out = softmax(scores) times the value rows; value_at(token) is a view of one row.
@@ -107,35 +109,21 @@ double dot(View a, std::int64_t a_row, std::int64_t a_col, View b, std::int64_t 
   return sum;
 }
 
-class ReferenceBackend final : public Backend {
+class ReferenceStream final : public HostStream {
  public:
-  std::string_view name() const override { return "reference"; }
-  std::string description() const override { return "reference, double precision, 1 thread"; }
-  DType activation_dtype() const override { return DType::kF32; }
-  ThreadPool& pool() override { return pool_; }
-  Result<Buffer> allocate(std::size_t bytes) override { return allocate_host(bytes); }
-  void synchronize() override {}
+  explicit ReferenceStream(Device& device) : device_(device) {}
+  Device& device() override { return device_; }
 
   void copy(View from, View to) override {
-    for (std::int64_t row = 0; row < to.rows(); ++row)
-      for (std::int64_t col = 0; col < to.cols(); ++col) set(to, row, col, get(from, row, col));
-  }
-
-  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
-    check_shapes(parts, compute);
-    const std::int64_t in = parts.front().in();
-    std::int64_t out = 0;
-    for (const StoredMatrix& part : parts) out += part.out();
-    auto packed = std::make_unique<ReferenceWeight>(out, in);
-    float* next = packed->values.data();
-    for (const StoredMatrix& part : parts) {
-      StoredMatrixReader(part).read(0, part.out(), 0, in, next, in);
-      next += part.out() * in;
+    check_copy_shapes(from, to);
+    for (std::int64_t row = 0; row < to.rows(); ++row) {
+      if (from.dtype() == to.dtype()) {
+        std::memcpy(to.row_range(row, row + 1).data(), from.row_range(row, row + 1).data(),
+                    static_cast<std::size_t>(to.cols()) * size_of(to.dtype()));
+      } else {
+        for (std::int64_t col = 0; col < to.cols(); ++col) set(to, row, col, get(from, row, col));
+      }
     }
-    if (compute == DType::kBf16) {
-      for (float& value : packed->values) value = to_float(to_bf16(value));
-    }
-    return packed;
   }
 
   void gemm(const GemmArgs& args) override {
@@ -158,39 +146,29 @@ class ReferenceBackend final : public Backend {
   void norm(const NormArgs& args) override {
     check_shapes(args);
     const std::int64_t cols = args.x.cols();
+    const std::int64_t group = args.group > 0 ? args.group : cols;
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
       if (!args.add.empty()) {
         for (std::int64_t col = 0; col < cols; ++col)
           set(args.x, row, col, get(args.x, row, col) + get(args.add, row, col));
       }
-      double mean = 0;
-      for (std::int64_t col = 0; args.subtract_mean && col < cols; ++col)
-        mean += get(args.x, row, col) / static_cast<double>(cols);
-      double variance = 0;
-      for (std::int64_t col = 0; col < cols; ++col)
-        variance += std::pow(get(args.x, row, col) - mean, 2) / static_cast<double>(cols);
-      const double scale = 1 / std::sqrt(variance + args.epsilon);
-      for (std::int64_t col = 0; col < cols; ++col) {
-        const double weight = args.weight_offset + get(args.weight, 0, col);
-        const double bias = args.bias.empty() ? 0 : get(args.bias, 0, col);
-        set(args.out, row, col, (get(args.x, row, col) - mean) * scale * weight + bias);
-      }
+      for (std::int64_t begin = 0; begin < cols; begin += group)
+        norm_group(args, row, begin, begin + group);
     }
   }
 
   void rope_table(const RopeTableArgs& args) override {
     check_shapes(args);
     for (std::int64_t row = 0; row < args.cos.rows(); ++row) {
-      for (std::size_t pair = 0; pair < args.inv_freq.size(); ++pair) {
-        const std::size_t axis = args.axis.empty() ? 0 : args.axis[pair];
-        const auto position =
-            static_cast<float>(args.positions[axis][static_cast<std::size_t>(row)]);
+      const float* inv_freq = args.inv_freq.row<float>(args.tables.empty() ? 0 : args.tables[row]);
+      for (std::int64_t pair = 0; pair < args.inv_freq.cols(); ++pair) {
+        const std::int64_t axis = args.axis.empty() ? 0 : args.axis.row<std::uint8_t>(0)[pair];
+        const auto position = static_cast<float>(args.positions[axis * args.cos.rows() + row]);
         // Published models round the angle to f32; at large positions that is the largest error
         // of all, so it belongs to the definition.
-        const float angle = position * args.inv_freq[pair];
-        const auto col = static_cast<std::int64_t>(pair);
-        set(args.cos, row, col, std::cos(static_cast<double>(angle)) * args.scale);
-        set(args.sin, row, col, std::sin(static_cast<double>(angle)) * args.scale);
+        const float angle = position * inv_freq[pair];
+        set(args.cos, row, pair, std::cos(static_cast<double>(angle)) * args.scale);
+        set(args.sin, row, pair, std::sin(static_cast<double>(angle)) * args.scale);
       }
     }
   }
@@ -215,7 +193,7 @@ class ReferenceBackend final : public Backend {
   void kv_write(const KvWriteArgs& args) override {
     check_shapes(args);
     const KvLayer& layer = args.layer;
-    for (const SequenceSpan& span : args.spans) {
+    for (const SequenceSpan& span : args.plan->spans()) {
       for (std::int64_t i = 0; i < span.row_count; ++i) {
         for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
           const View k = kv_row(layer, span, span.context + i, false, head);
@@ -232,25 +210,26 @@ class ReferenceBackend final : public Backend {
   void paged_attention(const PagedAttentionArgs& args) override {
     check_shapes(args);
     const KvLayer& layer = args.layer;
-    const std::int64_t group = args.heads / layer.kv_heads;
+    const auto [block_size, heads, kv_heads, head_dim, window] = args.plan->geometry();
+    const std::int64_t group = heads / kv_heads;
     std::vector<double> scores;
-    for (const SequenceSpan& span : args.spans) {
+    for (const SequenceSpan& span : args.plan->spans()) {
       for (std::int64_t i = 0; i < span.row_count; ++i) {
-        const Visible visible = visible_to(span, span.context + i, args.window);
-        for (std::int64_t head = 0; head < args.heads; ++head) {
+        const Visible visible = visible_to(span, span.context + i, window);
+        for (std::int64_t head = 0; head < heads; ++head) {
           const std::int64_t row = span.row_begin + i;
-          const std::int64_t col = head * layer.head_dim;
+          const std::int64_t col = head * head_dim;
           scores.clear();
           for (std::int64_t token = visible.begin; token < visible.end; ++token) {
             const View k = kv_row(layer, span, token, false, head / group);
-            const double score = dot(args.q, row, col, k, layer.head_dim) * args.scale;
+            const double score = dot(args.q, row, col, k, head_dim) * args.scale;
             scores.push_back(args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap)
                                               : score);
           }
           const auto value_at = [&](std::int64_t index) {
             return kv_row(layer, span, visible.begin + index, true, head / group);
           };
-          mix_values(scores, value_at, args.out, row, col, layer.head_dim);
+          mix_values(scores, value_at, args.out, row, col, head_dim);
         }
       }
     }
@@ -258,24 +237,25 @@ class ReferenceBackend final : public Backend {
 
   void segment_attention(const SegmentAttentionArgs& args) override {
     check_shapes(args);
-    const std::int64_t group = args.heads / args.kv_heads;
+    const auto [heads, kv_heads, head_dim] = args.plan->geometry();
+    const std::int64_t group = heads / kv_heads;
+    const std::span<const std::int32_t> begins = args.plan->begins();
     std::vector<double> scores;
-    for (std::size_t segment = 0; segment + 1 < args.begins.size(); ++segment) {
-      for (std::int64_t row = args.begins[segment]; row < args.begins[segment + 1]; ++row) {
-        for (std::int64_t head = 0; head < args.heads; ++head) {
-          const std::int64_t kv_col = head / group * args.head_dim;
+    for (std::size_t segment = 0; segment + 1 < begins.size(); ++segment) {
+      for (std::int64_t row = begins[segment]; row < begins[segment + 1]; ++row) {
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const std::int64_t kv_col = head / group * head_dim;
           const auto part = [&](View view, std::int64_t token) {
-            return view.row_range(token, token + 1).col_range(kv_col, kv_col + args.head_dim);
+            return view.row_range(token, token + 1).col_range(kv_col, kv_col + head_dim);
           };
           scores.clear();
-          for (std::int64_t token = args.begins[segment]; token < args.begins[segment + 1]; ++token)
-            scores.push_back(
-                dot(args.q, row, head * args.head_dim, part(args.k, token), args.head_dim) *
-                args.scale);
+          for (std::int64_t token = begins[segment]; token < begins[segment + 1]; ++token)
+            scores.push_back(dot(args.q, row, head * head_dim, part(args.k, token), head_dim) *
+                             args.scale);
           const auto value_at = [&](std::int64_t index) {
-            return part(args.v, args.begins[segment] + index);
+            return part(args.v, begins[segment] + index);
           };
-          mix_values(scores, value_at, args.out, row, head * args.head_dim, args.head_dim);
+          mix_values(scores, value_at, args.out, row, head * head_dim, head_dim);
         }
       }
     }
@@ -293,7 +273,7 @@ class ReferenceBackend final : public Backend {
     check_shapes(args);
     const auto* packed = static_cast<const ReferenceWeight*>(args.packed);
     for (std::int64_t row = 0; row < args.out.rows(); ++row) {
-      const std::int64_t id = args.ids[static_cast<std::size_t>(row)];
+      const std::int64_t id = args.ids[row];
       for (std::int64_t col = 0; col < args.out.cols(); ++col)
         set(args.out, row, col,
             (packed != nullptr ? packed->at(id, col) : get(args.table, id, col)) * args.scale);
@@ -306,7 +286,7 @@ class ReferenceBackend final : public Backend {
       for (std::int64_t col = 0; col < args.out.cols(); ++col) {
         double sum = 0;
         for (std::int64_t tap = 0; tap < args.taps; ++tap) {
-          const auto pick = static_cast<std::size_t>(row * args.taps + tap);
+          const std::int64_t pick = row * args.taps + tap;
           const double weight = args.weights.empty() ? 1 : args.weights[pick];
           sum += weight * get(args.x, args.rows[pick], col);
         }
@@ -315,11 +295,16 @@ class ReferenceBackend final : public Backend {
     }
   }
 
-  void scatter_rows(const ScatterRowsArgs& args) override {
+  void copy_rows(const CopyRowsArgs& args) override {
     check_shapes(args);
-    for (std::int64_t row = 0; row < args.x.rows(); ++row)
-      for (std::int64_t col = 0; col < args.x.cols(); ++col)
-        set(args.out, args.rows[static_cast<std::size_t>(row)], col, get(args.x, row, col));
+    for (std::int64_t i = 0; i < args.count(); ++i) {
+      const std::int64_t from = args.from_rows.empty() ? i : args.from_rows[i];
+      const std::int64_t to = args.to_rows.empty() ? i : args.to_rows[i];
+      for (std::int64_t col = 0; to >= 0 && col < args.to.cols(); ++col) {
+        const double value = get(args.from, from, col);
+        set(args.to, to, col, args.add ? get(args.to, to, col) + value : value);
+      }
+    }
   }
 
   void add(View x, View y, float scale) override {
@@ -335,10 +320,10 @@ class ReferenceBackend final : public Backend {
         set(x, row, col, cap * std::tanh(get(x, row, col) / cap));
   }
 
-  void row_stats(View logits, std::span<RowStats> out) override {
+  void row_stats(View logits, View out) override {
+    check_row_stats_shapes(logits, out);
     for (std::int64_t row = 0; row < logits.rows(); ++row) {
-      RowStats& stats = out[static_cast<std::size_t>(row)];
-      stats = {0, -kInfinity, 0};
+      RowStats stats{0, -kInfinity, 0};
       for (std::int64_t col = 0; col < logits.cols(); ++col) {
         const auto logit = static_cast<float>(get(logits, row, col));
         if (logit > stats.max) {
@@ -350,15 +335,68 @@ class ReferenceBackend final : public Backend {
       for (std::int64_t col = 0; col < logits.cols(); ++col)
         total += stats.max == -kInfinity ? 0 : std::exp(get(logits, row, col) - stats.max);
       stats.log_sum_exp = static_cast<float>(stats.max + std::log(total));
+      std::memcpy(out.row<std::uint8_t>(row), &stats, sizeof(stats));
     }
   }
 
  private:
+  // Columns [begin, end) of a row.
+  static void norm_group(const NormArgs& args, std::int64_t row, std::int64_t begin,
+                         std::int64_t end) {
+    const auto count = static_cast<double>(end - begin);
+    double mean = 0;
+    for (std::int64_t col = begin; args.subtract_mean && col < end; ++col)
+      mean += get(args.x, row, col) / count;
+    double variance = 0;
+    for (std::int64_t col = begin; col < end; ++col)
+      variance += std::pow(get(args.x, row, col) - mean, 2) / count;
+    const double scale = 1 / std::sqrt(variance + args.epsilon);
+    for (std::int64_t col = begin; col < end; ++col) {
+      const double weight = args.weight_offset + get(args.weight, 0, col);
+      const double bias = args.bias.empty() ? 0 : get(args.bias, 0, col);
+      set(args.out, row, col, (get(args.x, row, col) - mean) * scale * weight + bias);
+    }
+  }
+
+  Device& device_;
+};
+
+class ReferenceDevice final : public Device {
+ public:
+  std::string_view name() const override { return "reference"; }
+  std::string description() const override { return "reference, double precision, 1 thread"; }
+  DType activation_dtype() const override { return DType::kF32; }
+  ThreadPool& pool() override { return pool_; }
+  Result<Buffer> allocate(std::size_t bytes, Space) override { return allocate_host(bytes); }
+  Space space() const override { return Space::kHost; }
+  std::int64_t free_bytes() const override { return available_host_bytes(); }
+  Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
+
+  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
+    check_shapes(parts, compute);
+    const std::int64_t in = parts.front().in();
+    std::int64_t out = 0;
+    for (const StoredMatrix& part : parts) out += part.out();
+    auto packed = std::make_unique<ReferenceWeight>(out, in);
+    float* next = packed->values.data();
+    for (const StoredMatrix& part : parts) {
+      StoredMatrixReader(part).read(0, part.out(), 0, in, next, in);
+      next += part.out() * in;
+    }
+    if (compute == DType::kBf16) {
+      for (float& value : packed->values) value = to_float(to_bf16(value));
+    }
+    return packed;
+  }
+
+ private:
   ThreadPool pool_{1};
+  std::array<ReferenceStream, kLanes> lanes_{ReferenceStream(*this), ReferenceStream(*this),
+                                             ReferenceStream(*this)};
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+std::unique_ptr<Device> make_reference_device() { return std::make_unique<ReferenceDevice>(); }
 
 }  // namespace saccade

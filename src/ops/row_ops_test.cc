@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "ops/test_backends.h"
+#include "ops/test_devices.h"
 
 namespace saccade {
 namespace {
@@ -13,7 +13,7 @@ using RowOps = EveryCpu;
 const std::vector<std::int64_t> kCols = {1, 3, 8, 15, 16, 17, 64, 100, 1536};
 
 TEST_P(RowOps, NormMatchesReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Rng rng(1);
   for (const std::int64_t rows : {0, 1, 5, 40}) {
     for (const std::int64_t cols : kCols) {
@@ -60,29 +60,65 @@ TEST_P(RowOps, NormMatchesReference) {
   }
 }
 
+// Groups of columns are rows of their own, bit for bit.
+TEST_P(RowOps, NormOfGroupsIsTheNormOfEach) {
+  const auto cpu = device();
+  Rng rng(21);
+  constexpr std::int64_t kGroup = 24;
+  Matrix x(7, 5 * kGroup);
+  Matrix weight(1, 5 * kGroup);
+  x.random(rng, 3);
+  weight.random(rng);
+  Matrix out(7, 5 * kGroup);
+  Matrix want(7, 5 * kGroup);
+  Matrix apart(7, 5 * kGroup);
+  NormArgs args;
+  args.x = x.view();
+  args.weight = weight.view();
+  args.group = kGroup;
+  args.out = want.view();
+  reference_->norm(args);
+  args.out = out.view();
+  cpu->norm(args);
+  expect_near(out, want, [](auto, auto) { return 16 * kEpsilon * 10; });
+  args.group = 0;
+  for (std::int64_t begin = 0; begin < 5 * kGroup; begin += kGroup) {
+    args.x = x.view().col_range(begin, begin + kGroup);
+    args.weight = weight.view().col_range(begin, begin + kGroup);
+    args.out = apart.view().col_range(begin, begin + kGroup);
+    cpu->norm(args);
+  }
+  for (std::int64_t row = 0; row < 7; ++row) expect_same_bits(out.row(row), apart.row(row));
+}
+
 TEST_P(RowOps, RopeMatchesReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Rng rng(2);
   for (const std::int64_t head_dim : {8, 72, 80, 128, 256}) {
     for (const std::int64_t pairs : {head_dim / 2, head_dim / 4, std::int64_t{3}}) {
       const std::int64_t rows = 9;
-      std::vector<std::vector<std::int32_t>> positions(3);
-      for (auto& axis : positions)
-        for (std::int64_t row = 0; row < rows; ++row)
-          axis.push_back(static_cast<std::int32_t>(rng.below(100000)));
-      const std::vector<std::span<const std::int32_t>> views(positions.begin(), positions.end());
-      std::vector<float> inv_freq;
+      std::vector<std::int32_t> positions;  // of three axes
+      for (std::int64_t i = 0; i < 3 * rows; ++i)
+        positions.push_back(static_cast<std::int32_t>(rng.below(100000)));
+      Matrix inv_freq(2, pairs);
+      std::vector<std::int32_t> tables;
+      for (std::int64_t row = 0; row < rows; ++row)
+        tables.push_back(static_cast<std::int32_t>(rng.below(2)));
       std::vector<std::uint8_t> axis;
       for (std::int64_t pair = 0; pair < pairs; ++pair) {
-        inv_freq.push_back(static_cast<float>(
-            std::pow(1e6, -static_cast<double>(pair) / static_cast<double>(pairs))));
+        const double falling = -static_cast<double>(pair) / static_cast<double>(pairs);
+        inv_freq.set(0, pair, static_cast<float>(std::pow(1e6, falling)));
+        inv_freq.set(1, pair, static_cast<float>(std::pow(1e4, falling)));
         axis.push_back(static_cast<std::uint8_t>(rng.below(3)));
       }
       Matrix cos(rows, pairs), sin(rows, pairs), cos2(rows, pairs), sin2(rows, pairs);
       RopeTableArgs table;
-      table.positions = views;
-      table.inv_freq = inv_freq;
-      if (pairs != 3) table.axis = axis;
+      table.positions = cpu->upload(positions);
+      table.inv_freq = inv_freq.view();
+      if (pairs != 3) {
+        table.axis = View(axis.data(), DType::kU8, 1, pairs);
+        table.tables = cpu->upload(tables);
+      }
       table.scale = 1.25f;
       table.cos = cos.view();
       table.sin = sin.view();
@@ -106,7 +142,7 @@ TEST_P(RowOps, RopeMatchesReference) {
 // Activations over the whole range where they are neither 0 nor the identity: a few ulp of the
 // exact value, plus the rounding of x itself where the function is a difference of near equals.
 TEST_P(RowOps, GatedMatchesReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   constexpr std::int64_t kPoints = 4001;
   for (int which = 0; which <= static_cast<int>(Activation::kRelu); ++which) {
     Matrix gate(3, kPoints);
@@ -141,7 +177,7 @@ TEST_P(RowOps, GatedMatchesReference) {
 }
 
 TEST_P(RowOps, SoftcapIsAccurateTanh) {
-  const auto cpu = backend();
+  const auto cpu = device();
   constexpr std::int64_t kPoints = 5001;
   Matrix x(2, kPoints);
   for (std::int64_t i = 0; i < kPoints; ++i) {
@@ -164,7 +200,7 @@ TEST_P(RowOps, SoftcapIsAccurateTanh) {
 }
 
 TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Rng rng(3);
   for (const std::int64_t cols : kCols) {
     for (const std::int64_t rows : {0, 1, 7, 50}) {
@@ -191,7 +227,7 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
       for (const std::int64_t taps : {1, 4}) {
         Matrix mixed(12 / taps, cols);
         Matrix mixed_want(12 / taps, cols);
-        MixRowsArgs mix{x.view(), picks, weights, taps, mixed.view()};
+        MixRowsArgs mix{x.view(), cpu->upload(picks), cpu->upload(weights), taps, mixed.view()};
         if (taps == 1) mix.weights = {};
         cpu->mix_rows(mix);
         mix.out = mixed_want.view();
@@ -206,7 +242,7 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
         Matrix out_want(12, cols);
         EmbedArgs embed;
         embed.table = table.view();
-        embed.ids = picks;
+        embed.ids = cpu->upload(picks);
         embed.scale = 3.5f;
         embed.out = out.view();
         cpu->embed(embed);
@@ -215,10 +251,10 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
         expect_near(out, out_want, [](auto, auto) { return 0.0; });  // one rounding
         for (const DType compute : {DType::kF32, DType::kBf16}) {
           const StoredMatrix part = table.view();
-          const auto packed = cpu->pack({&part, 1}, compute);
-          const auto twin = reference_->pack({&part, 1}, compute);
+          const auto packed = (*cpu).pack({&part, 1}, compute);
+          const auto twin = (*reference_).pack({&part, 1}, compute);
           EmbedArgs tied;
-          tied.ids = picks;
+          tied.ids = cpu->upload(picks);
           tied.packed = packed.get();
           tied.out = out.view();
           cpu->embed(tied);
@@ -234,15 +270,35 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
           reference_->copy(table.view(), copied_want.view());
           expect_near(copied, copied_want, [](auto, auto) { return 0.0; });
 
+          const auto rows_last = static_cast<std::int32_t>(rows - 1);
           std::vector<std::int32_t> places(static_cast<std::size_t>(rows));
           std::iota(places.begin(), places.end(), 2);
           std::shuffle(places.begin(), places.end(), rng);
           Matrix scattered(rows + 4, cols, to);
           scattered.random(rng);
           Matrix scattered_want = scattered;
-          cpu->scatter_rows({table.view(), places, scattered.view()});
-          reference_->scatter_rows({table.view(), places, scattered_want.view()});
-          expect_near(scattered, scattered_want, [](auto, auto) { return 0.0; });
+          places.front() = -1;  // goes nowhere
+          CopyRowsArgs moved{.from = table.view(),
+                             .from_rows = {},
+                             .to = scattered.view(),
+                             .to_rows = cpu->upload(places)};
+          const auto move = [&] {
+            moved.to = scattered.view();
+            cpu->copy_rows(moved);
+            moved.to = scattered_want.view();
+            reference_->copy_rows(moved);
+            expect_near(scattered, scattered_want, [](auto, auto) { return 0.0; });
+          };
+          move();
+          if (to == DType::kF32) {
+            moved.add = true;
+            move();
+            moved.add = false;
+          }
+          moved.from_rows = cpu->upload(std::vector<std::int32_t>(places.size(), rows_last));
+          move();
+          moved.to_rows = {};
+          move();
         }
       }
     }
@@ -250,7 +306,7 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
 }
 
 TEST_P(RowOps, ConversionsRoundToNearestAndKeepSpecials) {
-  const auto cpu = backend();
+  const auto cpu = device();
   std::vector<float> values = {0.0f,
                                -0.0f,
                                1.0f,
@@ -291,9 +347,13 @@ TEST_P(RowOps, ConversionsRoundToNearestAndKeepSpecials) {
   }
 }
 
+View bytes_of(std::vector<RowStats>& stats) {
+  return View(stats.data(), DType::kU8, static_cast<std::int64_t>(stats.size()), sizeof(RowStats));
+}
+
 TEST_P(RowOps, RowStatsMatchReference) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const auto cpu = backend(3);
+  const auto cpu = device(3);
   Rng rng(6);
   for (const std::int64_t cols : {1, 5, 16, 1000, 8192, 8193, 30000}) {
     Matrix logits(4, cols);
@@ -307,8 +367,8 @@ TEST_P(RowOps, RowStatsMatchReference) {
     logits.set(0, cols - 1, 40.0f);
     std::vector<RowStats> got(4);
     std::vector<RowStats> want(4);
-    cpu->row_stats(logits.view(), got);
-    reference_->row_stats(logits.view(), want);
+    cpu->row_stats(logits.view(), bytes_of(got));
+    reference_->row_stats(logits.view(), bytes_of(want));
     for (std::size_t row = 0; row < 4; ++row) {
       EXPECT_EQ(got[row].argmax, want[row].argmax) << "row " << row << " cols " << cols;
       EXPECT_EQ(got[row].max, want[row].max);
@@ -319,7 +379,7 @@ TEST_P(RowOps, RowStatsMatchReference) {
     }
     if (cols > 5) {
       logits.set(0, 3, std::numeric_limits<float>::quiet_NaN());
-      cpu->row_stats(logits.view(), got);
+      cpu->row_stats(logits.view(), bytes_of(got));
       EXPECT_EQ(got[0].argmax, want[0].argmax);  // NaN never wins, and shows in the sum
       EXPECT_TRUE(std::isnan(got[0].log_sum_exp));
     }
@@ -327,7 +387,7 @@ TEST_P(RowOps, RowStatsMatchReference) {
 }
 
 TEST_P(RowOps, RowsDoNotDependOnTheBatch) {
-  const auto cpu = backend(3);
+  const auto cpu = device(3);
   Rng rng(12);
   Matrix x(64, 1001);
   x.random(rng, 3);
@@ -349,28 +409,28 @@ TEST_P(RowOps, RowsDoNotDependOnTheBatch) {
   }
 }
 
-TEST(CpuBackend, RefusesWhatTheMachineOrBuildLacks) {
-  const auto unknown = make_cpu_backend(1, "avx9");
+TEST(CpuDevice, RefusesWhatTheMachineOrBuildLacks) {
+  const auto unknown = make_cpu_device(1, "avx9");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().code, ErrorCode::kInvalid);
   EXPECT_NE(unknown.error().message.find("avx9"), std::string::npos);
   EXPECT_NE(unknown.error().message.find("portable"), std::string::npos);
-  EXPECT_FALSE(make_cpu_backend(-1).has_value());
+  EXPECT_FALSE(make_cpu_device(-1).has_value());
   for (const char* isa : {"avx2", "avx512", "amx"}) {
-    const auto made = make_cpu_backend(1, isa);
+    const auto made = make_cpu_device(1, isa);
     EXPECT_TRUE(made.has_value() || made.error().code == ErrorCode::kUnsupported);
   }
 }
 
-TEST(CpuBackend, EnvironmentForcesAnInstructionSet) {
+TEST(CpuDevice, EnvironmentForcesAnInstructionSet) {
   const char* before = std::getenv("SACCADE_CPU");
   const std::string kept = before == nullptr ? "" : before;
   setenv("SACCADE_CPU", "portable", 1);
-  EXPECT_NE((*make_cpu_backend(1))->description().find("portable"), std::string::npos);
-  EXPECT_NE((*make_cpu_backend(1, isas_here().back()))->description().find(isas_here().back()),
+  EXPECT_NE((*make_cpu_device(1))->description().find("portable"), std::string::npos);
+  EXPECT_NE((*make_cpu_device(1, isas_here().back()))->description().find(isas_here().back()),
             std::string::npos);
   setenv("SACCADE_CPU", "mmx", 1);
-  const auto wrong = make_cpu_backend(1);
+  const auto wrong = make_cpu_device(1);
   ASSERT_FALSE(wrong.has_value());
   EXPECT_NE(wrong.error().message.find("SACCADE_CPU"), std::string::npos);
   if (before == nullptr)

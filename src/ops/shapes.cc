@@ -31,27 +31,26 @@ void check_both_ways(const SequenceSpan& span, std::int64_t length) {
   }
 }
 
-// Every row belongs to exactly one span, in order; each span's blocks reach its last token.
-void check_spans(std::span<const SequenceSpan> spans, std::int64_t rows, const KvLayer& layer) {
-  CHECK(layer.block_size > 0 && layer.kv_heads > 0 && layer.head_dim > 0,
-        "kv layer: block_size {} kv_heads {} head_dim {}", layer.block_size, layer.kv_heads,
-        layer.head_dim);
-  CHECK(is_float(layer.dtype), "kv layer is {}", name_of(layer.dtype));
-  CHECK(layer.base != nullptr || spans.empty(), "kv layer has no memory");
-  std::int64_t next = 0;
-  for (const SequenceSpan& span : spans) {
-    CHECK(span.row_begin == next && span.row_count >= 0, "span at row {} of {} rows, want row {}",
-          span.row_begin, span.row_count, next);
-    next += span.row_count;
-    const std::int64_t length = span.context + span.row_count;
-    CHECK(span.context >= 0 &&
-              length <= static_cast<std::int64_t>(span.blocks.size()) * layer.block_size,
-          "{} tokens in {} blocks of {}", length, span.blocks.size(), layer.block_size);
-    CHECK(span.row_count == 0 || span.context >= span.prefix || span.prefix <= length,
-          "prefix {} is cut at {}", span.prefix, length);
-    check_both_ways(span, length);
-  }
-  CHECK(next == rows, "spans cover {} of {} rows", next, rows);
+void check_layer(const KvLayer& layer, const AttentionPlan* plan) {
+  CHECK(plan != nullptr, "attention without a plan");
+  const AttentionGeometry& planned = plan->geometry();
+  CHECK(layer.block_size == planned.block_size && layer.kv_heads == planned.kv_heads &&
+            layer.head_dim == planned.head_dim,
+        "kv layer of blocks of {}, {} heads of {}; planned for {}, {} of {}", layer.block_size,
+        layer.kv_heads, layer.head_dim, planned.block_size, planned.kv_heads, planned.head_dim);
+  CHECK(is_float(layer.dtype()), "kv layer is {}", name_of(layer.dtype()));
+  if (plan->rows() == 0) return;
+  check_matrix("kv layer", layer.blocks, layer.blocks.rows(),
+               2 * layer.kv_heads * layer.block_size * layer.head_dim);
+  CHECK(plan->block_end() <= layer.blocks.rows(), "block {} of {}", plan->block_end() - 1,
+        layer.blocks.rows());
+}
+
+// Each of a list's elements in [0, end), or -1 where that is allowed.
+void check_rows(const char* name, DeviceInts rows, std::int64_t end, std::int32_t least = 0) {
+  if (rows.space() != Space::kHost) return;
+  for (const std::int32_t row : rows.host())
+    CHECK(row >= least && row < end, "{} {} of {}", name, row, end);
 }
 
 }  // namespace
@@ -85,26 +84,34 @@ void check_shapes(const NormArgs& args) {
   check_matrix("out", args.out, rows, cols);
   check_matrix("weight", args.weight, 1, cols);
   check_f32("weight", args.weight);
+  CHECK(args.group >= 0 && (args.group == 0 || cols % args.group == 0), "{} cols in groups of {}",
+        cols, args.group);
   check_optional("add", args.add, rows, cols);
   check_optional("bias", args.bias, 1, cols);
   if (args.bias.data() != nullptr) check_f32("bias", args.bias);
 }
 
 void check_shapes(const RopeTableArgs& args) {
-  const auto pairs = static_cast<std::int64_t>(args.inv_freq.size());
+  const std::int64_t pairs = args.inv_freq.cols();
   const std::int64_t rows = args.cos.rows();
+  check_matrix("inv_freq", args.inv_freq, args.inv_freq.rows(), pairs);
   check_matrix("cos", args.cos, rows, pairs);
   check_matrix("sin", args.sin, rows, pairs);
+  check_f32("inv_freq", args.inv_freq);
   check_f32("cos", args.cos);
   check_f32("sin", args.sin);
-  CHECK(!args.positions.empty(), "rope_table without positions");
-  for (const auto& axis : args.positions)
-    CHECK(static_cast<std::int64_t>(axis.size()) == rows, "{} positions for {} rows", axis.size(),
-          rows);
-  CHECK(args.axis.empty() || args.axis.size() == args.inv_freq.size(), "{} axes for {} pairs",
-        args.axis.size(), pairs);
-  for (const std::uint8_t axis : args.axis)
-    CHECK(axis < args.positions.size(), "axis {} of {}", axis, args.positions.size());
+  CHECK(rows == 0 || (!args.positions.empty() && args.positions.size() % rows == 0),
+        "{} positions for {} rows", args.positions.size(), rows);
+  if (!args.axis.empty()) check_matrix("axis", args.axis, 1, pairs);
+  CHECK(args.axis.empty() || args.axis.dtype() == DType::kU8, "axis is {}",
+        name_of(args.axis.dtype()));
+  CHECK(args.tables.empty() || args.tables.size() == rows, "{} tables for {} rows",
+        args.tables.size(), rows);
+  check_rows("table", args.tables, args.inv_freq.rows());
+  if (args.axis.empty() || args.axis.space() != Space::kHost || rows == 0) return;
+  for (std::int64_t pair = 0; pair < pairs; ++pair)
+    CHECK(args.axis.row<std::uint8_t>(0)[pair] < args.positions.size() / rows, "axis {} of {}",
+          args.axis.row<std::uint8_t>(0)[pair], args.positions.size() / rows);
 }
 
 void check_shapes(const RopeArgs& args) {
@@ -119,54 +126,72 @@ void check_shapes(const RopeArgs& args) {
   check_f32("sin", args.sin);
 }
 
-void check_shapes(const KvWriteArgs& args) {
-  const std::int64_t cols = args.layer.kv_heads * args.layer.head_dim;
-  check_matrix("k", args.k, args.k.rows(), cols);
-  check_matrix("v", args.v, args.k.rows(), cols);
-  check_spans(args.spans, args.k.rows(), args.layer);
-  for (const SequenceSpan& span : args.spans)
-    for (std::int64_t token = span.context; token < span.context + span.row_count; ++token)
-      CHECK(span.blocks[static_cast<std::size_t>(token / args.layer.block_size)] >= 0,
-            "token {} has no block", token);
-}
-
-void check_shapes(const PagedAttentionArgs& args) {
-  const KvLayer& layer = args.layer;
-  check_spans(args.spans, args.q.rows(), layer);
-  CHECK(args.heads > 0 && args.heads % layer.kv_heads == 0, "{} heads over {} kv heads", args.heads,
-        layer.kv_heads);
-  check_matrix("q", args.q, args.q.rows(), args.heads * layer.head_dim);
-  check_matrix("out", args.out, args.q.rows(), args.heads * layer.head_dim);
-  CHECK(args.compute == DType::kF32 || args.compute == DType::kBf16, "compute {}",
-        name_of(args.compute));
-  CHECK(args.window >= 0 && args.softcap >= 0, "window {} softcap {}", args.window, args.softcap);
-  for (const SequenceSpan& span : args.spans) {
+// Every row belongs to exactly one span, in order; each span's blocks reach its last token, and
+// those that its rows see are there.
+void check_shapes(std::span<const SequenceSpan> spans, const AttentionGeometry& geometry) {
+  CHECK(geometry.block_size > 0 && geometry.kv_heads > 0 && geometry.head_dim > 0 &&
+            geometry.heads > 0 && geometry.heads % geometry.kv_heads == 0 && geometry.window >= 0,
+        "attention of {} heads over {} kv heads of {}, blocks of {}, window {}", geometry.heads,
+        geometry.kv_heads, geometry.head_dim, geometry.block_size, geometry.window);
+  std::int64_t next = 0;
+  for (const SequenceSpan& span : spans) {
+    CHECK(span.row_begin == next && span.row_count >= 0, "span at row {} of {} rows, want row {}",
+          span.row_begin, span.row_count, next);
+    next += span.row_count;
+    const std::int64_t length = span.context + span.row_count;
+    CHECK(span.context >= 0 &&
+              length <= static_cast<std::int64_t>(span.blocks.size()) * geometry.block_size,
+          "{} tokens in {} blocks of {}", length, span.blocks.size(), geometry.block_size);
+    CHECK(span.row_count == 0 || span.context >= span.prefix || span.prefix <= length,
+          "prefix {} is cut at {}", span.prefix, length);
+    check_both_ways(span, length);
     if (span.row_count == 0) continue;
     // The first row sees furthest back.
-    const Visible first = visible_to(span, span.context, args.window);
-    const std::int64_t end = span.context + span.row_count;
-    for (std::int64_t block = first.begin / layer.block_size; block * layer.block_size < end;
-         ++block)
+    const Visible first = visible_to(span, span.context, geometry.window);
+    for (std::int64_t block = first.begin / geometry.block_size;
+         block * geometry.block_size < length; ++block)
       CHECK(span.blocks[static_cast<std::size_t>(block)] >= 0, "block {} is seen and not there",
             block);
   }
 }
 
-void check_shapes(const SegmentAttentionArgs& args) {
-  const std::int64_t rows = args.q.rows();
-  CHECK(args.heads > 0 && args.kv_heads > 0 && args.heads % args.kv_heads == 0 && args.head_dim > 0,
-        "{} heads over {} kv heads of {}", args.heads, args.kv_heads, args.head_dim);
-  check_matrix("q", args.q, rows, args.heads * args.head_dim);
-  check_matrix("k", args.k, rows, args.kv_heads * args.head_dim);
-  check_matrix("v", args.v, rows, args.kv_heads * args.head_dim);
-  check_matrix("out", args.out, rows, args.heads * args.head_dim);
+void check_shapes(std::span<const std::int32_t> begins, const SegmentGeometry& geometry) {
+  CHECK(geometry.heads > 0 && geometry.kv_heads > 0 && geometry.heads % geometry.kv_heads == 0 &&
+            geometry.head_dim > 0,
+        "{} heads over {} kv heads of {}", geometry.heads, geometry.kv_heads, geometry.head_dim);
+  CHECK(!begins.empty() && begins.front() == 0, "segments do not begin at row 0");
+  for (std::size_t i = 1; i < begins.size(); ++i)
+    CHECK(begins[i - 1] <= begins[i], "segment {} ends at {}, before {}", i - 1, begins[i],
+          begins[i - 1]);
+}
+
+void check_shapes(const KvWriteArgs& args) {
+  check_layer(args.layer, args.plan);
+  const std::int64_t cols = args.layer.kv_heads * args.layer.head_dim;
+  check_matrix("k", args.k, args.plan->rows(), cols);
+  check_matrix("v", args.v, args.plan->rows(), cols);
+}
+
+void check_shapes(const PagedAttentionArgs& args) {
+  check_layer(args.layer, args.plan);
+  const AttentionGeometry& planned = args.plan->geometry();
+  check_matrix("q", args.q, args.plan->rows(), planned.heads * planned.head_dim);
+  check_matrix("out", args.out, args.plan->rows(), planned.heads * planned.head_dim);
   CHECK(args.compute == DType::kF32 || args.compute == DType::kBf16, "compute {}",
         name_of(args.compute));
-  CHECK(!args.begins.empty() && args.begins.front() == 0 && args.begins.back() == rows,
-        "segments do not cover {} rows", rows);
-  for (std::size_t i = 1; i < args.begins.size(); ++i)
-    CHECK(args.begins[i - 1] <= args.begins[i], "segment {} ends at {}, before {}", i - 1,
-          args.begins[i], args.begins[i - 1]);
+  CHECK(args.softcap >= 0, "softcap {}", args.softcap);
+}
+
+void check_shapes(const SegmentAttentionArgs& args) {
+  CHECK(args.plan != nullptr, "attention without a plan");
+  const SegmentGeometry& planned = args.plan->geometry();
+  const std::int64_t rows = args.plan->rows();
+  check_matrix("q", args.q, rows, planned.heads * planned.head_dim);
+  check_matrix("k", args.k, rows, planned.kv_heads * planned.head_dim);
+  check_matrix("v", args.v, rows, planned.kv_heads * planned.head_dim);
+  check_matrix("out", args.out, rows, planned.heads * planned.head_dim);
+  CHECK(args.compute == DType::kF32 || args.compute == DType::kBf16, "compute {}",
+        name_of(args.compute));
 }
 
 void check_shapes(const GatedArgs& args) {
@@ -183,33 +208,55 @@ void check_shapes(const EmbedArgs& args) {
   CHECK(packed || is_float(args.table.dtype()), "table is {}", name_of(args.table.dtype()));
   const std::int64_t vocab = packed ? args.packed->out() : args.table.rows();
   const std::int64_t cols = packed ? args.packed->in() : args.table.cols();
-  check_matrix("out", args.out, static_cast<std::int64_t>(args.ids.size()), cols);
-  for (const std::int32_t id : args.ids) CHECK(id >= 0 && id < vocab, "id {} of {}", id, vocab);
+  check_matrix("out", args.out, args.ids.size(), cols);
+  check_rows("id", args.ids, vocab);
 }
 
 void check_shapes(const MixRowsArgs& args) {
-  const auto picks = static_cast<std::int64_t>(args.rows.size());
+  const std::int64_t picks = args.rows.size();
   CHECK(args.taps > 0 && picks % args.taps == 0, "{} rows in groups of {}", picks, args.taps);
-  CHECK(args.weights.empty() || args.weights.size() == args.rows.size(), "{} weights for {} rows",
+  CHECK(args.weights.empty() || args.weights.size() == picks, "{} weights for {} rows",
         args.weights.size(), picks);
   check_matrix("x", args.x, args.x.rows(), args.x.cols());
   check_matrix("out", args.out, picks / args.taps, args.x.cols());
-  for (const std::int32_t row : args.rows)
-    CHECK(row >= 0 && row < args.x.rows(), "row {} of {}", row, args.x.rows());
+  check_rows("row", args.rows, args.x.rows());
 }
 
-void check_shapes(const ScatterRowsArgs& args) {
-  check_matrix("x", args.x, static_cast<std::int64_t>(args.rows.size()), args.out.cols());
-  check_matrix("out", args.out, args.out.rows(), args.out.cols());
-  CHECK(is_float(args.x.dtype()) && is_float(args.out.dtype()), "scatter {} to {}",
-        name_of(args.x.dtype()), name_of(args.out.dtype()));
-  for (const std::int32_t row : args.rows)
-    CHECK(row >= 0 && row < args.out.rows(), "row {} of {}", row, args.out.rows());
+void check_shapes(const CopyRowsArgs& args) {
+  const std::int64_t count = args.count();
+  check_matrix("from", args.from, args.from.rows(), args.to.cols());
+  check_matrix("to", args.to, args.to.rows(), args.to.cols());
+  CHECK(is_float(args.from.dtype()) && is_float(args.to.dtype()), "rows of {} to {}",
+        name_of(args.from.dtype()), name_of(args.to.dtype()));
+  CHECK(args.from_rows.empty() || args.from_rows.size() == count, "{} rows from, {} to",
+        args.from_rows.size(), count);
+  CHECK(args.to_rows.empty() || args.to_rows.size() == count, "{} rows from, {} to", count,
+        args.to_rows.size());
+  CHECK(!args.from_rows.empty() || count <= args.from.rows(), "{} rows of {}", count,
+        args.from.rows());
+  CHECK(!args.to_rows.empty() || count <= args.to.rows(), "{} rows to {}", count, args.to.rows());
+  check_rows("row from", args.from_rows, args.from.rows());
+  check_rows("row to", args.to_rows, args.to.rows(), -1);
+}
+
+void check_copy_shapes(View from, View to) {
+  CHECK(from.rows() == to.rows() && from.cols() == to.cols(), "copy {}x{} to {}x{}", from.rows(),
+        from.cols(), to.rows(), to.cols());
+  CHECK(from.dtype() == to.dtype() || (is_float(from.dtype()) && is_float(to.dtype())),
+        "copy {} to {}", name_of(from.dtype()), name_of(to.dtype()));
 }
 
 void check_add_shapes(View x, View y) {
   check_matrix("y", y, y.rows(), y.cols());
   check_matrix("x", x, x.rows() == 1 ? 1 : y.rows(), y.cols());
+}
+
+void check_row_stats_shapes(View logits, View stats) {
+  check_matrix("logits", logits, logits.rows(), logits.cols());
+  check_f32("logits", logits);
+  CHECK(logits.rows() == 0 || logits.cols() > 0, "statistics of no logits");
+  check_matrix("stats", stats, logits.rows(), sizeof(RowStats));
+  CHECK(stats.dtype() == DType::kU8, "stats are {}", name_of(stats.dtype()));
 }
 
 }  // namespace saccade

@@ -1,10 +1,10 @@
-// The shape rules of every op, CHECKed in one place for all backends: a breach is a bug in the
-// family that called.
+// The shape rules of every op, CHECKed in one place for all devices: a breach is a bug in the
+// family that called. What lists hold is checked where the host can read it.
 #pragma once
 
 #include <algorithm>
 
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -13,14 +13,18 @@ void check_shapes(const GemmArgs& args);
 void check_shapes(const NormArgs& args);
 void check_shapes(const RopeTableArgs& args);
 void check_shapes(const RopeArgs& args);
+void check_shapes(std::span<const SequenceSpan> spans, const AttentionGeometry& geometry);
+void check_shapes(std::span<const std::int32_t> begins, const SegmentGeometry& geometry);
 void check_shapes(const KvWriteArgs& args);
 void check_shapes(const PagedAttentionArgs& args);
 void check_shapes(const SegmentAttentionArgs& args);
 void check_shapes(const GatedArgs& args);
 void check_shapes(const EmbedArgs& args);
 void check_shapes(const MixRowsArgs& args);
-void check_shapes(const ScatterRowsArgs& args);
+void check_shapes(const CopyRowsArgs& args);
+void check_copy_shapes(View from, View to);
 void check_add_shapes(View x, View y);
+void check_row_stats_shapes(View logits, View stats);
 
 // Tokens that position `position` of the sequence sees: [begin, end).
 struct Visible {

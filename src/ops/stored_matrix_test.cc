@@ -6,7 +6,7 @@
 #include <deque>
 #include <numeric>
 
-#include "ops/test_backends.h"
+#include "ops/test_devices.h"
 
 namespace saccade {
 namespace {
@@ -127,15 +127,15 @@ std::vector<float> numbers_of(const StoredMatrix& matrix) {
 }
 
 // The rows of a packed matrix, as `embed` gives them.
-std::vector<float> rows_of(Backend& backend, const PackedWeight& packed) {
+std::vector<float> rows_of(Device& device, const PackedWeight& packed) {
   std::vector<std::int32_t> ids(static_cast<std::size_t>(packed.out()));
   std::iota(ids.begin(), ids.end(), 0);
   std::vector<float> values(static_cast<std::size_t>(packed.out() * packed.in()));
   EmbedArgs args;
   args.packed = &packed;
-  args.ids = ids;
+  args.ids = device.lane(Lane::kStep).upload(ids);
   args.out = View(values.data(), DType::kF32, packed.out(), packed.in());
-  backend.embed(args);
+  device.lane(Lane::kStep).embed(args);
   return values;
 }
 
@@ -143,7 +143,7 @@ using Pack = EveryCpu;
 
 // Two windows of a matrix that meet nowhere near a tile's, a word's or a group's edge, stacked.
 TEST_P(Pack, EveryFormIsItsNumbers) {
-  const auto cpu = backend();
+  const auto cpu = device();
   Stored stored(3);
   for (const auto& [name, matrix] : every_form(stored)) {
     for (const DType compute : {DType::kF32, DType::kBf16}) {
@@ -156,7 +156,7 @@ TEST_P(Pack, EveryFormIsItsNumbers) {
       if (compute == DType::kBf16) {
         for (float& value : want) value = to_float(to_bf16(value));
       }
-      for (Backend* const each : {cpu.get(), reference_.get()})
+      for (Device* const each : {&*cpu, &*reference_})
         expect_same_bits(rows_of(*each, *each->pack(parts, compute)), want);
     }
   }

@@ -66,9 +66,9 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
   return chosen;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const ServeSettings& settings) {
-  if (settings.device == "cuda") return make_cuda_backend(0);
-  return make_cpu_backend(settings.threads);
+Result<std::unique_ptr<Device>> make_device(const ServeSettings& settings) {
+  if (settings.device == "cuda") return make_cuda_device(0);
+  return make_cpu_device(settings.threads);
 }
 
 // Signals are taken by sigwait on the main thread; every thread made after this inherits the mask.
@@ -166,25 +166,25 @@ struct Parts {
   Checkpoint checkpoint;
   LoadOptions options;
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
 };
 
 Result<void> serve_generation(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
   const SteadyClock clock;
   TRY(const std::unique_ptr<Model> model,
-      load_model(parts.checkpoint, *parts.backend, parts.options));
+      load_model(parts.checkpoint, *parts.device, parts.options));
   TRY(auto loaded_template, chat_template(settings, parts.directory, *model));
   SamplingDefaults defaults;
   if (settings.use_generation_config) {
     TRY(defaults, load_sampling_defaults(parts.directory));
   }
-  log::info("on {}, keys and values as {}", parts.backend->description(),
+  log::info("on {}, keys and values as {}", parts.device->description(),
             name_of(model->shape().kv_dtype));
 
   RequestBuilder builder(settings, *model, parts.tokenizer, std::move(loaded_template), defaults,
                          clock);
   TRY_DO(builder.compile_template());
-  TRY(const auto engine, Engine::create(settings.engine, *model, *parts.backend, clock));
+  TRY(const auto engine, Engine::create(settings.engine, *model, *parts.device, clock));
   MetricsPage metrics(*engine, settings.served_model_name.front());
   Service service(settings, *model, builder, *engine, metrics, clock);
   const EngineThread thread(*engine);
@@ -197,15 +197,15 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
 Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
   const SteadyClock clock;
   TRY(const std::unique_ptr<SentenceEncoder> encoder,
-      load_encoder(parts.checkpoint, *parts.backend, parts.options));
+      load_encoder(parts.checkpoint, *parts.device, parts.options));
   const EncoderShape& shape = encoder->shape();
   log::info("on {}: embeddings of {} dimensions, {} pooling{}, up to {} tokens a text",
-            parts.backend->description(), shape.dimensions, shape.pooling,
+            parts.device->description(), shape.dimensions, shape.pooling,
             shape.normalised ? ", normalised" : "", shape.max_tokens);
   EmbeddingSettings embedding;
   embedding.max_batched_tokens = std::max(settings.engine.max_batched_tokens, shape.max_tokens);
   embedding.max_waiting = settings.engine.max_waiting;
-  TRY(const auto engine, EmbeddingEngine::create(embedding, *encoder, *parts.backend));
+  TRY(const auto engine, EmbeddingEngine::create(embedding, *encoder, *parts.device));
   EmbeddingService service(settings, *encoder, parts.tokenizer, *engine, clock);
   const EngineThread thread(*engine);
   TRY(const auto front, Front::listen(settings, service.router()));
@@ -224,7 +224,7 @@ Result<void> run_server(ServeSettings settings) {
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   TRY(parts.options, load_options(settings.dtype));
   TRY(parts.tokenizer, load_tokenizer(parts.directory));
-  TRY(parts.backend, make_backend(settings));
+  TRY(parts.device, make_device(settings));
   TRY(const Family* family, family_of(parts.checkpoint.config));
   return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals)
                                            : serve_generation(settings, parts, signals);

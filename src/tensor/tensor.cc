@@ -25,6 +25,8 @@ std::string_view name_of(DType type) {
   return "unknown";
 }
 
+std::string_view name_of(Space space) { return space == Space::kHost ? "host" : "device"; }
+
 float to_float(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 
 Bf16 to_bf16(float x) {

@@ -62,7 +62,7 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   settings.encoder_cache_bytes = static_cast<std::size_t>((most_rows + 64) * shape.hidden * 4);
   // Fixed shares need a larger pool for the same sequence.
   const SteadyClock clock;
-  while (!Engine::create(settings, from.model(), from.backend(), clock)) {
+  while (!Engine::create(settings, from.model(), from.device(), clock)) {
     settings.kv_cache_bytes += settings.kv_cache_bytes / 8;
     if (settings.kv_cache_bytes > std::size_t{1} << 30) break;
   }

@@ -171,7 +171,7 @@ TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
     for (const bool cached : {false, true}) {
       EngineSettings settings = settings_of(64);
       settings.prefix_caching = cached;
-      auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+      auto engine = Engine::create(settings, from.model(), from.device(), clock);
       ASSERT_TRUE(engine) << engine.error().message;
       if (cached) {
         EXPECT_EQ(answer(**engine, from.request(0)), from.golden(0).greedy);
@@ -239,7 +239,7 @@ TEST(DynamicNtk, OtherLengthsHaveOtherFrequencies) {
   EngineSettings settings = settings_of(100);
   settings.max_model_len = 1025;
   const SteadyClock clock;
-  const auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+  const auto engine = Engine::create(settings, from.model(), from.device(), clock);
   ASSERT_FALSE(engine);
   EXPECT_NE(engine.error().message.find("1025"), std::string::npos) << engine.error().message;
   EXPECT_NE(engine.error().message.find("1024"), std::string::npos) << engine.error().message;

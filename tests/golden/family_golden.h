@@ -1,4 +1,4 @@
-// What the golden tests of families share: every backend of this machine, and a checkpoint in its
+// What the golden tests of families share: every device of this machine, and a checkpoint in its
 // other form.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "model/golden.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade::testing {
 
@@ -26,22 +26,22 @@ inline std::string golden_folder(const std::string& family) {
 }
 
 // "reference" and each instruction set that this machine has.
-inline std::unique_ptr<Backend> make_backend(const std::string& name) {
-  if (name == "reference") return make_reference_backend();
-  auto backend = make_cpu_backend(2, name);
-  return backend ? *std::move(backend) : nullptr;
+inline std::unique_ptr<Device> make_device(const std::string& name) {
+  if (name == "reference") return make_reference_device();
+  auto device = make_cpu_device(2, name);
+  return device ? *std::move(device) : nullptr;
 }
-inline std::vector<std::string> backend_names() {
+inline std::vector<std::string> device_names() {
   return {"reference", "portable", "avx2", "avx512", "amx"};
 }
 
-inline std::unique_ptr<Model> load(const std::string& directory, Backend& backend,
+inline std::unique_ptr<Model> load(const std::string& directory, Device& device,
                                    const LoadOptions& options = {.compute = DType::kF32,
                                                                  .kv = {}}) {
   auto checkpoint = open_checkpoint(directory);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
   if (!checkpoint) return nullptr;
-  auto model = load_model(*checkpoint, backend, options);
+  auto model = load_model(*checkpoint, device, options);
   EXPECT_TRUE(model) << model.error().message;
   return model ? *std::move(model) : nullptr;
 }
@@ -81,18 +81,18 @@ inline void write_other_form(const std::string& directory, const std::string& to
       << make_safetensors_header(plan, {}) << data;
 }
 
-// Every stage of one golden within kTolerance on this backend; the first that is not is named.
-inline void expect_golden(Model& model, Backend& backend, const std::string& checkpoint,
+// Every stage of one golden within kTolerance on this device; the first that is not is named.
+inline void expect_golden(Model& model, Device& device, const std::string& checkpoint,
                           const std::string& golden_name) {
   const auto tokenizer = load_tokenizer(checkpoint);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   const auto golden = read_golden(checkpoint + "/golden/" + golden_name + ".safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
-  const auto report = compare_with_golden(model, backend, **tokenizer, *golden);
+  const auto report = compare_with_golden(model, device, **tokenizer, *golden);
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_GT(report->stages.size(), 6u);
   if (const StageResult* stage = report->first_divergence(kTolerance); stage != nullptr)
-    ADD_FAILURE() << golden_name << " on " << backend.description() << ": first divergence at "
+    ADD_FAILURE() << golden_name << " on " << device.description() << ": first divergence at "
                   << stage->name << ", error " << stage->error << ", row " << stage->worst_row
                   << " " << stage->note;
 }

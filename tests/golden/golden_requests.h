@@ -25,15 +25,15 @@ class GoldenRequests {
                           const std::vector<std::string>& cases = kGoldenCases)
       : directory_(golden_folder(checkpoint)), cases_(cases) {
     log::set_level(log::Level::kError);
-    backend_ = *make_cpu_backend(2);
-    model_ = load(directory_, *backend_);
+    device_ = *make_cpu_device(2);
+    model_ = load(directory_, *device_);
     tokenizer_ = *load_tokenizer(directory_);
     for (const std::string& name : cases_) {
       goldens_.push_back(*read_golden(directory_ + "/golden/" + name + ".safetensors"));
     }
   }
 
-  Backend& backend() { return *backend_; }
+  Device& device() { return *device_; }
   Model& model() { return *model_; }
   const Golden& golden(std::size_t which) const { return goldens_[which % goldens_.size()]; }
   std::size_t count() const { return goldens_.size(); }
@@ -64,7 +64,7 @@ class GoldenRequests {
  private:
   std::string directory_;
   std::vector<std::string> cases_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<Golden> goldens_;
@@ -91,7 +91,7 @@ inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& setting
   const std::size_t count = rounds * from.count();
   GoldenRun run{std::vector<std::vector<TokenId>>(count), {}};
   const SteadyClock clock;
-  auto engine = Engine::create(settings, from.model(), from.backend(), clock);
+  auto engine = Engine::create(settings, from.model(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
   std::size_t unfinished = 0;

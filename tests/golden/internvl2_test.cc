@@ -18,32 +18,31 @@ class InternVl2Beyond : public ::testing::TestWithParam<std::string> {};
 
 // 856 tokens where positions are scaled from 512 on.
 TEST_P(InternVl2Beyond, DynamicNtkAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const std::string directory = golden_folder("internvl2/internlm2");
-  const auto model = testing::load(directory, *backend);
+  const auto model = testing::load(directory, *device);
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->shape().usual_length, 512);
   EXPECT_EQ(model->shape().max_position, 1024);
-  testing::expect_golden(*model, *backend, directory, "beyond");
+  testing::expect_golden(*model, *device, directory, "beyond");
 }
 
 // Without the reference, which takes its time with so long a prompt.
-INSTANTIATE_TEST_SUITE_P(Backends, InternVl2Beyond,
+INSTANTIATE_TEST_SUITE_P(Devices, InternVl2Beyond,
                          ::testing::Values("portable", "avx2", "avx512", "amx"),
-                         [](const auto& backend) { return backend.param; });
+                         [](const auto& device) { return device.param; });
 
 TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
-  const auto backend = *make_cpu_backend(2);
+  const auto device = *make_cpu_device(2);
   const std::string directory = golden_folder("internvl2/internlm2");
-  const auto model = testing::load(directory, *backend);
+  const auto model = testing::load(directory, *device);
   ASSERT_NE(model, nullptr);
   const auto golden = read_golden(directory + "/golden/beyond.safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
   const auto count = static_cast<std::int64_t>(golden->greedy.size());
   for (const std::int64_t chunk : {100, 513}) {
-    auto run =
-        SoloRun::create(*model, *backend, model->wrap_tokens(golden->ids).value(), {}, count);
+    auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, count);
     ASSERT_TRUE(run) << run.error().message;
     (*run)->prefill(chunk);
     EXPECT_EQ((*run)->greedy(8),
@@ -51,7 +50,7 @@ TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
         << chunk;
   }
   // The frequencies of a shorter longest sequence are others.
-  auto run = SoloRun::create(*model, *backend, model->wrap_tokens(golden->ids).value(), {}, 1);
+  auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, 1);
   ASSERT_TRUE(run) << run.error().message;
   const View logits = (*run)->prefill();
   const auto& expected =

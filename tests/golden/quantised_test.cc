@@ -1,6 +1,6 @@
 // Quantised checkpoints in every format that is read, against transformers with the matrices that
 // the stored integers mean (tools/goldens/quantised.py): every stage of every golden, on every
-// backend.
+// device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,20 +25,20 @@ const std::vector<Quantised> kCheckpoints = {
 class QuantisedGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantisedGolden, EveryStageAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const Quantised& checkpoint : kCheckpoints) {
     SCOPED_TRACE(checkpoint.name);
     const std::string directory = golden_folder(checkpoint.name);
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : checkpoint.goldens)
-      testing::expect_golden(*model, *backend, directory, golden);
+      testing::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, QuantisedGolden, ::testing::ValuesIn(testing::backend_names()),
-                         [](const auto& backend) { return backend.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, QuantisedGolden, ::testing::ValuesIn(testing::device_names()),
+                         [](const auto& device) { return device.param; });
 
 // A checkpoint beside the golden one with its first shard's bytes changed.
 std::string load_error(const std::string& name, const std::string& from, const std::string& to) {
@@ -53,9 +53,9 @@ std::string load_error(const std::string& name, const std::string& from, const s
       text.replace(at, from.size(), to);
     std::ofstream(entry.path(), std::ios::binary) << text;
   }
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   const auto checkpoint = open_checkpoint(directory);
-  const auto model = load_model(*checkpoint, *backend, {});
+  const auto model = load_model(*checkpoint, *device, {});
   fs::remove_all(directory);
   return model ? "" : model.error().message;
 }
@@ -80,12 +80,12 @@ TEST(QuantisedCheckpoints, WhatDoesNotFitIsNamed) {
 
 // bf16 weights: rounded once, after the products.
 TEST(QuantisedCheckpoints, LoadInBf16) {
-  const auto backend = testing::make_backend("portable");
+  const auto device = testing::make_device("portable");
   for (const Quantised& checkpoint : kCheckpoints) {
-    const auto model = testing::load(golden_folder(checkpoint.name), *backend,
-                                     {.compute = DType::kBf16, .kv = {}});
+    const auto model =
+        testing::load(golden_folder(checkpoint.name), *device, {.compute = DType::kBf16, .kv = {}});
     ASSERT_NE(model, nullptr);
-    const auto wide = testing::load(golden_folder(checkpoint.name), *backend);
+    const auto wide = testing::load(golden_folder(checkpoint.name), *device);
     EXPECT_LT(model->shape().weight_bytes, wide->shape().weight_bytes);
   }
 }

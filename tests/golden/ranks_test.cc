@@ -19,12 +19,12 @@ using testing::golden_folder;
 
 // body(rank's model, its device) on as many threads as ranks.
 void on_ranks(const std::string& directory, int ranks,
-              const std::function<void(int, Model&, Backend&)>& body) {
+              const std::function<void(int, Model&, Device&)>& body) {
   const auto collectives = make_thread_collectives(ranks);
-  std::vector<std::unique_ptr<Backend>> devices;
+  std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<Model>> models;
   for (int rank = 0; rank < ranks; ++rank) {
-    devices.push_back(make_cpu_backend(1).value());
+    devices.push_back(make_cpu_device(1).value());
     models.push_back(testing::load(directory, *devices.back(),
                                    {.compute = DType::kF32,
                                     .kv = {},
@@ -57,7 +57,7 @@ const std::vector<Split> kSplits = {
 TEST(Ranks, TwoAgreeWithTransformers) {
   for (const auto& [checkpoint, goldens] : kSplits) {
     SCOPED_TRACE(checkpoint);
-    on_ranks(golden_folder(checkpoint), 2, [&](int, Model& model, Backend& device) {
+    on_ranks(golden_folder(checkpoint), 2, [&](int, Model& model, Device& device) {
       for (const std::string& golden : goldens)
         testing::expect_golden(model, device, golden_folder(checkpoint), golden);
     });
@@ -70,7 +70,7 @@ struct Answer {
   std::size_t weight_bytes = 0;
 };
 
-Answer answer(Model& model, Backend& device, const std::string& checkpoint, const Golden& golden) {
+Answer answer(Model& model, Device& device, const std::string& checkpoint, const Golden& golden) {
   const auto media = prepare_golden_images(model, golden);
   EXPECT_TRUE(media) << media.error().message;
   const auto tokenizer = load_tokenizer(checkpoint);
@@ -99,13 +99,13 @@ TEST(Ranks, TwoAgreeWithOne) {
     const std::string directory = golden_folder(checkpoint);
     const auto golden = read_golden(directory + "/golden/" + golden_name + ".safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto device = make_cpu_backend(1).value();
+    const auto device = make_cpu_device(1).value();
     const auto whole = testing::load(directory, *device);
     ASSERT_NE(whole, nullptr);
     const Answer want = answer(*whole, *device, directory, *golden);
 
     std::array<Answer, 2> got;
-    on_ranks(directory, 2, [&](int rank, Model& model, Backend& its) {
+    on_ranks(directory, 2, [&](int rank, Model& model, Device& its) {
       got[static_cast<std::size_t>(rank)] = answer(model, its, directory, *golden);
     });
     EXPECT_EQ(got[0].logits, got[1].logits);  // bit for bit: every rank goes on alone from here
@@ -123,7 +123,7 @@ TEST(Ranks, TwoAgreeWithOne) {
 }
 
 TEST(Ranks, WhatCannotBeSharedEvenlyIsRefused) {
-  const auto device = make_cpu_backend(1).value();
+  const auto device = make_cpu_device(1).value();
   const auto ranks = make_thread_collectives(2);
   const auto checkpoint = open_checkpoint(golden_folder("llama3/plain"));
   ASSERT_TRUE(checkpoint);

@@ -1,5 +1,5 @@
 // Sentence encoders against sentence-transformers: every stage of two small checkpoints on every
-// backend, and one hundred sentences with the real all-MiniLM-L6-v2 where it is installed.
+// device, and one hundred sentences with the real all-MiniLM-L6-v2 where it is installed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "ops/readback.h"
 #include "tests/golden/family_golden.h"
 #include "text/tokenizer.h"
 
@@ -24,12 +25,12 @@ struct Loaded {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-Loaded load_encoder_at(const std::string& directory, Backend& backend) {
+Loaded load_encoder_at(const std::string& directory, Device& device) {
   Loaded loaded;
   auto checkpoint = open_checkpoint(directory);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
   if (!checkpoint) return loaded;
-  auto encoder = load_encoder(*checkpoint, backend, {.compute = DType::kF32, .kv = {}});
+  auto encoder = load_encoder(*checkpoint, device, {.compute = DType::kF32, .kv = {}});
   EXPECT_TRUE(encoder) << encoder.error().message;
   auto tokenizer = load_tokenizer(directory);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
@@ -44,7 +45,7 @@ std::vector<TokenId> fitted(const Loaded& with, std::string_view text) {
 }
 
 // The embeddings of several sequences in one forward.
-std::vector<std::vector<float>> embed(SentenceEncoder& encoder, Backend& backend,
+std::vector<std::vector<float>> embed(SentenceEncoder& encoder, Device& device,
                                       const std::vector<std::vector<TokenId>>& inputs,
                                       const Tap& tap = {}) {
   std::vector<TokenId> ids;
@@ -55,10 +56,15 @@ std::vector<std::vector<float>> embed(SentenceEncoder& encoder, Backend& backend
   }
   const auto count = static_cast<std::int64_t>(inputs.size());
   const std::int64_t width = encoder.shape().dimensions;
-  EXPECT_TRUE(encoder.reserve(backend, static_cast<std::int64_t>(ids.size()), count));
+  EXPECT_TRUE(encoder.reserve(device, static_cast<std::int64_t>(ids.size()), count));
   std::vector<float> out(static_cast<std::size_t>(count * width));
-  encoder.forward(backend, ids, begins, View(out.data(), DType::kF32, count, width), tap);
-  backend.synchronize();
+  const Buffer memory = *device.allocate(out.size() * sizeof(float));
+  Stream& stream = device.lane(Lane::kStep);
+  encoder.forward(stream, ids, begins, memory.view(DType::kF32, count, width), tap);
+  stream.retire();
+  Buffer staging;
+  const View read = *readable(stream, memory.view(DType::kF32, 1, count * width), staging);
+  std::copy_n(read.row<float>(0), out.size(), out.begin());
   std::vector<std::vector<float>> rows;
   for (std::int64_t i = 0; i < count; ++i)
     rows.emplace_back(out.begin() + i * width, out.begin() + (i + 1) * width);
@@ -94,7 +100,7 @@ std::vector<std::string> golden_texts(const SafetensorsFile& file) {
   return texts;
 }
 
-void expect_stages(const Loaded& loaded, Backend& backend, const SafetensorsFile& golden) {
+void expect_stages(const Loaded& loaded, Device& device, const SafetensorsFile& golden) {
   const auto texts = golden_texts(golden);
   ASSERT_EQ(texts.size(), 10U);
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -116,7 +122,7 @@ void expect_stages(const Loaded& loaded, Backend& backend, const SafetensorsFile
             << name << " row " << rows[r];
       ++stages;
     };
-    const auto embedding = embed(*loaded.encoder, backend, {ids}, tap).front();
+    const auto embedding = embed(*loaded.encoder, device, {ids}, tap).front();
     EXPECT_GE(stages, 3);
     EXPECT_LT(error_of(embedding, tensor<float>(golden, at + "text.embedding")),
               testing::kTolerance);
@@ -126,50 +132,50 @@ void expect_stages(const Loaded& loaded, Backend& backend, const SafetensorsFile
 class EncoderGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EncoderGolden, EveryStageAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder("minilm/" + name);
     const auto golden = SafetensorsFile::open(directory + "/golden.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const Loaded loaded = load_encoder_at(directory, *backend);
+    const Loaded loaded = load_encoder_at(directory, *device);
     ASSERT_NE(loaded.encoder, nullptr);
-    expect_stages(loaded, *backend, *golden);
+    expect_stages(loaded, *device, *golden);
   }
 }
 
 // Bit for bit: what shares the forward does not matter.
 TEST_P(EncoderGolden, BatchesDoNotChangeEmbeddings) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   const std::string directory = golden_folder("minilm/mean_short");
-  const Loaded loaded = load_encoder_at(directory, *backend);
+  const Loaded loaded = load_encoder_at(directory, *device);
   ASSERT_NE(loaded.encoder, nullptr);
   const auto golden = SafetensorsFile::open(directory + "/golden.safetensors");
   std::vector<std::vector<TokenId>> inputs;
   for (const auto& text : golden_texts(*golden)) inputs.push_back(fitted(loaded, text));
-  const auto together = embed(*loaded.encoder, *backend, inputs);
+  const auto together = embed(*loaded.encoder, *device, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    EXPECT_EQ(embed(*loaded.encoder, *backend, {inputs[i]}).front(), together[i]) << i;
+    EXPECT_EQ(embed(*loaded.encoder, *device, {inputs[i]}).front(), together[i]) << i;
 }
 
 // No epsilon to speak of: cosines are products of embeddings.
 TEST_P(EncoderGolden, TheNormalisedHaveLengthOne) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
-  const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *backend);
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *device);
   ASSERT_NE(loaded.encoder, nullptr);
   for (const std::string_view text : {"", "A saccade is the jump of the eye.", "!"}) {
-    const auto rows = embed(*loaded.encoder, *backend, {fitted(loaded, text)});
+    const auto rows = embed(*loaded.encoder, *device, {fitted(loaded, text)});
     double square = 0;
     for (const float value : rows.front()) square += double{value} * value;
     EXPECT_NEAR(square, 1, 1e-6) << text;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, EncoderGolden, ::testing::ValuesIn(testing::backend_names()),
-                         [](const auto& backend) { return backend.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, EncoderGolden, ::testing::ValuesIn(testing::device_names()),
+                         [](const auto& device) { return device.param; });
 
 // A checkpoint saved from a model with a head: names begin with "bert.", old buffers stand beside.
 TEST(SentenceEncoder, PrefixedNamesAndOldBuffersAreTheSameModel) {
@@ -192,11 +198,11 @@ TEST(SentenceEncoder, PrefixedNamesAndOldBuffersAreTheSameModel) {
   std::ofstream(to + "/model.safetensors", std::ios::binary)
       << make_safetensors_header(plan, {}) << data;
 
-  const auto backend = make_reference_backend();
-  const Loaded loaded = load_encoder_at(to, *backend);
+  const auto device = make_reference_device();
+  const Loaded loaded = load_encoder_at(to, *device);
   ASSERT_NE(loaded.encoder, nullptr);
   const auto golden = SafetensorsFile::open(from + "/golden.safetensors");
-  expect_stages(loaded, *backend, *golden);
+  expect_stages(loaded, *device, *golden);
   fs::remove_all(to);
 }
 
@@ -240,8 +246,8 @@ TEST(SentenceEncoder, IsNoModelThatGenerates) {
 }
 
 TEST(SentenceEncoder, TruncationKeepsTheClosingToken) {
-  const auto backend = make_reference_backend();
-  const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *backend);
+  const auto device = make_reference_device();
+  const Loaded loaded = load_encoder_at(golden_folder("minilm/mean_short"), *device);
   ASSERT_NE(loaded.encoder, nullptr);
   const auto whole = loaded.encoder->tokenize(*loaded.tokenizer, "one two three four five");
   auto cut = whole;
@@ -256,8 +262,8 @@ TEST(RealMiniLm, OneHundredSentencesAgree) {
   const std::string directory = SACCADE_SOURCE_DIR "/.cache/minilm";
   if (!std::filesystem::exists(directory + "/model.safetensors"))
     GTEST_SKIP() << "the real model is not here; scripts/fetch-minilm gets it";
-  const auto backend = make_cpu_backend(2).value();
-  const Loaded loaded = load_encoder_at(directory, *backend);
+  const auto device = make_cpu_device(2).value();
+  const Loaded loaded = load_encoder_at(directory, *device);
   ASSERT_NE(loaded.encoder, nullptr);
   EXPECT_EQ(loaded.encoder->shape().max_tokens, 256);
   EXPECT_TRUE(loaded.encoder->shape().normalised);
@@ -272,7 +278,7 @@ TEST(RealMiniLm, OneHundredSentencesAgree) {
   ASSERT_EQ(inputs.size(), 100U);
   double worst = 0;
   for (std::size_t begin = 0; begin < inputs.size(); begin += 20) {
-    const auto rows = embed(*loaded.encoder, *backend,
+    const auto rows = embed(*loaded.encoder, *device,
                             {inputs.begin() + static_cast<std::ptrdiff_t>(begin),
                              inputs.begin() + static_cast<std::ptrdiff_t>(begin + 20)});
     for (std::size_t i = 0; i < rows.size(); ++i) {

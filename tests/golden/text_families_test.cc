@@ -1,4 +1,4 @@
-// Text-only families against transformers: every stage of every golden, on every backend, in both
+// Text-only families against transformers: every stage of every golden, on every device, in both
 // forms that configurations have.
 #include <gtest/gtest.h>
 
@@ -17,44 +17,44 @@ const std::vector<std::string> kCases = {"text", "multi_turn", "long"};
 class TextGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TextGolden, EveryStageAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kCases)
-      testing::expect_golden(*model, *backend, directory, golden);
+      testing::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, TextGolden, ::testing::ValuesIn(testing::backend_names()),
-                         [](const auto& backend) { return backend.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(testing::device_names()),
+                         [](const auto& device) { return device.param; });
 
 TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string other = ::testing::TempDir() + "/saccade_other_text_form";
     ASSERT_NO_FATAL_FAILURE(testing::write_other_form(golden_folder(name), other));
-    const auto model = testing::load(other, *backend);
+    const auto model = testing::load(other, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *backend, golden_folder(name), "text");
+    testing::expect_golden(*model, *device, golden_folder(name), "text");
     std::filesystem::remove_all(other);
   }
 }
 
 TEST(TextFamilies, ChunksDoNotChangeTokens) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const auto golden = read_golden(golden_folder(name) + "/golden/multi_turn.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(golden_folder(name), *backend);
+    const auto model = testing::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
     for (const std::int64_t chunk : {1, 16, 50}) {
-      auto run = SoloRun::create(*model, *backend, model->wrap_tokens(golden->ids).value(), {}, 8);
+      auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, 8);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill(chunk);
       EXPECT_EQ((*run)->greedy(8),

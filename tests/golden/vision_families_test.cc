@@ -1,4 +1,4 @@
-// Families with images against transformers: every stage of every golden, on every backend, in both
+// Families with images against transformers: every stage of every golden, on every device, in both
 // forms that checkpoints have.
 #include <gtest/gtest.h>
 
@@ -44,52 +44,52 @@ const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "v
 class VisionGolden : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(VisionGolden, EveryStageAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kCases)
-      testing::expect_golden(*model, *backend, directory, golden);
+      testing::expect_golden(*model, *device, directory, golden);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, VisionGolden, ::testing::ValuesIn(testing::backend_names()),
-                         [](const auto& backend) { return backend.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, VisionGolden, ::testing::ValuesIn(testing::device_names()),
+                         [](const auto& device) { return device.param; });
 
 TEST_P(VisionGolden, EveryStageOfVideosAgrees) {
-  const auto backend = testing::make_backend(GetParam());
-  if (backend == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
   for (const std::string& name : kVideoCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kVideoCases)
-      testing::expect_golden(*model, *backend, directory, golden);
+      testing::expect_golden(*model, *device, directory, golden);
   }
 }
 
 TEST(VisionFamilies, BothFormsOfACheckpointAreOneModel) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     if (!std::filesystem::exists(directory + "/other_form")) continue;  // tensors differ, not names
     const std::string other = ::testing::TempDir() + "/saccade_other_vision_form";
     ASSERT_NO_FATAL_FAILURE(testing::write_other_form(directory, other));
-    const auto model = testing::load(other, *backend);
+    const auto model = testing::load(other, *device);
     ASSERT_NE(model, nullptr);
-    testing::expect_golden(*model, *backend, directory, "one_image");
+    testing::expect_golden(*model, *device, directory, "one_image");
     std::filesystem::remove_all(other);
   }
 }
 
 // Chunks of a prompt, however small, lead to the same tokens.
 TEST(VisionFamilies, ChunksDoNotChangeTokens) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string& name : kCheckpoints) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
@@ -97,7 +97,7 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
     ASSERT_TRUE(tokenizer) << tokenizer.error().message;
     const auto golden = read_golden(directory + "/golden/three_images.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model, *golden);
     ASSERT_TRUE(images) << images.error().message;
@@ -106,7 +106,7 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
     for (const std::int64_t chunk : {7, 16, 64}) {
       auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
       ASSERT_TRUE(prompt) << prompt.error().message;
-      auto run = SoloRun::create(*model, *backend, *std::move(prompt), *images, 8);
+      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 8);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill(chunk);
       EXPECT_EQ((*run)->greedy(8),
@@ -119,7 +119,7 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
 // LongRoPE: what grows over the short length turns by long_factor from its first token on, as a
 // reference without a cache has it. With short_factor for both, tokens up to there stay the same.
 TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   const std::string directory = golden_folder("phi_3_vision/longrope");
   const auto tokenizer = load_tokenizer(directory);
   const auto golden = read_golden(directory + "/golden/text.safetensors");
@@ -128,7 +128,7 @@ TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   json::object& rope = checkpoint->config.at("rope_scaling").get_object();
   rope["long_factor"] = rope.at("short_factor");
-  auto model = load_model(*checkpoint, *backend, {.compute = DType::kF32, .kv = {}});
+  auto model = load_model(*checkpoint, *device, {.compute = DType::kF32, .kv = {}});
   ASSERT_TRUE(model) << model.error().message;
   auto prompt = (*model)->build_prompt(**tokenizer, golden->rendered, {}, false);
   ASSERT_TRUE(prompt) << prompt.error().message;
@@ -136,7 +136,7 @@ TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
       (*model)->shape().short_length - static_cast<std::int64_t>(prompt->ids.size());
   ASSERT_GT(last_short, 0);
   ASSERT_LT(last_short, 62);
-  auto run = SoloRun::create(**model, *backend, *std::move(prompt), {}, 64);
+  auto run = SoloRun::create(**model, *device, *std::move(prompt), {}, 64);
   ASSERT_TRUE(run) << run.error().message;
   (*run)->prefill();
   const std::vector<TokenId> tokens = (*run)->greedy(64);
@@ -204,14 +204,14 @@ TEST(VisionFamilies, Qwen3VlWritesTimesOfVideosAlone) {
 // A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its
 // logits are others.
 TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string name : {"paligemma/first", "paligemma/second"}) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto tokenizer = load_tokenizer(directory);
     const auto golden = read_golden(directory + "/golden/one_image.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model, *golden);
     ASSERT_TRUE(images) << images.error().message;
@@ -221,7 +221,7 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
       ASSERT_TRUE(prompt) << prompt.error().message;
       EXPECT_EQ(prompt->bidirectional_prefix, static_cast<std::int64_t>(prompt->ids.size()));
       if (causal) prompt->bidirectional_prefix = 0;
-      auto run = SoloRun::create(*model, *backend, *std::move(prompt), *images, 64);
+      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 64);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill();
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
@@ -232,14 +232,14 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
 // An image of Gemma 3 sees all of itself, and what is around it does not see ahead: with a causal
 // mask, and with images that two steps cut, tokens are others.
 TEST(VisionFamilies, Gemma3SeesImagesWhole) {
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   for (const std::string name : {"gemma3/pooled", "gemma3/classes"}) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto tokenizer = load_tokenizer(directory);
     const auto golden = read_golden(directory + "/golden/three_images.safetensors");
     ASSERT_TRUE(golden) << golden.error().message;
-    const auto model = testing::load(directory, *backend);
+    const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
     const auto images = prepare_golden_images(*model, *golden);
     ASSERT_TRUE(images) << images.error().message;
@@ -255,7 +255,7 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
       }
       EXPECT_EQ(prompt->bidirectional_prefix, 0);
       if (causal) prompt->both_ways.clear();
-      auto run = SoloRun::create(*model, *backend, *std::move(prompt), *images, 64);
+      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 64);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill();
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);

@@ -35,14 +35,14 @@ struct Costs {
 class Simulation {
  public:
   Simulation(const Costs& costs, EngineSettings settings, std::uint64_t seed)
-      : costs_(costs), rng_(seed), backend_(make_reference_backend()), model_(options()) {
+      : costs_(costs), rng_(seed), device_(make_reference_device()), model_(options()) {
     log::set_level(log::Level::kError);
     settings.block_size = 16;
     settings.kv_cache_bytes = 8 << 20;
     settings.max_model_len = 1000;
     settings.max_batched_tokens = 512;
     settings.prefix_caching = false;
-    auto made = Engine::create(settings, model_, *backend_, clock_);
+    auto made = Engine::create(settings, model_, *device_, clock_);
     EXPECT_TRUE(made.has_value()) << made.error().message;
     engine_.reset(static_cast<LocalEngine*>(made->release()));
   }
@@ -121,7 +121,7 @@ class Simulation {
   Costs costs_;
   Rng rng_;
   VirtualClock clock_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Device> device_;
   FakeModel model_;
   std::unique_ptr<LocalEngine> engine_;
   std::map<RequestId, Seen> requests_;

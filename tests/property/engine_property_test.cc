@@ -95,8 +95,8 @@ struct Running {
 class Bench {
  public:
   Bench(const EngineSettings& settings, const FakeModelOptions& options)
-      : backend_(make_reference_backend()), model_(options) {
-    auto made = Engine::create(settings, model_, *backend_, clock_);
+      : device_(make_reference_device()), model_(options) {
+    auto made = Engine::create(settings, model_, *device_, clock_);
     EXPECT_TRUE(made.has_value()) << made.error().message;
     if (made) engine_.reset(static_cast<LocalEngine*>(made->release()));
   }
@@ -152,7 +152,7 @@ class Bench {
 
  private:
   VirtualClock clock_;
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Device> device_;
   FakeModel model_;
   std::unique_ptr<LocalEngine> engine_;
   std::map<RequestId, Running> requests_;
@@ -209,8 +209,8 @@ EngineSettings random_settings(Choices& choices, const FakeModelOptions& options
 bool holds_one_sequence(const EngineSettings& settings, const FakeModelOptions& options) {
   VirtualClock clock;
   FakeModel model(options);
-  const auto backend = make_reference_backend();
-  const auto engine = Engine::create(settings, model, *backend, clock);
+  const auto device = make_reference_device();
+  const auto engine = Engine::create(settings, model, *device, clock);
   if (!engine) {
     EXPECT_EQ(engine.error().code, ErrorCode::kTooLarge) << engine.error().message;
   }

@@ -28,14 +28,14 @@ TEST(EngineThreads, EveryRequestEndsOnceWhateverOthersDo) {
   log::set_level(log::Level::kError);
   const SteadyClock clock;
   FakeModel model({});
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   EngineSettings settings;
   settings.block_size = 4;
   settings.kv_cache_bytes = 1 << 15;
   settings.max_model_len = 64;
   settings.max_batched_tokens = 32;
   settings.max_sequences = 4;
-  auto engine = Engine::create(settings, model, *backend, clock);
+  auto engine = Engine::create(settings, model, *device, clock);
   ASSERT_TRUE(engine) << engine.error().message;
 
   std::mutex mutex;
@@ -92,11 +92,11 @@ TEST(EngineThreads, StopTellsWhoeverIsStillThere) {
   log::set_level(log::Level::kError);
   const SteadyClock clock;
   FakeModel model({});
-  const auto backend = make_reference_backend();
+  const auto device = make_reference_device();
   EngineSettings settings;
   settings.kv_cache_bytes = 1 << 20;
   settings.max_model_len = 2048;
-  auto engine = Engine::create(settings, model, *backend, clock);
+  auto engine = Engine::create(settings, model, *device, clock);
   ASSERT_TRUE(engine) << engine.error().message;
   std::thread running([&] { (*engine)->run(); });
   std::atomic<int> finished = 0;

@@ -19,8 +19,7 @@ float* slot_of(const SequenceSpan& span, const KvLayer& layer, std::int64_t toke
                std::int64_t head) {
   const std::int32_t block = span.blocks[static_cast<std::size_t>(token / layer.block_size)];
   CHECK(block >= 0, "token {} has no block", token);
-  auto* page =
-      reinterpret_cast<float*>(layer.base + static_cast<std::size_t>(block) * layer.block_stride);
+  float* page = layer.blocks.row<float>(block);
   return page + (head * layer.block_size + token % layer.block_size) * layer.head_dim;
 }
 
@@ -77,7 +76,7 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
   shape_.has_vision = options.has_vision;
 }
 
-Result<void> FakeModel::reserve(Backend&, const Capacity& capacity) {
+Result<void> FakeModel::reserve(Device&, const Capacity& capacity) {
   capacity_ = capacity;
   return {};
 }
@@ -108,27 +107,29 @@ std::uint64_t FakeModel::attend(const SequenceSpan& span, std::int64_t position,
   return sum;
 }
 
-void FakeModel::forward(Backend&, const Batch& batch, const Tap&) {
-  const auto rows = static_cast<std::int64_t>(batch.ids.size());
+void FakeModel::forward(Stream&, const Batch& batch, const Tap&) {
+  const std::int64_t rows = batch.ids.size();
   ++forwards_;
   if (options_.on_forward) options_.on_forward(batch);
   largest_batch_ = std::max(largest_batch_, rows);
   CHECK(rows <= capacity_.rows, "{} rows, reserved {}", rows, capacity_.rows);
-  std::vector<std::uint64_t> state(batch.ids.size());
+  std::vector<std::uint64_t> state(static_cast<std::size_t>(rows));
+  const auto ids = batch.ids.host();
   for (std::size_t row = 0; row < state.size(); ++row) {
-    state[row] = hash_combine(11, static_cast<std::uint64_t>(batch.ids[row]));
+    state[row] = hash_combine(11, static_cast<std::uint64_t>(ids[row]));
   }
-  for (std::size_t i = 0; i < batch.embedding_rows.size(); ++i) {
+  for (std::int64_t i = 0; i < batch.embedding_rows.size(); ++i) {
     std::uint64_t print = 13;
-    const float* embedding = batch.embeddings.row<float>(static_cast<std::int64_t>(i));
+    const float* embedding = batch.embeddings.row<float>(i);
     for (std::int64_t column = 0; column < shape_.hidden; ++column) {
       print = absorb(print, embedding[column]);
     }
     state[static_cast<std::size_t>(batch.embedding_rows[i])] = print;
   }
   for (std::size_t row = 0; row < state.size(); ++row) {
-    for (const auto& axis : batch.positions) {
-      state[row] = hash_combine(state[row], static_cast<std::uint64_t>(axis[row]));
+    const auto positions = batch.positions.host();
+    for (std::size_t at = row; at < positions.size(); at += state.size()) {
+      state[row] = hash_combine(state[row], static_cast<std::uint64_t>(positions[at]));
     }
   }
   for (std::size_t l = 0; l < shape_.layers.size(); ++l) {
@@ -153,8 +154,8 @@ void FakeModel::forward(Backend&, const Batch& batch, const Tap&) {
       }
     }
   }
-  for (std::size_t i = 0; i < batch.logit_rows.size(); ++i) {
-    float* logits = batch.logits.row<float>(static_cast<std::int64_t>(i));
+  for (std::int64_t i = 0; i < batch.logit_rows.size(); ++i) {
+    float* logits = batch.logits.row<float>(i);
     const std::uint64_t print = state[static_cast<std::size_t>(batch.logit_rows[i])];
     for (std::int64_t token = 0; token < shape_.vocab; ++token) {
       const std::uint64_t hash = hash_combine(print, static_cast<std::uint64_t>(token));
@@ -163,7 +164,7 @@ void FakeModel::forward(Backend&, const Batch& batch, const Tap&) {
   }
 }
 
-std::unique_ptr<EncodeRun> FakeModel::begin_encode(Backend&,
+std::unique_ptr<EncodeRun> FakeModel::begin_encode(Stream&,
                                                    std::span<const PreparedImage* const> images,
                                                    std::span<const View> out, const Tap&) {
   return std::make_unique<FakeEncodeRun>(*this, images, out, options_.encoder_stages);

@@ -33,11 +33,11 @@ struct FakeModelOptions {
 class FakeModel final : public Model {
  public:
   explicit FakeModel(const FakeModelOptions& options);
-  Result<void> reserve(Backend& backend, const Capacity& capacity) override;
-  void forward(Backend& backend, const Batch& batch, const Tap& tap = {}) override;
+  Result<void> reserve(Device& device, const Capacity& capacity) override;
+  void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) override;
   std::int64_t max_image_patches() const override { return 4 * options_.max_image_tokens; }
   std::int64_t max_image_tokens() const override { return options_.max_image_tokens; }
-  std::unique_ptr<EncodeRun> begin_encode(Backend& backend,
+  std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                           std::span<const PreparedImage* const> images,
                                           std::span<const View> out, const Tap& tap = {}) override;
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,

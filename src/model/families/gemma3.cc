@@ -216,14 +216,17 @@ class Gemma3Tower final : public TileTower {
     scratch.add(pooled_, type, tokens, settings().width);
     scratch.add(projected_, type, tokens, out_);
   }
-  void project(Backend& backend, const ImageLayout&, View features, View out,
+  void project(Stream& stream, const ImageLayout&, View features, View out,
                const Tap& tap) const override {
-    backend.mix_rows(
-        {.x = features, .rows = rows_, .weights = averages_, .taps = taps_, .out = pooled_});
-    apply_norm(backend, norm_, style_, pooled_, pooled_);
-    apply_linear(backend, projector_, pooled_, projected_);
-    backend.copy(projected_, out);
-    if (tap) tap("vision.merged", projected_);
+    stream.mix_rows({.x = features,
+                     .rows = stream.upload(rows_),
+                     .weights = stream.upload(averages_),
+                     .taps = taps_,
+                     .out = pooled_});
+    apply_norm(stream, norm_, style_, pooled_, pooled_);
+    apply_linear(stream, projector_, pooled_, projected_);
+    stream.copy(projected_, out);
+    show(tap, stream, "vision.merged", projected_);
   }
 
  private:

@@ -118,33 +118,33 @@ class LlavaTower final : public TileTower {
     scratch.add(slice_, type, kMlpRows, out_);
   }
 
-  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  void project(Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
     for (std::int64_t begin = 0; begin < features.rows(); begin += kMlpRows) {
       const std::int64_t end = std::min(begin + kMlpRows, features.rows());
       const View inner = slice_.row_range(0, end - begin);
-      apply_linear(backend, in_, features.row_range(begin, end), inner, {}, activation_);
-      apply_linear(backend, to_text_, inner, projected_.row_range(begin, end));
+      apply_linear(stream, in_, features.row_range(begin, end), inner, {}, activation_);
+      apply_linear(stream, to_text_, inner, projected_.row_range(begin, end));
     }
     const auto newline = static_cast<std::int32_t>(features.rows());
-    backend.copy(newline_.view, projected_.row_range(newline, newline + 1));
+    stream.copy(newline_.view, projected_.row_range(newline, newline + 1));
 
     const Sources sources = sources_of(layout, newline);
     const View from = projected_.row_range(0, newline + 1);
-    const std::span<const std::int32_t> rows = sources.rows;
-    const std::span<const float> weights = sources.weights;
+    const DeviceInts rows = stream.upload(sources.rows);
+    const DeviceFloats weights = stream.upload(sources.weights);
     for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
       const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
-      const auto first = static_cast<std::size_t>(begin * kTaps);
-      const auto count = static_cast<std::size_t>((end - begin) * kTaps);
+      const std::int64_t first = begin * kTaps;
+      const std::int64_t count = (end - begin) * kTaps;
       const View part = slice_.row_range(0, end - begin);
-      backend.mix_rows({.x = from,
-                        .rows = rows.subspan(first, count),
-                        .weights = weights.subspan(first, count),
-                        .taps = kTaps,
-                        .out = part});
-      backend.copy(part, out.row_range(begin, end));
-      if (tap) tap("vision.merged", part);
+      stream.mix_rows({.x = from,
+                       .rows = rows.slice(first, count),
+                       .weights = weights.slice(first, count),
+                       .taps = kTaps,
+                       .out = part});
+      stream.copy(part, out.row_range(begin, end));
+      show(tap, stream, "vision.merged", part);
     }
   }
 

@@ -85,9 +85,9 @@ class BertEncoder final : public LoadableEncoder {
   }
   WeightTable weight_table() override;
   void set_dtypes(DType compute, DType /*kv*/) override { compute_ = compute; }
-  Result<void> reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) override;
+  Result<void> reserve(Device& device, std::int64_t rows, std::int64_t sequences) override;
   std::size_t scratch_bytes() const override { return scratch_.bytes(); }
-  void forward(Backend& backend, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
+  void forward(Stream& stream, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
                View out, const Tap& tap) override;
 
  private:
@@ -100,12 +100,11 @@ class BertEncoder final : public LoadableEncoder {
     Norm mlp_norm;
   };
 
-  void embed(Backend& backend, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
+  void embed(Stream& stream, std::span<const TokenId> ids, std::span<const std::int32_t> begins,
              View x);
-  void attention(Backend& backend, const Layer& layer, std::span<const std::int32_t> begins,
-                 View x);
-  void mlp(Backend& backend, const Layer& layer, View x);
-  void pool(Backend& backend, std::span<const std::int32_t> begins, View x, View pooled);
+  void attention(Stream& stream, const Layer& layer, const SegmentPlan& plan, View x);
+  void mlp(Stream& stream, const Layer& layer, View x);
+  void pool(Stream& stream, std::span<const std::int32_t> begins, View x, View pooled);
 
   const BertSettings settings_;
   DType compute_ = DType::kF32;
@@ -116,15 +115,13 @@ class BertEncoder final : public LoadableEncoder {
   std::vector<Layer> layers_;
 
   Scratch scratch_;
-  View hidden_;                        // [rows, hidden]
-  View sum_;                           // [rows, hidden] before a norm
-  View qkv_;                           // [rows, 3 * hidden]
-  View attention_;                     // [rows, hidden]
-  View inner_;                         // [rows, intermediate]
-  View pooled_;                        // [sequences, hidden]
-  View unit_;                          // [1, hidden] of 1 / sqrt(hidden): RMSNorm to length 1
-  std::vector<std::int32_t> row_ids_;  // [rows] places, then rows of a sequence
-  std::vector<float> shares_;          // [max_tokens] of a mean
+  View hidden_;     // [rows, hidden]
+  View sum_;        // [rows, hidden] before a norm
+  View qkv_;        // [rows, 3 * hidden]
+  View attention_;  // [rows, hidden]
+  View inner_;      // [rows, intermediate]
+  View pooled_;     // [sequences, hidden]
+  View unit_;       // [1, hidden] of 1 / sqrt(hidden): RMSNorm to length 1
 };
 
 WeightTable BertEncoder::weight_table() {
@@ -155,7 +152,7 @@ WeightTable BertEncoder::weight_table() {
   return table;
 }
 
-Result<void> BertEncoder::reserve(Backend& backend, std::int64_t rows, std::int64_t sequences) {
+Result<void> BertEncoder::reserve(Device& device, std::int64_t rows, std::int64_t sequences) {
   const BertSettings& s = settings_;
   scratch_.add(hidden_, DType::kF32, rows, s.hidden);
   scratch_.add(sum_, DType::kF32, rows, s.hidden);
@@ -164,109 +161,123 @@ Result<void> BertEncoder::reserve(Backend& backend, std::int64_t rows, std::int6
   scratch_.add(inner_, DType::kF32, rows, s.intermediate);
   scratch_.add(pooled_, DType::kF32, sequences, s.hidden);
   scratch_.add(unit_, DType::kF32, 1, s.hidden);
-  TRY_DO(scratch_.allocate(backend));
+  TRY_DO(scratch_.allocate(device));
   std::vector<float> unit(static_cast<std::size_t>(s.hidden),
                           static_cast<float>(1 / std::sqrt(static_cast<double>(s.hidden))));
-  backend.copy(View(unit.data(), DType::kF32, 1, s.hidden), unit_);
-  backend.synchronize();
-  row_ids_.resize(static_cast<std::size_t>(rows));
-  shares_.resize(static_cast<std::size_t>(shape_.max_tokens));
+  Stream& copy = device.lane(Lane::kCopy);
+  copy.upload(View(unit.data(), DType::kF32, 1, s.hidden), unit_);
+  copy.synchronize();
   return {};
 }
 
-void BertEncoder::forward(Backend& backend, std::span<const TokenId> ids,
+void BertEncoder::forward(Stream& stream, std::span<const TokenId> ids,
                           std::span<const std::int32_t> begins, View out, const Tap& tap) {
   const View x = hidden_.row_range(0, static_cast<std::int64_t>(ids.size()));
   const View pooled = pooled_.row_range(0, out.rows());
   CHECK(static_cast<std::int64_t>(begins.size()) == out.rows() + 1, "{} begins of {} sequences",
         begins.size(), out.rows());
-  embed(backend, ids, begins, x);
-  if (tap) tap("text.embed", x);
+  const std::int64_t head_dim = settings_.hidden / settings_.heads;
+  const SegmentPlan& plan = stream.plan_segments(
+      begins, {.heads = settings_.heads, .kv_heads = settings_.heads, .head_dim = head_dim});
+  embed(stream, ids, begins, x);
+  show(tap, stream, "text.embed", x);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    attention(backend, layers_[i], begins, x);
-    mlp(backend, layers_[i], x);
-    if (tap) tap(fmt::format("text.layer.{}", i), x);
+    attention(stream, layers_[i], plan, x);
+    mlp(stream, layers_[i], x);
+    if (tap) show(tap, stream, fmt::format("text.layer.{}", i), x);
   }
-  pool(backend, begins, x, pooled);
-  if (tap) tap("text.pooled", pooled);
+  pool(stream, begins, x, pooled);
+  show(tap, stream, "text.pooled", pooled);
   if (settings_.normalise) {
     // x / |x|, where torch's lower bound of 1e-12 on |x| keeps zero at zero.
-    backend.norm({.x = pooled,
-                  .add = {},
-                  .weight = unit_,
-                  .bias = {},
-                  .epsilon = 1e-24f / static_cast<float>(settings_.hidden),
-                  .weight_offset = 0,
-                  .subtract_mean = false,
-                  .out = pooled});
+    stream.norm({.x = pooled,
+                 .add = {},
+                 .weight = unit_,
+                 .bias = {},
+                 .epsilon = 1e-24f / static_cast<float>(settings_.hidden),
+                 .weight_offset = 0,
+                 .subtract_mean = false,
+                 .out = pooled});
   }
-  backend.copy(pooled, out);
-  if (tap) tap("text.embedding", pooled);
+  stream.copy(pooled, out);
+  show(tap, stream, "text.embedding", pooled);
 }
 
-void BertEncoder::embed(Backend& backend, std::span<const TokenId> ids,
+void BertEncoder::embed(Stream& stream, std::span<const TokenId> ids,
                         std::span<const std::int32_t> begins, View x) {
   const View sum = sum_.row_range(0, x.rows());
   const auto embed_rows = [&](const EmbeddingTable& table, std::span<const std::int32_t> which,
                               View into) {
-    backend.embed({.table = table.view, .packed = nullptr, .ids = which, .scale = 1, .out = into});
+    stream.embed({.table = table.view,
+                  .packed = nullptr,
+                  .ids = stream.upload(which),
+                  .scale = 1,
+                  .out = into});
   };
+  std::vector<std::int32_t> places(ids.size());
   for (std::size_t i = 0; i + 1 < begins.size(); ++i)
-    std::iota(row_ids_.begin() + begins[i], row_ids_.begin() + begins[i + 1], 0);
+    std::iota(places.begin() + begins[i], places.begin() + begins[i + 1], 0);
   constexpr std::array<std::int32_t, 1> kFirstSegment = {0};
   const View segment = attention_.row_range(0, 1);
   embed_rows(words_, ids, x);
   embed_rows(segments_, kFirstSegment, segment);
-  backend.add(segment, x, 1);
-  embed_rows(places_, std::span(row_ids_).first(ids.size()), sum);
-  backend.add(sum, x, 1);
-  apply_norm(backend, embedding_norm_, settings_.norm, x, x);
+  stream.add(segment, x, 1);
+  embed_rows(places_, places, sum);
+  stream.add(sum, x, 1);
+  apply_norm(stream, embedding_norm_, settings_.norm, x, x);
 }
 
-void BertEncoder::attention(Backend& backend, const Layer& layer,
-                            std::span<const std::int32_t> begins, View x) {
+void BertEncoder::attention(Stream& stream, const Layer& layer, const SegmentPlan& plan, View x) {
   const std::int64_t width = settings_.hidden;
   const std::int64_t head_dim = width / settings_.heads;
   const View qkv = qkv_.row_range(0, x.rows());
   const View attended = attention_.row_range(0, x.rows());
   const View sum = sum_.row_range(0, x.rows());
-  apply_linear(backend, layer.qkv, x, qkv);
-  backend.segment_attention(
-      {.begins = begins,
+  apply_linear(stream, layer.qkv, x, qkv);
+  stream.segment_attention(
+      {.plan = &plan,
        .q = qkv.col_range(0, width),
        .k = qkv.col_range(width, 2 * width),
        .v = qkv.col_range(2 * width, 3 * width),
-       .heads = settings_.heads,
-       .kv_heads = settings_.heads,
-       .head_dim = head_dim,
        .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))),
        .compute = compute_,
        .out = attended});
-  apply_linear(backend, layer.attention_out, attended, sum, x);
-  apply_norm(backend, layer.attention_norm, settings_.norm, sum, x);
+  apply_linear(stream, layer.attention_out, attended, sum, x);
+  apply_norm(stream, layer.attention_norm, settings_.norm, sum, x);
 }
 
-void BertEncoder::mlp(Backend& backend, const Layer& layer, View x) {
+void BertEncoder::mlp(Stream& stream, const Layer& layer, View x) {
   const View inner = inner_.row_range(0, x.rows());
   const View sum = sum_.row_range(0, x.rows());
-  apply_linear(backend, layer.mlp_in, x, inner, {}, settings_.activation);
-  apply_linear(backend, layer.mlp_out, inner, sum, x);
-  apply_norm(backend, layer.mlp_norm, settings_.norm, sum, x);
+  apply_linear(stream, layer.mlp_in, x, inner, {}, settings_.activation);
+  apply_linear(stream, layer.mlp_out, inner, sum, x);
+  apply_norm(stream, layer.mlp_norm, settings_.norm, sum, x);
 }
 
-void BertEncoder::pool(Backend& backend, std::span<const std::int32_t> begins, View x,
-                       View pooled) {
+void BertEncoder::pool(Stream& stream, std::span<const std::int32_t> begins, View x, View pooled) {
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(x.rows()));
+  std::vector<float> shares(rows.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i)
+    std::fill(shares.begin() + begins[i], shares.begin() + begins[i + 1],
+              1.0f / static_cast<float>(begins[i + 1] - begins[i]));
+  if (settings_.pooling == Pooling::kCls) {
+    stream.mix_rows({.x = x,
+                     .rows = stream.upload(begins.first(begins.size() - 1)),
+                     .weights = {},
+                     .out = pooled});
+    return;
+  }
+  const DeviceInts from = stream.upload(rows);
+  const DeviceFloats by = stream.upload(shares);
   for (std::int64_t i = 0; i < pooled.rows(); ++i) {
-    const std::int32_t begin = begins[static_cast<std::size_t>(i)];
-    const std::int64_t taps =
-        settings_.pooling == Pooling::kCls ? 1 : begins[static_cast<std::size_t>(i) + 1] - begin;
-    const auto rows = std::span(row_ids_).first(static_cast<std::size_t>(taps));
-    const auto shares = std::span(shares_).first(static_cast<std::size_t>(taps));
-    std::iota(rows.begin(), rows.end(), begin);
-    std::ranges::fill(shares, 1.0f / static_cast<float>(taps));
-    backend.mix_rows(
-        {.x = x, .rows = rows, .weights = shares, .taps = taps, .out = pooled.row_range(i, i + 1)});
-    backend.synchronize();  // the lists are written again
+    const std::int64_t begin = begins[static_cast<std::size_t>(i)];
+    const std::int64_t taps = begins[static_cast<std::size_t>(i) + 1] - begin;
+    stream.mix_rows({.x = x,
+                     .rows = from.slice(begin, taps),
+                     .weights = by.slice(begin, taps),
+                     .taps = taps,
+                     .out = pooled.row_range(i, i + 1)});
   }
 }
 

@@ -141,14 +141,14 @@ class PaligemmaTower final : public TileTower {
   void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) override {
     scratch.add(projected_, type, std::min(patch_rows, kMlpRows), out_);
   }
-  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  void project(Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
     for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
       const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
       const View part = projected_.row_range(0, end - begin);
-      apply_linear(backend, projector_, features.row_range(begin, end), part);
-      backend.copy(part, out.row_range(begin, end));
-      if (tap) tap("vision.merged", part);
+      apply_linear(stream, projector_, features.row_range(begin, end), part);
+      stream.copy(part, out.row_range(begin, end));
+      show(tap, stream, "vision.merged", part);
     }
   }
 

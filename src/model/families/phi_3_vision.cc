@@ -121,7 +121,7 @@ class Phi3VisionTower final : public TileTower {
     scratch.add(projected_, type, kMlpRows, out_);
   }
 
-  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  void project(Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
     const std::vector<Source> sources = sources_of(layout);
     for (std::size_t begin = 0; begin < sources.size(); begin += kMlpRows) {
@@ -129,13 +129,13 @@ class Phi3VisionTower final : public TileTower {
       const auto rows = static_cast<std::int64_t>(count);
       const auto first = static_cast<std::int64_t>(begin);
       const View merged = merged_.row_range(0, rows);
-      gather(backend, std::span(sources).subspan(begin, count), features, merged);
+      gather(stream, std::span(sources).subspan(begin, count), features, merged);
       const View inner = inner_.row_range(0, rows);
       const View part = projected_.row_range(0, rows);
-      apply_linear(backend, in_, merged, inner, {}, Activation::kGeluErf);
-      apply_linear(backend, to_text_, inner, part);
-      backend.copy(part, out.row_range(first, first + rows));
-      if (tap) tap("vision.merged", part);
+      apply_linear(stream, in_, merged, inner, {}, Activation::kGeluErf);
+      apply_linear(stream, to_text_, inner, part);
+      stream.copy(part, out.row_range(first, first + rows));
+      show(tap, stream, "vision.merged", part);
     }
   }
 
@@ -177,25 +177,25 @@ class Phi3VisionTower final : public TileTower {
   }
 
   // A square's features side by side: its upper two, its lower two.
-  void gather(Backend& backend, std::span<const Source> sources, View features, View merged) const {
+  void gather(Stream& stream, std::span<const Source> sources, View features, View merged) const {
     const auto side = static_cast<std::int32_t>(settings().side());
     const std::int64_t width = settings().width;
     std::vector<std::int32_t> rows(sources.size());
     std::int64_t column = 0;
     for (const std::int32_t offset : {0, 1, side, side + 1}) {
       for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = sources[i].feature + offset;
-      backend.mix_rows({.x = features,
-                        .rows = rows,
-                        .weights = {},
-                        .out = merged.col_range(column, column + width)});
+      stream.mix_rows({.x = features,
+                       .rows = stream.upload(rows),
+                       .weights = {},
+                       .out = merged.col_range(column, column + width)});
       column += width;
     }
     for (std::size_t i = 0; i < sources.size(); ++i) {
       if (sources[i].kind == Kind::kSquare) continue;
       const auto row = static_cast<std::int64_t>(i);
       const bool row_end = sources[i].kind == Kind::kRowEnd;
-      backend.copy(row_end ? row_separator_.view : view_separator_.view,
-                   merged.row_range(row, row + 1));
+      stream.copy(row_end ? row_separator_.view : view_separator_.view,
+                  merged.row_range(row, row + 1));
     }
   }
 

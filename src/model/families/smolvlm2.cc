@@ -256,7 +256,7 @@ class SmolTower final : public TileTower {
   }
 
   // Squares of factor x factor features side by side, row by row, tile after tile.
-  void project(Backend& backend, const ImageLayout& layout, View features, View out,
+  void project(Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
     const std::int64_t side = settings().side();
     const std::int64_t width = settings().width;
@@ -274,14 +274,14 @@ class SmolTower final : public TileTower {
           rows[static_cast<std::size_t>(i - begin)] =
               static_cast<std::int32_t>((tile * side + y) * side + x);
         }
-        backend.mix_rows({.x = features,
-                          .rows = rows,
-                          .weights = {},
-                          .out = shuffled.col_range(piece * width, (piece + 1) * width)});
+        stream.mix_rows({.x = features,
+                         .rows = stream.upload(rows),
+                         .weights = {},
+                         .out = shuffled.col_range(piece * width, (piece + 1) * width)});
       }
-      apply_linear(backend, to_text_, shuffled, part);
-      backend.copy(part, out.row_range(begin, end));
-      if (tap) tap("vision.merged", part);
+      apply_linear(stream, to_text_, shuffled, part);
+      stream.copy(part, out.row_range(begin, end));
+      show(tap, stream, "vision.merged", part);
     }
   }
 

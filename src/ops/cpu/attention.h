@@ -8,7 +8,7 @@
 // whether splits ran on one thread or several.
 #pragma once
 
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
 
 namespace saccade::cpu {
 

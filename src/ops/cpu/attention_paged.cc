@@ -4,6 +4,8 @@
 // share a tile, and long sequences are split over threads. Prefill reuses each chunk for a tile of
 // tokens x group queries.
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "ops/cpu/attention.h"
 #include "ops/shapes.h"
@@ -22,48 +24,76 @@ struct Tile {
   Index partial = 0;  // floats before its first split's state, when splits run apart
 };
 
+// The tiles of a step for one set of attention kernels.
+struct Tiles {
+  std::vector<Tile> list;
+  Index splits = 0;          // of all tiles
+  Index partial_floats = 0;  // of all splits' states
+};
+
+Tiles cut_tiles(const AttentionPlan& plan, const AttentionKernels& attention, int threads) {
+  const AttentionGeometry& geometry = plan.geometry();
+  const std::int64_t group = geometry.heads / geometry.kv_heads;
+  const Index queries = tile_queries(plan.rows() * geometry.heads, threads);
+  const std::int64_t most = std::max<std::int64_t>(1, queries / group);
+  Tiles tiles;
+  for (const SequenceSpan& span : plan.spans()) {
+    for (std::int64_t row = 0; row < span.row_count; row += most) {
+      Tile tile;
+      tile.span = &span;
+      tile.row = row;
+      tile.tokens = std::min(most, span.row_count - row);
+      const auto visible = [&](std::int64_t token) {
+        return visible_to(span, span.context + row + token, geometry.window);
+      };
+      const Index end = std::max(visible(0).end, visible(tile.tokens - 1).end);
+      tile.first_split = visible(0).begin / kSplitTokens;
+      tile.end_split = (end + kSplitTokens - 1) / kSplitTokens;
+      const Index splits = tile.end_split - tile.first_split;
+      const TileShape shape(attention, tile.tokens * group, geometry.head_dim);
+      for (tile.kv_head = 0; tile.kv_head < geometry.kv_heads; ++tile.kv_head) {
+        tile.partial = tiles.partial_floats;
+        tiles.splits += splits;
+        tiles.partial_floats += splits * shape.state_floats();
+        tiles.list.push_back(tile);
+      }
+    }
+  }
+  return tiles;
+}
+
+// Cut once for all layers, for each of the two sets of kernels that is used.
+class CpuAttentionPlan final : public AttentionPlan {
+ public:
+  using AttentionPlan::AttentionPlan;
+  const Tiles& tiles(bool tiled, const AttentionKernels& attention, int threads) const {
+    std::optional<Tiles>& tiles = tiles_[tiled ? 1 : 0];
+    if (!tiles) tiles = cut_tiles(*this, attention, threads);
+    return *tiles;
+  }
+
+ private:
+  mutable std::array<std::optional<Tiles>, 2> tiles_;  // one thread calls
+};
+
 struct PagedAttention {
   const PagedAttentionArgs& args;
   const Kernels& kernels;
   const AttentionKernels& attention;
-  int threads;
-  std::int64_t group = args.heads / args.layer.kv_heads;
+  AttentionGeometry geometry = args.plan->geometry();
+  std::int64_t group = geometry.heads / geometry.kv_heads;
 
   Visible visible(const Tile& tile, std::int64_t token) const {
-    return visible_to(*tile.span, tile.span->context + tile.row + token, args.window);
+    return visible_to(*tile.span, tile.span->context + tile.row + token, geometry.window);
   }
 
   TileShape shape(const Tile& tile) const {
-    return TileShape(attention, tile.tokens * group, args.layer.head_dim);
-  }
-
-  std::vector<Tile> tiles() const {
-    const Index queries = tile_queries(args.q.rows() * args.heads, threads);
-    const std::int64_t most = std::max<std::int64_t>(1, queries / group);
-    std::vector<Tile> tiles;
-    Index partial = 0;
-    for (const SequenceSpan& span : args.spans) {
-      for (std::int64_t row = 0; row < span.row_count; row += most) {
-        Tile tile;
-        tile.span = &span;
-        tile.row = row;
-        tile.tokens = std::min(most, span.row_count - row);
-        const Index end = std::max(visible(tile, 0).end, visible(tile, tile.tokens - 1).end);
-        tile.first_split = visible(tile, 0).begin / kSplitTokens;
-        tile.end_split = (end + kSplitTokens - 1) / kSplitTokens;
-        for (tile.kv_head = 0; tile.kv_head < args.layer.kv_heads; ++tile.kv_head) {
-          tile.partial = partial;
-          partial += (tile.end_split - tile.first_split) * shape(tile).state_floats();
-          tiles.push_back(tile);
-        }
-      }
-    }
-    return tiles;
+    return TileShape(attention, tile.tokens * group, geometry.head_dim);
   }
 
   // The tile with its queries: token by token, the group's heads within.
   AttentionTile load(const Tile& tile, Scratch& scratch) const {
-    const std::int64_t head_dim = args.layer.head_dim;
+    const std::int64_t head_dim = geometry.head_dim;
     AttentionTile work(kernels, attention, tile.tokens * group, head_dim, scratch);
     Index row = 0;
     for (std::int64_t token = 0; token < tile.tokens; ++token) {
@@ -78,7 +108,7 @@ struct PagedAttention {
 
   auto token_rows(const Tile& tile) const {
     const KvLayer& layer = args.layer;
-    const std::size_t row_bytes = static_cast<std::size_t>(layer.head_dim) * size_of(layer.dtype);
+    const std::size_t row_bytes = static_cast<std::size_t>(layer.head_dim) * size_of(layer.dtype());
     const std::size_t values_at =
         static_cast<std::size_t>(layer.kv_heads * layer.block_size) * row_bytes;
     return [=, blocks = tile.span->blocks, kv_head = tile.kv_head](Index token, const void** key,
@@ -86,7 +116,7 @@ struct PagedAttention {
       const auto block =
           static_cast<std::size_t>(blocks[static_cast<std::size_t>(token / layer.block_size)]);
       const std::byte* row =
-          layer.base + block * layer.block_stride +
+          layer.blocks.data() + block * layer.blocks.row_bytes() +
           static_cast<std::size_t>(kv_head * layer.block_size + token % layer.block_size) *
               row_bytes;
       *key = row;
@@ -98,27 +128,28 @@ struct PagedAttention {
     Index row = 0;
     for (std::int64_t token = 0; token < tile.tokens; ++token) {
       float* out = args.out.row<float>(tile.span->row_begin + tile.row + token) +
-                   tile.kv_head * group * args.layer.head_dim;
+                   tile.kv_head * group * geometry.head_dim;
       for (std::int64_t head = 0; head < group; ++head)
-        work.store(row++, out + head * args.layer.head_dim);
+        work.store(row++, out + head * geometry.head_dim);
     }
   }
 };
 
 }  // namespace
 
-void CpuBackend::paged_attention(const PagedAttentionArgs& args) {
+const AttentionPlan& CpuStream::plan_attention(std::span<const SequenceSpan> spans,
+                                               const AttentionGeometry& geometry) {
+  return keep(std::make_unique<CpuAttentionPlan>(spans, geometry));
+}
+
+void CpuStream::paged_attention(const PagedAttentionArgs& args) {
   check_shapes(args);
-  const bool tiled = args.compute == DType::kBf16 && args.layer.dtype == DType::kBf16;
-  const PagedAttention paged{args, kernels_, attention_kernels(tiled), pool_.size()};
-  const std::vector<Tile> tiles = paged.tiles();
+  const bool tiled = args.compute == DType::kBf16 && args.layer.dtype() == DType::kBf16;
+  const PagedAttention paged{args, kernels_, attention_kernels(tiled)};
+  const auto& [tiles, splits, partial_floats] =
+      static_cast<const CpuAttentionPlan&>(*args.plan).tiles(tiled, paged.attention, pool_.size());
   const auto tile_count = static_cast<std::int64_t>(tiles.size());
   if (tile_count == 0) return;
-  Index splits = 0;
-  for (const Tile& tile : tiles) splits += tile.end_split - tile.first_split;
-  const Tile& last = tiles.back();
-  const Index partial_floats =
-      last.partial + (last.end_split - last.first_split) * paged.shape(last).state_floats();
 
   // Tiles are enough work for all threads, or each is cut into its splits. Same sums either way.
   constexpr Index kMostPartialFloats = 4 << 20;
@@ -128,13 +159,13 @@ void CpuBackend::paged_attention(const PagedAttentionArgs& args) {
     pool_.parallel_each(tile_count, [&](std::int64_t item, int worker) {
       const Tile& tile = tiles[static_cast<std::size_t>(tile_count - 1 - item)];  // longest first
       AttentionTile work = paged.load(tile, worker_scratch(worker));
-      work.attend(args.layer.dtype, args.softcap, paged.token_rows(tile));
+      work.attend(args.layer.dtype(), args.softcap, paged.token_rows(tile));
       paged.store(tile, work);
     });
     return;
   }
 
-  float* const partial = shared_.reserve<float>(partial_floats);
+  float* const partial = shared_scratch().reserve<float>(partial_floats);
   const auto state_of = [&](const Tile& tile, Index split) {
     const TileShape shape = paged.shape(tile);
     return shape.state_at(partial + tile.partial +
@@ -147,13 +178,13 @@ void CpuBackend::paged_attention(const PagedAttentionArgs& args) {
     const Tile& tile = tiles[index];
     const Index split = tile.first_split + item;
     AttentionTile work = paged.load(tile, worker_scratch(worker));
-    work.attend_split(args.layer.dtype, args.softcap, split, state_of(tile, split),
+    work.attend_split(args.layer.dtype(), args.softcap, split, state_of(tile, split),
                       paged.token_rows(tile));
   });
   pool_.parallel_each(tile_count, [&](std::int64_t item, int worker) {
     const Tile& tile = tiles[static_cast<std::size_t>(item)];
-    AttentionTile work(kernels_, paged.attention, tile.tokens * paged.group, args.layer.head_dim,
-                       worker_scratch(worker));
+    AttentionTile work(kernels_, paged.attention, tile.tokens * paged.group,
+                       paged.geometry.head_dim, worker_scratch(worker));
     work.clear_total();
     for (Index split = tile.first_split; split < tile.end_split; ++split)
       work.merge(state_of(tile, split));

@@ -1,10 +1,10 @@
 // Ops without a dimension to sum over: gated, add, softcap.
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
 #include "ops/shapes.h"
 
 namespace saccade::cpu {
 
-void CpuBackend::gated(const GatedArgs& args) {
+void CpuStream::gated(const GatedArgs& args) {
   check_shapes(args);
   each_row(args.out.rows(), args.out.cols(), [&](std::int64_t row) {
     kernels_.gated_row(args.gate.row<float>(row), args.up.row<float>(row), args.activation,
@@ -12,14 +12,14 @@ void CpuBackend::gated(const GatedArgs& args) {
   });
 }
 
-void CpuBackend::add(View x, View y, float scale) {
+void CpuStream::add(View x, View y, float scale) {
   check_add_shapes(x, y);
   each_row(y.rows(), y.cols(), [&](std::int64_t row) {
     kernels_.add_row(x.row<float>(x.rows() == 1 ? 0 : row), scale, y.row<float>(row), y.cols());
   });
 }
 
-void CpuBackend::softcap(View x, float cap) {
+void CpuStream::softcap(View x, float cap) {
   each_row(x.rows(), x.cols(),
            [&](std::int64_t row) { kernels_.softcap_row(x.row<float>(row), cap, x.cols()); });
 }

@@ -63,7 +63,7 @@ void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& blo
   }
 }
 
-void CpuBackend::gemm(const GemmArgs& args) {
+void CpuStream::gemm(const GemmArgs& args) {
   check_shapes(args);
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
   if (args.x.rows() == 0 || weight.out() == 0) return;

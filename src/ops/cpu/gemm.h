@@ -1,7 +1,7 @@
 // What the two ways of multiplying (gemm.cc in f32, gemm_tiles.cc on bf16 tiles) share.
 #pragma once
 
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
 
 namespace saccade::cpu {
 

@@ -24,14 +24,14 @@ std::int64_t tiles(std::int64_t count, std::int64_t tile) { return (count + tile
 
 }  // namespace
 
-void CpuBackend::gemm_tiles(const GemmArgs& args) {
+void CpuStream::gemm_tiles(const GemmArgs& args) {
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
   const std::int64_t depth_tiles = tiles(weight.in(), kTileDepth);
   const std::int64_t row_tile_stride = depth_tiles * kTileElements;
   for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
     const std::int64_t rows = std::min(kMostRows, args.x.rows() - top);
     const std::int64_t row_tiles = tiles(rows, kTileRows);
-    Bf16* const x = shared_.reserve<Bf16>(row_tiles * row_tile_stride);
+    Bf16* const x = shared_scratch().reserve<Bf16>(row_tiles * row_tile_stride);
     each_row(row_tiles, kTileRows * weight.in(), [&](std::int64_t tile) {
       const std::int64_t row = tile * kTileRows;
       tiles_->round_rows(args.x.row<float>(top + row), args.x.stride(),

@@ -1,4 +1,4 @@
-// Which instructions this machine has, and which of them a backend was told to use.
+// Which instructions this machine has, and which of them a device was told to use.
 #pragma once
 
 #include <cstdint>

@@ -144,6 +144,9 @@ struct Kernels {
   void (*convert_row)(const void* from, DType from_type, void* to, DType to_type, float scale,
                       Index cols) = nullptr;
 
+  // out += x
+  void (*accumulate_row)(const void* x, DType type, float* out, Index cols) = nullptr;
+
   AttentionKernels attention;
   void (*merge)(const MergeArgs&) = nullptr;
 };

@@ -1,8 +1,8 @@
-// Packing: from a checkpoint's [out, in] rows to the panels of cpu_backend.h.
+// Packing: from a checkpoint's [out, in] rows to the panels of cpu_device.h.
 #include <cstring>
 #include <optional>
 
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
 #include "ops/shapes.h"
 
 namespace saccade::cpu {
@@ -116,7 +116,7 @@ class PartPacker {
 
 }  // namespace
 
-std::unique_ptr<PackedWeight> CpuBackend::pack(std::span<const StoredMatrix> parts, DType compute) {
+std::unique_ptr<PackedWeight> CpuDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
   check_shapes(parts, compute);
   std::vector<PartPacker> packers;
   std::int64_t out = 0;

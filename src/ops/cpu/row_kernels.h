@@ -172,6 +172,18 @@ struct Rows {
       return convert_from(static_cast<const F16*>(from), to, to_type, scale, cols);
     convert_from(static_cast<const float*>(from), to, to_type, scale, cols);
   }
+
+  template <typename From>
+  static void accumulate(const From* x, float* out, Index cols) {
+    each(cols, [&](Index col, int count) {
+      store(out + col, load(out + col, count) + load(x + col, count), count);
+    });
+  }
+  static void accumulate_row(const void* x, DType type, float* out, Index cols) {
+    if (type == DType::kBf16) return accumulate(static_cast<const Bf16*>(x), out, cols);
+    if (type == DType::kF16) return accumulate(static_cast<const F16*>(x), out, cols);
+    accumulate(static_cast<const float*>(x), out, cols);
+  }
 };
 
 }  // namespace saccade::cpu

@@ -1,20 +1,19 @@
 // Largest logit and log-sum-exp of rows as long as a vocabulary.
 #include <cmath>
+#include <cstring>
 
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
+#include "ops/shapes.h"
 
 namespace saccade::cpu {
 
-void CpuBackend::row_stats(View logits, std::span<RowStats> out) {
-  CHECK(static_cast<std::int64_t>(out.size()) == logits.rows(), "{} stats for {} rows", out.size(),
-        logits.rows());
-  if (logits.rows() == 0) return;
-  CHECK(logits.cols() > 0, "statistics of no logits");
+void CpuStream::row_stats(View logits, View out) {
+  check_row_stats_shapes(logits, out);
   // One row has work for several threads, so it is cut into parts; the cut depends on its length
   // alone, and parts are joined in order.
   constexpr std::int64_t kPart = 8192;
   const std::int64_t parts = (logits.cols() + kPart - 1) / kPart;
-  auto* partial = shared_.reserve<PartialStats>(logits.rows() * parts);
+  auto* partial = shared_scratch().reserve<PartialStats>(logits.rows() * parts);
   pool_.parallel_for(logits.rows() * parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t col = item % parts * kPart;
@@ -37,9 +36,9 @@ void CpuBackend::row_stats(View logits, std::span<RowStats> out) {
               : 1.0;
       total += static_cast<double>(part.sum_exp) * below;
     }
-    out[static_cast<std::size_t>(row)] = {
-        static_cast<std::int32_t>(best.argmax), best.max,
-        static_cast<float>(static_cast<double>(best.max) + std::log(total))};
+    const RowStats stats = {static_cast<std::int32_t>(best.argmax), best.max,
+                            static_cast<float>(static_cast<double>(best.max) + std::log(total))};
+    std::memcpy(out.row<std::uint8_t>(row), &stats, sizeof(stats));
   }
 }
 

@@ -1,14 +1,14 @@
-// Ops that move whole rows: embed, mix_rows, scatter_rows.
-#include "ops/cpu/cpu_backend.h"
+// Ops that move whole rows: embed, mix_rows, copy_rows.
+#include "ops/cpu/cpu_device.h"
 #include "ops/shapes.h"
 
 namespace saccade::cpu {
 
-void CpuBackend::embed(const EmbedArgs& args) {
+void CpuStream::embed(const EmbedArgs& args) {
   check_shapes(args);
   const auto* packed = static_cast<const PanelWeight*>(args.packed);
   each_row(args.out.rows(), args.out.cols(), [&](std::int64_t row) {
-    const std::int64_t id = args.ids[static_cast<std::size_t>(row)];
+    const std::int64_t id = args.ids.data()[row];
     float* out = args.out.row<float>(row);
     if (packed != nullptr) {
       packed->unpack_row(id, out);
@@ -20,26 +20,31 @@ void CpuBackend::embed(const EmbedArgs& args) {
   });
 }
 
-void CpuBackend::mix_rows(const MixRowsArgs& args) {
+void CpuStream::mix_rows(const MixRowsArgs& args) {
   check_shapes(args);
   each_row(args.out.rows(), args.out.cols() * args.taps, [&](std::int64_t row) {
     for (std::int64_t tap = 0; tap < args.taps; ++tap) {
-      const auto pick = static_cast<std::size_t>(row * args.taps + tap);
-      kernels_.mix_row(args.x.row<float>(args.rows[pick]),
-                       args.weights.empty() ? 1.0f : args.weights[pick], tap > 0,
+      const std::int64_t pick = row * args.taps + tap;
+      kernels_.mix_row(args.x.row<float>(args.rows.data()[pick]),
+                       args.weights.empty() ? 1.0f : args.weights.data()[pick], tap > 0,
                        args.out.row<float>(row), args.out.cols());
     }
   });
 }
 
-void CpuBackend::scatter_rows(const ScatterRowsArgs& args) {
+void CpuStream::copy_rows(const CopyRowsArgs& args) {
   check_shapes(args);
-  each_row(args.x.rows(), args.x.cols(), [&](std::int64_t row) {
-    const std::int64_t to = args.rows[static_cast<std::size_t>(row)];
-    kernels_.convert_row(args.x.data() + static_cast<std::size_t>(row) * args.x.row_bytes(),
-                         args.x.dtype(),
-                         args.out.data() + static_cast<std::size_t>(to) * args.out.row_bytes(),
-                         args.out.dtype(), 1.0f, args.x.cols());
+  each_row(args.count(), args.to.cols(), [&](std::int64_t i) {
+    const std::int64_t from = args.from_rows.empty() ? i : args.from_rows.data()[i];
+    const std::int64_t to = args.to_rows.empty() ? i : args.to_rows.data()[i];
+    if (to < 0) return;
+    const std::byte* x = args.from.data() + static_cast<std::size_t>(from) * args.from.row_bytes();
+    std::byte* out = args.to.data() + static_cast<std::size_t>(to) * args.to.row_bytes();
+    if (!args.add) {
+      kernels_.convert_row(x, args.from.dtype(), out, args.to.dtype(), 1.0f, args.to.cols());
+      return;
+    }
+    kernels_.accumulate_row(x, args.from.dtype(), args.to.row<float>(to), args.to.cols());
   });
 }
 

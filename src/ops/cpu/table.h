@@ -23,6 +23,7 @@ constexpr Kernels table_of(const char* name) {
   table.softcap_row = Rows<V>::softcap_row;
   table.stats_row = Rows<V>::stats_row;
   table.convert_row = Rows<V>::convert_row;
+  table.accumulate_row = Rows<V>::accumulate_row;
   table.attention.chunk_tokens = Attention<V>::kChunk;
   table.attention.score_stride = Attention<V>::kScoreStride;
   table.attention.group_rows = Attention<V>::kGroupRows;

@@ -1,11 +1,11 @@
 // Linked in place of ops/cuda when the build found no CUDA toolkit.
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
-Result<std::unique_ptr<Backend>> make_cuda_backend(int device) {
+Result<std::unique_ptr<Device>> make_cuda_device(int index) {
   return fail(ErrorCode::kUnsupported,
-              "CUDA device {} was asked for, and this build has no CUDA: use --device cpu", device);
+              "CUDA device {} was asked for, and this build has no CUDA: use --device cpu", index);
 }
 
 }  // namespace saccade

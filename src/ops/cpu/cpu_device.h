@@ -1,12 +1,13 @@
-// The CPU's Backend: one method an op, each in its own file; what they share is here.
+// The CPU's Device: one method an op, each in its own file; what they share is here.
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
-#include "ops/backend.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/kernels.h"
+#include "ops/host_stream.h"
 
 namespace saccade::cpu {
 
@@ -60,19 +61,43 @@ class PanelWeight final : public PackedWeight {
   Buffer storage_;
 };
 
-class CpuBackend final : public Backend {
+class CpuDevice final : public Device {
  public:
-  CpuBackend(int threads, Isa isa);
+  CpuDevice(int threads, Isa isa);
+  ~CpuDevice() override;
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override;
   DType activation_dtype() const override { return DType::kF32; }
   ThreadPool& pool() override { return pool_; }
-  Result<Buffer> allocate(std::size_t bytes) override { return allocate_host(bytes); }
-  void copy(View from, View to) override;
-  void synchronize() override {}
-
+  Result<Buffer> allocate(std::size_t bytes, Space) override { return allocate_host(bytes); }
+  Space space() const override { return Space::kHost; }
+  std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
+  Stream& lane(Lane lane) override;
+
+ private:
+  friend class CpuStream;
+
+  Isa isa_;
+  const Kernels& kernels_;
+  const TileKernels* tiles_;  // null without a matrix unit
+  ThreadPool pool_;
+  // Of all lanes: one thread calls, and an op is over when its call returns.
+  std::vector<Scratch> scratch_;  // one a worker
+  Scratch shared_;                // written by one phase of an op, read by its next
+  std::vector<std::unique_ptr<Stream>> lanes_;
+};
+
+class CpuStream final : public HostStream {
+ public:
+  explicit CpuStream(CpuDevice& device);
+  Device& device() override { return device_; }
+
+  const AttentionPlan& plan_attention(std::span<const SequenceSpan> spans,
+                                      const AttentionGeometry& geometry) override;
+  void copy(View from, View to) override;
+
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override;
   void rope_table(const RopeTableArgs& args) override;
@@ -83,10 +108,10 @@ class CpuBackend final : public Backend {
   void gated(const GatedArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
-  void scatter_rows(const ScatterRowsArgs& args) override;
+  void copy_rows(const CopyRowsArgs& args) override;
   void add(View x, View y, float scale) override;
   void softcap(View x, float cap) override;
-  void row_stats(View logits, std::span<RowStats> out) override;
+  void row_stats(View logits, View stats) override;
 
  private:
   // body(row) for every row, on as many threads as the work is worth.
@@ -105,14 +130,13 @@ class CpuBackend final : public Backend {
   const AttentionKernels& attention_kernels(bool bf16) const {
     return bf16 && tiles_ != nullptr ? tiles_->attention : kernels_.attention;
   }
-  Scratch& worker_scratch(int worker) { return scratch_[static_cast<std::size_t>(worker)]; }
+  Scratch& worker_scratch(int worker) { return device_.scratch_[static_cast<std::size_t>(worker)]; }
+  Scratch& shared_scratch() { return device_.shared_; }
 
-  Isa isa_;
+  CpuDevice& device_;
   const Kernels& kernels_;
-  const TileKernels* tiles_;  // null without a matrix unit
-  ThreadPool pool_;
-  std::vector<Scratch> scratch_;  // one a worker
-  Scratch shared_;                // written by one phase of an op, read by its next
+  const TileKernels* tiles_;
+  ThreadPool& pool_;
 };
 
 }  // namespace saccade::cpu

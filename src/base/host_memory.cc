@@ -1,4 +1,4 @@
-#include "engine/host_memory.h"
+#include "base/host_memory.h"
 
 #include <algorithm>
 #include <fstream>

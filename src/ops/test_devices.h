@@ -1,4 +1,4 @@
-// For the tests of this folder: every CPU backend this machine runs, and matrices that notice stray
+// For the tests of this folder: every CPU device this machine runs, and matrices that notice stray
 // writes.
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "ops/backend.h"
+#include "ops/device.h"
 
 namespace saccade {
 
@@ -23,14 +23,25 @@ constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of
 inline std::vector<std::string> isas_here() {
   std::vector<std::string> isas;
   for (const char* isa : {"portable", "avx2", "avx512", "amx"})
-    if (make_cpu_backend(1, isa).has_value()) isas.emplace_back(isa);
+    if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
   return isas;
 }
 
-inline std::unique_ptr<Backend> backend_of(const std::string& isa, int threads = 2) {
-  auto backend = make_cpu_backend(threads, isa);
-  CHECK(backend.has_value(), "{}", backend.error().message);
-  return std::move(*backend);
+// A device whose ops are called on its step lane: device->norm(...).
+class TestDevice {
+ public:
+  explicit TestDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  Device& operator*() const { return *device_; }
+  Stream* operator->() const { return &device_->lane(Lane::kStep); }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+inline TestDevice device_of(const std::string& isa, int threads = 2) {
+  auto device = make_cpu_device(threads, isa);
+  CHECK(device.has_value(), "{}", device.error().message);
+  return TestDevice(std::move(*device));
 }
 
 // Rows with gaps between them; the memory before, between and after holds NaN, so that reading it
@@ -147,10 +158,8 @@ inline void expect_same_bits(const std::vector<float>& a, const std::vector<floa
 
 class EveryCpu : public testing::TestWithParam<std::string> {
  protected:
-  std::unique_ptr<Backend> backend(int threads = 2) const {
-    return backend_of(GetParam(), threads);
-  }
-  std::unique_ptr<Backend> reference_ = make_reference_backend();
+  TestDevice device(int threads = 2) const { return device_of(GetParam(), threads); }
+  TestDevice reference_{make_reference_device()};
 };
 
 #define SACCADE_EVERY_CPU(suite)                                                  \

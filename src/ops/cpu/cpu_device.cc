@@ -1,8 +1,10 @@
-#include "ops/cpu/cpu_backend.h"
+#include "ops/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
+#include "base/host_memory.h"
 #include "ops/shapes.h"
 
 namespace saccade {
@@ -34,38 +36,50 @@ void Scratch::grow(std::size_t bytes) {
   buffer_ = std::move(*larger);
 }
 
-CpuBackend::CpuBackend(int threads, Isa isa)
+CpuDevice::CpuDevice(int threads, Isa isa)
     : isa_(isa),
       kernels_(kernels_of(isa)),
       tiles_(tiles_of(isa)),
       pool_(threads),
-      scratch_(static_cast<std::size_t>(threads)) {}
+      scratch_(static_cast<std::size_t>(threads)) {
+  for (std::size_t i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<CpuStream>(*this));
+}
 
-std::string CpuBackend::description() const {
+CpuDevice::~CpuDevice() = default;
+
+std::string CpuDevice::description() const {
   return fmt::format("cpu {}, {} thread{}", cpu::name_of(isa_), pool_.size(),
                      pool_.size() == 1 ? "" : "s");
 }
 
-void CpuBackend::copy(View from, View to) {
-  CHECK(from.rows() == to.rows() && from.cols() == to.cols(), "copy {}x{} to {}x{}", from.rows(),
-        from.cols(), to.rows(), to.cols());
-  CHECK(is_float(from.dtype()) && is_float(to.dtype()), "copy {} to {}",
-        saccade::name_of(from.dtype()), saccade::name_of(to.dtype()));
+std::int64_t CpuDevice::free_bytes() const { return available_host_bytes(); }
+
+Stream& CpuDevice::lane(Lane lane) { return *lanes_[static_cast<std::size_t>(lane)]; }
+
+CpuStream::CpuStream(CpuDevice& device)
+    : device_(device), kernels_(device.kernels_), tiles_(device.tiles_), pool_(device.pool_) {}
+
+void CpuStream::copy(View from, View to) {
+  check_copy_shapes(from, to);
   each_row(to.rows(), to.cols(), [&](std::int64_t row) {
-    kernels_.convert_row(from.data() + static_cast<std::size_t>(row) * from.row_bytes(),
-                         from.dtype(), to.data() + static_cast<std::size_t>(row) * to.row_bytes(),
-                         to.dtype(), 1.0f, to.cols());
+    const std::byte* x = from.data() + static_cast<std::size_t>(row) * from.row_bytes();
+    std::byte* out = to.data() + static_cast<std::size_t>(row) * to.row_bytes();
+    if (is_float(to.dtype())) {
+      kernels_.convert_row(x, from.dtype(), out, to.dtype(), 1.0f, to.cols());
+    } else {
+      std::memcpy(out, x, static_cast<std::size_t>(to.cols()) * size_of(to.dtype()));
+    }
   });
 }
 
 }  // namespace cpu
 
-Result<std::unique_ptr<Backend>> make_cpu_backend(int threads, std::string_view isa) {
+Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa) {
   TRY(const cpu::Isa chosen, cpu::choose_isa(isa));
   if (threads < 0 || threads > 4096)
     return fail(ErrorCode::kInvalid, "{} threads: want 1 to 4096, or 0 for one per core", threads);
   if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::make_unique<cpu::CpuBackend>(threads, chosen);
+  return std::make_unique<cpu::CpuDevice>(threads, chosen);
 }
 
 }  // namespace saccade

@@ -1,0 +1,451 @@
+// The one kernel interface. A Device owns memory and packs weights; its Streams order about
+// fourteen coarse operations over row matrices. Families compose them; a device implements them
+// (docs/add-a-device.md). One translation of each, in double precision and obviously right, is
+// ops/reference.cc; ops/shapes.h checks the shapes.
+//
+// Time:
+//  - A stream runs its work in the order of the calls, and calls may return before any of it has
+//    run. Streams (lanes) run beside each other; only record() and wait() order one after another.
+//  - Host memory that an argument refers to (spans, host views, a plan's block tables) is read
+//    during the call and never after it. The one exception is where download() writes.
+//  - Device memory that an argument refers to is read and written when the work runs: it must not
+//    be freed, nor used by another lane, before an event says that the stream has passed.
+//  - What upload() and plan_*() return is good for calls on the same stream until its next
+//    retire().
+//  - No call but Event::synchronize() and synchronize() waits for the device.
+//  - One thread calls at a time (the engine thread), whichever the stream.
+//
+// Values:
+//  - Activations are of activation_dtype() (f32 on the CPU) unless the argument says otherwise.
+//  - Row r of a result depends on row r of the operands (and, for attention, on its own sequence)
+//    alone, bit for bit: not on how many rows share the call, nor on which other sequences do.
+//    Batches, chunks and thread counts therefore never change a token.
+//  - Zero rows are legal and do nothing. Shapes are CHECKed: a mismatch is a bug in the family.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "ops/activation.h"
+#include "ops/stored_matrix.h"
+#include "tensor/tensor.h"
+
+namespace saccade {
+
+// A list in the memory of a device: what Stream::upload() made of a list of the host. Small; passed
+// by value.
+template <typename T>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  DeviceArray(const T* data, std::int64_t size, Space space)
+      : data_(data), size_(size), space_(space) {}
+
+  std::int64_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  Space space() const { return space_; }
+  const T* data() const { return data_; }  // an address of space()
+  DeviceArray slice(std::int64_t begin, std::int64_t count) const {
+    CHECK(begin >= 0 && count >= 0 && begin + count <= size_, "elements [{}, {}) of {}", begin,
+          begin + count, size_);
+    return DeviceArray(data_ + begin, count, space_);
+  }
+  // The elements, where the host can read them.
+  std::span<const T> host() const {
+    CHECK(space_ == Space::kHost || size_ == 0, "the host reads a list of the device");
+    return {data_, static_cast<std::size_t>(size_)};
+  }
+  T operator[](std::int64_t i) const { return host()[static_cast<std::size_t>(i)]; }
+
+ private:
+  const T* data_ = nullptr;
+  std::int64_t size_ = 0;
+  Space space_ = Space::kHost;
+};
+using DeviceInts = DeviceArray<std::int32_t>;
+using DeviceFloats = DeviceArray<float>;
+
+// A weight matrix [out, in] in whatever layout the device likes. Made once at load; opaque to
+// models.
+class PackedWeight {
+ public:
+  PackedWeight(std::int64_t out, std::int64_t in) : out_(out), in_(in) {}
+  virtual ~PackedWeight() = default;
+  PackedWeight(const PackedWeight&) = delete;
+  PackedWeight& operator=(const PackedWeight&) = delete;
+  std::int64_t out() const { return out_; }
+  std::int64_t in() const { return in_; }
+  virtual std::size_t bytes() const = 0;
+  // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), or kBf16
+  // where the device multiplies bf16 only (AMX tiles, for weights packed as kBf16). Products and
+  // sums are f32 either way.
+  virtual DType operand_dtype() const = 0;
+
+ private:
+  std::int64_t out_;
+  std::int64_t in_;
+};
+
+// y = act(x W^T + bias) + residual
+struct GemmArgs {
+  View x;  // [rows, in]
+  const PackedWeight* weight = nullptr;
+  View bias;  // [1, out] f32, or empty
+  Activation activation = Activation::kNone;
+  View residual;  // [rows, out] or empty; may be y itself
+  View y;         // [rows, out]
+};
+
+// out = normalise(x [+ add]) * (offset + weight) [+ bias].   With `add`, x := x + add first (the
+// residual stream). With `group`, every `group` columns of a row are normalised by themselves: the
+// heads of queries and keys in one call.
+struct NormArgs {
+  View x;                  // [rows, cols]; written only when `add` is given
+  View add;                // [rows, cols] or empty
+  View weight;             // [1, cols] f32
+  View bias;               // [1, cols] f32 or empty (LayerNorm)
+  std::int64_t group = 0;  // columns; 0: the whole row
+  float epsilon = 1e-6f;
+  float weight_offset = 0;     // 1 for Gemma's (1 + w)
+  bool subtract_mean = false;  // true: LayerNorm; false: RMSNorm
+  View out;                    // [rows, cols]; may be x
+};
+
+// Angles of one forward, shared by all its layers. Pair p of row r turns by
+// positions[axis[p] * rows + r] * inv_freq[table[r]][p].
+struct RopeTableArgs {
+  DeviceInts positions;  // [axes, rows]
+  View inv_freq;         // [tables, pairs] f32
+  View axis;             // [1, pairs] u8, or empty: all axis 0
+  DeviceInts tables;     // [rows], or empty: all 0
+  float scale = 1;       // LongRoPE's factor on cos and sin
+  View cos;              // [rows, pairs] f32
+  View sin;              // [rows, pairs] f32
+};
+
+// Rotates in place, half-split: element p pairs with p + pairs, for each head; dims from 2 * pairs
+// on are kept.
+struct RopeArgs {
+  View x;  // [rows, heads * head_dim]
+  std::int64_t head_dim = 0;
+  View cos;
+  View sin;
+};
+
+// Keys and values of one layer inside the paged pool: a row of `blocks` is K [kv_heads, block_size,
+// head_dim], then V of the same shape; rows may be far apart (other layers lie between them).
+struct KvLayer {
+  View blocks;                  // [pool's blocks, 2 * kv_heads * block_size * head_dim]
+  std::int64_t block_size = 0;  // tokens
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+
+  DType dtype() const { return blocks.dtype(); }
+};
+
+// Tokens [begin, end) of a sequence.
+struct TokenInterval {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+// One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at
+// positions [context, context + row_count), context tokens being in the pool already. Every row
+// below `prefix` needs the whole prefix in the pool: prefix <= context + row_count whenever
+// context < prefix. The same goes for each interval of `both_ways` that a row lies in.
+struct SequenceSpan {
+  std::int64_t row_begin = 0;
+  std::int64_t row_count = 0;
+  std::int64_t context = 0;
+  std::int64_t prefix =
+      0;  // tokens [0, prefix) see each other both ways (PaliGemma); 0: causal throughout
+  std::span<const std::int32_t>
+      blocks;  // block ids, token t in blocks[t / block_size]; -1 where a window let go
+  // Each one's tokens see each other both ways, what comes before as all others do (Gemma-3's
+  // images). Ascending and apart; not with a prefix.
+  std::span<const TokenInterval> both_ways = {};
+};
+
+// What attention is planned for.
+struct AttentionGeometry {
+  std::int64_t block_size = 0;  // tokens
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t window = 0;  // tokens, 0 for none
+
+  bool operator==(const AttentionGeometry&) const = default;
+};
+
+// How the rows of a step meet the pool, once for all layers of one block table and geometry. A
+// device derives from it what its kernels need besides.
+class AttentionPlan {
+ public:
+  // Copies what the spans refer to, and CHECKs it.
+  AttentionPlan(std::span<const SequenceSpan> spans, const AttentionGeometry& geometry);
+  virtual ~AttentionPlan() = default;
+  AttentionPlan(const AttentionPlan&) = delete;
+  AttentionPlan& operator=(const AttentionPlan&) = delete;
+
+  const AttentionGeometry& geometry() const { return geometry_; }
+  std::span<const SequenceSpan> spans() const { return spans_; }  // of the plan's own memory
+  std::int64_t rows() const { return rows_; }
+  std::int64_t block_end() const { return block_end_; }  // one past the largest block
+
+ private:
+  AttentionGeometry geometry_;
+  std::vector<SequenceSpan> spans_;
+  std::vector<std::int32_t> blocks_;
+  std::vector<TokenInterval> both_ways_;
+  std::int64_t rows_ = 0;
+  std::int64_t block_end_ = 0;
+};
+
+// Stores the k and v rows of every span at its positions. Rows are [rows, kv_heads * head_dim].
+struct KvWriteArgs {
+  const AttentionPlan* plan = nullptr;
+  View k;
+  View v;
+  KvLayer layer;
+};
+
+// Softmax(q k^T * scale) v over the pool, the step's own tokens included (kv_write comes first).
+// Token at position p sees [max(0, p - window + 1), p] (window 0: unbounded), or [0, prefix) when p
+// < prefix. In an interval of `both_ways` it sees on to the interval's end.
+struct PagedAttentionArgs {
+  const AttentionPlan* plan = nullptr;
+  View q;  // [rows, heads * head_dim]
+  KvLayer layer;
+  float scale = 1;
+  float softcap = 0;  // s := cap * tanh(s / cap); 0 for none
+  // kBf16 lets a device round q and the probabilities to bf16 where its matrix unit needs that
+  // (AMX, with a bf16 KvLayer); kF32 is exact everywhere.
+  DType compute = DType::kF32;
+  View out;  // [rows, heads * head_dim]
+};
+
+struct SegmentGeometry {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+};
+
+// Which rows attend among themselves: [begins[i], begins[i+1]). Once for all layers.
+class SegmentPlan {
+ public:
+  // begins: [segments + 1], ascending from 0.
+  SegmentPlan(std::span<const std::int32_t> begins, const SegmentGeometry& geometry);
+  virtual ~SegmentPlan() = default;
+  SegmentPlan(const SegmentPlan&) = delete;
+  SegmentPlan& operator=(const SegmentPlan&) = delete;
+
+  const SegmentGeometry& geometry() const { return geometry_; }
+  std::span<const std::int32_t> begins() const { return begins_; }
+  std::int64_t rows() const { return begins_.back(); }
+
+ private:
+  SegmentGeometry geometry_;
+  std::vector<std::int32_t> begins_;
+};
+
+// Ragged attention without a pool. For vision towers and sentence encoders.
+struct SegmentAttentionArgs {
+  const SegmentPlan* plan = nullptr;
+  View q;  // [rows, heads * head_dim]
+  View k;  // [rows, kv_heads * head_dim]
+  View v;  // [rows, kv_heads * head_dim]
+  float scale = 1;
+  DType compute = DType::kF32;  // as in PagedAttentionArgs; k and v are rounded too
+  View out;                     // [rows, heads * head_dim]
+};
+
+// out[i] = act(gate[i]) * up[i]
+struct GatedArgs {
+  View gate;  // [rows, cols]
+  View up;    // [rows, cols]
+  Activation activation = Activation::kSilu;
+  View out;  // [rows, cols]; may be gate
+};
+
+// out row i = table row ids[i] * scale. `table` is f32, bf16 or f16; or, so that a tied embedding
+// is stored once, the table is the rows of a packed weight.
+struct EmbedArgs {
+  View table;  // [vocab, cols], or empty with `packed`
+  const PackedWeight* packed = nullptr;
+  DeviceInts ids;
+  float scale = 1;
+  View out;  // [ids, cols]
+};
+
+// out row i = sum over j < taps of weights[i * taps + j] * x row rows[i * taps + j]. One tap of
+// weight 1 is a gather; four taps are bilinear resampling of a feature grid. `weights` empty:
+// all 1.
+struct MixRowsArgs {
+  View x;
+  DeviceInts rows;
+  DeviceFloats weights;
+  std::int64_t taps = 1;
+  View out;  // [rows / taps, cols]
+};
+
+// Row to_rows[i] of `to` becomes (or with `add` gains) row from_rows[i] of `from`; other rows are
+// kept. A list that is empty counts 0, 1, 2, ... Rows to go to are distinct; -1 goes nowhere.
+// dtypes may differ (rounded to nearest).
+struct CopyRowsArgs {
+  View from;
+  DeviceInts from_rows;
+  View to;
+  DeviceInts to_rows;
+  bool add = false;  // `to` is of activation_dtype()
+
+  std::int64_t count() const {
+    if (!from_rows.empty()) return from_rows.size();
+    return !to_rows.empty() ? to_rows.size() : from.rows();
+  }
+};
+
+// Largest logit and log(sum(exp(logit))) of each row: all that greedy sampling and
+// log-probabilities need.
+struct RowStats {
+  std::int32_t argmax = 0;  // lowest index among equals
+  float max = 0;
+  float log_sum_exp = 0;
+};
+
+// A point in a stream's work. Copies share it; one made by nobody has been passed.
+class Event {
+ public:
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual bool passed() = 0;
+    virtual void synchronize() = 0;
+  };
+  Event() = default;
+  explicit Event(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  bool passed() const { return state_ == nullptr || state_->passed(); }
+  void synchronize() const {  // blocks until it has been passed
+    if (state_ != nullptr) state_->synchronize();
+  }
+  const std::shared_ptr<State>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+class Device;
+
+// One lane of a device.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual Device& device() = 0;
+
+  // A list of the host in the device's memory. A device may gather several and send them with the
+  // next op.
+  template <typename T>
+  DeviceArray<T> upload(std::span<const T> list) {
+    static_assert(alignof(T) <= 16);
+    if (list.empty()) return {};
+    return DeviceArray<T>(reinterpret_cast<const T*>(upload_bytes(std::as_bytes(list))),
+                          static_cast<std::int64_t>(list.size()), space());
+  }
+  template <typename T>
+  DeviceArray<T> upload(const std::vector<T>& list) {
+    return upload(std::span<const T>(list));
+  }
+  // spans: every row of the step, in order. begins: as SegmentPlan.
+  virtual const AttentionPlan& plan_attention(std::span<const SequenceSpan> spans,
+                                              const AttentionGeometry& geometry) = 0;
+  virtual const SegmentPlan& plan_segments(std::span<const std::int32_t> begins,
+                                           const SegmentGeometry& geometry) = 0;
+  // Ends the life of the lists and plans made since the last retire(). Work that has been submitted
+  // keeps them until it is done.
+  virtual void retire() = 0;
+
+  // Same extents; f32, bf16 and f16 become each other, other types stay themselves.
+  virtual void upload(View from, View to) = 0;  // a host matrix, of any memory, to the device
+  virtual void copy(View from, View to) = 0;    // within the device
+  // `to` is memory of Device::allocate(kHost); it is written at any time until the stream has
+  // passed.
+  virtual void download(View from, View to) = 0;
+
+  virtual Event record() = 0;              // passed once the work submitted so far is done
+  virtual void wait(const Event& of) = 0;  // what is submitted from here on runs after it
+  virtual void synchronize() = 0;          // blocks until all work submitted is done
+
+  virtual void gemm(const GemmArgs& args) = 0;
+  virtual void norm(const NormArgs& args) = 0;
+  virtual void rope_table(const RopeTableArgs& args) = 0;
+  virtual void rope(const RopeArgs& args) = 0;
+  virtual void kv_write(const KvWriteArgs& args) = 0;
+  virtual void paged_attention(const PagedAttentionArgs& args) = 0;
+  virtual void segment_attention(const SegmentAttentionArgs& args) = 0;
+  virtual void gated(const GatedArgs& args) = 0;
+  virtual void embed(const EmbedArgs& args) = 0;
+  virtual void mix_rows(const MixRowsArgs& args) = 0;
+  virtual void copy_rows(const CopyRowsArgs& args) = 0;
+  virtual void add(View x, View y, float scale) = 0;    // y += scale * x; x of one row is broadcast
+  virtual void softcap(View x, float cap) = 0;          // x = cap * tanh(x / cap)
+  virtual void row_stats(View logits, View stats) = 0;  // stats: [rows, sizeof(RowStats)] u8
+
+ protected:
+  // Of the device's own memory; 16-byte aligned.
+  virtual const std::byte* upload_bytes(std::span<const std::byte> bytes) = 0;
+  virtual Space space() const = 0;  // of that memory
+};
+
+// kStep: forwards. kEncode: vision towers. kCopy: weights, and pages on their way elsewhere.
+enum class Lane : std::uint8_t { kStep, kEncode, kCopy };
+constexpr std::size_t kLanes = 3;
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string_view name() const = 0;    // "cpu"
+  virtual std::string description() const = 0;  // "cpu avx512, 2 threads"
+  virtual DType activation_dtype() const = 0;
+  virtual ThreadPool& pool() = 0;  // of the host, for work of the host
+
+  // Zeroed memory. kDevice: for ops (on a CPU it is the host's, and its buffer says so). kHost: for
+  // downloads. Scratch and caches are made at start-up; a step allocates nothing. kExhausted.
+  virtual Result<Buffer> allocate(std::size_t bytes, Space space = Space::kDevice) = 0;
+  // Where allocate(kDevice) lies.
+  virtual Space space() const = 0;
+  // Bytes of space() that may still be allocated; 0 when it cannot be told.
+  virtual std::int64_t free_bytes() const = 0;
+
+  // `parts` are stacked along `out` (fused q/k/v, gate/up), and read during the call only. The
+  // device decides what to keep of them. `compute` chooses what is multiplied: kF32 exact weights,
+  // kBf16 weights rounded to bf16 (activations stay f32 unless PackedWeight::operand_dtype says
+  // otherwise).
+  virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
+                                             DType compute) = 0;
+
+  virtual Stream& lane(Lane lane) = 0;
+  void synchronize() {  // all lanes
+    for (std::size_t i = 0; i < kLanes; ++i) lane(static_cast<Lane>(i)).synchronize();
+  }
+};
+
+// threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "avx2",
+// "avx512" or "amx"; the environment's SACCADE_CPU stands in when it is empty. kUnsupported when
+// this machine lacks it. All but "amx" multiply in f32; "amx" is "avx512" plus bf16 tiles where the
+// caller chose bf16 (pack's and attention's `compute`). Work runs during the call that submits it.
+Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
+// The slow twin as a Device (double-precision accumulation, one thread).
+std::unique_ptr<Device> make_reference_device();
+// kUnsupported with what to install when this build has no CUDA.
+Result<std::unique_ptr<Device>> make_cuda_device(int index);
+
+}  // namespace saccade
