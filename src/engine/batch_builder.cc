@@ -31,6 +31,7 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
       max_logit_rows_(max_logit_rows),
       embeddings_(std::move(embeddings)),
       logits_(std::move(logits)),
+      last_tokens_(static_cast<std::size_t>(max_logit_rows)),
       positions_(static_cast<std::size_t>(shape.position_axes)),
       spans_(static_cast<std::size_t>(tables)) {}
 
@@ -81,7 +82,12 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
   const Prompt& prompt = sequence.request.prompt;
   const auto first_row = static_cast<std::int64_t>(ids_.size());
   const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
-  ids_.insert(ids_.end(), begin, begin + static_cast<std::ptrdiff_t>(rows.count));
+  const std::int64_t known = std::min(rows.count, sequence.known() - rows.begin);
+  ids_.insert(ids_.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
+  if (known < rows.count) {
+    CHECK(known + 1 == rows.count, "{} tokens of {} are known", known, rows.count);
+    ids_.push_back(last_tokens_[static_cast<std::size_t>(sequence.kv.slot())]);
+  }
   for (std::size_t axis = 0; axis < positions_.size(); ++axis) {
     const std::vector<std::int32_t>& given = prompt.positions[axis];
     for (std::int64_t token = rows.begin; token < rows.begin + rows.count; ++token) {

@@ -20,6 +20,11 @@ class BatchBuilder {
   static Result<BatchBuilder> create(Device& device, const ModelShape& shape, int tables,
                                      std::int64_t max_rows, std::int64_t max_logit_rows);
 
+  // A token that a launched step has given to a sequence, before it is settled.
+  void remember(const Sequence& sequence, TokenId token) {
+    last_tokens_[static_cast<std::size_t>(sequence.kv.slot())] = token;
+  }
+
   // Gathers embedding rows too: before the forward, whose keys and values may overwrite them.
   Batch build(Stream& stream, const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
               const EmbeddingArena* arena);
@@ -41,8 +46,9 @@ class BatchBuilder {
   bool keys_by_length_;  // ModelShape::short_length is not 0
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
-  Buffer embeddings_;  // [max rows, width]
-  Buffer logits_;      // [max logit rows, vocab]
+  Buffer embeddings_;                 // [max rows, width]
+  Buffer logits_;                     // [max logit rows, vocab]
+  std::vector<TokenId> last_tokens_;  // [slots of sequences]
   std::vector<TokenId> ids_;
   std::vector<std::vector<std::int32_t>> positions_;  // [axes]
   std::vector<std::int32_t> all_positions_;           // [axes, rows]

@@ -29,6 +29,7 @@ struct EngineSettings {
   std::string scheduling_policy = "fcfs";     // fcfs | priority
   std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
   double tpot_target_ms = 0;                  // 0: fixed chunks
+  int steps_in_flight = 1;                    // 2: the next step is planned while one runs
   std::uint64_t seed = 0;                     // for requests that bring none
 };
 

@@ -25,6 +25,10 @@ Result<void> check_counts(EngineSettings& settings) {
   TRY_DO(positive(settings.max_sequences, "max_num_seqs"));
   TRY_DO(positive(settings.block_size, "block_size"));
   TRY_DO(positive(settings.max_waiting, "max_waiting"));
+  if (settings.steps_in_flight < 1 || settings.steps_in_flight > 2) {
+    return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed",
+                settings.steps_in_flight);
+  }
   if (settings.max_model_len < 0 || settings.long_prefill_threshold < 0 ||
       settings.tpot_target_ms < 0) {
     return fail(ErrorCode::kInvalid,

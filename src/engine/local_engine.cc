@@ -42,7 +42,10 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
       sampler(sequence.request.sampling, sequence.request.prompt.ids,
               end_tokens(sequence.request, engine.eos_),
               seed_of(sequence.request, engine.parts_.settings)),
-      times(sequence.request.times) {}
+      times(sequence.request.times) {
+  sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
+                              engine.parts_.settings.max_model_len);
+}
 
 LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const Clock& clock)
     : parts_(std::move(parts)),
@@ -223,6 +226,7 @@ void LocalEngine::run() {
              reset_images_;
     });
   }
+  while (!in_flight_.empty()) settle();
   // Whoever is still here is told.
   drain();
   while (!lives_.empty()) {
@@ -278,7 +282,7 @@ bool LocalEngine::step() {
   bool busy = drain();
   const Nanos begin = clock_.now();
   const bool encoding = encoder_ && !encoder_->idle();
-  const StepPlan plan =
+  StepPlan plan =
       scheduler_.plan(pacer_.begin(scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
   for (const EncodeWish& wish : plan.encodes) {
     const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
@@ -288,17 +292,24 @@ bool LocalEngine::step() {
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
   for (const KvCopy& copy : plan.copies) parts_.pool->copy(step_stream(), copy);
-  if (!plan.empty()) {
+  busy = busy || !plan.empty() || !plan.started.empty() || !plan.preempted.empty();
+  const bool computes = !plan.empty();
+  if (computes) {
     current_.stage_plan.observe(seconds(planned - begin));
-    run_step(plan);
+    launch(std::move(plan));
+  }
+  // The next plan is made while the last one runs, as far as the settings let it.
+  const auto most = static_cast<std::size_t>(parts_.settings.steps_in_flight);
+  if (in_flight_.size() >= (computes ? most : 1)) {
+    settle();
+    busy = true;
     if (encoder_ && !encoder_->idle()) publish_step();  // tokens go out before it goes on
   }
   const bool encoded = encoder_ && encode();
   pacer_.end();
-  busy = busy || encoded || !plan.empty() || !plan.started.empty() || !plan.preempted.empty();
-  if (!busy) return false;
+  if (!busy && !encoded) return false;
   ++current_.steps;
-  if (plan.empty()) ++current_.steps_without_forward;
+  if (!computes) ++current_.steps_without_forward;
   publish_step();
   return true;
 }
@@ -322,49 +333,65 @@ void LocalEngine::publish_step() {
   if (after_step_) after_step_();
 }
 
-void LocalEngine::run_step(const StepPlan& plan) {
-  const Nanos begin = clock_.now();
-  for (const PlannedRows& rows : plan.rows) {
+void LocalEngine::launch(StepPlan plan) {
+  InFlight& step = in_flight_.emplace_back();
+  step.plan = std::move(plan);
+  step.launched = clock_.now();
+  for (const PlannedRows& rows : step.plan.rows) {
     Live& of = live(*rows.sequence);
-    if (of.times.first_scheduled == 0) of.times.first_scheduled = begin;
+    if (of.times.first_scheduled == 0) of.times.first_scheduled = step.launched;
   }
-  const Batch batch = parts_.batches->build(step_stream(), plan, *parts_.pool, images_,
+  const Batch batch = parts_.batches->build(step_stream(), step.plan, *parts_.pool, images_,
                                             parts_.arena ? &*parts_.arena : nullptr);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
   model_.forward(step_stream(), batch);
   step_stream().synchronize();
-  const Nanos forwarded = clock_.now();
-  sample(plan, batch);
+  step.forwarded = clock_.now();
+  sample(step, batch);
   step_stream().retire();
-  const Nanos sampled = clock_.now();
-  scheduler_.commit(plan, sampled_tokens_);
-  current_.stage_forward.observe(seconds(forwarded - begin));
-  current_.stage_sample.observe(seconds(sampled - forwarded));
-  pacer_.forwarded(plan, seconds(sampled - begin));
-  deliver(plan, sampled);
+  step.done = clock_.now();
+  scheduler_.launch(step.plan);
 }
 
-void LocalEngine::sample(const StepPlan& plan, const Batch& batch) {
+// The oldest step in flight.
+void LocalEngine::settle() {
+  InFlight step = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  std::vector<TokenId> tokens;
+  for (const Sampled& sampled : step.sampled) tokens.push_back(sampled.token);
+  scheduler_.settle(step.plan, tokens);
+  current_.stage_forward.observe(seconds(step.forwarded - step.launched));
+  current_.stage_sample.observe(seconds(step.done - step.forwarded));
+  const Nanos begun = std::max(step.launched, settled_done_);
+  settled_done_ = step.done;
+  pacer_.forwarded(step.plan, seconds(step.done - begun));
+  deliver(step, clock_.now());
+  std::erase_if(departed_, [](const auto& of) { return of->sequence.in_flight == 0; });
+}
+
+void LocalEngine::sample(InFlight& step, const Batch& batch) {
   const View device_stats = row_stats_.view(DType::kU8, batch.logits.rows(), sizeof(RowStats));
   step_stream().row_stats(batch.logits, device_stats);
   const View stats = on_host(device_stats, stats_readback_);
   const View all_logits = on_host(batch.logits, logits_readback_);
-  sampled_.assign(plan.rows.size(), {});
+  step.sampled.resize(step.plan.rows.size());
   const std::span<const std::int32_t> logit_row_of = parts_.batches->logit_row_of();
-  device_.pool().parallel_each(static_cast<std::int64_t>(plan.rows.size()), [&](std::int64_t item,
-                                                                                int worker) {
-    const auto i = static_cast<std::size_t>(item);
-    const std::int32_t row = logit_row_of[i];
-    if (row < 0) return;
-    const std::span<const float> logits(all_logits.row<float>(row),
-                                        static_cast<std::size_t>(all_logits.cols()));
-    RowStats row_stats;
-    std::memcpy(&row_stats, stats.row<std::uint8_t>(row), sizeof(row_stats));
-    const Live& of = *lives_.find(plan.rows[i].sequence->request.id)->second;
-    sampled_[i] = samplers_[static_cast<std::size_t>(worker)].pick(logits, row_stats, of.sampler);
-  });
-  sampled_tokens_.clear();
-  for (const Sampled& sampled : sampled_) sampled_tokens_.push_back(sampled.token);
+  device_.pool().parallel_each(
+      static_cast<std::int64_t>(step.plan.rows.size()), [&](std::int64_t item, int worker) {
+        const auto i = static_cast<std::size_t>(item);
+        const std::int32_t row = logit_row_of[i];
+        if (row < 0) return;
+        const std::span<const float> logits(all_logits.row<float>(row),
+                                            static_cast<std::size_t>(all_logits.cols()));
+        RowStats row_stats;
+        std::memcpy(&row_stats, stats.row<std::uint8_t>(row), sizeof(row_stats));
+        Live& of = *lives_.find(step.plan.rows[i].sequence->request.id)->second;
+        step.sampled[i] =
+            samplers_[static_cast<std::size_t>(worker)].pick(logits, row_stats, of.sampler);
+        if (step.sampled[i].failed) return;
+        of.sampler.append(step.sampled[i].token);
+        parts_.batches->remember(of.sequence, step.sampled[i].token);
+      });
 }
 
 View LocalEngine::on_host(View of, Buffer& staging) {
@@ -373,21 +400,19 @@ View LocalEngine::on_host(View of, Buffer& staging) {
   return *read;
 }
 
-void LocalEngine::deliver(const StepPlan& plan, Nanos now) {
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    if (!plan.rows[i].samples) continue;
-    Sequence& sequence = *plan.rows[i].sequence;
+void LocalEngine::deliver(InFlight& step, Nanos now) {
+  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
+    Sequence& sequence = *step.plan.rows[i].sequence;
+    if (!step.plan.rows[i].samples || sequence.ended) continue;
     Live& of = live(sequence);
+    Sampled& sampled = step.sampled[i];
     Delta delta;
-    if (sampled_[i].failed) {
+    if (sampled.failed) {
       delta.finish = FinishReason::kError;
       delta.error = "the model's logits are not finite";
     } else {
-      of.sampler.append(sampled_[i].token);
-      delta = of.stop.push(sampled_[i].token);
-      if (sequence.request.sampling.logprobs) {
-        delta.logprobs.push_back(std::move(sampled_[i].logprob));
-      }
+      delta = of.stop.push(sampled.token);
+      if (sequence.request.sampling.logprobs) delta.logprobs.push_back(std::move(sampled.logprob));
       count_token(of, now);
     }
     if (delta.finish == FinishReason::kNone) {
@@ -428,7 +453,9 @@ void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
   }
   const RequestId id = sequence.request.id;
   of.sink(id, std::move(delta), usage(sequence), times);
-  lives_.erase(id);
+  const auto found = lives_.find(id);
+  if (sequence.in_flight > 0) departed_.push_back(std::move(found->second));
+  lives_.erase(found);
   --unfinished_;
 }
 

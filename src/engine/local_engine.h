@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -58,15 +59,25 @@ class LocalEngine final : public Engine {
   Result<void> validate(const Request& request) const;
   Result<void> validate_images(const Request& request) const;
 
+  // A step that is under way: what was asked for, and what comes of it.
+  struct InFlight {
+    StepPlan plan;
+    std::vector<Sampled> sampled;  // [rows of the plan]
+    Nanos launched = 0;
+    Nanos forwarded = 0;
+    Nanos done = 0;
+  };
+
   bool drain();
   bool arrived();
-  void run_step(const StepPlan& plan);
+  void launch(StepPlan plan);
+  void settle();
   bool encode();
   void publish_step();
   Stream& step_stream() { return device_.lane(Lane::kStep); }
-  void sample(const StepPlan& plan, const Batch& batch);
+  void sample(InFlight& step, const Batch& batch);
   View on_host(View of, Buffer& staging);
-  void deliver(const StepPlan& plan, Nanos now);
+  void deliver(InFlight& step, Nanos now);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
   void publish(const Digest& key, View rows);
@@ -92,8 +103,9 @@ class LocalEngine final : public Engine {
   Buffer row_stats_;               // [logit rows] RowStats, on the device
   Buffer stats_readback_;          // and on the host, where that is another place
   Buffer logits_readback_;
-  std::vector<Sampled> sampled_;
-  std::vector<TokenId> sampled_tokens_;
+  std::deque<InFlight> in_flight_;               // as launched; at most settings.steps_in_flight
+  std::vector<std::unique_ptr<Live>> departed_;  // have ended, with rows in flight
+  Nanos settled_done_ = 0;                       // InFlight::done of the step settled last
   std::function<void()> after_step_;
   EngineStats current_;  // published at the end of a step
   Nanos measured_at_ = 0;

@@ -56,7 +56,7 @@ void Scheduler::want_images(StepPlan& plan) {
   int looked_at = 0;
   for (Sequence* sequence : waiting_) {
     if (looked_at++ == kImageLookahead) break;
-    if (sequence->images.empty()) continue;
+    if (sequence->images.empty() || sequence->unknown > 0) continue;
     // What a prefix hit covers need not be encoded.
     if (sequence->expected_hit < 0) sequence->expected_hit = match(*sequence).tokens;
     images_.skip(*sequence, sequence->expected_hit);
@@ -92,6 +92,7 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
       want_overlays(sequence, plan);
       if (!sequence.kv.admitted()) continue;  // it was the last, and had to give way itself
     }
+    if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);
     if (count == 0 || !make_room(sequence, begin + count, 0, plan)) continue;
@@ -176,6 +177,10 @@ void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
       return;
     }
     Sequence& sequence = **next;
+    if (sequence.unknown > 0) {  // its tokens are needed to compute it again
+      ++next;
+      continue;
+    }
     switch (plan_newcomer(sequence, budget, plan)) {
       case Newcomer::kStarted:
         next = waiting_.erase(next);
@@ -252,24 +257,37 @@ PrefixHit Scheduler::match(Sequence& sequence) const {
 
 // --- after the step ---
 
-void Scheduler::commit(const StepPlan& plan, std::span<const TokenId> sampled) {
-  CHECK(sampled.size() == plan.rows.size(), "{} tokens for {} rows", sampled.size(),
-        plan.rows.size());
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    const PlannedRows& rows = plan.rows[i];
+void Scheduler::launch(const StepPlan& plan) {
+  for (const PlannedRows& rows : plan.rows) {
     Sequence& sequence = *rows.sequence;
     const std::int64_t end = rows.begin + rows.count;
     kv_.commit(sequence.kv, sequence.content(), end);
     if (!sequence.images.empty()) images_.computed(sequence, rows.begin, end);
     sequence.reached = std::max(sequence.reached, end);
+    ++sequence.in_flight;
     if (!rows.samples) continue;
     const bool was_long = sequence.is_long();
-    sequence.tokens.push_back(sampled[i]);
+    ++sequence.unknown;
     if (sequence.is_long() != was_long) send_back(sequence);
   }
 }
 
+void Scheduler::settle(const StepPlan& plan, std::span<const TokenId> sampled) {
+  CHECK(sampled.size() == plan.rows.size(), "{} tokens for {} rows", sampled.size(),
+        plan.rows.size());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    Sequence& sequence = *plan.rows[i].sequence;
+    CHECK(sequence.in_flight > 0, "request {} has no rows in flight", sequence.request.id);
+    --sequence.in_flight;
+    if (!plan.rows[i].samples || sequence.ended) continue;
+    --sequence.unknown;
+    sequence.tokens.push_back(sampled[i]);
+    if (sequence.kv.admitted()) kv_.name(sequence.kv, sequence.content());
+  }
+}
+
 void Scheduler::finish(Sequence& sequence) {
+  sequence.ended = true;
   images_.drop(sequence);
   if (waiting_.erase(&sequence) > 0) return;
   const auto found = std::lower_bound(running_.begin(), running_.end(), &sequence, ByRank());

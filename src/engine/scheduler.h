@@ -1,5 +1,8 @@
 // Who computes what in the next step. Pure: no clock, no threads, no tensors. plan() returns a
-// value, commit() takes it back.
+// value; launch() says that it is under way, settle() takes it back with the tokens that it gave.
+// Plans may be made between the two: a token that is being sampled counts as one whose id is not
+// known, and a sequence that turns out to have ended has its rows in later plans thrown away. Plans
+// are launched and settled in the order in which they were made.
 //
 //   1. Sequences that run come first, in order of rank, each with the tokens it still has to
 //      compute: one for a decoding one, a chunk for a prefilling one.
@@ -10,6 +13,9 @@
 //      stay, and it is computed again later.
 //   4. A sequence that has grown longer than its model's short length (LongRoPE) goes back to the
 //      waiting, in its old place: it is computed again, by other angles, from its first token on.
+//   5. A sequence at its greatest length has no more rows planned, and one that waits to be
+//   computed
+//      again does so until its last token is known.
 //
 // Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
 // `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
@@ -55,10 +61,14 @@ class Scheduler {
   // The sequence must outlive its finish().
   void add(Sequence& sequence);
   StepPlan plan(const StepLimits& limits = {});
-  // The plan's rows have been computed; sampled[i] is what row i of plan.rows gave, and is ignored
-  // where it does not sample. Sequences that ended are finished by the caller afterwards.
-  void commit(const StepPlan& plan, std::span<const TokenId> sampled);
-  // Leaves the engine, from any phase. Never between plan() and commit().
+  // The plan's rows are being computed, before anything that a later plan asks for. Before the next
+  // plan().
+  void launch(const StepPlan& plan);
+  // sampled[i] is what row i of plan.rows gave, and is ignored where it does not sample or where
+  // the sequence has ended. Sequences that end by it are finished by the caller afterwards.
+  void settle(const StepPlan& plan, std::span<const TokenId> sampled);
+  // Leaves the engine, from any phase, but not between a plan() and its launch(). The sequence must
+  // live on until in_flight is 0.
   void finish(Sequence& sequence);
 
   std::span<Sequence* const> running() const { return running_; }  // by rank

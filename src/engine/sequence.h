@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct Sequence {
 
   Request request;
   std::int64_t short_length = 0;
-  std::vector<TokenId> tokens;  // prompt, then what was generated
+  std::vector<TokenId> tokens;  // prompt, then what was generated, as far as it is known
+  std::int64_t unknown = 0;     // tokens after these that launched steps are sampling
   std::vector<PrefixImage> prefix_images;
   std::vector<TokenRange> image_ranges;
   std::vector<SequenceImage> images;  // by begin
@@ -51,12 +53,17 @@ struct Sequence {
   std::int64_t reached = 0;        // most tokens ever computed: below it, computing is repetition
   int preemptions = 0;
   std::uint64_t refused_at = 0;  // KvAllocator::releases() when there was no room, plus 1
+  // Tokens at which it ends whatever they are; none is computed from there on.
+  std::int64_t longest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t in_flight = 0;  // rows of launched steps that have not been settled
+  bool ended = false;          // has left; rows in flight are thrown away
 
   std::int64_t prompt_tokens() const {
     return static_cast<std::int64_t>(request.prompt.ids.size());
   }
-  std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
-  std::int64_t generated() const { return length() - prompt_tokens(); }
+  std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t length() const { return known() + unknown; }
+  std::int64_t generated() const { return known() - prompt_tokens(); }
   std::int64_t computed() const { return kv.computed(); }
   std::int64_t pending() const { return length() - computed(); }  // tokens to compute
   std::int64_t image_tokens() const;

@@ -1,4 +1,4 @@
-// What one step will do: a value that plan() returns and commit() takes back.
+// What one step will do: a value that plan() returns, launch() and settle() take back.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 //   match    how much of it is cached                    (changes nothing)
 //   admit    take the hit, if the whole prompt has room  (all or nothing)
 //   extend   pages for the next tokens                   (all or nothing)
-//   commit   those tokens are computed: name full blocks
+//   commit   those tokens are computed: name full blocks, as far as their tokens are known
+//   name     more tokens are known: name the blocks that commit could not
 //   release  at the end, or when preempted
 // Between extend and commit, copies() says which pages have to be copied before the step computes.
 #pragma once
@@ -60,6 +61,9 @@ class KvSequence {
  public:
   bool admitted() const { return slot_ >= 0; }
   std::int64_t computed() const { return computed_; }
+  // Its place among the sequences admitted at once, below KvSettings::max_sequences; another's once
+  // it has been released.
+  std::int32_t slot() const { return static_cast<std::int32_t>(slot_); }
   // Pages of a table, one a block; kNoPage where the kind let go. Valid until the next extend.
   std::span<const PageId> table(int table) const {
     return tables_[static_cast<std::size_t>(table)];
@@ -121,8 +125,11 @@ class KvAllocator {
   void free_skipped(KvSequence& sequence);
   // Page copies that must run, in order, before the next forward.
   void take_copies(KvSequence& sequence, std::vector<KvCopy>& out);
-  // Tokens [0, computed) are in their pages: full blocks get names. `content` holds at least those.
+  // Tokens [0, computed) are in their pages, or will be before anything that is launched later
+  // reads them: full blocks get names. `content` holds at least the prompt; tokens that are still
+  // being sampled may be missing at its end, and name() comes once they are there.
   void commit(KvSequence& sequence, const PrefixContent& content, std::int64_t computed);
+  void name(KvSequence& sequence, const PrefixContent& content);
   void release(KvSequence& sequence);
 
   // Changes whenever pages come free: who could not be admitted need not ask again before.

@@ -28,9 +28,15 @@ void KvAllocator::commit(KvSequence& sequence, const PrefixContent& content,
   update_promise(sequence);
 }
 
+void KvAllocator::name(KvSequence& sequence, const PrefixContent& content) {
+  if (settings_.prefix_caching) name_blocks(sequence, content, sequence.computed_);
+}
+
 void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content,
                               std::int64_t before) {
   const std::int64_t block_tokens = plan().block_tokens;
+  const std::int64_t known =
+      std::min(sequence.computed_, static_cast<std::int64_t>(content.tokens.size()));
   if (sequence.shape_.encoder_tokens > 0) name_encoder_blocks(sequence, content);
   while (true) {
     const std::int64_t begin = sequence.cursor_tokens_;
@@ -39,7 +45,7 @@ void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content
     const std::int64_t image_end = last_image_end(content.images, std::max(begin, before),
                                                   std::min(end - 1, sequence.computed_));
     if (image_end > begin) name_partial(sequence, content, image_end);
-    if (end > sequence.computed_) return;
+    if (end > known) return;
 
     const NodeId node = prefixes_.insert(
         sequence.cursor_, block_content(content.tokens, content.images, begin, block_tokens));

@@ -187,6 +187,7 @@ EngineSettings random_settings(Choices& choices, const FakeModelOptions& options
   settings.encoder_cache = kCaches[choices.pick(3)];
   settings.max_batched_tokens = sight == Sight::kPrefix ? 80 : kChunks[choices.pick(6)];
   settings.max_sequences = choices.between(1, 8);
+  settings.steps_in_flight = static_cast<int>(choices.between(1, 2));
   if (sight == Sight::kImages) {  // the largest image must fit beside the others' decode rows
     settings.max_batched_tokens =
         std::max(settings.max_batched_tokens, 15 + settings.max_sequences);
