@@ -4,15 +4,19 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 function(saccade_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SOURCE_DIR" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-  target_compile_definitions(${name} PRIVATE
-    SACCADE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SACCADE_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  # Tests run in the source folder. Its path is not compiled in, so that ccache serves every clone;
+  # SOURCE_DIR is for tests that need it whole.
+  if(NOT ARG_SOURCE_DIR)
+    set(ARG_SOURCE_DIR ".")
+  endif()
+  target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${ARG_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
