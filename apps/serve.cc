@@ -138,6 +138,11 @@ void add_engine_flags(CLI::App& cmd, Flags& f) {
       ->check(CLI::IsMember({"fcfs", "priority"}));
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
                  "chunk prefills so that decode steps stay under this; 0: fixed");
+  cmd.add_flag(
+         "--async-scheduling,!--no-async-scheduling",
+         [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },
+         "plan the next step while one runs; off by default")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   cmd.add_option("--seed", e.seed)->capture_default_str();
 }
 

@@ -22,6 +22,7 @@ TEST_P(EngineGolden, AnyChunkBatchAndEncoderCache) {
                      std::to_string(together));
         EngineSettings settings = settings_of(chunk);
         settings.encoder_cache = cache;
+        settings.steps_in_flight = together == 1 ? 1 : 2;
         expect_goldens(from, settings, together, together == 1 ? 1 : 2);
       }
     }
@@ -36,6 +37,7 @@ TEST_P(EngineGolden, AnyPolicyAndPrefixCache) {
       EngineSettings settings = settings_of(64);
       settings.kv_policy = policy;
       settings.prefix_caching = prefix_caching;
+      settings.steps_in_flight = 2;
       const EngineStats stats = expect_goldens(from, settings, 4, 2);
       EXPECT_EQ(stats.prefix_cache_hits > 0, prefix_caching);
     }
