@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "api/chat_request.h"
 #include "api/completion_request.h"
@@ -140,6 +143,27 @@ TEST(Limits, AsManyPassAndOneMoreIsRefusedWithBothNumbers) {
     EXPECT_LT(refused.error().message.size(), 300u) << limit.field;
   }
   EXPECT_EQ(asks().size(), std::size(limits::kAll));
+}
+
+// SECURITY.md has a row for each, and none besides.
+TEST(Limits, AreWhatSecurityMdSays) {
+  std::ifstream file(std::string(SACCADE_SOURCE_DIR) + "/SECURITY.md");
+  std::vector<std::string> rows;
+  bool table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (table && !line.starts_with('|')) break;
+    if (table) rows.push_back(line);
+    if (line == "|---|---|---|" && !rows.empty()) rows.clear();
+    table = table || line == "| field | most | of |";
+  }
+  ASSERT_FALSE(rows.empty());
+  rows.erase(rows.begin(), std::find_if(rows.begin(), rows.end(), [](const std::string& row) {
+               return row.starts_with("| `");
+             }));
+  std::vector<std::string> expected;
+  for (const Limit& limit : limits::kAll)
+    expected.push_back(fmt::format("| `{}` | {} | {} |", limit.field, limit.most, limit.unit));
+  EXPECT_EQ(rows, expected);
 }
 
 TEST(Limits, ChoicesOfARequestAreCountedBeforeAnythingIsMade) {
