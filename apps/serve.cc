@@ -1,6 +1,8 @@
 // saccade serve: flags to settings, settings to a running server.
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,10 +43,12 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--api-key", s.api_keys,
                  "key that clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
       ->expected(1, -1);
-  cmd.add_option("--allowed-origins", s.allowed_origins, "CORS origin")
-      ->expected(1, -1)
-      ->capture_default_str();
-  cmd.add_option("--max-body-mib", f.body_mib, "largest request body")->capture_default_str();
+  cmd.add_option("--allowed-origins", s.allowed_origins,
+                 "web pages that may use the server, besides its own and this machine's; *: all")
+      ->expected(1, -1);
+  cmd.add_option("--max-body-mib", f.body_mib, "largest request body")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65'536));
   cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
   cmd.add_option("--worker-threads", s.worker_threads, "threads that fetch, decode and tokenise")
       ->capture_default_str()
@@ -52,7 +56,8 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--ssl-certfile", s.tls_certificate);
   cmd.add_option("--ssl-keyfile", s.tls_key);
   cmd.add_option("--drain-seconds", f.drain_seconds, "time for running answers after SIGTERM")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
   cmd.add_option("--log-level", f.log_level)
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   cmd.add_flag("--enable-log-requests,!--disable-log-requests", s.log_requests,
@@ -77,7 +82,8 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--chat-template", s.chat_template, "file, or the template itself");
   cmd.add_flag("--trust-request-chat-template", s.trust_request_chat_template);
   cmd.add_option("--generation-config", f.generation_config,
-                 "auto: the checkpoint's sampling defaults; vllm: none")
+                 "auto: the checkpoint's sampling defaults; vllm: none; or a folder that has "
+                 "generation_config.json")
       ->capture_default_str();
   cmd.add_option("--limit-mm-per-prompt", f.limit_mm,
                  "most media in a request: image=10 video=2, or JSON")
@@ -97,25 +103,30 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_flag("--allow-private-media-addresses", s.media.allow_private_addresses,
                "let those hosts be loopback, private or link-local addresses");
   cmd.add_option("--media-timeout", f.media_seconds, "seconds to fetch one image")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86'400));
   cmd.add_option("--max-image-pixels", s.max_image_pixels, "most pixels of one image as sent")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{178'956'970}));
-  cmd.add_option("--max-logprobs", s.max_logprobs)->capture_default_str();
+  cmd.add_option("--max-logprobs", s.max_logprobs)
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
 }
 
 void add_engine_flags(CLI::App& cmd, Flags& f) {
   auto& e = f.settings.engine;
   cmd.add_option("--max-model-len", e.max_model_len,
-                 "longest prompt plus answer, tokens; 0: the checkpoint's");
+                 "longest prompt plus answer, tokens; 0: the checkpoint's")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
   cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens, "token budget of a step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   cmd.add_option("--max-num-seqs", e.max_sequences, "sequences running at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
-  cmd.add_option("--max-waiting", e.max_waiting, "requests that may queue; over it 429")
-      ->capture_default_str();
+  cmd.add_option("--max-waiting", e.max_waiting, "requests of a client that may queue; over it 429")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   cmd.add_option("--block-size", e.block_size, "tokens of a KV block")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
@@ -132,12 +143,20 @@ void add_engine_flags(CLI::App& cmd, Flags& f) {
       ->check(CLI::IsMember({"off", "store", "overlay"}));
   cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes)
       ->transform(CLI::AsSizeValue(false));
-  cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold)->capture_default_str();
+  cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold)
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 30));
   cmd.add_option("--scheduling-policy", e.scheduling_policy)
       ->capture_default_str()
       ->check(CLI::IsMember({"fcfs", "priority"}));
+  cmd.add_option(
+         "--fairness", e.fairness,
+         "client: API keys, else addresses, share the server; none: first come, first served")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"client", "none"}));
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
-                 "chunk prefills so that decode steps stay under this; 0: fixed");
+                 "chunk prefills so that decode steps stay under this; 0: fixed")
+      ->check(CLI::Range(0.0, 1e9));
   cmd.add_flag(
          "--async-scheduling,!--no-async-scheduling",
          [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },
@@ -179,26 +198,31 @@ void add_parallel_flags(CLI::App& cmd) {
   }
 }
 
+tl::unexpected<Error> bad_limit(const std::string& text) {
+  return fail(ErrorCode::kInvalid,
+              "--limit-mm-per-prompt is '{}', image=10 or {{\"image\": 10}} is required", text);
+}
+
 Result<void> read_limits(const std::vector<std::string>& given,
                          std::map<std::string, std::int64_t>& limits) {
   for (const auto& text : given) {
     if (text.starts_with("{")) {
       TRY(const json::value tree, json::parse(text));
-      for (const auto& member : tree.as_object()) {
+      if (!tree.is_object()) return bad_limit(text);
+      for (const auto& member : tree.get_object()) {
         TRY(const std::int64_t limit,
             json::get_int(tree.get_object(), std::string_view(member.key())));
+        if (limit < 0) return bad_limit(text);
         limits[std::string(member.key())] = limit;
       }
       continue;
     }
     const std::size_t equals = text.find('=');
-    char* end = nullptr;
-    const long limit =
-        equals == std::string::npos ? -1 : std::strtol(text.c_str() + equals + 1, &end, 10);
-    if (limit < 0 || end == nullptr || *end != '\0') {
-      return fail(ErrorCode::kInvalid,
-                  "--limit-mm-per-prompt is '{}', image=10 or {{\"image\": 10}} is required", text);
-    }
+    std::int64_t limit = -1;
+    const char* const last = text.data() + text.size();
+    const char* const first = equals == std::string::npos ? last : text.data() + equals + 1;
+    const auto [end, error] = std::from_chars(first, last, limit);
+    if (error != std::errc() || end != last || limit < 0) return bad_limit(text);
     limits[text.substr(0, equals)] = limit;
   }
   return {};
@@ -211,6 +235,35 @@ void strip_quotes(std::vector<std::string>& names) {
     const std::size_t end = name.find_last_not_of(" \"");
     name = begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
   }
+}
+
+// What names a file or a folder is looked at before anything is loaded.
+Result<void> check_files(serve::ServeSettings& s) {
+  if (!s.tls_key.empty() && s.tls_certificate.empty())
+    return fail(ErrorCode::kInvalid,
+                "--ssl-keyfile is given without --ssl-certfile: the server would speak plain HTTP");
+  if (s.tls_key.empty()) s.tls_key = s.tls_certificate;  // one file may have both
+  std::error_code ignored;
+  const std::string& local = s.media.allowed_local_path;
+  if (!local.empty() && !std::filesystem::is_directory(local, ignored))
+    return fail(ErrorCode::kNotFound, "--allowed-local-media-path {}: no such folder", local);
+  for (const std::string& key : s.api_keys) {
+    if (key.empty())
+      return fail(ErrorCode::kInvalid, "--api-key is empty: it would let everybody in");
+  }
+  return {};
+}
+
+Result<void> choose_generation_config(const std::string& given, serve::ServeSettings& s) {
+  s.use_generation_config = given != "vllm";
+  if (given == "vllm" || given == "auto") return {};
+  s.generation_config = given;
+  std::error_code ignored;
+  if (std::filesystem::exists(given + "/generation_config.json", ignored)) return {};
+  return fail(ErrorCode::kNotFound,
+              "--generation-config {}: auto, vllm, or a folder with generation_config.json is "
+              "required",
+              given);
 }
 
 Result<void> complete(Flags& f) {
@@ -231,6 +284,9 @@ Result<void> complete(Flags& f) {
     for (const auto& member : tree->get_object()) {
       const std::string_view name = member.key();
       TRY(const std::int64_t pixels, json::get_int(tree->get_object(), name));
+      if (pixels < 1)
+        return fail(ErrorCode::kInvalid, "--mm-processor-kwargs: {} is {}, it must be above 0",
+                    name, pixels);
       if (name == "min_pixels") {
         s.min_pixels = pixels;
       } else if (name == "max_pixels") {
@@ -242,7 +298,8 @@ Result<void> complete(Flags& f) {
       }
     }
   }
-  s.use_generation_config = f.generation_config != "vllm";
+  TRY_DO(check_files(s));
+  TRY_DO(choose_generation_config(f.generation_config, s));
   if (f.no_prefix_caching) s.engine.prefix_caching = false;
   s.max_body_bytes = f.body_mib << 20;
   s.drain_time = std::chrono::seconds(f.drain_seconds);

@@ -96,9 +96,10 @@ void planning_step(benchmark::State& state, bool mixed, bool prefix_caching) {
     for (std::int64_t i = 0; i < kSequences; ++i) {
       Request request;
       request.id = static_cast<RequestId>(i + 1);
-      request.prompt.ids.resize(300);
-      std::iota(request.prompt.ids.begin(), request.prompt.ids.end(),
-                static_cast<TokenId>(1000 * i));
+      Prompt prompt;
+      prompt.ids.resize(300);
+      std::iota(prompt.ids.begin(), prompt.ids.end(), static_cast<TokenId>(1000 * i));
+      request.prompt = std::move(prompt);
       sequences.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0));
       scheduler->add(*sequences.back());
     }

@@ -4,13 +4,10 @@
 #include <array>
 
 #include "api/fields.h"
+#include "api/limits.h"
 
 namespace saccade::api {
 namespace {
-
-constexpr std::size_t kMaxMessages = 16'384;
-constexpr std::size_t kMaxImages = 4'096;
-constexpr std::size_t kMaxFrames = 4'096;  // of all videos
 
 // {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
 // inner value may be a bare string, and "input_image" is the same thing under another name.
@@ -69,7 +66,7 @@ Result<ContentPart> add_video(const json::object& part, std::string_view where,
                               ChatRequest& request) {
   std::size_t frames = 0;
   for (const VideoPart& video : request.videos) frames += video.frames.size();
-  TRY(VideoPart video, read_video(part, where, kMaxFrames - frames));
+  TRY(VideoPart video, read_video(part, where, limits::kFrames.most - frames));
   request.videos.push_back(std::move(video));
   return ContentPart{ContentPart::Kind::kVideo, {}, request.videos.size() - 1};
 }
@@ -92,8 +89,8 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
   }
   if (type == "image_url" || type == "input_image" || type == "image") {
     TRY(ImagePart image, read_image(part, where));
-    if (request.images.size() == kMaxImages)
-      return invalid("messages", "more than {} images in one request", kMaxImages);
+    if (request.images.size() == limits::kImages.most)
+      return invalid("messages", "more than {} images in one request", limits::kImages.most);
     request.images.push_back(std::move(image));
     return ContentPart{ContentPart::Kind::kImage, {}, request.images.size() - 1};
   }
@@ -104,11 +101,14 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
                  where, type.substr(0, 40));
 }
 
-Result<Message> read_message(const json::value& v, std::size_t index, ChatRequest& request) {
+// `parts`: of all messages so far.
+Result<Message> read_message(const json::value& v, std::size_t index, std::size_t& parts,
+                             ChatRequest& request) {
   const std::string where = fmt::format("messages[{}]", index);
   if (!v.is_object())
     return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
   const auto& from = v.get_object();
+  TRY_DO(within(limits::kMessageMembers, from.size(), where));
   Message message;
   auto role = json::get_string(from, "role");
   if (!role) return invalid("messages", "{}: {}", where, role.error().message);
@@ -122,12 +122,14 @@ Result<Message> read_message(const json::value& v, std::size_t index, ChatReques
   }
   const json::value* content = json::find(from, "content");
   if (content == nullptr) {
-    // Assistants may say nothing when they call tools.
+    // Absent or null: assistants may say nothing, as they do when they call tools.
     if (message.role != "assistant") return invalid("messages", "{}: 'content' is missing", where);
   } else if (content->is_string()) {
     message.content.push_back({ContentPart::Kind::kText, std::string(content->get_string()), 0});
   } else if (content->is_array()) {
     message.has_parts = true;
+    parts += content->get_array().size();
+    TRY_DO(within(limits::kParts, parts, where));
     std::size_t number = 0;
     for (const auto& item : content->get_array()) {
       TRY(ContentPart part,
@@ -138,6 +140,9 @@ Result<Message> read_message(const json::value& v, std::size_t index, ChatReques
     return invalid("messages", "{}: 'content' is {}, a string or an array is required", where,
                    json::kind_name(*content));
   }
+  const json::value* calls = json::find(from, "tool_calls");
+  if (calls != nullptr && calls->is_array())
+    TRY_DO(within(limits::kToolCalls, calls->get_array().size(), where + ".tool_calls"));
   for (const auto& member : from) {
     const std::string_view name = member.key();
     if (name != "role" && name != "content") message.other[member.key()] = member.value();
@@ -145,8 +150,8 @@ Result<Message> read_message(const json::value& v, std::size_t index, ChatReques
   return message;
 }
 
-// Clients send a call's arguments as JSON text; templates want what it says. Text that is no JSON
-// object stays as it is.
+// Clients send a call's arguments as JSON text; templates want what it says, and no text is no
+// arguments. Text that is no JSON object stays as it is.
 json::value with_parsed_arguments(const json::value& tool_calls) {
   json::value calls = tool_calls;
   if (!calls.is_array()) return calls;
@@ -154,8 +159,11 @@ json::value with_parsed_arguments(const json::value& tool_calls) {
     json::object* outer = call.if_object();
     json::value* function = outer ? outer->if_contains("function") : nullptr;
     json::object* inner = function ? function->if_object() : nullptr;
-    json::value* arguments = inner ? inner->if_contains("arguments") : nullptr;
-    if (arguments == nullptr || !arguments->is_string()) continue;
+    if (inner == nullptr) continue;
+    json::value* arguments = &(*inner)["arguments"];
+    if (arguments->is_null() || (arguments->is_string() && arguments->get_string().empty()))
+      *arguments = json::object();
+    if (!arguments->is_string()) continue;
     auto parsed = json::parse(std::string_view(arguments->get_string()));
     if (parsed && parsed->is_object()) *arguments = *std::move(parsed);
   }
@@ -167,12 +175,10 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
   if (list == nullptr) return invalid("messages", "'messages' is missing, an array is required");
   if (list->empty())
     return invalid("messages", "'messages' is empty, at least one message is required");
-  if (list->size() > kMaxMessages) {
-    return invalid("messages", "'messages' has {} entries, the limit is {}", list->size(),
-                   kMaxMessages);
-  }
+  TRY_DO(within(limits::kMessages, list->size()));
+  std::size_t parts = 0;
   for (std::size_t i = 0; i < list->size(); ++i) {
-    TRY(Message message, read_message((*list)[i], i, request));
+    TRY(Message message, read_message((*list)[i], i, parts, request));
     request.messages.push_back(std::move(message));
   }
   return {};
@@ -182,9 +188,8 @@ Result<void> take_tools(Fields& fields, ChatRequest& request) {
   TRY(const json::array* tools, fields.array("tools"));
   const json::value* choice = fields.take("tool_choice");
   const bool none = choice != nullptr && choice->is_string() && choice->get_string() == "none";
-  if (tools != nullptr && tools->empty())
-    return invalid("tools", "'tools' is an empty array; leave it out instead");
-  if (tools != nullptr) {
+  if (tools != nullptr && !tools->empty()) {
+    TRY_DO(within(limits::kTools, tools->size()));
     if (!none)
       return invalid("tools",
                      "'tools' are not supported by this server unless 'tool_choice' is \"none\"");
@@ -211,12 +216,22 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(false);
   TRY(request.chat_template, fields.text("chat_template"));
+  if (request.chat_template) TRY_DO(within(limits::kChatTemplate, request.chat_template->size()));
   TRY(const json::object* kwargs, fields.object("chat_template_kwargs"));
-  if (kwargs != nullptr) request.chat_template_kwargs = *kwargs;
+  if (kwargs != nullptr) {
+    TRY_DO(within(limits::kTemplateKwargs, kwargs->size()));
+    request.chat_template_kwargs = *kwargs;
+  }
   TRY(const json::array* documents, fields.array("documents"));
-  if (documents != nullptr) request.documents = *documents;
+  if (documents != nullptr) {
+    TRY_DO(within(limits::kDocuments, documents->size()));
+    request.documents = *documents;
+  }
   TRY(const json::object* processor, fields.object("mm_processor_kwargs"));
-  if (processor != nullptr) request.mm_processor_kwargs = *processor;
+  if (processor != nullptr) {
+    TRY_DO(within(limits::kProcessorKwargs, processor->size()));
+    request.mm_processor_kwargs = *processor;
+  }
   for (const std::string_view name : {"min_pixels", "max_pixels"}) {
     TRY(const auto pixels, fields.integer(name, 1));
     if (pixels) request.mm_processor_kwargs[name] = *pixels;
@@ -270,8 +285,9 @@ json::array template_messages(const ChatRequest& request,
     json::object made;
     made["role"] = message.role;
     if (!message.has_parts) {
+      // No content is no parts: templates that read lists or strings both take that.
       made["content"] = message.content.empty()
-                            ? json::value(nullptr)
+                            ? json::value(json::array())
                             : json::value(json::string(guard(context, message.content[0].text)));
     } else {
       json::array parts;

@@ -1,20 +1,16 @@
 #include "api/completion_request.h"
 
 #include "api/fields.h"
+#include "api/limits.h"
 
 namespace saccade::api {
-namespace {
-
-constexpr std::size_t kMaxPrompts = 1'024;
-}  // namespace
-
 Result<CompletionRequest> parse_completion_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
   CompletionRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
-  TRY(request.prompts, read_prompts(fields.take("prompt"), "prompt", kMaxPrompts));
+  TRY(request.prompts, read_prompts(fields.take("prompt"), limits::kPrompts));
   TRY(request.sampling, take_sampling(fields));
   TRY(request.delivery, take_delivery(fields));
   TRY(request.logprobs, fields.integer("logprobs", 0));

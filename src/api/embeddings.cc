@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "api/fields.h"
+#include "api/limits.h"
+#include "api/sampling_fields.h"
 #include "base/base64.h"
 
 namespace saccade::api {
@@ -11,7 +13,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "floats are sent as they lie in memory");
 
-constexpr std::size_t kMaxInputs = 2'048;
 constexpr std::int64_t kMaxTokens = 4'194'304;
 
 // Shortest decimals that read back as the same float32.
@@ -32,7 +33,7 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY_DO(fields.refuse({"messages"}));
-  TRY(request.inputs, read_prompts(fields.take("input"), "input", kMaxInputs));
+  TRY(request.inputs, read_prompts(fields.take("input"), limits::kInputs));
   TRY(const auto format, fields.text("encoding_format"));
   if (format && *format != "float" && *format != "base64")
     return invalid("encoding_format", "'encoding_format' is '{}', 'float' or 'base64' is required",
@@ -42,8 +43,7 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
-  TRY(auto request_id, fields.text("request_id"));
-  request.request_id = std::move(request_id).value_or("");
+  TRY(request.request_id, take_request_id(fields));
   // What pooling a model has is part of it; asking for less of it is refused.
   TRY(const auto normalize, fields.boolean("normalize"));
   if (normalize && !*normalize)

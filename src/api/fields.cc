@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "api/limits.h"
+
 namespace saccade::api {
 namespace {
 
@@ -35,6 +37,7 @@ Result<json::value> parse_body(std::string_view body) {
     return fail(ErrorCode::kInvalid, "the request body is {}, a JSON object is required",
                 json::kind_name(tree));
   }
+  TRY_DO(within(limits::kMembers, tree.get_object().size()));
   return tree;
 }
 

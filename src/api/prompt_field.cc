@@ -1,17 +1,16 @@
 #include "api/prompt_field.h"
 
 #include "api/fields.h"
+#include "api/limits.h"
 
 namespace saccade::api {
 namespace {
 
-constexpr std::size_t kMaxPromptTokens = 4'194'304;
-
-Result<CompletionPrompt> read_ids(const json::array& from, std::string_view name) {
-  if (from.size() > kMaxPromptTokens) {
-    return invalid(name, "'{}' has {} token ids, the limit is {}", name, from.size(),
-                   kMaxPromptTokens);
-  }
+// `total`: token ids of all prompts so far.
+Result<CompletionPrompt> read_ids(const json::array& from, std::string_view name,
+                                  std::size_t& total) {
+  total += from.size();
+  TRY_DO(within(limits::kTokenIds, total, name));
   CompletionPrompt prompt;
   prompt.is_tokens = true;
   for (const auto& item : from) {
@@ -25,8 +24,9 @@ Result<CompletionPrompt> read_ids(const json::array& from, std::string_view name
 }  // namespace
 
 // "text", ["text", ...], [1, 2, ...] or [[1, 2], ...]
-Result<std::vector<CompletionPrompt>> read_prompts(const json::value* v, std::string_view name,
-                                                   std::size_t most) {
+Result<std::vector<CompletionPrompt>> read_prompts(const json::value* v, const Limit& most) {
+  const std::string_view name = most.field;
+  std::size_t total = 0;
   std::vector<CompletionPrompt> prompts;
   if (v == nullptr) return invalid(name, "'{}' is missing", name);
   if (v->is_string()) {
@@ -39,18 +39,16 @@ Result<std::vector<CompletionPrompt>> read_prompts(const json::value* v, std::st
   const auto& list = v->get_array();
   if (list.empty()) return invalid(name, "'{}' is an empty array", name);
   if (list.front().is_int64()) {
-    TRY(CompletionPrompt prompt, read_ids(list, name));
+    TRY(CompletionPrompt prompt, read_ids(list, name, total));
     prompts.push_back(std::move(prompt));
     return prompts;
   }
-  if (list.size() > most) {
-    return invalid(name, "'{}' has {} entries, the limit is {}", name, list.size(), most);
-  }
+  TRY_DO(within(most, list.size()));
   for (const auto& item : list) {
     if (item.is_string() && list.front().is_string()) {
       prompts.push_back({false, std::string(item.get_string()), {}});
     } else if (item.is_array() && list.front().is_array()) {
-      TRY(CompletionPrompt prompt, read_ids(item.get_array(), name));
+      TRY(CompletionPrompt prompt, read_ids(item.get_array(), name, total));
       prompts.push_back(std::move(prompt));
     } else {
       return invalid(name, "'{}' mixes {} with {}", name, json::kind_name(list.front()),

@@ -18,8 +18,9 @@ struct CompletionPrompt {
   std::vector<std::int64_t> tokens;
 };
 
-// The value of member `name`, null when it is absent; `most` prompts at most. kInvalid names it.
-Result<std::vector<CompletionPrompt>> read_prompts(const json::value* value, std::string_view name,
-                                                   std::size_t most);
+struct Limit;
+
+// The value of the member that `most` names, null when it is absent. kInvalid names it.
+Result<std::vector<CompletionPrompt>> read_prompts(const json::value* value, const Limit& most);
 
 }  // namespace saccade::api

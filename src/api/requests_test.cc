@@ -74,30 +74,29 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Unsupported, ChatRefusals,
-    testing::Values(Refused{R"("tools": [])", "tools"}, Refused{R"("tools": [{}])", "tools"},
-                    Refused{R"("tool_choice": "required")", "tool_choice"},
-                    Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
-                    Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
-                    Refused{R"("functions": [{}])", "functions"},
-                    Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
-                    Refused{R"("response_format": {"type": "json_object"})", "response_format"},
-                    Refused{R"("response_format": {})", "response_format"},
-                    Refused{R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
-                    Refused{R"("guided_json": {"a": 1})", "guided_json"},
-                    Refused{R"("guided_regex": "a")", "guided_regex"},
-                    Refused{R"("guided_choice": ["a"])", "guided_choice"},
-                    Refused{R"("guided_grammar": "root ::= a")", "guided_grammar"},
-                    Refused{R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
-                    Refused{R"("allowed_token_ids": [1])", "allowed_token_ids"},
-                    Refused{R"("bad_words": ["a"])", "bad_words"},
-                    Refused{R"("echo": true)", "echo"},
-                    Refused{R"("audio": {"voice": "a"})", "audio"},
-                    Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
-                    Refused{R"("use_beam_search": true)", "use_beam_search"},
-                    Refused{R"("best_of": 2)", "best_of"},
-                    Refused{R"("modalities": ["audio"])", "modalities"},
-                    Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
-                            "continue_final_message"}));
+    testing::Values(
+        Refused{R"("tools": [{}])", "tools"}, Refused{R"("prompt_logprobs": 0)", "prompt_logprobs"},
+        Refused{R"("tool_choice": "required")", "tool_choice"},
+        Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
+        Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
+        Refused{R"("functions": [{}])", "functions"},
+        Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
+        Refused{R"("response_format": {"type": "json_object"})", "response_format"},
+        Refused{R"("response_format": {})", "response_format"},
+        Refused{R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
+        Refused{R"("guided_json": {"a": 1})", "guided_json"},
+        Refused{R"("guided_regex": "a")", "guided_regex"},
+        Refused{R"("guided_choice": ["a"])", "guided_choice"},
+        Refused{R"("guided_grammar": "root ::= a")", "guided_grammar"},
+        Refused{R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
+        Refused{R"("allowed_token_ids": [1])", "allowed_token_ids"},
+        Refused{R"("bad_words": ["a"])", "bad_words"}, Refused{R"("echo": true)", "echo"},
+        Refused{R"("audio": {"voice": "a"})", "audio"},
+        Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
+        Refused{R"("use_beam_search": true)", "use_beam_search"},
+        Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
+        Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
+                "continue_final_message"}));
 
 TEST(ChatRequest, WhatAsksForNothingPasses) {
   const auto request = parse_chat_request(
@@ -107,6 +106,9 @@ TEST(ChatRequest, WhatAsksForNothingPasses) {
               "top_logprobs": 0, "stream_options": null)"));
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_TRUE(request->unknown.empty());
+  const auto no_tools = parse_chat_request(chat(R"("tools": [])"));
+  ASSERT_TRUE(no_tools) << no_tools.error().message;
+  EXPECT_FALSE(no_tools->tools);
 }
 
 TEST(ChatRequest, AbsentMembersStayEmpty) {
@@ -229,7 +231,8 @@ TEST(TemplateMessages, GuardTextAndParseToolArguments) {
       {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "image_url", "image_url": "x"}]},
       {"role": "assistant", "content": null, "tool_calls": [
          {"function": {"name": "f", "arguments": "{\"a\": 1}"}},
-         {"function": {"name": "g", "arguments": "no json"}}, {"function": 5}, 6]}]})");
+         {"function": {"name": "g", "arguments": "no json"}}, {"function": 5}, 6,
+         {"function": {"name": "h", "arguments": ""}}, {"function": {"name": "i"}}]}]})");
   ASSERT_TRUE(request) << request.error().message;
   const auto messages = template_messages(
       *request, [](std::string_view text) { return "<" + std::string(text) + ">"; });
@@ -237,9 +240,11 @@ TEST(TemplateMessages, GuardTextAndParseToolArguments) {
   json::JsonWriter(shown).value(json::value(messages));
   EXPECT_EQ(shown, R"([{"role":"user","content":"<a>","name":"n"},)"
                    R"({"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]},)"
-                   R"({"role":"assistant","content":null,"tool_calls":[)"
+                   R"({"role":"assistant","content":[],"tool_calls":[)"
                    R"({"function":{"name":"f","arguments":{"a":1}}},)"
-                   R"({"function":{"name":"g","arguments":"no json"}},{"function":5},6]}])");
+                   R"({"function":{"name":"g","arguments":"no json"}},{"function":5},6,)"
+                   R"({"function":{"name":"h","arguments":{}}},)"
+                   R"({"function":{"name":"i","arguments":{}}}]}])");
 }
 
 TEST(CompletionRequest, TakesAllFourPromptForms) {

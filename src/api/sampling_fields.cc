@@ -3,13 +3,10 @@
 #include <charconv>
 
 #include "api/fields.h"
+#include "api/limits.h"
 
 namespace saccade::api {
 namespace {
-
-constexpr std::size_t kMaxStops = 64;
-constexpr std::size_t kMaxStopBytes = 4096;
-constexpr std::int64_t kMaxChoices = 128;
 
 Result<std::vector<std::string>> take_stop(Fields& fields) {
   std::vector<std::string> stops;
@@ -18,10 +15,7 @@ Result<std::vector<std::string>> take_stop(Fields& fields) {
   if (v->is_string()) {
     stops.emplace_back(v->get_string());
   } else if (v->is_array()) {
-    if (v->get_array().size() > kMaxStops) {
-      return invalid("stop", "'stop' has {} strings, the limit is {}", v->get_array().size(),
-                     kMaxStops);
-    }
+    TRY_DO(within(limits::kStops, v->get_array().size()));
     for (const auto& item : v->get_array()) {
       if (!item.is_string())
         return invalid("stop", "'stop' holds {}, strings are required", json::kind_name(item));
@@ -33,9 +27,9 @@ Result<std::vector<std::string>> take_stop(Fields& fields) {
   }
   for (const auto& stop : stops) {
     if (stop.empty()) return invalid("stop", "'stop' holds an empty string");
-    if (stop.size() > kMaxStopBytes) {
+    if (stop.size() > limits::kStopBytes.most) {
       return invalid("stop", "'stop' holds a string of {} bytes, the limit is {}", stop.size(),
-                     kMaxStopBytes);
+                     limits::kStopBytes.most);
     }
   }
   return stops;
@@ -45,6 +39,7 @@ Result<std::vector<std::int64_t>> take_stop_ids(Fields& fields) {
   std::vector<std::int64_t> ids;
   TRY(const json::array* list, fields.array("stop_token_ids"));
   if (list == nullptr) return ids;
+  TRY_DO(within(limits::kStopTokenIds, list->size()));
   for (const auto& item : *list) {
     if (!item.is_int64()) {
       return invalid("stop_token_ids", "'stop_token_ids' holds {}, integers are required",
@@ -59,6 +54,7 @@ Result<std::vector<std::pair<std::int64_t, double>>> take_logit_bias(Fields& fie
   std::vector<std::pair<std::int64_t, double>> biases;
   TRY(const json::object* map, fields.object("logit_bias"));
   if (map == nullptr) return biases;
+  TRY_DO(within(limits::kLogitBias, map->size()));
   for (const auto& member : *map) {
     const std::string_view key = member.key();
     std::int64_t id = 0;
@@ -107,14 +103,15 @@ Result<SamplingFields> take_sampling(Fields& fields) {
     return invalid("min_tokens", "'min_tokens' is {}, 'max_tokens' is {}: it must not be larger",
                    s.min_tokens, *s.max_tokens);
   }
-  TRY(const auto n, fields.integer("n", 1, kMaxChoices));
+  TRY(const auto n, fields.integer("n", 1, static_cast<std::int64_t>(limits::kChoices.most)));
   s.n = n.value_or(1);
   TRY(const auto ignore_eos, fields.boolean("ignore_eos"));
   s.ignore_eos = ignore_eos.value_or(false);
   TRY(s.stop, take_stop(fields));
   TRY(s.stop_token_ids, take_stop_ids(fields));
   TRY(const auto include_stop, fields.boolean("include_stop_str_in_output"));
-  s.include_stop_str_in_output = include_stop.value_or(false);
+  TRY(const auto no_trim, fields.boolean("no_stop_trim"));  // SGLang's name, which its router adds
+  s.include_stop_str_in_output = include_stop.value_or(no_trim.value_or(false));
   TRY(const auto skip_special, fields.boolean("skip_special_tokens"));
   s.skip_special_tokens = skip_special.value_or(true);
   TRY(s.logit_bias, take_logit_bias(fields));
@@ -145,12 +142,28 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   TRY(auto salt, fields.text("cache_salt"));
   if (salt && salt->empty())
     return invalid("cache_salt", "'cache_salt' is empty, leave it out instead");
+  if (salt) TRY_DO(within(limits::kCacheSalt, salt->size()));
   d.cache_salt = std::move(salt).value_or("");
-  TRY(auto id, fields.text("request_id"));
-  if (id && id->size() > 256)
-    return invalid("request_id", "'request_id' has {} bytes, the limit is 256", id->size());
-  d.request_id = std::move(id).value_or("");
+  TRY(d.request_id, take_request_id(fields));
+  TRY(const auto as_ids, fields.boolean("return_tokens_as_token_ids"));
+  d.tokens_as_ids = as_ids.value_or(false);
   return d;
+}
+
+Result<std::string> take_request_id(Fields& fields) {
+  TRY(auto id, fields.text("request_id"));
+  if (id) TRY_DO(within(limits::kRequestId, id->size()));
+  return std::move(id).value_or("");
+}
+
+Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting) {
+  const std::size_t choices = prompts * static_cast<std::size_t>(n);
+  TRY_DO(within(limits::kAllChoices, choices));
+  if (choices <= static_cast<std::size_t>(most_waiting)) return {};
+  return invalid("n",
+                 "{} prompts with {} choices each are {} sequences, the server lets {} wait "
+                 "(--max-waiting)",
+                 prompts, n, choices, most_waiting);
 }
 
 Result<void> refuse_unsupported(Fields& fields) {
@@ -171,6 +184,9 @@ Result<void> refuse_unsupported(Fields& fields) {
                      std::string_view(type->get_string()).substr(0, 40));
     }
   }
+  // 0 asks for the prompt's own tokens, so that only null asks for nothing.
+  if (fields.take("prompt_logprobs") != nullptr)
+    return invalid("prompt_logprobs", "'prompt_logprobs' is not supported by this server");
   const json::value* length_penalty = fields.take("length_penalty");
   if (length_penalty != nullptr && !length_penalty->is_number()) {
     return invalid("length_penalty", "'length_penalty' is {}, a number is required",
@@ -178,13 +194,29 @@ Result<void> refuse_unsupported(Fields& fields) {
   }
   fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
-                 "stream_interval", "include_reasoning", "vllm_xargs", "return_tokens_as_token_ids",
-                 "return_prompt_text", "session_id", "verbosity", "reasoning_effort"});
-  return fields.refuse(
-      {"structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-       "guided_decoding_backend", "prompt_logprobs", "use_beam_search", "truncate_prompt_tokens",
-       "allowed_token_ids", "bad_words", "logits_processors", "prompt_embeds", "kv_transfer_params",
-       "ec_transfer_params", "logprob_token_ids", "thinking_token_budget", "repetition_detection"});
+                 "separate_reasoning", "stream_reasoning", "stream_interval", "include_reasoning",
+                 "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
+                 "reasoning_effort"});
+  return fields.refuse({"structured_outputs",
+                        "guided_json",
+                        "guided_regex",
+                        "guided_choice",
+                        "guided_grammar",
+                        "guided_decoding_backend",
+                        "use_beam_search",
+                        "truncate_prompt_tokens",
+                        "allowed_token_ids",
+                        "bad_words",
+                        "logits_processors",
+                        "prompt_embeds",
+                        "kv_transfer_params",
+                        "ec_transfer_params",
+                        "logprob_token_ids",
+                        "thinking_token_budget",
+                        "repetition_detection",
+                        "return_hidden_states",
+                        "lora_path",
+                        "session_params"});
 }
 
 }  // namespace saccade::api

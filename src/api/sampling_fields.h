@@ -43,6 +43,7 @@ struct DeliveryFields {
   bool continuous_usage_stats = false;  // stream_options
   bool metrics = false;  // Saccade's extension: per-request times in the final chunk or body
   bool return_token_ids = false;
+  bool tokens_as_ids = false;  // return_tokens_as_token_ids: logprobs name tokens "token_id:42"
   std::int64_t priority = 0;
   std::string cache_salt;
   std::string request_id;
@@ -53,6 +54,9 @@ class Fields;
 // Take the shared members out of a request object. Errors name the member, its value and its range.
 Result<SamplingFields> take_sampling(Fields& fields);
 Result<DeliveryFields> take_delivery(Fields& fields);
+Result<std::string> take_request_id(Fields& fields);  // empty when absent
+// prompts x n: kInvalid with the number and the limit before anything is made for them.
+Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);
 // What both kinds of request refuse, and what both accept without effect.
 Result<void> refuse_unsupported(Fields& fields);
 

@@ -1,6 +1,7 @@
 #include "api/tokenize_request.h"
 
 #include "api/fields.h"
+#include "api/limits.h"
 
 namespace saccade::api {
 
@@ -32,6 +33,7 @@ Result<DetokenizeRequest> parse_detokenize_request(std::string_view body) {
   TRY(const json::array* tokens, fields.array("tokens"));
   if (tokens == nullptr)
     return invalid("tokens", "'tokens' is missing, an array of integers is required");
+  TRY_DO(within(limits::kTokenIds, tokens->size(), "tokens"));
   for (const auto& item : *tokens) {
     if (!item.is_int64())
       return invalid("tokens", "'tokens' holds {}, integers are required", json::kind_name(item));

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "base/rng.h"
 #include "base/worker_pool.h"
@@ -26,6 +27,17 @@ Result<int> quarter(int x) {
 TEST(Result, TryReturnsTheFirstError) {
   EXPECT_EQ(quarter(8).value(), 2);
   EXPECT_EQ(quarter(6).error().message, "3 is odd");
+}
+
+TEST(Printable, NothingCanBeginALineOrSpeakToATerminal) {
+  EXPECT_EQ(printable("plain \xc3\xa4 \xe2\x82\xac \xff"), "plain \xc3\xa4 \xe2\x82\xac \xff");
+  EXPECT_EQ(printable("a\n2026 info all is well\r"), "a\\n2026 info all is well\\x0d");
+  EXPECT_EQ(printable("\x1b[31m\t\x7f"), "\\x1b[31m\\x09\\x7f");
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "1m\xc2\xa0"),
+            "\\x9b1m\xc2\xa0");
+  EXPECT_EQ(printable("\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xa6"), "\\u2028\\u2029\xe2\x80\xa6");
 }
 
 TEST(Hash, Sha256OfKnownTexts) {

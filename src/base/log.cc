@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "base/printable.h"
+
 namespace saccade::log {
 namespace {
 
@@ -36,6 +38,7 @@ spdlog::level::level_enum translate(Level level) {
 
 void set_level(Level level) { logger().set_level(translate(level)); }
 
-void write(Level level, std::string_view line) { logger().log(translate(level), line); }
+// What a peer has sent may be part of it, and must not look like a line or a colour of ours.
+void write(Level level, std::string_view line) { logger().log(translate(level), printable(line)); }
 
 }  // namespace saccade::log

@@ -79,7 +79,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
 
 void BatchBuilder::add_rows(const PlannedRows& rows) {
   const Sequence& sequence = *rows.sequence;
-  const Prompt& prompt = sequence.request.prompt;
+  const Prompt& prompt = *sequence.request.prompt;
   const auto first_row = static_cast<std::int64_t>(ids_.size());
   const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
   const std::int64_t known = std::min(rows.count, sequence.known() - rows.begin);
@@ -108,7 +108,7 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
 void BatchBuilder::gather(Stream& stream, const PlannedRows& rows, std::int64_t first_row,
                           KvPool& pool, const ImagePlanner& images, const EmbeddingArena* arena) {
   const Sequence& sequence = *rows.sequence;
-  for (const ImageSpan& span : sequence.request.prompt.images) {
+  for (const ImageSpan& span : sequence.request.prompt->images) {
     const std::int64_t begin = std::max(rows.begin, span.begin);
     const std::int64_t end = std::min(rows.begin + rows.count, span.begin + span.tokens);
     if (begin >= end) continue;

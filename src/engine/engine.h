@@ -18,7 +18,10 @@ struct EngineSettings {
   std::int64_t max_model_len = 0;          // 0: the checkpoint's, as far as the cache holds one
   std::int64_t block_size = 16;            // tokens a KV block
   std::size_t kv_cache_bytes = 0;          // 0: a share of free memory, said at start
-  std::int64_t max_waiting = 1024;  // submitted and not yet running; over it submit() is kExhausted
+  // Submitted and not yet running, of one client; over it submit() is kExhausted, and so it is over
+  // kClientsWaiting times as many of all clients together.
+  std::int64_t max_waiting = 1024;
+  static constexpr std::int64_t kClientsWaiting = 4;
   std::int64_t long_prefill_threshold =
       0;  // most prompt tokens a request gets in one step; 0: no limit
   bool prefix_caching = true;
@@ -28,9 +31,10 @@ struct EngineSettings {
   std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
   std::string scheduling_policy = "fcfs";     // fcfs | priority
   std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
-  double tpot_target_ms = 0;                  // 0: fixed chunks
-  int steps_in_flight = 1;                    // 2: the next step is planned while one runs
-  std::uint64_t seed = 0;                     // for requests that bring none
+  std::string fairness = "client";  // client: clients share; none: first come, first served
+  double tpot_target_ms = 0;        // 0: fixed chunks
+  int steps_in_flight = 1;          // 2: the next step is planned while one runs
+  std::uint64_t seed = 0;           // for requests that bring none
 };
 
 class Engine {

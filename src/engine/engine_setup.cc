@@ -1,6 +1,8 @@
 #include "engine/engine_setup.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 
 #include "base/host_memory.h"
 #include "base/log.h"
@@ -164,6 +166,8 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   TRY(const KvPolicy kv_policy, parse_kv_policy(settings.kv_policy));
   TRY(parts.encoder_cache, parse_encoder_cache(settings.encoder_cache));
   TRY(parts.scheduler.policy, parse_scheduling_policy(settings.scheduling_policy));
+  if (settings.fairness != "client" && settings.fairness != "none")
+    return fail(ErrorCode::kInvalid, "fairness \"{}\" is none of client, none", settings.fairness);
 
   KvSettings kv;
   kv.plan.policy = kv_policy;
@@ -177,7 +181,8 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   TRY_DO(choose_length(parts.settings, shape, *parts.kv));
   limit_sequences(parts.settings, *parts.kv);
   TRY(parts.pool, KvPool::create(device, shape, parts.kv->plan(), kv.pool_bytes));
-  log::info("KV cache, {}", parts.kv->plan().describe());
+  std::istringstream plan(parts.kv->plan().describe());
+  for (std::string line; std::getline(plan, line);) log::info("KV cache, {}", line);
 
   if (shape.has_vision) {
     TRY_DO(choose_image_limits(parts, model));
@@ -199,6 +204,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   parts.scheduler.max_sequences = parts.settings.max_sequences;
   parts.scheduler.long_prefill_threshold = settings.long_prefill_threshold;
   parts.scheduler.priority_aging = settings.priority_aging;
+  parts.scheduler.fair = settings.fairness == "client";
 
   Capacity capacity;
   capacity.rows = parts.settings.max_batched_tokens;

@@ -64,7 +64,7 @@ void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
     const SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
     if (image.end <= computed) continue;
     // What comes next takes room from others; images after it only what costs nobody anything.
-    const bool needed = first || image.begin < sequence.request.prompt.bidirectional_prefix;
+    const bool needed = first || image.begin < sequence.request.prompt->bidirectional_prefix;
     if (!image.leased && !obtain(sequence, i, needed, wishes)) return;
     first = false;
   }

@@ -25,12 +25,6 @@ std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
   return request.sampling.seed ? *request.sampling.seed : hash_combine(settings.seed, request.id);
 }
 
-std::vector<TokenId> end_tokens(const Request& request, const std::vector<TokenId>& eos) {
-  std::vector<TokenId> tokens = request.sampling.stop_token_ids;
-  tokens.insert(tokens.end(), eos.begin(), eos.end());
-  return tokens;
-}
-
 }  // namespace
 
 LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
@@ -39,8 +33,7 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
            sequence.prompt_tokens(), engine.parts_.settings.max_model_len),
-      sampler(sequence.request.sampling, sequence.request.prompt.ids,
-              end_tokens(sequence.request, engine.eos_),
+      sampler(sequence.request.sampling, sequence.request.prompt->ids, engine.eos_,
               seed_of(sequence.request, engine.parts_.settings)),
       times(sequence.request.times) {
   sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
@@ -82,7 +75,7 @@ Result<void> LocalEngine::make_encoder() {
 // --- any thread ---
 
 Result<void> LocalEngine::validate(const Request& request) const {
-  const Prompt& prompt = request.prompt;
+  const Prompt& prompt = *request.prompt;
   const EngineSettings& settings = parts_.settings;
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
   if (length == 0) return fail(ErrorCode::kInvalid, "the prompt has no tokens");
@@ -117,15 +110,15 @@ Result<void> LocalEngine::validate(const Request& request) const {
 }
 
 Result<void> LocalEngine::validate_images(const Request& request) const {
-  if (request.images.empty()) return {};
+  if (request.images->empty()) return {};
   if (!encoder_) return fail(ErrorCode::kUnsupported, "the model takes no images");
   const auto what = [](const PreparedImage& image, std::size_t i) {
     return image.layout.frames > 0 ? fmt::format("a group of {} frames", image.layout.frames)
                                    : fmt::format("image {}", i);
   };
   std::int64_t together = 0;
-  for (std::size_t i = 0; i < request.images.size(); ++i) {
-    const PreparedImage& image = *request.images[i].prepared;
+  for (std::size_t i = 0; i < request.images->size(); ++i) {
+    const PreparedImage& image = *(*request.images)[i].prepared;
     const std::int64_t rows = image.layout.tokens;
     if (rows > parts_.encoder.max_rows) {
       return fail(ErrorCode::kTooLarge,
@@ -141,7 +134,7 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
     const std::int64_t pages = (rows + parts_.embedding_page_rows - 1) / parts_.embedding_page_rows;
     together += pages * parts_.embedding_page_rows * row_bytes(model_.shape());
   }
-  const bool at_once = request.prompt.bidirectional_prefix > 0;
+  const bool at_once = request.prompt->bidirectional_prefix > 0;
   if (at_once && parts_.arena && together > store_bytes(parts_)) {
     return fail(ErrorCode::kTooLarge,
                 "the images' embeddings take {} bytes at once, the encoder cache has {}", together,
@@ -150,26 +143,39 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
   return {};
 }
 
+// With inbox_mutex_ held.
+Result<void> LocalEngine::check_room(ClientId client) const {
+  const std::int64_t most = parts_.settings.max_waiting;
+  const auto found = waiting_of_.find(client);
+  const std::int64_t own = found == waiting_of_.end() ? 0 : found->second;
+  if (own >= most)
+    return fail(ErrorCode::kExhausted, "{} requests are waiting, the limit is {}", own, most);
+  const std::int64_t all = not_running_ + static_cast<std::int64_t>(arrivals_.size());
+  const std::int64_t most_of_all = most * EngineSettings::kClientsWaiting;
+  if (all >= most_of_all)
+    return fail(ErrorCode::kExhausted, "{} requests of all clients are waiting, the limit is {}",
+                all, most_of_all);
+  return {};
+}
+
 Result<RequestId> LocalEngine::submit(Request request, Sink sink) {
   auto valid = validate(request);
   const RequestId id = next_id_++;
   request.id = id;
+  const ClientId client = parts_.scheduler.fair ? request.client : 0;
   if (request.times.queued == 0) request.times.queued = clock_.now();
   std::unique_ptr<Live> made;
   if (valid) made = std::make_unique<Live>(std::move(request), std::move(sink), *this);
   {
     const std::lock_guard lock(inbox_mutex_);
-    const std::int64_t waiting = not_running_ + static_cast<std::int64_t>(arrivals_.size());
-    if (valid && waiting >= parts_.settings.max_waiting) {
-      valid = fail(ErrorCode::kExhausted, "{} requests are waiting, the limit is {}", waiting,
-                   parts_.settings.max_waiting);
-    }
+    if (valid) valid = check_room(client);
     if (valid && stopping_) valid = fail(ErrorCode::kUnavailable, "the engine has stopped");
     if (!valid) {
       ++rejections_;
       return fail(std::move(valid).error());
     }
     arrivals_.push_back(std::move(made));
+    ++waiting_of_[client];
     ++unfinished_;
   }
   wake_.notify_one();
@@ -286,8 +292,9 @@ bool LocalEngine::step() {
       scheduler_.plan(pacer_.begin(scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
   for (const EncodeWish& wish : plan.encodes) {
     const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
-    encoder_->push(image.key,
-                   wish.sequence->request.images[static_cast<std::size_t>(image.index)].prepared);
+    encoder_->push(
+        image.key,
+        (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)].prepared);
   }
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
@@ -496,7 +503,7 @@ void LocalEngine::write_rows(Stream& stream, const Digest& key, View rows) {
 }
 
 void LocalEngine::overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows) {
-  for (const ImageSpan& span : sequence.request.prompt.images) {
+  for (const ImageSpan& span : sequence.request.prompt->images) {
     if (span.index != image.index) continue;
     // Tokens that are computed have their keys and values in these slots.
     const std::int64_t begin = std::max(span.begin, sequence.computed());
@@ -548,6 +555,15 @@ void LocalEngine::count_plan(const StepPlan& plan, Nanos now) {
   if (!plan.empty()) current_.iteration_tokens.observe(static_cast<double>(plan.tokens));
 }
 
+// Who waits, for submit(): the scheduler's clients and those who came since it took the inbox.
+void LocalEngine::publish_waiting() {
+  auto counts = scheduler_.queue().waiting_by_client();
+  const std::lock_guard lock(inbox_mutex_);
+  for (const auto& arrival : arrivals_)
+    ++counts[parts_.scheduler.fair ? arrival->sequence.request.client : 0];
+  waiting_of_ = std::move(counts);
+}
+
 void LocalEngine::update_gauges(Nanos now) {
   EngineStats& to = current_;
   to.num_requests_running = static_cast<std::int64_t>(scheduler_.running().size());
@@ -568,6 +584,7 @@ void LocalEngine::update_gauges(Nanos now) {
   to.embedding_byte_seconds +=
       static_cast<double>(images_.store().leased_bytes()) * seconds(now - gauges_at_);
   gauges_at_ = now;
+  publish_waiting();
   if (measured_at_ == 0 || now - measured_at_ >= kMeasureEvery) {
     measured_at_ = now;
     to.memory = measure(*parts_.kv);

@@ -57,6 +57,7 @@ class LocalEngine final : public Engine {
   };
 
   Result<void> validate(const Request& request) const;
+  Result<void> check_room(ClientId client) const;
   Result<void> validate_images(const Request& request) const;
 
   // A step that is under way: what was asked for, and what comes of it.
@@ -85,6 +86,7 @@ class LocalEngine final : public Engine {
   void overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows);
   void observe(const EncoderQueue::Event& event);
   void count_plan(const StepPlan& plan, Nanos now);
+  void publish_waiting();
   void update_gauges(Nanos now);
   RequestUsage usage(const Sequence& sequence) const;
   Live& live(const Sequence& sequence) { return *lives_.at(sequence.request.id); }
@@ -117,11 +119,12 @@ class LocalEngine final : public Engine {
   std::atomic<bool> stopping_{false};
   std::mutex inbox_mutex_;
   std::condition_variable wake_;
-  std::vector<std::unique_ptr<Live>> arrivals_;  // guarded by inbox_mutex_
-  std::vector<RequestId> cancellations_;         // guarded by inbox_mutex_
-  bool reset_prefixes_ = false;                  // guarded by inbox_mutex_
-  bool reset_images_ = false;                    // guarded by inbox_mutex_
-  std::uint64_t rejections_ = 0;                 // guarded by inbox_mutex_
+  std::vector<std::unique_ptr<Live>> arrivals_;            // guarded by inbox_mutex_
+  std::vector<RequestId> cancellations_;                   // guarded by inbox_mutex_
+  std::unordered_map<ClientId, std::int64_t> waiting_of_;  // guarded by inbox_mutex_
+  bool reset_prefixes_ = false;                            // guarded by inbox_mutex_
+  bool reset_images_ = false;                              // guarded by inbox_mutex_
+  std::uint64_t rejections_ = 0;                           // guarded by inbox_mutex_
   mutable std::mutex stats_mutex_;
   EngineStats published_;  // guarded by stats_mutex_
 };

@@ -12,11 +12,15 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/shared.h"
 #include "model/model.h"
 
 namespace saccade {
 
 using RequestId = std::uint64_t;
+using ClientId = std::uint64_t;  // who asks: equal for all requests of one API key, or address
+
+using TokenBias = std::pair<TokenId, float>;
 
 // vLLM's names and defaults.
 struct SamplingParams {
@@ -31,11 +35,11 @@ struct SamplingParams {
   std::int64_t max_tokens = 16;
   std::int64_t min_tokens = 0;
   bool ignore_eos = false;
-  std::vector<std::string> stop;
-  std::vector<TokenId> stop_token_ids;
+  Shared<std::vector<std::string>> stop;
+  Shared<std::vector<TokenId>> stop_token_ids;
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  Shared<std::vector<TokenBias>> logit_bias;
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
 };
 
@@ -78,13 +82,15 @@ struct Delta {
   std::string error;  // with kError
 };
 
-// Fixed at submission and shared by all steps; counters live in the engine.
+// Fixed at submission; counters live in the engine. A copy is small: choices of one prompt share
+// it, its images and the lists of their sampling.
 struct Request {
   RequestId id = 0;
-  Prompt prompt;
-  std::vector<RequestImage> images;
+  Shared<Prompt> prompt;
+  Shared<std::vector<RequestImage>> images;
   SamplingParams sampling;
   std::int64_t priority = 0;  // lower runs earlier under --scheduling-policy priority
+  ClientId client = 0;        // who shares with whom under --fairness client
   std::string cache_salt;
   RequestTimes times;  // up to `queued`
   std::shared_ptr<const Tokenizer> tokenizer;

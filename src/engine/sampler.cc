@@ -53,7 +53,8 @@ bool SamplerState::penalised() const {
 bool SamplerState::greedy() const { return params_.temperature < kGreedyBelow; }
 
 bool SamplerState::plain_greedy() const {
-  return greedy() && !penalised() && params_.logit_bias.empty() && generated_ >= params_.min_tokens;
+  return greedy() && !penalised() && params_.logit_bias->empty() &&
+         generated_ >= params_.min_tokens;
 }
 
 void SamplerState::append(TokenId token) {
@@ -94,17 +95,27 @@ void Sampler::adjust(const SamplerState& state) {
     return token >= 0 && index < logits_.size() ? &logits_[index] : nullptr;
   };
   if (state.generated() < params.min_tokens) {
-    for (const TokenId token : state.end_tokens_) {
-      if (float* logit = at(token)) *logit = kMasked;
-    }
+    const auto mask = [&](const std::vector<TokenId>& tokens) {
+      for (const TokenId token : tokens) {
+        if (float* logit = at(token)) *logit = kMasked;
+      }
+    };
+    mask(state.end_tokens_);
+    mask(*params.stop_token_ids);
   }
-  for (const auto& [token, bias] : params.logit_bias) {
+  for (const auto& [token, bias] : *params.logit_bias) {
     if (float* logit = at(token)) *logit += bias;
   }
   if (!state.penalised()) return;
-  const auto repetition = static_cast<float>(params.repetition_penalty);
+  // Penalties of any size leave numbers: the largest there are, and none for what is masked.
+  using Limits = std::numeric_limits<float>;
+  const auto repetition = static_cast<float>(
+      std::clamp<double>(params.repetition_penalty, Limits::min(), Limits::max()));
   const auto repeat = [&](TokenId token) {
-    if (float* logit = at(token)) *logit = *logit > 0 ? *logit / repetition : *logit * repetition;
+    float* logit = at(token);
+    if (logit == nullptr || *logit == kMasked) return;
+    *logit = std::clamp(*logit > 0 ? *logit / repetition : *logit * repetition, Limits::lowest(),
+                        Limits::max());
   };
   if (repetition != 1.0f) {
     for (const TokenId token : state.prompt_tokens_) {
@@ -130,7 +141,9 @@ TokenId Sampler::draw(const SamplerState& state) {
   // Counter-based: the draw of token i needs no draw before it.
   Rng rng(hash_combine(state.seed_, static_cast<std::uint64_t>(state.generated())));
   const double uniform = rng.uniform();
-  const auto scale = static_cast<float>(1.0 / std::max(params.temperature, kLeastTemperature));
+  // Above 0 at any temperature: what is masked stays so.
+  const auto scale = static_cast<float>(std::max<double>(
+      1.0 / std::max(params.temperature, kLeastTemperature), std::numeric_limits<float>::min()));
   const float top = *largest;
   for (float& logit : logits_) logit = (logit - top) * scale;
   const float floor = params.min_p > 0 ? static_cast<float>(std::log(params.min_p))

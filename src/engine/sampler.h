@@ -18,7 +18,7 @@ namespace saccade {
 // What sampling has to remember of one sequence.
 class SamplerState {
  public:
-  // `end_tokens`: eos and stop token ids, masked until min_tokens have been generated.
+  // `end_tokens`: eos; they and the stop token ids are masked until min_tokens have been generated.
   SamplerState(const SamplingParams& params, std::span<const TokenId> prompt,
                std::vector<TokenId> end_tokens, std::uint64_t seed);
 

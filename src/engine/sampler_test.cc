@@ -60,8 +60,29 @@ TEST(Sampler, GreedyTakesTheLargest) {
   Fixture f = with_logits({0.1f, 3.0f, 2.0f, 3.0f});
   f.params.temperature = 0;
   EXPECT_EQ(f().token, 1);
-  f.params.logit_bias = {{2, 50.0f}, {99, 1.0f}};  // ids outside the vocabulary have no logit
+  f.params.logit_bias =
+      std::vector<TokenBias>{{2, 50.0f}, {99, 1.0f}};  // ids outside the vocabulary have no logit
   EXPECT_EQ(f().token, 2);
+}
+
+TEST(Sampler, PenaltiesAndTemperaturesOfAnySizeLeaveAToken) {
+  for (const double penalty : {1e-320, 1e-38, 1e-30, 1e38, 1e300}) {
+    for (const double temperature : {0.0, 1e-4, 1.0, 1e300}) {
+      Fixture f = with_logits({3.0f, -2.0f, 0.0f, 1.0f, 2.0f});
+      f.params.temperature = temperature;
+      f.params.repetition_penalty = penalty;
+      f.params.min_tokens = 100;
+      f.end_tokens = {4};
+      f.prompt = {0, 1, 2, 4};
+      f.output = {0, 3};
+      for (int seed = 0; seed < 20; ++seed) {
+        f.seed = static_cast<std::uint64_t>(seed);
+        const Sampled sampled = f();
+        EXPECT_FALSE(sampled.failed) << penalty << " " << temperature;
+        EXPECT_NE(sampled.token, 4) << penalty << " " << temperature;  // masked stays masked
+      }
+    }
+  }
 }
 
 TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
@@ -72,7 +93,7 @@ TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
   EXPECT_EQ(f().token, 2);
   f.output = {0, 0};
   EXPECT_EQ(f().token, 1);
-  f.params.logit_bias = {{0, 0.0f}};  // no longer the plain case
+  f.params.logit_bias = std::vector<TokenBias>{{0, 0.0f}};  // no longer the plain case
   EXPECT_EQ(f().token, 1);
   f.output = {0};
   EXPECT_EQ(f().token, 2);
@@ -224,7 +245,7 @@ TEST(Sampler, BiasComesBeforePenalties) {
   Fixture f = with_logits({-1.0f, 0.6f});
   f.params.temperature = 0;
   f.prompt = {0};
-  f.params.logit_bias = {{0, 2.0f}};
+  f.params.logit_bias = std::vector<TokenBias>{{0, 2.0f}};
   f.params.repetition_penalty = 2;  // (-1 + 2) / 2, not -1 * 2 + 2
   EXPECT_EQ(f().token, 1);
   f.logits[1] = 0.4f;
@@ -235,7 +256,7 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
   Fixture f = with_logits({1.0f, 2.0f, 3.0f});
   f.params.temperature = 0;
   f.params.logprobs = 2;
-  f.params.logit_bias = {{0, 100.0f}};
+  f.params.logit_bias = std::vector<TokenBias>{{0, 100.0f}};
   const Sampled sampled = f();
   const float lse = stats_of(f.logits).log_sum_exp;
   EXPECT_EQ(sampled.token, 0);

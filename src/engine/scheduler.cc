@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -9,7 +10,7 @@ namespace saccade {
 namespace {
 
 // Sequences before the scheduler whose images are looked after in one step.
-constexpr int kImageLookahead = 64;
+constexpr std::size_t kImageLookahead = 64;
 
 }  // namespace
 
@@ -20,7 +21,10 @@ Result<SchedulingPolicy> parse_scheduling_policy(std::string_view name) {
 }
 
 Scheduler::Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images)
-    : settings_(settings), kv_(kv), images_(images) {}
+    : settings_(settings),
+      kv_(kv),
+      images_(images),
+      queue_(settings.max_sequences, settings.fair) {}
 
 void Scheduler::add(Sequence& sequence) {
   sequence.rank = 0;
@@ -28,7 +32,7 @@ void Scheduler::add(Sequence& sequence) {
     sequence.rank = sequence.request.priority * settings_.priority_aging + steps_;
   }
   images_.add(sequence);
-  CHECK(waiting_.insert(&sequence).second, "request {} is queued already", sequence.request.id);
+  queue_.add(sequence);
 }
 
 StepPlan Scheduler::plan(const StepLimits& limits) {
@@ -36,14 +40,48 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   waiting_for_images_ = 0;
   StepPlan plan;
   Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
+  rebalance(plan);
+  const std::size_t gave_way = plan.preempted.size();
   want_images(plan);
   plan_running(budget, plan);
-  if (plan.preempted.empty()) {
+  if (plan.preempted.size() == gave_way) {
     plan_waiting(budget, plan);
   } else {
     plan.blocked_on_memory = true;
   }
   return plan;
+}
+
+// --- clients ---
+
+// Where all places are taken, each client that waits gets as many as are its share from those that
+// have more than theirs. Who gives way is computed again later and loses no token.
+void Scheduler::rebalance(StepPlan& plan) {
+  const bool full = static_cast<std::int64_t>(running_.size()) >= settings_.max_sequences;
+  if (!full || queue_.active() < 2 || queue_.waiting() == 0) return;
+  std::unordered_map<ClientId, std::int64_t> given;
+  for (Sequence* sequence : queue_.first(static_cast<std::size_t>(settings_.max_sequences))) {
+    const ClientId client = sequence->request.client;
+    if (queue_.running_of(client) + given[client] >= queue_.share()) continue;
+    // Room that it could not use yet would be lost.
+    const std::int64_t hit = std::max<std::int64_t>(0, sequence->expected_hit);
+    if (images_.first_unready(*sequence, hit) != nullptr) continue;
+    if (!give_way(plan)) return;
+    ++given[client];
+  }
+}
+
+// The last that runs of those whose clients have more than their share.
+bool Scheduler::give_way(StepPlan& plan) {
+  const auto last = std::find_if(running_.rbegin(), running_.rend(), [this](Sequence* sequence) {
+    return queue_.running_of(sequence->request.client) > queue_.share();
+  });
+  if (last == running_.rend()) return false;
+  Sequence& sequence = **last;
+  send_back(sequence);
+  ++sequence.preemptions;
+  plan.preempted.push_back(&sequence);
+  return true;
 }
 
 // --- images ---
@@ -53,9 +91,7 @@ void Scheduler::want_images(StepPlan& plan) {
   for (Sequence* sequence : running_) {
     if (!sequence->images.empty()) images_.want(*sequence, sequence->computed(), plan.encodes);
   }
-  int looked_at = 0;
-  for (Sequence* sequence : waiting_) {
-    if (looked_at++ == kImageLookahead) break;
+  for (Sequence* sequence : queue_.first(kImageLookahead)) {
     if (sequence->images.empty() || sequence->unknown > 0) continue;
     // What a prefix hit covers need not be encoded.
     if (sequence->expected_hit < 0) sequence->expected_hit = match(*sequence).tokens;
@@ -112,7 +148,7 @@ std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, c
     }
   }
   // Tokens that see each other both ways are computed together or not at all.
-  const Prompt& prompt = sequence.request.prompt;
+  const Prompt& prompt = *sequence.request.prompt;
   const std::int64_t whole = least_step_end(prompt, begin) - begin;
   if (whole > count) count = budget.prefill > 0 && whole <= budget.tokens ? whole : 0;
   if (count < pending) plan.blocked_on_budget = true;
@@ -149,12 +185,15 @@ void Scheduler::send_back(Sequence& sequence) {
   kv_.release(sequence.kv);
   images_.drop(sequence);
   sequence.expected_hit = -1;
-  waiting_.insert(&sequence);
+  queue_.send_back(sequence);
 }
 
 void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan) {
   const std::int64_t begin = sequence.computed();
   const bool samples = begin + count == sequence.length();
+  // What is computed again is nobody's to pay.
+  queue_.charge(sequence,
+                std::max<std::int64_t>(0, begin + count - std::max(begin, sequence.reached)));
   plan.rows.push_back({&sequence, begin, count, samples});
   kv_.take_copies(sequence.kv, plan.copies);
   budget.tokens -= count;
@@ -170,31 +209,23 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
 // --- newcomers ---
 
 void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    if (static_cast<std::int64_t>(running_.size()) >= settings_.max_sequences) return;
+  const auto has_place = [this] {
+    return static_cast<std::int64_t>(running_.size()) < settings_.max_sequences;
+  };
+  if (queue_.waiting() == 0 || !has_place()) return;
+  FairQueue::Turns turns(queue_);
+  for (Sequence* next = turns.next(); next != nullptr && has_place(); next = turns.next()) {
     if (budget.tokens == 0) {
       plan.blocked_on_budget = true;
       return;
     }
-    Sequence& sequence = **next;
-    if (sequence.unknown > 0) {  // its tokens are needed to compute it again
-      ++next;
-      continue;
-    }
-    switch (plan_newcomer(sequence, budget, plan)) {
-      case Newcomer::kStarted:
-        next = waiting_.erase(next);
-        break;
-      case Newcomer::kPassedOver:
-        ++next;
-        break;
-      case Newcomer::kNoRoom:
-        return;
-    }
+    if (plan_newcomer(*next, budget, plan) == Newcomer::kNoRoom) return;
   }
 }
 
 Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {
+  // Its tokens are needed to compute it again.
+  if (sequence.unknown > 0) return Newcomer::kPassedOver;
   const bool overlay = images_.mode() == EncoderCache::kOverlay;
   if (!overlay && waits_for_image(sequence, std::max<std::int64_t>(0, sequence.expected_hit))) {
     return Newcomer::kPassedOver;
@@ -224,6 +255,7 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
   if (sequence.reached == 0) sequence.cached_tokens = sequence.computed();
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()),
                   &sequence);
+  queue_.start(sequence);
   plan.started.push_back(&sequence);
   const std::int64_t begin = sequence.computed();
   const std::int64_t count = chunk_of(sequence, begin, budget, plan);
@@ -238,7 +270,7 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
 bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
   const SequenceImage* image = images_.first_unready(sequence, begin);
   if (image == nullptr) return false;
-  const bool needed_at_once = image->begin < sequence.request.prompt.bidirectional_prefix;
+  const bool needed_at_once = image->begin < sequence.request.prompt->bidirectional_prefix;
   if (!needed_at_once) {
     if (image->begin - begin >= settings_.worth_starting) return false;
     // No room for it: what is ready has to be read first, and let go.
@@ -289,7 +321,7 @@ void Scheduler::settle(const StepPlan& plan, std::span<const TokenId> sampled) {
 void Scheduler::finish(Sequence& sequence) {
   sequence.ended = true;
   images_.drop(sequence);
-  if (waiting_.erase(&sequence) > 0) return;
+  if (queue_.remove(sequence)) return;
   const auto found = std::lower_bound(running_.begin(), running_.end(), &sequence, ByRank());
   CHECK(found != running_.end() && *found == &sequence, "request {} is not here",
         sequence.request.id);
@@ -312,7 +344,8 @@ std::string Scheduler::describe() const {
     text += '\n';
   };
   for (const Sequence* sequence : running_) add("running", *sequence);
-  for (const Sequence* sequence : waiting_) add("waiting", *sequence);
+  for (const Sequence* sequence : queue_.first(static_cast<std::size_t>(queue_.waiting())))
+    add("waiting", *sequence);
   return text;
 }
 

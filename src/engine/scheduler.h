@@ -17,18 +17,22 @@
 //   computed
 //      again does so until its last token is known.
 //
+//   5. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
+//   all
+//      places are taken, clients above their share give way to those that wait below theirs.
+//
 // Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
 // `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
 // of any two never changes.
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/fair_queue.h"
 #include "engine/image_planner.h"
 #include "engine/step_plan.h"
 
@@ -44,6 +48,7 @@ struct SchedulerSettings {
   std::int64_t long_prefill_threshold = 0;  // most prompt tokens of one request a step; 0: no limit
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
+  bool fair = false;                   // between clients; else all requests are as of one
   // Text before an image that a newcomer starts on while the image is still being encoded. With
   // less it waits, and holds no pages meanwhile.
   std::int64_t worth_starting = 256;
@@ -72,21 +77,21 @@ class Scheduler {
   void finish(Sequence& sequence);
 
   std::span<Sequence* const> running() const { return running_; }  // by rank
-  std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  std::int64_t waiting() const { return queue_.waiting(); }
+  const FairQueue& queue() const { return queue_; }
   std::int64_t waiting_for_images() const { return waiting_for_images_; }
-  bool idle() const { return running_.empty() && waiting_.empty(); }
+  bool idle() const { return running_.empty() && queue_.waiting() == 0; }
   // Who is here and what each waits for, a line a sequence: for a log, should all come to a halt.
   std::string describe() const;
 
  private:
-  struct ByRank {
-    bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
-  };
   struct Budget {
     std::int64_t tokens = 0;
     std::int64_t prefill = 0;
   };
 
+  void rebalance(StepPlan& plan);
+  bool give_way(StepPlan& plan);
   void want_images(StepPlan& plan);
   void want_overlays(Sequence& sequence, StepPlan& plan);
   void plan_running(Budget& budget, StepPlan& plan);
@@ -106,7 +111,7 @@ class Scheduler {
   KvAllocator& kv_;
   ImagePlanner& images_;
   std::vector<Sequence*> running_;  // by rank
-  std::set<Sequence*, ByRank> waiting_;
+  FairQueue queue_;
   std::int64_t waiting_for_images_ = 0;
   std::int64_t steps_ = 0;
 };

@@ -59,7 +59,7 @@ struct Sequence {
   bool ended = false;          // has left; rows in flight are thrown away
 
   std::int64_t prompt_tokens() const {
-    return static_cast<std::int64_t>(request.prompt.ids.size());
+    return static_cast<std::int64_t>(request.prompt->ids.size());
   }
   std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t length() const { return known() + unknown; }
@@ -75,10 +75,12 @@ struct Sequence {
     return pending() > 1 || computed() < prompt_tokens() ? Phase::kPrefilling : Phase::kDecoding;
   }
   PrefixContent content() const {
-    return {tokens,   prefix_images, {}, request.cache_salt, request.prompt.bidirectional_prefix,
+    return {tokens,   prefix_images, {}, request.cache_salt, request.prompt->bidirectional_prefix,
             is_long()};
   }
-  KvShape shape() const { return {length(), 0, image_ranges, request.prompt.bidirectional_prefix}; }
+  KvShape shape() const {
+    return {length(), 0, image_ranges, request.prompt->bidirectional_prefix};
+  }
   bool before(const Sequence& other) const {
     return rank != other.rank ? rank < other.rank : request.id < other.request.id;
   }

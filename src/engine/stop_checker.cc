@@ -25,8 +25,8 @@ StopChecker::StopChecker(const SamplingParams& params, const Tokenizer* tokenize
       prompt_tokens_(prompt_tokens),
       max_length_(max_length) {
   if (tokenizer != nullptr) detokenizer_.emplace(*tokenizer, params.skip_special_tokens);
-  std::erase(params_.stop, std::string());
-  for (const std::string& stop : params_.stop) longest_stop_ = std::max(longest_stop_, stop.size());
+  for (const std::string& stop : *params_.stop)
+    longest_stop_ = std::max(longest_stop_, stop.size());
 }
 
 Delta StopChecker::push(TokenId token) {
@@ -54,7 +54,7 @@ Delta StopChecker::push(TokenId token) {
 
 bool StopChecker::ends_by_token(TokenId token, Delta& delta) const {
   if (generated_ < params_.min_tokens) return false;
-  const auto& stops = params_.stop_token_ids;
+  const auto& stops = *params_.stop_token_ids;
   const bool is_stop = std::find(stops.begin(), stops.end(), token) != stops.end();
   const bool is_eos =
       !params_.ignore_eos && std::find(eos_.begin(), eos_.end(), token) != eos_.end();
@@ -68,7 +68,8 @@ bool StopChecker::ends_by_token(TokenId token, Delta& delta) const {
 bool StopChecker::ends_by_string(Delta& delta) {
   std::size_t begin = std::string::npos;
   std::size_t end = std::string::npos;
-  for (const std::string& stop : params_.stop) {
+  for (const std::string& stop : *params_.stop) {
+    if (stop.empty()) continue;
     // A match that ends in what is new.
     const std::size_t from =
         searched_from_ + 1 > stop.size() ? searched_from_ + 1 - stop.size() : 0;
@@ -92,8 +93,8 @@ bool StopChecker::ends_by_string(Delta& delta) {
 void StopChecker::release_text(Delta& delta, bool all) {
   std::size_t held = 0;
   if (!all) {
-    for (const std::string& stop : params_.stop) {
-      held = std::max(held, open_suffix(text_, shown_, stop));
+    for (const std::string& stop : *params_.stop) {
+      if (!stop.empty()) held = std::max(held, open_suffix(text_, shown_, stop));
     }
   }
   const std::size_t end = text_.size() - held;

@@ -79,7 +79,7 @@ TEST(StopChecker, EndTokensEndTheAnswerAndHaveNoText) {
   EXPECT_EQ(run(params, {'a', 0}).text, "a");
   params.ignore_eos = true;
   EXPECT_EQ(run(params, {'a', 0, 'b'}).text, "a<end>b");
-  params.stop_token_ids = {'b'};
+  params.stop_token_ids = std::vector<TokenId>{'b'};
   const Answer stopped = run(params, letters("abc"));
   EXPECT_EQ(stopped.text, "a");
   EXPECT_EQ(stopped.last.stop_token, 'b');
@@ -90,7 +90,7 @@ TEST(StopChecker, EndTokensEndTheAnswerAndHaveNoText) {
 TEST(StopChecker, NothingEndsWithinMinTokens) {
   SamplingParams params = stops({"b", "de"});
   params.min_tokens = 3;
-  params.stop_token_ids = {'a'};
+  params.stop_token_ids = std::vector<TokenId>{'a'};
   // "b" ends inside; "de" ends outside, though it begins inside.
   EXPECT_EQ(run(params, letters("bbdef")).text, "bb");
   EXPECT_EQ(run(params, letters("aaba")).text, "aab");

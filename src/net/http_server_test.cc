@@ -362,6 +362,80 @@ TEST(HttpServer, NoticesAPeerThatLeaves) {
   EXPECT_TRUE(eventually([&] { return server->open_connections() == 0; }));
 }
 
+// Old clients send a blank line after a body; others the next request before its turn.
+TEST(HttpServer, NoticesAPeerThatLeavesBehindMoreInput) {
+  std::atomic<int> disconnects{0};
+  std::atomic<int> asked{0};
+  std::mutex mutex;
+  std::vector<Responder> kept;
+  const auto server = serve([&](const HttpRequest&, Responder responder) {
+    responder.on_disconnect([&] { ++disconnects; });
+    const std::lock_guard lock(mutex);
+    kept.push_back(std::move(responder));
+    ++asked;
+  });
+  int expected = 0;
+  for (const std::string& more :
+       {std::string("\r\n"), std::string("GET /2 HTTP/1.1\r\nHost: h\r\n\r\n"),
+        "GET /2 HTTP/1.1\r\nHost: h\r\nX: " + std::string(10'000, 'x')}) {
+    TcpSocket socket = TcpSocket::connect(server->port());
+    ASSERT_TRUE(socket.send("POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi" + more));
+    ++expected;
+    ASSERT_TRUE(eventually([&] { return asked == expected; }));
+    socket.close();
+    EXPECT_TRUE(eventually([&] { return disconnects == expected; })) << more.size();
+  }
+  EXPECT_TRUE(eventually([&] { return server->open_connections() == 0; }));
+}
+
+// A peer may end its sending with its last request and still wait for the answers.
+TEST(HttpServer, APeerThatOnlyStoppedSendingGetsItsAnswers) {
+  std::atomic<int> disconnects{0};
+  std::mutex mutex;
+  std::vector<std::pair<HttpRequest, Responder>> kept;
+  const auto server = serve([&](HttpRequest request, Responder responder) {
+    responder.on_disconnect([&] { ++disconnects; });
+    const std::lock_guard lock(mutex);
+    kept.emplace_back(std::move(request), std::move(responder));
+  });
+  const auto wait_for = [&](std::size_t count) {
+    return eventually([&] {
+      const std::lock_guard lock(mutex);
+      return kept.size() == count;
+    });
+  };
+  for (const char* version : {"1.1", "1.0"}) {
+    TcpSocket socket = TcpSocket::connect(server->port());
+    ASSERT_TRUE(socket.send(std::string("GET /whole HTTP/") + version + "\r\nHost: h\r\n\r\n"));
+    socket.shutdown_send();
+    ASSERT_TRUE(wait_for(1));
+    std::this_thread::sleep_for(50ms);
+    echo(kept[0].first, kept[0].second);
+    EXPECT_THAT(socket.receive_all(), HasSubstr("\r\n\r\nGET /whole "));
+    kept.clear();
+  }
+  {
+    TcpSocket socket = TcpSocket::connect(server->port());
+    ASSERT_TRUE(
+        socket.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\n"));
+    socket.shutdown_send();
+    ASSERT_TRUE(wait_for(1));
+    std::this_thread::sleep_for(50ms);
+    echo(kept[0].first, kept[0].second);
+    ASSERT_TRUE(wait_for(2));
+    kept[1].second.start_stream();
+    kept[1].second.write("data: 2\n\n");
+    std::this_thread::sleep_for(50ms);
+    kept[1].second.end_stream();
+    const std::string answers = socket.receive_all();
+    EXPECT_THAT(answers, HasSubstr("GET /1 "));
+    EXPECT_THAT(answers, HasSubstr("data: 2\n\n"));
+    EXPECT_THAT(answers, ::testing::EndsWith("0\r\n\r\n"));
+  }
+  EXPECT_EQ(disconnects, 0);
+  EXPECT_TRUE(eventually([&] { return server->open_connections() == 0; }));
+}
+
 TEST(HttpServer, CompletedAnswersDoNotCallOnDisconnect) {
   std::atomic<int> disconnects{0};
   const auto server = serve([&](HttpRequest request, Responder responder) {

@@ -15,7 +15,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t kReadBytes = 4u << 10;
+// Pipelined bytes that are taken in during an answer.
+constexpr std::size_t kReadAhead = 64u << 10;
 constexpr std::size_t kBodyReadBytes = 128u << 10;
 constexpr std::size_t kKeptBuffer = 16u << 10;
 // A body must come at this mean rate once header_timeout has passed.
@@ -34,6 +35,12 @@ boost::asio::mutable_buffer InputBuffer::prepare(std::size_t room) {
     if (bytes_.size() - end_ < room) bytes_.resize(end_ + room);
   }
   return {bytes_.data() + end_, bytes_.size() - end_};
+}
+
+void InputBuffer::append(std::string_view bytes) {
+  prepare(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), bytes_.begin() + static_cast<std::ptrdiff_t>(end_));
+  commit(bytes.size());
 }
 
 void InputBuffer::consume(std::size_t bytes) {
@@ -150,16 +157,21 @@ void ServerConnection::refuse(int status, std::string_view why) {
 void ServerConnection::respond(std::uint64_t exchange, HttpResponse response) {
   if (!current(exchange, Phase::kHandler)) return;
   phase_ = Phase::kFlushing;
-  if (context_->draining.load(std::memory_order_relaxed)) keep_alive_ = false;
+  if (last_answer()) keep_alive_ = false;
   append_response_head(pending_, response, keep_alive_, http_1_0_);
   if (!head_ && may_have_body(response.status)) pending_ += response.body;
   flush();
 }
 
+// Nothing more is taken from this connection, or nothing more can come.
+bool ServerConnection::last_answer() const {
+  return context_->draining.load(std::memory_order_relaxed) || (half_closed_ && in_.empty());
+}
+
 void ServerConnection::start_stream(std::uint64_t exchange, const HeaderList& headers) {
   if (!current(exchange, Phase::kHandler)) return;
   phase_ = Phase::kStreaming;
-  if (http_1_0_ || context_->draining.load(std::memory_order_relaxed)) keep_alive_ = false;
+  if (http_1_0_ || last_answer()) keep_alive_ = false;
   append_stream_head(pending_, headers, keep_alive_, http_1_0_);
   flush();
 }
@@ -244,7 +256,8 @@ void ServerConnection::on_flushed() {
   if (out_.capacity() > kBodyReadBytes) std::string().swap(out_);
   if (phase_ != Phase::kFlushing) return;
   on_disconnect_ = nullptr;
-  if (keep_alive_ && !context_->draining.load(std::memory_order_relaxed)) return begin_request();
+  if (keep_alive_ && !last_answer()) return begin_request();
+  if (half_closed_) return close();  // all that it sends has been read
   linger();
 }
 
@@ -260,24 +273,55 @@ void ServerConnection::linger() {
   read_more();
 }
 
+// Also during an answer, so that a peer's leaving is seen behind whatever it has sent besides:
+// blank lines, or requests that wait for their turn in in_.
 void ServerConnection::read_more() {
-  // Pipelined bytes wait in in_ until the answer is out: then there is nothing more to read.
-  if (reading_ || (answering() && !in_.empty())) return;
+  if (reading_) return;
+  if (half_closed_) {
+    if (!answering()) close();
+    return;
+  }
+  if (answering() && in_.view().size() >= kReadAhead) return;
   reading_ = true;
-  const bool bulk = phase_ == Phase::kBody || phase_ == Phase::kLingering;
-  transport_->read_some(in_.prepare(bulk ? kBodyReadBytes : kReadBytes), shared_from_this());
+  reads_ahead_ = phase_ != Phase::kBody && phase_ != Phase::kLingering;
+  transport_->read_some(reads_ahead_ ? boost::asio::buffer(ahead_) : in_.prepare(kBodyReadBytes),
+                        shared_from_this());
+}
+
+// A peer that has closed and one that only stopped sending look alike until they are sent
+// something: the first answers with a reset, the second ignores an interim response, or a comment
+// among events.
+void ServerConnection::on_end_of_input() {
+  half_closed_ = true;
+  if (!answering() || !transport_->watch_reset(shared_from_this())) return close();
+  if (phase_ == Phase::kHandler && !http_1_0_) {
+    pending_ += "HTTP/1.1 102 Processing\r\n\r\n";
+  } else if (phase_ == Phase::kStreaming && !head_) {
+    constexpr std::string_view kComment = ":\n\n";
+    if (http_1_0_) {
+      pending_ += kComment;
+    } else {
+      append_chunk(pending_, kComment);
+    }
+  }
+  flush();
 }
 
 void ServerConnection::on_read(const error_code& error, std::size_t bytes) {
   reading_ = false;
   if (phase_ == Phase::kClosed) return;
+  if (error == boost::asio::error::eof) return on_end_of_input();
   if (error) {
-    // A complete answer on its way may still reach a peer that only stopped sending.
+    // A complete answer on its way may still reach a peer whose reading end lives.
     if (phase_ != Phase::kFlushing) return close();
-    keep_alive_ = false;
+    half_closed_ = true;
     return;
   }
-  in_.commit(bytes);
+  if (reads_ahead_) {
+    in_.append({ahead_.data(), bytes});
+  } else {
+    in_.commit(bytes);
+  }
   switch (phase_) {
     case Phase::kHeader:
     case Phase::kBody:
@@ -288,7 +332,7 @@ void ServerConnection::on_read(const error_code& error, std::size_t bytes) {
       deadline_ = std::min(steady_clock::now() + SteadyTime::duration(kLingerIdle), linger_end_);
       return read_more();
     default:
-      return;  // pipelined
+      return read_more();  // pipelined
   }
 }
 

@@ -2,6 +2,7 @@
 // answer. A callback state machine that lives on one I/O thread. Internal to net/.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -43,6 +44,7 @@ class InputBuffer {
   bool empty() const { return begin_ == end_; }
   boost::asio::mutable_buffer prepare(std::size_t room);
   void commit(std::size_t bytes) { end_ += bytes; }
+  void append(std::string_view bytes);
   void consume(std::size_t bytes);
   void shrink();  // gives back what a large body needed
 
@@ -81,7 +83,7 @@ class ServerConnection final : public TransportOwner,
     kHandshake,
     kHeader,     // between requests, or inside a header
     kBody,       // inside a body
-    kHandler,    // the handler has the request; a read is pending to notice the peer leaving
+    kHandler,    // the handler has the request; reading goes on, to notice the peer leaving
     kStreaming,  // between start_stream() and end_stream()
     kFlushing,   // the answer is complete, and not yet all written
     kLingering,  // we are done; reading what the peer still sends, so that it sees our answer
@@ -91,16 +93,19 @@ class ServerConnection final : public TransportOwner,
   void on_handshake(const error_code& error) override;
   void on_read(const error_code& error, std::size_t bytes) override;
   void on_write(const error_code& error, std::size_t bytes) override;
+  void on_reset() override { close(); }
 
   void begin_request();
   void consume_input();
   void dispatch();
   void refuse(int status, std::string_view why);
   void read_more();
+  void on_end_of_input();
   void flush();
   void on_flushed();
   void linger();
 
+  bool last_answer() const;
   bool answering() const {
     return phase_ == Phase::kHandler || phase_ == Phase::kStreaming || phase_ == Phase::kFlushing;
   }
@@ -119,8 +124,13 @@ class ServerConnection final : public TransportOwner,
   bool reading_ = false;
   bool writing_ = false;
 
+  bool half_closed_ = false;  // the peer has stopped sending
+
   std::optional<RequestParser> parser_;
   InputBuffer in_;
+  // What is read while in_ may change: a body comes into in_ itself.
+  std::array<char, 4096> ahead_;
+  bool reads_ahead_ = false;
   SteadyTime deadline_;  // of kHandshake, kHeader, kBody, kLingering
   SteadyTime linger_end_;
   SteadyTime body_began_;

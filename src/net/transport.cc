@@ -35,6 +35,12 @@ class PlainTransport final : public Transport {
     }
     return bytes;
   }
+  bool watch_reset(std::shared_ptr<TransportOwner> owner) override {
+    socket_.async_wait(tcp::socket::wait_error, [owner = std::move(owner)](error_code error) {
+      if (!error) owner->on_reset();
+    });
+    return true;
+  }
   void shutdown_send() override {
     error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -73,6 +79,7 @@ class TlsTransport final : public Transport {
     });
   }
   std::size_t try_write(asio::const_buffer, error_code&) override { return 0; }
+  bool watch_reset(std::shared_ptr<TransportOwner>) override { return false; }
   // Without a close_notify: HTTP messages are framed, so truncation shows without it.
   void shutdown_send() override {
     error_code ignored;

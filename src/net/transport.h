@@ -21,6 +21,7 @@ class TransportOwner {
   virtual void on_handshake(const error_code& error) = 0;
   virtual void on_read(const error_code& error, std::size_t bytes) = 0;
   virtual void on_write(const error_code& error, std::size_t bytes) = 0;
+  virtual void on_reset() = 0;
 };
 
 // One read and one write may be in flight at a time. One thread.
@@ -35,6 +36,9 @@ class Transport {
   // Writes what the kernel takes at once, without a turn of the event loop. 0 when it takes nothing
   // or the transport cannot tell.
   virtual std::size_t try_write(boost::asio::const_buffer from, error_code& error) = 0;
+  // Calls on_reset() once the connection is reset or closed both ways. False where the transport
+  // has no life after the peer's end: a peer that stopped sending has left.
+  virtual bool watch_reset(std::shared_ptr<TransportOwner> owner) = 0;
   // Tells the peer that nothing more comes; reading goes on.
   virtual void shutdown_send() = 0;
   virtual void close() = 0;

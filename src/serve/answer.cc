@@ -24,13 +24,17 @@ std::string_view reason_name(FinishReason reason) {
   return "";
 }
 
-api::LogprobEntry named(const TokenLogprob& from, const Tokenizer& tokenizer) {
+api::LogprobEntry named(const TokenLogprob& from, const AnswerForm& form) {
+  const auto name = [&](TokenId id) {
+    return form.tokens_as_ids ? fmt::format("token_id:{}", id)
+                              : std::string(form.tokenizer->piece(id));
+  };
   api::LogprobEntry entry;
-  entry.token = std::string(tokenizer.piece(from.token));
+  entry.token = name(from.token);
   entry.id = from.token;
   entry.logprob = from.logprob;
   for (const auto& [id, logprob] : from.top) {
-    entry.top.push_back(api::TopLogprob{std::string(tokenizer.piece(id)), id, logprob});
+    entry.top.push_back(api::TopLogprob{name(id), id, logprob});
   }
   return entry;
 }
@@ -57,6 +61,10 @@ std::vector<RequestId> Answer::cancel() {
   return std::exchange(ids_, {});
 }
 
+const std::string* Answer::echo_of(std::size_t choice) const {
+  return echo_.empty() ? nullptr : &echo_[choice / static_cast<std::size_t>(per_prompt_)];
+}
+
 api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
   api::ChoiceText piece;
   piece.index = index;
@@ -66,8 +74,7 @@ api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const
   if (delta.stop_token) piece.stop_token = *delta.stop_token;
   if (form_.logprobs) {
     piece.logprobs.emplace();
-    for (const auto& logprob : delta.logprobs)
-      piece.logprobs->push_back(named(logprob, *form_.tokenizer));
+    for (const auto& logprob : delta.logprobs) piece.logprobs->push_back(named(logprob, form_));
   }
   if (form_.return_token_ids) piece.token_ids.emplace(delta.tokens.begin(), delta.tokens.end());
   // By tokens, not by text: what may become a stop string is held back, its tokens are not.
@@ -80,14 +87,12 @@ api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const
 }
 
 void Answer::stream_delta(int index, Delta&& delta, Choice& choice, std::string& events) {
-  const bool finished = delta.finish != FinishReason::kNone;
-  // A token in the middle of a character has no text yet; it is an event only for those who count
-  // tokens.
-  const bool counted = form_.continuous_usage || form_.return_token_ids || form_.logprobs;
-  if (delta.text.empty() && !finished && !(counted && !delta.tokens.empty())) return;
+  // Clients count chunks as tokens: a token without text (special, or a part of a character) is
+  // one with empty text.
+  if (delta.tokens.empty() && delta.finish == FinishReason::kNone) return;
   const bool first = !std::exchange(choice.started, true);
-  if (first && !form_.echo.empty())
-    delta.text.insert(0, form_.echo[static_cast<std::size_t>(index)]);
+  const std::string* echo = first ? echo_of(static_cast<std::size_t>(index)) : nullptr;
+  if (echo != nullptr) delta.text.insert(0, *echo);
   const api::ChoiceText piece = piece_of(index, std::move(delta), choice);
   std::optional<api::Usage> usage;
   if (form_.continuous_usage) usage = total_usage();
@@ -135,8 +140,7 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
 
   choice.text += delta.text;
   choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-  for (const auto& logprob : delta.logprobs)
-    choice.logprobs.push_back(named(logprob, *form_.tokenizer));
+  for (const auto& logprob : delta.logprobs) choice.logprobs.push_back(named(logprob, form_));
   if (!delta.stop_string.empty()) choice.stop_string = std::move(delta.stop_string);
   if (delta.stop_token) choice.stop_token = *delta.stop_token;
   if (last) responder_.respond({200, "application/json", body(times), form_.headers});
@@ -180,7 +184,8 @@ std::string Answer::body(const RequestTimes& times) {
     Choice& choice = choices_[i];
     api::ChoiceText piece;
     piece.index = static_cast<int>(i);
-    piece.text = form_.echo.empty() ? std::move(choice.text) : form_.echo[i] + choice.text;
+    const std::string* echo = echo_of(i);
+    piece.text = echo == nullptr ? std::move(choice.text) : *echo + choice.text;
     piece.finish_reason = reason_name(choice.finish);
     piece.stop_string = std::move(choice.stop_string);
     piece.stop_token = choice.stop_token;

@@ -26,8 +26,8 @@ struct AnswerForm {
   bool metrics = false;
   bool return_token_ids = false;
   bool logprobs = false;
+  bool tokens_as_ids = false;                                // logprobs name tokens "token_id:42"
   std::vector<std::pair<std::string, std::string>> headers;  // of the response (CORS)
-  std::vector<std::string> echo;  // one a choice: text to put before the answer; empty: none
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
@@ -41,6 +41,9 @@ class Answer {
   // step. True when this was the last choice's end.
   bool on_delta(int choice, Delta&& delta, const RequestUsage& usage, const RequestTimes& times,
                 std::vector<net::StreamWrite>& writes);
+
+  // Before the first delta: text to put before the answers of the next prompt; for all or none.
+  void echo_next(std::string text) { echo_.push_back(std::move(text)); }
 
   bool stream() const { return form_.stream; }
   const std::string& id() const { return form_.head.id; }
@@ -65,6 +68,7 @@ class Answer {
     std::int64_t text_offset = 0;
   };
 
+  const std::string* echo_of(std::size_t choice) const;
   api::ChoiceText piece_of(int index, Delta&& delta, Choice& choice) const;
   void stream_delta(int index, Delta&& delta, Choice& choice, std::string& events);
   api::Usage total_usage() const;
@@ -74,7 +78,8 @@ class Answer {
   const AnswerForm form_;
   const int per_prompt_;
   const net::Responder responder_;
-  std::vector<Choice> choices_;  // engine thread
+  std::vector<std::string> echo_;  // one a prompt, or none
+  std::vector<Choice> choices_;    // engine thread
   int unfinished_;
   bool stream_started_ = false;
   bool failed_ = false;

@@ -45,6 +45,12 @@ void EmbeddingService::add_routes() {
           {name, started_at_, settings_.model, encoder_.shape().max_tokens, false, 0, true});
     return cards;
   });
+  router_.add_info_routes(
+      {.generates = false, .max_model_len = encoder_.shape().max_tokens}, [this] {
+        const EmbeddingStats stats = engine_.stats();
+        return api::ServerLoad{stats.running,
+                               stats.waiting + static_cast<std::int64_t>(router_.preparing()), 0};
+      });
   router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
                  router_.respond(reply,
                                  {200, "text/plain; version=0.0.4; charset=utf-8", metrics(), {}});

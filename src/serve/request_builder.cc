@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "serve/limited_tokenizer.h"
 #include "text/content_format.h"
 
 namespace saccade::serve {
@@ -27,6 +28,14 @@ Result<std::string> cut_after_final_message(std::string rendered, const api::Cha
   }
   rendered.resize(at + final_text.size());
   return rendered;
+}
+
+tl::unexpected<Error> too_long(std::int64_t max_model_len, std::int64_t prompt_tokens) {
+  return fail(ErrorCode::kInvalid,
+              "This model's maximum context length is {} tokens. However, your request has {} "
+              "input tokens. Please "
+              "reduce the length of the input messages.",
+              max_model_len, prompt_tokens);
 }
 
 // Parts as one string, each image and video as the family's placeholder, for templates that take no
@@ -130,13 +139,17 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
 }
 
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaWork work,
+                                         std::int64_t most_tokens,
                                          const std::atomic<bool>& cancelled,
                                          RequestTimes& times) const {
   TRY(const LoadedMedia media, media_.load(request, work, cancelled, times));
   BuiltPrompt built;
   TRY(built.text, render(request));
-  TRY(built.prompt,
-      model_.build_prompt(*tokenizer_, built.text, media.layouts, request.add_special_tokens));
+  const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
+  auto prompt =
+      model_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
+  TRY_DO(tokenizer.check());
+  TRY(built.prompt, std::move(prompt));
   for (const ImageLayout& layout : media.layouts)
     (layout.frames > 0 ? built.video_tokens : built.image_tokens).push_back(layout.tokens);
   // By number, as spans name them; a prompt may place a later image first.
@@ -150,13 +163,19 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaW
 }
 
 Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prompt,
-                                               bool add_special_tokens) const {
+                                               bool add_special_tokens, std::int64_t most_tokens,
+                                               const std::atomic<bool>& cancelled) const {
   BuiltPrompt built;
   if (!prompt.is_tokens) {
     built.text = prompt.text;
-    TRY(built.prompt, model_.build_prompt(*tokenizer_, model_.guard_literals(prompt.text), {},
-                                          add_special_tokens));
+    const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
+    auto made =
+        model_.build_prompt(tokenizer, model_.guard_literals(prompt.text), {}, add_special_tokens);
+    TRY_DO(tokenizer.check());
+    TRY(built.prompt, std::move(made));
   } else {
+    const auto count = static_cast<std::int64_t>(prompt.tokens.size());
+    if (count > most_tokens) return too_long(most_tokens, count);
     std::vector<TokenId> ids;
     ids.reserve(prompt.tokens.size());
     for (const std::int64_t id : prompt.tokens) {
@@ -177,18 +196,11 @@ Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prom
   return built;
 }
 
-Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,
+Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& fields,
                                                 std::int64_t prompt_tokens,
                                                 std::int64_t max_model_len,
-                                                std::optional<std::int64_t> default_max_tokens,
-                                                std::optional<std::int64_t> logprobs) const {
-  if (prompt_tokens >= max_model_len) {
-    return fail(ErrorCode::kInvalid,
-                "This model's maximum context length is {} tokens. However, your request has {} "
-                "input tokens. Please "
-                "reduce the length of the input messages.",
-                max_model_len, prompt_tokens);
-  }
+                                                std::optional<std::int64_t> standard) const {
+  if (prompt_tokens >= max_model_len) return too_long(max_model_len, prompt_tokens);
   const std::int64_t room = max_model_len - prompt_tokens;
   if (fields.max_tokens && *fields.max_tokens > room) {
     return fail(Error{
@@ -200,6 +212,11 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
                     max_model_len, prompt_tokens),
         "max_tokens"});
   }
+  return fields.max_tokens.value_or(std::min(standard.value_or(room), room));
+}
+
+Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,
+                                                std::optional<std::int64_t> logprobs) const {
   if (logprobs && *logprobs > settings_.max_logprobs) {
     return fail(
         Error{ErrorCode::kInvalid,
@@ -217,24 +234,27 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
   params.presence_penalty = fields.presence_penalty;
   params.frequency_penalty = fields.frequency_penalty;
   if (fields.seed) params.seed = static_cast<std::uint64_t>(*fields.seed);
-  params.max_tokens = fields.max_tokens.value_or(std::min(default_max_tokens.value_or(room), room));
   params.min_tokens = fields.min_tokens;
   params.ignore_eos = fields.ignore_eos;
   params.stop = fields.stop;
   params.include_stop_str_in_output = fields.include_stop_str_in_output;
   params.skip_special_tokens = fields.skip_special_tokens;
   const std::int64_t vocab = model_.shape().vocab;
+  std::vector<TokenId> stops;
   for (const std::int64_t id : fields.stop_token_ids) {
-    if (id >= 0 && id < vocab) params.stop_token_ids.push_back(static_cast<TokenId>(id));
+    if (id >= 0 && id < vocab) stops.push_back(static_cast<TokenId>(id));
   }
+  params.stop_token_ids = std::move(stops);
+  std::vector<TokenBias> biases;
   for (const auto& [id, bias] : fields.logit_bias) {
     if (id < 0 || id >= vocab) {
       return fail(Error{ErrorCode::kInvalid,
                         fmt::format("logit_bias names token {}, the vocabulary has {}", id, vocab),
                         "logit_bias"});
     }
-    params.logit_bias.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
+    biases.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
   }
+  params.logit_bias = std::move(biases);
   if (logprobs) params.logprobs = static_cast<int>(*logprobs);
   return params;
 }

@@ -47,17 +47,24 @@ class RequestBuilder {
   // The checkpoint's template, parsed. Call once before any chat().
   Result<void> compile_template();
 
-  // Stamps media_done and preprocessed. `cancelled` is looked at between stages.
+  // Stamps media_done and preprocessed. `cancelled` is looked at between stages and while text is
+  // tokenised. A text of more tokens than `most_tokens` is kInvalid with both numbers, as soon as
+  // that is certain.
   Result<BuiltPrompt> chat(const api::ChatRequest& request, MediaWork work,
-                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
-  Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
-                                 bool add_special_tokens) const;
+                           std::int64_t most_tokens, const std::atomic<bool>& cancelled,
+                           RequestTimes& times) const;
+  Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt, bool add_special_tokens,
+                                 std::int64_t most_tokens,
+                                 const std::atomic<bool>& cancelled) const;
 
-  // max_tokens is resolved against max_model_len: kInvalid with both numbers when it cannot fit.
-  Result<SamplingParams> sampling(const api::SamplingFields& fields, std::int64_t prompt_tokens,
-                                  std::int64_t max_model_len,
-                                  std::optional<std::int64_t> default_max_tokens,
+  // All but max_tokens, which depends on a prompt: made once for all prompts of a request.
+  Result<SamplingParams> sampling(const api::SamplingFields& fields,
                                   std::optional<std::int64_t> logprobs) const;
+  // The request's, or `standard`, or as many as there is room for: kInvalid with both numbers when
+  // the prompt or the answer cannot fit.
+  Result<std::int64_t> max_tokens(const api::SamplingFields& fields, std::int64_t prompt_tokens,
+                                  std::int64_t max_model_len,
+                                  std::optional<std::int64_t> standard) const;
 
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 
 #include "api/error_table.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "serve/client_identity.h"
+#include "serve/origin.h"
 
 namespace saccade::serve {
 namespace {
 
 constexpr std::string_view kVersion = SACCADE_VERSION;
+constexpr std::size_t kMostWarnings = 256;
 constexpr std::string_view kModelPrefix = "/v1/models/";
 
 // A decrement that happens however the job ends.
@@ -97,6 +101,28 @@ void Router::add_status_routes(std::function<std::vector<api::ModelCard>()> card
        }});
 }
 
+void Router::add_info_routes(const api::ServerInfo& said, std::function<api::ServerLoad()> load) {
+  api::ServerInfo info = said;
+  info.version = kVersion;
+  info.model_path = settings_.model;
+  info.served_model_name = settings_.served_model_name.front();
+  const auto answer = [this](std::string_view path, JsonHandler handler) {
+    add_json("GET", path, false, std::move(handler));
+  };
+  for (const std::string_view path : {"/server_info", "/get_server_info"})
+    answer(path, [info](const net::HttpRequest&) -> Result<std::string> {
+      return api::server_info(info);
+    });
+  for (const std::string_view path : {"/model_info", "/get_model_info"})
+    answer(path, [info](const net::HttpRequest&) -> Result<std::string> {
+      return api::model_info(info);
+    });
+  answer("/v1/loads",
+         [info, load = std::move(load)](const net::HttpRequest&) -> Result<std::string> {
+           return api::server_loads(info, load());
+         });
+}
+
 void Router::add_refusal(std::string_view path, std::string_view api_name) {
   add_json("POST", path, false, [api_name](const net::HttpRequest&) -> Result<std::string> {
     return fail(ErrorCode::kUnsupported, "The model does not support {} API", api_name);
@@ -104,11 +130,21 @@ void Router::add_refusal(std::string_view path, std::string_view api_name) {
 }
 
 void Router::handle(net::HttpRequest request, net::Responder responder) {
-  Reply reply{std::move(responder), cors_headers(request.header("origin")), clock_.now()};
+  const std::string origin(request.header("origin"));
+  Reply reply{std::move(responder),
+              {{"Vary", "Origin"}},
+              clock_.now(),
+              client_of(given_key(request), request.peer)};
+  // Not only unreadable answers: some requests are sent by browsers without asking first.
+  if (!may_use(origin, request.header("host"), settings_.allowed_origins,
+               !settings_.api_keys.empty())) {
+    return refuse_origin(origin, reply);
+  }
+  if (!origin.empty()) reply.headers.emplace_back("Access-Control-Allow-Origin", origin);
   if (request.method == "OPTIONS") {
     net::HttpResponse preflight{200, "text/plain", "", {}};
     preflight.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
-                         {"Access-Control-Allow-Headers", "*"},
+                         {"Access-Control-Allow-Headers", "Authorization, *"},
                          {"Access-Control-Max-Age", "600"}};
     return respond(reply, std::move(preflight));
   }
@@ -165,7 +201,7 @@ void Router::post_job(const Route& route, net::HttpRequest request, Reply reply)
   auto job = std::shared_ptr<Job>(
       new Job{std::move(request), reply, {preparing_, 1}, {preparing_bytes_, body_bytes}});
   const bool taken = workers_.post([this, &route, job] {
-    if (!job->reply.to.disconnected()) route.handler(std::move(job->request), job->reply);
+    if (!job->reply.to.disconnected()) handle_guarded(route, std::move(job->request), job->reply);
   });
   if (!taken) {
     respond_error(reply, Error{ErrorCode::kExhausted,
@@ -175,26 +211,54 @@ void Router::post_job(const Route& route, net::HttpRequest request, Reply reply)
   }
 }
 
+// The edge where exceptions end: what one request runs into is that request's alone.
+void Router::handle_guarded(const Route& route, net::HttpRequest request, const Reply& reply) {
+  try {
+    return route.handler(std::move(request), reply);
+  } catch (const std::bad_alloc&) {
+    log::error("{} {}: out of memory", route.method, route.path);
+    respond_error(reply, Error{ErrorCode::kUnavailable,
+                               "the server has not the memory that this request needs",
+                               {}});
+  } catch (const std::exception& error) {
+    log::error("{} {}: {}", route.method, route.path, error.what());
+    respond_error(reply, Error{ErrorCode::kInternal, "the request could not be prepared", {}});
+  }
+}
+
+// What the Authorization header brings; empty where no keys are asked for.
+std::string_view Router::given_key(const net::HttpRequest& request) const {
+  if (settings_.api_keys.empty()) return {};
+  std::string_view given = request.header("authorization");
+  // The scheme's case does not matter (RFC 9110 11.1), nor how many blanks follow it.
+  constexpr std::string_view kBearer = "bearer ";
+  const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
+  if (given.size() >= kBearer.size() && std::equal(kBearer.begin(), kBearer.end(), given.begin(),
+                                                   [&](char b, char a) { return same(a, b); })) {
+    given.remove_prefix(kBearer.size());
+    given.remove_prefix(std::min(given.find_first_not_of(' '), given.size()));
+  }
+  return given;
+}
+
 bool Router::authorised(const net::HttpRequest& request) const {
   if (settings_.api_keys.empty()) return true;
-  std::string_view given = request.header("authorization");
-  constexpr std::string_view kBearer = "Bearer ";
-  if (given.starts_with(kBearer)) given.remove_prefix(kBearer.size());
+  const std::string_view given = given_key(request);
   bool found = false;
   for (const auto& key : settings_.api_keys) found = equal_in_constant_time(given, key) || found;
   return found;
 }
 
-std::vector<std::pair<std::string, std::string>> Router::cors_headers(
-    std::string_view origin) const {
-  const auto& allowed = settings_.allowed_origins;
-  const auto allows = [&](std::string_view name) {
-    return std::find(allowed.begin(), allowed.end(), name) != allowed.end();
-  };
-  if (allows("*")) return {{"Access-Control-Allow-Origin", "*"}};
-  // Caches must not give one origin's answer to another.
-  if (!allows(origin)) return {{"Vary", "Origin"}};
-  return {{"Access-Control-Allow-Origin", std::string(origin)}, {"Vary", "Origin"}};
+void Router::refuse_origin(const std::string& origin, const Reply& reply) {
+  const std::string why =
+      fmt::format("pages of {} may not use this server: start it with --allowed-origins",
+                  origin.substr(0, 200));
+  {
+    const std::lock_guard lock(mutex_);
+    if (warned_.size() < kMostWarnings && warned_.insert("origin " + origin.substr(0, 200)).second)
+      log::warning("{} (said once)", why);
+  }
+  respond(reply, json_response(api::error_body(403, "PermissionDeniedError", why), 403));
 }
 
 void Router::respond(const Reply& reply, net::HttpResponse response) const {
@@ -214,17 +278,16 @@ void Router::respond_error(const Reply& reply, const Error& error) const {
 Result<void> Router::check_model(const std::string& name) const {
   const auto& names = settings_.served_model_name;
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return {};
-  return fail(
-      Error{ErrorCode::kNotFound, fmt::format("The model `{}` does not exist.", name), "model"});
+  return fail(Error{ErrorCode::kNotFound,
+                    fmt::format("The model `{}` does not exist.", name.substr(0, 256)), "model"});
 }
 
 void Router::warn_unknown(const std::vector<std::string>& names) {
   const std::lock_guard lock(mutex_);
   for (const auto& name : names) {
-    if (warned_.size() < 256 && warned_.insert(name).second) {
-      log::warning("request field '{}' is not known and has no effect (said once)",
-                   name.substr(0, 64));
-    }
+    const std::string shown = name.substr(0, 64);
+    if (warned_.size() < kMostWarnings && warned_.insert(shown).second)
+      log::warning("request field '{}' is not known and has no effect (said once)", shown);
   }
 }
 

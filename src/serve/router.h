@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/responses.h"
+#include "api/server_info.h"
 #include "base/clock.h"
 #include "base/worker_pool.h"
 #include "net/http_server.h"
@@ -25,6 +26,7 @@ struct Reply {
   net::Responder to;
   std::vector<std::pair<std::string, std::string>> headers;
   Nanos arrival = 0;
+  std::uint64_t client = 0;  // client_of() its request
 };
 
 net::HttpResponse json_response(std::string body, int status = 200);
@@ -51,6 +53,8 @@ class Router {
   void add_json(std::string_view method, std::string_view path, bool is_work, JsonHandler handler);
   // GET /v1/models, /v1/models/{id}, /health, /ping, /version.
   void add_status_routes(std::function<std::vector<api::ModelCard>()> cards);
+  // What routers in front look for: GET /server_info, /model_info and their get_ names, /v1/loads.
+  void add_info_routes(const api::ServerInfo& info, std::function<api::ServerLoad()> load);
   // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
   void add_refusal(std::string_view path, std::string_view api_name);
 
@@ -73,8 +77,10 @@ class Router {
  private:
   void dispatch(const Route& route, net::HttpRequest request, Reply reply);
   void post_job(const Route& route, net::HttpRequest request, Reply reply);
+  void handle_guarded(const Route& route, net::HttpRequest request, const Reply& reply);
+  std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;
-  std::vector<std::pair<std::string, std::string>> cors_headers(std::string_view origin) const;
+  void refuse_origin(const std::string& origin, const Reply& reply);
 
   const ServeSettings& settings_;
   const Clock& clock_;
@@ -84,7 +90,7 @@ class Router {
   std::atomic<std::size_t> preparing_bytes_ = 0;
   mutable std::atomic<std::uint64_t> next_answer_ = 0;
   std::mutex mutex_;
-  std::unordered_set<std::string> warned_;  // guarded by mutex_: unknown fields already logged
+  std::unordered_set<std::string> warned_;  // guarded by mutex_: what has been logged once
   WorkerPool workers_;                      // last: its jobs use everything above
 };
 

@@ -56,11 +56,12 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
     chosen = *std::move(shipped);
   } else if (shipped.error().code != ErrorCode::kNotFound) {
     return fail(std::move(shipped).error());
-  } else if (!model.default_chat_template().empty()) {
+  } else if (!model.default_chat_template().empty() || !settings.chat_template.empty()) {
+    // A template from elsewhere names the checkpoint's tokens too.
     chosen.emplace().source = std::string(model.default_chat_template());
+    TRY(chosen->variables, load_special_tokens(directory));
   }
   if (!settings.chat_template.empty()) {
-    if (!chosen) chosen.emplace();
     TRY(chosen->source, template_source(settings.chat_template));
   }
   return chosen;
@@ -176,7 +177,9 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   TRY(auto loaded_template, chat_template(settings, parts.directory, *model));
   SamplingDefaults defaults;
   if (settings.use_generation_config) {
-    TRY(defaults, load_sampling_defaults(parts.directory));
+    TRY(defaults,
+        load_sampling_defaults(settings.generation_config.empty() ? parts.directory
+                                                                  : settings.generation_config));
   }
   log::info("on {}, keys and values as {}", parts.device->description(),
             name_of(model->shape().kv_dtype));

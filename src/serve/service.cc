@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "api/limits.h"
 #include "api/tokenize_request.h"
 #include "base/log.h"
 #include "serve/detokenize.h"
+#include "serve/limited_tokenizer.h"
 #include "serve/metrics_page.h"
 
 namespace saccade::serve {
@@ -43,6 +45,16 @@ void Service::add_routes() {
     return detokenized(request.body, *builder_.tokenizer(), router_);
   });
   router_.add_status_routes([this] { return cards(); });
+  router_.add_info_routes({.vision = model_.shape().has_vision,
+                           .max_model_len = engine_.settings().max_model_len,
+                           .max_running = engine_.settings().max_sequences},
+                          [this] {
+                            const EngineStats stats = engine_.stats();
+                            const auto preparing = static_cast<std::int64_t>(router_.preparing());
+                            return api::ServerLoad{stats.num_requests_running,
+                                                   stats.num_requests_waiting + preparing,
+                                                   stats.kv_cache_usage};
+                          });
   router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
                  router_.respond(reply, {200,
                                          "text/plain; version=0.0.4; charset=utf-8",
@@ -74,25 +86,32 @@ void Service::watch(const std::shared_ptr<Answer>& answer, const Reply& reply) {
   });
 }
 
-Result<void> Service::submit(const std::shared_ptr<Answer>& answer, std::vector<Request> requests) {
+Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
+                             const std::vector<Request>& prompts, int per_prompt) {
   ++unfinished_;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    const int choice = static_cast<int>(i);
-    auto sink = [this, answer, choice](RequestId, Delta&& delta, const RequestUsage& usage,
-                                       const RequestTimes& times) {
-      if (answer->on_delta(choice, std::move(delta), usage, times, writes_)) --unfinished_;
-    };
-    requests[i].times.queued = clock_.now();
-    auto id = engine_.submit(std::move(requests[i]), std::move(sink));
-    if (!id) {
-      // Nothing of this answer is sent: choices already taken are cancelled, and their ends are not
-      // waited for.
-      for (const RequestId taken : answer->cancel()) engine_.cancel(taken);
-      --unfinished_;
-      return fail(std::move(id).error());
+  // Unless all are taken nothing of this answer is sent: choices already taken are cancelled, and
+  // their ends are not waited for. Also where memory ends in the middle.
+  bool complete = false;
+  const std::shared_ptr<void> undo(nullptr, [&](void*) {
+    if (complete) return;
+    for (const RequestId taken : answer->cancel()) engine_.cancel(taken);
+    --unfinished_;
+  });
+  int choice = 0;
+  for (const Request& prompt : prompts) {
+    for (int k = 0; k < per_prompt; ++k, ++choice) {
+      auto sink = [this, answer, choice](RequestId, Delta&& delta, const RequestUsage& usage,
+                                         const RequestTimes& times) {
+        if (answer->on_delta(choice, std::move(delta), usage, times, writes_)) --unfinished_;
+      };
+      Request one = prompt;
+      if (one.sampling.seed) *one.sampling.seed += static_cast<std::uint64_t>(k);
+      one.times.queued = clock_.now();
+      TRY(const RequestId id, engine_.submit(std::move(one), std::move(sink)));
+      if (!answer->add(id)) engine_.cancel(id);
     }
-    if (!answer->add(*id)) engine_.cancel(*id);
   }
+  complete = true;
   return {};
 }
 
@@ -104,6 +123,7 @@ AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply
   form.continuous_usage = delivery.continuous_usage_stats;
   form.metrics = delivery.metrics;
   form.return_token_ids = delivery.return_token_ids;
+  form.tokens_as_ids = delivery.tokens_as_ids;
   form.tokenizer = builder_.tokenizer();
   form.headers = reply.headers;
   return form;
@@ -112,6 +132,7 @@ AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(router_.check_model(chat.model));
+  TRY_DO(api::check_choices(1, chat.sampling.n, engine_.settings().max_waiting));
   router_.warn_unknown(chat.unknown);
 
   AnswerForm form = answer_form(chat.delivery, reply);
@@ -124,14 +145,16 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
 
   Request made;
   made.times.arrival = reply.arrival;
-  TRY(BuiltPrompt built, builder_.chat(chat, MediaWork::kPrepare, answer->cancelled(), made.times));
+  TRY(BuiltPrompt built, builder_.chat(chat, MediaWork::kPrepare, engine_.settings().max_model_len,
+                                       answer->cancelled(), made.times));
   metrics_.observe_stage("media", seconds(made.times.media_done - reply.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
-  TRY(made.sampling,
-      builder_.sampling(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
-                        engine_.settings().max_model_len, std::nullopt, logprobs));
+  TRY(made.sampling, builder_.sampling(chat.sampling, logprobs));
+  TRY(made.sampling.max_tokens,
+      builder_.max_tokens(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
+                          engine_.settings().max_model_len, std::nullopt));
   if (settings_.log_requests) {
     log::info("{}: {} prompt tokens, {} images, {} videos, max_tokens {}", answer->id(),
               built.prompt.ids.size(), built.image_tokens.size(), built.video_tokens.size(),
@@ -140,19 +163,17 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   made.prompt = std::move(built.prompt);
   made.images = std::move(built.images);
   made.priority = chat.delivery.priority;
+  made.client = reply.client;
   made.cache_salt = chat.delivery.cache_salt;
   made.tokenizer = builder_.tokenizer();
-  std::vector<Request> requests(static_cast<std::size_t>(n), made);
-  for (int k = 1; k < n; ++k) {
-    auto& seed = requests[static_cast<std::size_t>(k)].sampling.seed;
-    if (seed) seed = *seed + static_cast<std::uint64_t>(k);
-  }
-  return submit(answer, std::move(requests));
+  return submit(answer, {made}, n);
 }
 
 Result<void> Service::completions(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::CompletionRequest completion, api::parse_completion_request(request.body));
   TRY_DO(router_.check_model(completion.model));
+  TRY_DO(api::check_choices(completion.prompts.size(), completion.sampling.n,
+                            engine_.settings().max_waiting));
   router_.warn_unknown(completion.unknown);
 
   AnswerForm form = answer_form(completion.delivery, reply);
@@ -160,51 +181,56 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   form.chat = false;
   form.logprobs = completion.logprobs.has_value();
 
-  std::vector<Request> requests;
+  TRY(const SamplingParams sampling, builder_.sampling(completion.sampling, completion.logprobs));
   const int n = static_cast<int>(completion.sampling.n);
+  auto answer = std::make_shared<Answer>(std::move(form),
+                                         static_cast<int>(completion.prompts.size()), n, reply.to);
+  watch(answer, reply);
+
+  const std::int64_t most = engine_.settings().max_model_len;
+  std::vector<Request> requests;
   for (const auto& prompt : completion.prompts) {
     Request made;
     made.times.arrival = reply.arrival;
     made.times.media_done = reply.arrival;
-    TRY(BuiltPrompt built, builder_.completion(prompt, completion.add_special_tokens));
+    TRY(BuiltPrompt built,
+        builder_.completion(prompt, completion.add_special_tokens, most, answer->cancelled()));
     made.times.preprocessed = clock_.now();
-    TRY(made.sampling,
-        builder_.sampling(completion.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
-                          engine_.settings().max_model_len, 16, completion.logprobs));
+    made.sampling = sampling;
+    TRY(made.sampling.max_tokens,
+        builder_.max_tokens(completion.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
+                            most, 16));
     made.priority = completion.delivery.priority;
+    made.client = reply.client;
     made.cache_salt = completion.delivery.cache_salt;
     made.tokenizer = builder_.tokenizer();
     if (completion.echo) {
-      const std::string text =
-          prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : prompt.text;
-      form.echo.insert(form.echo.end(), static_cast<std::size_t>(n), text);
+      answer->echo_next(prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true)
+                                         : prompt.text);
     }
     made.prompt = std::move(built.prompt);
-    for (int k = 0; k < n; ++k) {
-      requests.push_back(made);
-      auto& seed = requests.back().sampling.seed;
-      if (seed) seed = *seed + static_cast<std::uint64_t>(k);
-    }
+    requests.push_back(std::move(made));
   }
-  auto answer = std::make_shared<Answer>(std::move(form),
-                                         static_cast<int>(completion.prompts.size()), n, reply.to);
-  watch(answer, reply);
   if (settings_.log_requests)
     log::info("{}: {} prompts, n {}", answer->id(), completion.prompts.size(), n);
-  return submit(answer, std::move(requests));
+  return submit(answer, requests, n);
 }
 
 Result<std::string> Service::tokenize(const net::HttpRequest& request) {
   TRY(const api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
   TRY_DO(router_.check_model(tokenize.model));
+  // Texts that are too long for the model may be counted too, up to the limit of token ids.
+  constexpr auto kMostTokens = static_cast<std::int64_t>(api::limits::kTokenIds.most);
   BuiltPrompt built;
   if (tokenize.chat) {
     const std::atomic<bool> never = false;
     RequestTimes times;
-    TRY(built, builder_.chat(*tokenize.chat, MediaWork::kMeasure, never, times));
+    TRY(built, builder_.chat(*tokenize.chat, MediaWork::kMeasure, kMostTokens, never, times));
   } else {
-    built.prompt.ids = builder_.tokenizer()->encode(
-        tokenize.prompt.value_or(""), {.add_special_tokens = tokenize.add_special_tokens});
+    const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostTokens, nullptr);
+    built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),
+                                        {.add_special_tokens = tokenize.add_special_tokens});
+    TRY_DO(tokenizer.check());
   }
   std::vector<std::string> strings;
   for (const TokenId id : built.prompt.ids) strings.emplace_back(builder_.tokenizer()->piece(id));

@@ -34,7 +34,9 @@ class Service {
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<std::string> tokenize(const net::HttpRequest& request);
   void reset_prefix_cache(const Reply& reply);
-  Result<void> submit(const std::shared_ptr<Answer>& answer, std::vector<Request> requests);
+  // Choice k of each prompt draws by its seed plus k.
+  Result<void> submit(const std::shared_ptr<Answer>& answer, const std::vector<Request>& prompts,
+                      int per_prompt);
   void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
   std::vector<api::ModelCard> cards() const;
   void after_step();

@@ -20,8 +20,8 @@ struct ServeSettings {
       served_model_name;  // names that requests may use; empty: `model` as given
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
-  std::vector<std::string> api_keys;  // empty: none needed
-  std::vector<std::string> allowed_origins{"*"};
+  std::vector<std::string> api_keys;         // empty: none needed
+  std::vector<std::string> allowed_origins;  // of web pages, besides may_use()'s; "*": all
   std::size_t max_body_bytes = 64u << 20;
   std::size_t max_preparing_bytes =
       512u << 20;  // bodies between arrival and submission, all requests together
@@ -33,7 +33,8 @@ struct ServeSettings {
   int threads = 0;             // compute threads; 0: one a core
   std::string chat_template;   // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
-  bool use_generation_config = true;  // the checkpoint's sampling defaults
+  bool use_generation_config = true;  // sampling defaults
+  std::string generation_config;      // folder that has them; empty: the checkpoint
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
   std::int64_t max_video_frames = 768;  // of one video
   std::size_t max_request_media_bytes = 256u

@@ -225,6 +225,14 @@ void Bpe::split_and_merge(std::string_view piece, std::vector<TokenId>& out) con
   out.resize(begin + left);
 }
 
+std::size_t Bpe::most_bytes_a_token() const {
+  const bool all_bytes = plain_bytes_ || std::ranges::count(byte_tokens_, -1) == 0;
+  if (all_bytes) return words_->longest_bytes();
+  constexpr std::size_t kCharacter = 4;
+  const bool one_each = unknown_ >= 0 && !options_.fuse_unknown;
+  return one_each ? std::max(words_->longest_bytes(), kCharacter) : 0;
+}
+
 bool Bpe::stays_whole(TokenId id, std::string_view piece) const {
   std::atomic<std::uint8_t>& known = whole_[static_cast<std::size_t>(id)];
   const std::uint8_t answer = known.load(std::memory_order_relaxed);

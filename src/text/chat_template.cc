@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "text/jinja_globals.h"
 #include "text/jinja_interpreter.h"
@@ -71,6 +73,45 @@ void take_special_tokens(const json::object& config, json::object& variables) {
   }
 }
 
+// A file of the checkpoint that holds one object; empty where there is none.
+Result<std::optional<json::object>> object_of(const std::string& directory, std::string_view name) {
+  const std::string path = fmt::format("{}/{}", directory, name);
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) return std::optional<json::object>();
+  TRY(json::value parsed, json::parse_file(path));
+  if (!parsed.is_object()) {
+    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", path,
+                json::kind_name(parsed));
+  }
+  return std::optional<json::object>(std::move(parsed.get_object()));
+}
+
+// Where no file names a token, its id in config.json and the text of that id in tokenizer.json.
+Result<void> take_tokens_by_id(const std::string& directory, json::object& tokens) {
+  TRY(const auto config, object_of(directory, "config.json"));
+  if (!config) return {};
+  std::map<std::int64_t, std::string_view> wanted;
+  for (const std::string_view name : kSpecialTokens) {
+    if (tokens.contains(name)) continue;
+    const json::value* id = json::find(*config, std::string(name) + "_id");
+    if (id != nullptr && id->is_int64()) wanted.emplace(id->get_int64(), name);
+  }
+  if (wanted.empty()) return {};
+  TRY(const auto tokenizer, object_of(directory, "tokenizer.json"));
+  const json::value* added = tokenizer ? json::find(*tokenizer, "added_tokens") : nullptr;
+  if (added == nullptr || !added->is_array()) return {};
+  for (const json::value& item : added->get_array()) {
+    const json::object* token = item.if_object();
+    const json::value* id = token == nullptr ? nullptr : json::find(*token, "id");
+    if (id == nullptr || !id->is_int64()) continue;
+    const auto found = wanted.find(id->get_int64());
+    const json::value* content = json::find(*token, "content");
+    if (found != wanted.end() && content != nullptr && content->is_string())
+      tokens[found->second] = content->get_string();
+  }
+  return {};
+}
+
 }  // namespace
 
 struct ChatTemplate::Program {
@@ -105,6 +146,16 @@ Result<std::string> ChatTemplate::render(const json::array& messages,
   return text;
 }
 
+Result<json::object> load_special_tokens(const std::string& directory) {
+  TRY(const auto config, object_of(directory, "tokenizer_config.json"));
+  TRY(const auto map, object_of(directory, "special_tokens_map.json"));
+  json::object tokens;
+  if (map) take_special_tokens(*map, tokens);
+  if (config) take_special_tokens(*config, tokens);
+  TRY_DO(take_tokens_by_id(directory, tokens));
+  return tokens;
+}
+
 Result<LoadedChatTemplate> load_chat_template(const std::string& directory) {
   const auto path = [&](std::string_view name) { return fmt::format("{}/{}", directory, name); };
   const auto exists = [&](std::string_view name) {
@@ -112,16 +163,9 @@ Result<LoadedChatTemplate> load_chat_template(const std::string& directory) {
     return std::filesystem::exists(path(name), code);
   };
   LoadedChatTemplate loaded;
-  json::object config;
-  if (exists("tokenizer_config.json")) {
-    TRY(json::value parsed, json::parse_file(path("tokenizer_config.json")));
-    if (!parsed.is_object()) {
-      return fail(ErrorCode::kInvalid, "{} is {}, an object is required",
-                  path("tokenizer_config.json"), json::kind_name(parsed));
-    }
-    config = std::move(parsed.get_object());
-    take_special_tokens(config, loaded.variables);
-  }
+  TRY(loaded.variables, load_special_tokens(directory));
+  TRY(auto found, object_of(directory, "tokenizer_config.json"));
+  const json::object config = std::move(found).value_or(json::object());
   if (exists("chat_template.jinja")) {
     TRY(loaded.source, read_text(path("chat_template.jinja")));
   } else if (exists("chat_template.json")) {

@@ -39,12 +39,16 @@ class ChatTemplate {
 };
 
 // The template of a checkpoint: chat_template.jinja, chat_template.json, else `chat_template` of
-// tokenizer_config.json. kNotFound when it has none. Also fills bos_token, eos_token, pad_token,
-// unk_token from tokenizer_config.json.
+// tokenizer_config.json. kNotFound when it has none. `variables` are load_special_tokens().
 struct LoadedChatTemplate {
   std::string source;
   json::object variables;
 };
 Result<LoadedChatTemplate> load_chat_template(const std::string& directory);
+
+// The special tokens that a template may name, also of a checkpoint without a template: from
+// tokenizer_config.json, special_tokens_map.json, else the tokens of tokenizer.json that
+// config.json's bos_token_id and the like point at.
+Result<json::object> load_special_tokens(const std::string& directory);
 
 }  // namespace saccade

@@ -102,6 +102,28 @@ TEST(LoadChatTemplate, PrefersTheFileThenTheJsonThenTheTokenizerConfig) {
   EXPECT_EQ(load_chat_template(folder.path())->variables.at("eos_token").as_string(), "</s>");
 }
 
+// Templates may come from elsewhere: what they name is the checkpoint's all the same.
+TEST(LoadSpecialTokens, FromWhateverFileHasThem) {
+  const CheckpointFolder folder;
+  EXPECT_TRUE(load_special_tokens(folder.path())->empty());
+  folder.write("config.json",
+               R"({"bos_token_id": 2, "eos_token_id": [1, 107], "pad_token_id": 0})");
+  folder.write("tokenizer.json", R"({"added_tokens": [{"id": 0, "content": "<pad>"}, {"id": 2,
+               "content": "<bos>"}, {"id": 3, "content": "<unk>"}, 5]})");
+  auto tokens = load_special_tokens(folder.path());
+  ASSERT_TRUE(tokens) << tokens.error().message;
+  EXPECT_EQ(tokens->at("bos_token").as_string(), "<bos>");
+  EXPECT_EQ(tokens->at("pad_token").as_string(), "<pad>");
+  EXPECT_FALSE(tokens->contains("eos_token"));
+  folder.write("special_tokens_map.json",
+               R"({"bos_token": "<s>", "eos_token": {"content": "</s>"}})");
+  EXPECT_EQ(load_special_tokens(folder.path())->at("bos_token").as_string(), "<s>");
+  EXPECT_EQ(load_special_tokens(folder.path())->at("eos_token").as_string(), "</s>");
+  folder.write("tokenizer_config.json", R"({"bos_token": "<|begin|>"})");
+  EXPECT_EQ(load_special_tokens(folder.path())->at("bos_token").as_string(), "<|begin|>");
+  EXPECT_EQ(load_chat_template(folder.path()).error().code, ErrorCode::kNotFound);
+}
+
 TEST(LoadChatTemplate, TakesTheDefaultOfSeveral) {
   const CheckpointFolder folder;
   folder.write("tokenizer_config.json",

@@ -1,5 +1,6 @@
 #include "text/normalizer.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ class UnicodeForm final : public Normalizer {
     text = normalize(text, form_);
     return false;
   }
+  // A composed character is at most 4 characters of at most 4 bytes each when taken apart; one of
+  // 2 bytes at most 3, one of 1 byte 1.
+  double shrink() const override { return 6; }
 
  private:
   NormalForm form_;
@@ -34,6 +38,7 @@ class Lowercase final : public Normalizer {
     text = to_lowercase(text);
     return false;
   }
+  double shrink() const override { return 4; }  // bytes of a character
 };
 
 class Prepend final : public Normalizer {
@@ -43,6 +48,7 @@ class Prepend final : public Normalizer {
     if (!text.empty()) text.insert(0, prefix_);
     return false;
   }
+  double shrink() const override { return 1; }
 
  private:
   std::string prefix_;
@@ -50,8 +56,9 @@ class Prepend final : public Normalizer {
 
 class Replace final : public Normalizer {
  public:
-  Replace(Regex pattern, std::string content)
-      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  // `literal`: bytes of the pattern where it is a plain string, else 0.
+  Replace(Regex pattern, std::size_t literal, std::string content)
+      : pattern_(std::move(pattern)), literal_(literal), content_(std::move(content)) {}
   bool apply(std::string& text) const override {
     std::string result;
     std::size_t done = 0;
@@ -70,9 +77,14 @@ class Replace final : public Normalizer {
     return front_removed;
   }
   double growth() const override { return replacement_growth(pattern_, content_); }
+  double shrink() const override {
+    if (literal_ == 0 || content_.empty()) return 0;
+    return std::max(1.0, static_cast<double>(literal_) / static_cast<double>(content_.size()));
+  }
 
  private:
   Regex pattern_;
+  std::size_t literal_;
   std::string content_;
 };
 
@@ -186,6 +198,7 @@ class ByteLevel final : public Normalizer {
     text = std::move(result);
     return false;
   }
+  double shrink() const override { return 1; }
 };
 
 class Precompiled final : public Normalizer {
@@ -213,6 +226,11 @@ class Sequence final : public Normalizer {
     for (const auto& step : steps_) product *= step->growth();
     return product;
   }
+  double shrink() const override {
+    double product = 1;
+    for (const auto& step : steps_) product *= step->shrink();
+    return product;
+  }
 
  private:
   std::vector<std::unique_ptr<Normalizer>> steps_;
@@ -228,7 +246,8 @@ Result<std::unique_ptr<Normalizer>> parse_replace(const json::object& from) {
   const bool is_regex = json::find(object, "Regex") != nullptr;
   TRY(const std::string text, json::get_string(object, is_regex ? "Regex" : "String"));
   TRY(Regex regex, is_regex ? Regex::compile(text) : Regex::literal(text));
-  return std::make_unique<Replace>(std::move(regex), std::move(content));
+  return std::make_unique<Replace>(std::move(regex), is_regex ? 0 : text.size(),
+                                   std::move(content));
 }
 
 Result<std::unique_ptr<Normalizer>> parse_strip(const json::object& from) {

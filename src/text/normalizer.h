@@ -19,6 +19,9 @@ class Normalizer {
   virtual bool apply(std::string& text) const = 0;
   // How many times longer a text may become by replacements, at most.
   virtual double growth() const { return 1; }
+  // How many times shorter, in bytes, at most; 0: any number of times, as where characters are
+  // dropped.
+  virtual double shrink() const { return 0; }
 };
 
 // The `normalizer` member of a tokenizer.json. kUnsupported names the type that is not done,

@@ -10,6 +10,7 @@ namespace saccade {
 Result<std::unique_ptr<Tokenizer>> PipelineTokenizer::make(Parts parts) {
   std::unique_ptr<PipelineTokenizer> tokenizer(new PipelineTokenizer(std::move(parts)));
   TRY_DO(tokenizer->fill_pieces());
+  tokenizer->find_bounds();
   return tokenizer;
 }
 
@@ -38,32 +39,73 @@ std::string_view PipelineTokenizer::token(TokenId id) const {
   return added != nullptr ? std::string_view(added->content) : parts_.vocabulary->token(id);
 }
 
-std::vector<TokenId> PipelineTokenizer::encode(std::string_view utf8,
-                                               const EncodeOptions& options) const {
+void PipelineTokenizer::find_bounds() {
+  piece_a_token_ = static_cast<double>(parts_.model->most_bytes_a_token());
+  const bool keeps_all = parts_.pre_tokenizer == nullptr || parts_.pre_tokenizer->keeps_all();
+  if (!keeps_all) return;
+  normalised_a_token_ = piece_a_token_;
+  // Tokens that are looked for in normalised text may be longer than any of the model.
+  for (TokenId id = 0; id < vocab_size(); ++id) {
+    const AddedToken* added = parts_.added.token(id);
+    if (added != nullptr && added->normalized) return;
+  }
+  given_a_token_ =
+      normalised_a_token_ * (parts_.normalizer == nullptr ? 1 : parts_.normalizer->shrink());
+}
+
+class PipelineTokenizer::Progress {
+ public:
+  explicit Progress(EncodeLimit& limit) : limit_(limit) {}
+  std::vector<TokenId> ids;
+
+  // Whether to stop before `bytes` more, of which a token takes at most `a_token` (0: not known).
+  bool stops(std::size_t bytes, double a_token) {
+    if (limit_.stopped) return true;
+    std::size_t least = ids.size();
+    if (a_token > 0) least += static_cast<std::size_t>(static_cast<double>(bytes) / a_token);
+    if (least > limit_.most_tokens) {
+      limit_.at_least = least;
+      limit_.stopped = true;
+    } else if (limit_.cancelled != nullptr && *limit_.cancelled) {
+      limit_.stopped = true;
+    }
+    return limit_.stopped;
+  }
+  bool stopped() const { return limit_.stopped; }
+
+ private:
+  EncodeLimit& limit_;
+};
+
+std::vector<TokenId> PipelineTokenizer::encode_within(std::string_view utf8,
+                                                      const EncodeOptions& options,
+                                                      EncodeLimit& limit) const {
+  Progress progress(limit);
   std::string repaired;
   if (!is_valid_utf8(utf8)) {
     append_valid_utf8(repaired, utf8, true);
     utf8 = repaired;
   }
-  std::vector<TokenId> ids;
-  ids.reserve(utf8.size() / 3);
   std::vector<AddedTokens::Segment> segments;
   parts_.added.split_given(utf8, options.parse_special_tokens, segments);
   for (const auto& segment : segments) {
+    if (progress.stopped()) return {};
     if (segment.id >= 0) {
-      ids.push_back(segment.id);
+      progress.ids.push_back(segment.id);
     } else {
       const bool begins_text = segment.text.data() == utf8.data();
-      encode_segment(segment.text, begins_text, options.parse_special_tokens, ids);
+      encode_segment(segment.text, begins_text, options.parse_special_tokens, progress);
     }
   }
-  parts_.post_processor.apply(ids, options.add_special_tokens);
-  return ids;
+  parts_.post_processor.apply(progress.ids, options.add_special_tokens);
+  if (progress.stops(0, 0)) return {};
+  return std::move(progress.ids);
 }
 
 // A stretch without tokens that are looked for in the text as given.
 void PipelineTokenizer::encode_segment(std::string_view text, bool begins_text, bool parse_special,
-                                       std::vector<TokenId>& out) const {
+                                       Progress& progress) const {
+  if (progress.stops(text.size(), given_a_token_)) return;
   std::string normalized;
   if (parts_.normalizer != nullptr) {
     normalized = text;
@@ -72,20 +114,28 @@ void PipelineTokenizer::encode_segment(std::string_view text, bool begins_text, 
   }
   std::vector<AddedTokens::Segment> segments;
   parts_.added.split_normalized(text, parse_special, segments);
-  Pieces pieces;
   for (const auto& segment : segments) {
+    if (progress.stopped()) return;
     if (segment.id >= 0) {
-      out.push_back(segment.id);
-      continue;
+      progress.ids.push_back(segment.id);
+    } else {
+      encode_pieces(segment.text, begins_text && segment.text.data() == text.data(), progress);
     }
-    pieces.views.assign(1, segment.text);
-    pieces.made.clear();
-    pieces.begins_text = begins_text && segment.text.data() == text.data();
-    if (parts_.pre_tokenizer != nullptr) parts_.pre_tokenizer->split(pieces);
-    for (const std::string_view piece : pieces.views) {
-      parts_.model->tokenize(piece, pieces.begins_text, out);
-      pieces.begins_text = false;
-    }
+  }
+}
+
+// A stretch of normalised text without any tokens that are looked for.
+void PipelineTokenizer::encode_pieces(std::string_view text, bool begins_text,
+                                      Progress& progress) const {
+  if (progress.stops(text.size(), normalised_a_token_)) return;
+  Pieces pieces;
+  pieces.views.assign(1, text);
+  pieces.begins_text = begins_text;
+  if (parts_.pre_tokenizer != nullptr) parts_.pre_tokenizer->split(pieces);
+  for (const std::string_view piece : pieces.views) {
+    if (progress.stops(piece.size(), piece_a_token_)) return;
+    parts_.model->tokenize(piece, pieces.begins_text, progress.ids);
+    pieces.begins_text = false;
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "text/added_tokens.h"
 #include "text/decoder.h"
+#include "text/encode_limit.h"
 #include "text/normalizer.h"
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
@@ -20,7 +21,7 @@
 
 namespace saccade {
 
-class PipelineTokenizer final : public Tokenizer {
+class PipelineTokenizer final : public StoppableTokenizer {
  public:
   struct Parts {
     std::shared_ptr<const TokenTable> vocabulary;
@@ -35,7 +36,8 @@ class PipelineTokenizer final : public Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> make(Parts parts);
   static constexpr std::size_t kMaxPieceBytes = std::size_t{512} << 20;
 
-  std::vector<TokenId> encode(std::string_view utf8, const EncodeOptions& options) const override;
+  std::vector<TokenId> encode_within(std::string_view utf8, const EncodeOptions& options,
+                                     EncodeLimit& limit) const override;
   std::string_view piece(TokenId id) const override;
   std::string decode(const std::vector<TokenId>& ids, bool skip_special_tokens) const override;
   std::optional<TokenId> token_to_id(std::string_view token) const override;
@@ -56,13 +58,22 @@ class PipelineTokenizer final : public Tokenizer {
   explicit PipelineTokenizer(Parts parts) : parts_(std::move(parts)) {}
   Result<void> fill_pieces();
   std::string_view token(TokenId id) const;
+  // What encode() goes on with, and when it has to stop.
+  class Progress;
+  void find_bounds();
   void encode_segment(std::string_view text, bool begins_text, bool parse_special,
-                      std::vector<TokenId>& out) const;
+                      Progress& progress) const;
+  void encode_pieces(std::string_view text, bool begins_text, Progress& progress) const;
 
   Parts parts_;
   std::string piece_bytes_;    // all pieces, one after another
   std::vector<Piece> pieces_;  // by id
   std::size_t longest_piece_bytes_ = 0;
+  // Most bytes that a token stands for, so that a text's size says how many tokens it has at least;
+  // 0: not known. Of a text as given, of one that is normalised, of a piece.
+  double given_a_token_ = 0;
+  double normalised_a_token_ = 0;
+  double piece_a_token_ = 0;
 };
 
 }  // namespace saccade

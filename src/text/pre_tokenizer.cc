@@ -1,5 +1,6 @@
 #include "text/pre_tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -117,6 +118,7 @@ class Split final : public PreTokenizer {
       find_pattern(pattern_, invert_, piece, stretches);
     });
   }
+  bool keeps_all() const override { return behavior_ != Behavior::kRemoved; }
 
  private:
   Regex pattern_;
@@ -149,6 +151,7 @@ class ByteLevel final : public PreTokenizer {
       piece = characters;
     }
   }
+  bool keeps_all() const override { return true; }
 
  private:
   std::optional<Regex> pattern_;
@@ -166,6 +169,7 @@ class CharacterSplit final : public PreTokenizer {
       find_characters(wanted_, piece, stretches);
     });
   }
+  bool keeps_all() const override { return behavior_ != Behavior::kRemoved; }
 
  private:
   Predicate wanted_;
@@ -235,6 +239,7 @@ class Metaspace final : public PreTokenizer {
           if (done < piece.size()) stretches.push_back({done, piece.size(), false});
         });
   }
+  bool keeps_all() const override { return true; }
 
  private:
   std::string replacement_;
@@ -256,6 +261,7 @@ class FixedLength final : public PreTokenizer {
       }
     });
   }
+  bool keeps_all() const override { return true; }
 
  private:
   std::size_t length_;
@@ -266,6 +272,9 @@ class Sequence final : public PreTokenizer {
   explicit Sequence(std::vector<std::unique_ptr<PreTokenizer>> steps) : steps_(std::move(steps)) {}
   void split(Pieces& pieces) const override {
     for (const auto& step : steps_) step->split(pieces);
+  }
+  bool keeps_all() const override {
+    return std::ranges::all_of(steps_, [](const auto& step) { return step->keeps_all(); });
   }
 
  private:

@@ -25,6 +25,8 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void split(Pieces& pieces) const = 0;
+  // Whether all of a text is in its pieces: nothing, such as blanks, is left out.
+  virtual bool keeps_all() const { return false; }
 };
 
 struct PreTokenizerOptions {

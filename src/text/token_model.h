@@ -1,6 +1,7 @@
 // The part of a tokenizer that turns one piece of text into tokens: BPE, Unigram or WordPiece.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ class TokenModel {
   // Appends the tokens of `piece`, which is not empty. `begins_text`: the input begins with it.
   virtual void tokenize(std::string_view piece, bool begins_text,
                         std::vector<TokenId>& out) const = 0;
+  // Most bytes of a piece that one token can stand for. 0: any number, as where unknown characters
+  // are dropped or become one token together.
+  virtual std::size_t most_bytes_a_token() const { return 0; }
 };
 
 }  // namespace saccade

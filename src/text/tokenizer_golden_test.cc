@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "text/detokenizer.h"
+#include "text/encode_limit.h"
 #include "text/tokenizer.h"
 
 namespace saccade {
@@ -53,6 +54,52 @@ Case read_case(const json::object& line) {
 }
 
 class TokenizerGolden : public testing::TestWithParam<std::string> {};
+
+// A limit stops a text exactly when it has more tokens, whatever a normaliser drops, joins or
+// collapses, and what it says of the number is true.
+TEST_P(TokenizerGolden, ALimitRefusesJustWhatIsTooLong) {
+  const auto folder = golden_folder() / GetParam();
+  const auto loaded = load_tokenizer(folder.string());
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const auto& tokenizer = dynamic_cast<const StoppableTokenizer&>(**loaded);
+  std::vector<std::string> texts = {std::string(4000, ' '), std::string(4000, 'a'),
+                                    std::string(3000, '\x01'), "a" + std::string(3000, '\t') + "b"};
+  for (const char* repeated : {"e\u0301", "\uFF21", "\u1111\u1171\u11B6", "\U0001D400", "\u212A",
+                               "\u200B", "\U000E0100", "\u0301", "\U0001F600"}) {
+    std::string& text = texts.emplace_back();
+    for (int i = 0; i < 500; ++i) text += repeated;
+  }
+  std::ifstream file(folder / "strings.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto parsed = json::parse(line);
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    texts.push_back(read_case(parsed->get_object()).text);
+  }
+  for (const std::string& text : texts) {
+    const auto whole = tokenizer.encode(text);
+    const std::size_t count = whole.size();
+    for (const std::size_t most : {std::size_t{0}, count / 2, count - 1, count, count + 1}) {
+      EncodeLimit limit;
+      limit.most_tokens = most;
+      const auto ids = tokenizer.encode_within(text, {}, limit);
+      ASSERT_EQ(limit.stopped, count > most) << text.substr(0, 80) << ": " << count << " " << most;
+      if (limit.stopped) {
+        ASSERT_GT(limit.at_least, most);
+        ASSERT_LE(limit.at_least, count) << text.substr(0, 80);
+      } else {
+        ASSERT_EQ(ids, whole);
+      }
+    }
+    const std::atomic<bool> gone = true;
+    EncodeLimit limit;
+    limit.cancelled = &gone;
+    if (!text.empty()) {
+      EXPECT_TRUE(tokenizer.encode_within(text, {}, limit).empty());
+      EXPECT_TRUE(limit.stopped);
+      EXPECT_EQ(limit.at_least, 0u);
+    }
+  }
+}
 
 TEST_P(TokenizerGolden, EveryCaseBothWays) {
   const auto folder = golden_folder() / GetParam();

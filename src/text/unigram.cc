@@ -120,6 +120,11 @@ void Unigram::tokenize(std::string_view piece, bool /*begins_text*/,
   for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) append_tokens(*token, out);
 }
 
+std::size_t Unigram::most_bytes_a_token() const {
+  const bool all_bytes = byte_fallback_ && std::ranges::count(byte_tokens_, -1) == 0;
+  return all_bytes ? vocabulary_->longest_bytes() : 0;
+}
+
 void Unigram::append_tokens(std::string_view text, std::vector<TokenId>& out) const {
   if (const auto id = vocabulary_->find(text)) {
     out.push_back(*id);

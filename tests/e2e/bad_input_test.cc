@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <boost/json/serialize.hpp>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -101,8 +102,8 @@ class BadRequests : public testing::Test {
         std::vector<std::string>{"serve", "--model", kCheckpoint, "--dtype", "float32",
                                  "--served-model-name", "tiny", "--max-model-len", "512",
                                  "--max-body-mib", "1", "--max-image-pixels", "1000000",
-                                 "--limit-mm-per-prompt", "image=2", "--allowed-local-media-path",
-                                 (*folder_ / "allowed").string()});
+                                 "--limit-mm-per-prompt", "image=2", "--enable-log-requests",
+                                 "--allowed-local-media-path", (*folder_ / "allowed").string()});
   }
   static void TearDownTestSuite() {
     EXPECT_EQ(server_->stop(), 0) << server_->log();
@@ -150,6 +151,85 @@ TEST_F(BadRequests, WrongTypesAndValuesNameTheField) {
   expect_error(exchange(server_->port(), "POST", "/tokenize", "{}"), 400, {"prompt", "messages"});
   expect_error(exchange(server_->port(), "POST", "/detokenize", R"({"tokens": [-1]})"), 400,
                {"-1", "vocabulary of 474"});
+}
+
+// An agent's history: what the assistant called is in the prompt where the template knows of it.
+TEST_F(BadRequests, AssistantsThatOnlyCalledTools) {
+  const std::string call =
+      R"({"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}})";
+  for (const std::string content : {R"("content": null, )", R"("content": "", )", ""}) {
+    const RawAnswer answer =
+        chat(R"({"max_tokens": 1, "tools": [], "messages": [{"role": "user", "content": "x"},
+                 {"role": "assistant", )" +
+             content + R"("tool_calls": [)" + call + R"(]},
+                 {"role": "tool", "tool_call_id": "1", "content": "42"}]})");
+    EXPECT_EQ(answer.status, 200) << answer.body;
+  }
+}
+
+TEST_F(BadRequests, PenaltiesOfAnySizeAreAnswered) {
+  for (const std::string penalty : {"1e-38", "1e-320", "1e300"}) {
+    const RawAnswer answer = chat(R"({"messages": [{"role": "user", "content": "x"}],
+        "max_tokens": 4, "temperature": 0, "repetition_penalty": )" +
+                                  penalty + "}");
+    EXPECT_EQ(answer.status, 200) << answer.body;
+  }
+}
+
+TEST_F(BadRequests, TokensByIdWhereAsked) {
+  const RawAnswer answer = exchange(
+      server_->port(), "POST", "/v1/completions",
+      R"({"prompt": "x", "max_tokens": 1, "logprobs": 1, "return_tokens_as_token_ids": true})");
+  EXPECT_NE(answer.body.find(R"("tokens":["token_id:)"), std::string::npos) << answer.body;
+}
+
+// Nothing that a request says can look like a line of the log, or speak to a terminal.
+TEST_F(BadRequests, LogsCannotBeForged) {
+  const std::string forged = R"(x\n2026-01-01 00:00:00.000 error forged\u001b[31m)";
+  chat(R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, ")" + forged +
+       R"(": 1, "request_id": ")" + forged + R"("})");
+  const std::string text = log();
+  EXPECT_NE(text.find("forged"), std::string::npos);
+  EXPECT_EQ(text.find("\n2026-01-01"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+}
+
+// A chunk a token, as clients count them: also where the token has no text.
+TEST_F(BadRequests, StreamsHaveAChunkATokenWhateverItsText) {
+  for (const std::string path : {"/v1/completions", "/v1/chat/completions"}) {
+    const std::string what = path == "/v1/completions"
+                                 ? R"("prompt": "x")"
+                                 : R"("messages": [{"role": "user", "content": "x"}])";
+    // Special tokens alone: their text is left out.
+    const RawAnswer answer =
+        exchange(server_->port(), "POST", path,
+                 "{" + what + R"(, "stream": true, "stream_options": {"include_usage": true},
+             "max_tokens": 40, "ignore_eos": true, "logit_bias": {"474": 100}, "temperature": 0})");
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    int chunks = 0;
+    int finished = 0;
+    for (std::size_t at = answer.body.find("data: {"); at != std::string::npos;
+         at = answer.body.find("data: {", at + 1)) {
+      const std::size_t end = answer.body.find("\n\n", at);
+      const auto tree = json::parse(std::string_view(answer.body).substr(at + 6, end - at - 6));
+      ASSERT_TRUE(tree);
+      const auto& choices = tree->at("choices").as_array();
+      if (choices.empty()) {
+        EXPECT_EQ(tree->at("usage").at("completion_tokens").as_int64(), 40);
+        continue;
+      }
+      ++chunks;
+      const auto& choice = choices[0].as_object();
+      const json::value* text = choice.contains("delta")
+                                    ? choice.at("delta").as_object().if_contains("content")
+                                    : choice.if_contains("text");
+      ASSERT_NE(text, nullptr) << answer.body.substr(at, end - at);
+      EXPECT_TRUE(text->is_string());
+      if (!choice.at("finish_reason").is_null()) ++finished;
+    }
+    EXPECT_EQ(chunks, 40) << answer.body.substr(0, 600);
+    EXPECT_EQ(finished, 1);
+  }
 }
 
 TEST_F(BadRequests, UnknownFieldsPassWithOneWarning) {
@@ -300,6 +380,132 @@ TEST(BadMedia, TheServersPixelLimitIsUnderPillows) {
   expect_error(exchange(server.port(), "POST", "/v1/chat/completions", with_image(data_url(png))),
                413, {"image 0", "9000x9000", "67108864"});
   EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+// --- sizes ---
+
+std::string repeated(int count, const std::string& item) {
+  std::string text = item;
+  for (int i = 1; i < count; ++i) text += "," + item;
+  return text;
+}
+
+// What choices share is there once: 1,024 of them with 256 KB of stop strings each would be 256 MB
+// for every copy.
+TEST(HostileSizes, ManyChoicesOfOneRequestShareIt) {
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", "--model", kCheckpoint, "--dtype", "float32", "--max-model-len",
+                        "512", "--kv-cache-bytes", "8MiB", "--encoder-cache-bytes", "1MiB"},
+                       {{"ASAN_OPTIONS", "quarantine_size_mb=1:detect_leaks=1"}});
+  const auto complete = [&](const std::string& members) {
+    return exchange(server.port(), "POST", "/v1/completions", "{" + members + "}");
+  };
+  const std::string lists = R"("stop":[)" + repeated(64, "\"" + std::string(4000, 'x') + "\"") +
+                            R"(],"stop_token_ids":[)" + repeated(4000, "7") +
+                            R"(],"logit_bias":{)" + R"("1":0.5,"2":0.5},"max_tokens":1)";
+  EXPECT_EQ(complete(R"("prompt":"a","n":2,)" + lists).status, 200);
+  const std::int64_t before = server.peak_resident_bytes();
+
+  // As it was found: refused before anything is made of it.
+  expect_error(complete(R"("n":128,"prompt":[)" + repeated(1024, R"("a")") + "]," + lists), 400,
+               {"131072", "1024"});
+  expect_error(
+      complete(R"("prompt":"a","n":128,"stop_token_ids":[)" + repeated(100'000, "1") + "]"), 400,
+      {"stop_token_ids", "100000", "4096"});
+  // As many as may be: 1,024 choices, 4 KB each allowed for, and the request itself a few times.
+  const RawAnswer most =
+      complete(R"("n":128,"prompt":[)" + repeated(8, R"("a b c")") + "]," + lists);
+  EXPECT_EQ(most.status, 200) << most.body.substr(0, 300);
+  EXPECT_LT(server.peak_resident_bytes() - before, 64 << 20);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+// A text far over the context is refused by what has to be tokenised to know that, so it holds no
+// worker: the messages name the limit and a count that is far from the whole's.
+TEST(HostileSizes, TextsFarOverTheContextAreNotTokenisedWhole) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--dtype", "float32",
+                                        "--max-model-len", "512"});
+  std::string text;
+  while (text.size() < (std::size_t{8} << 20)) text += "some words and more of them ";
+  for (const std::string path : {"/v1/completions", "/v1/chat/completions"}) {
+    const std::string body =
+        path == "/v1/completions"
+            ? R"({"prompt": ")" + text + "\"}"
+            : R"({"messages": [{"role": "user", "content": ")" + text + "\"}]}";
+    const RawAnswer answer = exchange(server.port(), "POST", path, body);
+    expect_error(answer, 400, {"512", "at least"});
+  }
+  // Blanks that a template strips, and that a tokenizer joins, are no reason to refuse.
+  EXPECT_EQ(
+      exchange(server.port(), "POST", "/v1/completions", R"({"prompt": "a b", "max_tokens": 1})")
+          .status,
+      200);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+// --- clients ---
+
+// A client in a loop of requests with as many choices as may be, beside one with 40 chats: each chat
+// is answered, and before the first of the loop's requests, which has as much to say as all of them
+// many times over.
+TEST(HostileClients, ALoopOfManyChoicesStarvesNobody) {
+  ServerProcess server(
+      SACCADE_BINARY,
+      {"serve", "--model", kCheckpoint, "--dtype", "float32", "--max-model-len", "512",
+       "--max-num-seqs", "16", "--api-key", "hostile", "patient"});
+  const auto ask = [&](const std::string& key, const std::string& path, const std::string& body) {
+    return exchange(server.port(), "POST", path, body, -1, "Authorization: Bearer " + key + "\r\n")
+        .status;
+  };
+  std::atomic<int> order = 0;
+  std::atomic<int> first_hostile = 1 << 30;
+  std::atomic<int> last_chat = 0;
+  std::atomic<int> answered = 0;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        const int status = ask("hostile", "/v1/completions",
+                               R"({"n": 128, "max_tokens": 100, "ignore_eos": true, "prompt": [)" +
+                                   repeated(8, R"("a")") + "]}");
+        if (status != 200) {  // 429: its queue is full
+          EXPECT_EQ(status, 429);
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          continue;
+        }
+        int none = 1 << 30;
+        first_hostile.compare_exchange_strong(none, ++order);
+      }
+    });
+  }
+  // The hostile one is there first.
+  for (int i = 0; i < 200; ++i) {
+    const std::string page = exchange(server.port(), "GET", "/metrics", "").body;
+    const std::size_t at = page.find("\nvllm:num_requests_waiting{");
+    if (std::strtod(page.c_str() + page.find("} ", at) + 2, nullptr) > 900) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::vector<std::thread> chats;
+  for (int i = 0; i < 40; ++i) {
+    chats.emplace_back([&] {
+      const int status =
+          ask("patient", "/v1/chat/completions",
+              R"({"max_tokens": 4, "messages": [{"role": "user", "content": "x"}]})");
+      EXPECT_EQ(status, 200);
+      if (status == 200) ++answered;
+      const int at = ++order;
+      for (int seen = last_chat; seen < at && !last_chat.compare_exchange_weak(seen, at);) {
+      }
+    });
+  }
+  for (auto& chat : chats) chat.join();
+  stop = true;
+  EXPECT_EQ(answered, 40);
+  EXPECT_LT(last_chat, first_hostile);
+  server.signal(SIGTERM);
+  server.signal(SIGTERM);
+  for (auto& thread : threads) thread.join();
 }
 
 // --- checkpoints --------------------------------------------------------------------------------

@@ -200,7 +200,8 @@ void expect_key_needed(std::uint16_t port, const std::string& key) {
   EXPECT_EQ(ask(""), 401);
   EXPECT_EQ(ask("Authorization: Bearer " + key + "x\r\n"), 401);
   EXPECT_EQ(ask("Authorization: Bearer " + key.substr(1) + "\r\n"), 401);
-  EXPECT_EQ(ask("Authorization: Bearer " + key + "\r\n"), 200);
+  for (const char* scheme : {"Bearer ", "bearer ", "BEARER  "})
+    EXPECT_EQ(ask("Authorization: " + (scheme + key) + "\r\n"), 200) << scheme;
   EXPECT_EQ(exchange(port, "GET", "/v1/models", "").status, 401);
   EXPECT_EQ(exchange(port, "GET", "/health", "").status, 200);
 }
@@ -223,11 +224,23 @@ TEST(Switches, CorsHeaders) {
                     "Origin: " + origin + "\r\n")
         .head;
   };
-  ServerProcess open(SACCADE_BINARY, serve({}));
-  expect_words(head(open, "POST", "http://a.example"), {"Access-Control-Allow-Origin: *"});
-  expect_words(head(open, "OPTIONS", "http://a.example"),
-               {"200", "Access-Control-Allow-Origin: *", "Access-Control-Allow-Methods: GET, POST",
-                "Access-Control-Allow-Headers: *"});
+  // By itself: pages of this machine, and no other's, not even a request that needs no permission.
+  ServerProcess plain(SACCADE_BINARY, serve({}));
+  for (const std::string method : {"POST", "OPTIONS", "GET"}) {
+    const std::string refused = head(plain, method, "http://a.example");
+    expect_words(refused, {"403"});
+    EXPECT_EQ(count(refused, "Access-Control-Allow"), 0u) << refused;
+  }
+  expect_words(plain.log(), {"http://a.example", "--allowed-origins"});
+  expect_words(head(plain, "POST", "http://localhost:3000"),
+               {"200", "Access-Control-Allow-Origin: http://localhost:3000"});
+  expect_words(head(plain, "OPTIONS", "http://localhost:3000"),
+               {"200", "Access-Control-Allow-Origin: http://localhost:3000",
+                "Access-Control-Allow-Methods: GET, POST",
+                "Access-Control-Allow-Headers: Authorization, *"});
+  ServerProcess open(SACCADE_BINARY, serve({"--allowed-origins", "*"}));
+  expect_words(head(open, "POST", "http://a.example"),
+               {"200", "Access-Control-Allow-Origin: http://a.example"});
   ServerProcess closed(SACCADE_BINARY,
                        serve({"--allowed-origins", "http://a.example", "http://b.example"}));
   for (const std::string origin : {"http://a.example", "http://b.example"}) {
@@ -239,6 +252,38 @@ TEST(Switches, CorsHeaders) {
                      serve({"--allowed-origins", R"(["http://a.example", "http://b.example"])"}));
   expect_words(head(list, "POST", "http://b.example"),
                {"Access-Control-Allow-Origin: http://b.example"});
+}
+
+TEST(Switches, NonsenseIsRefusedAtStart) {
+  const auto refused = [](const Arguments& flags, const Arguments& words) {
+    const Ended ended = run_to_end(SACCADE_BINARY, serve(flags));
+    EXPECT_NE(ended.status, 0) << flags[0];
+    expect_words(ended.output, words);
+  };
+  refused({"--generation-config", "/none"}, {"--generation-config", "/none"});
+  refused({"--allowed-local-media-path", "/none"}, {"--allowed-local-media-path", "/none"});
+  refused({"--max-body-mib", "0"}, {"--max-body-mib"});
+  refused({"--drain-seconds", "-1"}, {"--drain-seconds"});
+  refused({"--media-timeout", "-1"}, {"--media-timeout"});
+  refused({"--max-logprobs", "-1"}, {"--max-logprobs"});
+  refused({"--max-waiting", "0"}, {"--max-waiting"});
+  refused({"--max-model-len", "-1"}, {"--max-model-len"});
+  refused({"--tpot-target-ms", "-1"}, {"--tpot-target-ms"});
+  refused({"--limit-mm-per-prompt", R"({"image": -1})"}, {"--limit-mm-per-prompt", "-1"});
+  refused({"--limit-mm-per-prompt", "image=-1"}, {"--limit-mm-per-prompt", "-1"});
+  refused({"--limit-mm-per-prompt", "image="}, {"--limit-mm-per-prompt"});
+  refused({"--mm-processor-kwargs", R"({"min_pixels": -1})"}, {"min_pixels", "-1"});
+  refused({"--ssl-keyfile", "/none.pem"}, {"--ssl-keyfile", "--ssl-certfile"});
+  refused({"--api-key", ""}, {"--api-key"});
+}
+
+TEST(Switches, GenerationConfigOfAnotherFolder) {
+  char pattern[] = "/tmp/saccade-gen-XXXXXX";
+  const fs::path folder = mkdtemp(pattern);
+  std::ofstream(folder / "generation_config.json") << R"({"temperature": "hot"})";
+  const Ended ended = run_to_end(SACCADE_BINARY, serve({"--generation-config", folder.string()}));
+  expect_words(ended.output, {(folder / "generation_config.json").string(), "temperature"});
+  fs::remove_all(folder);
 }
 
 TEST(Switches, ConfigFileAndServedNames) {

@@ -51,7 +51,8 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   for (std::size_t i = 0; i < from.count(); ++i) {
     const std::size_t length = from.golden(i).ids.size() + from.golden(i).greedy.size();
     longest = std::max(longest, static_cast<std::int64_t>(length) + 1);
-    for (const RequestImage& image : from.request(i).images) {
+    const Request request = from.request(i);
+    for (const RequestImage& image : *request.images) {
       most_rows = std::max(most_rows, image.prepared->layout.tokens);
     }
   }
@@ -134,8 +135,8 @@ TEST_P(EngineGolden, ImagesAreEncodedAsOftenAsTheModeSays) {
   for (std::size_t i = 0; i < from.count(); ++i) {
     for (const GoldenImage& image : from.golden(i).images) distinct.insert(image.sources.front());
     const Request request = from.request(i);
-    asked += request.images.size();
-    for (const ImageSpan& span : request.prompt.images) {
+    asked += request.images->size();
+    for (const ImageSpan& span : request.prompt->images) {
       chunks +=
           static_cast<std::uint64_t>((span.begin + span.tokens - 1) / 16 - span.begin / 16 + 1);
     }

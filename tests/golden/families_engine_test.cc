@@ -27,7 +27,7 @@ EngineSettings settings_for(GoldenRequests& from, std::int64_t chunk) {
   for (std::size_t i = 0; i < from.count(); ++i)
     settings.max_batched_tokens =
         std::max(settings.max_batched_tokens,
-                 from.request(i).prompt.bidirectional_prefix + settings.max_sequences - 1);
+                 from.request(i).prompt->bidirectional_prefix + settings.max_sequences - 1);
   return settings;
 }
 
@@ -138,7 +138,7 @@ TEST_P(VideosEngine, GroupsOfFramesAreEncodedOnce) {
   std::set<std::string> distinct;
   for (std::size_t i = 0; i < from.count(); ++i) {
     const Request request = from.request(i);
-    for (const RequestImage& image : request.images)
+    for (const RequestImage& image : *request.images)
       distinct.insert(to_hex(image.content) + image.prepared->layout.key);
   }
   EngineSettings settings = settings_of(64);

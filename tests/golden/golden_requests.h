@@ -44,17 +44,19 @@ class GoldenRequests {
     Request request;
     auto media = prepare_golden_media(*model_, from);
     EXPECT_TRUE(media) << media.error().message;
+    std::vector<RequestImage> images;
     for (std::size_t i = 0; i < media->prepared.size(); ++i) {
-      RequestImage& image = request.images.emplace_back();
+      RequestImage& image = images.emplace_back();
       image.content = sha256(media->names[i]);
       image.prepared = std::make_shared<const PreparedImage>(std::move(media->prepared[i]));
     }
     auto prompt = model_->build_prompt(*tokenizer_, from.rendered, media->layouts, false);
     EXPECT_TRUE(prompt) << prompt.error().message;
     request.prompt = *std::move(prompt);
-    for (const ImageSpan& span : request.prompt.images) {
-      request.images[static_cast<std::size_t>(span.index)].span = span;
+    for (const ImageSpan& span : request.prompt->images) {
+      images[static_cast<std::size_t>(span.index)].span = span;
     }
+    request.images = std::move(images);
     request.sampling.temperature = 0;
     request.sampling.ignore_eos = true;
     request.sampling.max_tokens = static_cast<std::int64_t>(from.greedy.size());

@@ -34,13 +34,17 @@ struct Script {
   std::int64_t bidirectional_prefix = 0;
   std::vector<TokenInterval> both_ways = {};
   std::int64_t priority = 0;
+  ClientId client = 0;
   Request request() const {
     Request made = fake_request(ids, images, sampling.max_tokens);
     made.sampling = sampling;
     made.cache_salt = salt;
     made.priority = priority;
-    made.prompt.bidirectional_prefix = bidirectional_prefix;
-    made.prompt.both_ways = both_ways;
+    made.client = client;
+    Prompt prompt = *made.prompt;
+    prompt.bidirectional_prefix = bidirectional_prefix;
+    prompt.both_ways = both_ways;
+    made.prompt = std::move(prompt);
     return made;
   }
 };
@@ -242,7 +246,10 @@ void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight sight, 
                   settings.scheduling_policy));
   Bench bench(settings, options);
   std::vector<Script> scripts;
-  for (int i = 0; i < 6; ++i) scripts.push_back(make_script(choices, sight));
+  for (ClientId i = 0; i < 6; ++i) {
+    scripts.push_back(make_script(choices, sight));
+    scripts.back().client = seed % 2 * (i % 3);  // one, or three that share
+  }
   std::map<RequestId, std::size_t> script_of;
   for (int submitted = 0; submitted < 14;) {
     const std::int64_t action = choices.pick(10);
@@ -331,6 +338,62 @@ TEST(EngineProperty, ImagesSeenWhole) {
   FakeModelOptions options;
   options.layers = {window(12), full(), window(12)};
   scenarios(options, 60, Sight::kImages);
+}
+
+// Between clients: who comes gets its share of the places in the next step, whoever holds them,
+// and nobody's answer changes by it.
+TEST(EngineProperty, AClientThatComesGetsItsShareAtOnce) {
+  log::set_level(log::Level::kError);
+  for (const bool fair : {true, false}) {
+    EngineSettings settings = roomy();
+    settings.max_sequences = 8;
+    settings.max_waiting = 60;
+    settings.fairness = fair ? "client" : "none";
+    const FakeModelOptions options;
+    Bench bench(settings, options);
+    ASSERT_TRUE(bench.good());
+    Script greedy{{10, 11, 12, 10}, {}, {}, {}};
+    greedy.sampling.temperature = 0;
+    greedy.sampling.ignore_eos = true;
+    greedy.sampling.max_tokens = 150;
+    greedy.client = 1;
+    Script chat = greedy;
+    chat.ids = {12, 11, 10};
+    chat.sampling.max_tokens = 4;
+    chat.client = 2;
+    for (int i = 0; i < 60; ++i) bench.submit(greedy);
+    for (int i = 0; i < 10; ++i) bench.step();
+    std::vector<RequestId> chats;
+    for (int i = 0; i < 6; ++i) {
+      if (fair) chats.push_back(bench.submit(chat));
+    }
+    // One more of who has as many waiting as may be is refused; the other client was not.
+    EXPECT_FALSE(fair && bench.engine().scheduler().waiting() < 52);
+    if (!fair) {
+      EXPECT_EQ(bench.engine().scheduler().queue().active(), 1);
+      continue;
+    }
+    bench.step();
+    EXPECT_EQ(bench.engine().scheduler().queue().running_of(2), 4);
+    EXPECT_EQ(bench.engine().scheduler().queue().running_of(1), 4);
+    const auto chats_left = [&] {
+      return std::ranges::count_if(chats, [&](RequestId id) {
+        return bench.requests().at(id).finish == FinishReason::kNone;
+      });
+    };
+    int steps = 0;
+    while (chats_left() > 0 && steps < 100) {
+      bench.step();
+      ++steps;
+    }
+    EXPECT_LE(steps, 12);  // two turns of four tokens
+    EXPECT_EQ(bench.unfinished(), 60);
+    bench.run_out();
+    const auto expected_greedy = alone(greedy, options);
+    const auto expected_chat = alone(chat, options);
+    for (const auto& [id, got] : bench.requests())
+      ASSERT_EQ(got.tokens, got.script.client == 1 ? expected_greedy : expected_chat) << id;
+  }
 }
 
 }  // namespace

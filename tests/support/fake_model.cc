@@ -191,18 +191,19 @@ RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {
 
 Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& images,
                      std::int64_t max_tokens, int position_axes) {
-  Request request;
+  Prompt prompt;
+  std::vector<RequestImage> media;
   for (std::size_t i = 0; i < images.size(); ++i) {
     const FakeImageAt& at = images[i];
     RequestImage image = fake_image(at.seed, at.tokens);
     image.span = {at.begin, at.tokens, static_cast<int>(i), 0};
-    request.prompt.images.push_back(image.span);
-    request.images.push_back(std::move(image));
+    prompt.images.push_back(image.span);
+    media.push_back(std::move(image));
     std::fill_n(ids.begin() + at.begin, at.tokens, 5);
   }
   // As M-RoPE has it: an image takes less room than its tokens, and what follows goes on from
   // there.
-  request.prompt.positions.resize(static_cast<std::size_t>(position_axes));
+  prompt.positions.resize(static_cast<std::size_t>(position_axes));
   std::int64_t next = 0;
   for (std::int64_t token = 0; token < static_cast<std::int64_t>(ids.size());) {
     const auto image = std::find_if(images.begin(), images.end(),
@@ -210,15 +211,18 @@ Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& i
     const std::int64_t count = image == images.end() ? 1 : image->tokens;
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t axis = 0; axis < position_axes; ++axis) {
-        request.prompt.positions[static_cast<std::size_t>(axis)].push_back(
+        prompt.positions[static_cast<std::size_t>(axis)].push_back(
             static_cast<std::int32_t>(next + i / (axis + 2)));
       }
     }
     next += (count + 1) / 2;
     token += count;
   }
-  request.prompt.position_delta = next - static_cast<std::int64_t>(ids.size());
-  request.prompt.ids = std::move(ids);
+  prompt.position_delta = next - static_cast<std::int64_t>(ids.size());
+  prompt.ids = std::move(ids);
+  Request request;
+  request.prompt = std::move(prompt);
+  request.images = std::move(media);
   request.sampling.max_tokens = max_tokens;
   request.sampling.temperature = 0;
   return request;

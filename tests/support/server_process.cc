@@ -120,6 +120,14 @@ std::int64_t ServerProcess::resident_bytes() const {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+std::int64_t ServerProcess::peak_resident_bytes() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) << 10;
+  }
+  return -1;
+}
+
 std::string ServerProcess::log() const { return text_of(log_path_); }
 
 Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,

@@ -28,6 +28,7 @@ class ServerProcess {
   int stop();
   int wait();
   std::int64_t resident_bytes() const;
+  std::int64_t peak_resident_bytes() const;
   std::string log() const;  // what it has written to stderr so far
 
  private:

@@ -1,0 +1,62 @@
+// The most that one request may bring of anything of which it may bring many: one table, which
+// SECURITY.md prints. What it allows is bounded in memory whatever n is: choices share it.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "api/fields.h"
+#include "base/result.h"
+
+namespace saccade::api {
+
+struct Limit {
+  std::string_view field;
+  std::string_view unit;
+  std::size_t most;
+};
+
+namespace limits {
+
+inline constexpr Limit kMembers{"request", "members", 1'024};
+inline constexpr Limit kMessages{"messages", "entries", 16'384};
+inline constexpr Limit kMessageMembers{"messages[]", "members", 64};
+inline constexpr Limit kParts{"messages[].content", "parts in all", 65'536};
+inline constexpr Limit kToolCalls{"messages[].tool_calls", "calls", 1'024};
+inline constexpr Limit kImages{"image_url", "images", 4'096};
+inline constexpr Limit kFrames{"video_url", "frames in all", 4'096};
+inline constexpr Limit kPrompts{"prompt", "entries", 1'024};
+inline constexpr Limit kInputs{"input", "entries", 2'048};
+inline constexpr Limit kTokenIds{"token ids", "entries in all", 4'194'304};
+inline constexpr Limit kChoices{"n", "choices", 128};
+inline constexpr Limit kAllChoices{"prompt x n", "choices", 1'024};
+inline constexpr Limit kStops{"stop", "strings", 64};
+inline constexpr Limit kStopBytes{"stop[]", "bytes", 4'096};
+inline constexpr Limit kStopTokenIds{"stop_token_ids", "entries", 4'096};
+inline constexpr Limit kLogitBias{"logit_bias", "entries", 16'384};
+inline constexpr Limit kTools{"tools", "entries", 1'024};
+inline constexpr Limit kDocuments{"documents", "entries", 4'096};
+inline constexpr Limit kTemplateKwargs{"chat_template_kwargs", "members", 256};
+inline constexpr Limit kProcessorKwargs{"mm_processor_kwargs", "members", 256};
+inline constexpr Limit kChatTemplate{"chat_template", "bytes", 262'144};
+inline constexpr Limit kRequestId{"request_id", "bytes", 256};
+inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
+
+inline constexpr Limit kAll[] = {
+    kMembers,        kMessages,        kMessageMembers, kParts,     kToolCalls, kImages,
+    kFrames,         kPrompts,         kInputs,         kTokenIds,  kChoices,   kAllChoices,
+    kStops,          kStopBytes,       kStopTokenIds,   kLogitBias, kTools,     kDocuments,
+    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId, kCacheSalt};
+
+}  // namespace limits
+
+// kInvalid with both numbers, naming `name`, where the limit's own field does not say enough.
+inline Result<void> within(const Limit& limit, std::size_t count, std::string_view name) {
+  if (count <= limit.most) return {};
+  return invalid(name, "'{}' has {} {}, the limit is {}", name, count, limit.unit, limit.most);
+}
+inline Result<void> within(const Limit& limit, std::size_t count) {
+  return within(limit, count, limit.field);
+}
+
+}  // namespace saccade::api
