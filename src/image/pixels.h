@@ -39,7 +39,7 @@ Result<ImageHeader> probe_image(std::span<const std::byte> bytes, const ImageLim
 // First frame. Checks as probe_image before decoding. Truncated data is kUndecodable.
 Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits = {});
 
-enum class ResampleFilter { kBilinear, kBicubic, kLanczos, kBox };
+enum class ResampleFilter { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };  // as PIL's
 
 // The image between the two passes is rounded to 8 bits, so their order shows in the result.
 enum class PassOrder {

@@ -19,9 +19,12 @@ double sinc(double x) {
 
 double support_of(ResampleFilter filter) {
   switch (filter) {
+    case ResampleFilter::kNearest:
+      break;
     case ResampleFilter::kBox:
       return 0.5;
     case ResampleFilter::kBilinear:
+    case ResampleFilter::kHamming:
       return 1.0;
     case ResampleFilter::kBicubic:
       return 2.0;
@@ -47,6 +50,14 @@ double value_at(ResampleFilter filter, double x) {
     }
     case ResampleFilter::kLanczos:
       return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+    case ResampleFilter::kHamming: {
+      if (distance == 0.0) return 1.0;
+      if (distance >= 1.0) return 0.0;
+      const double d = distance * std::numbers::pi;
+      return std::sin(d) / d * (0.54f + 0.46f * std::cos(d));  // Pillow's are floats too
+    }
+    case ResampleFilter::kNearest:
+      break;
   }
   return 0.0;
 }
@@ -60,6 +71,7 @@ std::int32_t fixed_point(double weight) {
 
 ResampleTable make_resample_table(int from_size, int to_size, ResampleFilter filter) {
   CHECK(from_size > 0 && to_size > 0, "{} to {} samples", from_size, to_size);
+  CHECK(filter != ResampleFilter::kNearest, "a nearest sample has no weights");
   const double scale = static_cast<double>(from_size) / to_size;
   const double stretch = std::max(scale, 1.0);  // shrinking widens the filter
   const double support = support_of(filter) * stretch;

@@ -26,6 +26,7 @@ struct ResampleTable {
   }
 };
 
+// Of every filter but kNearest.
 ResampleTable make_resample_table(int from_size, int to_size, ResampleFilter filter);
 
 }  // namespace saccade

@@ -1,5 +1,5 @@
-// resize(): two passes over 8-bit pixels, each skipped where its side does not change. The passes
-// run in bands, so that the rows between them stay in the cache.
+// resize(): nearest samples, or two passes over 8-bit pixels, each skipped where its side does not
+// change. The passes run in bands, so that the rows between them stay in the cache.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -125,6 +125,30 @@ Pixels resize_height_first(const ResizeKernels& kernels, const Pixels& from, int
   return to;
 }
 
+// Which source sample each output takes. Pillow adds up its steps, and rounding errors with them.
+std::vector<int> nearest_samples(int from_size, int to_size) {
+  const double step = static_cast<double>(from_size) / to_size;
+  std::vector<int> samples(static_cast<std::size_t>(to_size));
+  double at = step * 0.5;
+  for (int& sample : samples) {
+    sample = std::min(static_cast<int>(at), from_size - 1);
+    at += step;
+  }
+  return samples;
+}
+
+Pixels resize_nearest(const Pixels& from, int width, int height) {
+  Pixels to = black_pixels(width, height);
+  const std::vector<int> columns = nearest_samples(from.width, width);
+  const std::vector<int> rows = nearest_samples(from.height, height);
+  std::uint8_t* out = to.rgb.data();
+  for (const int y : rows) {
+    const std::uint8_t* row = row_of(from, y);
+    for (const int x : columns) out = std::copy_n(row + std::ptrdiff_t{3} * x, 3, out);
+  }
+  return to;
+}
+
 bool height_first(const Pixels& from, int width, int height, PassOrder order) {
   return order == PassOrder::kPillow13 && height < from.height &&
          std::int64_t{from.height} - height > 2 * (std::int64_t{from.width} - width);
@@ -137,6 +161,7 @@ Pixels resize_with(const ResizeKernels& kernels, const Pixels& from, int width, 
   CHECK(width > 0 && height > 0 && from.width > 0 && from.height > 0, "{}x{} to {}x{}", from.width,
         from.height, width, height);
   if (width == from.width && height == from.height) return from;
+  if (filter == ResampleFilter::kNearest) return resize_nearest(from, width, height);
   if (width == from.width) return resize_height(kernels, from, height, filter);
   if (height == from.height) return resize_width(kernels, from, width, filter);
   return height_first(from, width, height, order)

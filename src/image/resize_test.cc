@@ -1,6 +1,7 @@
 // Resizing equals Pillow's, pass orders and kernels included.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 
 #include "base/rng.h"
@@ -15,15 +16,16 @@ using testing::golden_pixels;
 using testing::read_table;
 
 constexpr ResampleFilter kFilters[] = {ResampleFilter::kBilinear, ResampleFilter::kBicubic,
-                                       ResampleFilter::kLanczos, ResampleFilter::kBox};
+                                       ResampleFilter::kLanczos, ResampleFilter::kBox,
+                                       ResampleFilter::kHamming};
 
 TEST(Resize, EqualsPillow) {
-  const std::map<std::string, ResampleFilter> filters = {{"bilinear", ResampleFilter::kBilinear},
-                                                         {"bicubic", ResampleFilter::kBicubic},
-                                                         {"lanczos", ResampleFilter::kLanczos},
-                                                         {"box", ResampleFilter::kBox}};
+  const std::map<std::string, ResampleFilter> filters = {
+      {"bilinear", ResampleFilter::kBilinear}, {"bicubic", ResampleFilter::kBicubic},
+      {"lanczos", ResampleFilter::kLanczos},   {"box", ResampleFilter::kBox},
+      {"hamming", ResampleFilter::kHamming},   {"nearest", ResampleFilter::kNearest}};
   const auto rows = read_table("resize.tsv");
-  ASSERT_GE(rows.size(), 100u);
+  ASSERT_GE(rows.size(), 180u);
   int order_matters = 0;
   for (const auto& row : rows) {
     SCOPED_TRACE(row[0] + " " + row[1] + " to " + row[2] + "x" + row[3]);
@@ -60,7 +62,7 @@ TEST(Resize, FastKernelsEqualTheReference) {
       from.rgb = random_bytes(rng, static_cast<std::size_t>(from.width) * from.height * 3);
       const int width = draw(90);
       const int height = draw(90);
-      const ResampleFilter filter = kFilters[rng.below(4)];
+      const ResampleFilter filter = kFilters[rng.below(std::size(kFilters))];
       const PassOrder order = static_cast<PassOrder>(rng.below(2));
       ASSERT_EQ(resize_with(*fast, from, width, height, filter, order).rgb,
                 resize_with(portable_resize_kernels(), from, width, height, filter, order).rgb)
@@ -75,7 +77,8 @@ TEST(Resize, WeightsSumToOneAndStayInside) {
   for (int round = 0; round < 200; ++round) {
     const int from = 1 + static_cast<int>(rng.below(2'000));
     const int to = 1 + static_cast<int>(rng.below(500));
-    const ResampleTable table = make_resample_table(from, to, kFilters[rng.below(4)]);
+    const ResampleTable table =
+        make_resample_table(from, to, kFilters[rng.below(std::size(kFilters))]);
     for (int i = 0; i < table.outputs(); ++i) {
       const auto at = static_cast<std::size_t>(i);
       ASSERT_GE(table.first[at], 0);

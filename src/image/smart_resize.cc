@@ -96,4 +96,21 @@ Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, s
   return resized_to(to_h, to_w, height, width);
 }
 
+std::int64_t most_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
+                                 std::int64_t max_pixels) {
+  // In squares of `factor`: the long side of the thinnest image of `area`.
+  const auto longest = [](double area) { return std::sqrt(kMaxAspect * area); };
+  const double square = static_cast<double>(factor) * static_cast<double>(factor);
+  const double most = static_cast<double>(max_pixels) / square;
+  double squares = std::max(std::floor(most), std::floor(longest(most)));
+  // Growing, a short side between `across` - 1 and `across` becomes `across`.
+  const double least = static_cast<double>(min_pixels) / square;
+  for (double across = 1; (across - 1) * (across - 1) < least; ++across) {
+    const double along =
+        across == 1 ? longest(least) : std::min(least / (across - 1), longest(least));
+    squares = std::max(squares, across * std::ceil(along));
+  }
+  return static_cast<std::int64_t>(squares * square);
+}
+
 }  // namespace saccade

@@ -28,4 +28,10 @@ Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, s
                                       std::int64_t width, std::int64_t factor,
                                       std::int64_t min_pixels, std::int64_t max_pixels);
 
+// An upper bound of the area that smart_resize makes of any image. It is over max_pixels where that
+// is small: the short side of a thin image is never under `factor`, and both sides of one that
+// grows are rounded up.
+std::int64_t most_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
+                                 std::int64_t max_pixels);
+
 }  // namespace saccade

@@ -1,10 +1,12 @@
 #include "model/decoder_config.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <string>
 
 #include "model/checkpoint.h"
@@ -70,32 +72,67 @@ Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int6
   return layers;
 }
 
-// Pair p turns by the axis of the section that it lies in: sections are of pairs, axes t, h, w. Or,
-// interleaved, pairs 1, 4, 7, ... turn by h and 2, 5, 8, ... by w until there are as many as their
-// sections are long; all others turn by t.
-Result<std::vector<std::uint8_t>> section_axes(const json::value& sections, std::int64_t pairs,
-                                               bool interleaved) {
-  std::vector<std::uint8_t> axes;
+// mrope_section: how many pairs of a head turn by each axis, t, h, w.
+using Sections = std::array<std::int64_t, 3>;
+
+Result<Sections> parse_sections(const json::value& from) {
+  constexpr std::int64_t kMost = 1 << 20;
+  Sections sections{};
   const auto wrong = [&] {
-    return fail(ErrorCode::kInvalid,
-                "mrope_section is not three lengths that sum to head_dim / 2 = {}", pairs);
+    return fail(ErrorCode::kInvalid, "mrope_section is not three lengths of 0 to {}", kMost);
   };
-  if (!sections.is_array() || sections.get_array().size() != 3) return wrong();
-  for (std::size_t axis = 0; axis < 3; ++axis) {
-    const json::value& length = sections.get_array()[axis];
-    if (!length.is_int64() || length.get_int64() < 0 || length.get_int64() > pairs) return wrong();
-    axes.insert(axes.end(), static_cast<std::size_t>(length.get_int64()),
-                static_cast<std::uint8_t>(axis));
+  if (!from.is_array() || from.get_array().size() != sections.size()) return wrong();
+  for (std::size_t axis = 0; axis < sections.size(); ++axis) {
+    const json::value& length = from.get_array()[axis];
+    if (!length.is_int64() || length.get_int64() < 0 || length.get_int64() > kMost) return wrong();
+    sections[axis] = length.get_int64();
   }
-  if (static_cast<std::int64_t>(axes.size()) != pairs) return wrong();
-  if (interleaved) {
-    std::ranges::fill(axes, 0);
-    for (std::size_t axis = 1; axis < 3; ++axis) {
-      const auto end =
-          std::min(axes.size(), 3 * sections.get_array()[axis].to_number<std::size_t>());
-      for (std::size_t pair = axis; pair < end; pair += 3)
-        axes[pair] = static_cast<std::uint8_t>(axis);
+  return sections;
+}
+
+// Pair p turns by the axis of the section that it lies in.
+Result<std::vector<std::uint8_t>> section_axes(const Sections& sections, std::int64_t pairs) {
+  if (sections[0] + sections[1] + sections[2] != pairs)
+    return fail(ErrorCode::kInvalid,
+                "mrope_section is [{}, {}, {}], which does not sum to head_dim / 2 = {}",
+                sections[0], sections[1], sections[2], pairs);
+  std::vector<std::uint8_t> axes;
+  for (std::size_t axis = 0; axis < sections.size(); ++axis)
+    axes.insert(axes.end(), static_cast<std::size_t>(sections[axis]),
+                static_cast<std::uint8_t>(axis));
+  return axes;
+}
+
+// Pairs 1, 4, 7, ... turn by h and 2, 5, 8, ... by w until there are as many as their sections are
+// long; all others turn by t, whatever its section.
+std::vector<std::uint8_t> interleaved_axes(const Sections& sections, std::int64_t pairs) {
+  std::vector<std::uint8_t> axes(static_cast<std::size_t>(pairs));
+  for (std::size_t axis = 1; axis < sections.size(); ++axis) {
+    const auto end = static_cast<std::size_t>(std::min(pairs, 3 * sections[axis]));
+    for (std::size_t pair = axis; pair < end; pair += 3)
+      axes[pair] = static_cast<std::uint8_t>(axis);
+  }
+  return axes;
+}
+
+// Of positions on three axes, where there are such; nothing else turns by more than one.
+Result<std::optional<std::vector<std::uint8_t>>> rope_axes(const json::object& rope,
+                                                           std::string_view type,
+                                                           std::int64_t pairs,
+                                                           const DecoderDefaults& defaults) {
+  std::optional<std::vector<std::uint8_t>> axes;
+  const json::value* given = json::find(rope, "mrope_section");
+  if (given == nullptr && defaults.interleaved_sections) {
+    axes = interleaved_axes({24, 20, 20}, pairs);
+  } else if (given != nullptr) {
+    TRY(const Sections sections, parse_sections(*given));
+    if (defaults.interleaved_sections) {
+      axes = interleaved_axes(sections, pairs);
+    } else {
+      TRY(axes, section_axes(sections, pairs));
     }
+  } else if (type == "mrope") {
+    return fail(ErrorCode::kInvalid, "rope type mrope without mrope_section");
   }
   return axes;
 }
@@ -169,6 +206,70 @@ Result<void> scale_llama3(const json::object& rope, std::vector<float>& inv_freq
   return {};
 }
 
+// 0.1 m log(s) + 1, YaRN's growth of cos and sin.
+double yarn_growth(double stretch, double m) {
+  return stretch <= 1 ? 1 : 0.1 * m * std::log(stretch) + 1;
+}
+
+// A field whose null and 0 mean its default.
+Result<double> nonzero_or(const json::object& rope, std::string_view name, double fallback) {
+  TRY(const double value, json::get_double_or(rope, name, fallback));
+  return value == 0 ? fallback : value;
+}
+
+// YaRN (arXiv:2309.00071): pairs that turn more than beta_fast times over the original length stay,
+// those under beta_slow are divided by `factor`, and a ramp over the pairs between blends the two.
+Result<void> scale_yarn(const json::object& text, const json::object& rope, double theta,
+                        std::int64_t head_dim, const DecoderDefaults& defaults,
+                        RopeConfig& config) {
+  TRY(const std::int64_t stated,
+      json::get_int_or(text, "max_position_embeddings", defaults.max_position));
+  TRY(double original,
+      json::get_double_or(rope, "original_max_position_embeddings", static_cast<double>(stated)));
+  TRY(original, json::get_double_or(text, "original_max_position_embeddings", original));
+  if (!(original >= 1) || !(original <= 1e9))
+    return fail(ErrorCode::kInvalid, "rope_scaling.original_max_position_embeddings is {}",
+                original);
+  TRY(const double factor,
+      json::get_double_or(rope, "factor", static_cast<double>(stated) / original));
+  TRY(const double fast, nonzero_or(rope, "beta_fast", 32));
+  TRY(const double slow, nonzero_or(rope, "beta_slow", 1));
+  if (!(factor > 0) || !(factor <= 1024) || !(fast > 0) || !(slow > 0) || theta == 1)
+    return fail(ErrorCode::kInvalid,
+                "rope_scaling: factor {}, beta_fast {}, beta_slow {}, rope_theta {}", factor, fast,
+                slow, theta);
+  TRY(const double m, nonzero_or(rope, "mscale", 0));
+  TRY(const double m_all, nonzero_or(rope, "mscale_all_dim", 0));
+  const double grown = m != 0 && m_all != 0 ? yarn_growth(factor, m) / yarn_growth(factor, m_all)
+                                            : yarn_growth(factor, 1);
+  TRY(const double scale, json::get_double_or(rope, "attention_factor", grown));
+  config.settings.scale = static_cast<float>(scale);
+  config.scaled_length = static_cast<std::int64_t>(factor * original);
+
+  const auto dim = static_cast<double>(head_dim);
+  const auto pair_of = [&](double turns) {
+    return dim * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  TRY(const bool truncate, json::get_bool_or(rope, "truncate", true));
+  double low = pair_of(fast);
+  double high = pair_of(slow);
+  if (truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;
+  for (std::size_t i = 0; i < config.settings.inv_freq.size(); ++i) {
+    float& frequency = config.settings.inv_freq[i];
+    const float along =
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+    const float kept = 1 - std::clamp(along, 0.0f, 1.0f);
+    frequency = frequency / static_cast<float>(factor) * (1 - kept) + frequency * kept;
+  }
+  return {};
+}
+
 // Dynamic NTK: what the frequencies of sequences over max_position_embeddings are made from.
 Result<void> scale_dynamic(const json::object& text, const json::object& rope, double theta,
                            const DecoderDefaults& defaults, RopeSettings& settings) {
@@ -194,6 +295,21 @@ Result<Activation> parse_activation(std::string_view name) {
   return fail(ErrorCode::kUnsupported, "activation \"{}\" is not done", name);
 }
 
+Result<bool> has_tied_head(const json::object& config, const DecoderDefaults& defaults) {
+  TRY(const bool outer, json::get_bool_or(config, "tie_word_embeddings", defaults.tied_head));
+  TRY(const bool inner,
+      json::get_bool_or(text_section(config), "tie_word_embeddings", defaults.tied_head));
+  switch (defaults.tie_field) {
+    case TieField::kInner:
+      return inner;
+    case TieField::kEither:
+      return outer || inner;
+    case TieField::kOuter:
+      break;
+  }
+  return outer;
+}
+
 Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
                               const DecoderDefaults& defaults) {
   const json::value* found = json::find(text, "rope_parameters");
@@ -213,12 +329,10 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
 
   RopeConfig config;
   config.settings.inv_freq = rope_frequencies(theta, head_dim);
-  const json::value* sections = json::find(rope, "mrope_section");
-  if (sections != nullptr) {
-    TRY(config.settings.axis, section_axes(*sections, head_dim / 2, defaults.interleaved_sections));
+  TRY(auto axes, rope_axes(rope, type, head_dim / 2, defaults));
+  if (axes) {
+    config.settings.axis = *std::move(axes);
     config.position_axes = 3;
-  } else if (type == "mrope") {
-    return fail(ErrorCode::kInvalid, "rope type mrope without mrope_section");
   }
   if (type == "llama3") {
     TRY_DO(scale_llama3(rope, config.settings.inv_freq));
@@ -228,6 +342,8 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
     TRY(const double factor, json::get_double(rope, "factor"));
     if (!(factor > 0)) return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}", factor);
     for (float& frequency : config.settings.inv_freq) frequency /= static_cast<float>(factor);
+  } else if (type == "yarn") {
+    TRY_DO(scale_yarn(text, rope, theta, head_dim, defaults, config));
   } else if (type == "dynamic") {
     TRY_DO(scale_dynamic(text, rope, theta, defaults, config.settings));
   } else if (type != "default" && type != "mrope") {
@@ -262,10 +378,7 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
   TRY(s.activation, parse_activation(activation));
   s.attention_scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
 
-  // Current files say it beside text_config, older ones inside; either "true" ties.
-  TRY(const bool tied_outer, json::get_bool_or(config, "tie_word_embeddings", defaults.tied_head));
-  TRY(const bool tied_inner, json::get_bool_or(text, "tie_word_embeddings", defaults.tied_head));
-  s.tied_head = tied_outer || tied_inner;
+  TRY(s.tied_head, has_tied_head(config, defaults));
 
   TRY(decoder.max_position,
       json::get_int_or(text, "max_position_embeddings", defaults.max_position));
@@ -277,9 +390,17 @@ Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDef
     decoder.max_position = static_cast<std::int64_t>(rope.settings.ntk_factor *
                                                      static_cast<double>(decoder.max_position));
   }
+  decoder.max_position = std::max(decoder.max_position, rope.scaled_length);
   s.rope = std::move(rope.settings);
   decoder.position_axes = rope.position_axes;
   return decoder;
+}
+
+Result<void> read_biases(const json::object& text, DecoderSettings& settings) {
+  TRY(settings.qkv_bias, json::get_bool_or(text, "attention_bias", false));
+  settings.out_bias = settings.qkv_bias;
+  TRY(settings.mlp_bias, json::get_bool_or(text, "mlp_bias", false));
+  return {};
 }
 
 void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {

@@ -12,6 +12,10 @@
 
 namespace saccade {
 
+// Which tie_word_embeddings counts where files have two: that beside text_config, that inside, or
+// either if it is true (files of before transformers 5 had it inside).
+enum class TieField { kOuter, kInner, kEither };
+
 // What a family's configuration class says where a file is silent.
 struct DecoderDefaults {
   double norm_epsilon = 1e-6;
@@ -20,11 +24,12 @@ struct DecoderDefaults {
   std::int64_t sliding_window = 4096;
   std::int64_t max_window_layers = 0;  // with use_sliding_window: the first layer that has one
   bool tied_head = false;
+  TieField tie_field = TieField::kOuter;
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   std::string_view activation = "silu";
   bool alternate_windows = false;  // layers 0, 2, 4, ... see sliding_window (Gemma-2)
-  // M-RoPE: neighbouring pairs take turns with the axes, whatever mrope_interleaved says
-  // (Qwen3-VL).
+  // M-RoPE: neighbouring pairs take turns with the axes, whatever mrope_interleaved says, and
+  // mrope_section has a default (Qwen3-VL).
   bool interleaved_sections = false;
 };
 
@@ -42,16 +47,24 @@ struct DecoderConfig {
 // files are flat, from the top. Errors name the field that is wrong or that cannot be honoured.
 Result<DecoderConfig> parse_decoder(const json::object& config, const DecoderDefaults& defaults);
 
+// tie_word_embeddings, from where defaults.tie_field says.
+Result<bool> has_tied_head(const json::object& config, const DecoderDefaults& defaults);
+
 // silu, gelu, gelu_pytorch_tanh, gelu_new, quick_gelu, relu.
 Result<Activation> parse_activation(std::string_view name);
 
 // Rope of `text`, for heads of head_dim. kUnsupported names a type that is not done.
 struct RopeConfig {
   RopeSettings settings;
+  std::int64_t scaled_length = 0;  // that scaling makes room for; 0: max_position_embeddings
   int position_axes = 1;
 };
 Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
                               const DecoderDefaults& defaults);
+
+// attention_bias (of queries, keys, values and the matrix after attention) and mlp_bias, as Llama
+// and its relatives have them.
+Result<void> read_biases(const json::object& text, DecoderSettings& settings);
 
 // Settings into the shape that the engine sees.
 void describe_decoder(const DecoderConfig& decoder, ModelShape& shape);

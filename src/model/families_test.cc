@@ -256,8 +256,8 @@ TEST(Families, RefuseAnotherQwen3Vl) {
   };
   EXPECT_EQ(error_of(qwen3_vl_config()), "");
   for (const Change& change : {
-           Change{"text_config", "attention_bias", "true", "attention_bias"},
-           Change{"text_config", "head_dim", "24", "mrope_section"},
+           Change{"text_config", "head_dim", "17", "head_dim 17"},
+           Change{"text_config", "rope_scaling", R"({"mrope_section": [4, 2]})", "mrope_section"},
            Change{"text_config", "hidden_size", "64", "out_hidden_size is 96"},
            Change{"text_config", "num_hidden_layers", "1", "deepstack_visual_indexes names 2"},
            Change{"vision_config", "num_position_embeddings", "24", "num_position_embeddings 24"},

@@ -74,10 +74,15 @@ Result<void> ImageModel::check_fits(std::string_view what, int width, int height
   return {};
 }
 
-Result<Pixels> ImageModel::resized_image(const Pixels& pixels, const ImageLayout& layout) const {
+Result<void> ImageModel::check_decoded(const Pixels& pixels, const ImageLayout& layout) {
   if (pixels.width != layout.width || pixels.height != layout.height)
     return fail(ErrorCode::kUndecodable, "image decoded to {}x{}, its header said {}x{}",
                 pixels.width, pixels.height, layout.width, layout.height);
+  return {};
+}
+
+Result<Pixels> ImageModel::resized_image(const Pixels& pixels, const ImageLayout& layout) const {
+  TRY_DO(check_decoded(pixels, layout));
   return images_->resized(pixels, layout);
 }
 

@@ -79,6 +79,8 @@ class ImageModel : public LoadableModel {
  protected:
   // `checkpoint` says the end tokens.
   Result<void> assemble(const Checkpoint& checkpoint, ImageModelParts parts);
+  // kUndecodable unless the pixels have the layout's original size.
+  static Result<void> check_decoded(const Pixels& pixels, const ImageLayout& layout);
   // kTooLarge with both numbers for more patches than reserve() was told of; `what` is "an image".
   Result<void> check_fits(std::string_view what, int width, int height, std::int64_t patches) const;
   // The i-th `placeholder` repeated for the rows of image i; positions count tokens.

@@ -91,7 +91,7 @@ Result<Extents> read_tower(const json::object& vision, bool original) {
       ExtentField{"num_channels", &channels, 3},
   };
   TRY_DO(read_extents(vision, "vision_config", fields));
-  if (channels != 3 || e.width % e.heads != 0 || e.width / e.heads % 8 != 0 || e.patch > e.image)
+  if (channels != 3 || e.width % e.heads != 0 || e.width / e.heads % 2 != 0 || e.patch > e.image)
     return fail(ErrorCode::kUnsupported,
                 "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
                 channels, e.width, e.heads, e.patch, e.image);

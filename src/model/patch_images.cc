@@ -28,10 +28,9 @@ Result<PatchLayout> parse_patches(const json::object& preprocessor) {
 Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
   TRY_DO(require_image_steps(preprocessor));
   TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
-  if (filter != ResampleFilter::kBicubic)
-    return fail(ErrorCode::kUnsupported, "resample is not bicubic");
 
   PatchImages images;
+  images.filter_ = filter;
   TRY(images.bounds_, read_pixel_bounds(preprocessor, images.bounds_));
   TRY(images.patches_, parse_patches(preprocessor));
   TRY(images.normalize_, parse_normalize(preprocessor, {}));
@@ -82,7 +81,7 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
 }
 
 Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
-  return resize(pixels, layout.resized_width, layout.resized_height, ResampleFilter::kBicubic);
+  return resize(pixels, layout.resized_width, layout.resized_height, filter_);
 }
 
 PreparedImage PatchImages::cut(const Pixels& resized, const ImageLayout& layout) const {

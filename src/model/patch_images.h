@@ -23,8 +23,8 @@ class PatchImages final : public ImagePipeline {
  public:
   PatchImages() = default;
   // Reads min_pixels, max_pixels or size.{shortest_edge, longest_edge}, patch_size, merge_size,
-  // temporal_patch_size, image_mean, image_std, rescale_factor. Refuses what it cannot honour
-  // (do_resize false, another resampling filter), naming it.
+  // temporal_patch_size, resample, image_mean, image_std, rescale_factor. Refuses what it cannot
+  // honour (do_resize false), naming it.
   static Result<PatchImages> parse(const json::object& preprocessor);
 
   const PatchLayout& patches() const { return patches_; }
@@ -36,7 +36,8 @@ class PatchImages final : public ImagePipeline {
   PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
 
   std::int64_t max_patches() const override {
-    return bounds_.max / patches_.patch_size / patches_.patch_size;
+    return most_resized_pixels(factor(), bounds_.min, bounds_.max) / patches_.patch_size /
+           patches_.patch_size;
   }
   std::int64_t max_tokens() const override {
     return max_patches() / patches_.merge_size / patches_.merge_size;
@@ -49,6 +50,7 @@ class PatchImages final : public ImagePipeline {
 
   PixelBounds bounds_{56 * 56, 28 * 28 * 1280};
   PatchLayout patches_;
+  ResampleFilter filter_ = ResampleFilter::kBicubic;
   NormalizeTable normalize_;
 };
 

@@ -75,7 +75,7 @@ TEST(PatchImages, ReadsControls) {
 
 TEST(PatchImages, RefusesWhatItCannotHonour) {
   for (const char* config :
-       {R"({"do_resize": false})", R"({"resample": 2})", R"({"patch_size": 0})",
+       {R"({"do_resize": false})", R"({"resample": 6})", R"({"patch_size": 0})",
         R"({"image_mean": [1, 2]})", R"({"min_pixels": -1})"})
     EXPECT_FALSE(PatchImages::parse(object(config))) << config;
   EXPECT_EQ(PatchImages::parse({}).value().max_tokens(), 1280);  // the class's own default

@@ -99,6 +99,18 @@ class PatchModel final : public ImageModel {
     return video;
   }
 
+  std::int64_t max_image_patches() const override {
+    const std::int64_t of_frames = shape_.frames_per_grid > 0 ? videos_.max_patches() : 0;
+    return std::max(ImageModel::max_image_patches(), of_frames);
+  }
+  std::int64_t max_image_tokens() const override { return max_image_patches() / merge_ / merge_; }
+
+  Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override {
+    if (layout.frames == 0) return ImageModel::resized_image(pixels, layout);
+    TRY_DO(check_decoded(pixels, layout));
+    return videos_.resized(pixels, layout);
+  }
+
   Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
                                        const ImageLayout& video) const override {
     std::vector<Pixels> resized;

@@ -55,14 +55,10 @@ Result<double> vision_rope_theta(const json::object& vision) {
 }
 
 Result<void> check_patch_tower(const PatchTowerSettings& s) {
-  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 8 != 0)
+  // A quarter of a head turns by the patch's row, twice, and as much by its column.
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
     return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
                 s.channels, s.embed, s.heads);
-  for (const std::int64_t layer : s.whole_layers) {
-    if (layer < 0 || layer >= s.depth)
-      return fail(ErrorCode::kInvalid, "vision_config.fullatt_block_indexes holds {} of {} layers",
-                  layer, s.depth);
-  }
   for (std::size_t i = 0; i < s.deepstack.size(); ++i) {
     const std::int64_t least = i == 0 ? 0 : s.deepstack[i - 1] + 1;
     if (s.deepstack[i] < least || s.deepstack[i] >= s.depth)

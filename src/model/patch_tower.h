@@ -45,8 +45,9 @@ struct PatchTowerSettings {
   Activation activation = Activation::kQuickGelu;
   // Merged rows a side of an attention window; 0: every layer sees the whole frame.
   std::int64_t window = 0;
-  std::vector<std::int64_t> whole_layers;  // with a window: layers that see the whole frame
-  std::int64_t out = 0;                    // width of a merger's rows
+  // With a window: layers that see the whole frame. Numbers that no layer has mean nothing.
+  std::vector<std::int64_t> whole_layers;
+  std::int64_t out = 0;  // width of a merger's rows
   // Layers after which a merger of its own makes one more slice of the embedding row, ascending
   // (DeepStack, arXiv:2406.04334). These norm a square's patches together, the last merger each
   // patch alone.

@@ -43,10 +43,8 @@ Result<std::optional<std::int64_t>> total_pixels(const VideoControls& controls) 
 
 Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor, VideoBounds about) {
   TRY_DO(require_image_steps(preprocessor));
-  TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
-  if (filter != ResampleFilter::kBicubic)
-    return fail(ErrorCode::kUnsupported, "resample is not bicubic");
   PatchVideos videos;
+  TRY(videos.filter_, parse_resample(preprocessor, ResampleFilter::kBicubic));
   videos.about_ = about;
   const bool of_frame = about == VideoBounds::kOfFrame;
   videos.bounds_ = of_frame ? PixelBounds{128 * 28 * 28, 768 * 28 * 28}
@@ -138,6 +136,17 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
       layout.grid_t * layout.grid_h * layout.grid_w / (patches_.merge_size * patches_.merge_size);
   layout.key = fmt::format("{}x{}", size.width, size.height);
   return layout;
+}
+
+std::int64_t PatchVideos::max_patches() const {
+  // The fewer frames share a volume, the larger they are.
+  const std::int64_t sharing = about_ == VideoBounds::kOfFrame ? 1 : patches_.temporal_patch_size;
+  return most_resized_pixels(factor(), bounds_.min / sharing, bounds_.max / sharing) /
+         patches_.patch_size / patches_.patch_size;
+}
+
+Pixels PatchVideos::resized(const Pixels& frame, const ImageLayout& video) const {
+  return resize(frame, video.resized_width, video.resized_height, filter_);
 }
 
 PreparedImage PatchVideos::cut(std::span<const Pixels> resized, const ImageLayout& video) const {

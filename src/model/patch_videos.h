@@ -34,6 +34,10 @@ class PatchVideos {
   // out of range and for kwargs other than min_pixels, max_pixels, size, total_pixels and
   // cap_pixels_per_frame.
   Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const;
+  // Of the largest group of frames under the checkpoint's own limits.
+  std::int64_t max_patches() const;
+  // A frame of the size that the layout says.
+  Pixels resized(const Pixels& frame, const ImageLayout& video) const;
   // One group of frames of the size that the layout says, as the encoder takes it.
   PreparedImage cut(std::span<const Pixels> resized, const ImageLayout& video) const;
 
@@ -51,6 +55,7 @@ class PatchVideos {
   bool capped_ = false;                // frames share what max_video_tokens_ leave them
   std::int64_t max_video_tokens_ = 0;  // of a whole video; where bounds are of that, of a frame
   PatchLayout patches_;
+  ResampleFilter filter_ = ResampleFilter::kBicubic;
   NormalizeTable normalize_;
 };
 

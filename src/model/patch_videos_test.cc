@@ -108,7 +108,7 @@ TEST(PatchVideos, RefusesWhatIsNoVideo) {
   controls.frame.processor_kwargs = object(R"({"total_pixels": 0})");
   EXPECT_THAT(videos.layout(100, 100, controls).error().message, HasSubstr("total_pixels"));
   EXPECT_FALSE(PatchVideos::parse(object(R"({"do_resize": false})")));
-  EXPECT_FALSE(PatchVideos::parse(object(R"({"resample": 2})")));
+  EXPECT_FALSE(PatchVideos::parse(object(R"({"resample": 6})")));
 }
 
 }  // namespace

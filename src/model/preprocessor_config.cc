@@ -7,9 +7,10 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kLanczos = 1;  // PIL's numbers
-constexpr std::int64_t kBilinear = 2;
-constexpr std::int64_t kBicubic = 3;
+// By PIL's numbers.
+constexpr std::array kFilters = {ResampleFilter::kNearest,  ResampleFilter::kLanczos,
+                                 ResampleFilter::kBilinear, ResampleFilter::kBicubic,
+                                 ResampleFilter::kBox,      ResampleFilter::kHamming};
 constexpr std::int64_t kMostSide = 1 << 14;
 
 Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
@@ -32,10 +33,10 @@ Result<std::array<double, 3>> channels(const json::object& from, std::string_vie
 }  // namespace
 
 Result<void> require_image_steps(const json::object& preprocessor) {
-  for (const std::string_view step :
-       {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
+  for (const std::string_view step : {"do_resize", "do_convert_rgb"}) {
     TRY(const bool on, json::get_bool_or(preprocessor, step, true));
-    if (!on) return fail(ErrorCode::kUnsupported, "{} is false; images are always prepared", step);
+    if (!on)
+      return fail(ErrorCode::kUnsupported, "{} is false; images are always resized, as RGB", step);
   }
   return {};
 }
@@ -43,12 +44,10 @@ Result<void> require_image_steps(const json::object& preprocessor) {
 Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback) {
   if (json::find(preprocessor, "resample") == nullptr) return fallback;
   TRY(const std::int64_t filter, json::get_int(preprocessor, "resample"));
-  if (filter == kLanczos) return ResampleFilter::kLanczos;
-  if (filter == kBilinear) return ResampleFilter::kBilinear;
-  if (filter == kBicubic) return ResampleFilter::kBicubic;
-  return fail(ErrorCode::kUnsupported,
-              "resample is {}; {} (Lanczos), {} (bilinear) and {} (bicubic) are done", filter,
-              kLanczos, kBilinear, kBicubic);
+  if (filter < 0 || filter >= static_cast<std::int64_t>(kFilters.size()))
+    return fail(ErrorCode::kInvalid, "resample is {}, 0 to {} are PIL's filters", filter,
+                kFilters.size() - 1);
+  return kFilters[static_cast<std::size_t>(filter)];
 }
 
 Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
@@ -57,6 +56,13 @@ Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
   TRY(normalize.rescale, json::get_double_or(preprocessor, "rescale_factor", normalize.rescale));
   TRY(normalize.mean, channels(preprocessor, "image_mean", normalize.mean));
   TRY(normalize.std, channels(preprocessor, "image_std", normalize.std));
+  TRY(const bool rescales, json::get_bool_or(preprocessor, "do_rescale", true));
+  if (!rescales) normalize.rescale = 1;
+  TRY(const bool normalizes, json::get_bool_or(preprocessor, "do_normalize", true));
+  if (!normalizes) {
+    normalize.mean = {0, 0, 0};
+    normalize.std = {1, 1, 1};
+  }
   return NormalizeTable(normalize);
 }
 

@@ -12,14 +12,15 @@
 
 namespace saccade {
 
-// kUnsupported, naming it, for a step of every pipeline (do_resize, do_rescale, do_normalize,
-// do_convert_rgb) that is turned off.
+// kUnsupported, naming it, for a step of every pipeline (do_resize, do_convert_rgb) that is turned
+// off.
 Result<void> require_image_steps(const json::object& preprocessor);
 
-// resample, PIL's number; `fallback` where it is not said. kUnsupported for what is not done.
+// resample, PIL's number; `fallback` where it is not said.
 Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback);
 
-// rescale_factor, image_mean, image_std; `defaults` are the family's class's.
+// rescale_factor, image_mean, image_std, as far as do_rescale and do_normalize are not off;
+// `defaults` are the family's class's.
 Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
                                        const NormalizeSettings& defaults);
 

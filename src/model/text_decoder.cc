@@ -94,8 +94,8 @@ Result<void> check_decoder(const DecoderSettings& s) {
     return fail(ErrorCode::kInvalid,
                 "num_attention_heads {} is no multiple of num_key_value_heads {}", s.heads,
                 s.kv_heads);
-  if (s.head_dim % 8 != 0)
-    return fail(ErrorCode::kUnsupported, "head_dim {} is no multiple of 8", s.head_dim);
+  if (s.head_dim % 2 != 0)
+    return fail(ErrorCode::kInvalid, "head_dim {} is odd: it turns by pairs", s.head_dim);
   return {};
 }
 
@@ -143,8 +143,7 @@ void TextDecoder::set_compute(DType compute) {
 void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   const DecoderSettings& s = settings_;
   if (s.tied_head) {
-    table.linear(head_, names.embedding, s.vocab, s.hidden, Bias::kNo);
-    table.ignore(names.head + ".weight");
+    table.tied(head_, embedding_, names.embedding, names.head, s.vocab, s.hidden);
   } else {
     table.embedding(embedding_, names.embedding + ".weight", s.vocab, s.hidden);
     table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo);
@@ -152,6 +151,8 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   const Share share = ranks_ == nullptr ? Share{} : Share{ranks_->rank(), ranks_->ranks()};
   const std::int64_t q_width = s.heads * s.head_dim;
   const Bias qkv_bias = s.qkv_bias ? Bias::kYes : Bias::kNo;
+  const Bias out_bias = s.out_bias ? Bias::kYes : Bias::kNo;
+  const Bias mlp_bias = s.mlp_bias ? Bias::kYes : Bias::kNo;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
@@ -165,13 +166,13 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     }
     table.stacked(layer.attention_out,
                   {{at + names.attention_out, s.hidden, {}, share.of(0, q_width)}},
-                  q_width * share.ranks, Bias::kNo);
+                  q_width * share.ranks, out_bias);
     add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
     table.stacked(layer.gate_up,
                   parts_of(names.gate_up, at, std::array{s.intermediate, s.intermediate}, share),
-                  s.hidden, Bias::kNo);
+                  s.hidden, mlp_bias);
     table.stacked(layer.mlp_out, {{at + names.mlp_out, s.hidden, {}, share.of(0, s.intermediate)}},
-                  s.intermediate * share.ranks, Bias::kNo);
+                  s.intermediate * share.ranks, mlp_bias);
     if (s.post_norms) {
       add_norm(table, layer.post_attention_norm, at + names.post_attention_norm, s.hidden, s.norm);
       add_norm(table, layer.post_mlp_norm, at + names.post_mlp_norm, s.hidden, s.norm);
@@ -244,7 +245,7 @@ void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
 
 void TextDecoder::embed(Stream& stream, const Batch& batch, View x) {
   stream.embed({.table = embedding_.view,
-                .packed = settings_.tied_head ? head_.weight.get() : nullptr,
+                .packed = embedding_.view.rows() == 0 ? head_.weight.get() : nullptr,
                 .ids = batch.ids,
                 .scale = embedding_scale_,
                 .out = x});

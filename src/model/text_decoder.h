@@ -48,6 +48,8 @@ struct DecoderSettings {
 
   NormStyle norm;
   bool qkv_bias = false;
+  bool out_bias = false;    // of the matrix after attention
+  bool mlp_bias = false;    // of all three
   bool qk_norm = false;     // each head's query and key, before they turn (Qwen3, Gemma-3)
   bool post_norms = false;  // Gemma-2: also after attention and after the MLP
   Activation activation = Activation::kSilu;
@@ -60,7 +62,7 @@ struct DecoderSettings {
   std::int64_t deepstack = 0;
   float embedding_scale = 1;
   bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
-  bool tied_head = false;              // the embedding is the head
+  bool tied_head = false;              // the embedding is the head, unless two are stored
 };
 
 // Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.

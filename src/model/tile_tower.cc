@@ -57,7 +57,7 @@ Result<TileTowerSettings> parse_siglip(const json::object& config) {
       ExtentField{"num_channels", &channels, 3},
   };
   TRY_DO(read_extents(*vision, "vision_config", fields));
-  if (channels != 3 || tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 ||
+  if (channels != 3 || tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 ||
       tower.patch > tower.image)
     return fail(ErrorCode::kUnsupported,
                 "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
@@ -122,6 +122,7 @@ Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
   memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
   memory_.add(position_rows_, type, s.rows(), s.width);
   memory_.add(hidden_, type, tiles * s.rows(), s.width);
+  if (!s.feature_layers.empty()) memory_.add(features_, type, tiles * s.rows(), s.feature_width());
   memory_.add(scratch_.normed, type, at_once, s.width);
   memory_.add(scratch_.qkv, type, at_once, 3 * s.width);
   memory_.add(scratch_.attention, type, at_once, s.width);
@@ -158,10 +159,13 @@ class TileEncodeRun final : public EncodeRun {
 
   bool advance() override {
     const std::size_t stage = stage_++;
-    if (stage == 0) {
-      embed();
-    } else if (stage <= tower_.weights_.blocks.size()) {
-      layer(stage - 1);
+    if (stage <= tower_.weights_.blocks.size()) {
+      if (stage == 0) {
+        embed();
+      } else {
+        layer(stage - 1);
+      }
+      take_features(static_cast<std::int64_t>(stage));
     } else {
       project();
     }
@@ -221,6 +225,20 @@ class TileEncodeRun final : public EncodeRun {
     if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
   }
 
+  void take_features(std::int64_t layers) {
+    const std::int64_t width = settings_.width;
+    for (std::size_t i = 0; i < settings_.feature_layers.size(); ++i) {
+      const auto begin = static_cast<std::int64_t>(i) * width;
+      if (settings_.feature_layers[i] == layers)
+        stream_.copy(hidden_, features().col_range(begin, begin + width));
+    }
+  }
+
+  View features() const {
+    return settings_.feature_layers.empty() ? hidden_
+                                            : tower_.features_.row_range(0, hidden_.rows());
+  }
+
   // Patches alone, tile after tile.
   void drop_class_tokens() {
     const std::int64_t patches = settings_.patches();
@@ -241,7 +259,7 @@ class TileEncodeRun final : public EncodeRun {
     for (std::size_t i = 0; i < images_.size(); ++i) {
       const ImageLayout& layout = images_[i]->layout;
       const std::int64_t count = layout.grid_t * settings_.patches();
-      tower_.project(stream_, layout, hidden_.row_range(row, row + count), out_[i], tap_);
+      tower_.project(stream_, layout, features().row_range(row, row + count), out_[i], tap_);
       row += count;
     }
   }

@@ -2,7 +2,9 @@
 // CLIP and their like. What becomes of the features of an image's tiles is each family's own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,6 +31,9 @@ struct TileTowerSettings {
   bool class_token = false;  // a learnt row before each tile's; project() does not see it
   bool pre_norm = false;     // CLIP: patches and positions are normed before the first layer
   bool post_norm = true;     // features are normed at the end; else the weights are there, unused
+  // How many layers have run where features are taken, of each take; they stand side by side,
+  // without a norm. Empty: after the last. Not with a class token.
+  std::vector<std::int64_t> feature_layers;
   // The row of learnt positions that each row of a tile takes. Empty: its own.
   std::vector<std::int32_t> position_rows;
   // In the checkpoint, after those that run: features of an inner layer.
@@ -36,6 +41,9 @@ struct TileTowerSettings {
   std::string prefix = "vision_tower.vision_model.";
 
   std::int64_t head_dim() const { return width / heads; }
+  std::int64_t feature_width() const {
+    return width * std::max<std::int64_t>(std::ssize(feature_layers), 1);
+  }
   std::int64_t side() const { return image / patch; }       // patches a side of a tile
   std::int64_t patches() const { return side() * side(); }  // of a tile
   std::int64_t rows() const { return patches() + (class_token ? 1 : 0); }  // of a tile in the tower
@@ -77,7 +85,7 @@ class TileTower : public VisionTower {
   virtual void add_tower(WeightTable& table, TileTowerWeights& weights) const;
   virtual void add_projector(WeightTable& table) = 0;
   virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
-  // `features`: [tiles * patches, width] of one image, free to be overwritten. `out`:
+  // `features`: [tiles * patches, feature_width()] of one image, free to be overwritten. `out`:
   // [layout.tokens, text width] of any dtype.
   virtual void project(Stream& stream, const ImageLayout& layout, View features, View out,
                        const Tap& tap) const = 0;
@@ -96,6 +104,7 @@ class TileTower : public VisionTower {
   View patches_;           // [patches of a tile, 3 * patch^2]
   View position_rows_;     // [rows of a tile, width]
   View hidden_;            // [rows of a run, width]
+  View features_;          // [rows of a run, feature_width()] with feature_layers
 };
 
 }  // namespace saccade

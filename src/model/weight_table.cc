@@ -52,7 +52,8 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
       const std::vector<Range> whole = {{0, parts[i].out}};
       for (const Range range : parts[i].order.empty() ? whole : parts[i].order) {
         matrices.push_back(all.outputs(range.begin, range.end).inputs(inputs.begin, inputs.end));
-        if (!tensors.others.empty())
+        // Sums over shares of the inputs have the bias once.
+        if (!tensors.others.empty() && inputs.begin == 0)
           biases.push_back(tensors.others[i].col_range(range.begin, range.end));
       }
     }
@@ -132,6 +133,24 @@ void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::
        }});
 }
 
+void WeightTable::tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
+                       const std::string& head, std::int64_t rows, std::int64_t cols) {
+  tie_ = Tie{rows_.size(), &into, &table, embedding, head, rows, cols};
+  linear(into, embedding, rows, cols, Bias::kNo);
+  ignore(head + ".weight");
+}
+
+WeightTable WeightTable::as_stored(const Weights& weights) const {
+  WeightTable stored = *this;
+  if (!tie_ || !weights.has(tie_->head + ".weight")) return stored;
+  const bool both = weights.has(tie_->embedding + ".weight");
+  if (both && weights.equal(tie_->embedding + ".weight", tie_->head + ".weight")) return stored;
+  stored.rows_.erase(stored.rows_.begin() + static_cast<std::ptrdiff_t>(tie_->row));
+  if (both) stored.embedding(*tie_->table, tie_->embedding + ".weight", tie_->rows, tie_->cols);
+  stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo);
+  return stored;
+}
+
 std::vector<TensorSpec> WeightTable::specs() const {
   std::vector<TensorSpec> specs;
   for (const Row& row : rows_) specs.insert(specs.end(), row.tensors.begin(), row.tensors.end());
@@ -139,9 +158,10 @@ std::vector<TensorSpec> WeightTable::specs() const {
 }
 
 Result<std::size_t> WeightTable::load(Weights& weights, Device& device, DType compute) const {
-  TRY_DO(weights.require(specs(), ignored_));
+  const WeightTable stored_table = as_stored(weights);
+  TRY_DO(weights.require(stored_table.specs(), ignored_));
   std::size_t bytes = 0;
-  for (const Row& row : rows_) {
+  for (const Row& row : stored_table.rows_) {
     if (row.store == nullptr) continue;
     Tensors tensors;
     for (const TensorSpec& tensor : row.tensors) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -76,6 +77,11 @@ class WeightTable {
   void bias(VectorWeight& into, const std::string& name, std::vector<std::int64_t> shape);
   void embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
                  std::int64_t cols);
+  // One matrix that is the embedding and the head: stored as `embedding`, as `head`, or as both if
+  // they are equal. Two that differ are each its own, and only then `table` gets rows. Once a
+  // table.
+  void tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
+            const std::string& head, std::int64_t rows, std::int64_t cols);
   // The tensors of a row in their order, by their kind: matrices as they are stored, the others
   // as numbers.
   struct Tensors {
@@ -90,7 +96,7 @@ class WeightTable {
   }
   // Must be in the checkpoint and are not read (layers after the one whose features count).
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
-  // May be in the checkpoint and is not read (the stored copy of a tied head).
+  // May be in the checkpoint and is not read.
   void ignore(const std::string& name) { ignored_.push_back(name); }
 
   std::vector<TensorSpec> specs() const;
@@ -105,10 +111,22 @@ class WeightTable {
     std::vector<TensorSpec> tensors;
     Store store;  // null: nothing is read
   };
+  struct Tie {
+    std::size_t row = 0;  // among rows_
+    Linear* into = nullptr;
+    EmbeddingTable* table = nullptr;
+    std::string embedding;
+    std::string head;
+    std::int64_t rows = 0;
+    std::int64_t cols = 0;
+  };
+  // This table with the tied matrix as the checkpoint has it.
+  WeightTable as_stored(const Weights& weights) const;
   void vector(VectorWeight& into, const std::string& name, std::int64_t n, TensorKind kind);
 
   std::vector<Row> rows_;
   std::vector<std::string> ignored_;
+  std::optional<Tie> tie_;
 };
 
 }  // namespace saccade

@@ -181,6 +181,16 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
   return {};
 }
 
+bool Weights::equal(std::string_view one, std::string_view other) const {
+  const Tensor& a = tensors_.find(one)->second;
+  const Tensor& b = tensors_.find(other)->second;
+  if (a.quantized || b.quantized || a.entry().dtype != b.entry().dtype ||
+      a.entry().shape != b.entry().shape)
+    return false;
+  return std::ranges::equal(files_[a.stored.front().file].bytes(a.entry()),
+                            files_[b.stored.front().file].bytes(b.entry()));
+}
+
 Weights::Tensor& Weights::taken(std::string_view name) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);

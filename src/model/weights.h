@@ -48,6 +48,10 @@ class Weights {
   Result<void> require(std::span<const TensorSpec> specs,
                        std::span<const std::string> ignored) const;
 
+  bool has(std::string_view name) const { return tensors_.contains(name); }
+  // The same values of the same type and shape; false for quantised ones. Both exist.
+  bool equal(std::string_view one, std::string_view other) const;
+
   // Its first extent as rows, the product of the others as columns; one extent alone is one row.
   // Aligned. Valid until release(). CHECKs that require() saw the name and nobody took it before.
   // One that is quantised becomes float32.

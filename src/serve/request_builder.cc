@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/log.h"
 #include "serve/limited_tokenizer.h"
-#include "text/content_format.h"
 
 namespace saccade::serve {
 namespace {
@@ -36,28 +36,6 @@ tl::unexpected<Error> too_long(std::int64_t max_model_len, std::int64_t prompt_t
               "input tokens. Please "
               "reduce the length of the input messages.",
               max_model_len, prompt_tokens);
-}
-
-// Parts as one string, each image and video as the family's placeholder, for templates that take no
-// parts.
-void join_parts(json::array& messages, const Model& model) {
-  int image = 0;
-  for (json::value& message : messages) {
-    json::value* content = message.get_object().if_contains("content");
-    if (content == nullptr || !content->is_array()) continue;
-    std::string joined;
-    for (const json::value& part : content->get_array()) {
-      const json::value* text = json::find(part.get_object(), "text");
-      if (text != nullptr) {
-        joined += std::string_view(text->get_string());
-      } else if (part.get_object().at("type") == "video") {
-        joined += model.video_placeholder();
-      } else {
-        joined += model.image_placeholder(image++);
-      }
-    }
-    *content = json::string(joined.data(), joined.size());
-  }
 }
 
 }  // namespace
@@ -99,7 +77,14 @@ RequestBuilder::RequestBuilder(const ServeSettings& settings, const Model& model
 Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
   TRY(template_, ChatTemplate::parse(loaded_template_->source));
-  takes_parts_ = takes_content_parts(*template_, loaded_template_->variables);
+  format_ = ContentFormat::of(*template_, loaded_template_->variables);
+  for (const std::string_view role : {"system", "user", "assistant", "tool"}) {
+    if (format_.forms(role).drops_text())
+      log::warning(
+          "the chat template leaves out the text of messages of role '{}': requests with one are "
+          "refused",
+          role);
+  }
   return {};
 }
 
@@ -122,9 +107,11 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
   }
   json::array messages = api::template_messages(
       request, [this](std::string_view text) { return model_.guard_literals(text); });
-  const bool takes_parts =
-      of_request ? takes_content_parts(*of_request, request.chat_template_kwargs) : takes_parts_;
-  if (!takes_parts) join_parts(messages, model_);
+  const ContentFormat format =
+      of_request ? ContentFormat::of(*of_request, request.chat_template_kwargs) : format_;
+  TRY_DO(format.arrange(messages, [this](std::string_view type, int image) {
+    return type == "video" ? model_.video_placeholder() : model_.image_placeholder(image);
+  }));
   ChatTemplateOptions options;
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   if (request.tools) options.tools = &*request.tools;
@@ -134,6 +121,7 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
     options.variables[member.key()] = member.value();
   options.now_unix_seconds = wall_clock_now() / kSecond;
   TRY(std::string rendered, chosen->render(messages, options));
+  TRY_DO(format.check(messages, rendered));
   if (request.continue_final_message) return cut_after_final_message(std::move(rendered), request);
   return rendered;
 }

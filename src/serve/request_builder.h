@@ -15,6 +15,7 @@
 #include "serve/media_loader.h"
 #include "serve/settings.h"
 #include "text/chat_template.h"
+#include "text/content_format.h"
 
 namespace saccade::serve {
 
@@ -76,7 +77,7 @@ class RequestBuilder {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<LoadedChatTemplate> loaded_template_;
   std::optional<ChatTemplate> template_;
-  bool takes_parts_ = true;  // of template_; else messages are strings
+  ContentFormat format_;  // of template_
   SamplingDefaults defaults_;
   const Clock& clock_;
   MediaLoader media_;

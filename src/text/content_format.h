@@ -1,14 +1,56 @@
-// Whether a chat template reads a message's content as a list of parts or as one string.
+// Whether a chat template reads a message's content as one string or as a list of parts: told, role
+// by role, by rendering a probe both ways.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
 #include "base/json.h"
+#include "base/result.h"
 #include "text/chat_template.h"
 
 namespace saccade {
 
-// Told by rendering a user's message both ways: false when the template shows the text of a string
-// and not that of a part (templates that say '...' + message['content']). `variables` as in
-// ChatTemplateOptions.
-bool takes_content_parts(const ChatTemplate& chat_template, const json::object& variables);
+// What became of a probe's text. A list printed as it stands shows nothing: that is no prompt.
+enum class Shown { kText, kNothing, kRefused };
+
+struct RoleForms {
+  Shown as_string = Shown::kRefused;
+  Shown as_parts = Shown::kRefused;
+
+  // The template renders such a message in one form at least, and its text in none.
+  bool drops_text() const;
+  // Refused in both forms: what an actual conversation makes of it has to be looked at.
+  bool unknown() const { return as_string == Shown::kRefused && as_parts == Shown::kRefused; }
+};
+
+// Immutable; any thread.
+class ContentFormat {
+ public:
+  static constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user",
+                                                             "assistant", "tool"};
+
+  // `variables` as in ChatTemplateOptions.
+  static ContentFormat of(const ChatTemplate& chat_template, const json::object& variables);
+
+  // Of one of kRoles.
+  const RoleForms& forms(std::string_view role) const;
+
+  // What stands for a part that is no text in a template of strings: of `type`, and of an image its
+  // number among all messages' images.
+  using Placeholder = std::function<std::string(std::string_view type, int image)>;
+
+  // Content stays in the form that it has where the template shows that form's text, and takes the
+  // other where only that is shown. kInvalid names the role of which no form is.
+  Result<void> arrange(json::array& messages, const Placeholder& placeholder) const;
+
+  // For roles that are unknown(): kInvalid where a message's text is not in what was rendered.
+  Result<void> check(const json::array& messages, std::string_view rendered) const;
+
+ private:
+  std::array<RoleForms, kRoles.size()> forms_;
+};
 
 }  // namespace saccade

@@ -2,33 +2,107 @@
 
 #include <gtest/gtest.h>
 
+#include <boost/json/array.hpp>
+
 namespace saccade {
 namespace {
 
-bool takes_parts(std::string_view source) {
+json::array parse_array(std::string_view text) { return json::parse(text)->as_array(); }
+
+// What a conversation looks like, or "refused: " and why.
+std::string seen(std::string_view source, std::string_view messages) {
   const auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed) << parsed.error().message;
-  return takes_content_parts(*parsed, {});
+  json::array arranged = parse_array(messages);
+  const ContentFormat format = ContentFormat::of(*parsed, {});
+  const auto done = format.arrange(arranged, [](std::string_view type, int image) {
+    return fmt::format("<{} {}>", type, image);
+  });
+  if (!done) return "refused: " + done.error().message;
+  const auto rendered = parsed->render(arranged, {});
+  if (!rendered) return "refused: " + rendered.error().message;
+  const auto checked = format.check(arranged, *rendered);
+  return checked ? *rendered : "refused: " + checked.error().message;
 }
 
-TEST(ContentFormat, PartsAreReadWhereTheTemplateReadsThem) {
-  EXPECT_TRUE(takes_parts(
-      "{% for m in messages %}{% for p in m.content %}{{ p.text }}{% endfor %}{% endfor %}"));
-  EXPECT_TRUE(
-      takes_parts("{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
-                  "{% for p in m.content %}{{ p['text'] }}{% endfor %}{% endif %}{% endfor %}"));
+constexpr std::string_view kOfParts =
+    "{% for m in messages %}{{ m.role }}:{% for p in m.content %}"
+    "{% if p['type'] == 'text' %}{{ p['text'] }}{% else %}[{{ p['type'] }}]{% endif %}"
+    "{% endfor %};{% endfor %}";
+constexpr std::string_view kOfStrings =
+    "{% for m in messages %}{{ m['role'] + ':' + m['content'] + ';' }}{% endfor %}";
+constexpr std::string_view kOfBoth =
+    "{% for m in messages %}{{ m.role }}:{% if m.content is string %}{{ m.content }}s{% else %}"
+    "{% for p in m.content %}{{ p['text'] }}p{% endfor %}{% endif %};{% endfor %}";
+
+constexpr std::string_view kString = R"([{"role": "user", "content": "hi"}])";
+constexpr std::string_view kParts =
+    R"([{"role": "user", "content": [{"type": "text", "text": "hi"}]}])";
+
+TEST(ContentFormat, TextTakesTheFormThatTheTemplateShows) {
+  EXPECT_EQ(seen(kOfParts, kString), "user:hi;");
+  EXPECT_EQ(seen(kOfParts, kParts), "user:hi;");
+  EXPECT_EQ(seen(kOfStrings, kString), "user:hi;");
+  EXPECT_EQ(seen(kOfStrings, kParts), "user:hi;");
+  EXPECT_EQ(seen(kOfBoth, kString), "user:his;");
+  EXPECT_EQ(seen(kOfBoth, kParts), "user:hip;");
+  // A list printed as it stands is no prompt.
+  EXPECT_EQ(seen("{{ messages[0]['content'] }}", kParts), "hi");
+  EXPECT_EQ(seen("{{ messages[0]['content'] | tojson }}", kParts), "\"hi\"");
 }
 
-TEST(ContentFormat, StringsAreJoinedForTemplatesThatAddThem) {
-  EXPECT_FALSE(takes_parts("{% for m in messages %}{{ m['role'] + m['content'] }}{% endfor %}"));
-  EXPECT_FALSE(takes_parts("{% for m in messages %}{{ m['content'] }}{% endfor %}"));
-  EXPECT_FALSE(takes_parts("{{ messages[0].content | trim }}"));
+TEST(ContentFormat, EveryRoleIsToldApart) {
+  // Gemma-3 reads a system message's string, Mistral's tools answer with one, all others have
+  // parts.
+  constexpr std::string_view kMixed =
+      "{% for m in messages %}{{ m.role }}:{% if m.role in ['system', 'tool'] %}"
+      "{{ m.content + '' }}{% else %}{% for p in m.content %}{{ p['text'] }}{% endfor %}{% endif %}"
+      ";{% endfor %}";
+  EXPECT_EQ(seen(kMixed, R"([{"role": "system", "content": [{"type": "text", "text": "one"}]},
+                             {"role": "user", "content": "two"},
+                             {"role": "assistant", "content": "three"},
+                             {"role": "tool", "content": [{"type": "text", "text": "four"}]}])"),
+            "system:one;user:two;assistant:three;tool:four;");
 }
 
-// Nothing to be told from a template that shows neither.
-TEST(ContentFormat, ATemplateThatShowsNothingIsGivenParts) {
-  EXPECT_TRUE(takes_parts("hello"));
-  EXPECT_TRUE(takes_parts("{{ raise_exception('no') }}"));
+TEST(ContentFormat, ImagesOfJoinedPartsAreNumberedOverAllMessages) {
+  EXPECT_EQ(seen(kOfStrings, R"([{"role": "user", "content": [{"type": "image"}, {"type": "image"},
+                                   {"type": "text", "text": "a"}]},
+                                 {"role": "user", "content": [{"type": "video"}, {"type": "image"}]}])"),
+            "user:<image 0><image 1>a;user:<video 2><image 2>;");
+}
+
+TEST(ContentFormat, TextThatNoFormShowsIsRefusedByItsRole) {
+  constexpr std::string_view kUsersAlone =
+      "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
+  EXPECT_EQ(
+      seen(kUsersAlone, R"([{"role": "user", "content": "a"},
+                                  {"role": "tool", "content": "12 degrees"}])"),
+      "refused: the chat template leaves out the text of a message whose role is 'tool', as a "
+      "string and as parts");
+  EXPECT_NE(seen("hello", kString).find("'user'"), std::string::npos);
+  // Nothing is lost of a call without words.
+  EXPECT_EQ(seen(kUsersAlone, R"([{"role": "user", "content": "a"},
+                                  {"role": "assistant", "content": ""},
+                                  {"role": "assistant", "content": null}])"),
+            "a");
+}
+
+// A role that no probe could show is looked at in the conversation itself.
+TEST(ContentFormat, WhatProbesCannotTellIsToldByTheConversation) {
+  constexpr std::string_view kThirdAlone =
+      "{% if messages | length < 4 %}{{ raise_exception('short') }}{% endif %}"
+      "{{ messages[2].content }}";
+  constexpr std::string_view kFour =
+      R"([{"role": "user", "content": "c"}, {"role": "user", "content": "c"},
+          {"role": "user", "content": " c "}, {"role": "user", "content": "c"}])";
+  constexpr std::string_view kOther =
+      R"([{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
+          {"role": "user", "content": "c"}, {"role": "user", "content": "c"}])";
+  EXPECT_EQ(seen(kThirdAlone, kFour), " c ");
+  EXPECT_NE(seen(kThirdAlone, kOther).find("refused: the chat template leaves out"),
+            std::string::npos);
+  EXPECT_EQ(seen("{{ raise_exception('no') }}", kString), "refused: no");
 }
 
 }  // namespace

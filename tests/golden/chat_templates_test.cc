@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "text/content_format.h"
 #include "text/jinja_globals.h"
 #include "text/jinja_interpreter.h"
 #include "text/jinja_parser.h"
@@ -66,6 +67,93 @@ TEST(ChatTemplates, PublishedOnesRenderAsTheReferenceDoes) {
               std::string(row->at("text").as_string()));
   }
   EXPECT_EQ(checked, 460);
+}
+
+std::string fnv(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", value);
+}
+
+// The forms of messages' contents: 's' a string, 'p' parts.
+std::string forms_of(const json::array& messages) {
+  std::string forms;
+  for (const json::value& message : messages)
+    forms += message.at("content").is_string() ? 's' : 'p';
+  return forms;
+}
+
+json::array with_forms(json::array messages, std::string_view forms) {
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (forms[i] == 's') continue;
+    json::value& content = messages[i].get_object().at("content");
+    content = json::array{json::object{{"type", "text"}, {"text", content}}};
+  }
+  return messages;
+}
+
+// The forms in which the reference shows every text.
+std::vector<std::string> forms_that_show(const json::object& outcomes) {
+  std::vector<std::string> forms;
+  for (const auto& [name, outcome] : outcomes)
+    if (outcome != "lost" && outcome != "refused") forms.emplace_back(name);
+  return forms;
+}
+
+// Whatever forms a request's messages have: they stay if the template shows all texts, else they
+// become ones that do, and the rendering is the reference's of those.
+void expect_shown(const ChatTemplate& chat_template, const ContentFormat& format,
+                  const ChatTemplateOptions& options, const json::array& conversation,
+                  const json::object& outcomes) {
+  const std::vector<std::string> good = forms_that_show(outcomes);
+  for (const auto& [given, outcome] : outcomes) {
+    SCOPED_TRACE("given as " + std::string(given));
+    json::array messages = with_forms(conversation, given);
+    auto arranged = format.arrange(messages, [](std::string_view, int) { return "[]"; });
+    auto text = arranged ? chat_template.render(messages, options)
+                         : Result<std::string>(tl::unexpected<Error>(arranged.error()));
+    if (text) {
+      if (auto seen = format.check(messages, *text); !seen)
+        text = tl::unexpected<Error>(seen.error());
+    }
+    if (good.empty()) {
+      EXPECT_FALSE(text) << *text;
+      continue;
+    }
+    const std::string forms = forms_of(messages);
+    ASSERT_TRUE(text) << forms << ": " << text.error().message;
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      const bool has_text = !conversation[i].at("content").get_string().empty();
+      if (has_text && outcome != "lost" && outcome != "refused") {
+        EXPECT_EQ(forms[i], given[i]) << forms;
+      }
+    }
+    EXPECT_EQ(fnv(*text), std::string(outcomes.at(forms).get_string())) << forms << ": " << *text;
+  }
+}
+
+TEST(ChatTemplates, PublishedOnesLoseNoTextInEitherForm) {
+  if (!std::filesystem::exists(kPublished)) GTEST_SKIP() << kPublished << " is not here";
+  const auto golden = json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/content_forms.json");
+  ASSERT_TRUE(golden) << golden.error().message;
+  ChatTemplateOptions options;
+  options.variables = golden->at("variables").as_object();
+  options.now_unix_seconds = kNow;
+  int shown = 0;
+  for (const auto& [name, conversations] : golden->at("templates").as_object()) {
+    SCOPED_TRACE(std::string(name));
+    const auto chat_template = ChatTemplate::parse(read(kPublished + "/" + std::string(name)));
+    ASSERT_TRUE(chat_template) << chat_template.error().message;
+    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    for (const auto& [role, outcomes] : conversations.as_object()) {
+      SCOPED_TRACE(std::string(role));
+      options.tools = role == "tool" ? &golden->at("tools").as_array() : nullptr;
+      expect_shown(*chat_template, format, options, golden->at("conversations").at(role).as_array(),
+                   outcomes.as_object());
+      shown += forms_that_show(outcomes.as_object()).empty() ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(shown, 173);  // of 46 templates with four roles each
 }
 
 TEST(ChatTemplates, OwnOnesRenderAsTheReferenceDoes) {

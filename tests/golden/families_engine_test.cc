@@ -211,6 +211,39 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Checkpoints that say what few do (configurations_test.cc): however their prompts are cut and
+// batched.
+struct Variant {
+  const char* checkpoint;
+  const char* golden;
+};
+
+class VariantsEngine : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(VariantsEngine, AnyChunkAndBatchGiveTheReferencesTokens) {
+  GoldenRequests from(std::string("variants/") + GetParam().checkpoint, {GetParam().golden});
+  for (const std::int64_t chunk : {7, 1000}) {
+    for (const std::size_t together : {1, 4}) {
+      SCOPED_TRACE("chunk " + std::to_string(chunk) + " batch " + std::to_string(together));
+      expect_goldens(from, settings_for(from, chunk), together, 4);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, VariantsEngine,
+                         ::testing::Values(Variant{"yarn", "long"}, Variant{"yarn_stated", "long"},
+                                           Variant{"biased", "text"}, Variant{"two_heads", "text"},
+                                           Variant{"head_alone", "text"},
+                                           Variant{"llava/checkpoint", "one_image"},
+                                           Variant{"qwen2_5_vl/checkpoint", "one_image"},
+                                           Variant{"qwen3_vl/checkpoint", "one_image"},
+                                           Variant{"internvl/checkpoint", "one_image"}),
+                         [](const auto& variant) {
+                           std::string name = variant.param.checkpoint;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
 // Dynamic NTK, and the choice that docs/models/internvl2.md states: the frequencies of all
 // sequences are those of max_model_len. The original was shown a sequence of 920 tokens ("beyond")
 // and keeps its frequencies for the short one after it.

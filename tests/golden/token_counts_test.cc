@@ -194,6 +194,58 @@ INSTANTIATE_TEST_SUITE_P(Families, SizeControls,
                                            "smolvlm2"),
                          [](const auto& family) { return std::string(family.param); });
 
+class SmallBounds : public ::testing::TestWithParam<const char*> {};
+
+// Thin and small images where a checkpoint's own bounds are small: as many tokens as the processor
+// makes, and never more than the model said that it would take.
+TEST_P(SmallBounds, AreTheProcessors) {
+  std::ifstream file(testing::golden_folder(GetParam()) + "/small_bounds.tsv");
+  ASSERT_TRUE(file) << GetParam();
+  std::string line;
+  std::getline(file, line);
+  const json::value about = json::parse(line).value();
+  const auto changed = [&](const char* part, const json::object& change) {
+    json::object members = about.at(part).as_object();
+    if (const json::value* more = json::find(change, part); more != nullptr)
+      for (const auto& member : more->get_object()) members[member.key()] = member.value();
+    return members;
+  };
+  std::string last_change;
+  std::unique_ptr<LoadableModel> model;
+  int lines = 0;
+  for (; std::getline(file, line); ++lines) {
+    SCOPED_TRACE(line);
+    int height = 0;
+    int width = 0;
+    std::string change;
+    std::int64_t tokens = 0;
+    std::istringstream fields(line);
+    fields >> height >> width >> std::ws;
+    std::getline(fields, change, '\t');
+    fields >> tokens;
+    if (change != last_change) {
+      const json::object said = json::parse(change).value().get_object();
+      auto created =
+          create_model({"small", changed("config", said), {}, changed("preprocessor", said)});
+      ASSERT_TRUE(created) << created.error().message;
+      model = *std::move(created);
+      last_change = change;
+    }
+    const auto layout = model->image_layout(width, height, {});
+    ASSERT_EQ(layout.has_value(), tokens > 0) << (layout ? "" : layout.error().message);
+    if (!layout) continue;
+    EXPECT_EQ(layout->tokens, tokens);
+    EXPECT_LE(layout->tokens, model->max_image_tokens());
+    EXPECT_LE(layout->grid_t * layout->grid_h * layout->grid_w, model->max_image_patches());
+  }
+  EXPECT_GE(lines, 18);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SmallBounds,
+                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
+                                           "internvl2", "smolvlm2", "paligemma", "gemma3"),
+                         [](const auto& family) { return std::string(family.param); });
+
 // Crops of a request are crops of a processor.
 TEST(SizeControls, Phi3sCrops) {
   const auto model = published_model("phi_3_vision");

@@ -424,7 +424,8 @@ def sources():
 
 
 def write_resize(table):
-    filters = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS, "box": Image.BOX}
+    filters = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS, "box": Image.BOX,
+               "hamming": Image.HAMMING, "nearest": Image.NEAREST}
     sizes = {"photo": [(112, 84), (28, 28), (157, 60), (80, 113), (157, 113), (300, 200), (1, 1), (640, 3), (31, 97)],
              "wide": [(56, 56), (422, 80), (3, 400)], "tall": [(28, 140), (100, 10), (30, 175), (30, 177), (36, 189)], "dot": [(28, 28), (1, 7)],
              "line": [(28, 28), (96, 1), (200, 2)], "noise": [(63, 65), (448, 28), (9, 9)],

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -46,6 +46,7 @@ class Spec:
     flat_form: bool     # config.json as the hub has it; else as transformers writes it
     config: dict        # the hub's fields
     shard: str = "1GB"
+    cases: dict = field(default_factory=lambda: CASES)
 
 
 def write_checkpoint(family: TextFamily, name: str, spec: Spec) -> Path:
@@ -77,13 +78,14 @@ def write_checkpoint(family: TextFamily, name: str, spec: Spec) -> Path:
 
 
 @torch.no_grad()
-def record(family: TextFamily, directory: Path) -> None:
+def record(family: TextFamily, directory: Path, cases: dict = CASES) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
     with tempfile.TemporaryDirectory() as scratch:  # both forms of the configuration are one model
+        form = directory / "other_form/config.json"
         for file in directory.glob("model*"):
             (Path(scratch) / file.name).write_bytes(file.read_bytes())
-        (Path(scratch) / "config.json").write_bytes((directory / "other_form/config.json").read_bytes())
+        (Path(scratch) / "config.json").write_bytes((form if form.exists() else directory / "config.json").read_bytes())
         other = AutoModelForCausalLM.from_pretrained(scratch, dtype=torch.float32, attn_implementation="eager").eval()
         ids = torch.arange(100)[None]
         assert torch.equal(other(ids).logits, model(ids).logits)
@@ -91,7 +93,7 @@ def record(family: TextFamily, directory: Path) -> None:
     def last_logits(so_far: list[int]) -> torch.Tensor:
         return model(torch.tensor([so_far]), use_cache=False).logits[:, -1]
 
-    for case, turns in CASES.items():
+    for case, turns in cases.items():
         for word in WORDS:
             messages = [{"role": role, "content": text.replace("{}", word)} for role, text in turns]
             rendered = tokenizer.apply_chat_template(
@@ -120,4 +122,4 @@ def make(family: TextFamily, checkpoints: dict[str, Spec]) -> None:
     golden.fresh(family.out)
     for name, spec in checkpoints.items():
         print(name)
-        record(family, write_checkpoint(family, name, spec))
+        record(family, write_checkpoint(family, name, spec), spec.cases)

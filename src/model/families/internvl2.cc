@@ -68,11 +68,10 @@ struct TextPart {
   DecoderNames names;
 };
 
-Result<TextPart> parse_text(const json::object& config) {
+Result<TextPart> parse_language_part(const json::object& config) {
   const json::object& text = text_section(config);
   TRY(const std::string type, json::get_string_or(text, "model_type", "qwen2"));
   TextPart part{{}, prefixed_names()};
-  std::string_view bias_field;
   if (type == "qwen2") {
     TRY(part.decoder, parse_decoder(config, kQwen2Defaults));
     part.decoder.settings.qkv_bias = true;
@@ -86,19 +85,28 @@ Result<TextPart> parse_text(const json::object& config) {
   if (type == "internlm2") {
     TRY(part.decoder, parse_decoder(config, kInternLm2Defaults));
     part.names = internlm2_names();
-    bias_field = "bias";
-  } else if (type == "llama") {
-    TRY(part.decoder, parse_decoder(config, kLlamaDefaults));
-    bias_field = "attention_bias";
-  } else {
-    return fail(ErrorCode::kUnsupported,
-                "the language part is of type \"{}\"; internlm2, qwen2, llama and phi3 are done",
-                type);
+    TRY(const bool biased, json::get_bool_or(text, "bias", true));
+    if (biased)
+      return fail(ErrorCode::kUnsupported, "bias of a language part of type {} is not done", type);
+    return part;
   }
-  TRY(const bool biased, json::get_bool_or(text, bias_field, type == "internlm2"));
-  if (biased)
-    return fail(ErrorCode::kUnsupported, "{} of a language part of type {} is not done", bias_field,
-                type);
+  if (type == "llama") {
+    TRY(part.decoder, parse_decoder(config, kLlamaDefaults));
+    TRY_DO(read_biases(text, part.decoder.settings));
+    return part;
+  }
+  return fail(ErrorCode::kUnsupported,
+              "the language part is of type \"{}\"; internlm2, qwen2, llama and phi3 are done",
+              type);
+}
+
+Result<TextPart> parse_text(const json::object& config) {
+  TRY(TextPart part, parse_language_part(config));
+  // transformers' class ties unless config.json says no; the original leaves it to the language
+  // part, whose classes do not.
+  DecoderDefaults defaults{.tied_head = !is_original(config)};
+  if (is_original(config)) defaults.tie_field = TieField::kInner;
+  TRY(part.decoder.settings.tied_head, has_tied_head(config, defaults));
   return part;
 }
 

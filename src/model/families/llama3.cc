@@ -22,11 +22,8 @@ constexpr DecoderDefaults kDefaults = {.norm_epsilon = 1e-6,
                                        .tied_head = false};
 
 Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
-  for (const std::string_view bias : {"attention_bias", "mlp_bias"}) {
-    TRY(const bool on, json::get_bool_or(checkpoint.config, bias, false));
-    if (on) return fail(ErrorCode::kUnsupported, "{} is true; Llama without biases is done", bias);
-  }
   TRY(DecoderConfig decoder, parse_decoder(checkpoint.config, kDefaults));
+  TRY_DO(read_biases(checkpoint.config, decoder.settings));
   return make_text_model("llama-3", checkpoint, std::move(decoder), {});
 }
 

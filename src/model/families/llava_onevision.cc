@@ -32,7 +32,8 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .max_position = 32768,
                                            .sliding_window = 4096,
                                            .max_window_layers = 28,
-                                           .tied_head = false};
+                                           .tied_head = false,
+                                           .tie_field = TieField::kEither};
 constexpr NormalizeSettings kNormalize = {
     .mean = {0.48145466, 0.4578275, 0.40821073},
     .std = {0.26862954, 0.26130258, 0.27577711}};  // the class's; published files say 0.5
@@ -46,17 +47,47 @@ DecoderNames text_names() {
   return names;
 }
 
-Result<void> refuse_other_features(const json::object& config) {
+// vision_feature_layer, one or a list: after how many of the tower's layers features are taken.
+// Those after the last of them are stored and do not run.
+Result<void> read_feature_layers(const json::object& config, TileTowerSettings& tower) {
+  const auto add = [&](const json::value& layer) -> Result<void> {
+    const std::int64_t states = tower.layers + 1;  // with what goes into the first layer
+    if (!layer.is_int64())
+      return fail(ErrorCode::kInvalid, "vision_feature_layer holds {}, a layer is required",
+                  json::kind_name(layer));
+    if (layer.get_int64() < -states || layer.get_int64() >= states)
+      return fail(ErrorCode::kInvalid, "vision_feature_layer holds {} of a tower of {} layers",
+                  layer.get_int64(), tower.layers);
+    const std::int64_t index = layer.get_int64();
+    tower.feature_layers.push_back(index < 0 ? states + index : index);
+    return {};
+  };
+  const json::value* given = json::find(config, "vision_feature_layer");
+  if (given == nullptr) return {};
+  if (given->is_array()) {
+    for (const json::value& layer : given->get_array()) TRY_DO(add(layer));
+    if (tower.feature_layers.empty())
+      return fail(ErrorCode::kInvalid, "vision_feature_layer is an empty list");
+  } else {
+    TRY_DO(add(*given));
+  }
+  const std::int64_t last = *std::ranges::max_element(tower.feature_layers);
+  tower.unread_layers = tower.layers - last;
+  tower.layers = last;
+  if (tower.feature_layers == std::vector{last}) tower.feature_layers.clear();
+  return {};
+}
+
+// "default" is for towers with a class token, which SigLIP's has not: transformers drops the first
+// patch then, and fails where the patches no longer make a square.
+Result<void> require_all_features(const json::object& config) {
   TRY(const std::string strategy,
       json::get_string_or(config, "vision_feature_select_strategy", "full"));
   if (strategy != "full")
-    return fail(ErrorCode::kUnsupported, "vision_feature_select_strategy \"{}\" is not done",
+    return fail(ErrorCode::kInvalid,
+                "vision_feature_select_strategy \"{}\" leaves out the first patch of a tower that "
+                "has no class token; \"full\" is possible",
                 strategy);
-  TRY(const std::int64_t layer, json::get_int_or(config, "vision_feature_layer", -1));
-  if (layer != -1)
-    return fail(ErrorCode::kUnsupported, "vision_feature_layer {} is not done", layer);
-  TRY(const bool bias, json::get_bool_or(config, "multimodal_projector_bias", true));
-  if (!bias) return fail(ErrorCode::kUnsupported, "multimodal_projector_bias false is not done");
   return {};
 }
 
@@ -99,17 +130,18 @@ Result<AnyresSettings> parse_anyres(const Checkpoint& checkpoint, const TileTowe
 
 class LlavaTower final : public TileTower {
  public:
-  LlavaTower(TileTowerSettings tower, AnyresSettings anyres, Activation activation,
+  LlavaTower(TileTowerSettings tower, AnyresSettings anyres, Activation activation, Bias bias,
              std::int64_t out)
       : TileTower(std::move(tower)),
         anyres_(std::move(anyres)),
         activation_(activation),
+        bias_(bias),
         out_(out) {}
 
  protected:
   void add_projector(WeightTable& table) override {
-    table.linear(in_, "multi_modal_projector.linear_1", out_, settings().width, Bias::kYes);
-    table.linear(to_text_, "multi_modal_projector.linear_2", out_, out_, Bias::kYes);
+    table.linear(in_, "multi_modal_projector.linear_1", out_, settings().feature_width(), bias_);
+    table.linear(to_text_, "multi_modal_projector.linear_2", out_, out_, bias_);
     table.bias(newline_, "image_newline", out_);
   }
 
@@ -215,6 +247,7 @@ class LlavaTower final : public TileTower {
 
   AnyresSettings anyres_;
   Activation activation_;
+  Bias bias_;  // of the projector
   std::int64_t out_;
   Linear in_;
   Linear to_text_;
@@ -235,7 +268,9 @@ class LlavaOnevision final : public ImageModel {
     text.settings.qkv_bias = true;
     TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
     tower.post_norm = false;
-    TRY_DO(refuse_other_features(checkpoint.config));
+    TRY_DO(require_all_features(checkpoint.config));
+    TRY_DO(read_feature_layers(checkpoint.config, tower));
+    TRY(const bool bias, json::get_bool_or(checkpoint.config, "multimodal_projector_bias", true));
     TRY(const std::string activation,
         json::get_string_or(checkpoint.config, "projector_hidden_act", "gelu"));
     TRY(const Activation act, parse_activation(activation));
@@ -252,7 +287,8 @@ class LlavaOnevision final : public ImageModel {
                      .decoder = std::move(text),
                      .names = text_names(),
                      .images = std::make_unique<AnyresImages>(anyres, tower, normalize, filter),
-                     .tower = std::make_unique<LlavaTower>(tower, anyres, act, hidden)}));
+                     .tower = std::make_unique<LlavaTower>(
+                         tower, anyres, act, bias ? Bias::kYes : Bias::kNo, hidden)}));
     return model;
   }
 

@@ -58,7 +58,7 @@ Result<TileTowerSettings> parse_clip(const json::object& config) {
   const std::array stated = {ExtentField{"image_dim_out", &width, 1 << 16},
                              ExtentField{"num_img_tokens", &tokens, 1 << 16}};
   TRY_DO(read_extents(*processor, "img_processor", stated));
-  if (tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 ||
+  if (tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 ||
       tower.image % tower.patch != 0 || tower.side() % 2 != 0 || width != tower.width ||
       tokens != (tower.side() / 2) * (tower.side() / 2))
     return fail(ErrorCode::kUnsupported,

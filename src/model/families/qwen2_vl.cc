@@ -24,7 +24,8 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-5,
                                            .max_position = 32768,
                                            .sliding_window = 4096,
                                            .max_window_layers = 80,
-                                           .tied_head = false};
+                                           .tied_head = false,
+                                           .tie_field = TieField::kEither};
 
 Result<PatchTowerSettings> parse_vision(const json::object& config) {
   TRY(const json::object* vision, config_section(config, "vision_config"));

@@ -83,9 +83,8 @@ Result<PatchTowerSettings> parse_vision(const json::object& config) {
 
 Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
   TRY(DecoderConfig decoder, parse_decoder(checkpoint.config, kTextDefaults));
-  TRY(const bool biased,
-      json::get_bool_or(text_section(checkpoint.config), "attention_bias", false));
-  if (biased) return fail(ErrorCode::kUnsupported, "text_config.attention_bias is not done");
+  TRY_DO(read_biases(text_section(checkpoint.config), decoder.settings));
+  decoder.settings.mlp_bias = false;  // there is no such field
   TRY(PatchTowerSettings tower, parse_vision(checkpoint.config));
   DecoderSettings& text = decoder.settings;
   if (tower.out != text.hidden)

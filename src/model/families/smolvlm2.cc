@@ -33,14 +33,11 @@ constexpr int kMostPatches = 128;  // a side of a tile
 Result<DecoderConfig> parse_text(const json::object& config) {
   TRY(const json::object* text, config_section(config, "text_config"));
   TRY(const std::string type, json::get_string_or(*text, "model_type", "llama"));
-  TRY(const bool attention, json::get_bool_or(*text, "attention_bias", false));
-  TRY(const bool mlp, json::get_bool_or(*text, "mlp_bias", false));
-  if (type != "llama" || attention || mlp)
-    return fail(ErrorCode::kUnsupported,
-                "text_config: model_type \"{}\", attention_bias {}, mlp_bias {}; llama without "
-                "biases is done",
-                type, attention, mlp);
-  return parse_decoder(config, kTextDefaults);
+  if (type != "llama")
+    return fail(ErrorCode::kUnsupported, "text_config: model_type \"{}\"; llama is done", type);
+  TRY(DecoderConfig decoder, parse_decoder(config, kTextDefaults));
+  TRY_DO(read_biases(*text, decoder.settings));
+  return decoder;
 }
 
 Result<TileTowerSettings> parse_vision(const json::object& config) {
@@ -59,7 +56,7 @@ Result<TileTowerSettings> parse_vision(const json::object& config) {
       ExtentField{"patch_size", &tower.patch, 256},
   };
   TRY_DO(read_extents(*vision, "vision_config", fields));
-  if (tower.width % tower.heads != 0 || tower.head_dim() % 8 != 0 || tower.patch > tower.image ||
+  if (tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 || tower.patch > tower.image ||
       tower.side() > kMostPatches)
     return fail(ErrorCode::kUnsupported,
                 "vision_config: width {} in {} heads, patches of {} in {} pixels; up to {} patches "
