@@ -26,4 +26,9 @@ SACCADE_DEVICE float activate(Activation activation, float x) {
   return x;
 }
 
+// Not inlined: for kernels that apply it in many places of one unrolled loop.
+SACCADE_OUT_OF_LINE float activate_by_call(Activation activation, float x) {
+  return activate(activation, x);
+}
+
 }  // namespace saccade::cuda

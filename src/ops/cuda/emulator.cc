@@ -134,8 +134,8 @@ std::string standing(const Machine& m) {
     else
       ++counts[fmt::format("wait at {} ({})", thread.operation, place(thread.where))];
   }
-  std::string text = fmt::format("{} block ({}, {}, {})", m.kernel, block_index.x, block_index.y,
-                                 block_index.z);
+  std::string text =
+      fmt::format("{} block ({}, {}, {})", m.kernel, block_index.x, block_index.y, block_index.z);
   for (const auto& [what, count] : counts) text += fmt::format("; {} threads {}", count, what);
   return text;
 }
@@ -324,7 +324,7 @@ void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (
   std::copy_n(b, 2, mine + 4);
   const Exchange exchange(mine, sizeof(mine), "mma.sync", where);
   const unsigned me = lane();
-  std::uint32_t rows[4][4];     // the registers of A in the lanes of my row
+  std::uint32_t rows[4][4];        // the registers of A in the lanes of my row
   std::uint32_t columns[2][4][2];  // and those of B in the lanes of my two columns
   for (unsigned i = 0; i < 4; ++i) {
     std::memcpy(rows[i], exchange.of(me / 4 * 4 + i), sizeof(rows[i]));
@@ -372,8 +372,7 @@ void async_copy(void* to, const void* from, std::size_t bytes, Where where) {
   CHECK(addressable(to, 16), "cp.async ({}) writes out of bounds", place(where));
   CHECK(addressable(from, bytes), "cp.async ({}) reads out of bounds", place(where));
   std::fill_n(static_cast<std::byte*>(to), 16, kPoison);
-  thread.open.push_back(
-      {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
+  thread.open.push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
 }
 
 void async_commit() {

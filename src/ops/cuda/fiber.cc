@@ -87,8 +87,8 @@ void* first_frame(std::byte* stack, std::size_t bytes, Fiber* self) {
   context->uc_stack.ss_size = bytes - sizeof(ucontext_t);
   context->uc_link = nullptr;
   const auto bits = reinterpret_cast<std::uintptr_t>(self);
-  makecontext(context, reinterpret_cast<void (*)()>(&enter_context), 2,
-              static_cast<unsigned>(bits), static_cast<unsigned>(bits >> 32));
+  makecontext(context, reinterpret_cast<void (*)()>(&enter_context), 2, static_cast<unsigned>(bits),
+              static_cast<unsigned>(bits >> 32));
   return context;
 }
 

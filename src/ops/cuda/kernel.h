@@ -19,16 +19,17 @@
 #include "ops/cuda/launch.h"
 
 #define SACCADE_DEVICE __device__ __forceinline__
+#define SACCADE_OUT_OF_LINE static __device__ __noinline__
 // A named array of the block, and the block's dynamic shared memory.
 #define SACCADE_SHARED(type, name, count) __shared__ type name[count]
-#define SACCADE_DYNAMIC_SHARED(type, name)                                \
+#define SACCADE_DYNAMIC_SHARED(type, name)                                 \
   extern __shared__ __align__(128) unsigned char saccade_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(saccade_dynamic_shared)
-#define SACCADE_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
-  do {                                                                                         \
-    ::saccade::cuda::allow_shared(reinterpret_cast<const void*>(&kernel), (shared_bytes));     \
-    kernel<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__);                        \
-    ::saccade::cuda::check_launch(#kernel);                                                    \
+#define SACCADE_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                     \
+  do {                                                                                     \
+    ::saccade::cuda::allow_shared(reinterpret_cast<const void*>(&kernel), (shared_bytes)); \
+    kernel<<<(grid), (block), (shared_bytes), (stream)>>>(__VA_ARGS__);                    \
+    ::saccade::cuda::check_launch(#kernel);                                                \
   } while (false)
 
 #else
@@ -41,19 +42,20 @@
 #define __global__
 #define __launch_bounds__(...)
 #define SACCADE_DEVICE inline
-#define SACCADE_SHARED(type, name, count)                                                    \
-  static const char name##_tag = 0;                                                          \
-  type* const name = reinterpret_cast<type*>(                                                \
+#define SACCADE_OUT_OF_LINE [[maybe_unused]] static
+#define SACCADE_SHARED(type, name, count)     \
+  static const char name##_tag = 0;           \
+  type* const name = reinterpret_cast<type*>( \
       ::saccade::emulator::static_shared(&name##_tag, sizeof(type) * (count)))
 #define SACCADE_DYNAMIC_SHARED(type, name) \
   type* const name = reinterpret_cast<type*>(::saccade::emulator::dynamic_shared())
 // The arguments are copied now and the kernel runs when the stream comes to it, as on the device.
-#define SACCADE_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                         \
+#define SACCADE_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                            \
   ::saccade::emulator::enqueue((stream), [saccade_grid = dim3(grid), saccade_block = dim3(block), \
-                                          saccade_shared = std::size_t(shared_bytes),          \
-                                          saccade_arguments = std::tuple(__VA_ARGS__)] {       \
-    ::saccade::emulator::launch(#kernel, saccade_grid, saccade_block, saccade_shared,          \
-                                [&] { std::apply(kernel, saccade_arguments); });               \
+                                          saccade_shared = std::size_t(shared_bytes),             \
+                                          saccade_arguments = std::tuple(__VA_ARGS__)] {          \
+    ::saccade::emulator::launch(#kernel, saccade_grid, saccade_block, saccade_shared,             \
+                                [&] { std::apply(kernel, saccade_arguments); });                  \
   })
 #define threadIdx ::saccade::emulator::thread_index
 #define blockIdx ::saccade::emulator::block_index
@@ -62,8 +64,8 @@
 
 using dim3 = ::saccade::emulator::Dim3;
 
-inline void __syncthreads(::saccade::emulator::Where where =
-                              ::saccade::emulator::Where::current()) {
+inline void __syncthreads(
+    ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
   ::saccade::emulator::block_barrier(where);
 }
 inline void __syncwarp(::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
@@ -72,8 +74,8 @@ inline void __syncwarp(::saccade::emulator::Where where = ::saccade::emulator::W
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, unsigned mask,
                   ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
-  return ::saccade::emulator::exchanged(value, ::saccade::emulator::lane() ^ mask, "__shfl_xor_sync",
-                                        where);
+  return ::saccade::emulator::exchanged(value, ::saccade::emulator::lane() ^ mask,
+                                        "__shfl_xor_sync", where);
 }
 template <typename T>
 T __shfl_sync(unsigned, T value, unsigned from,
@@ -89,8 +91,7 @@ T __shfl_up_sync(unsigned, T value, unsigned by,
                                         where);
 }
 inline unsigned __ballot_sync(
-    unsigned, bool vote,
-    ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
+    unsigned, bool vote, ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
   const ::saccade::emulator::Exchange exchange(&vote, sizeof(vote), "__ballot_sync", where);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < ::saccade::emulator::kWarp; ++lane)
@@ -121,9 +122,7 @@ constexpr unsigned kFullWarp = 0xffffffffU;
 #ifdef __CUDACC__
 
 SACCADE_DEVICE float widen(float x) { return x; }
-SACCADE_DEVICE float widen(Bf16 x) {
-  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
-}
+SACCADE_DEVICE float widen(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 SACCADE_DEVICE float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
 SACCADE_DEVICE void narrow(float x, float& to) { to = x; }
 SACCADE_DEVICE void narrow(float x, Bf16& to) {
@@ -193,8 +192,7 @@ SACCADE_DEVICE void ldmatrix_transposed(
   emulator::ldmatrix_x4(d, row, true, where);
 }
 SACCADE_DEVICE void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
-                        ::saccade::emulator::Where where =
-                            ::saccade::emulator::Where::current()) {
+                        ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
   emulator::mma_16816(d, a, b, where);
 }
 

@@ -42,10 +42,12 @@ struct NormKernelArgs {
 };
 void launch_norm(const NormKernelArgs& args, cudaStream_t stream);
 
-// cos and sin [rows, pairs] of positions[axis[pair]][row] * inv_freq[pair], times `scale`.
+// cos and sin [rows, pairs] of positions[axis[pair]][row] * inv_freq[tables[row]][pair], times
+// `scale`.
 struct RopeTableKernelArgs {
   const std::int32_t* positions = nullptr;  // [axes][rows]
-  const float* inv_freq = nullptr;          // [pairs]
+  Rows inv_freq;                            // [tables, pairs] f32
+  const std::int32_t* tables = nullptr;     // [rows], or null: all 0
   const std::uint8_t* axis = nullptr;       // [pairs], or null: all 0
   float scale = 1;
   Rows cos;  // f32, as is sin
@@ -82,11 +84,11 @@ struct QkvKernelArgs {
   HeadNorm k_norm;
   Rows cos;  // [rows, pairs] f32; absent: no rotation
   Rows sin;
-  Rows q_out;                          // may be q; heads of q_head_dim columns, those beyond
-                                       // head_dim zero
-  std::int64_t q_head_dim = 0;         // 0: head_dim
-  Rows k_out;                          // where there are no pages; may be k
-  KvPages pages;                       // base null: none
+  Rows q_out;                           // may be q; heads of q_head_dim columns, those beyond
+                                        // head_dim zero
+  std::int64_t q_head_dim = 0;          // 0: head_dim
+  Rows k_out;                           // where there are no pages; may be k
+  KvPages pages;                        // base null: none
   const std::int32_t* slots = nullptr;  // [rows]: block * block_size + place in it
 };
 void launch_qkv(const QkvKernelArgs& args, cudaStream_t stream);
@@ -127,13 +129,17 @@ struct MixRowsKernelArgs {
 };
 void launch_mix_rows(const MixRowsKernelArgs& args, cudaStream_t stream);
 
-// out row rows[i] = x row i, converted; `rows` null: out row i (a copy).
-struct ScatterRowsKernelArgs {
-  Rows x;
-  const std::int32_t* rows = nullptr;
-  Rows out;
+// Row to_rows[i] of `to` becomes, or with `add` gains, row from_rows[i] of `from`, converted. A
+// null list counts 0, 1, 2, ...; -1 goes nowhere.
+struct CopyRowsKernelArgs {
+  Rows from;
+  const std::int32_t* from_rows = nullptr;
+  Rows to;
+  const std::int32_t* to_rows = nullptr;
+  std::int64_t count = 0;
+  bool add = false;
 };
-void launch_scatter_rows(const ScatterRowsKernelArgs& args, cudaStream_t stream);
+void launch_copy_rows(const CopyRowsKernelArgs& args, cudaStream_t stream);
 
 // y += scale * x; x of one row goes to every row.
 struct AddKernelArgs {
@@ -174,6 +180,7 @@ struct GemmKernelArgs {
   Rows y;         // [rows, out], f32 or bf16
 };
 void launch_gemm(const GemmKernelArgs& args, cudaStream_t stream);
+void launch_gemm_f32(const GemmKernelArgs& args, cudaStream_t stream);  // its part with x in f32
 
 // One sequence's rows of a call.
 struct AttentionSequence {
@@ -189,8 +196,9 @@ struct AttentionTile {
 constexpr int kAttentionTileRows = 64;
 
 // out = softmax(q k^T scale) v. Row r sees the tokens [seen[2 r], seen[2 r + 1]) of its sequence:
-// causal, window, prefix and both-ways masks are all of that shape. Keys and values come from pages,
-// or from the rows k and v. bf16 throughout (tensor cores), or anything else in f32 arithmetic.
+// causal, window, prefix and both-ways masks are all of that shape. Keys and values come from
+// pages, or from the rows k and v. bf16 throughout (tensor cores), or anything else in f32
+// arithmetic.
 struct AttentionKernelArgs {
   Rows q;  // [rows, heads * q_head_dim]
   std::int64_t heads = 0;
@@ -209,5 +217,6 @@ struct AttentionKernelArgs {
   Rows out;  // [rows, heads * head_dim]
 };
 void launch_attention(const AttentionKernelArgs& args, cudaStream_t stream);
+void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream);  // its latter part
 
 }  // namespace saccade::cuda

@@ -17,12 +17,12 @@ SACCADE_DEVICE void sin_cos(float angle, float& sin_out, float& cos_out) {
   const double r = fma(-quarter, kHalfPiRest, fma(-quarter, kHalfPi, x));
   const double s = r * r;
   const double sine =
-      r * (1 + s * (-1.0 / 6 + s * (1.0 / 120 + s * (-1.0 / 5040 + s * (1.0 / 362880 +
-                                                                         s * (-1.0 / 39916800))))));
+      r * (1 + s * (-1.0 / 6 + s * (1.0 / 120 + s * (-1.0 / 5040 +
+                                                     s * (1.0 / 362880 + s * (-1.0 / 39916800))))));
   const double cosine =
       1 + s * (-1.0 / 2 +
                s * (1.0 / 24 + s * (-1.0 / 720 + s * (1.0 / 40320 + s * (-1.0 / 3628800 +
-                                                                          s * (1.0 / 479001600))))));
+                                                                         s * (1.0 / 479001600))))));
   const auto turns = static_cast<long long>(quarter) & 3;
   const double swapped_sine = (turns & 1) != 0 ? cosine : sine;
   const double swapped_cosine = (turns & 1) != 0 ? sine : cosine;
@@ -38,9 +38,12 @@ __global__ void __launch_bounds__(kBlock) rope_table_kernel(RopeTableKernelArgs 
   const std::int64_t pair = at % pairs;
   const std::int64_t axis = args.axis != nullptr ? args.axis[pair] : 0;
   const auto position = static_cast<float>(args.positions[axis * args.cos.rows + row]);
+  const float* const inv_freq =
+      static_cast<const float*>(args.inv_freq.data) +
+      (args.tables != nullptr ? args.tables[row] * args.inv_freq.stride : 0);
   float sine;
   float cosine;
-  sin_cos(position * args.inv_freq[pair], sine, cosine);
+  sin_cos(position * inv_freq[pair], sine, cosine);
   static_cast<float*>(args.cos.data)[row * args.cos.stride + pair] = cosine * args.scale;
   static_cast<float*>(args.sin.data)[row * args.sin.stride + pair] = sine * args.scale;
 }
