@@ -1,0 +1,98 @@
+// Attention in f32 arithmetic, a warp a row and head: for runs in f32, and for head sizes and
+// types that the tensor cores' kernel does not take.
+#include "ops/cuda/attention_rows.h"
+#include "ops/cuda/grid.h"
+
+namespace saccade::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+template <typename Key>
+SACCADE_DEVICE float score_of(const AttentionKernelArgs& args, const float* query, const Key* key) {
+  float sum = 0;
+  for (std::int64_t dim = 0; dim < args.head_dim; ++dim) sum += query[dim] * widen(key[dim]);
+  sum *= args.scale;
+  return args.softcap > 0 ? args.softcap * tanhf(sum / args.softcap) : sum;
+}
+
+// Shared memory: for each warp its query, its sums and the weights of 32 tokens.
+template <typename T, typename Key>
+__global__ void __launch_bounds__(kWarps * 32) attention_f32_kernel(AttentionKernelArgs args) {
+  SACCADE_DYNAMIC_SHARED(float, shared);
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  const auto warp = static_cast<int>(threadIdx.x / 32);
+  const auto dim = static_cast<int>(args.head_dim);
+  float* const query = shared + warp * (2 * dim + 32);
+  float* const sums = query + dim;
+  float* const weights = sums + dim;
+  const AttentionTile tile = args.tiles[blockIdx.x];
+  const AttentionSequence sequence = args.sequences[tile.sequence];
+  const std::int64_t kv_head = blockIdx.y;
+  const std::int64_t group = args.heads / args.kv_heads;
+  for (int i = warp; i < kAttentionTileRows; i += kWarps) {
+    const RowPlace place = place_of(args, sequence, tile.first + i, group);
+    if (!place.inside) return;  // nor is any row after it
+    const std::int64_t head = (kv_head * group + place.member) * dim;
+    const T* const q = static_cast<const T*>(args.q.data) + place.row * args.q.stride + head;
+    for (int d = lane; d < dim; d += 32) {
+      query[d] = widen(q[d]);
+      sums[d] = 0;
+    }
+    __syncwarp();
+    float max = kNone;
+    float total = 0;
+    for (std::int64_t first = place.begin / 32 * 32; first < place.end; first += 32) {
+      const std::int64_t token = first + lane;
+      const Key* key = nullptr;
+      if (token >= place.begin && token < place.end)
+        key = token_row<Key>(args, sequence, kv_head, false, token);
+      const float score = key != nullptr ? score_of(args, query, key) : kNone;
+      const float larger_max = larger(max, warp_max(score));
+      const float shrink = larger_max == max ? 1.0f : expf(max - larger_max);
+      max = larger_max;
+      weights[lane] = score == kNone ? 0.0f : expf(score - max);
+      total = total * shrink + weights[lane];
+      __syncwarp();
+      for (int d = lane; d < dim; d += 32) {
+        float sum = sums[d] * shrink;
+        for (int j = 0; j < 32; ++j) {
+          if (weights[j] == 0) continue;
+          const Key* const value = token_row<Key>(args, sequence, kv_head, true, first + j);
+          sum += weights[j] * widen(value[d]);
+        }
+        sums[d] = sum;
+      }
+      __syncwarp();
+    }
+    total = warp_sum(total);
+    const float scale = total > 0 ? 1 / total : 0.0f;
+    T* const out = static_cast<T*>(args.out.data) + place.row * args.out.stride + head;
+    for (int d = lane; d < dim; d += 32) narrow(sums[d] * scale, out[d]);
+    __syncwarp();
+  }
+}
+
+template <typename T, typename Key>
+void launch(const AttentionKernelArgs& args, cudaStream_t stream) {
+  const std::size_t shared =
+      static_cast<std::size_t>(kWarps * (2 * args.head_dim + 32)) * sizeof(float);
+  SACCADE_LAUNCH((attention_f32_kernel<T, Key>),
+                 dim3(static_cast<unsigned>(args.tile_count), static_cast<unsigned>(args.kv_heads)),
+                 dim3(kWarps * 32), shared, stream, args);
+}
+
+}  // namespace
+
+void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream) {
+  with_type(args.pages.base != nullptr ? args.pages.type : args.k.type, [&](auto key) {
+    using Key = decltype(key);
+    if (args.q.type == DType::kBf16)
+      launch<Bf16, Key>(args, stream);
+    else
+      launch<float, Key>(args, stream);
+  });
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,149 @@
+// Products on the emulated device against a double-precision loop, and the same bits in any batch.
+#include "ops/cuda/test_rows.h"
+
+namespace saccade::cuda {
+namespace {
+
+struct Case {
+  std::int64_t rows, in, out;
+  DType x = DType::kBf16;
+  DType weight = DType::kBf16;
+  DType y = DType::kBf16;
+  bool odd = false;  // x and y begin anywhere
+  bool bias = false;
+  bool residual = false;
+  Activation activation = Activation::kNone;
+};
+
+TestRows weight_of(const Case& c, Rng& rng) {
+  TestRows weight(c.out, c.in, c.weight);
+  weight.random(rng);
+  return weight;
+}
+
+void run_case(const Case& c) {
+  SCOPED_TRACE(fmt::format("rows {} in {} out {} x {} weight {} y {} odd {} bias {} residual {}",
+                           c.rows, c.in, c.out, name_of(c.x), name_of(c.weight), name_of(c.y),
+                           c.odd, c.bias, c.residual));
+  Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
+  TestRows x(c.rows, c.in, c.x, c.odd);
+  x.random(rng);
+  TestRows weight = weight_of(c, rng);
+  TestRows y(c.rows, c.out, c.y, c.odd);
+  y.random(rng);
+  const TestRows residual = y;
+  std::vector<float> bias;
+  for (std::int64_t i = 0; i < c.out; ++i) bias.push_back(static_cast<float>(rng.uniform()));
+  GemmKernelArgs args;
+  args.x = x.rows();
+  args.weight = weight.rows();
+  if (c.bias) args.bias = bias.data();
+  if (c.residual) args.residual = y.rows();
+  args.activation = c.activation;
+  args.y = y.rows();
+  launch_gemm(args, nullptr);
+  const auto product = [&](std::int64_t row, std::int64_t col, bool sizes) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < c.in; ++k) {
+      const double term = static_cast<double>(x.at(row, k)) * weight.at(col, k);
+      sum += sizes ? std::abs(term) : term;
+    }
+    return sum;
+  };
+  const auto want = [&](std::int64_t row, std::int64_t col) {
+    double sum = product(row, col, false);
+    if (c.bias) sum += bias[static_cast<std::size_t>(col)];
+    if (c.activation == Activation::kSilu) sum = sum / (1 + std::exp(-sum));
+    return c.residual ? sum + residual.at(row, col) : sum;
+  };
+  // Exact products, f32 sums in some order, one rounding of the result.
+  expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
+    return rounding(c.y) * (std::abs(want(row, col)) + 1e-30) +
+           8 * rounding(DType::kF32) * (product(row, col, true) + 3);
+  });
+}
+
+TEST(GemmKernel, MatchesADoubleLoop) {
+  for (const std::int64_t rows : {1, 15, 17, 65, 130})
+    for (const std::int64_t in : {8, 40, 96, 200})
+      for (const std::int64_t out : {1, 33, 130})
+        run_case({.rows = rows, .in = in, .out = out, .bias = in == 40, .residual = in == 96});
+}
+
+TEST(GemmKernel, OddRowsAndOutputsInF32) {
+  for (const std::int64_t rows : {3, 70})
+    for (const std::int64_t in : {1, 33, 72}) {
+      run_case({.rows = rows, .in = in, .out = 37, .y = DType::kF32, .odd = true, .bias = true});
+      run_case({.rows = rows,
+                .in = in,
+                .out = 37,
+                .odd = true,
+                .residual = true,
+                .activation = Activation::kSilu});
+    }
+}
+
+TEST(GemmKernel, ExactOperandsInF32) {
+  for (const DType weight : {DType::kF32, DType::kBf16})
+    for (const std::int64_t rows : {1, 9, 33, 70})
+      for (const std::int64_t in : {1, 16, 75})
+        run_case({.rows = rows,
+                  .in = in,
+                  .out = 70,
+                  .x = DType::kF32,
+                  .weight = weight,
+                  .y = DType::kF32,
+                  .odd = in == 75,
+                  .bias = true,
+                  .residual = true,
+                  .activation = Activation::kSilu});
+}
+
+TEST(GemmKernel, RandomShapes) {
+  Rng rng(77);
+  const auto below = [&](std::uint64_t bound) {
+    return static_cast<std::int64_t>(rng.below(bound));
+  };
+  for (int i = 0; i < 25; ++i)
+    run_case({.rows = 1 + below(200),
+              .in = 1 + below(150),
+              .out = 1 + below(150),
+              .y = below(2) == 0 ? DType::kF32 : DType::kBf16,
+              .odd = below(2) == 0,
+              .bias = below(2) == 0,
+              .residual = below(2) == 0});
+}
+
+// Large and small tiles, any place in them: the same sums in the same order.
+TEST(GemmKernel, RowsDoNotDependOnTheBatch) {
+  Rng rng(5);
+  for (const DType type : {DType::kBf16, DType::kF32}) {
+    TestRows x(140, 200, type);
+    x.random(rng);
+    TestRows weight(70, 200, type);
+    weight.random(rng);
+    TestRows all(140, 70, DType::kF32);
+    GemmKernelArgs args;
+    args.x = x.rows();
+    args.weight = weight.rows();
+    args.y = all.rows();
+    launch_gemm(args, nullptr);
+    for (const std::int64_t count : {1, 5, 20, 66}) {
+      const auto first =
+          static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(140 - count)));
+      TestRows some(count, 200, type);
+      for (std::int64_t row = 0; row < count; ++row)
+        for (std::int64_t col = 0; col < 200; ++col) some.set(row, col, x.at(first + row, col));
+      TestRows y(count, 70, DType::kF32);
+      args.x = some.rows();
+      args.y = y.rows();
+      launch_gemm(args, nullptr);
+      for (std::int64_t row = 0; row < count; ++row)
+        for (std::int64_t col = 0; col < 70; ++col)
+          ASSERT_EQ(y.at(row, col), all.at(first + row, col)) << count << " rows, row " << row;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace saccade::cuda

@@ -1,0 +1,222 @@
+// One launch function an op: own kernels, over plain pointers, so that the same header serves the
+// device's compiler, the host's and the emulator. Pointers are the device's unless said otherwise;
+// nothing here waits or allocates. What an op means is in ops/reference.cc.
+//
+// Activations are f32 or bf16, sums f32. A row's result depends on that row alone, bit for bit,
+// whatever the number of rows: the order of every sum is fixed by the number of columns (in
+// attention, by the tokens seen).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/activation.h"
+#include "tensor/dtype.h"
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+namespace saccade::cuda {
+
+// A matrix: `cols` neighbours a row, `stride` elements from row to row. Without data: absent.
+struct Rows {
+  void* data = nullptr;
+  DType type = DType::kF32;
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  std::int64_t stride = 0;
+};
+
+// out = normalise(x [+ add]) * (offset + weight) [+ bias]; with `add`, x := x + add first. Each row
+// is `groups` pieces of `cols` columns, normalised apart with the same weight (head norms).
+struct NormKernelArgs {
+  Rows x;  // cols: of one piece
+  Rows add;
+  Rows out;
+  std::int64_t groups = 1;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float epsilon = 1e-6f;
+  float offset = 0;
+  bool subtract_mean = false;
+};
+void launch_norm(const NormKernelArgs& args, cudaStream_t stream);
+
+// cos and sin [rows, pairs] of positions[axis[pair]][row] * inv_freq[tables[row]][pair], times
+// `scale`.
+struct RopeTableKernelArgs {
+  const std::int32_t* positions = nullptr;  // [axes][rows]
+  Rows inv_freq;                            // [tables, pairs] f32
+  const std::int32_t* tables = nullptr;     // [rows], or null: all 0
+  const std::uint8_t* axis = nullptr;       // [pairs], or null: all 0
+  float scale = 1;
+  Rows cos;  // f32, as is sin
+  Rows sin;
+};
+void launch_rope_table(const RopeTableKernelArgs& args, cudaStream_t stream);
+
+// Where one layer keeps keys and values: block b begins at base + b * block_stride bytes with K
+// [kv_heads, block_size, head_dim], then V.
+struct KvPages {
+  std::byte* base = nullptr;
+  std::int64_t block_stride = 0;
+  std::int64_t block_size = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  DType type = DType::kBf16;
+};
+
+// RMS norm over each head, as NormKernelArgs; no weight: none.
+struct HeadNorm {
+  const float* weight = nullptr;
+  float epsilon = 1e-6f;
+  float offset = 0;
+};
+
+// What lies between the product of q, k and v and attention, in one pass: head norms, rotation
+// (half-split: element p pairs with p + pairs), q to q_out, k and v to their pages.
+struct QkvKernelArgs {
+  Rows q;  // [rows, heads * head_dim]; absent: none
+  Rows k;  // [rows, kv_heads * head_dim]; absent: none
+  Rows v;
+  std::int64_t head_dim = 0;
+  HeadNorm q_norm;
+  HeadNorm k_norm;
+  Rows cos;  // [rows, pairs] f32; absent: no rotation
+  Rows sin;
+  Rows q_out;                           // may be q; heads of q_head_dim columns, those beyond
+                                        // head_dim zero
+  std::int64_t q_head_dim = 0;          // 0: head_dim
+  Rows k_out;                           // where there are no pages; may be k
+  KvPages pages;                        // base null: none
+  const std::int32_t* slots = nullptr;  // [rows]: block * block_size + place in it
+};
+void launch_qkv(const QkvKernelArgs& args, cudaStream_t stream);
+
+// out = activation(gate) * up; without `up`, activation(gate). `bias` (f32, [cols]) is added to
+// gate first, `residual` to the result.
+struct GatedKernelArgs {
+  Rows gate;
+  Rows up;
+  const float* bias = nullptr;
+  Rows residual;
+  Activation activation = Activation::kSilu;
+  Rows out;
+};
+void launch_gated(const GatedKernelArgs& args, cudaStream_t stream);
+
+// out row i = table row ids[i] * scale. An id of -1 - s is what last_token[s] holds: the token that
+// the sampler put there a moment ago. Where image_rows[i] >= 0, that row of `images` is taken
+// instead, as it is.
+struct EmbedKernelArgs {
+  Rows table;
+  const std::int32_t* ids = nullptr;         // [out.rows]
+  const std::int32_t* last_token = nullptr;  // or null
+  const std::int32_t* image_rows = nullptr;  // [out.rows], or null
+  Rows images;
+  float scale = 1;
+  Rows out;
+};
+void launch_embed(const EmbedKernelArgs& args, cudaStream_t stream);
+
+// out row i = sum over j < taps of weights[i taps + j] * x row rows[i taps + j].
+struct MixRowsKernelArgs {
+  Rows x;
+  const std::int32_t* rows = nullptr;  // [out.rows * taps]
+  const float* weights = nullptr;      // or null: all 1
+  std::int64_t taps = 1;
+  Rows out;
+};
+void launch_mix_rows(const MixRowsKernelArgs& args, cudaStream_t stream);
+
+// Row to_rows[i] of `to` becomes, or with `add` gains, row from_rows[i] of `from`, converted. A
+// null list counts 0, 1, 2, ...; -1 goes nowhere.
+struct CopyRowsKernelArgs {
+  Rows from;
+  const std::int32_t* from_rows = nullptr;
+  Rows to;
+  const std::int32_t* to_rows = nullptr;
+  std::int64_t count = 0;
+  bool add = false;
+};
+void launch_copy_rows(const CopyRowsKernelArgs& args, cudaStream_t stream);
+
+// y += scale * x; x of one row goes to every row.
+struct AddKernelArgs {
+  Rows x;
+  Rows y;
+  float scale = 1;
+};
+void launch_add(const AddKernelArgs& args, cudaStream_t stream);
+
+// x = cap * tanh(x / cap)
+struct SoftcapKernelArgs {
+  Rows x;
+  float cap = 1;
+};
+void launch_softcap(const SoftcapKernelArgs& args, cudaStream_t stream);
+
+// Largest logit (lowest index among equals; NaN never) and log(sum(exp)) of each row.
+struct RowStatsEntry {
+  std::int32_t argmax;
+  float max;
+  float log_sum_exp;
+};
+struct RowStatsKernelArgs {
+  Rows logits;
+  RowStatsEntry* out = nullptr;  // [rows]
+};
+void launch_row_stats(const RowStatsKernelArgs& args, cudaStream_t stream);
+
+// y = activation(x w^T + bias) + residual. x and weight both bf16 (tensor cores, sums f32), or x
+// f32 with a weight of f32 or bf16 (exact operands). The weight's rows begin 16 bytes aligned and
+// are zero up to their stride.
+struct GemmKernelArgs {
+  Rows x;       // [rows, in]
+  Rows weight;  // [out, in]
+  const float* bias = nullptr;
+  Activation activation = Activation::kNone;
+  Rows residual;  // may be y
+  Rows y;         // [rows, out], f32 or bf16
+};
+void launch_gemm(const GemmKernelArgs& args, cudaStream_t stream);
+void launch_gemm_f32(const GemmKernelArgs& args, cudaStream_t stream);  // its part with x in f32
+
+// One sequence's rows of a call.
+struct AttentionSequence {
+  std::int32_t row_begin;
+  std::int32_t row_count;
+  std::int32_t first_block;  // where its blocks begin in `blocks` (paged), or its first key row
+};
+// A tile of query rows: those of `sequence` from `first` on, counted in (row, head of the group).
+struct AttentionTile {
+  std::int32_t sequence;
+  std::int32_t first;
+};
+constexpr int kAttentionTileRows = 64;
+
+// out = softmax(q k^T scale) v. Row r sees the tokens [seen[2 r], seen[2 r + 1]) of its sequence:
+// causal, window, prefix and both-ways masks are all of that shape. Keys and values come from
+// pages, or from the rows k and v. bf16 throughout (tensor cores), or anything else in f32
+// arithmetic.
+struct AttentionKernelArgs {
+  Rows q;  // [rows, heads * q_head_dim]
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  KvPages pages;                         // base null: k and v
+  const std::int32_t* blocks = nullptr;  // -1 where nobody looks any more
+  Rows k;                                // [tokens, kv_heads * head_dim]
+  Rows v;
+  const AttentionSequence* sequences = nullptr;
+  const AttentionTile* tiles = nullptr;
+  std::int64_t tile_count = 0;
+  const std::int32_t* seen = nullptr;  // [rows][2]
+  float scale = 1;
+  float softcap = 0;
+  Rows out;  // [rows, heads * head_dim]
+};
+void launch_attention(const AttentionKernelArgs& args, cudaStream_t stream);
+void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream);  // its latter part
+
+}  // namespace saccade::cuda

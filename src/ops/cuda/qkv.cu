@@ -1,0 +1,136 @@
+// From the product of q, k and v to what attention reads, in one pass over each head: its norm, its
+// rotation, and its place (q's padded rows; the page of k and v).
+#include "ops/cuda/kernel.h"
+
+namespace saccade::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+
+// Where one head of one row comes from and goes to.
+struct Head {
+  const void* from;
+  std::byte* to;  // of elements of `to_type`
+  DType to_type;
+  std::int64_t to_cols;  // those beyond head_dim become zero
+  HeadNorm norm;
+  bool turns;
+};
+
+SACCADE_DEVICE std::byte* page_row(const KvPages& pages, std::int64_t slot, std::int64_t plane,
+                                   std::int64_t element_bytes) {
+  const std::int64_t block = slot / pages.block_size;
+  const std::int64_t place = slot % pages.block_size;
+  return pages.base + block * pages.block_stride +
+         (plane * pages.block_size + place) * pages.head_dim * element_bytes;
+}
+
+SACCADE_DEVICE std::int64_t bytes_of(DType type) { return type == DType::kF32 ? 4 : 2; }
+
+template <typename T>
+SACCADE_DEVICE Head head_of(const QkvKernelArgs& args, std::int64_t row, std::int64_t index,
+                            std::int64_t heads, std::int64_t kv_heads) {
+  const std::int64_t dim = args.head_dim;
+  Head head;
+  const bool turns = args.cos.data != nullptr;
+  if (index < heads) {
+    head.from = static_cast<const T*>(args.q.data) + row * args.q.stride + index * dim;
+    head.to_cols = args.q_head_dim > 0 ? args.q_head_dim : dim;
+    head.to = static_cast<std::byte*>(args.q_out.data) +
+              (row * args.q_out.stride + index * head.to_cols) * std::int64_t{sizeof(T)};
+    head.to_type = args.q_out.type;
+    head.norm = args.q_norm;
+    head.turns = turns;
+    return head;
+  }
+  const bool value = index >= heads + kv_heads;
+  const std::int64_t kv_head = index - heads - (value ? kv_heads : 0);
+  const Rows& rows = value ? args.v : args.k;
+  head.from = static_cast<const T*>(rows.data) + row * rows.stride + kv_head * dim;
+  head.to_cols = dim;
+  head.norm = value ? HeadNorm{} : args.k_norm;
+  head.turns = turns && !value;
+  if (args.pages.base != nullptr) {
+    head.to_type = args.pages.type;
+    head.to = page_row(args.pages, args.slots[row], (value ? kv_heads : 0) + kv_head,
+                       bytes_of(args.pages.type));
+  } else {
+    head.to_type = args.k_out.type;
+    head.to = static_cast<std::byte*>(args.k_out.data) +
+              (row * args.k_out.stride + kv_head * dim) * std::int64_t{sizeof(T)};
+  }
+  return head;
+}
+
+SACCADE_DEVICE void put(const Head& head, std::int64_t col, float value) {
+  if (head.to_type == DType::kF32)
+    reinterpret_cast<float*>(head.to)[col] = value;
+  else if (head.to_type == DType::kBf16)
+    narrow(value, reinterpret_cast<Bf16*>(head.to)[col]);
+  else
+    narrow(value, reinterpret_cast<F16*>(head.to)[col]);
+}
+
+// A warp a head. Elements are read and written by the same lane: in place is safe.
+template <typename T>
+__global__ void __launch_bounds__(kWarps * 32)
+    qkv_kernel(QkvKernelArgs args, std::int64_t rows, std::int64_t heads, std::int64_t kv_heads,
+               std::int64_t each) {
+  const std::int64_t job = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  if (job >= rows * each) return;
+  const std::int64_t row = job / each;
+  const Head head = head_of<T>(args, row, job % each, heads, kv_heads);
+  const T* const from = static_cast<const T*>(head.from);
+  const auto lane = static_cast<std::int64_t>(threadIdx.x % 32);
+  const std::int64_t dim = args.head_dim;
+
+  float scale = 1;
+  if (head.norm.weight != nullptr) {
+    float sum = 0;
+    for (std::int64_t col = lane; col < dim; col += 32) sum += widen(from[col]) * widen(from[col]);
+    scale = 1 / sqrtf(warp_sum(sum) / static_cast<float>(dim) + head.norm.epsilon);
+  }
+  const auto at = [&](std::int64_t col) {
+    const float x = widen(from[col]);
+    if (head.norm.weight == nullptr) return x;
+    // A norm of its own would store its result.
+    T rounded;
+    narrow(x * scale * (head.norm.offset + head.norm.weight[col]), rounded);
+    return widen(rounded);
+  };
+  const std::int64_t pairs = head.turns ? args.cos.cols : 0;
+  const float* const cos = static_cast<const float*>(args.cos.data) + row * args.cos.stride;
+  const float* const sin = static_cast<const float*>(args.sin.data) + row * args.sin.stride;
+  for (std::int64_t pair = lane; pair < pairs; pair += 32) {
+    const float a = at(pair);
+    const float b = at(pair + pairs);
+    put(head, pair, a * cos[pair] - b * sin[pair]);
+    put(head, pair + pairs, b * cos[pair] + a * sin[pair]);
+  }
+  for (std::int64_t col = 2 * pairs + lane; col < dim; col += 32) put(head, col, at(col));
+  for (std::int64_t col = dim + lane; col < head.to_cols; col += 32) put(head, col, 0);
+}
+
+template <typename T>
+void launch_as(const QkvKernelArgs& args, std::int64_t rows, std::int64_t heads,
+               std::int64_t kv_heads, cudaStream_t stream) {
+  const std::int64_t each = heads + (args.v.data != nullptr ? 2 : 1) * kv_heads;
+  const std::int64_t blocks = (rows * each + kWarps - 1) / kWarps;
+  SACCADE_LAUNCH((qkv_kernel<T>), dim3(static_cast<unsigned>(blocks)), dim3(kWarps * 32), 0, stream,
+                 args, rows, heads, kv_heads, each);
+}
+
+}  // namespace
+
+void launch_qkv(const QkvKernelArgs& args, cudaStream_t stream) {
+  const std::int64_t heads = args.q.data != nullptr ? args.q.cols / args.head_dim : 0;
+  const std::int64_t kv_heads = args.k.data != nullptr ? args.k.cols / args.head_dim : 0;
+  const Rows& first = args.q.data != nullptr ? args.q : args.k;
+  if (first.rows == 0 || heads + kv_heads == 0) return;
+  if (first.type == DType::kBf16)
+    launch_as<Bf16>(args, first.rows, heads, kv_heads, stream);
+  else
+    launch_as<float>(args, first.rows, heads, kv_heads, stream);
+}
+
+}  // namespace saccade::cuda
