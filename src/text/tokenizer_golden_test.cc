@@ -76,7 +76,7 @@ TEST_P(TokenizerGolden, ALimitRefusesJustWhatIsTooLong) {
     texts.push_back(read_case(parsed->get_object()).text);
   }
   for (const std::string& text : texts) {
-    const auto whole = tokenizer.encode(text);
+    const auto whole = tokenizer.encode(text, {});
     const std::size_t count = whole.size();
     for (const std::size_t most : {std::size_t{0}, count / 2, count - 1, count, count + 1}) {
       EncodeLimit limit;
