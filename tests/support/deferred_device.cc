@@ -1,0 +1,421 @@
+#include "tests/support/deferred_device.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace saccade::testing {
+namespace {
+
+constexpr std::size_t kReserved = std::size_t{64} << 30;  // of address space
+constexpr std::size_t kPage = 4096;
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// From the first byte that a view shows to one past its last.
+std::size_t extent(View view) {
+  return static_cast<std::size_t>(view.rows() - 1) * view.row_bytes() +
+         static_cast<std::size_t>(view.cols()) * size_of(view.dtype());
+}
+
+View on_host(View view) {
+  return View(view.data(), view.dtype(), view.rows(), view.cols(), view.stride());
+}
+
+// Where [data, data + bytes) lies in one of `pieces`.
+template <typename Pieces>
+bool within(const Pieces& pieces, const std::byte* data, std::size_t bytes) {
+  auto piece = pieces.upper_bound(data);
+  if (piece == pieces.begin()) return false;
+  --piece;
+  return data + bytes <= piece->first + piece->second;
+}
+
+}  // namespace
+
+struct DeferredStream::Plan final : AttentionPlan {
+  using AttentionPlan::AttentionPlan;
+  bool alive = true;
+  mutable const AttentionPlan* inner = nullptr;
+};
+
+struct DeferredStream::Segments final : SegmentPlan {
+  using SegmentPlan::SegmentPlan;
+  bool alive = true;
+  mutable const SegmentPlan* inner = nullptr;
+};
+
+class DeferredEvent final : public Event::State {
+ public:
+  DeferredEvent(DeferredDevice& device, DeferredStream& of, std::uint64_t count)
+      : device_(device), of_(of), count_(count) {}
+  // A device gets on while it is asked.
+  bool passed() override {
+    if (!has_passed()) device_.run_one();
+    return has_passed();
+  }
+  void synchronize() override { device_.run_until(of_, count_); }
+  bool has_passed() const { return of_.done_ >= count_; }
+
+ private:
+  DeferredDevice& device_;
+  DeferredStream& of_;
+  std::uint64_t count_;
+};
+
+// --- the stream ---
+
+DeferredStream::DeferredStream(DeferredDevice& device, Stream& inner)
+    : device_(device), inner_(inner) {}
+
+DeferredStream::~DeferredStream() = default;
+
+Device& DeferredStream::device() { return device_; }
+
+View DeferredStream::use(View view) {
+  if (view.empty()) return view;
+  CHECK(view.space() == Space::kDevice, "an operand of {}x{} is on the host", view.rows(),
+        view.cols());
+  device_.check_alive(view);
+  return on_host(view);
+}
+
+template <typename T>
+DeviceArray<T> DeferredStream::use(DeviceArray<T> list) {
+  if (list.empty()) return list;
+  CHECK(list.space() == Space::kDevice, "a list of {} is on the host", list.size());
+  auto found = lists_.upper_bound(reinterpret_cast<const std::byte*>(list.data()));
+  CHECK(found != lists_.begin(), "a list of {} is not of this stream", list.size());
+  const auto& [begin, of] = *--found;
+  const auto end = reinterpret_cast<const std::byte*>(list.data() + list.size());
+  CHECK(end <= begin + of.bytes, "a list of {} is not of this stream", list.size());
+  CHECK(of.alive, "a list of {} is used after the stream's retire()", list.size());
+  return DeviceArray<T>(list.data(), list.size(), Space::kHost);
+}
+template DeviceInts DeferredStream::use(DeviceInts);
+template DeviceFloats DeferredStream::use(DeviceFloats);
+
+void DeferredStream::submit(std::vector<View> views, std::function<void()> work) {
+  std::erase_if(views, [](const View& view) { return view.empty(); });
+  launch([this, views = std::move(views), work = std::move(work)] {
+    for (const View& view : views) device_.check_alive(view);
+    work();
+  });
+}
+
+const std::byte* DeferredStream::upload_bytes(std::span<const std::byte> bytes) {
+  std::byte* const to = device_.take(bytes.size());
+  lists_[to] = {bytes.size(), true};
+  launch([to, sent = std::vector(bytes.begin(), bytes.end())] {
+    std::memcpy(to, sent.data(), sent.size());
+  });
+  return to;
+}
+
+const AttentionPlan& DeferredStream::plan_attention(std::span<const SequenceSpan> spans,
+                                                    const AttentionGeometry& geometry) {
+  return *plans_.emplace_back(std::make_unique<Plan>(spans, geometry));
+}
+
+const SegmentPlan& DeferredStream::plan_segments(std::span<const std::int32_t> begins,
+                                                 const SegmentGeometry& geometry) {
+  return *segments_.emplace_back(std::make_unique<Segments>(begins, geometry));
+}
+
+const DeferredStream::Plan& DeferredStream::live(const AttentionPlan* plan) const {
+  const auto found =
+      std::ranges::find_if(plans_, [&](const auto& each) { return each.get() == plan; });
+  CHECK(found != plans_.end(), "attention by a plan of another stream");
+  CHECK((*found)->alive, "attention by a plan from before the stream's retire()");
+  return **found;
+}
+
+const DeferredStream::Segments& DeferredStream::live(const SegmentPlan* plan) const {
+  const auto found =
+      std::ranges::find_if(segments_, [&](const auto& each) { return each.get() == plan; });
+  CHECK(found != segments_.end(), "attention by a plan of another stream");
+  CHECK((*found)->alive, "attention by a plan from before the stream's retire()");
+  return **found;
+}
+
+void DeferredStream::retire() {
+  for (auto& [begin, list] : lists_) {
+    if (!list.alive) continue;
+    list.alive = false;
+    // What reads it all the same gets rows that are nowhere.
+    launch(
+        [at = const_cast<std::byte*>(begin), bytes = list.bytes] { std::memset(at, 0x77, bytes); });
+  }
+  for (const auto& plan : plans_) plan->alive = false;
+  for (const auto& plan : segments_) plan->alive = false;
+  // Plans underneath go when the work that needs them is done.
+  launch([this] { inner_.retire(); });
+}
+
+void DeferredStream::upload(View from, View to) {
+  if (from.empty()) return;
+  CHECK(from.space() == Space::kHost, "an upload from the device");
+  auto sent = std::make_shared<std::vector<std::byte>>(extent(from));
+  std::memcpy(sent->data(), from.data(), sent->size());
+  submit({to}, [this, sent, from, to = use(to)] {
+    inner_.upload(View(sent->data(), from.dtype(), from.rows(), from.cols(), from.stride()), to);
+  });
+}
+
+void DeferredStream::copy(View from, View to) {
+  submit({from, to}, [this, from = use(from), to = use(to)] { inner_.copy(from, to); });
+}
+
+void DeferredStream::download(View from, View to) {
+  if (from.empty()) return;
+  CHECK(to.space() == Space::kHost, "a download to the device");
+  device_.check_pinned(to);
+  for (std::int64_t row = 0; row < to.rows(); ++row)
+    std::memset(to.row_range(row, row + 1).data(), 0xff,
+                static_cast<std::size_t>(to.cols()) * size_of(to.dtype()));
+  submit({from}, [this, from = use(from), to] {
+    device_.check_pinned(to);
+    inner_.download(from, to);
+  });
+}
+
+Event DeferredStream::record() {
+  return Event(std::make_shared<DeferredEvent>(device_, *this, done_ + queue_.size()));
+}
+
+void DeferredStream::wait(const Event& of) { queue_.push_back({of, {}}); }
+
+void DeferredStream::synchronize() { device_.run_until(*this, done_ + queue_.size()); }
+
+bool DeferredStream::runnable() const {
+  if (queue_.empty()) return false;
+  const auto* after = static_cast<const DeferredEvent*>(queue_.front().after.state().get());
+  return after == nullptr || after->has_passed();
+}
+
+void DeferredStream::run_next() {
+  const Item item = std::move(queue_.front());
+  queue_.pop_front();
+  if (item.work) item.work();
+  ++done_;
+}
+
+// --- ops: checked and kept, then done underneath ---
+
+void DeferredStream::gemm(const GemmArgs& args) {
+  GemmArgs late = args;
+  late.x = use(args.x);
+  late.bias = use(args.bias);
+  late.residual = use(args.residual);
+  late.y = use(args.y);
+  submit({args.x, args.bias, args.residual, args.y}, [this, late] { inner_.gemm(late); });
+}
+
+void DeferredStream::norm(const NormArgs& args) {
+  NormArgs late = args;
+  late.x = use(args.x);
+  late.add = use(args.add);
+  late.weight = use(args.weight);
+  late.bias = use(args.bias);
+  late.out = use(args.out);
+  submit({args.x, args.add, args.weight, args.bias, args.out}, [this, late] { inner_.norm(late); });
+}
+
+void DeferredStream::rope_table(const RopeTableArgs& args) {
+  RopeTableArgs late = args;
+  late.positions = use(args.positions);
+  late.inv_freq = use(args.inv_freq);
+  late.axis = use(args.axis);
+  late.tables = use(args.tables);
+  late.cos = use(args.cos);
+  late.sin = use(args.sin);
+  submit({args.inv_freq, args.axis, args.cos, args.sin}, [this, late] { inner_.rope_table(late); });
+}
+
+void DeferredStream::rope(const RopeArgs& args) {
+  RopeArgs late = args;
+  late.x = use(args.x);
+  late.cos = use(args.cos);
+  late.sin = use(args.sin);
+  submit({args.x, args.cos, args.sin}, [this, late] { inner_.rope(late); });
+}
+
+const AttentionPlan* DeferredStream::inner_plan(const Plan& plan) {
+  if (plan.inner == nullptr) plan.inner = &inner_.plan_attention(plan.spans(), plan.geometry());
+  return plan.inner;
+}
+
+void DeferredStream::kv_write(const KvWriteArgs& args) {
+  const Plan& plan = live(args.plan);
+  KvWriteArgs late = args;
+  late.k = use(args.k);
+  late.v = use(args.v);
+  late.layer.blocks = use(args.layer.blocks);
+  submit({args.k, args.v, args.layer.blocks}, [this, late, &plan]() mutable {
+    late.plan = inner_plan(plan);
+    inner_.kv_write(late);
+  });
+}
+
+void DeferredStream::paged_attention(const PagedAttentionArgs& args) {
+  const Plan& plan = live(args.plan);
+  PagedAttentionArgs late = args;
+  late.q = use(args.q);
+  late.layer.blocks = use(args.layer.blocks);
+  late.out = use(args.out);
+  submit({args.q, args.layer.blocks, args.out}, [this, late, &plan]() mutable {
+    late.plan = inner_plan(plan);
+    inner_.paged_attention(late);
+  });
+}
+
+void DeferredStream::segment_attention(const SegmentAttentionArgs& args) {
+  const Segments& plan = live(args.plan);
+  SegmentAttentionArgs late = args;
+  late.q = use(args.q);
+  late.k = use(args.k);
+  late.v = use(args.v);
+  late.out = use(args.out);
+  submit({args.q, args.k, args.v, args.out}, [this, late, &plan]() mutable {
+    if (plan.inner == nullptr) plan.inner = &inner_.plan_segments(plan.begins(), plan.geometry());
+    late.plan = plan.inner;
+    inner_.segment_attention(late);
+  });
+}
+
+void DeferredStream::gated(const GatedArgs& args) {
+  GatedArgs late = args;
+  late.gate = use(args.gate);
+  late.up = use(args.up);
+  late.out = use(args.out);
+  submit({args.gate, args.up, args.out}, [this, late] { inner_.gated(late); });
+}
+
+void DeferredStream::embed(const EmbedArgs& args) {
+  EmbedArgs late = args;
+  late.table = use(args.table);
+  late.ids = use(args.ids);
+  late.out = use(args.out);
+  submit({args.table, args.out}, [this, late] { inner_.embed(late); });
+}
+
+void DeferredStream::mix_rows(const MixRowsArgs& args) {
+  MixRowsArgs late = args;
+  late.x = use(args.x);
+  late.rows = use(args.rows);
+  late.weights = use(args.weights);
+  late.out = use(args.out);
+  submit({args.x, args.out}, [this, late] { inner_.mix_rows(late); });
+}
+
+void DeferredStream::copy_rows(const CopyRowsArgs& args) {
+  CopyRowsArgs late = args;
+  late.from = use(args.from);
+  late.from_rows = use(args.from_rows);
+  late.to = use(args.to);
+  late.to_rows = use(args.to_rows);
+  submit({args.from, args.to}, [this, late] { inner_.copy_rows(late); });
+}
+
+void DeferredStream::add(View x, View y, float scale) {
+  submit({x, y}, [this, x = use(x), y = use(y), scale] { inner_.add(x, y, scale); });
+}
+
+void DeferredStream::softcap(View x, float cap) {
+  submit({x}, [this, x = use(x), cap] { inner_.softcap(x, cap); });
+}
+
+void DeferredStream::row_stats(View logits, View stats) {
+  submit({logits, stats},
+         [this, logits = use(logits), stats = use(stats)] { inner_.row_stats(logits, stats); });
+}
+
+// --- the device ---
+
+DeferredDevice::DeferredDevice(std::unique_ptr<Device> inner, std::uint64_t seed)
+    : inner_(std::move(inner)), rng_(seed) {
+  void* const reserved =
+      mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(reserved != MAP_FAILED, "no {} bytes of address space", kReserved);
+  memory_ = static_cast<std::byte*>(reserved);
+  for (std::size_t i = 0; i < kLanes; ++i)
+    lanes_.push_back(std::make_unique<DeferredStream>(*this, inner_->lane(static_cast<Lane>(i))));
+}
+
+DeferredDevice::~DeferredDevice() { munmap(memory_, kReserved); }
+
+std::byte* DeferredDevice::take(std::size_t bytes) {
+  // A page that stays closed between any two pieces.
+  CHECK(used_ + whole_pages(bytes) + kPage <= kReserved, "{} bytes are used", used_);
+  std::byte* const taken = memory_ + used_;
+  used_ += whole_pages(bytes) + kPage;
+  return taken;
+}
+
+Result<Buffer> DeferredDevice::allocate(std::size_t bytes, Space space) {
+  if (space == Space::kHost) {
+    TRY(Buffer memory, inner_->allocate(bytes, space));
+    std::byte* const data = memory.data();
+    pinned_[data] = bytes;
+    auto held = std::make_shared<Buffer>(std::move(memory));
+    return Buffer(data, bytes, [this, held](std::byte* freed, std::size_t) {
+      pinned_.erase(freed);
+      held->reset();
+    });
+  }
+  if (bytes == 0) return Buffer();
+  std::byte* const data = take(bytes);
+  allocations_[data] = bytes;
+  // Its addresses are never used again, so that what still refers to them is found.
+  const auto forget = [this](std::byte* freed, std::size_t) { allocations_.erase(freed); };
+  return Buffer(data, bytes, forget, Space::kDevice);
+}
+
+void DeferredDevice::open(bool open) {
+  if (used_ > 0) mprotect(memory_, used_, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void DeferredDevice::check_alive(View view) const {
+  CHECK(within(allocations_, view.data(), extent(view)),
+        "a matrix of {}x{} is in no memory of the device, or in memory that has been freed",
+        view.rows(), view.cols());
+}
+
+void DeferredDevice::check_pinned(View view) const {
+  CHECK(within(pinned_, view.data(), extent(view)),
+        "a download of {}x{} goes to memory that is not of allocate(kHost)", view.rows(),
+        view.cols());
+}
+
+void DeferredDevice::run_one() {
+  std::vector<DeferredStream*> runnable;
+  for (const auto& lane : lanes_)
+    if (lane->runnable()) runnable.push_back(lane.get());
+  if (runnable.empty()) return;
+  open(true);
+  runnable[rng_.below(runnable.size())]->run_next();
+  open(false);
+}
+
+void DeferredDevice::run_until(const DeferredStream& lane, std::uint64_t count) {
+  open(true);
+  while (lane.done_ < count) {
+    std::vector<DeferredStream*> runnable;
+    for (const auto& each : lanes_)
+      if (each->runnable()) runnable.push_back(each.get());
+    CHECK(!runnable.empty(), "lanes wait for each other");
+    runnable[rng_.below(runnable.size())]->run_next();
+  }
+  open(false);
+}
+
+std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint64_t seed) {
+  if (inner == "reference") return std::make_unique<DeferredDevice>(make_reference_device(), seed);
+  auto made = make_cpu_device(2, inner);
+  if (!made) return nullptr;
+  return std::make_unique<DeferredDevice>(*std::move(made), seed);
+}
+
+}  // namespace saccade::testing
