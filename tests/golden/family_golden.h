@@ -16,6 +16,7 @@
 #include "model/safetensors.h"
 #include "model/weights.h"
 #include "ops/device.h"
+#include "tests/support/deferred_device.h"
 
 namespace saccade::testing {
 
@@ -25,14 +26,15 @@ inline std::string golden_folder(const std::string& family) {
   return SACCADE_SOURCE_DIR "/tests/golden/" + family;
 }
 
-// "reference" and each instruction set that this machine has.
+// "reference", each instruction set that this machine has, and the best of them run late.
 inline std::unique_ptr<Device> make_device(const std::string& name) {
   if (name == "reference") return make_reference_device();
+  if (name == "deferred") return make_deferred_device("");
   auto device = make_cpu_device(2, name);
   return device ? *std::move(device) : nullptr;
 }
 inline std::vector<std::string> device_names() {
-  return {"reference", "portable", "avx2", "avx512", "amx"};
+  return {"reference", "portable", "avx2", "avx512", "amx", "deferred"};
 }
 
 inline std::unique_ptr<Model> load(const std::string& directory, Device& device,

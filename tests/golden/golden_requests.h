@@ -25,7 +25,7 @@ class GoldenRequests {
                           const std::vector<std::string>& cases = kGoldenCases)
       : directory_(golden_folder(checkpoint)), cases_(cases) {
     log::set_level(log::Level::kError);
-    device_ = *make_cpu_device(2);
+    device_ = engine_device("");
     model_ = load(directory_, *device_);
     tokenizer_ = *load_tokenizer(directory_);
     for (const std::string& name : cases_) {

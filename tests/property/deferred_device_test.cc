@@ -13,8 +13,6 @@
 namespace saccade {
 namespace {
 
-using testing::make_deferred_device;
-
 struct DeferredDeviceTest : ::testing::Test {
   void make(std::uint64_t seed) {
     device = make_deferred_device("reference", seed);

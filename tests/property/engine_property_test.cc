@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/local_engine.h"
 #include "tests/support/choices.h"
+#include "tests/support/deferred_device.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/letter_tokenizer.h"
 
@@ -99,7 +100,7 @@ struct Running {
 class Bench {
  public:
   Bench(const EngineSettings& settings, const FakeModelOptions& options)
-      : device_(make_reference_device()), model_(options) {
+      : device_(engine_device("reference")), model_(options) {
     auto made = Engine::create(settings, model_, *device_, clock_);
     EXPECT_TRUE(made.has_value()) << made.error().message;
     if (made) engine_.reset(static_cast<LocalEngine*>(made->release()));
@@ -214,7 +215,7 @@ EngineSettings random_settings(Choices& choices, const FakeModelOptions& options
 bool holds_one_sequence(const EngineSettings& settings, const FakeModelOptions& options) {
   VirtualClock clock;
   FakeModel model(options);
-  const auto device = make_reference_device();
+  const auto device = engine_device("reference");
   const auto engine = Engine::create(settings, model, *device, clock);
   if (!engine) {
     EXPECT_EQ(engine.error().code, ErrorCode::kTooLarge) << engine.error().message;

@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
-namespace saccade::testing {
+namespace saccade {
 namespace {
 
 constexpr std::size_t kReserved = std::size_t{64} << 30;  // of address space
@@ -418,4 +420,14 @@ std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint
   return std::make_unique<DeferredDevice>(*std::move(made), seed);
 }
 
-}  // namespace saccade::testing
+std::unique_ptr<Device> engine_device(const std::string& inner) {
+  const char* const kind = std::getenv("SACCADE_TEST_DEVICE");
+  if (kind != nullptr && std::string_view(kind) == "deferred") return make_deferred_device(inner);
+  CHECK(kind == nullptr || *kind == 0, "SACCADE_TEST_DEVICE is {}", kind);
+  if (inner == "reference") return make_reference_device();
+  auto made = make_cpu_device(2, inner);
+  CHECK(made.has_value(), "{}", made.error().message);
+  return *std::move(made);
+}
+
+}  // namespace saccade

@@ -16,7 +16,7 @@
 #include "base/rng.h"
 #include "ops/device.h"
 
-namespace saccade::testing {
+namespace saccade {
 
 class DeferredDevice;
 
@@ -136,7 +136,12 @@ class DeferredDevice final : public Device {
   std::vector<std::unique_ptr<DeferredStream>> lanes_;
 };
 
-// `inner`: "reference" or an instruction set of the CPU. Null when this machine lacks it.
+// `inner`: "reference" or an instruction set of the CPU ("": the best). Null when this machine
+// lacks it.
 std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint64_t seed = 1);
 
-}  // namespace saccade::testing
+// What tests of engines run on: `inner` as it is, or deferred where the environment's
+// SACCADE_TEST_DEVICE is "deferred" (a second run of the same program).
+std::unique_ptr<Device> engine_device(const std::string& inner);
+
+}  // namespace saccade

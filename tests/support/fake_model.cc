@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/hash.h"
+#include "tests/support/deferred_device.h"
 
 namespace saccade {
 namespace {
@@ -23,13 +24,48 @@ float* slot_of(const SequenceSpan& span, const KvLayer& layer, std::int64_t toke
   return page + (head * layer.block_size + token % layer.block_size) * layer.head_dim;
 }
 
+// A batch as a kernel of a late device sees it, with what it refers to on the host.
+struct KeptBatch {
+  KeptBatch(DeferredStream& stream, const Batch& of) : batch(of) {
+    for (const KvBinding& binding : of.kv) {
+      KvBinding& kept = kv.emplace_back(binding);
+      kept.layer.blocks = stream.use(binding.layer.blocks);
+    }
+    for (std::size_t group = 0; group < of.spans.size(); ++group) {
+      const auto layer = std::ranges::find(of.kv, static_cast<int>(group), &KvBinding::group);
+      const KvLayer& shape = layer->layer;
+      const AttentionPlan& plan = *plans.emplace_back(std::make_unique<AttentionPlan>(
+          of.spans[group], AttentionGeometry{.block_size = shape.block_size,
+                                             .heads = shape.kv_heads,
+                                             .kv_heads = shape.kv_heads,
+                                             .head_dim = shape.head_dim,
+                                             .window = 1}));
+      spans.push_back(plan.spans());
+    }
+    batch.ids = stream.use(of.ids);
+    batch.positions = stream.use(of.positions);
+    batch.long_rows = stream.use(of.long_rows);
+    batch.spans = spans;
+    batch.kv = kv;
+    batch.embeddings = stream.use(of.embeddings);
+    batch.embedding_rows = stream.use(of.embedding_rows);
+    batch.logit_rows = stream.use(of.logit_rows);
+    batch.logits = stream.use(of.logits);
+  }
+
+  Batch batch;
+  std::vector<KvBinding> kv;
+  std::vector<std::unique_ptr<AttentionPlan>> plans;
+  std::vector<std::span<const SequenceSpan>> spans;
+};
+
 }  // namespace
 
 class FakeEncodeRun final : public EncodeRun {
  public:
-  FakeEncodeRun(FakeModel& model, std::span<const PreparedImage* const> images,
+  FakeEncodeRun(FakeModel& model, Stream& stream, std::span<const PreparedImage* const> images,
                 std::span<const View> out, int stages)
-      : model_(model), images_(images), out_(out), left_(stages) {
+      : model_(model), stream_(stream), images_(images), out_(out), left_(stages) {
     CHECK(!model.encoding_, "two encodings at once");
     model.encoding_ = true;
   }
@@ -47,11 +83,10 @@ class FakeEncodeRun final : public EncodeRun {
     for (std::size_t i = 0; i < images_.size(); ++i) {
       std::uint64_t print = 3;
       for (const float value : images_[i]->patches) print = absorb(print, value);
-      for (std::int64_t row = 0; row < out_[i].rows(); ++row) {
-        for (std::int64_t column = 0; column < out_[i].cols(); ++column) {
-          out_[i].row<float>(row)[column] = print_of(
-              hash_combine(print, static_cast<std::uint64_t>(row * out_[i].cols() + column)));
-        }
+      if (auto* late = dynamic_cast<DeferredStream*>(&stream_)) {
+        late->launch([print, out = late->use(out_[i])] { write(print, out); });
+      } else {
+        write(print, out_[i]);
       }
       ++model_.images_encoded_;
     }
@@ -59,7 +94,17 @@ class FakeEncodeRun final : public EncodeRun {
   }
 
  private:
+  static void write(std::uint64_t print, View out) {
+    for (std::int64_t row = 0; row < out.rows(); ++row) {
+      for (std::int64_t column = 0; column < out.cols(); ++column) {
+        out.row<float>(row)[column] =
+            print_of(hash_combine(print, static_cast<std::uint64_t>(row * out.cols() + column)));
+      }
+    }
+  }
+
   FakeModel& model_;
+  Stream& stream_;
   std::span<const PreparedImage* const> images_;
   std::span<const View> out_;
   int left_;
@@ -107,12 +152,22 @@ std::uint64_t FakeModel::attend(const SequenceSpan& span, std::int64_t position,
   return sum;
 }
 
-void FakeModel::forward(Stream&, const Batch& batch, const Tap&) {
+void FakeModel::forward(Stream& stream, const Batch& batch, const Tap&) {
   const std::int64_t rows = batch.ids.size();
   ++forwards_;
   if (options_.on_forward) options_.on_forward(batch);
   largest_batch_ = std::max(largest_batch_, rows);
   CHECK(rows <= capacity_.rows, "{} rows, reserved {}", rows, capacity_.rows);
+  if (auto* late = dynamic_cast<DeferredStream*>(&stream)) {
+    late->launch(
+        [this, kept = std::make_shared<KeptBatch>(*late, batch)] { compute(kept->batch); });
+  } else {
+    compute(batch);
+  }
+}
+
+void FakeModel::compute(const Batch& batch) {
+  const std::int64_t rows = batch.ids.size();
   std::vector<std::uint64_t> state(static_cast<std::size_t>(rows));
   const auto ids = batch.ids.host();
   for (std::size_t row = 0; row < state.size(); ++row) {
@@ -164,10 +219,10 @@ void FakeModel::forward(Stream&, const Batch& batch, const Tap&) {
   }
 }
 
-std::unique_ptr<EncodeRun> FakeModel::begin_encode(Stream&,
+std::unique_ptr<EncodeRun> FakeModel::begin_encode(Stream& stream,
                                                    std::span<const PreparedImage* const> images,
                                                    std::span<const View> out, const Tap&) {
-  return std::make_unique<FakeEncodeRun>(*this, images, out, options_.encoder_stages);
+  return std::make_unique<FakeEncodeRun>(*this, stream, images, out, options_.encoder_stages);
 }
 
 Result<Prompt> FakeModel::build_prompt(const Tokenizer&, std::string_view,

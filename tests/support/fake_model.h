@@ -49,6 +49,7 @@ class FakeModel final : public Model {
   std::int64_t images_encoded() const { return images_encoded_; }
 
  private:
+  void compute(const Batch& batch);  // with everything on the host
   std::uint64_t attend(const SequenceSpan& span, std::int64_t position, const LayerShape& shape,
                        const KvLayer& layer) const;
 
