@@ -57,6 +57,10 @@ class TileFamily:
     def tower(self, model):
         return model.model.vision_tower
 
+    def layers(self, tower):
+        """Of the tower, those whose features count."""
+        return tower.encoder.layers
+
     def decoder(self, model):
         return model.model.language_model
 
@@ -132,7 +136,7 @@ def record(family: TileFamily, reference: Reference, case: str, turns: list) -> 
     if pictures:
         tower = family.tower(reference.model)
         taps.output("vision.patch_embed", tower.embeddings)
-        for index, block in enumerate(tower.encoder.layers):
+        for index, block in enumerate(family.layers(tower)):
             taps.output(f"vision.layer.{index}", block)
         features = reference.model.model.get_image_features(**images).pooler_output
         taps.values["vision.merged"] = torch.cat([each.reshape(-1, each.shape[-1]) for each in features]).float()

@@ -114,6 +114,9 @@ class Llava(llava_onevision.LlavaOnevision):
         path = directory / "preprocessor_config.json"
         golden.write_json(path, {**json.loads(path.read_text()), "do_normalize": False, "resample": 0})
 
+    def layers(self, tower):
+        return tower.encoder.layers[:2]
+
     def stacked(self, reference, picture):
         tile = reference.processor.size["height"]
         tiles = reference.processor.get_image_patches(
