@@ -32,7 +32,8 @@ bool has_head(LoadableModel& model) {
 }
 
 TEST(Configurations, HeadsAreTiedWhereTheReferenceTiesThem) {
-  for (const auto& [name, rows] : config_values().at("tied").as_object()) {
+  const json::object values = config_values();
+  for (const auto& [name, rows] : values.at("tied").as_object()) {
     SCOPED_TRACE(std::string(name));
     auto checkpoint = open_checkpoint(golden_folder(std::string(name)));
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
@@ -50,7 +51,8 @@ TEST(Configurations, HeadsAreTiedWhereTheReferenceTiesThem) {
 
 TEST(Configurations, FrequenciesAreTheReferences) {
   constexpr DecoderDefaults kDefaults = {.rope_theta = 10000, .max_position = 32768};
-  for (const json::value& row : config_values().at("rope").as_array()) {
+  const json::object values = config_values();
+  for (const json::value& row : values.at("rope").as_array()) {
     const json::object& config = row.at("config").as_object();
     SCOPED_TRACE(boost::json::serialize(config));
     const std::int64_t head_dim = json::get_int_or(config, "head_dim", 256 / 4).value();
