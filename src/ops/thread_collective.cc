@@ -53,6 +53,7 @@ std::vector<std::unique_ptr<Collective>> make_thread_collectives(int ranks) {
   CHECK(ranks > 0, "{} ranks", ranks);
   const auto meeting = std::make_shared<Meeting>(ranks);
   std::vector<std::unique_ptr<Collective>> collectives;
+  collectives.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank)
     collectives.push_back(std::make_unique<ThreadCollective>(meeting, rank));
   return collectives;

@@ -445,14 +445,13 @@ TEST(HostileSizes, TextsFarOverTheContextAreNotTokenisedWhole) {
 
 // --- clients ---
 
-// A client in a loop of requests with as many choices as may be, beside one with 40 chats: each chat
-// is answered, and before the first of the loop's requests, which has as much to say as all of them
-// many times over.
+// A client in a loop of requests with as many choices as may be, beside one with 40 chats: each
+// chat is answered, and before the first of the loop's requests, which has as much to say as all of
+// them many times over.
 TEST(HostileClients, ALoopOfManyChoicesStarvesNobody) {
-  ServerProcess server(
-      SACCADE_BINARY,
-      {"serve", "--model", kCheckpoint, "--dtype", "float32", "--max-model-len", "512",
-       "--max-num-seqs", "16", "--api-key", "hostile", "patient"});
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", "--model", kCheckpoint, "--dtype", "float32", "--max-model-len",
+                        "512", "--max-num-seqs", "16", "--api-key", "hostile", "patient"});
   const auto ask = [&](const std::string& key, const std::string& path, const std::string& body) {
     return exchange(server.port(), "POST", path, body, -1, "Authorization: Bearer " + key + "\r\n")
         .status;
