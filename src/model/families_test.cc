@@ -132,7 +132,7 @@ TEST(Families, RefuseWhatTheyCannotHonour) {
            Change{"num_hidden_layers", "-1", "num_hidden_layers"},
            Change{"num_hidden_layers", "100000000", "num_hidden_layers"},
            Change{"hidden_act", "\"xielu\"", "xielu"},
-           Change{"rope_scaling", R"({"type": "yarn", "mrope_section": [2, 3, 3]})", "yarn"},
+           Change{"rope_scaling", R"({"type": "spiral", "mrope_section": [2, 3, 3]})", "spiral"},
            Change{"rope_scaling", R"({"type": "mrope", "mrope_section": [2, 3, 4]})",
                   "mrope_section"},
            Change{"rope_scaling", R"({"type": "mrope"})", "mrope_section"},
@@ -171,7 +171,7 @@ TEST(Families, LongRopeNeedsAllItsNumbers) {
   EXPECT_THAT(with("short_factor", "null"), HasSubstr("short_factor"));
   EXPECT_THAT(with("short_factor", "[1, 1, 1, 1, 1, 1, 1, 0]"), HasSubstr("short_factor"));
   EXPECT_THAT(with("short_factor", R"([1, 1, 1, 1, 1, 1, 1, "2"])"), HasSubstr("short_factor"));
-  EXPECT_THAT(with("type", R"("yarn")"), HasSubstr("yarn"));
+  EXPECT_THAT(with("type", R"("spiral")"), HasSubstr("spiral"));
   json::object config = phi3_config();
   config["original_max_position_embeddings"] = 0;
   EXPECT_THAT(creation_error(config), HasSubstr("original_max_position_embeddings is 0"));
