@@ -26,6 +26,8 @@ constexpr std::int64_t kSequences = 8;
 struct Timing {
   double seconds = 0;
   double least_seconds = 0;
+  std::int64_t launches = 0;  // of a device: ops and copies, and what is uploaded besides
+  std::int64_t uploads = 0;
 };
 
 // The model with room for kSequences sequences of kPrompt + kDecodeSteps tokens, one block table
@@ -72,6 +74,8 @@ class Harness {
       const Timing one = timed([&] { forward(); });
       total.seconds += one.seconds / kDecodeSteps;
       total.least_seconds += one.least_seconds / kDecodeSteps;
+      total.launches = one.launches;  // of every step
+      total.uploads = one.uploads;
     }
     return total;
   }
@@ -79,8 +83,8 @@ class Harness {
   // One image through the encoder, patches at hand.
   Timing encode(const PreparedImage& image) {
     const PreparedImage* images[] = {&image};
-    const View out =
-        embeddings_.view(model_->shape().kv_dtype, image.layout.tokens, model_->shape().hidden);
+    const View out = embeddings_.view(model_->shape().kv_dtype, image.layout.tokens,
+                                      model_->shape().embedding_width());
     return timed([&] {
       Stream& stream = counting_->lane(Lane::kEncode);
       auto run = model_->begin_encode(stream, images, {&out, 1});
@@ -110,7 +114,7 @@ class Harness {
       TRY(const ImageLayout layout, model_->image_layout(1024, 1024, {}));
       patches = layout.grid_t * layout.grid_h * layout.grid_w;
       TRY(embeddings_,
-          device_->allocate(static_cast<std::size_t>(layout.tokens * shape.hidden) * 4));
+          device_->allocate(static_cast<std::size_t>(layout.tokens * shape.embedding_width()) * 4));
     }
     TRY_DO(model_->reserve(*device_, {.rows = kPrompt,
                                       .sequences = kSequences,
@@ -184,8 +188,9 @@ class Harness {
     const Work work = counting_->take();
     const bool matrix_unit = model_->shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
-    if (flops == 0) return {took, 0};  // a warm-up: no roofs yet
-    return {took, std::max(work.bytes / roofs_.read_bytes, work.flops / flops)};
+    if (flops == 0) return {took, 0, work.launches, work.uploads};  // a warm-up: no roofs yet
+    return {took, std::max(work.bytes / roofs_.read_bytes, work.flops / flops), work.launches,
+            work.uploads};
   }
 
   const SteadyClock clock_;

@@ -3,6 +3,7 @@
 //   model_bench --model DIR [--runs 5] [--threads N]
 //               [--peer LLAMA_BENCH --peer-model GGUF] [--peer-mtmd LLAMA_MTMD_CLI --peer-mmproj
 //               GGUF] [--json FILE]
+//   model_bench --model DIR --launches SIDE     what a device is asked to do instead of how fast
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@ namespace {
 struct Arguments {
   std::string model;
   int runs = 5;
+  int launches_side = 0;  // count launches of a step and of an image of this side, time nothing
   int threads = 0;
   PeerPaths peer;
   std::string json;
@@ -174,6 +176,22 @@ class ModelBench {
   std::string peer_version_;
 };
 
+// What a device is asked to do for one decode step, and for one image.
+Result<void> count_launches(const Arguments& arguments, Harness& harness) {
+  const Timing step = harness.decode(1);
+  std::printf("%s decode %lld %lld", harness.model().shape().family.c_str(),
+              static_cast<long long>(step.launches), static_cast<long long>(step.uploads));
+  if (harness.model().shape().has_vision) {
+    const int side = arguments.launches_side;
+    TRY(const PreparedImage image, harness.noise_image(side));
+    const Timing encode = harness.encode(image);
+    std::printf(" image %dx%d %lld %lld", side, side, static_cast<long long>(encode.launches),
+                static_cast<long long>(encode.uploads));
+  }
+  std::printf("\n");
+  return {};
+}
+
 Result<void> measure(const Arguments& arguments) {
   TRY(const auto harness, Harness::create(arguments.model, arguments.threads));
   const ModelShape& shape = harness->model().shape();
@@ -181,6 +199,7 @@ Result<void> measure(const Arguments& arguments) {
               shape.family.c_str(), static_cast<double>(shape.parameters) / 1e9,
               static_cast<double>(shape.weight_bytes) / (1 << 30),
               harness->device().description().c_str());
+  if (arguments.launches_side > 0) return count_launches(arguments, *harness);
   ModelBench bench(arguments, *harness);
   TRY_DO(bench.run());
   bench.print();
@@ -205,6 +224,8 @@ int main(int argc, char** argv) {
       *found->second = argv[i + 1];
     } else if (std::strcmp(argv[i], "--runs") == 0) {
       arguments.runs = std::max(1, std::atoi(argv[i + 1]));
+    } else if (std::strcmp(argv[i], "--launches") == 0) {
+      arguments.launches_side = std::atoi(argv[i + 1]);
     } else if (std::strcmp(argv[i], "--threads") == 0) {
       arguments.threads = std::atoi(argv[i + 1]);
     } else {
