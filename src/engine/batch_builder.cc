@@ -8,11 +8,12 @@
 namespace saccade {
 
 Result<BatchBuilder> BatchBuilder::create(Device& device, const ModelShape& shape, int tables,
-                                          std::int64_t max_rows, std::int64_t max_logit_rows) {
+                                          std::int64_t max_rows, std::int64_t max_logit_rows,
+                                          bool overlaid) {
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   Buffer embeddings;
-  if (shape.has_vision) {
+  if (overlaid) {
     TRY(embeddings, device.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
   }
   TRY(Buffer logits,
@@ -42,12 +43,13 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
   long_rows_.clear();
   for (auto& table : spans_) table.clear();
   embedding_rows_.clear();
+  embedding_sources_.clear();
   logit_rows_.clear();
   logit_row_of_.clear();
   for (const PlannedRows& rows : plan.rows) {
     const auto first_row = static_cast<std::int64_t>(ids_.size());
     add_rows(rows);
-    if (!rows.sequence->images.empty()) gather(stream, rows, first_row, pool, images, arena);
+    if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
     logit_row_of_.push_back(rows.samples ? static_cast<std::int32_t>(logit_rows_.size()) : -1);
     if (rows.samples) {
       logit_rows_.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
@@ -68,9 +70,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
   batch.long_rows = stream.upload(long_rows_);
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
-  if (!embedding_rows_.empty()) {
-    batch.embeddings = embeddings_.view(dtype_, embedding_rows(), width_);
-  }
+  if (!embedding_rows_.empty()) place_embeddings(stream, pool, arena, batch);
   batch.embedding_rows = stream.upload(embedding_rows_);
   batch.logit_rows = stream.upload(logit_rows_);
   batch.logits = logits_.view(DType::kF32, logit_count, vocab_);
@@ -105,29 +105,43 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
   }
 }
 
-void BatchBuilder::gather(Stream& stream, const PlannedRows& rows, std::int64_t first_row,
-                          KvPool& pool, const ImagePlanner& images, const EmbeddingArena* arena) {
+void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, const KvPool& pool,
+                          const ImagePlanner& images, const EmbeddingArena* arena) {
   const Sequence& sequence = *rows.sequence;
   for (const ImageSpan& span : sequence.request.prompt->images) {
     const std::int64_t begin = std::max(rows.begin, span.begin);
     const std::int64_t end = std::min(rows.begin + rows.count, span.begin + span.tokens);
     if (begin >= end) continue;
-    const auto gathered = embedding_rows();
-    const View out =
-        embeddings_.view(dtype_, max_rows_, width_).row_range(gathered, gathered + end - begin);
     if (images.mode() == EncoderCache::kOverlay) {
-      pool.read_embeddings(stream, sequence.kv, begin, out);
+      pool.find_embeddings(sequence.kv, begin, end - begin, embedding_sources_);
     } else {
       const auto image =
           std::find_if(sequence.images.begin(), sequence.images.end(),
                        [&](const SequenceImage& at) { return at.index == span.index; });
-      arena->read(stream, images.store().pages(image->key), span.first_row + begin - span.begin,
-                  out);
+      arena->find(images.store().pages(image->key), span.first_row + begin - span.begin,
+                  end - begin, embedding_sources_);
     }
     for (std::int64_t token = begin; token < end; ++token) {
       embedding_rows_.push_back(static_cast<std::int32_t>(first_row + token - rows.begin));
     }
   }
+}
+
+// Rows of the store are read where they are. Overlaid ones are taken out of the pool at once: keys
+// and values of this step are written over them.
+void BatchBuilder::place_embeddings(Stream& stream, const KvPool& pool, const EmbeddingArena* arena,
+                                    Batch& batch) const {
+  const DeviceInts sources = stream.upload(embedding_sources_);
+  if (arena != nullptr) {
+    batch.embeddings = arena->all();
+    batch.embedding_sources = sources;
+    return;
+  }
+  batch.embeddings = embeddings_.view(dtype_, embedding_rows(), width_);
+  stream.copy_rows({.from = pool.units(),
+                    .from_rows = sources,
+                    .to = batch.embeddings.reshape(sources.size(), pool.unit()),
+                    .to_rows = {}});
 }
 
 }  // namespace saccade

@@ -17,15 +17,18 @@ namespace saccade {
 // the next plan.
 class BatchBuilder {
  public:
+  // overlaid: embedding rows lie in the KV pages of their tokens.
   static Result<BatchBuilder> create(Device& device, const ModelShape& shape, int tables,
-                                     std::int64_t max_rows, std::int64_t max_logit_rows);
+                                     std::int64_t max_rows, std::int64_t max_logit_rows,
+                                     bool overlaid);
 
   // A token that a launched step has given to a sequence, before it is settled.
   void remember(const Sequence& sequence, TokenId token) {
     last_tokens_[static_cast<std::size_t>(sequence.kv.slot())] = token;
   }
 
-  // Gathers embedding rows too: before the forward, whose keys and values may overwrite them.
+  // Takes overlaid embedding rows out of the pool too: before the forward, whose keys and values
+  // overwrite them.
   Batch build(Stream& stream, const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
               const EmbeddingArena* arena);
 
@@ -37,8 +40,10 @@ class BatchBuilder {
   BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows, Buffer embeddings,
                Buffer logits, std::int64_t max_logit_rows);
   void add_rows(const PlannedRows& rows);
-  void gather(Stream& stream, const PlannedRows& rows, std::int64_t first_row, KvPool& pool,
+  void gather(const PlannedRows& rows, std::int64_t first_row, const KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
+  void place_embeddings(Stream& stream, const KvPool& pool, const EmbeddingArena* arena,
+                        Batch& batch) const;
 
   std::int64_t width_;  // of an embedding row
   std::int64_t vocab_;
@@ -46,7 +51,7 @@ class BatchBuilder {
   bool keys_by_length_;  // ModelShape::short_length is not 0
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
-  Buffer embeddings_;                 // [max rows, width]
+  Buffer embeddings_;                 // [max rows, width] when overlaid
   Buffer logits_;                     // [max logit rows, vocab]
   std::vector<TokenId> last_tokens_;  // [slots of sequences]
   std::vector<TokenId> ids_;
@@ -55,6 +60,7 @@ class BatchBuilder {
   std::vector<std::int32_t> long_rows_;
   std::vector<std::vector<SequenceSpan>> spans_;  // [tables]
   std::vector<std::span<const SequenceSpan>> span_spans_;
+  std::vector<std::int32_t> embedding_sources_;  // rows of the arena, or units of the pool
   std::vector<std::int32_t> embedding_rows_;
   std::vector<std::int32_t> logit_rows_;
   std::vector<std::int32_t> logit_row_of_;

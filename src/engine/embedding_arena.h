@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "memory/embedding_store.h"
 #include "ops/device.h"
@@ -18,16 +19,14 @@ class EmbeddingArena {
 
   // All rows of an entry, into its pages.
   void write(Stream& stream, std::span<const EmbeddingPage> pages, View rows);
-  // Rows [first, first + out.rows()) of an entry.
-  void read(Stream& stream, std::span<const EmbeddingPage> pages, std::int64_t first,
-            View out) const;
+  // The whole arena, and where in it rows [first, first + count) of an entry are: added to `rows`.
+  View all() const;
+  void find(std::span<const EmbeddingPage> pages, std::int64_t first, std::int64_t count,
+            std::vector<std::int32_t>& rows) const;
 
  private:
   EmbeddingArena(Buffer buffer, std::int64_t page_rows, std::int64_t hidden, DType dtype)
       : buffer_(std::move(buffer)), page_rows_(page_rows), hidden_(hidden), dtype_(dtype) {}
-  View page_rows(std::span<const EmbeddingPage> pages, std::int64_t row, std::int64_t count) const;
-  template <typename Move>
-  void for_each_page(std::int64_t first, std::int64_t rows, Move&& move) const;
 
   Buffer buffer_;
   std::int64_t page_rows_;

@@ -4,7 +4,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/host_memory.h"
 #include "base/log.h"
 
 namespace saccade {
@@ -67,10 +66,10 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
   return (large_pages + 1) * settings.max_sequences * plan.large_bytes;
 }
 
+// `free`: bytes of the device that nothing else will take.
 Result<std::int64_t> choose_kv_bytes(const EngineSettings& settings, const ModelShape& shape,
-                                     const PagePlanSettings& plan) {
+                                     const PagePlanSettings& plan, std::int64_t free) {
   if (settings.kv_cache_bytes > 0) return static_cast<std::int64_t>(settings.kv_cache_bytes);
-  const std::int64_t free = std::max(kLeastFreeMemory, available_host_bytes());
   TRY(const std::int64_t useful, most_useful_bytes(settings, shape, plan));
   const auto share = static_cast<std::int64_t>(kShareOfFreeMemory * static_cast<double>(free));
   const std::int64_t chosen = std::min(share, useful);
@@ -156,6 +155,38 @@ Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
   return {};
 }
 
+Capacity capacity_of(const EngineParts& parts) {
+  Capacity capacity;
+  capacity.rows = parts.settings.max_batched_tokens;
+  capacity.sequences = parts.settings.max_sequences;
+  capacity.logit_rows = parts.settings.max_sequences;
+  capacity.image_patches = parts.encoder.max_patches;
+  capacity.length = parts.settings.max_model_len;
+  return capacity;
+}
+
+// Bytes that are left for the KV pool when the model's scratch, the embedding store, and the rows
+// and logits of a step have theirs. What the device calls free is read before any of them is made:
+// memory of the host is taken when it is first written to.
+Result<std::int64_t> free_beside_scratch(EngineParts parts, Model& model, Device& device) {
+  const ModelShape& shape = model.shape();
+  const std::int64_t free = std::max(kLeastFreeMemory, device.free_bytes());
+  if (parts.settings.max_model_len == 0) parts.settings.max_model_len = usual_length(shape);
+  std::int64_t taken = parts.settings.max_sequences * shape.vocab * std::int64_t{sizeof(float)};
+  if (shape.has_vision) {
+    TRY_DO(choose_image_limits(parts, model));
+    const std::int64_t row_bytes =
+        shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+    taken += parts.encoder.max_rows * row_bytes;
+    taken += parts.encoder_cache == EncoderCache::kOverlay
+                 ? parts.settings.max_batched_tokens * row_bytes
+                 : static_cast<std::int64_t>(parts.settings.encoder_cache_bytes);
+  }
+  TRY_DO(model.reserve(device, capacity_of(parts)));
+  taken += static_cast<std::int64_t>(model.scratch_bytes());
+  return std::max(free - taken, kLeastFreeMemory / 16);
+}
+
 }  // namespace
 
 Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Device& device) {
@@ -175,7 +206,14 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   kv.plan.max_sequences = parts.settings.max_sequences;
   kv.max_sequences = parts.settings.max_sequences;
   kv.prefix_caching = settings.prefix_caching;
-  TRY(kv.pool_bytes, choose_kv_bytes(parts.settings, shape, kv.plan));
+  std::int64_t free = 0;
+  if (settings.kv_cache_bytes == 0) {
+    EngineParts sketch;
+    sketch.settings = parts.settings;
+    sketch.encoder_cache = parts.encoder_cache;
+    TRY(free, free_beside_scratch(std::move(sketch), model, device));
+  }
+  TRY(kv.pool_bytes, choose_kv_bytes(parts.settings, shape, kv.plan, free));
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), kv));
   parts.settings.kv_cache_bytes = static_cast<std::size_t>(kv.pool_bytes);
   TRY_DO(choose_length(parts.settings, shape, *parts.kv));
@@ -206,15 +244,11 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   parts.scheduler.priority_aging = settings.priority_aging;
   parts.scheduler.fair = settings.fairness == "client";
 
-  Capacity capacity;
-  capacity.rows = parts.settings.max_batched_tokens;
-  capacity.sequences = parts.settings.max_sequences;
-  capacity.logit_rows = parts.settings.max_sequences;
-  capacity.image_patches = parts.encoder.max_patches;
-  capacity.length = parts.settings.max_model_len;
-  TRY_DO(model.reserve(device, capacity));
-  TRY(parts.batches, BatchBuilder::create(device, shape, parts.kv->plan().tables, capacity.rows,
-                                          capacity.logit_rows));
+  TRY_DO(model.reserve(device, capacity_of(parts)));
+  TRY(parts.batches,
+      BatchBuilder::create(device, shape, parts.kv->plan().tables,
+                           parts.settings.max_batched_tokens, parts.settings.max_sequences,
+                           shape.has_vision && parts.encoder_cache == EncoderCache::kOverlay));
   return parts;
 }
 

@@ -1,6 +1,8 @@
 #include "engine/kv_pool.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -67,6 +69,14 @@ void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
     }
   }
   if (column < width) pieces_.clear();
+  const auto element = static_cast<std::int64_t>(size_of(dtype_));
+  unit_ = pieces_.empty() ? 1 : pieces_.front().width;
+  for (const Piece& piece : pieces_)
+    for (const std::int64_t elements :
+         {piece.width, piece.last - piece.first, piece.offset / element, piece.stride / element})
+      unit_ = std::gcd(unit_, elements);
+  const std::int64_t most = static_cast<std::int64_t>(buffer_.bytes()) / (unit_ * element);
+  if (most > std::numeric_limits<std::int32_t>::max()) pieces_.clear();  // no index reaches its end
 }
 
 void KvPool::copy(Stream& stream, const KvCopy& copy) {
@@ -80,44 +90,36 @@ void KvPool::copy(Stream& stream, const KvCopy& copy) {
   stream.copy(page(copy.from), page(copy.to));
 }
 
-// Calls move(row, slots) for every block that the tokens touch and every piece of a row.
-template <typename Move>
-void KvPool::for_each_piece(const KvSequence& sequence, std::int64_t begin, std::int64_t rows,
-                            Move&& move) const {
-  const auto element = static_cast<std::int64_t>(size_of(dtype_));
-  for (std::int64_t row = 0; row < rows;) {
-    const std::int64_t token = begin + row;
+View KvPool::units() const {
+  const auto bytes = static_cast<std::size_t>(unit_) * size_of(dtype_);
+  return buffer_.view(dtype_, static_cast<std::int64_t>(buffer_.bytes() / bytes), unit_);
+}
+
+void KvPool::find_embeddings(const KvSequence& sequence, std::int64_t begin, std::int64_t count,
+                             std::vector<std::int32_t>& units) const {
+  const std::int64_t unit_bytes = unit_ * static_cast<std::int64_t>(size_of(dtype_));
+  for (std::int64_t token = begin; token < begin + count; ++token) {
     const std::int64_t slot = token % block_tokens_;
-    const std::int64_t count = std::min(rows - row, block_tokens_ - slot);
     for (const Piece& piece : pieces_) {
       const PageId page =
           sequence.table(piece.table)[static_cast<std::size_t>(token / block_tokens_)];
       CHECK(page != kNoPage, "token {} has no page", token);
-      std::byte* data =
-          buffer_.data() + piece.offset + page * piece.stride + slot * piece.width * element;
-      move(row, count, piece,
-           View(data, dtype_, count, piece.last - piece.first, piece.width, buffer_.space()));
+      const std::int64_t first =
+          (piece.offset + page * piece.stride) / unit_bytes + slot * (piece.width / unit_);
+      for (std::int64_t i = 0; i < (piece.last - piece.first) / unit_; ++i)
+        units.push_back(static_cast<std::int32_t>(first + i));
     }
-    row += count;
   }
 }
 
 void KvPool::write_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin,
                               View from) {
-  for_each_piece(sequence, begin, from.rows(),
-                 [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
-                   stream.copy(from.row_range(row, row + count).col_range(piece.first, piece.last),
-                               slots);
-                 });
-}
-
-void KvPool::read_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin,
-                             View to) {
-  for_each_piece(sequence, begin, to.rows(),
-                 [&](std::int64_t row, std::int64_t count, const Piece& piece, View slots) {
-                   stream.copy(slots,
-                               to.row_range(row, row + count).col_range(piece.first, piece.last));
-                 });
+  std::vector<std::int32_t> places;
+  find_embeddings(sequence, begin, from.rows(), places);
+  stream.copy_rows({.from = from.reshape(static_cast<std::int64_t>(places.size()), unit_),
+                    .from_rows = {},
+                    .to = units(),
+                    .to_rows = stream.upload(places)});
 }
 
 }  // namespace saccade

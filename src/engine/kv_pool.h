@@ -26,9 +26,14 @@ class KvPool {
   // An embedding row laid into the slot of its own token: head_dim elements at a time over keys and
   // values of the full-attention layers. Empty pieces: the slot is too small for a row.
   bool holds_embeddings() const { return !pieces_.empty(); }
-  // Rows of `from` go to the slots of tokens [begin, begin + rows), or come from there.
+  // The pool as rows of unit() elements, and which of them hold the embedding rows of tokens
+  // [begin, begin + count), one row after the other: added to `units`.
+  View units() const;
+  std::int64_t unit() const { return unit_; }
+  void find_embeddings(const KvSequence& sequence, std::int64_t begin, std::int64_t count,
+                       std::vector<std::int32_t>& units) const;
+  // Rows of `from` go to the slots of tokens [begin, begin + rows).
   void write_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin, View from);
-  void read_embeddings(Stream& stream, const KvSequence& sequence, std::int64_t begin, View to);
 
  private:
   struct Piece {
@@ -41,9 +46,6 @@ class KvPool {
   };
   KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer);
   void cut_pieces(const ModelShape& shape, const PagePlan& plan);
-  template <typename Move>
-  void for_each_piece(const KvSequence& sequence, std::int64_t begin, std::int64_t rows,
-                      Move&& move) const;
 
   Buffer buffer_;
   std::int64_t block_tokens_;
@@ -52,6 +54,7 @@ class KvPool {
   std::vector<std::int64_t> table_bytes_;  // [tables] bytes a page
   std::vector<int> group_tables_;          // [groups] first table
   std::vector<Piece> pieces_;
+  std::int64_t unit_ = 1;  // elements: divides every piece, its place and its stride
 };
 
 }  // namespace saccade

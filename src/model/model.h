@@ -153,8 +153,9 @@ struct Batch {
   DeviceInts long_rows = {};
   std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences], of the host
   std::span<const KvBinding> kv;                         // [layers]
-  View embeddings;            // [n, embedding_width] of kv_dtype, or empty
-  DeviceInts embedding_rows;  // [n] rows of this batch that they replace
+  View embeddings;               // [.., embedding_width] of kv_dtype, or empty
+  DeviceInts embedding_sources;  // [n] rows of `embeddings`, or empty: its rows in order
+  DeviceInts embedding_rows;     // [n] rows of this batch that they replace
   DeviceInts logit_rows;      // [m] rows whose logits are wanted
   View logits;                // [m, vocab] f32
 };

@@ -145,6 +145,7 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
                        .spans = groups,
                        .kv = layers_,
                        .embeddings = embeddings,
+                       .embedding_sources = {},
                        .embedding_rows = stream.upload(targets),
                        .logit_rows = stream.upload(logit_rows),
                        .logits = logits};

@@ -251,7 +251,7 @@ void TextDecoder::embed(Stream& stream, const Batch& batch, View x) {
                 .out = x});
   if (!batch.embedding_rows.empty())
     stream.copy_rows({.from = batch.embeddings.col_range(0, settings_.hidden),
-                      .from_rows = {},
+                      .from_rows = batch.embedding_sources,
                       .to = x,
                       .to_rows = batch.embedding_rows});
 }
@@ -392,7 +392,7 @@ void TextDecoder::add_slice(Stream& stream, const Batch& batch, std::int64_t sli
   const std::int64_t hidden = settings_.hidden;
   if (batch.embedding_rows.empty()) return;
   stream.copy_rows({.from = batch.embeddings.col_range(slice * hidden, (slice + 1) * hidden),
-                    .from_rows = {},
+                    .from_rows = batch.embedding_sources,
                     .to = x,
                     .to_rows = batch.embedding_rows,
                     .add = true});

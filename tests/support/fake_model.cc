@@ -48,6 +48,7 @@ struct KeptBatch {
     batch.spans = spans;
     batch.kv = kv;
     batch.embeddings = stream.use(of.embeddings);
+    batch.embedding_sources = stream.use(of.embedding_sources);
     batch.embedding_rows = stream.use(of.embedding_rows);
     batch.logit_rows = stream.use(of.logit_rows);
     batch.logits = stream.use(of.logits);
@@ -175,7 +176,8 @@ void FakeModel::compute(const Batch& batch) {
   }
   for (std::int64_t i = 0; i < batch.embedding_rows.size(); ++i) {
     std::uint64_t print = 13;
-    const float* embedding = batch.embeddings.row<float>(i);
+    const float* embedding = batch.embeddings.row<float>(
+        batch.embedding_sources.empty() ? i : batch.embedding_sources[i]);
     for (std::int64_t column = 0; column < shape_.hidden; ++column) {
       print = absorb(print, embedding[column]);
     }

@@ -23,6 +23,7 @@ struct FakeModelOptions {
   std::int64_t max_image_tokens = 64;
   int encoder_stages = 3;
   int position_axes = 1;
+  std::size_t scratch_bytes = 0;  // said, not taken
   bool has_vision = true;
   // Called in each forward and in each stage of the encoder, with the patches of its batch: to let
   // a virtual clock go on.
@@ -35,6 +36,7 @@ class FakeModel final : public Model {
   explicit FakeModel(const FakeModelOptions& options);
   Result<void> reserve(Device& device, const Capacity& capacity) override;
   void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) override;
+  std::size_t scratch_bytes() const override { return options_.scratch_bytes; }
   std::int64_t max_image_patches() const override { return 4 * options_.max_image_tokens; }
   std::int64_t max_image_tokens() const override { return options_.max_image_tokens; }
   std::unique_ptr<EncodeRun> begin_encode(Stream& stream,

@@ -1,0 +1,63 @@
+// What an engine takes of a device's memory when it is not told.
+#include "engine/engine_setup.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_model.h"
+
+namespace saccade {
+namespace {
+
+// Says how much memory is free, and has what the reference has.
+class MeteredDevice final : public Device {
+ public:
+  explicit MeteredDevice(std::int64_t free) : free_(free) {}
+  std::string_view name() const override { return "metered"; }
+  std::string description() const override { return "metered"; }
+  DType activation_dtype() const override { return inner_->activation_dtype(); }
+  ThreadPool& pool() override { return inner_->pool(); }
+  Result<Buffer> allocate(std::size_t bytes, Space space) override {
+    return inner_->allocate(bytes, space);
+  }
+  Space space() const override { return inner_->space(); }
+  std::int64_t free_bytes() const override { return free_; }
+  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
+    return inner_->pack(parts, compute);
+  }
+  Stream& lane(Lane lane) override { return inner_->lane(lane); }
+
+ private:
+  std::int64_t free_;
+  std::unique_ptr<Device> inner_ = make_reference_device();
+};
+
+// The pool takes its share of what is left beside the model's scratch and the store of embeddings,
+// by what the device says is free.
+TEST(EngineSetup, KvPoolComesAfterScratch) {
+  constexpr std::int64_t kFree = std::int64_t{4} << 30;
+  const auto pool_bytes = [&](std::int64_t scratch, std::int64_t store) {
+    FakeModelOptions options;
+    options.max_position = 1 << 20;
+    options.layers.assign(64, {LayerKind::kFull, 0, 4, 64});  // more than any pool here holds
+    options.scratch_bytes = static_cast<std::size_t>(scratch);
+    FakeModel model(options);
+    MeteredDevice device(kFree);
+    EngineSettings settings;
+    settings.encoder_cache_bytes = static_cast<std::size_t>(store);
+    const auto parts = set_up_engine(settings, model, device);
+    EXPECT_TRUE(parts.has_value()) << parts.error().message;
+    return parts ? static_cast<std::int64_t>(parts->settings.kv_cache_bytes) : 0;
+  };
+  const std::int64_t alone = pool_bytes(0, 1 << 20);
+  EXPECT_LE(alone, kFree);
+  EXPECT_GT(alone, kFree / 4);
+  for (const std::int64_t taken : {std::int64_t{1} << 30, std::int64_t{3} << 30}) {
+    const std::int64_t beside = pool_bytes(taken, 1 << 20);
+    EXPECT_LE(beside + taken, kFree);
+    EXPECT_NEAR(static_cast<double>(alone - beside), static_cast<double>(taken) / 2, 1 << 22);
+  }
+  EXPECT_LT(pool_bytes(0, 1 << 30), alone);
+}
+
+}  // namespace
+}  // namespace saccade
