@@ -156,8 +156,8 @@ struct Batch {
   View embeddings;               // [.., embedding_width] of kv_dtype, or empty
   DeviceInts embedding_sources;  // [n] rows of `embeddings`, or empty: its rows in order
   DeviceInts embedding_rows;     // [n] rows of this batch that they replace
-  DeviceInts logit_rows;      // [m] rows whose logits are wanted
-  View logits;                // [m, vocab] f32
+  DeviceInts logit_rows;         // [m] rows whose logits are wanted
+  View logits;                   // [m, vocab] f32
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:
