@@ -293,6 +293,8 @@ void ServerConnection::read_more() {
 // among events.
 void ServerConnection::on_end_of_input() {
   half_closed_ = true;
+  // A complete answer on its way may still reach it.
+  if (phase_ == Phase::kFlushing) return;
   if (!answering() || !transport_->watch_reset(shared_from_this())) return close();
   if (phase_ == Phase::kHandler && !http_1_0_) {
     pending_ += "HTTP/1.1 102 Processing\r\n\r\n";
