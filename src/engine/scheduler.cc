@@ -64,6 +64,7 @@ void Scheduler::rebalance(StepPlan& plan) {
     const ClientId client = sequence->request.client;
     if (queue_.running_of(client) + given[client] >= queue_.share()) continue;
     // Room that it could not use yet would be lost.
+    if (sequence->unknown > 0) continue;
     const std::int64_t hit = std::max<std::int64_t>(0, sequence->expected_hit);
     if (images_.first_unready(*sequence, hit) != nullptr) continue;
     if (!give_way(plan)) return;

@@ -395,7 +395,7 @@ std::string repeated(int count, const std::string& item) {
 TEST(HostileSizes, ManyChoicesOfOneRequestShareIt) {
   ServerProcess server(SACCADE_BINARY,
                        {"serve", "--model", kCheckpoint, "--dtype", "float32", "--max-model-len",
-                        "512", "--kv-cache-bytes", "8MiB", "--encoder-cache-bytes", "1MiB"},
+                        "512", "--kv-cache-bytes", "8MiB"},
                        {{"ASAN_OPTIONS", "quarantine_size_mb=1:detect_leaks=1"}});
   const auto complete = [&](const std::string& members) {
     return exchange(server.port(), "POST", "/v1/completions", "{" + members + "}");
