@@ -96,6 +96,7 @@ Result<DecoderConfig> parse_text(const json::object& config) {
       return fail(ErrorCode::kUnsupported, "text_config.{} is not done", field);
   }
   DecoderSettings& s = decoder.settings;
+  TRY(s.tied_head, has_tied_head(config, kDefaults));
   s.norm.weight_offset = 1;
   s.qk_norm = true;
   s.post_norms = true;
