@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/replay.h"
+#include "engine/replay.h"
 
 namespace saccade {
 

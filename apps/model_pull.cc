@@ -1,5 +1,5 @@
 // `saccade model pull`: a checkpoint from the hub into the Hugging Face cache.
-#include "serve/model_pull.h"
+#include "hub/model_pull.h"
 
 #include <unistd.h>
 
@@ -10,16 +10,16 @@
 namespace saccade {
 namespace {
 
-void show(const serve::PullProgress& progress) {
+void show(const hub::PullProgress& progress) {
   std::fprintf(stderr, "\r\033[K%zu/%zu %s %.1f of %.1f MB", progress.index + 1, progress.files,
                progress.file.c_str(), static_cast<double>(progress.done) / 1e6,
                static_cast<double>(progress.size) / 1e6);
 }
 
-Result<void> pull(serve::PullSettings& settings) {
+Result<void> pull(hub::PullSettings& settings) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
   if (terminal) settings.progress = show;
-  const auto directory = serve::pull_model(settings);
+  const auto directory = hub::pull_model(settings);
   if (terminal) std::fputs("\r\033[K", stderr);
   if (!directory) return tl::unexpected<Error>(directory.error());
   std::printf("%s\n", directory->c_str());
@@ -29,7 +29,7 @@ Result<void> pull(serve::PullSettings& settings) {
 }  // namespace
 
 void add_model_pull(CLI::App& model, int& exit_code) {
-  auto settings = std::make_shared<serve::PullSettings>(serve::pull_settings_from_environment());
+  auto settings = std::make_shared<hub::PullSettings>(hub::pull_settings_from_environment());
   CLI::App* const command = model.add_subcommand(
       "pull",
       "Download a checkpoint into the Hugging Face cache (HF_HOME, HF_TOKEN, HF_ENDPOINT); what is "

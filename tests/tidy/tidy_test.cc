@@ -26,6 +26,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"memory", {"base"}},
     {"engine", {"base", "tensor", "ops", "text", "image", "model", "memory"}},
     {"net", {"base"}},
+    {"hub", {"base", "tensor", "ops", "text", "image", "model", "net"}},
     {"api", {"base"}},
     {"serve",
      {"base", "tensor", "ops", "text", "image", "model", "memory", "engine", "net", "api"}},

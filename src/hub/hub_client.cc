@@ -1,4 +1,4 @@
-#include "serve/hub_client.h"
+#include "hub/hub_client.h"
 
 #include <atomic>
 #include <boost/json/array.hpp>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 namespace {
 
 constexpr int kMostRedirects = 8;
@@ -214,4 +214,4 @@ Result<void> HubClient::fetch(const HubFile& file, std::uint64_t offset,
   return check_status(status, what);
 }
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub

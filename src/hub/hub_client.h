@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "net/http_client.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 
 // What a HEAD of a file says.
 struct HubFile {
@@ -55,4 +55,4 @@ class HubClient {
   std::unique_ptr<net::HttpClient> client_;
 };
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 
 struct PullProgress {
   std::string file;
@@ -42,4 +42,4 @@ PullSettings pull_settings_from_environment();
 // kCorrupt for a checksum.
 Result<std::string> pull_model(const PullSettings& settings);
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub

@@ -1,5 +1,5 @@
 // Downloads from a hub and a store of ours, on two ports.
-#include "serve/model_pull.h"
+#include "hub/model_pull.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "model/checkpoint.h"
 #include "net/http_server.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 namespace {
 
 namespace fs = std::filesystem;
@@ -217,4 +217,4 @@ TEST_F(ModelPullTest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace saccade::serve
+}  // namespace saccade::hub

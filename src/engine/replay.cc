@@ -1,4 +1,4 @@
-#include "memory/replay.h"
+#include "engine/replay.h"
 
 #include <algorithm>
 #include <deque>

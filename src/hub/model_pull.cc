@@ -1,4 +1,4 @@
-#include "serve/model_pull.h"
+#include "hub/model_pull.h"
 
 #include <unistd.h>
 
@@ -19,10 +19,10 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "hub/hub_client.h"
 #include "model/checkpoint.h"
-#include "serve/hub_client.h"
 
-namespace saccade::serve {
+namespace saccade::hub {
 namespace {
 
 namespace fs = std::filesystem;
@@ -261,4 +261,4 @@ Result<std::string> pull_model(const PullSettings& settings) {
   return Pull(settings, hub).run();
 }
 
-}  // namespace saccade::serve
+}  // namespace saccade::hub
