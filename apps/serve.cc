@@ -108,9 +108,6 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--max-image-pixels", s.max_image_pixels, "most pixels of one image as sent")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{178'956'970}));
-  cmd.add_option("--max-logprobs", s.max_logprobs)
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 20));
 }
 
 void add_engine_flags(CLI::App& cmd, Flags& f) {
@@ -157,6 +154,9 @@ void add_engine_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
                  "chunk prefills so that decode steps stay under this; 0: fixed")
       ->check(CLI::Range(0.0, 1e9));
+  cmd.add_option("--max-logprobs", e.max_logprobs)
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
   cmd.add_flag(
          "--async-scheduling,!--no-async-scheduling",
          [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },

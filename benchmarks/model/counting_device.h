@@ -93,6 +93,7 @@ class CountingStream final : public Stream {
   void add(View x, View y, float scale) override { launch().add(x, y, scale); }
   void softcap(View x, float cap) override { launch().softcap(x, cap); }
   void row_stats(View logits, View stats) override { launch().row_stats(logits, stats); }
+  void sample(const SampleArgs& args) override { launch().sample(args); }
 
  protected:
   const std::byte* upload_bytes(std::span<const std::byte> bytes) override {
@@ -126,6 +127,9 @@ class CountingDevice final : public Device {
   std::string_view name() const override { return inner_.name(); }
   std::string description() const override { return inner_.description(); }
   DType activation_dtype() const override { return inner_.activation_dtype(); }
+  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
+    return inner_.count_tokens(prompt);
+  }
   ThreadPool& pool() override { return inner_.pool(); }
   Result<Buffer> allocate(std::size_t bytes, Space space) override {
     return inner_.allocate(bytes, space);

@@ -32,11 +32,10 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
       max_logit_rows_(max_logit_rows),
       embeddings_(std::move(embeddings)),
       logits_(std::move(logits)),
-      last_tokens_(static_cast<std::size_t>(max_logit_rows)),
       positions_(static_cast<std::size_t>(shape.position_axes)),
       spans_(static_cast<std::size_t>(tables)) {}
 
-Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
+Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
                           const ImagePlanner& images, const EmbeddingArena* arena) {
   ids_.clear();
   for (auto& axis : positions_) axis.clear();
@@ -45,12 +44,10 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
   embedding_rows_.clear();
   embedding_sources_.clear();
   logit_rows_.clear();
-  logit_row_of_.clear();
   for (const PlannedRows& rows : plan.rows) {
     const auto first_row = static_cast<std::int64_t>(ids_.size());
     add_rows(rows);
     if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
-    logit_row_of_.push_back(rows.samples ? static_cast<std::int32_t>(logit_rows_.size()) : -1);
     if (rows.samples) {
       logit_rows_.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
     }
@@ -66,6 +63,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, KvPool& pool,
   span_spans_.assign(spans_.begin(), spans_.end());
   Batch batch;
   batch.ids = stream.upload(ids_);
+  batch.last_tokens = last_tokens;
   batch.positions = stream.upload(all_positions_);
   batch.long_rows = stream.upload(long_rows_);
   batch.spans = span_spans_;
@@ -86,7 +84,7 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
   ids_.insert(ids_.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
   if (known < rows.count) {
     CHECK(known + 1 == rows.count, "{} tokens of {} are known", known, rows.count);
-    ids_.push_back(last_tokens_[static_cast<std::size_t>(sequence.kv.slot())]);
+    ids_.push_back(-1 - sequence.kv.slot());
   }
   for (std::size_t axis = 0; axis < positions_.size(); ++axis) {
     const std::vector<std::int32_t>& given = prompt.positions[axis];

@@ -22,18 +22,11 @@ class BatchBuilder {
                                      std::int64_t max_rows, std::int64_t max_logit_rows,
                                      bool overlaid);
 
-  // A token that a launched step has given to a sequence, before it is settled.
-  void remember(const Sequence& sequence, TokenId token) {
-    last_tokens_[static_cast<std::size_t>(sequence.kv.slot())] = token;
-  }
+  // last_tokens: of sequences' slots, for tokens that launched steps are sampling. Takes overlaid
+  // embedding rows out of the pool too: before the forward, whose keys and values overwrite them.
+  Batch build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
+              const ImagePlanner& images, const EmbeddingArena* arena);
 
-  // Takes overlaid embedding rows out of the pool too: before the forward, whose keys and values
-  // overwrite them.
-  Batch build(Stream& stream, const StepPlan& plan, KvPool& pool, const ImagePlanner& images,
-              const EmbeddingArena* arena);
-
-  // logit row of plan.rows[i], or -1 where it does not sample.
-  std::span<const std::int32_t> logit_row_of() const { return logit_row_of_; }
   std::int64_t embedding_rows() const { return static_cast<std::int64_t>(embedding_rows_.size()); }
 
  private:
@@ -51,9 +44,8 @@ class BatchBuilder {
   bool keys_by_length_;  // ModelShape::short_length is not 0
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
-  Buffer embeddings_;                 // [max rows, width] when overlaid
-  Buffer logits_;                     // [max logit rows, vocab]
-  std::vector<TokenId> last_tokens_;  // [slots of sequences]
+  Buffer embeddings_;  // [max rows, width] when overlaid
+  Buffer logits_;      // [max logit rows, vocab]
   std::vector<TokenId> ids_;
   std::vector<std::vector<std::int32_t>> positions_;  // [axes]
   std::vector<std::int32_t> all_positions_;           // [axes, rows]
@@ -63,7 +55,6 @@ class BatchBuilder {
   std::vector<std::int32_t> embedding_sources_;  // rows of the arena, or units of the pool
   std::vector<std::int32_t> embedding_rows_;
   std::vector<std::int32_t> logit_rows_;
-  std::vector<std::int32_t> logit_row_of_;
 };
 
 }  // namespace saccade

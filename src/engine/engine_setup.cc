@@ -26,6 +26,10 @@ Result<void> check_counts(EngineSettings& settings) {
   TRY_DO(positive(settings.max_sequences, "max_num_seqs"));
   TRY_DO(positive(settings.block_size, "block_size"));
   TRY_DO(positive(settings.max_waiting, "max_waiting"));
+  if (settings.max_logprobs < 0) {
+    return fail(ErrorCode::kInvalid, "max_logprobs is {}, at least 0 is needed",
+                settings.max_logprobs);
+  }
   if (settings.steps_in_flight < 1 || settings.steps_in_flight > 2) {
     return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed",
                 settings.steps_in_flight);
@@ -245,6 +249,9 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   parts.scheduler.fair = settings.fairness == "client";
 
   TRY_DO(model.reserve(device, capacity_of(parts)));
+  TRY(parts.sampling,
+      SamplingLane::create(device, parts.settings.max_sequences, parts.settings.max_logprobs,
+                           parts.settings.steps_in_flight));
   TRY(parts.batches,
       BatchBuilder::create(device, shape, parts.kv->plan().tables,
                            parts.settings.max_batched_tokens, parts.settings.max_sequences,

@@ -7,6 +7,7 @@
 #include "engine/batch_builder.h"
 #include "engine/encoder_queue.h"
 #include "engine/engine.h"
+#include "engine/sampling_lane.h"
 #include "engine/scheduler.h"
 
 namespace saccade {
@@ -21,6 +22,7 @@ struct EngineParts {
   std::unique_ptr<KvPool> pool;
   std::optional<EmbeddingArena> arena;  // with images, unless they are overlaid
   std::optional<BatchBuilder> batches;
+  std::optional<SamplingLane> sampling;
 };
 
 // Chooses what was left open, clamps with a notice what is merely too small, and refuses with the

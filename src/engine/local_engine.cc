@@ -1,11 +1,9 @@
 #include "engine/local_engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/log.h"
-#include "ops/readback.h"
 
 namespace saccade {
 namespace {
@@ -34,7 +32,7 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
            sequence.prompt_tokens(), engine.parts_.settings.max_model_len),
       sampler(sequence.request.sampling, sequence.request.prompt->ids, engine.eos_,
-              seed_of(sequence.request, engine.parts_.settings)),
+              seed_of(sequence.request, engine.parts_.settings), engine.device_),
       times(sequence.request.times) {
   sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
                               engine.parts_.settings.max_model_len);
@@ -51,9 +49,6 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const 
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
       eos_(model.shape().eos) {
-  for (int thread = 0; thread < device.pool().size(); ++thread) {
-    samplers_.emplace_back(model.shape().vocab);
-  }
   current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
   update_gauges(clock_.now());
 }
@@ -61,8 +56,6 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const 
 LocalEngine::~LocalEngine() = default;
 
 Result<void> LocalEngine::make_encoder() {
-  TRY(row_stats_,
-      device_.allocate(static_cast<std::size_t>(parts_.settings.max_sequences) * sizeof(RowStats)));
   if (!model_.shape().has_vision) return {};
   TRY(encoder_, EncoderQueue::create(
                     model_, device_, parts_.encoder, clock_,
@@ -93,6 +86,10 @@ Result<void> LocalEngine::validate(const Request& request) const {
   CHECK(prompt.positions.size() == static_cast<std::size_t>(model_.shape().position_axes),
         "{} position axes, the model has {}", prompt.positions.size(),
         model_.shape().position_axes);
+  if (request.sampling.logprobs && *request.sampling.logprobs > settings.max_logprobs) {
+    return fail(ErrorCode::kInvalid, "logprobs is {}, the engine is set up for {}",
+                *request.sampling.logprobs, settings.max_logprobs);
+  }
   if (request.sampling.max_tokens < 1) {
     return fail(ErrorCode::kInvalid, "max_tokens is {}, at least 1 is needed",
                 request.sampling.max_tokens);
@@ -348,15 +345,15 @@ void LocalEngine::launch(StepPlan plan) {
     Live& of = live(*rows.sequence);
     if (of.times.first_scheduled == 0) of.times.first_scheduled = step.launched;
   }
-  const Batch batch = parts_.batches->build(step_stream(), step.plan, *parts_.pool, images_,
-                                            parts_.arena ? &*parts_.arena : nullptr);
+  const Batch batch =
+      parts_.batches->build(step_stream(), step.plan, parts_.sampling->last_tokens(), *parts_.pool,
+                            images_, parts_.arena ? &*parts_.arena : nullptr);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
   model_.forward(step_stream(), batch);
-  step_stream().synchronize();
   step.forwarded = clock_.now();
   sample(step, batch);
   step_stream().retire();
-  step.done = clock_.now();
+  if (step.ticket.done.passed()) step.done = clock_.now();
   scheduler_.launch(step.plan);
 }
 
@@ -364,55 +361,43 @@ void LocalEngine::launch(StepPlan plan) {
 void LocalEngine::settle() {
   InFlight step = std::move(in_flight_.front());
   in_flight_.pop_front();
-  std::vector<TokenId> tokens;
-  for (const Sampled& sampled : step.sampled) tokens.push_back(sampled.token);
+  std::vector<Sampled> sampled = parts_.sampling->read(step.ticket);
+  if (step.done == 0) step.done = clock_.now();
+  std::vector<TokenId> tokens(step.plan.rows.size());
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (step.plan.rows[i].samples) tokens[i] = sampled[next++].token;
+  }
   scheduler_.settle(step.plan, tokens);
   current_.stage_forward.observe(seconds(step.forwarded - step.launched));
   current_.stage_sample.observe(seconds(step.done - step.forwarded));
   const Nanos begun = std::max(step.launched, settled_done_);
   settled_done_ = step.done;
   pacer_.forwarded(step.plan, seconds(step.done - begun));
-  deliver(step, clock_.now());
+  deliver(step.plan, sampled, clock_.now());
   std::erase_if(departed_, [](const auto& of) { return of->sequence.in_flight == 0; });
 }
 
 void LocalEngine::sample(InFlight& step, const Batch& batch) {
-  const View device_stats = row_stats_.view(DType::kU8, batch.logits.rows(), sizeof(RowStats));
-  step_stream().row_stats(batch.logits, device_stats);
-  const View stats = on_host(device_stats, stats_readback_);
-  const View all_logits = on_host(batch.logits, logits_readback_);
-  step.sampled.resize(step.plan.rows.size());
-  const std::span<const std::int32_t> logit_row_of = parts_.batches->logit_row_of();
-  device_.pool().parallel_each(
-      static_cast<std::int64_t>(step.plan.rows.size()), [&](std::int64_t item, int worker) {
-        const auto i = static_cast<std::size_t>(item);
-        const std::int32_t row = logit_row_of[i];
-        if (row < 0) return;
-        const std::span<const float> logits(all_logits.row<float>(row),
-                                            static_cast<std::size_t>(all_logits.cols()));
-        RowStats row_stats;
-        std::memcpy(&row_stats, stats.row<std::uint8_t>(row), sizeof(row_stats));
-        Live& of = *lives_.find(step.plan.rows[i].sequence->request.id)->second;
-        step.sampled[i] =
-            samplers_[static_cast<std::size_t>(worker)].pick(logits, row_stats, of.sampler);
-        if (step.sampled[i].failed) return;
-        of.sampler.append(step.sampled[i].token);
-        parts_.batches->remember(of.sequence, step.sampled[i].token);
-      });
+  sampling_rows_.clear();
+  for (const PlannedRows& rows : step.plan.rows) {
+    if (!rows.samples) continue;
+    SamplingRow& row = sampling_rows_.emplace_back(live(*rows.sequence).sampler.next());
+    row.row = static_cast<std::int64_t>(sampling_rows_.size()) - 1;
+    row.slot = rows.sequence->kv.slot();
+  }
+  step.ticket = parts_.sampling->launch(step_stream(), batch.logits, sampling_rows_);
 }
 
-View LocalEngine::on_host(View of, Buffer& staging) {
-  const auto read = readable(step_stream(), of, staging);
-  CHECK(read.has_value(), "reading what the step computed: {}", read.error().message);
-  return *read;
-}
-
-void LocalEngine::deliver(InFlight& step, Nanos now) {
-  for (std::size_t i = 0; i < step.plan.rows.size(); ++i) {
-    Sequence& sequence = *step.plan.rows[i].sequence;
-    if (!step.plan.rows[i].samples || sequence.ended) continue;
+// all: of the rows that sample, in the plan's order.
+void LocalEngine::deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now) {
+  auto next = all.begin();
+  for (const PlannedRows& rows : plan.rows) {
+    if (!rows.samples) continue;
+    Sampled& sampled = *next++;
+    Sequence& sequence = *rows.sequence;
+    if (sequence.ended) continue;
     Live& of = live(sequence);
-    Sampled& sampled = step.sampled[i];
     Delta delta;
     if (sampled.failed) {
       delta.finish = FinishReason::kError;

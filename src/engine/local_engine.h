@@ -63,7 +63,7 @@ class LocalEngine final : public Engine {
   // A step that is under way: what was asked for, and what comes of it.
   struct InFlight {
     StepPlan plan;
-    std::vector<Sampled> sampled;  // [rows of the plan]
+    SamplingLane::Ticket ticket;  // of the rows that sample, in the plan's order
     Nanos launched = 0;
     Nanos forwarded = 0;
     Nanos done = 0;
@@ -77,8 +77,7 @@ class LocalEngine final : public Engine {
   void publish_step();
   Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(InFlight& step, const Batch& batch);
-  View on_host(View of, Buffer& staging);
-  void deliver(InFlight& step, Nanos now);
+  void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
   void publish(const Digest& key, View rows);
@@ -101,10 +100,7 @@ class LocalEngine final : public Engine {
   StepPacer pacer_;
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
-  std::vector<Sampler> samplers_;  // [threads of the pool]
-  Buffer row_stats_;               // [logit rows] RowStats, on the device
-  Buffer stats_readback_;          // and on the host, where that is another place
-  Buffer logits_readback_;
+  std::vector<SamplingRow> sampling_rows_;
   std::deque<InFlight> in_flight_;               // as launched; at most settings.steps_in_flight
   std::vector<std::unique_ptr<Live>> departed_;  // have ended, with rows in flight
   Nanos settled_done_ = 0;                       // InFlight::done of the step settled last

@@ -5,59 +5,84 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <numeric>
+#include <string>
 
 #include "base/rng.h"
+#include "engine/sampling_lane.h"
 
 namespace saccade {
 namespace {
 
-RowStats stats_of(std::span<const float> logits) {
-  RowStats stats;
-  stats.max = logits[0];
+// One row of logits through SamplerState and the device's sample(), on the CPU and on its slow
+// twin.
+class SamplerTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<Device> device_ = GetParam() == std::string("reference")
+                                        ? make_reference_device()
+                                        : std::move(make_cpu_device(2, GetParam()).value());
+};
+
+float log_sum_exp(std::span<const float> logits) {
   double sum = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    sum += std::exp(static_cast<double>(logits[i]));
-    if (logits[i] > stats.max) {
-      stats.max = logits[i];
-      stats.argmax = static_cast<std::int32_t>(i);
-    }
-  }
-  stats.log_sum_exp = static_cast<float>(std::log(sum));
-  return stats;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  return static_cast<float>(std::log(sum));
 }
 
 struct Fixture {
+  Device* device = nullptr;
   std::vector<float> logits;
   SamplingParams params;
   std::vector<TokenId> prompt;
-  std::vector<TokenId> output;
+  std::vector<TokenId> output;  // what has been generated before
   std::vector<TokenId> end_tokens;
   std::uint64_t seed = 1;
 
-  Sampled operator()() const {
-    SamplerState state(params, prompt, end_tokens, seed);
-    for (const TokenId token : output) state.append(token);
-    return Sampler(static_cast<std::int64_t>(logits.size())).pick(logits, stats_of(logits), state);
-  }
+  Sampled operator()() const { return run({seed}).front(); }
   // Share of each token over many seeds.
   std::map<TokenId, double> shares(int draws = 20000) {
+    std::vector<std::uint64_t> seeds(static_cast<std::size_t>(draws));
+    std::iota(seeds.begin(), seeds.end(), 0);
     std::map<TokenId, double> counts;
-    for (int i = 0; i < draws; ++i) {
-      seed = static_cast<std::uint64_t>(i);
-      counts[(*this)().token] += 1.0 / draws;
-    }
+    for (const Sampled& sampled : run(seeds)) counts[sampled.token] += 1.0 / draws;
     return counts;
+  }
+
+ private:
+  std::vector<Sampled> run(const std::vector<std::uint64_t>& seeds) const {
+    Stream& stream = device->lane(Lane::kStep);
+    auto lane =
+        SamplingLane::create(*device, static_cast<std::int64_t>(seeds.size()), 8, 1).value();
+    const auto vocab = static_cast<std::int64_t>(logits.size());
+    auto held = device->allocate(logits.size() * sizeof(float)).value();
+    const View row = held.view(DType::kF32, 1, vocab);
+    stream.upload(View(const_cast<float*>(logits.data()), DType::kF32, 1, vocab), row);
+    std::vector<std::unique_ptr<SamplerState>> states;
+    std::vector<SamplingRow> rows(seeds.size());
+    for (const std::uint64_t of : seeds) {
+      states.push_back(std::make_unique<SamplerState>(params, prompt, end_tokens, of, *device));
+    }
+    // What came before is generated again: nothing else is allowed.
+    for (const TokenId token : output) {
+      std::vector<std::uint32_t> only(logits.size() / 32 + 1);
+      only[static_cast<std::size_t>(token) / 32] |= 1u << token % 32;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        rows[i] = states[i]->next();
+        rows[i].masked = {};
+        rows[i].allowed = only;
+      }
+      for (const Sampled& sampled : lane.read(lane.launch(stream, row, rows))) {
+        EXPECT_EQ(sampled.token, token);
+      }
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = states[i]->next();
+    return lane.read(lane.launch(stream, row, rows));
   }
 };
 
-Fixture with_logits(std::vector<float> logits) {
-  Fixture fixture;
-  fixture.logits = std::move(logits);
-  return fixture;
-}
-
-TEST(Sampler, GreedyTakesTheLargest) {
-  Fixture f = with_logits({0.1f, 3.0f, 2.0f, 3.0f});
+TEST_P(SamplerTest, GreedyTakesTheLargest) {
+  Fixture f{device_.get(), {0.1f, 3.0f, 2.0f, 3.0f}};
   f.params.temperature = 0;
   EXPECT_EQ(f().token, 1);
   f.params.logit_bias =
@@ -65,10 +90,10 @@ TEST(Sampler, GreedyTakesTheLargest) {
   EXPECT_EQ(f().token, 2);
 }
 
-TEST(Sampler, PenaltiesAndTemperaturesOfAnySizeLeaveAToken) {
+TEST_P(SamplerTest, PenaltiesAndTemperaturesOfAnySizeLeaveAToken) {
   for (const double penalty : {1e-320, 1e-38, 1e-30, 1e38, 1e300}) {
     for (const double temperature : {0.0, 1e-4, 1.0, 1e300}) {
-      Fixture f = with_logits({3.0f, -2.0f, 0.0f, 1.0f, 2.0f});
+      Fixture f{device_.get(), {3.0f, -2.0f, 0.0f, 1.0f, 2.0f}};
       f.params.temperature = temperature;
       f.params.repetition_penalty = penalty;
       f.params.min_tokens = 100;
@@ -85,8 +110,8 @@ TEST(Sampler, PenaltiesAndTemperaturesOfAnySizeLeaveAToken) {
   }
 }
 
-TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
-  Fixture f = with_logits({0.1f, 3.0f, 2.0f});
+TEST_P(SamplerTest, EndTokensAreMaskedUntilMinTokens) {
+  Fixture f{device_.get(), {0.1f, 3.0f, 2.0f}};
   f.params.temperature = 0;
   f.params.min_tokens = 2;
   f.end_tokens = {1};
@@ -99,24 +124,24 @@ TEST(Sampler, EndTokensAreMaskedUntilMinTokens) {
   EXPECT_EQ(f().token, 2);
 }
 
-TEST(Sampler, DrawsFollowTheDistribution) {
-  Fixture f = with_logits({std::log(0.1f), std::log(0.2f), std::log(0.7f)});
+TEST_P(SamplerTest, DrawsFollowTheDistribution) {
+  Fixture f{device_.get(), {std::log(0.1f), std::log(0.2f), std::log(0.7f)}};
   const auto shares = f.shares();
   EXPECT_NEAR(shares.at(0), 0.1, 0.01);
   EXPECT_NEAR(shares.at(1), 0.2, 0.01);
   EXPECT_NEAR(shares.at(2), 0.7, 0.015);
 }
 
-TEST(Sampler, TemperatureSharpens) {
-  Fixture f = with_logits({std::log(0.2f), std::log(0.8f)});
+TEST_P(SamplerTest, TemperatureSharpens) {
+  Fixture f{device_.get(), {std::log(0.2f), std::log(0.8f)}};
   f.params.temperature = 0.5;  // squares the odds
   EXPECT_NEAR(f.shares().at(1), 16.0 / 17.0, 0.01);
   f.params.temperature = 0.001;  // raised to 0.01, and still nearly certain
   EXPECT_EQ(f.shares(1000).size(), 1u);
 }
 
-TEST(Sampler, TopKTopPAndMinPCutTheTail) {
-  Fixture f = with_logits({std::log(0.05f), std::log(0.15f), std::log(0.3f), std::log(0.5f)});
+TEST_P(SamplerTest, TopKTopPAndMinPCutTheTail) {
+  Fixture f{device_.get(), {std::log(0.05f), std::log(0.15f), std::log(0.3f), std::log(0.5f)}};
   f.params.top_k = 2;
   EXPECT_EQ(f.shares(2000).size(), 2u);
   f.params.top_k = -1;
@@ -137,11 +162,12 @@ TEST(Sampler, TopKTopPAndMinPCutTheTail) {
 }
 
 // What reaches top_p exactly is enough, what is min_p exactly stays.
-TEST(Sampler, CutsAtTheBoundary) {
-  Fixture f = with_logits({0.0f, 0.0f, 0.0f, 0.0f});
+TEST_P(SamplerTest, CutsAtTheBoundary) {
+  Fixture f{device_.get(), {0.0f, 0.0f, 0.0f, 0.0f}};
   f.params.top_p = 0.5;
   EXPECT_EQ(f.shares(2000).size(), 2u);
-  f = with_logits({0.0f, static_cast<float>(std::log(0.25)), static_cast<float>(std::log(0.24))});
+  f = Fixture{device_.get(),
+              {0.0f, static_cast<float>(std::log(0.25)), static_cast<float>(std::log(0.24))}};
   f.params.min_p = 0.25;
   EXPECT_EQ(f.shares(2000).size(), 2u);
   f.params.top_p = 0.999999;
@@ -151,17 +177,17 @@ TEST(Sampler, CutsAtTheBoundary) {
   EXPECT_EQ(f.shares(2000).size(), 2u);
 }
 
-TEST(Sampler, TiesAtTheKthPlaceStay) {
-  Fixture f = with_logits({1.0f, 1.0f, 1.0f, 0.0f});
+TEST_P(SamplerTest, TiesAtTheKthPlaceStay) {
+  Fixture f{device_.get(), {1.0f, 1.0f, 1.0f, 0.0f}};
   f.params.top_k = 1;
   EXPECT_EQ(f.shares(2000).size(), 3u);
 }
 
 // Against full sorts, over vocabularies large enough for the shortcuts.
-TEST(Sampler, CutsAgreeWithSorting) {
+TEST_P(SamplerTest, CutsAgreeWithSorting) {
   Rng rng(9);
   for (int round = 0; round < 60; ++round) {
-    Fixture f;
+    Fixture f{device_.get(), {}};
     const bool ties = round % 3 == 0;
     for (int i = 0; i < 3000; ++i) {
       const double value = rng.uniform() * 8;
@@ -194,8 +220,8 @@ TEST(Sampler, CutsAgreeWithSorting) {
   }
 }
 
-TEST(Sampler, AMaskedTokenIsNeverDrawn) {
-  Fixture f = with_logits({0.0f, 0.0f, 0.0f});
+TEST_P(SamplerTest, AMaskedTokenIsNeverDrawn) {
+  Fixture f{device_.get(), {0.0f, 0.0f, 0.0f}};
   f.params.min_tokens = 1;
   f.end_tokens = {0, 2};
   EXPECT_EQ(f.shares(2000).size(), 1u);
@@ -205,8 +231,8 @@ TEST(Sampler, AMaskedTokenIsNeverDrawn) {
   EXPECT_TRUE(f().failed);
 }
 
-TEST(Sampler, PenaltiesAsInVllm) {
-  Fixture f = with_logits({2.0f, 1.9f, -1.0f});
+TEST_P(SamplerTest, PenaltiesAsInVllm) {
+  Fixture f{device_.get(), {2.0f, 1.9f, -1.0f}};
   f.prompt = {0, 0};
   f.params.temperature = 0;
   f.params.repetition_penalty = 1.2;  // 2.0 / 1.2 = 1.67
@@ -223,8 +249,8 @@ TEST(Sampler, PenaltiesAsInVllm) {
   EXPECT_EQ(f().token, 1);
 }
 
-TEST(Sampler, PenaltiesCountOnce) {
-  Fixture f = with_logits({2.0f, 1.5f});
+TEST_P(SamplerTest, PenaltiesCountOnce) {
+  Fixture f{device_.get(), {2.0f, 1.5f}};
   f.params.temperature = 0;
   f.params.repetition_penalty = 1.2;  // 1.67; twice it would be 1.39
   f.prompt = {0};
@@ -234,15 +260,15 @@ TEST(Sampler, PenaltiesCountOnce) {
   f.params.presence_penalty = 0.3;  // 1.7, however often
   EXPECT_EQ(f().token, 0);
   // A negative logit is multiplied: it must not rise.
-  f = with_logits({-1.0f, -1.5f});
+  f = Fixture{device_.get(), {-1.0f, -1.5f}};
   f.params.temperature = 0;
   f.params.repetition_penalty = 2;
   f.prompt = {0};
   EXPECT_EQ(f().token, 1);
 }
 
-TEST(Sampler, BiasComesBeforePenalties) {
-  Fixture f = with_logits({-1.0f, 0.6f});
+TEST_P(SamplerTest, BiasComesBeforePenalties) {
+  Fixture f{device_.get(), {-1.0f, 0.6f}};
   f.params.temperature = 0;
   f.prompt = {0};
   f.params.logit_bias = std::vector<TokenBias>{{0, 2.0f}};
@@ -252,13 +278,13 @@ TEST(Sampler, BiasComesBeforePenalties) {
   EXPECT_EQ(f().token, 0);
 }
 
-TEST(Sampler, LogprobsAreOfTheRawLogits) {
-  Fixture f = with_logits({1.0f, 2.0f, 3.0f});
+TEST_P(SamplerTest, LogprobsAreOfTheRawLogits) {
+  Fixture f{device_.get(), {1.0f, 2.0f, 3.0f}};
   f.params.temperature = 0;
   f.params.logprobs = 2;
   f.params.logit_bias = std::vector<TokenBias>{{0, 100.0f}};
   const Sampled sampled = f();
-  const float lse = stats_of(f.logits).log_sum_exp;
+  const float lse = log_sum_exp(f.logits);
   EXPECT_EQ(sampled.token, 0);
   EXPECT_EQ(sampled.logprob.token, 0);
   EXPECT_FLOAT_EQ(sampled.logprob.logprob, 1.0f - lse);
@@ -269,9 +295,9 @@ TEST(Sampler, LogprobsAreOfTheRawLogits) {
   EXPECT_TRUE(f().logprob.top.empty());
 }
 
-TEST(Sampler, SameSeedAndIndexSameToken) {
+TEST_P(SamplerTest, SameSeedAndIndexSameToken) {
   Rng rng(5);
-  Fixture f;
+  Fixture f{device_.get(), {}};
   for (int i = 0; i < 1000; ++i) f.logits.push_back(static_cast<float>(rng.uniform() * 4));
   f.params.top_p = 0.9;
   f.params.top_k = 300;
@@ -287,11 +313,23 @@ TEST(Sampler, SameSeedAndIndexSameToken) {
   EXPECT_GT(seen.size(), 10u);
 }
 
-TEST(Sampler, LogitsThatAreNoNumbersFail) {
-  Fixture f = with_logits({0.0f, NAN});
-  SamplerState state(f.params, {}, {}, 1);
-  EXPECT_TRUE(Sampler(2).pick(f.logits, {0, NAN, NAN}, state).failed);
+TEST_P(SamplerTest, LogitsThatAreNoNumbersFail) {
+  Fixture f{device_.get(), {0.0f, NAN}};
+  EXPECT_TRUE(f().failed);
 }
+
+TEST_P(SamplerTest, OnlyWhatIsAllowedComes) {
+  Rng rng(8);
+  Fixture f{device_.get(), {}};
+  for (int i = 0; i < 100; ++i) f.logits.push_back(static_cast<float>(rng.uniform() * 4));
+  f.output = {99, 64, 3};  // each was the only token allowed
+  f.params.temperature = 0;
+  f.params.presence_penalty = 0.5;
+  EXPECT_GE(f().token, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SamplerTest, ::testing::Values("portable", "reference"),
+                         [](const auto& device) { return std::string(device.param); });
 
 }  // namespace
 }  // namespace saccade

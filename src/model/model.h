@@ -147,7 +147,10 @@ struct KvBinding {
 // One step flattened: its lists are on the device already, uploaded once for all layers. Rows of a
 // sequence are consecutive; prefill chunks and decode rows stand side by side.
 struct Batch {
-  DeviceInts ids;        // [rows]; any valid id where an embedding row stands
+  // [rows]; any valid id where an embedding row stands. One below 0 is still being sampled: see
+  // EmbedArgs.
+  DeviceInts ids;
+  View last_tokens = {};  // [slots, 1] i32, or empty
   DeviceInts positions;  // [axes, rows]
   // [rows] 1 for a row of a sequence of more than ModelShape::short_length tokens; empty: none is.
   DeviceInts long_rows = {};

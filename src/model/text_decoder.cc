@@ -247,6 +247,7 @@ void TextDecoder::embed(Stream& stream, const Batch& batch, View x) {
   stream.embed({.table = embedding_.view,
                 .packed = embedding_.view.rows() == 0 ? head_.weight.get() : nullptr,
                 .ids = batch.ids,
+                .last_tokens = batch.last_tokens,
                 .scale = embedding_scale_,
                 .out = x});
   if (!batch.embedding_rows.empty())

@@ -1,5 +1,5 @@
 // The one kernel interface. A Device owns memory and packs weights; its Streams order about
-// fourteen coarse operations over row matrices. Families compose them; a device implements them
+// fifteen coarse operations over row matrices. Families compose them; a device implements them
 // (docs/add-a-device.md). One translation of each, in double precision and obviously right, is
 // ops/reference.cc; ops/shapes.h checks the shapes.
 //
@@ -35,6 +35,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "ops/activation.h"
+#include "ops/sampling.h"
 #include "ops/stored_matrix.h"
 #include "tensor/tensor.h"
 
@@ -280,7 +281,10 @@ struct GatedArgs {
 struct EmbedArgs {
   View table;  // [vocab, cols], or empty with `packed`
   const PackedWeight* packed = nullptr;
+  // One below 0 is not known yet: it will be in row -1 - id of last_tokens, where sample() leaves
+  // it.
   DeviceInts ids;
+  View last_tokens = {};  // [slots, 1] i32, or empty: all are known
   float scale = 1;
   View out;  // [ids, cols]
 };
@@ -318,6 +322,16 @@ struct RowStats {
   std::int32_t argmax = 0;  // lowest index among equals
   float max = 0;
   float log_sum_exp = 0;
+};
+
+// One token for each row asked for (ops/sampling.h).
+struct SampleArgs {
+  View logits;                        // [n, vocab] f32
+  View stats;                         // of them: what row_stats() wrote
+  std::span<const SamplingRow> rows;  // [m]
+  View last_tokens;                   // [slots, 1] i32, or empty where no row has a slot
+  View sampled;                       // [m, sizeof(SampledToken)] u8
+  View alternatives;  // [m, k * sizeof(TokenLogit)] u8, k at least what a row asks for; or empty
 };
 
 // A point in a stream's work. Copies share it; one made by nobody has been passed.
@@ -397,6 +411,7 @@ class Stream {
   virtual void add(View x, View y, float scale) = 0;    // y += scale * x; x of one row is broadcast
   virtual void softcap(View x, float cap) = 0;          // x = cap * tanh(x / cap)
   virtual void row_stats(View logits, View stats) = 0;  // stats: [rows, sizeof(RowStats)] u8
+  virtual void sample(const SampleArgs& args) = 0;
 
  protected:
   // Of the device's own memory; 16-byte aligned.
@@ -431,6 +446,9 @@ class Device {
   // otherwise).
   virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
                                              DType compute) = 0;
+
+  // The counts of a new sequence: what sample() takes. `prompt` is read during the call.
+  virtual std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) = 0;
 
   virtual Stream& lane(Lane lane) = 0;
   void synchronize() {  // all lanes

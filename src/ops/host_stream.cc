@@ -1,6 +1,7 @@
 #include "ops/host_stream.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace saccade {
 
@@ -21,6 +22,26 @@ std::byte* UploadArena::take(std::size_t bytes) {
 void UploadArena::clear() {
   if (chunks_.size() > 1) chunks_.erase(chunks_.begin(), chunks_.end() - 1);  // the largest is last
   used_ = 0;
+}
+
+LogitsRow logits_row(const SampleArgs& args, std::size_t index) {
+  const std::int64_t row = args.rows[index].row;
+  LogitsRow of;
+  of.logits = {args.logits.row<float>(row), static_cast<std::size_t>(args.logits.cols())};
+  std::memcpy(&of.stats, args.stats.row<std::uint8_t>(row), sizeof(of.stats));
+  if (args.rows[index].alternatives > 0) {
+    auto* const to = args.alternatives.row<std::uint8_t>(static_cast<std::int64_t>(index));
+    of.alternatives = {reinterpret_cast<TokenLogit*>(to),
+                       static_cast<std::size_t>(args.rows[index].alternatives)};
+  }
+  return of;
+}
+
+void keep_sampled(const SampleArgs& args, std::size_t index, const SampledToken& sampled) {
+  std::memcpy(args.sampled.row<std::uint8_t>(static_cast<std::int64_t>(index)), &sampled,
+              sizeof(sampled));
+  const std::int32_t slot = args.rows[index].slot;
+  if (slot >= 0) *args.last_tokens.row<std::int32_t>(slot) = sampled.token;
 }
 
 const AttentionPlan& HostStream::plan_attention(std::span<const SequenceSpan> spans,

@@ -26,6 +26,16 @@ class UploadArena {
   std::size_t used_ = 0;       // of it
 };
 
+// One row of a SampleArgs, where its memory is the host's.
+struct LogitsRow {
+  std::span<const float> logits;
+  RowStats stats;
+  std::span<TokenLogit> alternatives;
+};
+LogitsRow logits_row(const SampleArgs& args, std::size_t index);
+// Leaves the token where the row wants it.
+void keep_sampled(const SampleArgs& args, std::size_t index, const SampledToken& sampled);
+
 class HostStream : public Stream {
  public:
   using Stream::upload;

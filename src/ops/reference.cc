@@ -9,6 +9,7 @@
 
 #include "base/host_memory.h"
 #include "ops/host_stream.h"
+#include "ops/reference_sampling.h"
 #include "ops/shapes.h"
 
 namespace saccade {
@@ -273,7 +274,8 @@ class ReferenceStream final : public HostStream {
     check_shapes(args);
     const auto* packed = static_cast<const ReferenceWeight*>(args.packed);
     for (std::int64_t row = 0; row < args.out.rows(); ++row) {
-      const std::int64_t id = args.ids[row];
+      const std::int64_t given = args.ids[row];
+      const std::int64_t id = given >= 0 ? given : *args.last_tokens.row<std::int32_t>(-1 - given);
       for (std::int64_t col = 0; col < args.out.cols(); ++col)
         set(args.out, row, col,
             (packed != nullptr ? packed->at(id, col) : get(args.table, id, col)) * args.scale);
@@ -339,6 +341,14 @@ class ReferenceStream final : public HostStream {
     }
   }
 
+  void sample(const SampleArgs& args) override {
+    check_shapes(args);
+    for (std::size_t i = 0; i < args.rows.size(); ++i) {
+      const LogitsRow of = logits_row(args, i);
+      keep_sampled(args, i, reference_sample(of.logits, of.stats, args.rows[i], of.alternatives));
+    }
+  }
+
  private:
   // Columns [begin, end) of a row.
   static void norm_group(const NormArgs& args, std::int64_t row, std::int64_t begin,
@@ -371,6 +381,10 @@ class ReferenceDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
+
+  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
+    return std::make_unique<ReferenceTokenCounts>(prompt);
+  }
 
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     check_shapes(parts, compute);

@@ -209,7 +209,13 @@ void check_shapes(const EmbedArgs& args) {
   const std::int64_t vocab = packed ? args.packed->out() : args.table.rows();
   const std::int64_t cols = packed ? args.packed->in() : args.table.cols();
   check_matrix("out", args.out, args.ids.size(), cols);
-  check_rows("id", args.ids, vocab);
+  const std::int64_t slots = args.last_tokens.rows();
+  if (slots > 0) {
+    check_matrix("last_tokens", args.last_tokens, slots, 1);
+    CHECK(args.last_tokens.dtype() == DType::kI32, "last_tokens are {}",
+          name_of(args.last_tokens.dtype()));
+  }
+  check_rows("id", args.ids, vocab, -slots);
 }
 
 void check_shapes(const MixRowsArgs& args) {
@@ -257,6 +263,21 @@ void check_row_stats_shapes(View logits, View stats) {
   CHECK(logits.rows() == 0 || logits.cols() > 0, "statistics of no logits");
   check_matrix("stats", stats, logits.rows(), sizeof(RowStats));
   CHECK(stats.dtype() == DType::kU8, "stats are {}", name_of(stats.dtype()));
+}
+
+void check_shapes(const SampleArgs& args) {
+  check_row_stats_shapes(args.logits, args.stats);
+  const auto count = static_cast<std::int64_t>(args.rows.size());
+  check_matrix("sampled", args.sampled, count, sizeof(SampledToken));
+  const auto room = static_cast<std::int64_t>(static_cast<std::size_t>(args.alternatives.cols()) /
+                                              sizeof(TokenLogit));
+  for (const SamplingRow& row : args.rows) {
+    CHECK(row.row >= 0 && row.row < args.logits.rows(), "logits of row {} of {}", row.row,
+          args.logits.rows());
+    CHECK(row.slot >= -1 && row.slot < args.last_tokens.rows(), "slot {} of {}", row.slot,
+          args.last_tokens.rows());
+    CHECK(row.alternatives <= room, "{} alternatives, room for {}", row.alternatives, room);
+  }
 }
 
 }  // namespace saccade

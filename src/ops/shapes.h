@@ -25,6 +25,7 @@ void check_shapes(const CopyRowsArgs& args);
 void check_copy_shapes(View from, View to);
 void check_add_shapes(View x, View y);
 void check_row_stats_shapes(View logits, View stats);
+void check_shapes(const SampleArgs& args);
 
 // Tokens that position `position` of the sequence sees: [begin, end).
 struct Visible {

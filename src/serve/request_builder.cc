@@ -205,11 +205,11 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
 
 Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,
                                                 std::optional<std::int64_t> logprobs) const {
-  if (logprobs && *logprobs > settings_.max_logprobs) {
+  if (logprobs && *logprobs > settings_.engine.max_logprobs) {
     return fail(
         Error{ErrorCode::kInvalid,
               fmt::format("{} log-probabilities are asked for, the limit is {} (--max-logprobs)",
-                          *logprobs, settings_.max_logprobs),
+                          *logprobs, settings_.engine.max_logprobs),
               "logprobs"});
   }
   SamplingParams params;

@@ -45,7 +45,6 @@ struct ServeSettings {
   // while a progressive JPEG is read. Below PIL's 179 megapixels.
   std::int64_t max_image_pixels = std::int64_t{64} << 20;
   std::int64_t low_detail_tokens = 256;  // most tokens of an image with detail "low"
-  std::int64_t max_logprobs = 20;
   bool log_requests = false;
   std::chrono::seconds throughput_interval{10};  // of the line about tokens/s under load; 0: none
   std::chrono::seconds drain_time{30};

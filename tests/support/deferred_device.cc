@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <string_view>
 #include <utility>
 
@@ -299,8 +300,9 @@ void DeferredStream::embed(const EmbedArgs& args) {
   EmbedArgs late = args;
   late.table = use(args.table);
   late.ids = use(args.ids);
+  late.last_tokens = use(args.last_tokens);
   late.out = use(args.out);
-  submit({args.table, args.out}, [this, late] { inner_.embed(late); });
+  submit({args.table, args.last_tokens, args.out}, [this, late] { inner_.embed(late); });
 }
 
 void DeferredStream::mix_rows(const MixRowsArgs& args) {
@@ -332,6 +334,39 @@ void DeferredStream::softcap(View x, float cap) {
 void DeferredStream::row_stats(View logits, View stats) {
   submit({logits, stats},
          [this, logits = use(logits), stats = use(stats)] { inner_.row_stats(logits, stats); });
+}
+
+namespace {
+
+// Rows with lists of their own: the caller's are read during the call only.
+struct KeptRows {
+  explicit KeptRows(std::span<const SamplingRow> from) : rows(from.begin(), from.end()) {
+    for (SamplingRow& row : rows) {
+      row.allowed = allowed.emplace_back(row.allowed.begin(), row.allowed.end());
+      row.bias = bias.emplace_back(row.bias.begin(), row.bias.end());
+      for (auto& list : row.masked) list = masked.emplace_back(list.begin(), list.end());
+    }
+  }
+  std::vector<SamplingRow> rows;
+  std::list<std::vector<std::uint32_t>> allowed;
+  std::list<std::vector<std::pair<std::int32_t, float>>> bias;
+  std::list<std::vector<std::int32_t>> masked;
+};
+
+}  // namespace
+
+void DeferredStream::sample(const SampleArgs& args) {
+  SampleArgs late = args;
+  late.logits = use(args.logits);
+  late.stats = use(args.stats);
+  late.last_tokens = use(args.last_tokens);
+  late.sampled = use(args.sampled);
+  late.alternatives = use(args.alternatives);
+  submit({args.logits, args.stats, args.last_tokens, args.sampled, args.alternatives},
+         [this, late, kept = std::make_shared<KeptRows>(args.rows)]() mutable {
+           late.rows = kept->rows;
+           inner_.sample(late);
+         });
 }
 
 // --- the device ---

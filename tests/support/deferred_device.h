@@ -53,6 +53,7 @@ class DeferredStream final : public Stream {
   void add(View x, View y, float scale) override;
   void softcap(View x, float cap) override;
   void row_stats(View logits, View stats) override;
+  void sample(const SampleArgs& args) override;
 
   // A kernel of a test: `work` runs when the lane comes to it, with the device's memory open.
   void launch(std::function<void()> work) { queue_.push_back({{}, std::move(work)}); }
@@ -106,6 +107,9 @@ class DeferredDevice final : public Device {
   std::string_view name() const override { return "deferred"; }
   std::string description() const override { return "deferred " + inner_->description(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
+  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
+    return inner_->count_tokens(prompt);
+  }
   ThreadPool& pool() override { return inner_->pool(); }
   Result<Buffer> allocate(std::size_t bytes, Space space) override;
   Space space() const override { return Space::kDevice; }

@@ -172,7 +172,8 @@ void FakeModel::compute(const Batch& batch) {
   std::vector<std::uint64_t> state(static_cast<std::size_t>(rows));
   const auto ids = batch.ids.host();
   for (std::size_t row = 0; row < state.size(); ++row) {
-    state[row] = hash_combine(11, static_cast<std::uint64_t>(ids[row]));
+    const TokenId id = ids[row] >= 0 ? ids[row] : *batch.last_tokens.row<TokenId>(-1 - ids[row]);
+    state[row] = hash_combine(11, static_cast<std::uint64_t>(id));
   }
   for (std::int64_t i = 0; i < batch.embedding_rows.size(); ++i) {
     std::uint64_t print = 13;

@@ -41,7 +41,8 @@ CpuDevice::CpuDevice(int threads, Isa isa)
       kernels_(kernels_of(isa)),
       tiles_(tiles_of(isa)),
       pool_(threads),
-      scratch_(static_cast<std::size_t>(threads)) {
+      scratch_(static_cast<std::size_t>(threads)),
+      samplers_(static_cast<std::size_t>(threads)) {
   for (std::size_t i = 0; i < kLanes; ++i) lanes_.push_back(std::make_unique<CpuStream>(*this));
 }
 

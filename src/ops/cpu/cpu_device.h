@@ -7,6 +7,7 @@
 
 #include "ops/cpu/isa.h"
 #include "ops/cpu/kernels.h"
+#include "ops/cpu/token_sampler.h"
 #include "ops/host_stream.h"
 
 namespace saccade::cpu {
@@ -74,6 +75,9 @@ class CpuDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
+  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
+    return std::make_unique<CpuTokenCounts>(prompt);
+  }
   Stream& lane(Lane lane) override;
 
  private:
@@ -84,8 +88,9 @@ class CpuDevice final : public Device {
   const TileKernels* tiles_;  // null without a matrix unit
   ThreadPool pool_;
   // Of all lanes: one thread calls, and an op is over when its call returns.
-  std::vector<Scratch> scratch_;  // one a worker
-  Scratch shared_;                // written by one phase of an op, read by its next
+  std::vector<Scratch> scratch_;        // one a worker
+  std::vector<TokenSampler> samplers_;  // one a worker
+  Scratch shared_;                      // written by one phase of an op, read by its next
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
 
@@ -112,6 +117,7 @@ class CpuStream final : public HostStream {
   void add(View x, View y, float scale) override;
   void softcap(View x, float cap) override;
   void row_stats(View logits, View stats) override;
+  void sample(const SampleArgs& args) override;
 
  private:
   // body(row) for every row, on as many threads as the work is worth.

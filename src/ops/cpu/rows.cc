@@ -8,7 +8,8 @@ void CpuStream::embed(const EmbedArgs& args) {
   check_shapes(args);
   const auto* packed = static_cast<const PanelWeight*>(args.packed);
   each_row(args.out.rows(), args.out.cols(), [&](std::int64_t row) {
-    const std::int64_t id = args.ids.data()[row];
+    const std::int64_t given = args.ids.data()[row];
+    const std::int64_t id = given >= 0 ? given : *args.last_tokens.row<std::int32_t>(-1 - given);
     float* out = args.out.row<float>(row);
     if (packed != nullptr) {
       packed->unpack_row(id, out);
