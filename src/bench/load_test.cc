@@ -491,6 +491,17 @@ TEST(MockServer, BadRequests) {
   EXPECT_EQ(say("POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"),
             "");
   EXPECT_EQ(say("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"), "");
+  for (const char* type : {"", "Content-Type: text/plain\r\n"}) {
+    EXPECT_THAT(say(std::string("POST /v1/completions HTTP/1.1\r\n") + type +
+                    "Content-Length: 2\r\n\r\n{}"),
+                StartsWith("HTTP/1.1 415"))
+        << type;
+  }
+  EXPECT_THAT(say("POST /v1/completions HTTP/1.1\r\ncontent-TYPE: application/json; charset=utf-8"
+                  "\r\nContent-Length: 2\r\n\r\n{}"),
+              StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(say("GET /metrics HTTP/1.1\r\n\r\n"),
+              HasSubstr("requests_running{model_name=\"mock\"} 0.0"));
   test::TcpSocket socket = test::TcpSocket::connect(server->port());
   socket.send(
       "GET /health HTTP/1.1\r\n\r\nGET /nowhere HTTP/1.1\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n");

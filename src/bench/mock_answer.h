@@ -13,7 +13,8 @@ namespace saccade::bench {
 // What the mock reads out of a request.
 struct MockRequest {
   std::string method;
-  std::string path;  // without the query
+  std::string path;   // without the query
+  bool json = false;  // Content-Type says so
   bool chat = false;
   bool stream = false;
   bool include_usage = false;

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -16,6 +17,7 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <queue>
 #include <thread>
 #include <vector>
@@ -37,6 +39,18 @@ constexpr std::size_t kBodyBack = 4u << 10;
 constexpr int kReadsPerTurn = 16;
 
 Nanos now() { return SteadyClock().now(); }
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// What follows `name` (with its colon, in any case), without blanks before it.
+std::optional<std::string_view> header_value(std::string_view line, std::string_view name) {
+  if (line.size() < name.size() || strncasecmp(line.data(), name.data(), name.size()) != 0) {
+    return std::nullopt;
+  }
+  line.remove_prefix(name.size());
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return line;
+}
 
 // Shared by the threads of one server.
 struct Shared {
@@ -105,7 +119,8 @@ class Connection final : public EventLoop::Watcher {
   MockRequest request_;
 
   bool answering_ = false;
-  std::string held_;  // requests that came before the answer was out
+  bool running_ = false;  // counted in Shared::running
+  std::string held_;      // requests that came before the answer was out
   MockFate fate_ = MockFate::kAnswer;
   int tokens_ = 0;
   int events_ = 0;       // of the answer
@@ -287,22 +302,17 @@ bool Connection::take_head(std::string_view head) {
   request_.path.resize(std::min(request_.path.find('?'), request_.path.size()));
   request_.chat = request_.path.ends_with("/chat/completions");
   body_left_ = 0;
-  constexpr std::string_view kLength = "content-length:";
   for (std::size_t at = head.find('\n') + 1; at < head.size(); at = head.find('\n', at) + 1) {
-    const std::string_view line = head.substr(at);
-    const bool is_length = line.size() > kLength.size() &&
-                           strncasecmp(line.data(), kLength.data(), kLength.size()) == 0;
-    if (is_length) {
-      std::size_t digit = line.find_first_not_of(' ', kLength.size());
+    const std::string_view line = head.substr(at, head.find('\r', at) - at);
+    if (const auto length = header_value(line, "content-length:")) {
       constexpr std::uint64_t kMaxBody = 1ull << 40;
-      while (digit < line.size() && line[digit] >= '0' && line[digit] <= '9') {
-        body_left_ = body_left_ * 10 + static_cast<std::uint64_t>(line[digit++] - '0');
+      for (std::size_t i = 0; i < length->size() && is_digit((*length)[i]); ++i) {
+        body_left_ = body_left_ * 10 + static_cast<std::uint64_t>((*length)[i] - '0');
         if (body_left_ > kMaxBody) return false;
       }
-    }
-    if (strncasecmp(line.data(), "transfer-encoding:", std::min<std::size_t>(line.size(), 18)) ==
-            0 &&
-        line.size() > 18) {
+    } else if (const auto type = header_value(line, "content-type:")) {
+      request_.json = header_value(*type, "application/json").has_value();
+    } else if (header_value(line, "transfer-encoding:")) {
       return false;
     }
   }
@@ -330,8 +340,10 @@ void Connection::answer() {
   const MockSettings& settings = shared.settings;
   const Nanos arrived = now();
   fate_ = MockFate::kAnswer;
-  if (request_.path.ends_with("/completions") && request_.method == "POST") {
+  const bool completion = request_.path.ends_with("/completions") && request_.method == "POST";
+  if (completion && request_.json) {
     const std::uint64_t number = shared.requests++;
+    running_ = true;
     ++shared.running;
     if (number == 0) shared.first_request = arrived;
     fate_ = mock_fate(settings, number);
@@ -341,7 +353,12 @@ void Connection::answer() {
     return begin_stream();
   }
   std::string text;
-  if (request_.path == "/v1/models") {
+  if (completion) {  // as vLLM, which reads no body of another type
+    text = http_answer(
+        415, "application/json",
+        R"({"error":{"message":"Unsupported Media Type: Only 'application/json' is allowed",)"
+        R"("type":"UnsupportedMediaType","param":null,"code":415}})");
+  } else if (request_.path == "/v1/models") {
     text = worker_.text().models();
   } else if (request_.path == "/metrics") {
     text = http_answer(200, "text/plain; version=0.0.4",
@@ -437,7 +454,7 @@ void Connection::write_due() {
 
 void Connection::end_answer() {
   answering_ = false;
-  if (request_.path.ends_with("/completions")) --worker_.shared().running;
+  if (std::exchange(running_, false)) --worker_.shared().running;
   if (held_.empty()) return;
   const std::string held = std::exchange(held_, {});
   if (!take(held)) close();
@@ -480,7 +497,7 @@ bool Connection::flush() {
 
 void Connection::close() {
   if (std::exchange(closed_, true)) return;
-  if (answering_ && request_.path.ends_with("/completions")) --worker_.shared().running;
+  if (std::exchange(running_, false)) --worker_.shared().running;
   answering_ = false;
   worker_.closed(slot_);
 }

@@ -1,6 +1,6 @@
 // A server of programmed behaviour: the other end of `saccade bench selftest`, and of tests. It
-// answers the OpenAI API with made-up tokens at exact instants, fails as asked, and is cheap enough
-// not to be what limits a client.
+// answers the OpenAI API with made-up tokens at exact instants, fails as asked, refuses bodies that
+// are not said to be JSON (415, as vLLM), and is cheap enough not to be what limits a client.
 #pragma once
 
 #include <atomic>

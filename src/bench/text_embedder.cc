@@ -82,7 +82,6 @@ Result<Embedder> make_embedder(const EmbeddingServer& server) {
       net::ClientRequest request;
       request.url = url;
       request.headers = server.target.headers;
-      request.headers.emplace_back("Content-Type", "application/json");
       request.body = {std::make_shared<const std::string>(request_body(model, part))};
       request.deadline =
           SteadyClock().now() + static_cast<Nanos>(server.request_s * static_cast<double>(kSecond));

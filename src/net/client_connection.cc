@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +22,13 @@ constexpr int kReadsPerTurn = 16;  // then other connections have their turn
 constexpr std::size_t kMaxPieces = 64;
 
 Nanos now() { return SteadyClock().now(); }
+
+bool names(const ClientRequest& request, std::string_view header) {
+  return std::any_of(request.headers.begin(), request.headers.end(), [&](const auto& named) {
+    return named.first.size() == header.size() &&
+           strncasecmp(named.first.data(), header.data(), header.size()) == 0;
+  });
+}
 
 }  // namespace
 
@@ -149,6 +157,11 @@ void ClientConnection::write_head() {
         head_.begin() + static_cast<std::ptrdiff_t>(begin), head_.end(),
         [](char c) { return c == '\r' || c == '\n' || c == '\0'; }, ' ');
     head_ += "\r\n";
+  }
+  if (!names(request, "accept")) head_ += "Accept: */*\r\n";
+  if (!names(request, "user-agent")) head_ += "User-Agent: saccade\r\n";
+  if (body_bytes > 0 && !names(request, "content-type")) {
+    fmt::format_to(std::back_inserter(head_), "Content-Type: {}\r\n", request.content_type);
   }
   if (body_bytes > 0 || (request.method != "GET" && request.method != "HEAD")) {
     fmt::format_to(std::back_inserter(head_), "Content-Length: {}\r\n", body_bytes);

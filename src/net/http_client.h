@@ -32,9 +32,13 @@ using SharedBytes = std::shared_ptr<const std::string>;
 struct ClientRequest {
   std::string method = "POST";
   Url url;
+  // Host, Content-Length, Content-Type, Accept and User-Agent are the client's, unless one of the
+  // last three is named here.
   std::vector<std::pair<std::string, std::string>> headers;
   std::vector<SharedBytes> body;  // written by scatter/gather, in order
-  Nanos deadline = 0;             // absolute, SteadyClock; 0: none
+  // Of the body. Not sent without one; servers refuse a body without a type (415).
+  std::string content_type = "application/json";
+  Nanos deadline = 0;  // absolute, SteadyClock; 0: none
 };
 
 // Instants on the SteadyClock axis; 0 where it did not happen. bench.md 1.1.
