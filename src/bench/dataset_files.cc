@@ -199,7 +199,7 @@ Result<std::vector<std::vector<std::int32_t>>> read_token_rows(const TokensSetti
     TRY(const std::string bytes, read_text_file(settings.path));
     auto pickle = parse_pickle(bytes);
     if (!pickle) return fail_within(settings.path, std::move(pickle).error());
-    auto rows = token_rows(*pickle);
+    auto rows = token_rows(*pickle, settings.column);
     if (!rows) return fail_within(settings.path, std::move(rows).error());
     return rows;
   }

@@ -12,22 +12,14 @@ constexpr std::size_t kMaxIds = std::size_t{256} << 20;  // of all rows together
 
 using Kind = PickleValue::Kind;
 
-// What an opcode would do that plain data does not need.
+// What an opcode would do that neither plain data nor a DataFrame needs.
 std::string_view refused(unsigned char opcode) {
   switch (opcode) {
-    case 'c':
-    case 0x93:
-      return "a class or function (GLOBAL)";
     case 'i':
     case 'o':
       return "an instance of a class (INST)";
-    case 'R':
-      return "a call (REDUCE)";
-    case 'b':
-      return "an object's state (BUILD)";
-    case 0x81:
     case 0x92:
-      return "an object (NEWOBJ)";
+      return "an object (NEWOBJ_EX)";
     case 0x82:
     case 0x83:
     case 0x84:
@@ -35,19 +27,6 @@ std::string_view refused(unsigned char opcode) {
     case 'P':
     case 'Q':
       return "a persistent id";
-    case 'N':
-      return "None";
-    case 0x88:
-    case 0x89:
-      return "a boolean";
-    case 'F':
-    case 'G':
-      return "a float";
-    case '}':
-    case 'd':
-    case 's':
-    case 'u':
-      return "a dict";
     case 0x8f:
     case 0x90:
     case 0x91:
@@ -55,16 +34,18 @@ std::string_view refused(unsigned char opcode) {
     case 'S':
     case 'T':
     case 'U':
-    case 'B':
-    case 'C':
-    case 0x8e:
-    case 0x96:
     case 0x97:
     case 0x98:
       return "bytes";
     default:
       return {};
   }
+}
+
+// What a DataFrame is made of, as pandas 1.3 to 3 and numpy 1 and 2 name it.
+bool is_frame_class(std::string_view name) {
+  return name.starts_with("pandas.") || name.starts_with("numpy.") || name == "builtins.slice" ||
+         name == "__builtin__.slice" || name == "_codecs.encode";
 }
 
 // The stack machine.
@@ -81,12 +62,25 @@ class Machine {
     }
     if (stack_.size() != 1 || !marks_.empty()) return broken("it leaves other than one value");
     pickle_.root = stack_[0];
+    if (!frame_only_.what.empty() && !is_data_frame(pickle_))
+      return refuse(frame_only_.what, frame_only_.at);
     return std::move(pickle_);
   }
 
  private:
   tl::unexpected<Error> broken(std::string_view why) const {
     return fail(ErrorCode::kInvalid, "the pickle is broken at byte {}: {}", opcode_at_, why);
+  }
+
+  static tl::unexpected<Error> refuse(std::string_view what, std::size_t at) {
+    return fail(ErrorCode::kUnsupported,
+                "the pickle holds {} at byte {}: only lists, tuples, integers and strings, and "
+                "pandas DataFrames, are read",
+                what, at);
+  }
+  // Plain prompts have no such thing; a DataFrame has.
+  void only_in_frames(std::string_view what) {
+    if (frame_only_.what.empty()) frame_only_ = {what, opcode_at_};
   }
 
   Result<void> step(unsigned char opcode) {
@@ -199,13 +193,124 @@ class Machine {
       default:
         break;
     }
+    return frame_step(opcode);
+  }
+
+  // What only DataFrames need.
+  Result<void> frame_step(unsigned char opcode) {
+    switch (opcode) {
+      case 'N':
+        push_other(Kind::kNone, "None");
+        return {};
+      case 0x88:
+      case 0x89:
+        push_other(Kind::kBool, "a boolean", opcode == 0x88 ? 1 : 0);
+        return {};
+      case 'F':
+        push_other(Kind::kFloat, "a float");
+        return line().map([](std::string_view) {});
+      case 'G':
+        push_other(Kind::kFloat, "a float");
+        return skip(8);
+      case 'C':
+        return counted_bytes(1);
+      case 'B':
+        return counted_bytes(4);
+      case 0x8e:
+      case 0x96:
+        return counted_bytes(8);
+      case '}':
+        push_other(Kind::kDict, "a dict");
+        return {};
+      case 'd': {
+        TRY(auto items, pop_to_mark());
+        push_other(Kind::kDict, "a dict");
+        return set_items(std::move(items));
+      }
+      case 's': {
+        TRY(const std::uint32_t value, pop());
+        TRY(const std::uint32_t key, pop());
+        return set_items({key, value});
+      }
+      case 'u': {
+        TRY(auto items, pop_to_mark());
+        return set_items(std::move(items));
+      }
+      default:
+        return object_step(opcode);
+    }
+  }
+
+  Result<void> object_step(unsigned char opcode) {
+    switch (opcode) {
+      case 'c': {
+        TRY(const std::string_view module, line());
+        TRY(const std::string_view name, line());
+        return push_class(module, name);
+      }
+      case 0x93: {
+        TRY(const std::uint32_t name, pop());
+        TRY(const std::uint32_t module, pop());
+        const PickleValue& n = pickle_.values[name];
+        const PickleValue& m = pickle_.values[module];
+        if (n.kind != Kind::kString || m.kind != Kind::kString)
+          return broken("a class whose name is no string");
+        return push_class(m.text, n.text);
+      }
+      case 'R':
+      case 0x81: {
+        TRY(const std::uint32_t arguments, pop());
+        TRY(const std::uint32_t made_by, pop());
+        if (pickle_.values[made_by].kind != Kind::kClass ||
+            pickle_.values[arguments].kind != Kind::kTuple)
+          return refuse("a call (REDUCE)", opcode_at_);
+        stack_.push_back(add({.kind = Kind::kObject, .text = {}, .items = {made_by, arguments}}));
+        return {};
+      }
+      case 'b': {
+        TRY(const std::uint32_t state, pop());
+        if (stack_.size() <= floor()) return broken("the stack is empty");
+        PickleValue& object = pickle_.values[stack_.back()];
+        if (object.kind != Kind::kObject || object.items.size() != 2)
+          return refuse("an object's state (BUILD)", opcode_at_);
+        object.items.push_back(state);
+        return {};
+      }
+      default:
+        break;
+    }
     if (const std::string_view what = refused(opcode); !what.empty())
-      return fail(
-          ErrorCode::kUnsupported,
-          "the pickle holds {} at byte {}: only lists, tuples, integers and strings are read "
-          "(save a DataFrame as Parquet, or its rows as JSON lines)",
-          what, opcode_at_);
+      return refuse(what, opcode_at_);
     return broken(fmt::format("opcode 0x{:02x} is not known", opcode));
+  }
+
+  Result<void> push_class(std::string_view module, std::string_view name) {
+    std::string whole = fmt::format("{}.{}", module, name);
+    constexpr std::size_t kShown = 80;
+    if (!is_frame_class(whole))
+      return refuse(fmt::format("a class or function ({})", whole.substr(0, kShown)), opcode_at_);
+    only_in_frames("a class or function (GLOBAL)");
+    stack_.push_back(add({.kind = Kind::kClass, .text = std::move(whole), .items = {}}));
+    return {};
+  }
+  void push_other(Kind kind, std::string_view what, std::int64_t number = 0) {
+    only_in_frames(what);
+    stack_.push_back(add({.kind = kind, .number = number, .text = {}, .items = {}}));
+  }
+  Result<void> counted_bytes(std::size_t width) {
+    TRY(const std::uint64_t size, unsigned_number(width));
+    TRY(const std::string_view text, take(size));
+    only_in_frames("bytes");
+    stack_.push_back(add({.kind = Kind::kBytes, .text = std::string(text), .items = {}}));
+    return {};
+  }
+  Result<void> set_items(std::vector<std::uint32_t> items) {
+    if (stack_.size() <= floor()) return broken("the stack is empty");
+    PickleValue& dict = pickle_.values[stack_.back()];
+    if (dict.kind != Kind::kDict || items.size() % 2 != 0)
+      return broken("items are set in what is not a dict");
+    dict.items.insert(dict.items.end(), items.begin(), items.end());
+    return {};
   }
 
   // Bytes.
@@ -255,8 +360,10 @@ class Machine {
   }
   Result<void> text_integer() {
     TRY(std::string_view text, line());
-    if (text == "00" || text == "01")
-      return fail(ErrorCode::kUnsupported, "the pickle holds a boolean at byte {}", opcode_at_);
+    if (text == "00" || text == "01") {
+      push_other(Kind::kBool, "a boolean", text == "01" ? 1 : 0);
+      return {};
+    }
     if (text.ends_with('L')) text.remove_suffix(1);
     std::int64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -338,6 +445,10 @@ class Machine {
   std::vector<std::uint32_t> stack_;
   std::vector<std::size_t> marks_;  // stack sizes
   std::unordered_map<std::uint64_t, std::uint32_t> memo_;
+  struct {
+    std::string_view what;
+    std::size_t at = 0;
+  } frame_only_;  // the first of them
   Pickle pickle_;
 };
 
@@ -370,10 +481,11 @@ Result<Pickle> parse_pickle(std::string_view bytes) {
   return Machine(bytes).run();
 }
 
-Result<std::vector<std::vector<std::int32_t>>> token_rows(const Pickle& pickle) {
+Result<TokenRows> token_rows(const Pickle& pickle, std::string_view column) {
+  if (is_data_frame(pickle)) return frame_token_rows(pickle, column);
   if (!pickle.is_sequence(pickle.root))
     return fail(ErrorCode::kInvalid, "the pickle is not a list of prompts");
-  std::vector<std::vector<std::int32_t>> rows;
+  TokenRows rows;
   std::size_t total = 0;
   const auto& items = pickle.values[pickle.root].items;
   for (std::size_t i = 0; i < items.size(); ++i) {

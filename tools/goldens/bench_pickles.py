@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes pickles of plain prompts (tests/golden/bench/prompts_pN.pkl, one a protocol) and hostile ones into the fuzz corpus.
+"""Writes pickles of plain prompts (tests/golden/bench/prompts_pN.pkl, one a protocol) and hostile ones into the fuzz corpus;
+with a pandas, its DataFrames too (tests/golden/bench/frame_VERSION_KIND_pN.pkl).
 
-Usage: tools/goldens/bench_pickles.py
+Usage: tools/goldens/bench_pickles.py; once with each of pandas 1.5.3, 2.2.3 and 3.1.1
 """
 import os
 import pickle
@@ -34,6 +35,53 @@ def hostile():
     yield "laughs", pickle.dumps(laughs, protocol=4)
 
 
+def frames():
+    import numpy as np
+    import pandas as pd
+    rows = [list(row) for row in ROWS[:4]]
+    yield "lists", pd.DataFrame({"tok_inputs": rows}), (2, 4, 5)
+    yield "wide", pd.DataFrame({"text": list("abcd"), "tok_inputs": rows, "n": [3, 3, 2, 300], "x": [0.5, None, 1.0, 2.0],
+                                "tok_outputs": [[9]] * 4}), (5,)
+    longer = pd.DataFrame({"text": list("abcde"), "tok_inputs": [[5]] + rows})
+    yield "filtered", longer[longer.text != "a"], (5,)
+    arrays = pd.DataFrame({"n": [1, 2, 3, 4], "tok_inputs": [np.array(row, dtype=np.int64) for row in rows]})
+    yield "arrays", arrays, (2, 4, 5)
+    narrow = pd.DataFrame({"n": [1, 2, 3, 4], "tok_inputs": [np.array(row, dtype=np.int32) for row in rows]})
+    yield "narrow", narrow[["tok_inputs", "n"]], (5,)
+    yield "words", pd.DataFrame({"tok_inputs": list("abcd")}), (5,)  # refused: no ids
+
+
+def write_published_form(pd):
+    """Ids as SQZB's llama3-1k.pkl has them: about 1k tokens a row, here of a tiny vocabulary."""
+    state = 1
+    rows = []
+    for length in (1024, 1024, 900, 1100, 1024, 64, 1000, 1024):
+        row = []
+        for _ in range(length):
+            state = (state * 1103515245 + 12345) % 2**31
+            row.append(state >> 16 & 127)
+        rows.append(row)
+    pd.DataFrame({"tok_inputs": rows, "tok_input_length": [len(row) for row in rows]}).to_pickle(
+        os.path.join(ROOT, "tests/golden/bench/llama3-1k.pkl"))
+
+
+def write_frames():
+    try:
+        import pandas as pd
+    except ImportError:
+        return
+    version = ".".join(pd.__version__.split(".")[:2])
+    if version == "2.2":
+        write_published_form(pd)
+    for kind, frame, protocols in frames():
+        for protocol in protocols:
+            data = pickle.dumps(frame, protocol=protocol)
+            with open(os.path.join(ROOT, f"tests/golden/bench/frame_{version}_{kind}_p{protocol}.pkl"), "wb") as file:
+                file.write(data)
+            with open(os.path.join(ROOT, f"tests/fuzz/corpus/pickle/frame_{version}_{kind}_{protocol}"), "wb") as file:
+                file.write(data)
+
+
 def main():
     corpus = os.path.join(ROOT, "tests/fuzz/corpus/pickle")
     os.makedirs(corpus, exist_ok=True)
@@ -44,6 +92,7 @@ def main():
         if protocol in (0, 2, 4):
             with open(os.path.join(corpus, f"plain_{protocol}"), "wb") as file:
                 file.write(data)
+    write_frames()
     for name, data in hostile():
         with open(os.path.join(corpus, name), "wb") as file:
             file.write(data)
