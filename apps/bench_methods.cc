@@ -65,8 +65,9 @@ void add_trace_run(CLI::App& bench_app, int& exit_code) {
   app->add_option("--api-port", settings->target.port, "the same as --port");
   app->add_option("--max-requests-per-run", settings->data.num_prompts,
                   "the same as --num-prompts");
-  app->add_option("--max-time-per-run", run->max_time_per_run_min,
-                  "minutes; then unfinished requests are given up")
+  app->add_option(
+         "--max-time-per-run", run->max_time_per_run_min,
+         "minutes; no request begins later (--drain-limit: how long answers may then take)")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   call_back(
@@ -188,7 +189,12 @@ void add_summarization(CLI::App& bench_app, int& exit_code) {
   app->add_option("--max-output-len", run->max_output_len, "tokens of an answer, first run")
       ->capture_default_str();
   app->add_option("--stop-token-ids", run->stop_token_ids, "with a dataset");
-  app->add_flag("--allow-warm", run->allow_warm, "the second run without a cold server");
+  app->add_option("-n,--num-requests", settings->data.num_prompts, "the same as --num-prompts");
+  app->add_option("--concurrency", settings->load.max_concurrency, "the same as --max-concurrency");
+  app->add_flag("--allow-warm", run->allow_warm, "both runs on one server that caches nothing");
+  app->add_option("--folder", run->folder, "of the logs of single runs")->capture_default_str();
+  app->add_option("--summarize", run->summarize, "two run logs, or the folder of both: no run")
+      ->expected(1, 2);
   call_back(
       *app, settings, interpretations,
       [run](std::atomic<bool>& stop) { return bench::summarization_run(*run, stop); }, exit_code);

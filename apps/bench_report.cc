@@ -10,7 +10,7 @@ void add_bench_report(CLI::App& bench_app, int& exit_code) {
   auto metrics = std::make_shared<std::string>("ttft,tpot,itl");
   auto percentiles = std::make_shared<std::string>("99");
   CLI::App* const app = bench_app.add_subcommand("report", "Recompute every figure from run logs");
-  app->add_option("FILE", *paths, "run logs")->required();
+  app->add_option("FILE", *paths, "run logs, or folders of them")->required();
   app->add_option("--compat", settings->compat,
                   "whose definitions: saccade, vllm, vllm-2024, sglang, "
                   "genai-bench, guidellm, sqzb")

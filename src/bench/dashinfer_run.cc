@@ -23,16 +23,17 @@ BodySettings script_body(const DashInferRunSettings& settings, const std::string
 // The script's four lines. QPS counts turns.
 std::string script_lines(const RunMetrics& m) {
   const double turns = static_cast<double>(m.completed);
-  const auto average = [&](std::int64_t total) {
-    return turns > 0 ? static_cast<double>(total) / turns : 0;
+  const auto lengths = [&](std::int64_t total, bool known) {
+    return turns > 0 && known ? fmt::format("{:.2f} (average) / {} (total)",
+                                            static_cast<double>(total) / turns, total)
+                              : std::string("- (average) / - (total)");
   };
   std::string out = fmt::format("Total time: {:.2f} sec\n", m.duration);
-  out += fmt::format("input token lens: {:.2f} (average) / {} (total) --- \n",
-                     average(m.total_input_tokens), m.total_input_tokens);
-  out += fmt::format("output token lens: {:.2f} (average) / {} (total) --- \n",
-                     average(m.total_output_tokens), m.total_output_tokens);
-  out += fmt::format("QPS: {:.2f} requests/sec, TPS: {:.2f} tokens/sec\n", m.request_throughput,
-                     m.output_throughput);
+  out += fmt::format("input token lens: {} --- \n", lengths(m.total_input_tokens, m.input_known()));
+  out +=
+      fmt::format("output token lens: {} --- \n", lengths(m.total_output_tokens, m.output_known()));
+  out += fmt::format("QPS: {:.2f} requests/sec, TPS: {} tokens/sec\n", m.request_throughput,
+                     m.output_known() ? fmt::format("{:.2f}", m.output_throughput) : "-");
   return out;
 }
 
@@ -77,10 +78,8 @@ Result<MethodOutcome> dashinfer_run(const DashInferRunSettings& settings, std::a
 
   const RunMetrics metrics = compute_metrics(log);
   MethodOutcome outcome{script_lines(metrics), 0};
-  if (metrics.failed > 0) {
-    note(fmt::format("{} of {} requests failed", metrics.failed, metrics.requests.size()));
-    outcome.exit_code = 1;
-  }
+  note_failures(log, metrics);
+  if (metrics.failed > 0) outcome.exit_code = 1;
   if (log.stop_reason == "interrupted") outcome.exit_code = 1;
   return outcome;
 }

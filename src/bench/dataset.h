@@ -37,7 +37,10 @@ struct RandomSettings {
   std::int32_t prefix_len = 0;  // shared by all prompts
   double range_ratio = 0;       // see RangeMeaning
   RangeMeaning meaning = RangeMeaning::kAround;
-  bool one_token_repeated = false;  // one random token, input_len - 1 times
+  bool one_token_repeated = false;  // one random token, as often as it takes
+  // With one_token_repeated: the special tokens that a completion begins with are part of
+  // input_len.
+  bool special_tokens_count = false;
 };
 Result<Dataset> random_dataset(const RandomSettings& settings, const DatasetContext& context);
 

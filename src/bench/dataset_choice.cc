@@ -35,8 +35,27 @@ Result<RandomImagesSettings> random_settings(const DataChoice& choice, std::stri
   return settings;
 }
 
+// ShareGPT-4o's rows: SPLIT.jsonl or metadata.jsonl beside its images in a folder copy, else
+// Parquet.
+Result<std::string> captions_of(const DataChoice& choice) {
+  const std::string split = choice.hf_split.empty() ? "train" : choice.hf_split;
+  for (const std::string& name : {split + ".jsonl", std::string("metadata.jsonl")}) {
+    const fs::path list = fs::path(choice.path) / name;
+    if (fs::is_regular_file(list)) return list.string();
+  }
+  TRY(const auto files, find_parquet(choice.path, choice.hf_subset, split));
+  return files.front();
+}
+
 Result<Dataset> hub_dataset(const DataChoice& choice, const DatasetContext& context) {
   if (choice.path.empty()) return needs_path("hf");
+  if (choice.path.find("ShareGPT-4o") != std::string::npos) {
+    TRY(const std::string path, captions_of(choice));
+    return caption_dataset({.path = path,
+                            .image_folder = choice.image_folder,
+                            .row_by_request_number = choice.row_by_request_number},
+                           context);
+  }
   if (is_mmmu_pro(choice.path) || fs::is_directory(choice.path)) {
     MmmuProSettings settings;
     settings.path = choice.path;
@@ -45,14 +64,6 @@ Result<Dataset> hub_dataset(const DataChoice& choice, const DatasetContext& cont
     if (choice.hf_output_len >= 0) settings.output_len = choice.hf_output_len;
     settings.output_len = choice.output_len.value_or(settings.output_len);
     return mmmu_pro_dataset(settings, context);
-  }
-  if (choice.path.find("ShareGPT-4o") != std::string::npos) {
-    TRY(const auto files, find_parquet(choice.path, choice.hf_subset,
-                                       choice.hf_split.empty() ? "train" : choice.hf_split));
-    return caption_dataset({.path = files.front(),
-                            .image_folder = choice.image_folder,
-                            .row_by_request_number = choice.row_by_request_number},
-                           context);
   }
   return fail(ErrorCode::kUnsupported,
               "--dataset-path {}: of the hub's datasets MMMU_Pro and ShareGPT-4o are read; give "

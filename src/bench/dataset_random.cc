@@ -121,10 +121,14 @@ Result<Dataset> random_dataset(const RandomSettings& settings, const DatasetCont
     prompt.row_id = fmt::format("random {}", i);
     const std::int32_t length = draw_length(input, rng);
     prompt.max_tokens = draw_length(output, rng);
-    if (settings.one_token_repeated)
-      ask(prompt, context.text->repeat_one(std::max(length - 1, 1), rng));
-    else
+    if (settings.one_token_repeated) {
+      const std::int32_t added = settings.special_tokens_count ? context.text->added() : 0;
+      MadeText text = context.text->repeat_one(std::max(length - added, 1), rng);
+      if (text.tokens >= 0) text.tokens += added;
+      ask(prompt, std::move(text));
+    } else {
       ask(prompt, context.text->extend(prefix.text, prefix_len.low + length, rng));
+    }
     dataset.prompts.push_back(std::move(prompt));
   }
   return dataset;

@@ -58,6 +58,7 @@ void Flight::reset(const RequestRecord& record, const FlightLimits& limits) {
   counts_continuously_ = false;
   answer_.clear();
   reasoning_.clear();
+  first_event_.clear();
   stages_.clear();
 }
 
@@ -97,7 +98,10 @@ bool Flight::take_event(std::string_view data, Nanos at, Recorder& recorder) {
   recorder.event(record_.index, at, data.size(), tokens, event->kinds);
   if ((event->kinds & kOutputEvent) != 0 || tokens > 0) {
     ++output_events_;
-    if (first_output_ == 0) first_output_ = at;
+    if (first_output_ == 0) {
+      first_output_ = at;
+      if (limits_.keep_first_event) first_event_ = data;
+    }
   }
   if (event->finish_reason != FinishReason::kNone) record_.finish_reason = event->finish_reason;
   if ((event->kinds & kUsageEvent) != 0) {
@@ -181,6 +185,7 @@ void Flight::take_whole(Nanos at, Recorder& recorder) {
 void Flight::keep_texts(Recorder& recorder) {
   if (limits_.keep_answers && !answer_.empty()) record_.answer = recorder.keep(answer_);
   if (limits_.keep_answers && !reasoning_.empty()) record_.reasoning = recorder.keep(reasoning_);
+  if (!first_event_.empty()) record_.first_event = recorder.keep(first_event_);
   if (!error_.empty()) record_.error = recorder.keep(error_);
   if (!stages_.empty()) recorder.keep_stages(record_, std::move(stages_));
 }

@@ -16,6 +16,7 @@ namespace saccade::bench {
 struct FlightLimits {
   std::size_t max_response_bytes = 256u << 20;
   bool keep_answers = false;
+  bool keep_first_event = false;
 };
 
 // One thread. reset(), then the callbacks of one response in their order.
@@ -58,6 +59,7 @@ class Flight {
   bool counts_continuously_ = false;
   std::string answer_;
   std::string reasoning_;
+  std::string first_event_;
   std::vector<StageTime> stages_;
 };
 

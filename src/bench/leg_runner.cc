@@ -7,6 +7,7 @@
 
 #include "bench/conversation.h"
 #include "bench/dataset_choice.h"
+#include "bench/run_health.h"
 
 #ifndef SACCADE_VERSION
 #define SACCADE_VERSION "development"
@@ -191,6 +192,37 @@ Result<void> get_server(const ServeSettings& settings, ServerProbe& probe,
   }
 }
 
+// The one that was named, else the checkpoint's when it is on this machine: the model's name may be
+// its path, and /v1/models may say it as `root`.
+std::string tokenizer_directory(const TargetChoice& target, const Session& session) {
+  if (!target.tokenizer.empty()) return target.tokenizer;
+  std::vector<std::string> places = {session.model};
+  for (const ServedModel& model : session.server.models)
+    if (model.id == session.model && !model.root.empty()) places.push_back(model.root);
+  for (const std::string& place : places) {
+    std::error_code code;
+    if (fs::exists(fs::path(place) / "tokenizer.json", code)) return place;
+  }
+  return {};
+}
+
+std::unique_ptr<TextSource> text_source(const TargetChoice& target, const Session& session) {
+  if (session.tokenizer != nullptr) return make_token_source(*session.tokenizer);
+  if (target.count_by_server) {
+    auto probe = ServerProbe::create(session.target);
+    if (probe) {
+      auto counted =
+          make_counted_source([shared = std::make_shared<ServerProbe>(*std::move(probe)),
+                               model = session.model](std::string_view text, bool with_added) {
+            return shared->count_tokens(model, text, with_added);
+          });
+      if (counted) return *std::move(counted);
+      note("no tokenizer (--tokenizer): " + counted.error().message);
+    }
+  }
+  return make_word_source();
+}
+
 }  // namespace
 
 Result<Session> open_session(const ServeSettings& settings) {
@@ -207,17 +239,14 @@ Result<Session> open_session(const ServeSettings& settings) {
     session.model = session.server.models.front().id;
   }
   if (!settings.target.skip_tokenizer) {
-    std::string directory = settings.target.tokenizer;
-    if (directory.empty() && fs::exists(fs::path(session.model) / "tokenizer.json"))
-      directory = session.model;
+    const std::string directory = tokenizer_directory(settings.target, session);
     if (!directory.empty()) {
       auto tokenizer = load_tokenizer(directory);
       if (!tokenizer) return fail_within("--tokenizer " + directory, std::move(tokenizer).error());
       session.tokenizer = *std::move(tokenizer);
     }
   }
-  session.text =
-      session.tokenizer != nullptr ? make_token_source(*session.tokenizer) : make_word_source();
+  session.text = text_source(settings.target, session);
   return session;
 }
 
@@ -261,5 +290,9 @@ RunHeader run_header(const ServeSettings& settings, const Session& session,
 }
 
 void note(std::string_view line) { fmt::print(stderr, "{}\n", line); }
+
+void note_failures(const RunLog& log, const RunMetrics& metrics) {
+  if (const std::string line = failures_line(log, metrics); !line.empty()) note(line);
+}
 
 }  // namespace saccade::bench

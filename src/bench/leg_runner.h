@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bench/measured_run.h"
+#include "bench/metrics.h"
 #include "bench/serve_settings.h"
 #include "bench/server_process.h"
 
@@ -35,6 +36,8 @@ DatasetContext dataset_context(const ServeSettings& settings, const Session& ses
 RunHeader run_header(const ServeSettings& settings, const Session& session, const Dataset& dataset);
 
 void note(std::string_view line);  // to stderr
+// The failed requests and what the first of each class says, when there are any.
+void note_failures(const RunLog& log, const RunMetrics& metrics);
 
 class LegRunner {
  public:

@@ -43,6 +43,7 @@ struct LoadSettings {
   Nanos request_timeout = 6 * 3600 * kSecond;
   std::size_t max_response_bytes = 256u << 20;  // of one response
   bool keep_answers = false;                    // texts, in the log
+  bool keep_first_event = false;                // its data, in the log
   net::HttpClientSettings client;
   // Called on a client thread when a request with a conversation has ended well; from several
   // threads at once when there are several.

@@ -31,7 +31,8 @@ LoadWorker::LoadWorker(LoadRun& run, std::unique_ptr<net::HttpClient> client, st
       recorder_(run.origin),
       next_(first),
       stride_(stride),
-      limits_{run.settings.max_response_bytes, run.settings.keep_answers} {}
+      limits_{run.settings.max_response_bytes, run.settings.keep_answers,
+              run.settings.keep_first_event} {}
 
 LoadWorker::~LoadWorker() { client_.reset(); }
 

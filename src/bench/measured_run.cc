@@ -164,9 +164,11 @@ void drop_answers(RunLog& log) {
   for (RequestRecord& record : log.requests) {
     record.answer = {};
     record.reasoning = {};
-    const std::string_view error = log.text_of(record.error);
-    record.error = {kept.size(), static_cast<std::uint32_t>(error.size())};
-    kept += error;
+    for (TextSpan* const span : {&record.error, &record.first_event}) {
+      const std::string_view text = log.text_of(*span);
+      *span = {kept.size(), static_cast<std::uint32_t>(text.size())};
+      kept += text;
+    }
   }
   log.text = std::move(kept);
 }

@@ -53,8 +53,9 @@ std::vector<MetricRow> metric_table(const RunMetrics& m) {
     rows.push_back({.key = key, .name = name, .higher_is_better = true, .value = value});
   };
   rate("request_throughput", "Requests/s", m.request_throughput);
-  rate("output_throughput", "Output tokens/s", m.output_throughput);
-  rate("total_token_throughput", "Total tokens/s", m.total_token_throughput);
+  if (m.output_known()) rate("output_throughput", "Output tokens/s", m.output_throughput);
+  if (m.input_known() && m.output_known())
+    rate("total_token_throughput", "Total tokens/s", m.total_token_throughput);
   if (m.goodput) {
     rate("request_goodput", "Goodput (req/s)", m.goodput->per_second);
     rate("attainment", "Attainment (%)", m.goodput->attainment * 100);
@@ -84,9 +85,11 @@ std::string markdown_table(std::span<const NamedRun> runs) {
             ? "-"
             : fmt::format("{:.2f} / {:.2f} / {:.2f}", m.ttft.mean() * 1e3,
                           m.percentile(m.ttft, 50) * 1e3, m.percentile(m.ttft, 99) * 1e3);
-    out += fmt::format("| {} | {} | {} | {} | {:.2f} | {:.2f} | {} | {} | {} | {} |\n", run.name,
+    const std::string output_rate =
+        m.output_known() ? fmt::format("{:.2f}", m.output_throughput) : "-";
+    out += fmt::format("| {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} | {} |\n", run.name,
                        rate_word(run.log->header), m.completed, m.failed, m.request_throughput,
-                       m.output_throughput, ttft, pair(m.tpot), pair(m.itl), pair(m.e2el));
+                       output_rate, ttft, pair(m.tpot), pair(m.itl), pair(m.e2el));
   }
   return out;
 }

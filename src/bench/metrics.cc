@@ -460,6 +460,7 @@ void count(const RequestRecord& record, const RequestMetrics& m, RunMetrics& met
   metrics.total_image_tokens += m.image_tokens.value_or(0);
   metrics.total_output_tokens += m.output_tokens.value_or(0);
   metrics.total_cached_tokens += std::max(record.cached_tokens, 0);
+  metrics.unknown_input += !m.input_tokens;
   metrics.unknown_output += !m.output_tokens;
   metrics.without_tpot += !m.tpot && record.streamed;
   if (metrics.total_retokenized) {

@@ -99,6 +99,7 @@ struct RunMetrics {
   std::int64_t total_output_tokens = 0;
   std::int64_t total_cached_tokens = 0;
   std::optional<std::int64_t> total_retokenized;  // when every success has a count
+  std::int64_t unknown_input = 0;                 // successes whose prompt tokens nobody knows
   std::int64_t unknown_output = 0;                // successes whose token count nobody knows
   std::int64_t without_tpot = 0;                  // successes with at most one token
 
@@ -111,6 +112,10 @@ struct RunMetrics {
   double mean_concurrency = 0;  // sum of latencies / duration
   std::optional<Goodput> goodput;
   std::optional<SteadyWindow> steady;
+
+  // Whether sums and rates of tokens mean anything: some success has a count.
+  bool input_known() const { return completed == 0 || unknown_input < completed; }
+  bool output_known() const { return completed == 0 || unknown_output < completed; }
 
   // Over successes.
   Distribution ttft, ttft_from_schedule, first_event, first_answer, tpot, itl, e2el,

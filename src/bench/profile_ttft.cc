@@ -84,6 +84,7 @@ Result<std::vector<TtftPoint>> points_of(const RunLog& log) {
     point.tokens = record.image_tokens != kUnknownTokens
                        ? record.image_tokens
                        : qwen_vision_tokens(point.width, point.height);
+    if (point.ttft_s.empty()) point.first_event = log.text_of(record.first_event);
     point.ttft_s.push_back(*m.ttft);
   }
   std::vector<TtftPoint> sorted;
@@ -240,6 +241,7 @@ Result<std::string> profile_ttft(const ProfileSettings& settings, std::atomic<bo
   run.target = session.target;
   run.endpoint = endpoint_of(s.target);
   run.load.max_concurrency = 1;
+  run.load.keep_first_event = true;
   run.arrivals = closed_loop_arrivals(dataset.prompts.size());
   run.progress = s.output.progress;
   run.header = run_header(s, session, dataset);
@@ -254,8 +256,8 @@ Result<std::string> profile_ttft(const ProfileSettings& settings, std::atomic<bo
   out += fmt::format("Model: {}\nEndpoint: {}{}\n", session.model, session.target.base_url,
                      run.endpoint);
   for (const TtftPoint& point : points)
-    out += fmt::format("Image File: {}\nLatency: {:.4f} seconds\nVisual tokens: {}\n", point.name,
-                       point.median_s, point.tokens);
+    out += fmt::format("Image File: {}\nLatency: {:.4f} seconds\ndata: {}\nVisual tokens: {}\n",
+                       point.name, point.median_s, point.first_event, point.tokens);
   out += fmt::format("Fit: {:.6g} + {:.6g} t + {:.6g} t^2 seconds for t visual tokens\n", curve.a,
                      curve.b, curve.c);
   if (!settings.output.empty()) {

@@ -41,6 +41,7 @@ struct TtftPoint {
   std::int64_t tokens = 0;  // the server's count, else by qwen_vision_tokens
   std::vector<double> ttft_s;
   double median_s = 0;
+  std::string first_event;  // of its first request, as the server sent it
 };
 TtftCurve fit_curve(const std::vector<TtftPoint>& points);
 

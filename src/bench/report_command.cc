@@ -109,23 +109,24 @@ Result<std::string> each_run(const std::vector<RunLog>& logs, const std::vector<
   return out;
 }
 
+// A run log, or those of a folder by name.
+Result<std::vector<std::string>> logs_at(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::vector<std::string>{path};
+  std::vector<std::string> inside;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    if (entry.path().extension() == ".jsonl") inside.push_back(entry.path().string());
+  if (inside.empty()) return fail(ErrorCode::kNotFound, "{}: no run log (*.jsonl) is in it", path);
+  std::sort(inside.begin(), inside.end());
+  return inside;
+}
+
 Result<std::vector<std::string>> logs_of(const std::string& side) {
   std::vector<std::string> paths;
   for (std::size_t begin = 0; begin <= side.size();) {
     const std::size_t comma = std::min(side.find(',', begin), side.size());
-    const std::string path = side.substr(begin, comma - begin);
+    TRY(const auto found, logs_at(side.substr(begin, comma - begin)));
     begin = comma + 1;
-    if (!std::filesystem::is_directory(path)) {
-      paths.push_back(path);
-      continue;
-    }
-    std::vector<std::string> inside;
-    for (const auto& entry : std::filesystem::directory_iterator(path))
-      if (entry.path().extension() == ".jsonl") inside.push_back(entry.path().string());
-    if (inside.empty())
-      return fail(ErrorCode::kNotFound, "{}: no run log (*.jsonl) is in it", path);
-    std::sort(inside.begin(), inside.end());
-    paths.insert(paths.end(), inside.begin(), inside.end());
+    paths.insert(paths.end(), found.begin(), found.end());
   }
   return paths;
 }
@@ -178,8 +179,13 @@ Result<std::string> report_runs(const std::vector<RunLog>& logs, const ReportSet
   return settings.output + "\n";
 }
 
-Result<std::string> report_files(const std::vector<std::string>& paths,
+Result<std::string> report_files(const std::vector<std::string>& asked,
                                  const ReportSettings& settings) {
+  std::vector<std::string> paths;
+  for (const std::string& path : asked) {
+    TRY(const auto found, logs_at(path));
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
   std::vector<RunLog> logs;
   for (const std::string& path : paths) {
     TRY(RunLog log, read_run_log(path));

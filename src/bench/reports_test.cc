@@ -10,6 +10,7 @@
 #include "bench/genai_report.h"
 #include "bench/metric_table.h"
 #include "bench/sglang_report.h"
+#include "bench/stream_log.h"
 #include "bench/text_file.h"
 #include "bench/vllm_report.h"
 
@@ -151,6 +152,33 @@ TEST(Reports, EmptyRuns) {
   EXPECT_TRUE(json::parse(vllm_json(log, none, settings(VllmLabels::kCurrent))));
   EXPECT_TRUE(json::parse(genai_json(log, none, {})));
   EXPECT_FALSE(sglang_block(log, none).empty());
+}
+
+// One whole answer without usage: no first token, no gaps, no token counts. A dash, never a zero.
+TEST(Reports, WhatWasNotMeasuredIsADash) {
+  const RunLog log = hand_log({{.end_ms = 5,
+                                .events = {{5, kContentEvent | kChoicesEvent | kFinishEvent}},
+                                .streamed = false}});
+  const RunMetrics metrics = compute_metrics(log);
+  for (const std::string& block :
+       {vllm_block(log, metrics, {.percentile_metrics = {"ttft", "tpot", "itl", "e2el"}}),
+        sglang_block(log, metrics)}) {
+    for (const char* name :
+         {"Total input tokens:", "Total generated tokens:", "Output token throughput (tok/s):",
+          "Total token throughput (tok/s):", "Mean TTFT (ms):", "P99 TTFT (ms):",
+          "Median TPOT (ms):", "P99 ITL (ms):"})
+      EXPECT_NE(block.find(fmt::format("{:<40} {:<10}\n", name, "-")), std::string::npos)
+          << name << "\n"
+          << block;
+    EXPECT_EQ(block.find(" 0.00 "), std::string::npos) << block;
+  }
+  const auto tree = json::parse(vllm_json(log, metrics, {}));
+  ASSERT_TRUE(tree);
+  for (const char* key : {"mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p99_ttft_ms"})
+    EXPECT_TRUE(tree->at(key).is_null()) << key;
+  const NamedRun run{"run", &log, &metrics};
+  EXPECT_NE(markdown_table({&run, 1}).find("| - | - | - | - | 5.00 / 5.00 |"), std::string::npos)
+      << markdown_table({&run, 1});
 }
 
 }  // namespace

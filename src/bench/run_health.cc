@@ -83,10 +83,27 @@ std::string percentile_row(std::string_view name, const RunMetrics& metrics,
                            samples_needed(percent));
 }
 
-// Each class with what its first request says.
-std::string errors_text(const RunLog& log, const RunMetrics& metrics) {
+// What a class means where the request itself has nothing to say.
+std::string_view usual_reason(ErrorClass error) {
+  switch (error) {
+    case ErrorClass::kEmpty:
+      return "the answer ended well but holds no token";
+    case ErrorClass::kTruncated:
+      return "the stream ended without finish_reason and [DONE]";
+    default:
+      return "";
+  }
+}
+
+struct FailureClass {
+  ErrorClass error;
+  std::int64_t count;
+  std::string_view reason;  // of its first request
+};
+
+std::vector<FailureClass> failure_classes(const RunLog& log, const RunMetrics& metrics) {
   constexpr std::size_t kShown = 160;
-  std::string out;
+  std::vector<FailureClass> classes;
   for (std::size_t i = 1; i < metrics.errors.size(); ++i) {
     if (metrics.errors[i] == 0) continue;
     const auto error = static_cast<ErrorClass>(i);
@@ -94,9 +111,17 @@ std::string errors_text(const RunLog& log, const RunMetrics& metrics) {
                                     [error](const RequestMetrics& m) { return m.error == error; });
     std::string_view said;
     if (first != metrics.requests.end()) said = log.text_of(log.requests[first->position].error);
-    out += fmt::format("  {:<28} {:>10}{}{}\n", name_of(error), metrics.errors[i],
-                       said.empty() ? "" : "  ", said.substr(0, kShown));
+    if (said.empty()) said = usual_reason(error);
+    classes.push_back({error, metrics.errors[i], said.substr(0, kShown)});
   }
+  return classes;
+}
+
+std::string errors_text(const RunLog& log, const RunMetrics& metrics) {
+  std::string out;
+  for (const FailureClass& failed : failure_classes(log, metrics))
+    out += fmt::format("  {:<28} {:>10}{}{}\n", name_of(failed.error), failed.count,
+                       failed.reason.empty() ? "" : "  ", failed.reason);
   return out.empty() ? out : "Errors:\n" + out;
 }
 
@@ -261,6 +286,18 @@ CacheVerdict judge_cache(const RunLog& log, const RunMetrics& metrics) {
   v.contaminated = !v.reset && new_prompt > 0 && new_cached * 10 > new_prompt &&
                    log.header.dataset.find("prefix") == std::string::npos;
   return v;
+}
+
+std::string failures_line(const RunLog& log, const RunMetrics& metrics) {
+  std::int64_t failures = 0;
+  std::string classes;
+  for (const FailureClass& failed : failure_classes(log, metrics)) {
+    failures += failed.count;
+    classes += fmt::format("{}{} {}{}{}", classes.empty() ? ": " : "; ", failed.count,
+                           name_of(failed.error), failed.reason.empty() ? "" : ": ", failed.reason);
+  }
+  if (classes.empty()) return classes;
+  return fmt::format("{} of {} requests failed{}", failures, metrics.requests.size(), classes);
 }
 
 std::string health_text(const RunLog& log, const RunMetrics& metrics) {

@@ -41,6 +41,10 @@ ClientVerdict judge_client(const RunLog& log, const RunMetrics& metrics);
 OverloadVerdict judge_overload(const RunLog& log, const RunMetrics& metrics);
 CacheVerdict judge_cache(const RunLog& log, const RunMetrics& metrics);
 
+// "3 of 8 requests failed: 2 http: HTTP 400: ...; 1 empty: ...", each class with what its first
+// request says, whatever the rules call a success; empty when none failed.
+std::string failures_line(const RunLog& log, const RunMetrics& metrics);
+
 // What the block does not say, for below it: errors by class, latency from the schedule,
 // percentiles with n and interval, token sources, images, the three verdicts, provenance.
 std::string health_text(const RunLog& log, const RunMetrics& metrics);

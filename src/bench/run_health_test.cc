@@ -33,6 +33,19 @@ RunLog queue_run(double service_ms, std::uint64_t seed = 1) {
   return hand_log(requests, header);
 }
 
+TEST(RunHealth, FailuresSayTheirFirstReason) {
+  const RunLog well = hand_log({{.end_ms = 2, .events = {{1, kText | kFinishEvent}}}});
+  EXPECT_EQ(failures_line(well, compute_metrics(well)), "");
+  const RunLog log = hand_log({{.end_ms = 2, .events = {{1, kText | kFinishEvent}}},
+                               {.end_ms = 2, .events = {{1, kChoicesEvent | kFinishEvent}}},
+                               {.end_ms = 2, .status = 400, .error = "HTTP 400: too long"},
+                               {.end_ms = 2, .status = 400, .error = "HTTP 400: another"}});
+  EXPECT_EQ(
+      failures_line(log, compute_metrics(log)),
+      "3 of 4 requests failed: 2 http: HTTP 400: too long; 1 empty: the answer ended well but "
+      "holds no token");
+}
+
 TEST(RunHealth, OverloadIsAGrowingQueue) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     // Twice the capacity, and a healthy queue at 60 %.

@@ -72,10 +72,14 @@ RunLog merge(RunHeader header, std::vector<PromptRecord> prompts, std::vector<Re
 
 ErrorClass error_class(const RequestRecord& record, std::span<const LoggedEvent> events) {
   EventKinds seen = 0;
-  bool output = false;
+  // Tokens without text (special ones alone, say) are an answer too: usage counts them, or a chunk
+  // came for each that is neither the role's nor the end's.
+  bool generated = record.completion_tokens > 0;
   for (const LoggedEvent& event : events) {
     seen |= event.kinds;
-    output = output || (event.kinds & kOutputEvent) != 0 || event.tokens > 0;
+    const bool bare_chunk =
+        (event.kinds & (kChoicesEvent | kRoleEvent | kFinishEvent)) == kChoicesEvent;
+    generated = generated || (event.kinds & kOutputEvent) != 0 || event.tokens > 0 || bare_chunk;
   }
   switch (record.failure) {
     case TransportFailure::kNone:
@@ -100,7 +104,7 @@ ErrorClass error_class(const RequestRecord& record, std::span<const LoggedEvent>
   if (record.status < 200 || record.status > 299) return ErrorClass::kHttp;
   if ((seen & kErrorEvent) != 0) return ErrorClass::kSseError;
   if ((seen & (kFinishEvent | kDoneEvent)) == 0) return ErrorClass::kTruncated;
-  if (!output) return ErrorClass::kEmpty;
+  if (!generated) return ErrorClass::kEmpty;
   return ErrorClass::kNone;
 }
 

@@ -118,6 +118,7 @@ struct RequestRecord {
   TextSpan answer;                   // when kept
   TextSpan reasoning;                // when kept
   TextSpan error;                    // for a person
+  TextSpan first_event;              // data of the first event with output, when kept
   // Server-side stage times of this request, when the server gives them: RunLog::stages.
   std::uint64_t first_stage = 0;
   std::uint32_t num_stages = 0;

@@ -303,8 +303,10 @@ Result<void> read_request(const json::object& line, RunLog& log) {
   TRY_DO(take_int(line, "max_tokens", r.max_tokens, -1, kInt32Max));
   TRY_DO(take_int(line, "body_bytes", r.body_bytes, 0, kInt64Max));
   TRY_DO(take_int(line, "response_bytes", r.response_bytes, 0, kInt64Max));
-  for (const auto& [name, span] :
-       {std::pair{"answer", &r.answer}, {"reasoning", &r.reasoning}, {"error", &r.error}}) {
+  for (const auto& [name, span] : {std::pair{"answer", &r.answer},
+                                   {"reasoning", &r.reasoning},
+                                   {"error", &r.error},
+                                   {"first_event", &r.first_event}}) {
     std::string text;
     TRY_DO(take_text(line, name, text));
     *span = keep_text(log, text);

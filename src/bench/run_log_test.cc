@@ -232,6 +232,19 @@ TEST(RunLog, ErrorClasses) {
   EXPECT_EQ(classify(200, F::kReset, {kContentEvent}), ErrorClass::kTruncated);
   EXPECT_EQ(classify(0, F::kReset, {}), ErrorClass::kReset);
   EXPECT_EQ(classify(200, F::kNone, {kRoleEvent, kFinishEvent, kDoneEvent}), ErrorClass::kEmpty);
+  constexpr EventKinds kRole = kChoicesEvent | kRoleEvent;
+  constexpr EventKinds kFinish = kChoicesEvent | kFinishEvent;
+  EXPECT_EQ(classify(200, F::kNone, {kRole, kFinish, kDoneEvent}), ErrorClass::kEmpty);
+  EXPECT_EQ(classify(200, F::kNone, {kRole, kFinish, kDoneEvent}, 0), ErrorClass::kEmpty);
+  // Special tokens alone: a chunk each, or usage that counts them.
+  EXPECT_EQ(classify(200, F::kNone, {kRole, kChoicesEvent, kFinish}), ErrorClass::kNone);
+  RequestRecord counted;
+  counted.status = 200;
+  counted.completion_tokens = 40;
+  const std::vector<LoggedEvent> silent = {{0, 0, 1, kUnknownTokens, kFinish}};
+  EXPECT_EQ(error_class(counted, silent), ErrorClass::kNone);
+  counted.completion_tokens = 0;
+  EXPECT_EQ(error_class(counted, silent), ErrorClass::kEmpty);
   EXPECT_EQ(classify(200, F::kNone, {kContentEvent, kErrorEvent, kDoneEvent}),
             ErrorClass::kSseError);
   EXPECT_EQ(classify(503, F::kNone, {}), ErrorClass::kHttp);

@@ -150,6 +150,7 @@ void write_request(json::JsonWriter& w, const RunLog& log, std::size_t position)
   put_text(w, "answer", log.text_of(r.answer));
   put_text(w, "reasoning", log.text_of(r.reasoning));
   put_text(w, "error", log.text_of(r.error));
+  put_text(w, "first_event", log.text_of(r.first_event));
   if (r.num_stages > 0) {
     w.key("stages");
     w.begin_object();

@@ -23,7 +23,8 @@ struct TraceRunSettings {
   ServeSettings serve;
   std::string task_name = "run";
   std::string experiments = "experiments/sharegpt4o_image_caption";
-  double max_time_per_run_min = 10;  // no request begins later, and none is waited for longer
+  // No request begins later; serve.load.drain_s is how long those under way may then take to end.
+  double max_time_per_run_min = 10;
 };
 Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bool>& stop);
 
@@ -38,14 +39,18 @@ struct DashInferRunSettings {
 Result<MethodOutcome> dashinfer_run(const DashInferRunSettings& settings, std::atomic<bool>& stop);
 
 // SQZB's two runs: with answers of max_output_len and, on a cold server, of one token; generation
-// is the difference. The server is cold when it is restarted (--server-cmd) or its caches are
-// reset; otherwise allow_warm must be set.
+// is the difference. Both runs are made here when the server can be made cold: it is restarted
+// (--server-cmd), its caches are reset, or allow_warm says that there is nothing to be cold. Else it
+// is one run, of max_output_len, on a server that a person has restarted; its log is kept in
+// `folder`, and when that holds the other run of the same prompts, both are summarised.
 struct SummarizationSettings {
   ServeSettings serve;
   std::int32_t max_input_len = 1024;
   std::int32_t max_output_len = 1024;
   std::vector<std::int32_t> stop_token_ids;  // with a dataset; without one, eos is ignored
   bool allow_warm = false;
+  std::string folder = "summarization";
+  std::vector<std::string> summarize;  // two run logs, in any order, or a folder: no run is made
 };
 Result<MethodOutcome> summarization_run(const SummarizationSettings& settings,
                                         std::atomic<bool>& stop);

@@ -54,10 +54,8 @@ class Serve {
     const double limit = s_.check.max_failures < 1
                              ? s_.check.max_failures * static_cast<double>(metrics.requests.size())
                              : s_.check.max_failures;
-    if (static_cast<double>(metrics.failed) > limit) {
-      note(fmt::format("{} of {} requests failed", metrics.failed, metrics.requests.size()));
-      outcome_.exit_code = 1;
-    }
+    note_failures(log, metrics);
+    if (static_cast<double>(metrics.failed) > limit) outcome_.exit_code = 1;
     if (log.stop_reason == "interrupted") outcome_.exit_code = 1;
     if (s_.check.require_cold && !same_prefixes_are_meant(runner_.dataset()) &&
         judge_cache(log, metrics).contaminated) {

@@ -29,6 +29,8 @@ struct TargetChoice {
   std::string model;              // empty: the first that /v1/models names
   std::string served_model_name;  // sent instead of model
   std::string tokenizer;          // directory; empty: model, when that is one
+  // Without a tokenizer here, made-up text is as long as the server's /tokenize says.
+  bool count_by_server = false;
   bool skip_tokenizer = false;
 };
 

@@ -137,11 +137,13 @@ Result<ServerProbe> ServerProbe::create(ServerTarget target) {
   return ServerProbe(std::move(target), std::move(client));
 }
 
-Result<net::ClientResponse> ServerProbe::ask(std::string_view method, const net::Url& url) {
+Result<net::ClientResponse> ServerProbe::ask(std::string_view method, const net::Url& url,
+                                             std::string body) {
   net::ClientRequest request;
   request.method = method;
   request.url = url;
   request.headers = target_.headers;
+  if (!body.empty()) request.body = {std::make_shared<const std::string>(std::move(body))};
   request.deadline = now() + kAnswerLimit;
   return client_->send(std::move(request));
 }
@@ -218,6 +220,29 @@ Result<void> ServerProbe::post(std::string_view path) {
     return fail(ErrorCode::kUnsupported, "{} of {} answers {}", path, target_.base_url,
                 answer.status);
   return {};
+}
+
+Result<std::int32_t> ServerProbe::count_tokens(const std::string& model, std::string_view text,
+                                               bool with_added) {
+  TRY(const net::Url url, target_.root_url("/tokenize"));
+  std::string body;
+  json::JsonWriter w(body);
+  w.begin_object();
+  w.member("model", model);
+  w.member("prompt", text);
+  w.member("add_special_tokens", with_added);
+  w.end_object();
+  TRY(const net::ClientResponse answer, ask("POST", url, std::move(body)));
+  if (answer.status != 200)
+    return fail(ErrorCode::kUnsupported, "/tokenize of {} answers {}: {}", target_.base_url,
+                answer.status, brief(answer.body));
+  TRY(const json::value parsed, json::parse(answer.body));
+  const json::value* const tokens =
+      parsed.is_object() ? json::find(parsed.get_object(), "tokens") : nullptr;
+  if (tokens == nullptr || !tokens->is_array())
+    return fail(ErrorCode::kUnsupported, "/tokenize of {} gives no tokens: {}", target_.base_url,
+                brief(answer.body));
+  return static_cast<std::int32_t>(tokens->get_array().size());
 }
 
 Result<std::vector<std::pair<std::string, double>>> ServerProbe::scrape() {

@@ -49,12 +49,18 @@ class ServerProbe {
   Result<std::string> reset_caches();
   Result<void> post(std::string_view path);  // "/start_profile"
 
+  // Tokens of a text as POST /tokenize counts them, with the special tokens that a completion adds
+  // or without; kUnsupported where there is no such endpoint.
+  Result<std::int32_t> count_tokens(const std::string& model, std::string_view text,
+                                    bool with_added);
+
   // The page as parsed; kNotFound where there is none.
   Result<std::vector<std::pair<std::string, double>>> scrape();
 
  private:
   ServerProbe(ServerTarget target, std::unique_ptr<net::HttpClient> client);
-  Result<net::ClientResponse> ask(std::string_view method, const net::Url& url);
+  Result<net::ClientResponse> ask(std::string_view method, const net::Url& url,
+                                  std::string body = {});
   ServerTarget target_;
   std::unique_ptr<net::HttpClient> client_;
 };

@@ -30,6 +30,7 @@ struct HandRequest {
   std::int32_t max_tokens = kUnknownTokens;
   std::int32_t text_tokens = kUnknownTokens;
   std::string answer = {};
+  std::string error = {};
   std::vector<StageTime> stages = {};
 };
 
@@ -58,6 +59,7 @@ inline RunLog hand_log(const std::vector<HandRequest>& requests, RunHeader heade
     r.retokenized_tokens = hand.retokenized;
     r.max_tokens = hand.max_tokens;
     r.answer = recorder.keep(hand.answer);
+    r.error = recorder.keep(hand.error);
     recorder.keep_stages(r, hand.stages);
     for (const HandEvent& event : hand.events)
       recorder.event(r.index, nanos(event.ms), 100, event.tokens, event.kinds);

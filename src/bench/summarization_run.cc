@@ -1,6 +1,10 @@
 // SQZB's two-run method.
+#include <algorithm>
+#include <filesystem>
+
 #include "bench/leg_runner.h"
 #include "bench/metrics.h"
+#include "bench/run_health.h"
 #include "bench/seed_methods.h"
 #include "bench/serve_command.h"
 #include "bench/text_file.h"
@@ -44,6 +48,19 @@ Result<RunLog> one_run(ServeSettings s, std::int32_t output_len, std::atomic<boo
   return runner.run(legs.front());
 }
 
+// What the script prints of a run.
+std::string run_text(const RunLog& log) {
+  const RunMetrics m = compute_metrics(log, {.rules = *metric_rules_named("sqzb")});
+  std::string out = "SUMMARY\n";
+  out += fmt::format("  number of requests:          {}\n", m.completed);
+  out += fmt::format("  total input tokens:          {}\n", m.total_input_tokens);
+  out += fmt::format("  total generated tokens:      {}\n", m.total_output_tokens);
+  out += fmt::format("  total latency (s):           {:.2f}\n", m.duration);
+  out += latency_rows("TTFT", m.ttft);
+  out += latency_rows("TPOT", m.tpot);
+  return out;
+}
+
 }  // namespace
 
 std::string summarization_text(const RunLog& full, const RunLog& prefill) {
@@ -56,14 +73,7 @@ std::string summarization_text(const RunLog& full, const RunLog& prefill) {
   const auto rate = [](std::int64_t tokens, double over) {
     return over > 0 ? static_cast<double>(tokens) / over : 0;
   };
-  std::string out = "SUMMARY\n";
-  out += fmt::format("  number of requests:          {}\n", m.completed);
-  out += fmt::format("  total input tokens:          {}\n", m.total_input_tokens);
-  out += fmt::format("  total generated tokens:      {}\n", m.total_output_tokens);
-  out += fmt::format("  total latency (s):           {:.2f}\n", e2e);
-  out += latency_rows("TTFT", m.ttft);
-  out += latency_rows("TPOT", m.tpot);
-  out += "TWO RUNS\n";
+  std::string out = run_text(full) + "TWO RUNS\n";
   out += fmt::format("  summarization latency (s):   {:.2f}\n", summarization);
   out += fmt::format("  generation latency (s):      {:.2f}\n", generation);
   out += fmt::format("  end-to-end latency (s):      {:.2f}\n", e2e);
@@ -79,31 +89,115 @@ std::string summarization_text(const RunLog& full, const RunLog& prefill) {
     out += fmt::format("  mean TTFT (ms):              {:.2f}\n", client.ttft.mean() * 1e3);
     out += fmt::format("  mean decode (ms):            {:.2f}\n",
                        (client.e2el.mean() - client.ttft.mean()) * 1e3);
-    out += fmt::format("  mean TPOT (ms):              {:.2f}\n", client.tpot.mean() * 1e3);
+    out += client.tpot.empty()
+               ? "  mean TPOT (ms):              -\n"
+               : fmt::format("  mean TPOT (ms):              {:.2f}\n", client.tpot.mean() * 1e3);
   }
   return out;
 }
 
-Result<MethodOutcome> summarization_run(const SummarizationSettings& settings,
-                                        std::atomic<bool>& stop) {
-  const ServeSettings s = fixed_by_the_method(settings);
-  if (s.check.server_cmd.empty() && !s.check.reset_cache && !settings.allow_warm)
-    return fail(ErrorCode::kInvalid,
-                "the second run needs a cold server: give --server-cmd, --reset-cache, or "
-                "--allow-warm when the server caches nothing");
+namespace {
+
+bool is_cold_by_itself(const SummarizationSettings& settings) {
+  const CheckChoice& check = settings.serve.check;
+  return !check.server_cmd.empty() || check.reset_cache || settings.allow_warm;
+}
+
+// Exit code and notes of a run.
+void judge(const RunLog& log, MethodOutcome& outcome) {
+  const RunMetrics metrics = compute_metrics(log);
+  note_failures(log, metrics);
+  if (metrics.failed > 0 || log.stop_reason == "interrupted") outcome.exit_code = 1;
+}
+
+Result<MethodOutcome> two_runs(const SummarizationSettings& settings, const ServeSettings& s,
+                               std::atomic<bool>& stop) {
   TRY(const RunLog full, one_run(s, settings.max_output_len, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(full, s.output.log));
   TRY(const RunLog prefill, one_run(s, 1, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(prefill, s.output.log + ".prefill"));
   MethodOutcome outcome{summarization_text(full, prefill), 0};
-  const RunMetrics metrics = compute_metrics(full);
-  const RunMetrics one = compute_metrics(prefill);
-  if (metrics.failed + one.failed > 0 || full.stop_reason == "interrupted" ||
-      prefill.stop_reason == "interrupted")
-    outcome.exit_code = 1;
-  if (metrics.failed + one.failed > 0)
-    note(fmt::format("{} and {} requests failed", metrics.failed, one.failed));
+  judge(full, outcome);
+  judge(prefill, outcome);
   return outcome;
+}
+
+bool is_prefill(const RunLog& log) {
+  return !log.requests.empty() &&
+         std::all_of(log.requests.begin(), log.requests.end(),
+                     [](const RequestRecord& r) { return r.max_tokens == 1; });
+}
+
+constexpr const char* kFullLog = "full.run.jsonl";
+constexpr const char* kPrefillLog = "prefill.run.jsonl";
+
+// The summary of two logs, whichever comes first.
+Result<MethodOutcome> summary_of(RunLog a, RunLog b) {
+  if (is_prefill(a)) std::swap(a, b);
+  if (is_prefill(a) || !is_prefill(b))
+    return fail(ErrorCode::kInvalid,
+                "one of the two runs must have answers of one token, and the other longer ones");
+  if (a.header.dataset_hash != b.header.dataset_hash)
+    return fail(ErrorCode::kInvalid,
+                "the two runs did not send the same prompts ({} and {}): remove the older log",
+                a.header.dataset_hash.substr(0, 12), b.header.dataset_hash.substr(0, 12));
+  MethodOutcome outcome{summarization_text(a, b), 0};
+  judge(a, outcome);
+  judge(b, outcome);
+  return outcome;
+}
+
+Result<MethodOutcome> summarize_logs(const std::vector<std::string>& paths) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> logs = paths;
+  if (paths.size() == 1 && fs::is_directory(paths[0]))
+    logs = {(fs::path(paths[0]) / kFullLog).string(), (fs::path(paths[0]) / kPrefillLog).string()};
+  if (logs.size() != 2)
+    return fail(ErrorCode::kInvalid, "--summarize takes two run logs or one folder with both");
+  TRY(RunLog a, read_run_log(logs[0]));
+  TRY(RunLog b, read_run_log(logs[1]));
+  return summary_of(std::move(a), std::move(b));
+}
+
+// One of the method's two runs. That the server was cold rests on whoever started it, unless its
+// own counts say that it was not.
+Result<MethodOutcome> single_run(const SummarizationSettings& settings, const ServeSettings& s,
+                                 std::atomic<bool>& stop) {
+  namespace fs = std::filesystem;
+  TRY(RunLog log, one_run(s, settings.max_output_len, stop));
+  if (!s.output.log.empty()) TRY_DO(write_run_log(log, s.output.log));
+  const bool prefill = settings.max_output_len == 1;
+  const fs::path folder = settings.folder;
+  const std::string path = (folder / (prefill ? kPrefillLog : kFullLog)).string();
+  TRY_DO(write_run_log(log, path));
+  MethodOutcome outcome{run_text(log), 0};
+  judge(log, outcome);
+  outcome.text += path + "\n";
+  note(
+      "one run: that the server was cold rests on its having been started for this run "
+      "(--server-cmd or --reset-cache make both runs here)");
+  if (judge_cache(log, compute_metrics(log)).contaminated)
+    note("the server's cache knew these prompts: this was no cold run");
+  const std::string other = (folder / (prefill ? kFullLog : kPrefillLog)).string();
+  if (!fs::exists(other)) return outcome;
+  TRY(RunLog before, read_run_log(other));
+  if (before.header.dataset_hash != log.header.dataset_hash) {
+    note(other + " is of other prompts: no summary of both");
+    return outcome;
+  }
+  TRY(MethodOutcome both, summary_of(std::move(log), std::move(before)));
+  outcome.text += both.text;
+  outcome.exit_code = std::max(outcome.exit_code, both.exit_code);
+  return outcome;
+}
+
+}  // namespace
+
+Result<MethodOutcome> summarization_run(const SummarizationSettings& settings,
+                                        std::atomic<bool>& stop) {
+  if (!settings.summarize.empty()) return summarize_logs(settings.summarize);
+  const ServeSettings s = fixed_by_the_method(settings);
+  return is_cold_by_itself(settings) ? two_runs(settings, s, stop) : single_run(settings, s, stop);
 }
 
 }  // namespace saccade::bench

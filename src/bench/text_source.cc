@@ -66,6 +66,10 @@ class TokenSource final : public TextSource {
     return static_cast<std::int32_t>(tokenizer_.encode(text, kPlain).size());
   }
   bool exact() const override { return true; }
+  std::int32_t added() const override {
+    const EncodeOptions whole{.add_special_tokens = true, .parse_special_tokens = false};
+    return static_cast<std::int32_t>(tokenizer_.encode("the", whole).size()) - count("the");
+  }
 
  private:
   static constexpr EncodeOptions kPlain{.add_special_tokens = false, .parse_special_tokens = false};
@@ -112,10 +116,65 @@ class WordSource final : public TextSource {
   }
 };
 
+// Words whose number somebody else says.
+class CountedSource final : public TextSource {
+ public:
+  CountedSource(TokenCounter counter, std::int32_t added)
+      : counter_(std::move(counter)), added_(added) {}
+
+  MadeText make(std::int32_t length, Rng& rng) override { return extend("", length, rng); }
+
+  MadeText extend(std::string_view prefix, std::int32_t length, Rng& rng) override {
+    return fill(std::string(prefix), length, [&] { return kWords[rng.below(kWords.size())]; });
+  }
+
+  MadeText repeat_one(std::int32_t length, Rng& rng) override {
+    const std::string_view word = kWords[rng.below(kWords.size())];
+    return fill("", length, [&] { return word; });
+  }
+
+  std::int32_t count(std::string_view text) const override {
+    const auto counted = counter_(text, false);
+    return counted ? *counted : -1;
+  }
+  bool exact() const override { return true; }
+  std::int32_t added() const override { return added_; }
+
+ private:
+  // Puts words behind `text`, or takes them away again, by what is missing or too many.
+  template <typename NextWord>
+  MadeText fill(std::string text, std::int32_t length, NextWord next_word) const {
+    std::vector<std::size_t> before;  // sizes of the text before each word
+    std::int32_t tokens = count(text);
+    for (int round = 0; round < kMaxRounds && tokens >= 0 && tokens != length; ++round) {
+      if (tokens > length && before.empty()) break;  // the prefix alone is longer
+      for (; tokens < length; ++tokens) {
+        before.push_back(text.size());
+        if (!text.empty()) text += ' ';
+        text += next_word();
+      }
+      for (; tokens > length && !before.empty(); --tokens) {
+        text.resize(before.back());
+        before.pop_back();
+      }
+      tokens = count(text);
+    }
+    return {std::move(text), tokens};
+  }
+
+  TokenCounter counter_;
+  std::int32_t added_;
+};
+
 }  // namespace
 
 std::unique_ptr<TextSource> make_token_source(const Tokenizer& tokenizer) {
   return std::make_unique<TokenSource>(tokenizer);
+}
+Result<std::unique_ptr<TextSource>> make_counted_source(TokenCounter counter) {
+  TRY(const std::int32_t plain, counter("the", false));
+  TRY(const std::int32_t whole, counter("the", true));
+  return std::make_unique<CountedSource>(std::move(counter), whole - plain);
 }
 std::unique_ptr<TextSource> make_word_source() { return std::make_unique<WordSource>(); }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,12 +33,20 @@ class TextSource {
   // Tokens of a text; about a quarter of its bytes without a tokenizer.
   virtual std::int32_t count(std::string_view text) const = 0;
   virtual bool exact() const = 0;  // counts are the tokenizer's
+  // Special tokens that a server puts around the text of a completion (BOS).
+  virtual std::int32_t added() const { return 0; }
 };
 
 // Text from `tokenizer`, which must outlive it: runs of the vocabulary from a random place on, so
 // that no two texts begin alike; decoded and encoded until the count is right, at most ten times.
 std::unique_ptr<TextSource> make_token_source(const Tokenizer& tokenizer);
 std::unique_ptr<TextSource> make_word_source();
+
+// Tokens of a text by somebody else's count, with what a completion adds or without.
+using TokenCounter = std::function<Result<std::int32_t>(std::string_view text, bool with_added)>;
+// Words, taken away and put in until `counter` says what was wanted, at most ten times. Fails when
+// the counter does.
+Result<std::unique_ptr<TextSource>> make_counted_source(TokenCounter counter);
 
 // How a range ratio r around a length L is meant. The same flag means opposite things.
 enum class RangeMeaning {

@@ -38,7 +38,6 @@ Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bo
     s.data.name = "sharegpt4o";
   s.load.gap_after_last = true;
   s.load.duration_s = settings.max_time_per_run_min * 60;
-  s.load.drain_s = 0;
   if (!s.body.temperature) s.body.temperature = 0.0;
   s.output.keep_texts = true;
   if (const auto found = problems(s); !found.empty())
@@ -72,6 +71,7 @@ Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bo
   TRY(outcome.text, report_runs({log}, report));
   outcome.text += base + ".json\n";
   const RunMetrics strict = compute_metrics(log);
+  note_failures(log, strict);
   outcome.exit_code = strict.failed > 0 || log.stop_reason == "interrupted" ? 1 : 0;
   return outcome;
 }

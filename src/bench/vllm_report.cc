@@ -51,12 +51,12 @@ std::string section_rows(const Section& section, const RunMetrics& metrics,
                          const std::vector<double>& percentiles) {
   const Distribution& sample = metrics.*section.sample;
   std::string out = block_title(section.title, '-');
-  out += block_row(fmt::format("Mean {} (ms):", section.name), sample.mean() * 1e3);
+  out += block_row(fmt::format("Mean {} (ms):", section.name), mean_ms(sample));
   out +=
-      block_row(fmt::format("Median {} (ms):", section.name), metrics.percentile(sample, 50) * 1e3);
+      block_row(fmt::format("Median {} (ms):", section.name), percentile_ms(metrics, sample, 50));
   for (const double p : percentiles)
     out += block_row(fmt::format("P{} {} (ms):", percentile_word(p), section.name),
-                     metrics.percentile(sample, p) * 1e3);
+                     percentile_ms(metrics, sample, p));
   return out;
 }
 
@@ -236,6 +236,17 @@ std::string block_row(std::string_view label, std::string_view value) {
   return fmt::format("{:<40} {:<10}\n", label, value);
 }
 
+std::optional<double> mean_ms(const Distribution& sample) {
+  if (sample.empty()) return std::nullopt;
+  return sample.mean() * 1e3;
+}
+
+std::optional<double> percentile_ms(const RunMetrics& metrics, const Distribution& sample,
+                                    double percent) {
+  if (sample.empty()) return std::nullopt;
+  return metrics.percentile(sample, percent) * 1e3;
+}
+
 std::string percentile_word(double percent) {
   return percent == std::floor(percent) ? fmt::format("{:.0f}", percent)
                                         : fmt::format("{}", percent);
@@ -258,17 +269,22 @@ std::string vllm_block(const RunLog& log, const RunMetrics& metrics,
       out += block_row("Request rate configured (RPS):", h.request_rate);
   }
   out += block_row("Benchmark duration (s):", metrics.duration);
-  out += block_row("Total input tokens:", metrics.total_input_tokens);
-  out += block_row("Total generated tokens:", metrics.total_output_tokens);
+  out +=
+      block_row("Total input tokens:", if_known(metrics.input_known(), metrics.total_input_tokens));
+  out += block_row("Total generated tokens:",
+                   if_known(metrics.output_known(), metrics.total_output_tokens));
   out += block_row("Request throughput (req/s):", metrics.request_throughput);
   if (metrics.goodput) out += block_row("Request goodput (req/s):", metrics.goodput->per_second);
-  out += block_row("Output token throughput (tok/s):", metrics.output_throughput);
+  out += block_row("Output token throughput (tok/s):",
+                   if_known(metrics.output_known(), metrics.output_throughput));
   if (current) {
-    out += block_row("Peak output token throughput (tok/s):", metrics.peak_output_per_s);
+    out += block_row("Peak output token throughput (tok/s):",
+                     if_known(metrics.output_known(), metrics.peak_output_per_s));
     out += block_row("Peak concurrent requests:", static_cast<double>(metrics.peak_concurrency));
   }
-  out += block_row(current ? "Total token throughput (tok/s):" : "Total Token throughput (tok/s):",
-                   metrics.total_token_throughput);
+  out += block_row(
+      current ? "Total token throughput (tok/s):" : "Total Token throughput (tok/s):",
+      if_known(metrics.input_known() && metrics.output_known(), metrics.total_token_throughput));
   for (const Section& section : kSections)
     if (selected(settings, section.key))
       out += section_rows(section, metrics, settings.percentiles);
@@ -287,12 +303,15 @@ std::string vllm_json(const RunLog& log, const RunMetrics& metrics,
   for (const Section& section : kSections) {
     if (!selected(settings, section.key)) continue;
     const Distribution& sample = metrics.*section.sample;
-    w.member(fmt::format("mean_{}_ms", section.key), sample.mean() * 1e3);
-    w.member(fmt::format("median_{}_ms", section.key), metrics.percentile(sample, 50) * 1e3);
-    w.member(fmt::format("std_{}_ms", section.key), sample.std_dev() * 1e3);
+    const auto member = [&](std::string_view statistic, const std::optional<double>& value) {
+      w.key(fmt::format("{}_{}_ms", statistic, section.key));
+      value ? w.value(*value) : w.null();
+    };
+    member("mean", mean_ms(sample));
+    member("median", percentile_ms(metrics, sample, 50));
+    member("std", sample.empty() ? std::nullopt : std::optional(sample.std_dev() * 1e3));
     for (const double p : settings.percentiles)
-      w.member(fmt::format("p{}_{}_ms", percentile_word(p), section.key),
-               metrics.percentile(sample, p) * 1e3);
+      member("p" + percentile_word(p), percentile_ms(metrics, sample, p));
   }
   w.end_object();
   return out;

@@ -2,6 +2,7 @@
 // result JSON with its keys.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,19 @@ std::string block_title(std::string_view title, char fill);
 std::string block_row(std::string_view label, std::int64_t value);
 std::string block_row(std::string_view label, double value);  // two decimals
 std::string block_row(std::string_view label, std::string_view value);
+// A dash for what was not measured, never a zero.
+template <typename Value>
+std::string block_row(std::string_view label, const std::optional<Value>& value) {
+  return value ? block_row(label, *value) : block_row(label, std::string_view("-"));
+}
+template <typename Value>
+std::optional<Value> if_known(bool known, Value value) {
+  return known ? std::optional(value) : std::nullopt;
+}
+// In milliseconds; empty for an empty sample.
+std::optional<double> mean_ms(const Distribution& sample);
+std::optional<double> percentile_ms(const RunMetrics& metrics, const Distribution& sample,
+                                    double percent);
 
 // "99" or "99.9", as labels and keys have it.
 std::string percentile_word(double percent);
