@@ -19,6 +19,7 @@ namespace saccade::bench {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 MockSettings on_free_port() {
   MockSettings settings;

@@ -132,8 +132,9 @@ constexpr const char* kFullLog = "full.run.jsonl";
 constexpr const char* kPrefillLog = "prefill.run.jsonl";
 
 // The summary of two logs, whichever comes first.
-Result<MethodOutcome> summary_of(RunLog a, RunLog b) {
-  if (is_prefill(a)) std::swap(a, b);
+Result<std::string> summary_of(const RunLog& one, const RunLog& other) {
+  const RunLog& a = is_prefill(one) ? other : one;
+  const RunLog& b = is_prefill(one) ? one : other;
   if (is_prefill(a) || !is_prefill(b))
     return fail(ErrorCode::kInvalid,
                 "one of the two runs must have answers of one token, and the other longer ones");
@@ -141,10 +142,7 @@ Result<MethodOutcome> summary_of(RunLog a, RunLog b) {
     return fail(ErrorCode::kInvalid,
                 "the two runs did not send the same prompts ({} and {}): remove the older log",
                 a.header.dataset_hash.substr(0, 12), b.header.dataset_hash.substr(0, 12));
-  MethodOutcome outcome{summarization_text(a, b), 0};
-  judge(a, outcome);
-  judge(b, outcome);
-  return outcome;
+  return summarization_text(a, b);
 }
 
 Result<MethodOutcome> summarize_logs(const std::vector<std::string>& paths) {
@@ -154,9 +152,13 @@ Result<MethodOutcome> summarize_logs(const std::vector<std::string>& paths) {
     logs = {(fs::path(paths[0]) / kFullLog).string(), (fs::path(paths[0]) / kPrefillLog).string()};
   if (logs.size() != 2)
     return fail(ErrorCode::kInvalid, "--summarize takes two run logs or one folder with both");
-  TRY(RunLog a, read_run_log(logs[0]));
-  TRY(RunLog b, read_run_log(logs[1]));
-  return summary_of(std::move(a), std::move(b));
+  TRY(const RunLog a, read_run_log(logs[0]));
+  TRY(const RunLog b, read_run_log(logs[1]));
+  MethodOutcome outcome;
+  TRY(outcome.text, summary_of(a, b));
+  judge(a, outcome);
+  judge(b, outcome);
+  return outcome;
 }
 
 // One of the method's two runs. That the server was cold rests on whoever started it, unless its
@@ -164,7 +166,7 @@ Result<MethodOutcome> summarize_logs(const std::vector<std::string>& paths) {
 Result<MethodOutcome> single_run(const SummarizationSettings& settings, const ServeSettings& s,
                                  std::atomic<bool>& stop) {
   namespace fs = std::filesystem;
-  TRY(RunLog log, one_run(s, settings.max_output_len, stop));
+  TRY(const RunLog log, one_run(s, settings.max_output_len, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(log, s.output.log));
   const bool prefill = settings.max_output_len == 1;
   const fs::path folder = settings.folder;
@@ -180,14 +182,13 @@ Result<MethodOutcome> single_run(const SummarizationSettings& settings, const Se
     note("the server's cache knew these prompts: this was no cold run");
   const std::string other = (folder / (prefill ? kFullLog : kPrefillLog)).string();
   if (!fs::exists(other)) return outcome;
-  TRY(RunLog before, read_run_log(other));
+  TRY(const RunLog before, read_run_log(other));
   if (before.header.dataset_hash != log.header.dataset_hash) {
     note(other + " is of other prompts: no summary of both");
     return outcome;
   }
-  TRY(MethodOutcome both, summary_of(std::move(log), std::move(before)));
-  outcome.text += both.text;
-  outcome.exit_code = std::max(outcome.exit_code, both.exit_code);
+  TRY(const std::string both, summary_of(log, before));
+  outcome.text += both;
   return outcome;
 }
 
