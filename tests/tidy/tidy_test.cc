@@ -21,6 +21,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"tensor", {"base"}},
     {"ops", {"base", "tensor"}},
     {"text", {"base"}},
+    {"grammar", {"base", "text"}},
     {"image", {"base", "tensor"}},
     {"model", {"base", "tensor", "ops", "text", "image"}},
     {"memory", {"base"}},

@@ -1,0 +1,158 @@
+#include "grammar/inlining.h"
+
+#include <algorithm>
+
+namespace saccade::grammar {
+namespace {
+
+constexpr std::uint32_t kManyCharacters = 128;
+
+// `from` and all below it, children before parents.
+std::vector<NodeId> nodes_of(const Grammar& grammar, NodeId from) {
+  std::vector<NodeId> found{from};
+  std::vector<NodeId> open{from};
+  while (!open.empty()) {
+    const NodeId id = open.back();
+    open.pop_back();
+    for (const NodeId child : grammar.node(id).children) {
+      found.push_back(child);
+      open.push_back(child);
+    }
+    // Shared nodes are found more than once; forgetting that now and then keeps this linear.
+    if (found.size() > 4096 && found.size() > 2 * grammar.nodes()) {
+      std::sort(found.begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end()), found.end());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+}  // namespace
+
+std::vector<RuleId> called_rules(const Grammar& grammar, NodeId body) {
+  std::vector<RuleId> called;
+  for (const NodeId id : nodes_of(grammar, body)) {
+    if (grammar.node(id).kind == Node::Kind::kRule) called.push_back(grammar.node(id).rule);
+  }
+  std::sort(called.begin(), called.end());
+  called.erase(std::unique(called.begin(), called.end()), called.end());
+  return called;
+}
+
+Inlining::Inlining(const Grammar& grammar)
+    : recursive_(grammar.rules()),
+      inlined_(grammar.rules()),
+      sizes_(grammar.nodes()),
+      wide_(grammar.nodes()),
+      many_(grammar.nodes()) {
+  for (const RuleId rule : callees_first(grammar)) {
+    const NodeId body = grammar.rule(rule).body;
+    for (const NodeId id : nodes_of(grammar, body)) measure(grammar, id);
+    inlined_[rule] = !recursive_[rule] && !wide_[body] && sizes_[body] <= kSmall;
+  }
+}
+
+// Tarjan's strongly connected components, which come out callees first; marks those on cycles.
+std::vector<RuleId> Inlining::callees_first(const Grammar& grammar) {
+  struct Visit {
+    RuleId rule;
+    std::vector<RuleId> called;
+    std::size_t next = 0;
+  };
+  constexpr std::uint32_t kNew = 0xFFFFFFFF;
+  std::vector<std::uint32_t> index(grammar.rules(), kNew);
+  std::vector<std::uint32_t> low(grammar.rules());
+  std::vector<char> on_stack(grammar.rules());
+  std::vector<RuleId> stack;
+  std::vector<RuleId> order;
+  std::vector<Visit> visits;
+  std::uint32_t next_index = 0;
+  const auto enter = [&](RuleId rule) {
+    index[rule] = low[rule] = next_index++;
+    on_stack[rule] = 1;
+    stack.push_back(rule);
+    visits.push_back({rule, called_rules(grammar, grammar.rule(rule).body)});
+  };
+  enter(grammar.root());
+  while (!visits.empty()) {
+    Visit& visit = visits.back();
+    if (visit.next < visit.called.size()) {
+      const RuleId callee = visit.called[visit.next++];
+      if (callee == visit.rule) recursive_[callee] = 1;
+      if (index[callee] == kNew) {
+        enter(callee);
+      } else if (on_stack[callee]) {
+        low[visit.rule] = std::min(low[visit.rule], index[callee]);
+      }
+      continue;
+    }
+    const RuleId rule = visit.rule;
+    visits.pop_back();
+    if (!visits.empty()) {
+      low[visits.back().rule] = std::min(low[visits.back().rule], low[rule]);
+    }
+    if (low[rule] != index[rule]) continue;
+    const bool cycle = stack.back() != rule;
+    for (RuleId member = kNew; member != rule;) {
+      member = stack.back();
+      stack.pop_back();
+      on_stack[member] = 0;
+      if (cycle) recursive_[member] = 1;
+      order.push_back(member);
+    }
+  }
+  return order;
+}
+
+bool Inlining::unrolled(const Node& repeat) const {
+  const std::uint64_t copies = repeat.max == kUnbounded ? repeat.min : repeat.max;
+  return copies <= 1 || copies * sizes_[repeat.children[0]] <= kMaxUnrolled;
+}
+
+// The children have been measured.
+void Inlining::measure(const Grammar& grammar, NodeId id) {
+  const Node& node = grammar.node(id);
+  std::uint64_t size = 1;
+  for (const NodeId child : node.children) {
+    size += sizes_[child];
+    wide_[id] |= wide_[child];
+    many_[id] |= many_[child];
+  }
+  switch (node.kind) {
+    case Node::Kind::kText:
+      size = std::max<std::uint64_t>(1, node.text.size());
+      break;
+    case Node::Kind::kCharacters: {
+      std::uint64_t characters = 0;
+      for (const auto& range : node.ranges) characters += range.last - range.first + 1;
+      many_[id] = characters > kManyCharacters;
+      size = many_[id] ? 4 : 1;
+      break;
+    }
+    case Node::Kind::kRepeat: {
+      const NodeId child = node.children[0];
+      wide_[id] |= many_[child] && node.max > 1;
+      const std::uint64_t copies = node.max == kUnbounded ? node.min + 1ULL : node.max;
+      size = unrolled(node) ? copies * sizes_[child] + 1 : 2;
+      break;
+    }
+    case Node::Kind::kRule: {
+      const NodeId body = grammar.rule(node.rule).body;
+      if (!inlined_[node.rule]) break;
+      size = sizes_[body];
+      many_[id] |= many_[body];
+      break;
+    }
+    case Node::Kind::kSequence:
+    case Node::Kind::kChoice:
+      break;
+    case Node::Kind::kSeparated:
+      size += sizes_[node.children[0]] * static_cast<std::uint64_t>(node.children.size());
+      break;
+  }
+  sizes_[id] = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, kLarge));
+}
+
+}  // namespace saccade::grammar

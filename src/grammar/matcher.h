@@ -1,0 +1,56 @@
+// One sequence being held to a grammar: which tokens may come next, and what has come.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "grammar/compiled_grammar.h"
+#include "grammar/stack_sets.h"
+
+namespace saccade::grammar {
+
+// One thread at a time.
+class Matcher {
+ public:
+  static constexpr std::size_t kMaxRollback = 64;  // tokens
+
+  explicit Matcher(std::shared_ptr<const CompiledGrammar> grammar);
+
+  // Sets bit t % 32 of word t / 32 exactly when token t may come next, an end token when the text
+  // may end here. `words`: Vocabulary::words() of them. False when no token may come. Where an
+  // ambiguous grammar has made the matcher give parses up (gave_up()), a bit may be set for a token
+  // that accept() then refuses.
+  bool fill_mask(std::span<std::uint32_t> words);
+
+  // Takes the token; false, and nothing has changed, when it may not come here.
+  bool accept(TokenId token);
+  // Takes bytes as one token would.
+  bool accept_bytes(std::string_view bytes);
+  // Takes back the last `count` that were accepted; false when so many are not remembered.
+  bool rollback(std::size_t count);
+
+  bool can_end() { return ended_ || sets_.can_end(history_.back()); }
+  bool ended() const { return ended_; }  // an end token was accepted
+  // The longest text that must come next.
+  std::string forced_text();
+
+  bool gave_up() const { return sets_.gave_up(); }
+  const CompiledGrammar& grammar() const { return *grammar_; }
+  std::size_t bytes() const { return sets_.bytes(); }
+
+ private:
+  void add_tokens(const StackTop& top, std::span<std::uint32_t> words);
+  void advance(SetId to);
+
+  std::shared_ptr<const CompiledGrammar> grammar_;
+  StackSets sets_;
+  std::vector<SetId> history_;  // after each token that can be taken back; the last is now
+  bool ended_ = false;
+  std::vector<SetId> path_;
+  std::vector<StackTop> tops_;
+};
+
+}  // namespace saccade::grammar

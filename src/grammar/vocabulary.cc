@@ -1,0 +1,81 @@
+#include "grammar/vocabulary.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+
+namespace saccade::grammar {
+namespace {
+
+constexpr std::size_t kMaxPieceBytes = 1024;  // longer tokens are never allowed
+
+}  // namespace
+
+Vocabulary::Vocabulary(const Tokenizer& tokenizer, std::int32_t size,
+                       std::vector<TokenId> end_tokens)
+    : end_tokens_(std::move(end_tokens)) {
+  offsets_.push_back(0);
+  for (TokenId id = 0; id < size; ++id) {
+    const bool text = id < tokenizer.vocab_size() && !tokenizer.is_special(id) && !is_end(id);
+    if (text) bytes_ += tokenizer.piece(id);
+    offsets_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+  }
+  build();
+}
+
+Vocabulary::Vocabulary(const std::vector<std::string>& pieces, std::vector<TokenId> end_tokens)
+    : end_tokens_(std::move(end_tokens)) {
+  offsets_.push_back(0);
+  for (TokenId id = 0; id < static_cast<TokenId>(pieces.size()); ++id) {
+    if (!is_end(id)) bytes_ += pieces[static_cast<std::size_t>(id)];
+    offsets_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+  }
+  build();
+}
+
+bool Vocabulary::is_end(TokenId token) const {
+  return std::find(end_tokens_.begin(), end_tokens_.end(), token) != end_tokens_.end();
+}
+
+std::string_view Vocabulary::piece(TokenId token) const {
+  if (token < 0 || token >= size()) return {};
+  const auto id = static_cast<std::size_t>(token);
+  return std::string_view(bytes_).substr(offsets_[id], offsets_[id + 1] - offsets_[id]);
+}
+
+void Vocabulary::build() {
+  std::erase_if(end_tokens_, [&](TokenId token) { return token < 0 || token >= size(); });
+  for (TokenId id = 0; id < size(); ++id) {
+    const std::size_t length = piece(id).size();
+    if (length > 0 && length <= kMaxPieceBytes) tokens_.push_back(id);
+  }
+  std::sort(tokens_.begin(), tokens_.end(), [&](TokenId a, TokenId b) {
+    const int order = piece(a).compare(piece(b));
+    return order != 0 ? order < 0 : a < b;
+  });
+  // Each token adds the nodes that it does not share with the one before it.
+  std::vector<std::uint32_t> path;  // nodes of the token before, by depth
+  std::string_view before;
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const std::string_view text = piece(tokens_[i]);
+    longest_ = std::max(longest_, text.size());
+    std::size_t shared = 0;
+    while (shared < before.size() && shared < text.size() && before[shared] == text[shared]) {
+      ++shared;
+    }
+    for (; path.size() > shared; path.pop_back()) {
+      nodes_[path.back()].end = static_cast<std::uint32_t>(nodes_.size());
+    }
+    for (std::size_t at = shared; at < text.size(); ++at) {
+      path.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      nodes_.push_back({0, static_cast<std::uint32_t>(i), static_cast<std::uint16_t>(at + 1),
+                        static_cast<std::uint8_t>(text[at])});
+    }
+    before = text;
+  }
+  for (const std::uint32_t node : path)
+    nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
+  nodes_.push_back({0, static_cast<std::uint32_t>(tokens_.size()), 0, 0});
+}
+
+}  // namespace saccade::grammar
