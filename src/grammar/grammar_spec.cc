@@ -1,0 +1,75 @@
+#include "grammar/grammar_spec.h"
+
+#include "base/json.h"
+#include "grammar/ebnf_parser.h"
+#include "grammar/regex_parser.h"
+#include "grammar/structural_tag.h"
+
+namespace saccade::grammar {
+namespace {
+
+constexpr std::size_t kMaxChoices = 10000;
+constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 17;
+
+Result<Grammar> parse_choices(const std::vector<std::string>& choices) {
+  std::size_t bytes = 0;
+  for (const std::string& choice : choices) bytes += choice.size();
+  if (choices.empty()) return fail(ErrorCode::kInvalid, "choice: there are none");
+  if (choices.size() > kMaxChoices || bytes > kMaxChoiceBytes) {
+    return fail(ErrorCode::kTooLarge, "choice: {} of {} bytes, limits {} and {}", choices.size(),
+                bytes, kMaxChoices, kMaxChoiceBytes);
+  }
+  Grammar grammar;
+  std::vector<NodeId> ways;
+  for (const std::string& choice : choices) ways.push_back(grammar.text(choice));
+  grammar.set_root(grammar.add_rule("root", grammar.choice(ways)));
+  return grammar;
+}
+
+Result<Grammar> parse_whole_regex(const std::string& text) {
+  Grammar grammar;
+  TRY(const NodeId body, parse_regex(grammar, text));
+  grammar.set_root(grammar.add_rule("root", body));
+  return grammar;
+}
+
+}  // namespace
+
+Digest GrammarSpec::digest() const {
+  Sha256 hash;
+  const auto add = [&](std::string_view part) {
+    const std::uint64_t length = part.size();
+    hash.update(std::string_view(reinterpret_cast<const char*>(&length), sizeof(length)));
+    hash.update(part);
+  };
+  const char settings[] = {static_cast<char>(kind), static_cast<char>(json.whitespace),
+                           static_cast<char>(json.strict)};
+  add(std::string_view(settings, sizeof(settings)));
+  add(text);
+  for (const std::string& choice : choices) add(choice);
+  return hash.finish();
+}
+
+Result<Grammar> parse_spec(const GrammarSpec& spec) {
+  switch (spec.kind) {
+    case GrammarSpec::Kind::kJsonObject:
+      return json_object_grammar(spec.json);
+    case GrammarSpec::Kind::kJsonSchema: {
+      TRY(const json::value schema, json::parse(spec.text));
+      return json_schema_grammar(schema, spec.json);
+    }
+    case GrammarSpec::Kind::kRegex:
+      return parse_whole_regex(spec.text);
+    case GrammarSpec::Kind::kChoice:
+      return parse_choices(spec.choices);
+    case GrammarSpec::Kind::kEbnf:
+      return parse_ebnf(spec.text);
+    case GrammarSpec::Kind::kStructuralTag: {
+      TRY(const json::value tags, json::parse(spec.text));
+      return structural_tag_grammar(tags, spec.json);
+    }
+  }
+  return fail(ErrorCode::kInternal, "a kind of grammar that is not known");
+}
+
+}  // namespace saccade::grammar

@@ -1,0 +1,406 @@
+#include "grammar/json_schema.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "grammar/grammar_cache.h"
+#include "grammar/matcher.h"
+#include "grammar/schema_merge.h"
+#include "text/unicode.h"
+
+namespace saccade::grammar {
+namespace {
+
+std::shared_ptr<const Vocabulary> vocabulary() {
+  static const auto made = [] {
+    std::vector<std::string> pieces;
+    for (int byte = 0; byte < 256; ++byte) pieces.emplace_back(1, static_cast<char>(byte));
+    for (const char* piece : {"{\"", "\":", "\",", "\"}", " \"", "name", "true", "null", "00", "12",
+                              "\\u", "}]", ", ", "\"a\"", "é", "日本", "ab"}) {
+      pieces.emplace_back(piece);
+    }
+    const auto end = static_cast<TokenId>(pieces.size());
+    pieces.emplace_back("<end>");
+    return std::make_shared<const Vocabulary>(pieces, std::vector<TokenId>{end});
+  }();
+  return made;
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> try_compile(std::string_view schema,
+                                                           JsonOptions options = {}) {
+  GrammarCache cache(vocabulary(), std::size_t{1} << 20);
+  return cache.find({GrammarSpec::Kind::kJsonSchema, std::string(schema), {}, options});
+}
+
+std::shared_ptr<const CompiledGrammar> compile(std::string_view schema, JsonOptions options = {}) {
+  auto compiled = try_compile(schema, options);
+  EXPECT_TRUE(compiled) << schema << ": " << compiled.error().message;
+  return compiled.value_or(nullptr);
+}
+
+std::string error_of(std::string_view schema) {
+  const auto compiled = try_compile(schema);
+  return compiled ? "" : compiled.error().message;
+}
+
+bool valid(std::string_view schema, std::string_view text, JsonOptions options = {}) {
+  Matcher matcher(compile(schema, options));
+  return matcher.accept_bytes(text) && matcher.can_end();
+}
+
+TEST(JsonSchema, ObjectsInTheOrderOfTheSchema) {
+  const char* schema =
+      R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"},
+          "c":{"type":"null"}},"required":["b"]})";
+  EXPECT_TRUE(valid(schema, R"({"a":"x","b":1,"c":null})"));
+  EXPECT_TRUE(valid(schema, "{ \"b\" :\n -10 }"));
+  EXPECT_FALSE(valid(schema, R"({"b":1,"a":"x"})"));
+  EXPECT_FALSE(valid(schema, R"({"a":"x"})"));
+  EXPECT_FALSE(valid(schema, R"({"b":1,})"));
+  EXPECT_FALSE(valid(schema, R"({"b":1,"d":2})"));
+  EXPECT_TRUE(valid(schema, R"({"b": 1, "c": null})", {.whitespace = Whitespace::kCompact}));
+  EXPECT_FALSE(valid(schema, R"({"b":1})", {.whitespace = Whitespace::kCompact}));
+  EXPECT_TRUE(valid(R"({"type":"object","properties":{"a":{}}})", "{ }"));
+}
+
+TEST(JsonSchema, OtherMembers) {
+  const char* schema =
+      R"({"type":"object","properties":{"ab":{"type":"null"}},"additionalProperties":{"type":"integer"}})";
+  EXPECT_TRUE(valid(schema, R"({"ab":null,"a":1,"abc":2,"é":3,"\n":4})"));
+  EXPECT_FALSE(valid(schema, R"({"ab":1})"));
+  EXPECT_FALSE(valid(schema, R"({"x":1,"ab":null})"));  // the schema's own come first
+  EXPECT_FALSE(valid(schema, R"({"a\u0062":1})"));      // "ab" by another name
+  EXPECT_TRUE(valid(R"({"type":"object"})", R"({"x":[1,{"y":{}}]})"));
+  EXPECT_TRUE(
+      valid(R"({"properties":{"a":{"type":"null"}}})", R"({"a":null,"z":1})", {.strict = false}));
+  EXPECT_TRUE(valid(R"({"type":"object","required":["q"]})", R"({"q":1})"));
+}
+
+TEST(JsonSchema, Arrays) {
+  const char* counted = R"({"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":4})";
+  EXPECT_FALSE(valid(counted, "[1]"));
+  EXPECT_TRUE(valid(counted, "[1, 2]"));
+  EXPECT_TRUE(valid(counted, "[1,2,3,4]"));
+  EXPECT_FALSE(valid(counted, "[1,2,3,4,5]"));
+  const char* prefix =
+      R"({"type":"array","prefixItems":[{"type":"string"},{"type":"null"}],"items":{"type":"boolean"},
+          "minItems":1,"maxItems":3})";
+  EXPECT_FALSE(valid(prefix, "[]"));
+  EXPECT_TRUE(valid(prefix, R"(["a"])"));
+  EXPECT_TRUE(valid(prefix, R"(["a",null,true])"));
+  EXPECT_FALSE(valid(prefix, R"(["a",null,true,true])"));
+  EXPECT_TRUE(valid(R"({"type":"array","items":{"type":"null"},"maxItems":0})", "[ ]"));
+  EXPECT_TRUE(
+      valid(R"({"type":"array","items":{"type":"null"},"minItems":0,"maxItems":1000000000})",
+            "[null,null]"));
+  EXPECT_TRUE(valid(R"({"items":[{"type":"null"}],"additionalItems":false})", "[null]"));
+  EXPECT_FALSE(valid(R"({"items":[{"type":"null"}],"additionalItems":false})", "[null,1]"));
+}
+
+TEST(JsonSchema, Strings) {
+  EXPECT_TRUE(valid(R"({"type":"string"})", R"("a\"\u00e9é\/")"));
+  EXPECT_FALSE(valid(R"({"type":"string"})", "\"a\nb\""));
+  EXPECT_TRUE(valid(R"({"type":"string","maxLength":2})", R"("\ud83d\uDE00\ud7ff")"));
+  EXPECT_FALSE(valid(R"({"type":"string"})", R"("\ud83d")"));
+  EXPECT_FALSE(valid(R"({"type":"string"})", R"("\ude00\ud83d")"));
+  EXPECT_TRUE(valid(R"({"type":"string","minLength":2,"maxLength":3})", R"("é\n")"));
+  EXPECT_FALSE(valid(R"({"type":"string","minLength":2,"maxLength":3})", R"("abcd")"));
+  EXPECT_TRUE(valid(R"({"type":"string","pattern":"^[a-z]+\\d$"})", R"("ab1")"));
+  EXPECT_FALSE(valid(R"({"type":"string","pattern":"^[a-z]+\\d$"})", R"("ab")"));
+  EXPECT_TRUE(valid(R"({"type":"string","pattern":"b"})", R"("abc\n")"));
+  EXPECT_TRUE(
+      valid(R"({"type":"string","format":"date-time"})", R"("2024-02-28T23:59:59.5+01:00")"));
+  EXPECT_FALSE(valid(R"({"type":"string","format":"date"})", R"("2024-02-30")"));
+  EXPECT_TRUE(
+      valid(R"({"type":"string","format":"uuid"})", R"("123e4567-e89b-12d3-a456-426614174000")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"ipv6"})", R"("2001:db8::1")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"email"})", R"("a.b@example.org")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"duration"})", R"("P1Y2M3DT4H")"));
+}
+
+TEST(JsonSchema, NumbersBetweenBounds) {
+  const struct {
+    std::int64_t min, max;
+  } kRanges[] = {{0, 9}, {-5, 120}, {17, 1003}, {-1200, -7}, {99, 101}, {0, 0}, {-1, 1}};
+  for (const auto& [min, max] : kRanges) {
+    const std::string schema =
+        fmt::format(R"({{"type":"integer","minimum":{},"maximum":{}}})", min, max);
+    const auto grammar = compile(schema);
+    for (std::int64_t at = -1500; at <= 1500; ++at) {
+      Matcher matcher(grammar);
+      const bool ok = matcher.accept_bytes(fmt::format("{}", at)) && matcher.can_end();
+      ASSERT_EQ(ok, min <= at && at <= max) << at << " of " << schema;
+    }
+  }
+  const struct {
+    const char* keywords;
+    double min, max;
+    bool above, below;
+  } kReals[] = {{R"("minimum":-5.5,"exclusiveMaximum":12)", -5.5, 12, false, true},
+                {R"("exclusiveMinimum":0.25,"maximum":0.375)", 0.25, 0.375, true, false},
+                {R"("minimum":1.5)", 1.5, 1e300, false, false},
+                {R"("exclusiveMaximum":-2.75)", -1e300, -2.75, false, true},
+                {R"("exclusiveMinimum":0,"exclusiveMaximum":1)", 0, 1, true, true}};
+  for (const auto& range : kReals) {
+    const auto grammar = compile(fmt::format(R"({{"type":"number",{}}})", range.keywords));
+    for (int at = -12000; at <= 13000; at += 25) {
+      const double value = at / 1000.0;
+      std::string text = fmt::format("{:.3f}", value);
+      if (text == "-0.000") continue;
+      Matcher matcher(grammar);
+      const bool ok = matcher.accept_bytes(text) && matcher.can_end();
+      const bool expected = (range.above ? value > range.min : value >= range.min) &&
+                            (range.below ? value < range.max : value <= range.max);
+      ASSERT_EQ(ok, expected) << text << " with " << range.keywords;
+    }
+  }
+  EXPECT_TRUE(valid(R"({"type":"integer","exclusiveMinimum":3})", "4"));
+  EXPECT_FALSE(valid(R"({"type":"integer","exclusiveMinimum":3})", "3"));
+  EXPECT_TRUE(valid(R"({"type":"number"})", "-0.5e+10"));
+  EXPECT_FALSE(valid(R"({"type":"number"})", "01"));
+}
+
+TEST(JsonSchema, Combinations) {
+  const char* tree =
+      R"({"$defs":{"node":{"type":"object","properties":{"value":{"type":"integer"},
+          "next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},
+          "required":["value","next"],"additionalProperties":false}},"$ref":"#/$defs/node"})";
+  EXPECT_TRUE(valid(tree, R"({"value":1,"next":{"value":2,"next":null}})"));
+  EXPECT_FALSE(valid(tree, R"({"value":1})"));
+  EXPECT_TRUE(
+      valid(R"({"allOf":[{"type":"object","properties":{"a":{"type":"null"}},"required":["a"]},
+                        {"properties":{"b":{"type":"null"}}}]})",
+            R"({"a":null,"b":null})"));
+  EXPECT_TRUE(valid(R"({"type":["string","null"],"enum":["a",null,3]})", "null"));
+  EXPECT_FALSE(valid(R"({"type":["string","null"],"enum":["a",null,3]})", "3"));
+  EXPECT_TRUE(valid(R"({"const":{"a":[1,2.5,"é"]}})", R"({"a":[1,2.5,"é"]})"));
+  const char* one =
+      R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]},
+                        {"type":"object","properties":{"k":{"const":"b"},"n":{"type":"null"}},
+                         "required":["k"]}]})";
+  EXPECT_TRUE(valid(one, R"({"k":"b","n":null})"));
+  EXPECT_FALSE(valid(one, R"({"k":"a","n":null})"));
+  EXPECT_TRUE(valid(R"({"type":"integer","anyOf":[{"minimum":10},{"maximum":-10}]})", "-11"));
+  EXPECT_FALSE(valid(R"({"type":"integer","anyOf":[{"minimum":10},{"maximum":-10}]})", "0"));
+}
+
+TEST(JsonSchema, RefusesByNameAndPath) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {R"({"type":"object","properties":{"a":{"type":"integer","multipleOf":3}}})",
+       "schema #/properties/a: 'multipleOf' is not supported"},
+      {R"({"not":{}})", "'not'"},
+      {R"({"type":"array","items":{"type":"string","format":"color"}})",
+       "#/items: the format 'color'"},
+      {R"j({"type":"string","pattern":"(?=a)"})j", "#/pattern: regex: look-around"},
+      {R"({"$ref":"#/nowhere"})", "'#/nowhere' leads nowhere"},
+      {R"({"$ref":"http://example.org/x"})", "only references within"},
+      {R"({"type":"thing"})", "'thing' is not a type"},
+      {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "'oneOf' whose schemas 0 and 1"},
+      {R"({"type":"object","properties":{"self":{"$ref":"#"}},"required":["self"]})",
+       "no finite text"},
+      {R"({"$ref":"#"})", "no finite text"},
+      {R"({"type":"integer","minimum":5,"maximum":4})", "no integer is from 5 to 4"},
+      {R"({"type":"array","minItems":5,"maxItems":4})", "at least 5 and at most 4"},
+      {R"({"type":"string","pattern":"a","maxLength":4})", "more than one of"},
+      {R"({"allOf":[{"pattern":"a"},{"pattern":"b"}]})", "'pattern' in two schemas"},
+      {R"([1])", "must be an object or a boolean"},
+      {R"({"enum":[]})", "'enum' has no value"},
+      {R"({"type":"integer","minimum":1e30})", "an integer's bound beyond"},
+  };
+  for (const auto& [schema, message] : kCases) {
+    EXPECT_NE(error_of(schema).find(message), std::string::npos)
+        << schema << ": " << error_of(schema);
+  }
+}
+
+// What the schema says, checked in a way that shares nothing with the grammar.
+bool validates(const json::value& root, const json::value& schema, const json::value& at) {
+  if (schema.is_bool()) return schema.get_bool();
+  const json::object& keywords = schema.get_object();
+  const auto get = [&](const char* name) { return json::find(keywords, name); };
+  if (const auto* pointer = get("$ref")) {
+    return validates(root, **resolve_pointer(root, std::string_view(pointer->get_string())), at);
+  }
+  if (const auto* any = get("anyOf")) {
+    bool some = false;
+    for (const auto& one : any->get_array()) some |= validates(root, one, at);
+    if (!some) return false;
+  }
+  if (const auto* listed = get("enum")) {
+    bool some = false;
+    for (const auto& one : listed->get_array()) some |= one == at;
+    return some;
+  }
+  if (const auto* type = get("type")) {
+    const std::string_view name = type->get_string();
+    const bool whole = at.is_int64() || at.is_uint64();
+    if (name == "object" && !at.is_object()) return false;
+    if (name == "array" && !at.is_array()) return false;
+    if (name == "string" && !at.is_string()) return false;
+    if (name == "integer" && !whole) return false;
+    if (name == "number" && !at.is_number()) return false;
+    if (name == "boolean" && !at.is_bool()) return false;
+    if (name == "null" && !at.is_null()) return false;
+  }
+  if (at.is_string()) {
+    const std::string_view text = at.get_string();
+    std::int64_t length = 0;
+    for (const char byte : text) length += (byte & 0xC0) != 0x80;
+    if (get("minLength") && length < get("minLength")->get_int64()) return false;
+    if (get("maxLength") && length > get("maxLength")->get_int64()) return false;
+  }
+  if (at.is_number()) {
+    const double value = at.to_number<double>();
+    if (get("minimum") && value < get("minimum")->to_number<double>()) return false;
+    if (get("maximum") && value > get("maximum")->to_number<double>()) return false;
+  }
+  if (at.is_array()) {
+    const auto count = static_cast<std::int64_t>(at.get_array().size());
+    if (get("minItems") && count < get("minItems")->get_int64()) return false;
+    if (get("maxItems") && count > get("maxItems")->get_int64()) return false;
+    for (const auto& item : at.get_array()) {
+      if (get("items") && !validates(root, *get("items"), item)) return false;
+    }
+  }
+  if (at.is_object()) {
+    const auto* properties = get("properties");
+    for (const auto& member : at.get_object()) {
+      const auto* own = properties ? json::find(properties->get_object(), member.key()) : nullptr;
+      const auto* other = get("additionalProperties");
+      if (own && !validates(root, *own, member.value())) return false;
+      if (!own && properties && !other) return false;  // strict
+      if (!own && other && !validates(root, *other, member.value())) return false;
+    }
+    if (const auto* required = get("required")) {
+      for (const auto& name : required->get_array()) {
+        if (!at.get_object().contains(name.get_string())) return false;
+      }
+    }
+  }
+  return true;
+}
+
+TEST(JsonSchema, WalksOverMasksAlwaysValidate) {
+  const char* kSchemas[] = {
+      R"({"type":"object","properties":{"name":{"type":"string","minLength":1,"maxLength":12},
+          "age":{"type":"integer","minimum":0,"maximum":150},
+          "tags":{"type":"array","items":{"enum":["x","y","zé"]},"minItems":1,"maxItems":3},
+          "score":{"type":"number","minimum":-1.5,"maximum":2.25}},"required":["name","tags"],
+          "additionalProperties":false})",
+      R"({"$defs":{"t":{"type":"object","properties":{"v":{"type":"boolean"},
+          "kids":{"type":"array","items":{"$ref":"#/$defs/t"},"maxItems":2}},"required":["v"]}},
+          "$ref":"#/$defs/t"})",
+      R"({"anyOf":[{"type":"array","items":{"type":"null"},"minItems":2,"maxItems":60},
+          {"type":"object","properties":{"ab":{"type":"null"}},"additionalProperties":{"type":"integer"}},
+          {"type":"string","maxLength":2}]})",
+  };
+  Rng rng(11);
+  for (const char* text : kSchemas) {
+    SCOPED_TRACE(text);
+    const auto schema = json::parse(text);
+    ASSERT_TRUE(schema);
+    const auto grammar = compile(text);
+    const Vocabulary& tokens = grammar->vocabulary();
+    std::vector<std::uint32_t> words(tokens.words());
+    int complete = 0;
+    for (int walk = 0; walk < 60; ++walk) {
+      Matcher matcher(grammar);
+      std::string answer;
+      for (int step = 0; step < 400 && !matcher.ended(); ++step) {
+        ASSERT_TRUE(matcher.fill_mask(words)) << "nothing may follow " << answer;
+        std::vector<TokenId> allowed;
+        for (TokenId token = 0; token < tokens.size(); ++token) {
+          const bool blank = tokens.piece(token) == " " || tokens.piece(token) == "\n" ||
+                             tokens.piece(token) == "\t" || tokens.piece(token) == "\r";
+          const bool in_mask = words[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1;
+          if (in_mask && (!blank || rng.below(4) == 0)) allowed.push_back(token);
+        }
+        if (allowed.empty()) continue;
+        TokenId token = allowed[rng.below(allowed.size())];
+        if (matcher.can_end() && rng.below(3) == 0) token = tokens.end_tokens()[0];
+        ASSERT_TRUE(matcher.accept(token));
+        answer += tokens.piece(token);
+      }
+      if (!matcher.ended()) continue;  // cut
+      ++complete;
+      const auto value = json::parse(answer);
+      ASSERT_TRUE(value) << answer << ": " << value.error().message;
+      ASSERT_TRUE(validates(*schema, *schema, *value)) << answer;
+    }
+    EXPECT_GT(complete, 5);
+  }
+}
+
+TEST(JsonSchema, HostileSchemasAreBounded) {
+  std::string deep;
+  for (int i = 0; i < 30; ++i) deep += R"({"type":"array","items":)";
+  deep += "{}" + std::string(30, '}');
+  EXPECT_EQ(error_of(deep), "");
+  std::string wide = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 300; ++i) {
+    wide += fmt::format(R"({}"property_{}":{{"type":"string"}})", i ? "," : "", i);
+  }
+  EXPECT_EQ(error_of(wide + "}}"), "");
+  std::string many = R"({"anyOf":[)";
+  for (int i = 0; i < 200; ++i) many += fmt::format(R"({}{{"const":{}}})", i ? "," : "", i);
+  EXPECT_NE(error_of(many + "]}").find("200 schemas, limit 128"), std::string::npos);
+  // References that double at each level: each is compiled once.
+  std::string doubling = R"({"$defs":{"d0":{"type":"null"})";
+  for (int i = 1; i < 40; ++i) {
+    doubling += fmt::format(
+        R"(,"d{}":{{"type":"object","properties":{{"a":{{"$ref":"#/$defs/d{}"}},"b":{{"$ref":"#/$defs/d{}"}}}}}})",
+        i, i - 1, i - 1);
+  }
+  EXPECT_EQ(error_of(doubling + R"(},"$ref":"#/$defs/d39"})"), "");
+  EXPECT_NE(error_of(R"({"allOf":[{"$ref":"#"}]})"), "");
+  // References with something beside them are joined anew each time: doubling again.
+  EXPECT_NE(error_of(R"({"type":"object","properties":{"a":{"$ref":"#","minItems":1},
+                         "b":{"$ref":"#","minItems":2}}})"),
+            "");
+  EXPECT_NE(error_of(R"({"type":"string","minLength":1e12})").find("over"), std::string::npos);
+}
+
+TEST(JsonSchema, StructuralTags) {
+  GrammarCache cache(vocabulary(), std::size_t{1} << 20);
+  const std::string tags =
+      R"({"structures":[{"begin":"<f=a>","schema":{"type":"integer"},"end":"</f>"},
+          {"begin":"<f=b>","schema":{"type":"null"},"end":"</f>"}],"triggers":["<f="]})";
+  const auto grammar = cache.find({GrammarSpec::Kind::kStructuralTag, tags, {}, {}});
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  const auto ok = [&](std::string_view text) {
+    Matcher matcher(*grammar);
+    return matcher.accept_bytes(text) && matcher.can_end();
+  };
+  EXPECT_TRUE(ok("plain <f text <<f=a>12</f> and <f=b>null</f>é"));
+  EXPECT_FALSE(ok("<f=c>"));
+  EXPECT_FALSE(ok("<f=a>null</f>"));
+  EXPECT_FALSE(ok("<f=a>1</f"));
+}
+
+TEST(GrammarCache, CompilesOnceAndForgetsTheOldest) {
+  GrammarCache cache(vocabulary(), 40000);
+  const auto spec = [](int i) {
+    return GrammarSpec{GrammarSpec::Kind::kRegex, fmt::format("[a-z]{{3}}{}", i), {}, {}};
+  };
+  const auto first = cache.find(spec(0));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(cache.find(spec(0))->get(), first->get());
+  for (int i = 1; i < 200; ++i) ASSERT_TRUE(cache.find(spec(i)));
+  EXPECT_LT(cache.size(), 150u);
+  EXPECT_LE(cache.bytes(), 40000u);
+  EXPECT_NE(cache.find(spec(0))->get(), first->get());
+  EXPECT_FALSE(cache.find({GrammarSpec::Kind::kRegex, "(", {}, {}}));
+  EXPECT_FALSE(cache.find({GrammarSpec::Kind::kChoice, "", {}, {}}));
+  const auto choice = cache.find({GrammarSpec::Kind::kChoice, "", {"yes", "no"}, {}});
+  ASSERT_TRUE(choice);
+  Matcher matcher(*choice);
+  EXPECT_TRUE(matcher.accept_bytes("no"));
+  EXPECT_TRUE(matcher.can_end());
+}
+
+}  // namespace
+}  // namespace saccade::grammar

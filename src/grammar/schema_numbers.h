@@ -1,0 +1,23 @@
+// Numbers as a schema bounds them: minimum, maximum and their exclusive forms.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "grammar/grammar.h"
+#include "grammar/json_values.h"
+
+namespace saccade::grammar {
+
+inline constexpr std::array<std::string_view, 4> kNumberKeywords = {
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+
+// `type`: "integer" or "number". With bounds, numbers are written without an exponent. Errors name
+// `path`.
+Result<NodeId> schema_number(Grammar& grammar, JsonValues& values, const json::object& keywords,
+                             std::string_view type, const std::string& path);
+
+}  // namespace saccade::grammar
