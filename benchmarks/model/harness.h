@@ -88,7 +88,7 @@ class Harness {
     return timed([&] {
       Stream& stream = counting_->lane(Lane::kEncode);
       auto run = model_->begin_encode(stream, images, {&out, 1});
-      while (!run->advance()) {
+      while (!run->advance().value()) {
       }
       stream.retire();
     });

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "ops/readback.h"
 
 namespace saccade {
 namespace {
@@ -33,6 +35,24 @@ struct Size {
   }
 };
 
+template <typename T, typename ToFloat>
+bool all_finite(View rows, ToFloat to_float_of) {
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    const T* const values = rows.row<T>(row);
+    for (std::int64_t col = 0; col < rows.cols(); ++col) {
+      if (!std::isfinite(to_float_of(values[col]))) return false;
+    }
+  }
+  return true;
+}
+
+bool all_finite(View rows) {
+  const auto widen = [](auto value) { return to_float(value); };
+  if (rows.dtype() == DType::kBf16) return all_finite<Bf16>(rows, widen);
+  if (rows.dtype() == DType::kF16) return all_finite<F16>(rows, widen);
+  return all_finite<float>(rows, [](float value) { return value; });
+}
+
 }  // namespace
 
 std::int64_t patch_rows(const PreparedImage& image) {
@@ -43,24 +63,27 @@ std::int64_t patch_rows(const PreparedImage& image) {
 Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Device& device,
                                                            const EncoderLimits& limits,
                                                            const Clock& clock, Publish publish,
-                                                           Wanted wanted) {
+                                                           Failed failed, Wanted wanted) {
   const ModelShape& shape = model.shape();
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   TRY(Buffer scratch,
       device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                       row_bytes));
-  return std::unique_ptr<EncoderQueue>(new EncoderQueue(
-      model, device, limits, clock, std::move(publish), std::move(wanted), std::move(scratch)));
+  return std::unique_ptr<EncoderQueue>(new EncoderQueue(model, device, limits, clock,
+                                                        std::move(publish), std::move(failed),
+                                                        std::move(wanted), std::move(scratch)));
 }
 
 EncoderQueue::EncoderQueue(Model& model, Device& device, const EncoderLimits& limits,
-                           const Clock& clock, Publish publish, Wanted wanted, Buffer scratch)
+                           const Clock& clock, Publish publish, Failed failed, Wanted wanted,
+                           Buffer scratch)
     : model_(model),
       stream_(device.lane(Lane::kEncode)),
       limits_(limits),
       clock_(clock),
       publish_(std::move(publish)),
+      failed_(std::move(failed)),
       wanted_(std::move(wanted)),
       scratch_(std::move(scratch)),
       scratch_rows_(limits.max_rows),
@@ -68,7 +91,7 @@ EncoderQueue::EncoderQueue(Model& model, Device& device, const EncoderLimits& li
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image) {
   if (!keys_.insert(key).second) return;
-  queue_.push_back({key, std::move(image), clock_.now()});
+  queue_.push_back({key, std::move(image), clock_.now(), false});
 }
 
 bool EncoderQueue::prune() {
@@ -95,6 +118,7 @@ std::size_t EncoderQueue::next_batch() const {
   std::size_t count = 0;
   for (; count < queue_.size(); ++count) {
     const PreparedImage& image = *queue_[count].image;
+    if (count > 0 && (queue_[count].alone || queue_.front().alone)) break;
     size.add(image);
     rows += image.layout.tokens;
     if (count == 0) continue;  // one image is a batch, however large
@@ -147,8 +171,13 @@ bool EncoderQueue::advance() {
   CHECK(!idle(), "nothing to encode");
   if (!run_) begin_batch();
   const Nanos begin = clock_.now();
-  const bool complete = run_->advance();
+  const Result<bool> advanced = run_->advance();
   stream_.synchronize();
+  if (!advanced) {
+    fail_batch(advanced.error());
+    return true;
+  }
+  const bool complete = *advanced;
   const double took = seconds(clock_.now() - begin);
   if (stages_done_++ > 0 && !complete) {
     Size size;
@@ -164,12 +193,42 @@ void EncoderQueue::finish_batch() {
   event_.end = clock_.now();
   ++stats_.runs;
   for (std::size_t i = 0; i < batch_.size(); ++i) {
+    // Stored, such rows would spoil every later request with the image.
+    const Result<View> rows = readable(stream_, batch_rows_[i], staging_);
+    if (!rows) {
+      give_up(batch_[i].key, rows.error());
+      continue;
+    }
+    if (!all_finite(*rows)) {
+      give_up(batch_[i].key,
+              {ErrorCode::kInternal, "the image's embedding has values that are not finite", {}});
+      continue;
+    }
     ++stats_.images;
     stats_.rows += static_cast<std::uint64_t>(batch_rows_[i].rows());
     publish_(batch_[i].key, batch_rows_[i]);
   }
   if (observer_) observer_(event_);
   end_run();
+}
+
+// An image that was alone is given up; several are tried again one by one, before all others.
+void EncoderQueue::fail_batch(const Error& error) {
+  if (batch_.size() == 1) {
+    give_up(batch_.front().key, error);
+  } else {
+    for (auto job = batch_.rbegin(); job != batch_.rend(); ++job) {
+      job->alone = true;
+      queue_.push_front(std::move(*job));
+    }
+    batch_.clear();  // their keys stay queued
+  }
+  end_run();
+}
+
+void EncoderQueue::give_up(const Digest& key, const Error& error) {
+  ++stats_.failed;
+  failed_(key, error);
 }
 
 void EncoderQueue::end_run() {

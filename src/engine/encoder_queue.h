@@ -4,6 +4,8 @@
 // Images wanted by several sequences are encoded once. Those that nobody wants any more are let go:
 // waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
 // to a cap on patch rows and on the time that one stage is predicted to take.
+//
+// A batch that fails is done again an image at a time, so that one image's failure is its own.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,7 @@ struct EncoderStats {
   std::uint64_t images = 0;
   std::uint64_t rows = 0;
   std::uint64_t let_go = 0;  // images that nobody wanted any more
+  std::uint64_t failed = 0;  // images that were given up
 };
 
 // Engine thread.
@@ -38,13 +41,15 @@ class EncoderQueue {
  public:
   // An image is done: its rows, valid during the call.
   using Publish = std::function<void(const Digest& key, View rows)>;
+  // There will be no rows of an image, and why.
+  using Failed = std::function<void(const Digest& key, const Error& error)>;
   // Whether anybody still wants the key.
   using Wanted = std::function<bool(const Digest& key)>;
 
   static Result<std::unique_ptr<EncoderQueue>> create(Model& model, Device& device,
                                                       const EncoderLimits& limits,
                                                       const Clock& clock, Publish publish,
-                                                      Wanted wanted);
+                                                      Failed failed, Wanted wanted);
 
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image);
@@ -52,8 +57,8 @@ class EncoderQueue {
   // at the next call, since a preempted sequence may want it back. True if there was something.
   // Once a step.
   bool prune();
-  // One stage of the run in progress, or of a new one. True when that has ended a run. Not while
-  // idle().
+  // One stage of the run in progress, or of a new one. True when that has ended a run, well or not.
+  // Not while idle().
   bool advance();
   // What advance() is predicted to take; 0 while nothing is known, or idle.
   double stage_seconds() const;
@@ -78,13 +83,16 @@ class EncoderQueue {
     Digest key{};
     std::shared_ptr<const PreparedImage> image;
     Nanos queued = 0;
+    bool alone = false;  // its batch has failed
   };
   EncoderQueue(Model& model, Device& device, const EncoderLimits& limits, const Clock& clock,
-               Publish publish, Wanted wanted, Buffer scratch);
+               Publish publish, Failed failed, Wanted wanted, Buffer scratch);
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
   void begin_batch();
   void finish_batch();
+  void fail_batch(const Error& error);
+  void give_up(const Digest& key, const Error& error);
   void end_run();
 
   Model& model_;
@@ -92,10 +100,12 @@ class EncoderQueue {
   EncoderLimits limits_;
   const Clock& clock_;
   Publish publish_;
+  Failed failed_;
   Wanted wanted_;
   std::function<void(const Event&)> observer_;
   Buffer scratch_;  // [max rows, hidden] of kv_dtype
   std::int64_t scratch_rows_;
+  Buffer staging_;  // of rows that are looked at, where the host cannot read them
   std::deque<Job> queue_;
   std::unordered_set<Digest, DigestHash> keys_;  // queued or in the run
   std::vector<Job> batch_;

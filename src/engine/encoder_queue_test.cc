@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -34,25 +35,33 @@ class StagedModel final : public Model {
       layer += patches * kPatchTime + patches * patches * pair_time;
     }
     batches.push_back(static_cast<std::int64_t>(images.size()));
-    return std::make_unique<Run>(*this, layer);
+    auto run = std::make_unique<Run>(*this, layer);
+    for (const PreparedImage* image : images) run->patches.push_back(patch_rows(*image));
+    return run;
   }
 
   std::vector<std::int64_t> batches;  // images of each
   int stages = 0;
-  Nanos pair_time = 0;  // of two patches of one image that attend to each other
-  int shortening = 1;   // the first and the last stage take so many times less than a layer
+  Nanos pair_time = 0;               // of two patches of one image that attend to each other
+  int failing_stage = 0;             // 0: none fails
+  std::int64_t failing_patches = 0;  // of an image whose batch does
+  int shortening = 1;  // the first and the last stage take so many times less than a layer
 
  private:
   struct Run final : EncodeRun {
     Run(StagedModel& of, Nanos time) : model(of), layer(time) {}
-    bool advance() override {
+    Result<bool> advance() override {
       ++model.stages;
       ++done;
+      if (done == model.failing_stage &&
+          std::ranges::any_of(patches, [&](auto n) { return n == model.failing_patches; }))
+        return fail(ErrorCode::kUnavailable, "no encoder");
       model.clock_.advance(done == 1 || done == kStages ? layer / model.shortening : layer);
       return done == kStages;
     }
     StagedModel& model;
     Nanos layer;
+    std::vector<std::int64_t> patches = {};
     int done = 0;
   };
   VirtualClock& clock_;
@@ -68,6 +77,7 @@ struct QueueTest : testing::Test {
     queue = *EncoderQueue::create(
         model, *device, limits, clock,
         [this](const Digest& key, View) { published.push_back(key); },
+        [this](const Digest& key, const Error& error) { failed.emplace_back(key, error.message); },
         [this](const Digest& key) { return wanted.contains(key); });
   }
   // rows: of the embedding; 0: a quarter of the patches.
@@ -90,6 +100,7 @@ struct QueueTest : testing::Test {
   std::unique_ptr<Device> device = make_reference_device();
   std::set<Digest> wanted;
   std::vector<Digest> published;
+  std::vector<std::pair<Digest, std::string>> failed;
   std::unique_ptr<EncoderQueue> queue;
 };
 
@@ -102,6 +113,37 @@ TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
   push("a", 64);
   run_out();
   EXPECT_EQ(published.size(), 1u);
+}
+
+// The batch is done again one by one, in its order and before what came later; one image fails.
+TEST_F(QueueTest, AFailureIsThatOfOneImage) {
+  for (const int stage : {1, 3, kStages}) {
+    SCOPED_TRACE(stage);
+    published.clear();
+    failed.clear();
+    make(0);
+    model.batches.clear();
+    model.failing_stage = stage;
+    model.failing_patches = 68;
+    const Digest a = push("a", 64);
+    const Digest b = push("b", 68);
+    const Digest c = push("c", 72);
+    queue->advance();
+    push("b", 68);  // is still there
+    const Digest d = push("d", 76);
+    run_out();
+    EXPECT_EQ(model.batches, (std::vector<std::int64_t>{3, 1, 1, 1, 1}));
+    EXPECT_EQ(published, (std::vector<Digest>{a, c, d}));
+    ASSERT_EQ(failed.size(), 1u);
+    EXPECT_EQ(failed[0], std::pair(b, std::string("no encoder")));
+    EXPECT_EQ(queue->stats().failed, 1u);
+    EXPECT_FALSE(queue->running());
+    // It may be asked for again, and then it may work.
+    model.failing_stage = 0;
+    push("b", 68);
+    run_out();
+    EXPECT_EQ(published.back(), b);
+  }
 }
 
 TEST_F(QueueTest, SmallImagesShareABatchUpToItsPatches) {

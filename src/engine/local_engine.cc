@@ -60,6 +60,7 @@ Result<void> LocalEngine::make_encoder() {
   TRY(encoder_, EncoderQueue::create(
                     model_, device_, parts_.encoder, clock_,
                     [this](const Digest& key, View rows) { publish(key, rows); },
+                    [this](const Digest& key, const Error& error) { fail_image(key, error); },
                     [this](const Digest& key) { return images_.wanted(key); }));
   encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
   return {};
@@ -462,6 +463,25 @@ RequestUsage LocalEngine::usage(const Sequence& sequence) const {
 }
 
 // --- images ---
+
+// There will be no rows under this key: the answer of all who wait for them.
+void LocalEngine::fail_image(const Digest& key, const Error& error) {
+  std::vector<Live*> waiting;
+  for (auto& [id, of] : lives_) {
+    const auto waits = [&](const SequenceImage& image) {
+      return image.key == key && image.state == ImageState::kEncoding;
+    };
+    if (std::ranges::any_of(of->sequence.images, waits)) waiting.push_back(of.get());
+  }
+  for (Live* of : waiting) {
+    scheduler_.finish(of->sequence);
+    Delta delta;
+    delta.finish = FinishReason::kError;
+    delta.error = error.message;
+    delta.error_code = error.code;
+    finish(*of, std::move(delta), clock_.now());
+  }
+}
 
 void LocalEngine::publish(const Digest& key, View rows) {
   if (!images_.wanted(key)) return;

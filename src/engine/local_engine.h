@@ -80,6 +80,7 @@ class LocalEngine final : public Engine {
   void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
+  void fail_image(const Digest& key, const Error& error);
   void publish(const Digest& key, View rows);
   void write_rows(Stream& stream, const Digest& key, View rows);
   void overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows);

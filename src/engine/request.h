@@ -80,6 +80,7 @@ struct Delta {
   std::string stop_string;  // the stop string that matched, if one did
   std::optional<TokenId> stop_token;
   std::string error;  // with kError
+  ErrorCode error_code = ErrorCode::kInternal;
 };
 
 // Fixed at submission; counters live in the engine. A copy is small: choices of one prompt share

@@ -179,7 +179,8 @@ class EncodeRun {
  public:
   virtual ~EncodeRun() = default;
   // Does one stage (patch embedding, one layer, the merger). True when the embeddings are complete.
-  virtual bool advance() = 0;
+  // After an error there are none, and the run is over.
+  virtual Result<bool> advance() = 0;
 };
 
 // The largest step and the largest encoding that a model must be ready for.

@@ -204,7 +204,7 @@ class PatchEncodeRun final : public EncodeRun {
       windows_ = &stream_.plan_segments(order_.window_begins, segment_geometry(attention_));
   }
 
-  bool advance() override {
+  Result<bool> advance() override {
     const std::size_t stage = stage_++;
     if (stage == 0) {
       embed_patches();

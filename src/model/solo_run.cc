@@ -95,7 +95,8 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   }
   Stream& stream = device_.lane(Lane::kEncode);
   const auto run = model_.begin_encode(stream, pointers, image_rows_, tap);
-  while (!run->advance()) {
+  for (bool complete = false; !complete;) {
+    TRY(complete, run->advance());
   }
   stream.retire();
   device_.lane(Lane::kStep).wait(stream.record());

@@ -157,7 +157,7 @@ class TileEncodeRun final : public EncodeRun {
     last_ = tiles % at_once == 0 ? together_ : &plan(tiles % at_once);
   }
 
-  bool advance() override {
+  Result<bool> advance() override {
     const std::size_t stage = stage_++;
     if (stage <= tower_.weights_.blocks.size()) {
       if (stage == 0) {

@@ -111,7 +111,7 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
 
   if (delta.finish == FinishReason::kError) {
     failed_ = true;
-    const Error error{ErrorCode::kInternal, delta.error, {}};
+    const Error error{delta.error_code, delta.error, {}};
     if (stream_started_) {
       writes.push_back({responder_, "data: " + api::error_body(error) + "\n\n", true});
     } else {

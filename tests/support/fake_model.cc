@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "base/hash.h"
 #include "tests/support/deferred_device.h"
@@ -72,7 +73,7 @@ class FakeEncodeRun final : public EncodeRun {
   }
   ~FakeEncodeRun() override { model_.encoding_ = false; }
 
-  bool advance() override {
+  Result<bool> advance() override {
     if (model_.options_.on_stage) {
       std::int64_t patches = 0;
       for (const PreparedImage* image : images_) {
@@ -81,6 +82,10 @@ class FakeEncodeRun final : public EncodeRun {
       model_.options_.on_stage(patches);
     }
     if (--left_ > 0) return false;
+    for (const PreparedImage* image : images_) {
+      if (model_.failing_tokens_ > 0 && image->layout.tokens == model_.failing_tokens_)
+        return fail(ErrorCode::kUnavailable, "the encoder is gone");
+    }
     for (std::size_t i = 0; i < images_.size(); ++i) {
       std::uint64_t print = 3;
       for (const float value : images_[i]->patches) print = absorb(print, value);
@@ -89,6 +94,8 @@ class FakeEncodeRun final : public EncodeRun {
       } else {
         write(print, out_[i]);
       }
+      if (out_[i].rows() == model_.spoilt_tokens_)
+        out_[i].row<float>(out_[i].rows() - 1)[0] = std::numeric_limits<float>::quiet_NaN();
       ++model_.images_encoded_;
     }
     return true;

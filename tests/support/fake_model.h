@@ -46,6 +46,13 @@ class FakeModel final : public Model {
                               std::span<const ImageLayout> images,
                               bool add_special_tokens) const override;
 
+  // From now on the encoder's last stage fails for images of `failing` tokens, and makes NaN of
+  // those of `spoilt` tokens; 0: of none.
+  void break_images(std::int64_t failing, std::int64_t spoilt) {
+    failing_tokens_ = failing;
+    spoilt_tokens_ = spoilt;
+  }
+
   std::int64_t forwards() const { return forwards_; }
   std::int64_t largest_batch() const { return largest_batch_; }  // rows
   std::int64_t images_encoded() const { return images_encoded_; }
@@ -60,6 +67,8 @@ class FakeModel final : public Model {
   std::int64_t forwards_ = 0;
   std::int64_t largest_batch_ = 0;
   std::int64_t images_encoded_ = 0;
+  std::int64_t failing_tokens_ = 0;
+  std::int64_t spoilt_tokens_ = 0;
   bool encoding_ = false;
   friend class FakeEncodeRun;
 };
