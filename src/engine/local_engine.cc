@@ -26,7 +26,7 @@ std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
 }  // namespace
 
 LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
-    : sequence(std::move(request), engine.model_.shape().family,
+    : sequence(std::move(request), engine.model_.shape().tower_fingerprint,
                engine.model_.shape().short_length),
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,

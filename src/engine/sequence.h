@@ -34,7 +34,8 @@ enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };
 
 // Engine thread. Not moved once submitted: the allocator keeps its address.
 struct Sequence {
-  // `model` is part of the images' keys; `short_length`: ModelShape's.
+  // `model`, what makes the embeddings, is part of the images' keys: ModelShape::tower_fingerprint.
+  // `short_length`: ModelShape's.
   Sequence(Request request, std::string_view model, std::int64_t short_length);
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;

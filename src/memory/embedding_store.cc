@@ -4,14 +4,14 @@
 
 namespace saccade {
 
-Digest embedding_key(const Digest& content, std::string_view layout_key, std::string_view model) {
+Digest embedding_key(const Digest& content, std::string_view layout_key, std::string_view tower) {
   Sha256 hash;
   hash.update(std::as_bytes(std::span(content)));
   // Lengths first, so that no two pairs of strings run together to the same bytes.
-  const std::uint64_t lengths[] = {layout_key.size(), model.size()};
+  const std::uint64_t lengths[] = {layout_key.size(), tower.size()};
   hash.update(std::as_bytes(std::span(lengths)));
   hash.update(layout_key);
-  hash.update(model);
+  hash.update(tower);
   return hash.finish();
 }
 

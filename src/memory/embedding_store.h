@@ -18,8 +18,8 @@
 namespace saccade {
 
 // Names one embedding: SHA-256 over the image's bytes, everything that decides its size and
-// processing (ImageLayout::key) and the model.
-Digest embedding_key(const Digest& content, std::string_view layout_key, std::string_view model);
+// processing (ImageLayout::key) and the tower (ModelShape::tower_fingerprint).
+Digest embedding_key(const Digest& content, std::string_view layout_key, std::string_view tower);
 
 using EmbeddingPage = std::int32_t;
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
+#include <future>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/weights.h"
 
@@ -55,6 +58,25 @@ void report_quantization(const Checkpoint& checkpoint, const Quantization& quant
         checkpoint.directory, weights.unused_scales());
 }
 
+std::vector<TensorSpec> tower_specs(Loadable& model) {
+  return model.weight_table(Parts::kVision).specs();
+}
+
+// ModelShape::tower_fingerprint. Files that say the same in another order count as others: that
+// costs an encoding, never a wrong one.
+std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family,
+                              const Weights& weights, std::span<const TensorSpec> tower,
+                              DType compute, DType kv) {
+  Sha256 digest;
+  digest.update(fmt::format("{} {} {}\n", family.name, name_of(compute), name_of(kv)));
+  for (const json::object* file :
+       {&checkpoint.config, &checkpoint.preprocessor, &checkpoint.video_preprocessor})
+    digest.update(boost::json::serialize(*file) + "\n");
+  const Digest tensors = weights.fingerprint(tower);
+  digest.update(std::as_bytes(std::span(tensors)));
+  return to_hex(digest.finish());
+}
+
 // Reads, checks and packs the weights of `into`.
 Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& device,
                           const LoadOptions& options) {
@@ -68,11 +90,27 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
   if (compute == DType::kF16) compute = DType::kF32;
   if (options.ranks != nullptr) TRY_DO(into.split(*options.ranks));
-  into.set_dtypes(compute, options.kv.value_or(compute));
-  const WeightTable table = into.weight_table();
+  const DType kv = options.kv.value_or(compute);
+  into.set_dtypes(compute, kv);
+  const std::vector<TensorSpec> tower = tower_specs(into);
+  if (options.parts == Parts::kVision && tower.empty())
+    return fail(ErrorCode::kUnsupported, "{}: {} has no vision tower", checkpoint.directory,
+                family->name);
+  const WeightTable table = into.weight_table(options.parts);
+  // Beside the packing: hashing is as fast as one core reads.
+  std::future<std::string> fingerprint;
+  if (!tower.empty())
+    fingerprint = std::async(std::launch::async, [&] {
+      return tower_fingerprint(checkpoint, *family, weights, tower, compute, kv);
+    });
   auto bytes = table.load(weights, device, compute);
+  const Nanos packed = clock.now();
+  std::string named = fingerprint.valid() ? fingerprint.get() : std::string();
   if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
-  into.set_loaded(parameter_count(table.specs()), *bytes);
+  if (!named.empty())
+    log::debug("{}: waited {:.2f} s for the tower's fingerprint", checkpoint.directory,
+               seconds(clock.now() - packed));
+  into.set_loaded(parameter_count(table.specs()), *bytes, std::move(named));
   if (quantization) report_quantization(checkpoint, *quantization, weights, compute);
   log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
             parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,

@@ -27,6 +27,7 @@ struct LoadOptions {
   std::optional<DType> compute;
   // Keys, values and image embeddings. Absent: as `compute`.
   std::optional<DType> kv;
+  Parts parts = Parts::kAll;  // kVision of a model without a tower is kUnsupported
   // One of several ranks, each of which loads its share; null: all of it. Outlives the model.
   Collective* ranks = nullptr;
 };

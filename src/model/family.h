@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -23,31 +24,33 @@ namespace saccade {
 class Loadable {
  public:
   virtual ~Loadable() = default;
-  // Rows whose destinations are this model's own. The model must stay where it is.
-  virtual WeightTable weight_table() = 0;
+  // Rows whose destinations are this model's own, which must stay where it is. What other parts
+  // have may be in the checkpoint and is not read.
+  virtual WeightTable weight_table(Parts parts = Parts::kAll) = 0;
   // Once, before everything else: one of several ranks. `ranks` outlives the model.
   virtual Result<void> split(Collective& ranks) = 0;
   // Once, before the weights: what matrices are multiplied in and what keys, values and embeddings
   // are stored as.
   virtual void set_dtypes(DType compute, DType kv) = 0;
-  // Once, after them.
-  virtual void set_loaded(std::int64_t parameters, std::size_t bytes) = 0;
+  // Once, after them. `tower`: ModelShape::tower_fingerprint.
+  virtual void set_loaded(std::int64_t parameters, std::size_t bytes, std::string tower) = 0;
 };
 
 // A model whose weights are not there yet: shape() and the prompt arithmetic work, forward() does
 // not.
 class LoadableModel : public Model, public Loadable {
  public:
-  void set_loaded(std::int64_t parameters, std::size_t bytes) final {
+  void set_loaded(std::int64_t parameters, std::size_t bytes, std::string tower) final {
     shape_.parameters = parameters;
     shape_.weight_bytes = bytes;
+    shape_.tower_fingerprint = std::move(tower);
   }
 };
 
 // The same of a sentence encoder.
 class LoadableEncoder : public SentenceEncoder, public Loadable {
  public:
-  void set_loaded(std::int64_t parameters, std::size_t bytes) final {
+  void set_loaded(std::int64_t parameters, std::size_t bytes, std::string) final {
     shape_.parameters = parameters;
     shape_.weight_bytes = bytes;
   }

@@ -25,10 +25,13 @@ Result<void> ImageModel::split(Collective& ranks) {
   return {};
 }
 
-WeightTable ImageModel::weight_table() {
+WeightTable ImageModel::weight_table(Parts parts) {
+  parts_ = parts;
   WeightTable table;
-  tower_->add_weights(table);
-  text_.add_weights(table, names_);
+  WeightTable absent;
+  tower_->add_weights(parts == Parts::kText ? absent : table);
+  text_.add_weights(parts == Parts::kVision ? absent : table, names_);
+  table.ignore(absent);
   return table;
 }
 
@@ -40,9 +43,10 @@ void ImageModel::set_dtypes(DType compute, DType kv) {
 
 Result<void> ImageModel::reserve(Device& device, const Capacity& capacity) {
   most_patches_ = capacity.image_patches;
-  TRY_DO(text_.reserve(device, capacity));
-  return capacity.image_patches > 0 ? tower_->reserve(device, capacity.image_patches)
-                                    : Result<void>{};
+  if (parts_ != Parts::kVision) TRY_DO(text_.reserve(device, capacity));
+  return capacity.image_patches > 0 && parts_ != Parts::kText
+             ? tower_->reserve(device, capacity.image_patches)
+             : Result<void>{};
 }
 
 std::size_t ImageModel::scratch_bytes() const {
@@ -50,6 +54,7 @@ std::size_t ImageModel::scratch_bytes() const {
 }
 
 void ImageModel::forward(Stream& stream, const Batch& batch, const Tap& tap) {
+  CHECK(parts_ != Parts::kVision, "{} was loaded without its text", shape_.family);
   text_.forward(stream, batch, tap);
 }
 
@@ -95,6 +100,7 @@ Result<PreparedImage> ImageModel::prepare_image(const Pixels& pixels,
 std::unique_ptr<EncodeRun> ImageModel::begin_encode(Stream& stream,
                                                     std::span<const PreparedImage* const> images,
                                                     std::span<const View> out, const Tap& tap) {
+  CHECK(parts_ != Parts::kText, "{} was loaded without its tower", shape_.family);
   return tower_->begin(stream, images, out, tap);
 }
 

@@ -58,7 +58,7 @@ class ImageModel : public LoadableModel {
  public:
   // The tower is whole on every rank.
   Result<void> split(Collective& ranks) override;
-  WeightTable weight_table() override;
+  WeightTable weight_table(Parts parts) override;
   void set_dtypes(DType compute, DType kv) override;
   Result<void> reserve(Device& device, const Capacity& capacity) override;
   std::size_t scratch_bytes() const override;
@@ -92,6 +92,7 @@ class ImageModel : public LoadableModel {
   TextDecoder text_;
   std::unique_ptr<ImagePipeline> images_;
   std::unique_ptr<VisionTower> tower_;
+  Parts parts_ = Parts::kAll;  // that weights were asked for
   std::int64_t most_patches_ = 0;
 };
 

@@ -20,6 +20,10 @@
 
 namespace saccade {
 
+// What of a checkpoint is loaded: a process that encodes for others needs no text, one that has its
+// images encoded elsewhere no tower.
+enum class Parts { kAll, kText, kVision };
+
 enum class LayerKind { kFull, kSlidingWindow };
 
 // What one text layer keeps for each token.
@@ -54,6 +58,11 @@ struct ModelShape {
   std::int64_t parameters = 0;
   std::size_t weight_bytes = 0;  // as packed on the device
   DType kv_dtype = DType::kF32;  // what keys, values and embeddings are stored as
+  // SHA-256 over all that an image's embedding follows from besides its pixels and its layout: the
+  // tower's tensors, the configuration files, and the types they are computed in. Equal in every
+  // process that makes the same embeddings; part of the name of each. Empty before the weights are
+  // there, and without a tower.
+  std::string tower_fingerprint;
 
   // Elements of an image's embedding row.
   std::int64_t embedding_width() const { return hidden * (1 + deepstack); }

@@ -20,9 +20,11 @@ class TextModel final : public LoadableModel {
     return {};
   }
 
-  WeightTable weight_table() override {
+  WeightTable weight_table(Parts parts) override {
     WeightTable table;
-    text_.add_weights(table, names_);
+    WeightTable absent;
+    text_.add_weights(parts == Parts::kVision ? absent : table, names_);
+    table.ignore(absent);
     return table;
   }
 

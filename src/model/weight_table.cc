@@ -151,6 +151,11 @@ WeightTable WeightTable::as_stored(const Weights& weights) const {
   return stored;
 }
 
+void WeightTable::ignore(const WeightTable& other) {
+  for (const TensorSpec& tensor : other.specs()) ignored_.push_back(tensor.name);
+  ignored_.insert(ignored_.end(), other.ignored_.begin(), other.ignored_.end());
+}
+
 std::vector<TensorSpec> WeightTable::specs() const {
   std::vector<TensorSpec> specs;
   for (const Row& row : rows_) specs.insert(specs.end(), row.tensors.begin(), row.tensors.end());

@@ -98,6 +98,8 @@ class WeightTable {
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
   // May be in the checkpoint and is not read.
   void ignore(const std::string& name) { ignored_.push_back(name); }
+  // The same of all that another table reads or ignores.
+  void ignore(const WeightTable& other);
 
   std::vector<TensorSpec> specs() const;
   const std::vector<std::string>& ignored() const { return ignored_; }

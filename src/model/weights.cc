@@ -9,7 +9,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "model/checkpoint.h"
 
 namespace saccade {
@@ -75,17 +74,11 @@ Result<Weights> Weights::open(const std::string& directory, std::span<const Name
                               const std::optional<Quantization>& quantization) {
   TRY(const WeightFiles found, find_weight_files(directory));
   Weights weights;
-  Sha256 digest;
   for (const std::string& path : found.paths) {
     TRY(SafetensorsFile file, SafetensorsFile::open(path));
     weights.files_.push_back(std::move(file));
   }
-  for (std::size_t i = 0; i < weights.files_.size(); ++i) {
-    TRY_DO(weights.add_file(i, aliases));
-    for (const SafetensorsEntry& entry : weights.files_[i].tensors())
-      digest.update(fmt::format("{} {} {} {}\n", entry.name, entry.dtype, shape_text(entry.shape),
-                                entry.begin));
-  }
+  for (std::size_t i = 0; i < weights.files_.size(); ++i) TRY_DO(weights.add_file(i, aliases));
   for (const auto& member : found.index) {
     const std::string_view name = member.key();
     const auto tensor = weights.tensors_.find(canonical_name(name, aliases));
@@ -96,7 +89,6 @@ Result<Weights> Weights::open(const std::string& directory, std::span<const Name
       return fail(ErrorCode::kCorrupt, "{}: the index places tensor \"{}\" in {}, which lacks it",
                   directory, name, file);
   }
-  weights.fingerprint_ = to_hex(digest.finish());
   if (quantization) TRY_DO(weights.join_quantized(*quantization));
   return weights;
 }
@@ -245,6 +237,26 @@ void Weights::release(std::string_view name) {
   CHECK(found != tensors_.end(), "no tensor {}", name);
   found->second.copy.reset();
   for (const Stored& part : found->second.stored) files_[part.file].release(*part.entry);
+}
+
+Digest Weights::fingerprint(std::span<const TensorSpec> specs) const {
+  Sha256 digest;
+  for (const TensorSpec& spec : specs) {
+    const auto found = tensors_.find(spec.name);
+    if (found == tensors_.end()) {
+      digest.update(fmt::format("{} is absent\n", spec.name));
+      continue;
+    }
+    for (const Stored& part : found->second.stored) {
+      const SafetensorsEntry& entry = *part.entry;
+      // By the family's name for it: a file of other names holds the same tower.
+      digest.update(fmt::format("{} {} {} {}\n", spec.name, entry.dtype, shape_text(entry.shape),
+                                entry.end - entry.begin));
+      digest.update(files_[part.file].bytes(entry));
+      files_[part.file].release(entry);
+    }
+  }
+  return digest.finish();
 }
 
 DType Weights::dtype() const {

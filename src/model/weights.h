@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "model/quantized_matrix.h"
 #include "model/safetensors.h"
@@ -67,8 +68,10 @@ class Weights {
   std::size_t quantized_count() const;  // matrices
   // Scales of activations and of KV caches: tensors that are there and not read.
   std::size_t unused_scales() const { return unused_scales_; }
-  // SHA-256 over every file's header, for keys of caches that outlive the process.
-  const std::string& fingerprint() const { return fingerprint_; }
+  // SHA-256 over the names, types, shapes and bytes of these tensors as they are stored, in this
+  // order; those that are not there count as absent. Reads them all, and lets their pages go. Any
+  // thread, also while others are taken.
+  Digest fingerprint(std::span<const TensorSpec> specs) const;
 
  private:
   struct Stored {
@@ -94,7 +97,6 @@ class Weights {
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::size_t unused_scales_ = 0;
-  std::string fingerprint_;
 };
 
 }  // namespace saccade

@@ -83,7 +83,7 @@ class BertEncoder final : public LoadableEncoder {
   Result<void> split(Collective&) override {
     return fail(ErrorCode::kUnsupported, "a sentence encoder is not split over ranks");
   }
-  WeightTable weight_table() override;
+  WeightTable weight_table(Parts parts) override;
   void set_dtypes(DType compute, DType /*kv*/) override { compute_ = compute; }
   Result<void> reserve(Device& device, std::int64_t rows, std::int64_t sequences) override;
   std::size_t scratch_bytes() const override { return scratch_.bytes(); }
@@ -124,7 +124,7 @@ class BertEncoder final : public LoadableEncoder {
   View unit_;       // [1, hidden] of 1 / sqrt(hidden): RMSNorm to length 1
 };
 
-WeightTable BertEncoder::weight_table() {
+WeightTable BertEncoder::weight_table(Parts parts) {
   const BertSettings& s = settings_;
   WeightTable table;
   table.embedding(words_, "embeddings.word_embeddings.weight", s.vocab, s.hidden);
@@ -149,7 +149,10 @@ WeightTable BertEncoder::weight_table() {
   // BERT's own head over the first token: sentence encoders pool in another way.
   table.ignore("pooler.dense.weight");
   table.ignore("pooler.dense.bias");
-  return table;
+  if (parts != Parts::kVision) return table;
+  WeightTable none;
+  none.ignore(table);
+  return none;
 }
 
 Result<void> BertEncoder::reserve(Device& device, std::int64_t rows, std::int64_t sequences) {

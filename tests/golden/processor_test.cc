@@ -1,0 +1,89 @@
+// A processor from a checkpoint's small files alone, against the goldens: the reference's tokens,
+// positions and pixels without a weight.
+#include "model/processor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "image/pixels.h"
+#include "model/mapped_file.h"
+#include "tests/golden/family_golden.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::golden_folder;
+
+// Everything of a golden checkpoint but its tensors.
+std::string without_weights(const std::string& name) {
+  const std::string to = ::testing::TempDir() + "/saccade_processor";
+  fs::remove_all(to);
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(golden_folder(name))) {
+    const std::string file = entry.path().filename();
+    if (entry.is_regular_file() && !file.starts_with("model"))
+      fs::copy(entry.path(), fs::path(to) / file);
+  }
+  return to;
+}
+
+TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
+  for (const std::string name :
+       {"qwen2_vl/odd_heads", "qwen3_vl/odd_heads", "internvl2/internlm2", "phi_3_vision/su",
+        "gemma3/pooled", "smolvlm2/thirds", "llava_onevision/newlines", "paligemma/first"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = without_weights(name);
+    const auto checkpoint = open_checkpoint(directory);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto processor = Processor::open(*checkpoint);
+    ASSERT_TRUE(processor) << processor.error().message;
+    EXPECT_TRUE((*processor)->shape().has_vision);
+    EXPECT_EQ((*processor)->shape().tower_fingerprint, "");
+    const auto tokenizer = load_tokenizer(directory);
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+
+    const auto golden = read_golden(golden_folder(name) + "/golden/one_image.safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto file = MappedFile::open(golden->images.front().sources.front());
+    ASSERT_TRUE(file) << file.error().message;
+    const auto pixels = decode_image(file->bytes());
+    ASSERT_TRUE(pixels) << pixels.error().message;
+    const auto layout = (*processor)->image_layout(pixels->width, pixels->height, {});
+    ASSERT_TRUE(layout) << layout.error().message;
+    EXPECT_GT(layout->tokens, 0);
+    EXPECT_LE(layout->tokens, (*processor)->max_image_tokens());
+    const auto prompt =
+        (*processor)->build_prompt(**tokenizer, golden->rendered, {&*layout, 1}, false);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    EXPECT_EQ(prompt->ids, golden->ids);
+    for (std::size_t axis = 0; axis < std::min(prompt->positions.size(), golden->positions.size());
+         ++axis)
+      EXPECT_EQ(prompt->positions[axis], golden->positions[axis]);
+
+    // What the encoder takes is what the model with its weights makes of the image.
+    const auto device = make_reference_device();
+    const auto model = testing::load(golden_folder(name), *device);
+    ASSERT_NE(model, nullptr);
+    const auto want = prepare_golden_images(*model, *golden);
+    ASSERT_TRUE(want) << want.error().message;
+    const auto prepared = (*processor)->prepare_image(*pixels, *layout);
+    ASSERT_TRUE(prepared) << prepared.error().message;
+    EXPECT_EQ(prepared->patches, want->front().patches);
+    EXPECT_EQ(layout->key, want->front().layout.key);
+  }
+  fs::remove_all(::testing::TempDir() + "/saccade_processor");
+}
+
+TEST(Processor, WhatIsNotServedIsSaid) {
+  auto checkpoint = open_checkpoint(golden_folder("minilm/mean_short"));
+  ASSERT_TRUE(checkpoint);
+  const auto processor = Processor::open(*checkpoint);
+  ASSERT_FALSE(processor);
+  EXPECT_EQ(processor.error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace saccade
