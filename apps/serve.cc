@@ -50,7 +50,8 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
       ->capture_default_str()
       ->check(CLI::Range(1, 65'536));
   cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
-  cmd.add_option("--worker-threads", s.worker_threads, "threads that fetch, decode and tokenise")
+  cmd.add_option("--worker-threads", s.worker_threads,
+                 "threads that parse, decode and tokenise; of several, one for short texts alone")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   cmd.add_option("--ssl-certfile", s.tls_certificate);
@@ -102,7 +103,7 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
       ->expected(1, -1);
   cmd.add_flag("--allow-private-media-addresses", s.media.allow_private_addresses,
                "let those hosts be loopback, private or link-local addresses");
-  cmd.add_option("--media-timeout", f.media_seconds, "seconds to fetch one image")
+  cmd.add_option("--media-timeout", f.media_seconds, "seconds to fetch all images of a request")
       ->capture_default_str()
       ->check(CLI::Range(1, 86'400));
   cmd.add_option("--max-image-pixels", s.max_image_pixels, "most pixels of one image as sent")

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -136,6 +139,40 @@ TEST(WorkerPool, RunsEveryJobItTookAndRefusesPastTheLimit) {
   EXPECT_TRUE(one.post([] {}));
   EXPECT_FALSE(one.post([] {}));
   release = true;
+}
+
+TEST(WorkerPool, QuickJobsDoNotWaitForBulkOnes) {
+  std::atomic<bool> release = false;
+  std::atomic<int> bulk = 0;
+  WorkerPool pool(3, 100);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(pool.post(
+        [&] {
+          ++bulk;
+          while (!release) std::this_thread::yield();
+        },
+        WorkerPool::Lane::kBulk));
+  }
+  std::promise<void> quick;
+  ASSERT_TRUE(pool.post([&] { quick.set_value(); }));
+  quick.get_future().wait();  // for ever, if bulk jobs took every thread
+  while (bulk < 2) std::this_thread::yield();
+  EXPECT_EQ(pool.queued(), 8u);
+  release = true;
+  while (bulk < 10) std::this_thread::yield();
+}
+
+TEST(WorkerPool, BulkJobsAreNotStarvedByQuickOnes) {
+  std::atomic<bool> done = false;
+  WorkerPool pool(2, 1000);
+  std::function<void()> again = [&] {
+    if (done) return;
+    EXPECT_TRUE(pool.post(again));
+  };
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(pool.post(again));  // there is always a quick one
+  ASSERT_TRUE(pool.post([&] { done = true; }, WorkerPool::Lane::kBulk));
+  while (!done) std::this_thread::yield();
+  while (pool.queued() > 0) std::this_thread::yield();
 }
 
 }  // namespace

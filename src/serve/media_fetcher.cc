@@ -13,7 +13,6 @@
 #include <optional>
 
 #include "base/base64.h"
-#include "serve/http_media.h"
 #include "serve/media_reference.h"
 
 namespace saccade::serve {
@@ -163,17 +162,16 @@ Result<std::string> read_local_file(std::string_view reference, const MediaSetti
 
 }  // namespace
 
-MediaFetcher::MediaFetcher(MediaSettings settings) : settings_(std::move(settings)) {}
-MediaFetcher::~MediaFetcher() = default;
+bool is_remote_media(std::string_view reference) {
+  return has_scheme(reference, "http://") || has_scheme(reference, "https://");
+}
 
-Result<std::string> MediaFetcher::fetch(std::string_view reference,
-                                        const std::atomic<bool>& cancelled) const {
+Result<std::string> read_media(std::string_view reference, const MediaSettings& settings,
+                               const std::atomic<bool>& cancelled) {
   if (cancelled.load(std::memory_order_relaxed))
     return fail(ErrorCode::kCancelled, "{}: cancelled", shortened(reference));
-  if (has_scheme(reference, "data:")) return decode_data_url(reference, settings_.max_bytes);
-  if (has_scheme(reference, "file://")) return read_local_file(reference, settings_, cancelled);
-  if (has_scheme(reference, "http://") || has_scheme(reference, "https://"))
-    return fetch_http(std::string(reference), settings_, cancelled);
+  if (has_scheme(reference, "data:")) return decode_data_url(reference, settings.max_bytes);
+  if (has_scheme(reference, "file://")) return read_local_file(reference, settings, cancelled);
   return fail(ErrorCode::kInvalid, "{}: an image is a data:, file:// or http(s):// URL",
               shortened(reference));
 }

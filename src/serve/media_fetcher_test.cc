@@ -13,12 +13,16 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "base/base64.h"
+#include "serve/http_media.h"
 #include "serve/media_reference.h"
 #include "serve/private_address.h"
+#include "tests/support/tcp_socket.h"
 
 namespace saccade::serve {
 namespace {
@@ -29,8 +33,25 @@ namespace fs = std::filesystem;
 
 const std::atomic<bool> kGoOn{false};
 
-Result<std::string> fetch(const MediaSettings& settings, const std::string& reference) {
-  return MediaFetcher(settings).fetch(reference, kGoOn);
+// All of them at once; the first failure is the answer.
+HttpDownloads::Files download(const MediaSettings& settings, std::vector<std::string> urls,
+                              const std::atomic<bool>& cancelled = kGoOn) {
+  HttpDownloads downloads(settings);
+  DownloadOrder order;
+  order.max_bytes = 1u << 20;
+  order.cancelled = [&cancelled] { return cancelled.load(); };
+  for (std::string& url : urls) order.items.push_back({std::move(url), {}});
+  std::promise<HttpDownloads::Files> files;
+  downloads.start(std::move(order),
+                  [&](HttpDownloads::Files done) { files.set_value(std::move(done)); });
+  return files.get_future().get();
+}
+
+Result<std::string> fetch(const MediaSettings& settings, const std::string& reference,
+                          const std::atomic<bool>& cancelled = kGoOn) {
+  if (!is_remote_media(reference)) return read_media(reference, settings, cancelled);
+  TRY(const std::vector<std::string> files, download(settings, {reference}, cancelled));
+  return files.at(0);
 }
 
 void expect_error(const Result<std::string>& result, ErrorCode code, const std::string& part) {
@@ -314,12 +335,94 @@ TEST(HttpMedia, SlowServersTimeOutAndCancellingEndsTheWait) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     cancelled = true;
   });
-  expect_error(MediaFetcher(settings).fetch(server.url("/slow"), cancelled), ErrorCode::kCancelled,
-               "cancelled");
+  expect_error(fetch(settings, server.url("/slow"), cancelled), ErrorCode::kCancelled, "cancelled");
   cancel.join();
   // The one server thread is still in /slow: this request gets no answer at all.
   settings.total_timeout = std::chrono::milliseconds(200);
   expect_error(fetch(settings, server.url("/slow")), ErrorCode::kTimeout, "within 200 ms");
+}
+
+// A server that answers nobody until as many peers as expected have asked.
+class Gathering {
+ public:
+  explicit Gathering(std::size_t peers) : thread_([this, peers] { run(peers); }) {}
+  ~Gathering() { thread_.join(); }
+  std::string url() const {
+    return "http://127.0.0.1:" + std::to_string(listener_.port()) + "/" +
+           std::to_string(listener_.port());
+  }
+
+ private:
+  void run(std::size_t peers) {
+    std::vector<test::TcpSocket> waiting;
+    while (waiting.size() < peers) {
+      test::TcpSocket peer = listener_.accept(20'000);
+      if (!peer.valid()) return;  // they did not come side by side
+      peer.receive_until("\r\n\r\n");
+      waiting.push_back(std::move(peer));
+    }
+    for (std::size_t i = 0; i < peers; ++i) waiting[i].send(ok(std::to_string(i)));
+  }
+
+  test::TcpListener listener_;
+  std::thread thread_;
+};
+
+TEST(HttpMedia, ARequestsMediaComeSideBySide) {
+  const Gathering one(20);
+  const Gathering other(20);
+  std::vector<std::string> urls(20, one.url());
+  urls.insert(urls.end(), 20, other.url());
+  const auto files = download(local_http(), urls);
+  ASSERT_TRUE(files.has_value()) << files.error().message;
+  EXPECT_EQ(std::set<std::string>(files->begin(), files->begin() + 20).size(), 20u);
+  EXPECT_EQ(std::set<std::string>(files->begin() + 20, files->end()).size(), 20u);
+}
+
+TEST(HttpMedia, OneFailureEndsTheRest) {
+  ScriptedServer server;
+  server.on("/gone", std::string("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"));
+  test::TcpListener silent;  // takes connections and says nothing
+  MediaSettings settings = local_http();
+  settings.total_timeout = std::chrono::hours(1);
+  const std::string slow = "http://127.0.0.1:" + std::to_string(silent.port()) + "/";
+  const auto files = download(settings, {slow, server.url("/gone"), slow});
+  ASSERT_FALSE(files.has_value());
+  EXPECT_THAT(files.error().message, HasSubstr("status 404"));
+}
+
+TEST(HttpMedia, OneTimeLimitAndOneSizeForAll) {
+  ScriptedServer server;
+  server.on("/big", ok(std::string(600u << 10, 'x')));
+  const auto large = download(local_http(), {server.url("/big"), server.url("/big")});
+  ASSERT_FALSE(large.has_value());
+  EXPECT_EQ(large.error().code, ErrorCode::kTooLarge);
+  EXPECT_THAT(large.error().message, HasSubstr("1048576 bytes"));
+
+  test::TcpListener silent;
+  MediaSettings settings = local_http();
+  settings.total_timeout = std::chrono::milliseconds(150);
+  const std::string slow = "http://127.0.0.1:" + std::to_string(silent.port()) + "/";
+  const auto late = download(settings, std::vector<std::string>(64, slow));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_EQ(late.error().code, ErrorCode::kTimeout);
+}
+
+TEST(HttpMedia, WhatIsUnfinishedAtTheEndIsAnswered) {
+  test::TcpListener silent;
+  std::promise<HttpDownloads::Files> files;
+  {
+    HttpDownloads downloads(local_http());
+    const std::string slow = "http://127.0.0.1:" + std::to_string(silent.port()) + "/";
+    downloads.start({{{slow, "image 0"}}, 100, {}},
+                    [&](HttpDownloads::Files done) { files.set_value(std::move(done)); });
+    downloads.stop();
+    bool refused = false;
+    downloads.start({{{slow, "image 0"}}, 100, {}},
+                    [&](const HttpDownloads::Files& done) { refused = !done; });
+    EXPECT_TRUE(refused);
+  }
+  EXPECT_EQ(files.get_future().get().error().code, ErrorCode::kUnavailable);
 }
 
 TEST(MediaFetcher, OtherSchemesAreRefused) {
@@ -328,8 +431,7 @@ TEST(MediaFetcher, OtherSchemesAreRefused) {
     expect_error(fetch(local_http(), reference), ErrorCode::kInvalid, "data:, file:// or http(s)");
   }
   const std::atomic<bool> cancelled{true};
-  expect_error(MediaFetcher(local_http()).fetch("data:;base64,", cancelled), ErrorCode::kCancelled,
-               "cancelled");
+  expect_error(fetch(local_http(), "data:;base64,", cancelled), ErrorCode::kCancelled, "cancelled");
 }
 
 TEST(MediaFetcher, LongReferencesAreShortenedInMessages) {

@@ -77,9 +77,21 @@ struct MediaLoader::Medium {
 };
 
 MediaLoader::MediaLoader(const ServeSettings& settings, const Model& model, const Clock& clock)
-    : settings_(settings), model_(model), clock_(clock), fetcher_(settings.media) {}
+    : settings_(settings), model_(model), clock_(clock) {}
 
-Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, MediaWork work,
+Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
+    const api::ChatRequest& request) const {
+  TRY(const std::vector<Medium> media, list(request));
+  std::vector<DownloadOrder::Item> items;
+  for (const Medium& medium : media) {
+    for (std::size_t i = 0; i < medium.count(); ++i)
+      if (is_remote_media(medium.url(i))) items.push_back({medium.url(i), medium.where(i)});
+  }
+  return items;
+}
+
+Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
+                                      std::vector<std::string> fetched, MediaWork work,
                                       const std::atomic<bool>& cancelled,
                                       RequestTimes& times) const {
   const auto check_client = [&]() -> Result<void> {
@@ -87,7 +99,7 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, MediaWork
     return {};
   };
   TRY(std::vector<Medium> media, list(request));
-  TRY_DO(fetch(media, cancelled));
+  TRY_DO(read(media, std::move(fetched), cancelled));
   times.media_done = clock_.now();
 
   LoadedMedia loaded;
@@ -153,20 +165,24 @@ Result<std::vector<MediaLoader::Medium>> MediaLoader::list(const api::ChatReques
   return media;
 }
 
-Result<void> MediaLoader::fetch(std::vector<Medium>& media,
-                                const std::atomic<bool>& cancelled) const {
+Result<void> MediaLoader::read(std::vector<Medium>& media, std::vector<std::string> fetched,
+                               const std::atomic<bool>& cancelled) const {
   std::size_t total = 0;
+  std::size_t next_fetched = 0;
   for (Medium& medium : media) {
     for (std::size_t i = 0; i < medium.count(); ++i) {
-      if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
-      auto fetched = fetcher_.fetch(medium.url(i), cancelled);
-      if (!fetched) return fail_within(medium.where(i), std::move(fetched).error());
-      total += fetched->size();
+      if (is_remote_media(medium.url(i))) {
+        medium.files.push_back(std::move(fetched.at(next_fetched++)));
+      } else {
+        auto bytes = read_media(medium.url(i), settings_.media, cancelled);
+        if (!bytes) return fail_within(medium.where(i), std::move(bytes).error());
+        medium.files.push_back(*std::move(bytes));
+      }
+      total += medium.files.back().size();
       if (total > settings_.max_request_media_bytes) {
         return fail(ErrorCode::kTooLarge, "the images and frames up to {} have {} bytes, limit {}",
                     medium.where(i), total, settings_.max_request_media_bytes);
       }
-      medium.files.push_back(*std::move(fetched));
     }
   }
   return {};

@@ -1,16 +1,18 @@
-// From the images and videos of a chat request to the encoder's inputs: fetched, measured, decoded,
-// resized, hashed. Everything is measured before anything is decoded.
+// From the images and videos of a chat request to the encoder's inputs: read, measured, decoded,
+// resized, hashed. Everything is measured before anything is decoded. What has to be fetched over
+// the network is listed here, and fetched before (HttpDownloads).
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "api/chat_request.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/request.h"
-#include "serve/media_fetcher.h"
+#include "serve/http_media.h"
 #include "serve/settings.h"
 
 namespace saccade::serve {
@@ -30,17 +32,23 @@ class MediaLoader {
  public:
   MediaLoader(const ServeSettings& settings, const Model& model, const Clock& clock);
 
-  // Blocks. Stamps media_done; `cancelled` is looked at between stages. kInvalid for more media
-  // than the settings allow, for media that the model does not take and for frames of different
-  // sizes, kTooLarge for more bytes or tokens than are possible; the rest as MediaFetcher, the
-  // decoder and Model::image_layout say. Messages name the image or frame.
-  Result<LoadedMedia> load(const api::ChatRequest& request, MediaWork work,
-                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
+  // What load() needs from the network, in order of appearance. kInvalid for more media than the
+  // settings allow and for media that the model does not take.
+  Result<std::vector<DownloadOrder::Item>> remote(const api::ChatRequest& request) const;
+
+  // Blocks. `fetched`: the files of remote(). Stamps media_done; `cancelled` is looked at between
+  // stages. kInvalid as remote() and for frames of different sizes, kTooLarge for more bytes or
+  // tokens than are possible; the rest as read_media, the decoder and Model::image_layout say.
+  // Messages name the image or frame.
+  Result<LoadedMedia> load(const api::ChatRequest& request, std::vector<std::string> fetched,
+                           MediaWork work, const std::atomic<bool>& cancelled,
+                           RequestTimes& times) const;
 
  private:
   struct Medium;
   Result<std::vector<Medium>> list(const api::ChatRequest& request) const;
-  Result<void> fetch(std::vector<Medium>& media, const std::atomic<bool>& cancelled) const;
+  Result<void> read(std::vector<Medium>& media, std::vector<std::string> fetched,
+                    const std::atomic<bool>& cancelled) const;
   Result<ImageLayout> measure(const Medium& medium, const api::ChatRequest& request) const;
   Result<void> prepare(Medium& medium, const ImageLayout& layout, MediaWork work,
                        LoadedMedia& loaded) const;
@@ -48,7 +56,6 @@ class MediaLoader {
   const ServeSettings& settings_;
   const Model& model_;
   const Clock& clock_;
-  MediaFetcher fetcher_;
 };
 
 }  // namespace saccade::serve

@@ -126,11 +126,12 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
   return rendered;
 }
 
-Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, MediaWork work,
+Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
+                                         std::vector<std::string> fetched, MediaWork work,
                                          std::int64_t most_tokens,
                                          const std::atomic<bool>& cancelled,
                                          RequestTimes& times) const {
-  TRY(const LoadedMedia media, media_.load(request, work, cancelled, times));
+  TRY(const LoadedMedia media, media_.load(request, std::move(fetched), work, cancelled, times));
   BuiltPrompt built;
   TRY(built.text, render(request));
   const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);

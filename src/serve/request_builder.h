@@ -48,12 +48,13 @@ class RequestBuilder {
   // The checkpoint's template, parsed. Call once before any chat().
   Result<void> compile_template();
 
-  // Stamps media_done and preprocessed. `cancelled` is looked at between stages and while text is
-  // tokenised. A text of more tokens than `most_tokens` is kInvalid with both numbers, as soon as
-  // that is certain.
-  Result<BuiltPrompt> chat(const api::ChatRequest& request, MediaWork work,
-                           std::int64_t most_tokens, const std::atomic<bool>& cancelled,
-                           RequestTimes& times) const;
+  const MediaLoader& media() const { return media_; }
+  // `fetched`: the files of media().remote(). Stamps media_done and preprocessed. `cancelled` is
+  // looked at between stages and while text is tokenised. A text of more tokens than `most_tokens`
+  // is kInvalid with both numbers, as soon as that is certain.
+  Result<BuiltPrompt> chat(const api::ChatRequest& request, std::vector<std::string> fetched,
+                           MediaWork work, std::int64_t most_tokens,
+                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt, bool add_special_tokens,
                                  std::int64_t most_tokens,
                                  const std::atomic<bool>& cancelled) const;

@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kVersion = SACCADE_VERSION;
 constexpr std::size_t kMostWarnings = 256;
 constexpr std::string_view kModelPrefix = "/v1/models/";
+constexpr std::size_t kQuickBody = 64u << 10;  // bytes: parsed and tokenised in a few milliseconds
 
 // A decrement that happens however the job ends.
 class Counted {
@@ -67,9 +68,7 @@ void Router::add_json(std::string_view method, std::string_view path, bool is_wo
                       JsonHandler handler) {
   add({method, path,
        [this, handler = std::move(handler)](const net::HttpRequest& request, const Reply& reply) {
-         auto body = handler(request);
-         if (!body) return respond_error(reply, body.error());
-         respond(reply, json_response(*std::move(body)));
+         respond(reply, handler(request));
        },
        true, is_work});
 }
@@ -134,7 +133,8 @@ void Router::handle(net::HttpRequest request, net::Responder responder) {
   Reply reply{std::move(responder),
               {{"Vary", "Origin"}},
               clock_.now(),
-              client_of(given_key(request), request.peer)};
+              client_of(given_key(request), request.peer),
+              nullptr};
   // Not only unreadable answers: some requests are sent by browsers without asking first.
   if (!may_use(origin, request.header("host"), settings_.allowed_origins,
                !settings_.api_keys.empty())) {
@@ -190,38 +190,58 @@ void Router::dispatch(const Route& route, net::HttpRequest request, Reply reply)
 }
 
 void Router::post_job(const Route& route, net::HttpRequest request, Reply reply) {
+  const auto refuse = [&] {
+    respond_error(reply, Error{ErrorCode::kExhausted,
+                               fmt::format("{} requests are being prepared, the limit is {}",
+                                           preparing_.load(), settings_.max_preparing),
+                               {}});
+  };
+  if (preparing_ >= settings_.max_preparing) return refuse();
+  reply.preparing = std::make_shared<const Counted>(preparing_, 1);
   struct Job {
     net::HttpRequest request;
     Reply reply;
-    Counted one;
     Counted bytes;
   };
   // The body is moved, so its size is taken first.
   const std::size_t body_bytes = request.body.size();
-  auto job = std::shared_ptr<Job>(
-      new Job{std::move(request), reply, {preparing_, 1}, {preparing_bytes_, body_bytes}});
-  const bool taken = workers_.post([this, &route, job] {
-    if (!job->reply.to.disconnected()) handle_guarded(route, std::move(job->request), job->reply);
-  });
-  if (!taken) {
-    respond_error(reply, Error{ErrorCode::kExhausted,
-                               fmt::format("{} requests are being prepared, the limit is {}",
-                                           workers_.queued(), settings_.max_preparing),
-                               {}});
-  }
+  // A short text is quick; long bodies, and all media, must not hold it up.
+  const auto lane = body_bytes > kQuickBody ? WorkerPool::Lane::kBulk : WorkerPool::Lane::kQuick;
+  auto job =
+      std::shared_ptr<Job>(new Job{std::move(request), reply, {preparing_bytes_, body_bytes}});
+  const bool taken = workers_.post(
+      [this, &route, job] {
+        if (job->reply.to.disconnected()) return;
+        guarded(route.path, job->reply,
+                [&] { route.handler(std::move(job->request), job->reply); });
+      },
+      lane);
+  if (!taken) refuse();
+}
+
+void Router::go_on(const Reply& reply, std::function<void()> job) {
+  // Never refused for room: what prepares is counted, and has one job at a time. A pool that is
+  // ending drops it, and with it the reply.
+  const bool taken = workers_.post(
+      [this, reply, job = std::move(job)] {
+        if (!reply.to.disconnected()) guarded("media", reply, job);
+      },
+      WorkerPool::Lane::kBulk);
+  if (!taken)
+    respond_error(reply, Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
 }
 
 // The edge where exceptions end: what one request runs into is that request's alone.
-void Router::handle_guarded(const Route& route, net::HttpRequest request, const Reply& reply) {
+void Router::guarded(std::string_view what, const Reply& reply, const std::function<void()>& work) {
   try {
-    return route.handler(std::move(request), reply);
+    return work();
   } catch (const std::bad_alloc&) {
-    log::error("{} {}: out of memory", route.method, route.path);
+    log::error("{}: out of memory", what);
     respond_error(reply, Error{ErrorCode::kUnavailable,
                                "the server has not the memory that this request needs",
                                {}});
   } catch (const std::exception& error) {
-    log::error("{} {}: {}", route.method, route.path, error.what());
+    log::error("{}: {}", what, error.what());
     respond_error(reply, Error{ErrorCode::kInternal, "the request could not be prepared", {}});
   }
 }
@@ -264,6 +284,11 @@ void Router::refuse_origin(const std::string& origin, const Reply& reply) {
 void Router::respond(const Reply& reply, net::HttpResponse response) const {
   response.headers.insert(response.headers.end(), reply.headers.begin(), reply.headers.end());
   reply.to.respond(std::move(response));
+}
+
+void Router::respond(const Reply& reply, Result<std::string> json) const {
+  if (!json) return respond_error(reply, json.error());
+  respond(reply, json_response(*std::move(json)));
 }
 
 void Router::respond_error(const Reply& reply, const Error& error) const {

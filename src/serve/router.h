@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -26,7 +27,8 @@ struct Reply {
   net::Responder to;
   std::vector<std::pair<std::string, std::string>> headers;
   Nanos arrival = 0;
-  std::uint64_t client = 0;  // client_of() its request
+  std::uint64_t client = 0;               // client_of() its request
+  std::shared_ptr<const void> preparing;  // of work: while a copy lives, it counts as preparing
 };
 
 net::HttpResponse json_response(std::string body, int status = 200);
@@ -60,12 +62,17 @@ class Router {
 
   void handle(net::HttpRequest request, net::Responder responder);
 
+  // The rest of a request's preparation, when its media are there: `job` runs on a worker in the
+  // bulk lane, unless the client has left.
+  void go_on(const Reply& reply, std::function<void()> job);
+
   // From now on new work is 503; what runs goes on.
   void start_draining() { draining_ = true; }
   // Requests between arrival and the engine.
   std::size_t preparing() const { return preparing_; }
 
   void respond(const Reply& reply, net::HttpResponse response) const;
+  void respond(const Reply& reply, Result<std::string> json) const;
   void respond_error(const Reply& reply, const Error& error) const;
   Result<void> check_model(const std::string& name) const;
   // Logs each name once.
@@ -77,7 +84,7 @@ class Router {
  private:
   void dispatch(const Route& route, net::HttpRequest request, Reply reply);
   void post_job(const Route& route, net::HttpRequest request, Reply reply);
-  void handle_guarded(const Route& route, net::HttpRequest request, const Reply& reply);
+  void guarded(std::string_view what, const Reply& reply, const std::function<void()>& work);
   std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;
   void refuse_origin(const std::string& origin, const Reply& reply);

@@ -19,12 +19,14 @@ Service::Service(const ServeSettings& settings, const Model& model, RequestBuild
       metrics_(metrics),
       clock_(clock),
       started_at_(wall_clock_now() / kSecond),
+      downloads_(settings.media),
       router_(settings, clock) {
   add_routes();
   engine_.set_after_step([this] { after_step(); });
 }
 
-Service::~Service() = default;
+// Its callbacks use the router.
+Service::~Service() { downloads_.stop(); }
 
 void Service::add_routes() {
   const auto work = [this](std::string_view path, Result<void> (Service::*handler)(
@@ -39,8 +41,7 @@ void Service::add_routes() {
   work("/v1/chat/completions", &Service::chat);
   work("/v1/completions", &Service::completions);
   router_.add_refusal("/v1/embeddings", "Embeddings");
-  router_.add_json("POST", "/tokenize", true,
-                   [this](const net::HttpRequest& request) { return tokenize(request); });
+  work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
     return detokenized(request.body, *builder_.tokenizer(), router_);
   });
@@ -129,8 +130,36 @@ AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply
   return form;
 }
 
+Result<void> Service::with_media(const api::ChatRequest& request, const Reply& reply,
+                                 WithFiles then) {
+  if (request.images.empty() && request.videos.empty()) return then({});
+  TRY(std::vector<DownloadOrder::Item> remote, builder_.media().remote(request));
+  auto go_on = [this, reply, then = std::move(then)](HttpDownloads::Files files) {
+    router_.go_on(reply, [this, reply, then, files = std::move(files)]() mutable {
+      const auto done = files ? then(*std::move(files)) : fail(std::move(files).error());
+      if (!done) router_.respond_error(reply, done.error());
+    });
+  };
+  if (remote.empty()) {
+    go_on({});
+  } else {
+    downloads_.start({std::move(remote), settings_.max_request_media_bytes,
+                      [to = reply.to] { return to.disconnected(); }},
+                     std::move(go_on));
+  }
+  return {};
+}
+
+// A chat on its way to the engine.
+struct Service::Chat {
+  api::ChatRequest request;
+  std::shared_ptr<Answer> answer;
+  Nanos arrival = 0;
+  std::uint64_t client = 0;
+};
+
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
-  TRY(const api::ChatRequest chat, api::parse_chat_request(request.body));
+  TRY(api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(router_.check_model(chat.model));
   TRY_DO(api::check_choices(1, chat.sampling.n, engine_.settings().max_waiting));
   router_.warn_unknown(chat.unknown);
@@ -142,12 +171,22 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   const int n = static_cast<int>(chat.sampling.n);
   auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
   watch(answer, reply);
+  const auto job =
+      std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival, reply.client);
+  return with_media(job->request, reply, [this, job](std::vector<std::string> fetched) {
+    return prepare_chat(*job, std::move(fetched));
+  });
+}
 
+Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fetched) {
+  const api::ChatRequest& chat = job.request;
+  const std::shared_ptr<Answer>& answer = job.answer;
   Request made;
-  made.times.arrival = reply.arrival;
-  TRY(BuiltPrompt built, builder_.chat(chat, MediaWork::kPrepare, engine_.settings().max_model_len,
-                                       answer->cancelled(), made.times));
-  metrics_.observe_stage("media", seconds(made.times.media_done - reply.arrival));
+  made.times.arrival = job.arrival;
+  TRY(BuiltPrompt built,
+      builder_.chat(chat, std::move(fetched), MediaWork::kPrepare, engine_.settings().max_model_len,
+                    answer->cancelled(), made.times));
+  metrics_.observe_stage("media", seconds(made.times.media_done - job.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
@@ -163,10 +202,10 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   made.prompt = std::move(built.prompt);
   made.images = std::move(built.images);
   made.priority = chat.delivery.priority;
-  made.client = reply.client;
+  made.client = job.client;
   made.cache_salt = chat.delivery.cache_salt;
   made.tokenizer = builder_.tokenizer();
-  return submit(answer, {made}, n);
+  return submit(answer, {made}, static_cast<int>(chat.sampling.n));
 }
 
 Result<void> Service::completions(const net::HttpRequest& request, const Reply& reply) {
@@ -216,16 +255,27 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   return submit(answer, requests, n);
 }
 
-Result<std::string> Service::tokenize(const net::HttpRequest& request) {
-  TRY(const api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
+Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& reply) {
+  TRY(api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
   TRY_DO(router_.check_model(tokenize.model));
+  const auto job = std::make_shared<const api::TokenizeRequest>(std::move(tokenize));
+  const auto answer = [this, job, reply](std::vector<std::string> fetched) -> Result<void> {
+    router_.respond(reply, token_counts(*job, std::move(fetched)));
+    return {};
+  };
+  return job->chat ? with_media(*job->chat, reply, answer) : answer({});
+}
+
+Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
+                                          std::vector<std::string> fetched) const {
   // Texts that are too long for the model may be counted too, up to the limit of token ids.
   constexpr auto kMostTokens = static_cast<std::int64_t>(api::limits::kTokenIds.most);
   BuiltPrompt built;
   if (tokenize.chat) {
     const std::atomic<bool> never = false;
     RequestTimes times;
-    TRY(built, builder_.chat(*tokenize.chat, MediaWork::kMeasure, kMostTokens, never, times));
+    TRY(built, builder_.chat(*tokenize.chat, std::move(fetched), MediaWork::kMeasure, kMostTokens,
+                             never, times));
   } else {
     const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostTokens, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),

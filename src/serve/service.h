@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "api/tokenize_request.h"
 #include "engine/engine.h"
 #include "serve/answer.h"
+#include "serve/http_media.h"
 #include "serve/request_builder.h"
 #include "serve/router.h"
 #include "serve/settings.h"
@@ -30,9 +33,18 @@ class Service {
  private:
   void add_routes();
   AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
+  // Calls `then` with the files that MediaLoader::remote() names, on a worker: at once for a
+  // request without media; else when they are there. No worker waits for them. An error, the
+  // fetching's or then's, is the answer.
+  using WithFiles = std::function<Result<void>(std::vector<std::string> fetched)>;
+  Result<void> with_media(const api::ChatRequest& request, const Reply& reply, WithFiles then);
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
+  struct Chat;
+  Result<void> prepare_chat(const Chat& chat, std::vector<std::string> fetched);
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
-  Result<std::string> tokenize(const net::HttpRequest& request);
+  Result<void> tokenize(const net::HttpRequest& request, const Reply& reply);
+  Result<std::string> token_counts(const api::TokenizeRequest& request,
+                                   std::vector<std::string> fetched) const;
   void reset_prefix_cache(const Reply& reply);
   // Choice k of each prompt draws by its seed plus k.
   Result<void> submit(const std::shared_ptr<Answer>& answer, const std::vector<Request>& prompts,
@@ -50,6 +62,7 @@ class Service {
   const std::int64_t started_at_;         // Unix seconds
   std::vector<net::StreamWrite> writes_;  // engine thread: this step's events
   std::atomic<std::size_t> unfinished_ = 0;
+  HttpDownloads downloads_;
   Router router_;  // last: its jobs use everything above
 };
 

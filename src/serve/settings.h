@@ -26,7 +26,7 @@ struct ServeSettings {
   std::size_t max_preparing_bytes =
       512u << 20;  // bodies between arrival and submission, all requests together
   int io_threads = 1;
-  int worker_threads = 2;            // media, decoding, tokenising
+  int worker_threads = 3;  // parsing, decoding, tokenising; one of them for short texts alone
   std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429
   std::string device = "cpu";
   std::string dtype = "auto";  // auto | float32 | bfloat16 | float16
