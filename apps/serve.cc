@@ -49,6 +49,9 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--max-body-mib", f.body_mib, "largest request body")
       ->capture_default_str()
       ->check(CLI::Range(1, 65'536));
+  cmd.add_option("--max-preparing-bytes", s.max_preparing_bytes,
+                 "most bytes of bodies and media that all requests hold; over it 503; accepts 1GiB")
+      ->transform(CLI::AsSizeValue(false));
   cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
   cmd.add_option("--worker-threads", s.worker_threads,
                  "threads that parse, decode and tokenise; of several, one for short texts alone")

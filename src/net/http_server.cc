@@ -48,10 +48,11 @@ std::string name_of(const tcp::endpoint& endpoint) {
 // Accepts on the first I/O thread, and deals connections to all of them in turn.
 class Server final : public HttpServer {
  public:
-  Server(const HttpServerSettings& settings, HttpHandler handler)
+  Server(const HttpServerSettings& settings, HttpHandler handler, HttpAdmit admit)
       : context_(std::make_shared<ServerContext>()) {
     context_->settings = settings;
     context_->handler = std::move(handler);
+    context_->admit = std::move(admit);
     for (int i = 0; i < std::max(1, settings.io_threads); ++i) {
       threads_.push_back(std::make_shared<IoThread>());
     }
@@ -63,6 +64,7 @@ class Server final : public HttpServer {
     stop_accepting();
     for (const auto& thread : threads_) thread->stop();
     context_->handler = nullptr;
+    context_->admit = nullptr;
   }
 
   Result<void> open() {
@@ -176,9 +178,9 @@ std::string_view HttpRequest::header(std::string_view lower_case_name) const {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerSettings& settings,
-                                                       HttpHandler handler) {
+                                                       HttpHandler handler, HttpAdmit admit) {
   raise_descriptor_limit();
-  auto server = std::make_unique<Server>(settings, std::move(handler));
+  auto server = std::make_unique<Server>(settings, std::move(handler), std::move(admit));
   TRY_DO(server->open());
   return server;
 }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/byte_budget.h"
 #include "base/result.h"
 
 namespace saccade::net {
@@ -22,7 +24,8 @@ struct HttpRequest {
   std::string query;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string body;
-  std::string peer;                                                 // "127.0.0.1:54321"
+  std::string peer;                           // "127.0.0.1:54321"
+  std::shared_ptr<ByteReservation> reserved;  // what was admitted for the body; null: none was
   std::string_view header(std::string_view lower_case_name) const;  // empty when absent
 };
 
@@ -76,8 +79,9 @@ struct HttpServerSettings {
   std::size_t max_body_bytes = 64u << 20;  // over it: 413, before the body is read
   std::size_t max_header_bytes = 64u << 10;
   std::size_t max_buffered = 16u << 20;  // per stream
-  // For a complete header, for the TLS handshake, and for a body beside 4 KiB/s.
+  // For a complete header, for the TLS handshake, and for a body beside 16 KiB/s.
   std::chrono::seconds header_timeout{30};
+  std::chrono::seconds body_timeout{300};  // for a whole body, however fast
   // Between requests; and for any progress of a write. Peers that vanished without a word are
   // noticed by TCP keep-alive probes within about this time, at most 90 s.
   std::chrono::seconds idle_timeout{300};
@@ -92,10 +96,22 @@ struct HttpServerSettings {
 // connection come one after another, each after the answer to the one before.
 using HttpHandler = std::function<void(HttpRequest, Responder)>;
 
+// What is said to a header, before any of the body is read.
+struct HttpAdmission {
+  std::optional<HttpResponse> refusal;  // the answer: the body is not read, the connection ends
+  // For the body: as much as Content-Length says, and what a chunked body grows by.
+  ByteReservation body;
+};
+// Called on an I/O thread for requests that announce a body; must not block. `length` is absent for
+// a chunked one. Not called for what has none: the handler decides about those.
+using HttpAdmit =
+    std::function<HttpAdmission(const HttpRequest& head, std::optional<std::uint64_t> length)>;
+
 class HttpServer {
  public:
+  // Without `admit` every body is read, up to max_body_bytes.
   static Result<std::unique_ptr<HttpServer>> listen(const HttpServerSettings& settings,
-                                                    HttpHandler handler);
+                                                    HttpHandler handler, HttpAdmit admit = {});
   // Closes everything; on_disconnect callbacks of unfinished answers run before it returns.
   // Responders may live longer: they then do nothing. Not on an I/O thread.
   virtual ~HttpServer() = default;

@@ -229,6 +229,101 @@ TEST(HttpServer, TimesOut) {
   EXPECT_TRUE(eventually([&] { return server->open_connections() == 0; }));
 }
 
+TEST(HttpServer, ABodyHasAnEndHoweverFast) {
+  HttpServerSettings settings = on_free_port();
+  settings.body_timeout = 1s;
+  const auto server = serve(echo, settings);
+  TcpSocket slow = TcpSocket::connect(server->port());
+  ASSERT_TRUE(slow.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 999999\r\n\r\n" +
+                        std::string(500'000, 'x')));
+  const std::string answer = receive_answer(slow);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(answer, HasSubstr("within 1 s"));
+}
+
+// Takes bodies with the right key, as far as the budget goes.
+std::unique_ptr<HttpServer> serve_admitted(const ByteBudget& budget, HttpHandler handler) {
+  auto server = HttpServer::listen(
+      on_free_port(), std::move(handler),
+      [budget](const HttpRequest& head, std::optional<std::uint64_t> length) -> HttpAdmission {
+        if (head.header("authorization") != "key") return {HttpResponse{401, "", "who?", {}}, {}};
+        auto reserved = budget.reserve(static_cast<std::size_t>(length.value_or(0)));
+        if (!reserved) return {HttpResponse{503, "", "full", {}}, {}};
+        return {std::nullopt, *std::move(reserved)};
+      });
+  EXPECT_TRUE(server) << server.error().message;
+  return *std::move(server);
+}
+
+TEST(HttpAdmission, RefusesAtTheHeader) {
+  const ByteBudget budget(100);
+  std::atomic<int> handled = 0;
+  const auto server = serve_admitted(budget, [&](HttpRequest request, const Responder& responder) {
+    ++handled;
+    echo(request, responder);
+  });
+  // None of these sends any of its body: an answer can only be to the header.
+  for (const std::string_view header :
+       {"Content-Length: 1000000\r\n", "Content-Length: 50\r\nExpect: 100-continue\r\n",
+        "Transfer-Encoding: chunked\r\n"}) {
+    TcpSocket stranger = TcpSocket::connect(server->port());
+    ASSERT_TRUE(stranger.send("POST / HTTP/1.1\r\nHost: h\r\n" + std::string(header) + "\r\n"));
+    EXPECT_THAT(receive_answer(stranger), StartsWith("HTTP/1.1 401 ")) << header;
+    EXPECT_TRUE(stranger.at_end());
+  }
+  TcpSocket large = TcpSocket::connect(server->port());
+  ASSERT_TRUE(large.send(
+      "POST / HTTP/1.1\r\nHost: h\r\nAuthorization: key\r\nContent-Length: 101\r\n\r\n"));
+  EXPECT_THAT(receive_answer(large), StartsWith("HTTP/1.1 503 "));
+  EXPECT_EQ(handled, 0);
+  EXPECT_EQ(budget.used(), 0u);
+  // What has no body is the handler's to refuse.
+  TcpSocket get = TcpSocket::connect(server->port());
+  ASSERT_TRUE(get.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n"));
+  EXPECT_THAT(receive_answer(get), HasSubstr("GET /x "));
+}
+
+TEST(HttpAdmission, BodiesHoldTheirBytesFromHeaderToHandler) {
+  const ByteBudget budget(100);
+  const auto server = serve_admitted(budget, echo);
+  const std::string head = "POST / HTTP/1.1\r\nHost: h\r\nAuthorization: key\r\n";
+  TcpSocket first = TcpSocket::connect(server->port());
+  ASSERT_TRUE(first.send(head + "Content-Length: 60\r\n\r\n" + std::string(30, 'a')));
+  ASSERT_TRUE(eventually([&] { return budget.used() == 60; }));
+  TcpSocket second = TcpSocket::connect(server->port());
+  ASSERT_TRUE(second.send(head + "Content-Length: 60\r\n\r\n" + std::string(60, 'b')));
+  EXPECT_THAT(receive_answer(second), StartsWith("HTTP/1.1 503 "));
+  ASSERT_TRUE(first.send(std::string(30, 'a')));
+  EXPECT_THAT(receive_answer(first), HasSubstr(std::string(60, 'a')));
+  EXPECT_TRUE(eventually([&] { return budget.used() == 0; }));
+  // A second request of the same connection has its own; one that is cut gives it back.
+  ASSERT_TRUE(first.send(head + "Content-Length: 90\r\n\r\ncut"));
+  ASSERT_TRUE(eventually([&] { return budget.used() == 90; }));
+  first.reset();
+  EXPECT_TRUE(eventually([&] { return budget.used() == 0; }));
+}
+
+TEST(HttpAdmission, ChunkedBodiesReserveAsTheyGrow) {
+  const ByteBudget budget(600u << 10);
+  const auto server = serve_admitted(budget, echo);
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: h\r\nAuthorization: key\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string chunk = "19000\r\n" + std::string(0x19000, 'c') + "\r\n";  // 100 KiB
+  TcpSocket fits = TcpSocket::connect(server->port());
+  ASSERT_TRUE(fits.send(head + chunk + chunk));
+  ASSERT_TRUE(eventually([&] { return budget.used() >= (200u << 10); }));
+  ASSERT_TRUE(fits.send("0\r\n\r\n"));
+  EXPECT_THAT(receive_answer(fits), StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(eventually([&] { return budget.used() == 0; }));
+  TcpSocket endless = TcpSocket::connect(server->port());
+  ASSERT_TRUE(endless.send(head));
+  for (int i = 0; i < 20; ++i) endless.send(chunk);  // refused somewhere on the way
+  const std::string answer = receive_answer(endless);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(answer, HasSubstr("Retry-After"));
+  EXPECT_TRUE(eventually([&] { return budget.used() == 0; }));
+}
+
 TEST(HttpServer, StalledWritesTimeOut) {
   HttpServerSettings settings = on_free_port();
   settings.idle_timeout = 1s;

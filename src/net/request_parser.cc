@@ -50,7 +50,7 @@ std::string percent_decode(std::string_view text) {
 }
 
 // The callbacks of Beast's parser, writing into an HttpRequest. A body string grows with what has
-// arrived, never with what Content-Length promises.
+// arrived, not with what Content-Length promises, unless it is told to.
 class RequestParser::Fields final : public http::basic_parser<true> {
  public:
   HttpRequest request;
@@ -117,6 +117,15 @@ RequestParser::~RequestParser() = default;
 bool RequestParser::keep_alive() const { return fields_->keep_alive(); }
 bool RequestParser::http_1_0() const { return fields_->version == 10; }
 bool RequestParser::expects_continue() const { return fields_->expects_continue; }
+const HttpRequest& RequestParser::request() const { return fields_->request; }
+bool RequestParser::has_body() const {
+  return fields_->chunked() || fields_->content_length().value_or(0) > 0;
+}
+std::optional<std::uint64_t> RequestParser::content_length() const {
+  const auto length = fields_->content_length();
+  return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
+}
+void RequestParser::reserve_body(std::size_t bytes) { fields_->request.body.reserve(bytes); }
 HttpRequest RequestParser::take_request() { return std::move(fields_->request); }
 
 RequestParser::Step RequestParser::fail(int status, std::string why) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,11 @@ class RequestParser {
   bool keep_alive() const;
   bool http_1_0() const;
   bool expects_continue() const;
+  const HttpRequest& request() const;  // as far as it has come
+  bool has_body() const;
+  std::optional<std::uint64_t> content_length() const;  // absent when chunked
+  // Makes room for all of the body at once: for one that is admitted.
+  void reserve_body(std::size_t bytes);
   HttpRequest take_request();  // after kDone; `peer` is not set
 
   // After kFailed: the HTTP status to answer with, and a sentence naming the limit.

@@ -20,7 +20,8 @@ constexpr std::size_t kReadAhead = 64u << 10;
 constexpr std::size_t kBodyReadBytes = 128u << 10;
 constexpr std::size_t kKeptBuffer = 16u << 10;
 // A body must come at this mean rate once header_timeout has passed.
-constexpr std::size_t kMinBodyBytesPerSecond = 4096;
+constexpr std::size_t kMinBodyBytesPerSecond = 16u << 10;
+constexpr std::size_t kChunkReserve = 256u << 10;  // by which the room for a chunked body grows
 constexpr std::chrono::seconds kLingerIdle{2};
 constexpr std::chrono::seconds kLingerTotal{30};
 
@@ -101,16 +102,10 @@ void ServerConnection::consume_input() {
     in_.consume(step.consumed);
     switch (step.progress) {
       case RequestParser::Progress::kNeedMore:
+        if (phase_ == Phase::kBody && !reserve_chunks()) return;
         return read_more();
       case RequestParser::Progress::kHeaderDone:
-        phase_ = Phase::kBody;
-        body_began_ = steady_clock::now();
-        body_received_ = 0;
-        if (parser_->expects_continue() && !parser_->http_1_0() && in_.empty()) {
-          pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
-          flush();
-          if (phase_ == Phase::kClosed) return;
-        }
+        if (!begin_body()) return;
         break;
       case RequestParser::Progress::kDone:
         return dispatch();
@@ -118,6 +113,37 @@ void ServerConnection::consume_input() {
         return refuse(parser_->refusal_status(), parser_->refusal());
     }
   }
+}
+
+bool ServerConnection::begin_body() {
+  phase_ = Phase::kBody;
+  body_began_ = steady_clock::now();
+  body_received_ = 0;
+  reserved_.reset();
+  if (context_->admit && parser_->has_body()) {
+    const auto length = parser_->content_length();
+    HttpAdmission admission = context_->admit(parser_->request(), length);
+    if (admission.refusal) {
+      refuse(*std::move(admission.refusal));
+      return false;
+    }
+    reserved_ = std::make_shared<ByteReservation>(std::move(admission.body));
+    if (length) parser_->reserve_body(static_cast<std::size_t>(*length));
+  }
+  if (parser_->expects_continue() && !parser_->http_1_0() && in_.empty()) {
+    pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
+    flush();
+  }
+  return phase_ != Phase::kClosed;
+}
+
+bool ServerConnection::reserve_chunks() {
+  if (!reserved_ || parser_->content_length()) return true;
+  const std::size_t held = parser_->request().body.size();
+  if (held <= reserved_->bytes() || reserved_->grow(held - reserved_->bytes() + kChunkReserve))
+    return true;
+  refuse(503, fmt::format("no room for more than {} bytes of this body now", held));
+  return false;
 }
 
 void ServerConnection::dispatch() {
@@ -128,6 +154,7 @@ void ServerConnection::dispatch() {
   HttpRequest request = parser_->take_request();
   parser_.reset();
   request.peer = peer_;
+  request.reserved = std::move(reserved_);
   head_ = request.method == "HEAD";
   in_.shrink();
   read_more();
@@ -142,14 +169,21 @@ void ServerConnection::dispatch() {
 }
 
 void ServerConnection::refuse(int status, std::string_view why) {
-  ++exchange_;
-  keep_alive_ = false;
-  head_ = false;
-  http_1_0_ = false;
   HttpResponse response;
   response.status = status;
   response.body = context_->settings.error_body ? context_->settings.error_body(status, why)
                                                 : default_error_body(status, why);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  refuse(std::move(response));
+}
+
+void ServerConnection::refuse(HttpResponse response) {
+  ++exchange_;
+  keep_alive_ = false;
+  head_ = false;
+  http_1_0_ = false;
+  reserved_.reset();
+  parser_.reset();  // and with it what has come of the body
   phase_ = Phase::kHandler;
   respond(exchange_, std::move(response));
 }
@@ -351,10 +385,15 @@ void ServerConnection::sweep(SteadyTime now) {
       return refuse(408, fmt::format("no complete header within {} s",
                                      context_->settings.header_timeout.count()));
     case Phase::kBody: {
-      const auto allowed = context_->settings.header_timeout +
-                           std::chrono::seconds(body_received_ / kMinBodyBytesPerSecond);
-      if (now <= body_began_ + allowed) return;
-      return refuse(408, fmt::format("the body came at under {} bytes/s", kMinBodyBytesPerSecond));
+      const auto& settings = context_->settings;
+      const auto allowed =
+          settings.header_timeout + std::chrono::seconds(body_received_ / kMinBodyBytesPerSecond);
+      if (now <= body_began_ + std::min(allowed, settings.body_timeout)) return;
+      return refuse(
+          408, fmt::format("no complete body: {} bytes came, and it must have {} bytes/s "
+                           "after {} s and end within {} s",
+                           body_received_, kMinBodyBytesPerSecond, settings.header_timeout.count(),
+                           settings.body_timeout.count()));
     }
     default:
       return;
@@ -375,6 +414,7 @@ void ServerConnection::close() {
   transport_->close();
   thread_->remove(this);
   std::string().swap(pending_);
+  reserved_.reset();
   const std::function<void()> callback = std::exchange(on_disconnect_, nullptr);
   if (unanswered && callback) callback();
   const std::lock_guard lock(context_->mutex);

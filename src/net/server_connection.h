@@ -29,6 +29,7 @@ using HeaderList = std::vector<std::pair<std::string, std::string>>;
 struct ServerContext {
   HttpServerSettings settings;
   HttpHandler handler;
+  HttpAdmit admit;                        // may be empty
   std::shared_ptr<TlsServerContext> tls;  // null: plain HTTP
   std::atomic<bool> draining{false};
 
@@ -97,8 +98,12 @@ class ServerConnection final : public TransportOwner,
 
   void begin_request();
   void consume_input();
+  // False when the request has been refused.
+  bool begin_body();
+  bool reserve_chunks();
   void dispatch();
   void refuse(int status, std::string_view why);
+  void refuse(HttpResponse response);
   void read_more();
   void on_end_of_input();
   void flush();
@@ -135,6 +140,7 @@ class ServerConnection final : public TransportOwner,
   SteadyTime linger_end_;
   SteadyTime body_began_;
   std::size_t body_received_ = 0;
+  std::shared_ptr<ByteReservation> reserved_;  // for the body
   bool request_began_ = false;
   bool first_request_ = true;
 

@@ -126,6 +126,7 @@ class Transfer {
   bool done_ = false;
   bool too_large_ = false;
   bool all_too_large_ = false;
+  bool no_room_ = false;
   std::string refused_address_;
   // Last: it calls back with the rest.
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl_;
@@ -136,6 +137,9 @@ std::size_t Transfer::on_body(char* data, std::size_t, std::size_t size, void* u
   self.too_large_ = size > self.settings_.max_bytes - self.body_.size();
   self.all_too_large_ = size > self.group_.order.max_bytes - self.group_.bytes;
   if (self.too_large_ || self.all_too_large_) return 0;
+  const auto& reserved = self.group_.order.reserved;
+  self.no_room_ = reserved && !reserved->grow(size);
+  if (self.no_room_) return 0;
   self.body_.append(data, size);
   self.group_.bytes += size;
   return size;
@@ -215,6 +219,13 @@ Error Transfer::error_of(CURLcode code) const {
     return {ErrorCode::kTooLarge,
             fmt::format("{}: with it the request's images and frames are over {} bytes", name,
                         group_.order.max_bytes),
+            {}};
+  }
+  if (no_room_) {
+    return {ErrorCode::kUnavailable,
+            fmt::format("{}: no room for it beside the media of other requests "
+                        "(--max-preparing-bytes)",
+                        name),
             {}};
   }
   if (code == CURLE_OPERATION_TIMEDOUT) return timeout();

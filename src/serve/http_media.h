@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_budget.h"
 #include "base/result.h"
 #include "serve/media_fetcher.h"
 
@@ -21,6 +22,7 @@ struct DownloadOrder {
   };
   std::vector<Item> items;
   std::size_t max_bytes = 0;
+  std::shared_ptr<ByteReservation> reserved;  // grows by what comes; null: not counted
   // Looked at several times a second, on the thread of the downloads; must not block.
   std::function<bool()> cancelled;
 };
@@ -31,7 +33,7 @@ struct DownloadOrder {
 class HttpDownloads {
  public:
   // One for each item, in their order; or the first failure, which ends the rest. Codes as
-  // read_media's, and kTimeout, kCancelled.
+  // read_media's, and kTimeout, kCancelled, kUnavailable for no room in the reservation's budget.
   using Files = Result<std::vector<std::string>>;
   using Done = std::function<void(Files files)>;
 

@@ -414,11 +414,11 @@ TEST(HttpMedia, WhatIsUnfinishedAtTheEndIsAnswered) {
   {
     HttpDownloads downloads(local_http());
     const std::string slow = "http://127.0.0.1:" + std::to_string(silent.port()) + "/";
-    downloads.start({{{slow, "image 0"}}, 100, {}},
+    downloads.start({{{slow, "image 0"}}, 100, {}, {}},
                     [&](HttpDownloads::Files done) { files.set_value(std::move(done)); });
     downloads.stop();
     bool refused = false;
-    downloads.start({{{slow, "image 0"}}, 100, {}},
+    downloads.start({{{slow, "image 0"}}, 100, {}, {}},
                     [&](const HttpDownloads::Files& done) { refused = !done; });
     EXPECT_TRUE(refused);
   }

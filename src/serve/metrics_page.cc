@@ -135,10 +135,14 @@ void MetricsPage::observe_stage(std::string_view stage, double seconds) {
   it->second.observe(seconds);
 }
 
-std::string MetricsPage::render(std::size_t preparing) const {
+std::string MetricsPage::render(const Preparation& preparation) const {
   const EngineStats stats = engine_.stats();
   MetricsText page(model_name_);
-  queue_and_cache(page, stats, preparing);
+  queue_and_cache(page, stats, preparation.requests);
+  page.gauge("saccade:request_bytes", "Bytes of bodies and media that requests hold.",
+             static_cast<double>(preparation.held_bytes));
+  page.gauge("saccade:request_bytes_limit", "Bytes of them over which requests are refused.",
+             static_cast<double>(preparation.held_bytes_limit));
   tokens_and_requests(page, stats);
   latencies(page, stats);
   memory_identity(page, stats.memory);

@@ -14,13 +14,20 @@ namespace saccade::serve {
 // Any thread.
 class MetricsPage {
  public:
+  // What is not the engine's yet.
+  struct Preparation {
+    std::size_t requests = 0;    // between arrival and the engine; they count as waiting
+    std::size_t held_bytes = 0;  // of bodies and media, from a request's header on
+    std::size_t held_bytes_limit = 0;
+  };
+
   MetricsPage(const Engine& engine, std::string model_name);
 
   // Seconds that one request spent in a stage before the engine: "media", "preprocess".
   void observe_stage(std::string_view stage, double seconds);
 
-  // Prometheus text. `preparing`: requests between arrival and the engine, which count as waiting.
-  std::string render(std::size_t preparing) const;
+  // Prometheus text.
+  std::string render(const Preparation& preparation) const;
 
  private:
   const Engine& engine_;

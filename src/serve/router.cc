@@ -21,16 +21,13 @@ constexpr std::size_t kQuickBody = 64u << 10;  // bytes: parsed and tokenised in
 // A decrement that happens however the job ends.
 class Counted {
  public:
-  Counted(std::atomic<std::size_t>& count, std::size_t amount) : count_(count), amount_(amount) {
-    count_ += amount_;
-  }
-  ~Counted() { count_ -= amount_; }
+  explicit Counted(std::atomic<std::size_t>& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
 
  private:
   std::atomic<std::size_t>& count_;
-  std::size_t amount_;
 };
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
@@ -62,6 +59,7 @@ net::HttpResponse json_response(std::string body, int status) {
 Router::Router(const ServeSettings& settings, const Clock& clock)
     : settings_(settings),
       clock_(clock),
+      held_bytes_(settings.max_preparing_bytes),
       workers_(settings.worker_threads, settings.max_preparing) {}
 
 void Router::add_json(std::string_view method, std::string_view path, bool is_work,
@@ -128,26 +126,24 @@ void Router::add_refusal(std::string_view path, std::string_view api_name) {
   });
 }
 
-void Router::handle(net::HttpRequest request, net::Responder responder) {
-  const std::string origin(request.header("origin"));
-  Reply reply{std::move(responder),
-              {{"Vary", "Origin"}},
-              clock_.now(),
-              client_of(given_key(request), request.peer),
-              nullptr};
-  // Not only unreadable answers: some requests are sent by browsers without asking first.
-  if (!may_use(origin, request.header("host"), settings_.allowed_origins,
-               !settings_.api_keys.empty())) {
-    return refuse_origin(origin, reply);
-  }
-  if (!origin.empty()) reply.headers.emplace_back("Access-Control-Allow-Origin", origin);
+// Not only unreadable answers: some requests are sent by browsers without asking first.
+bool Router::allows(const net::HttpRequest& request) const {
+  return may_use(request.header("origin"), request.header("host"), settings_.allowed_origins,
+                 !settings_.api_keys.empty());
+}
+
+Router::Choice Router::choose(const net::HttpRequest& request) {
+  if (!allows(request)) return {nullptr, origin_refusal(request.header("origin"))};
   if (request.method == "OPTIONS") {
     net::HttpResponse preflight{200, "text/plain", "", {}};
     preflight.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
                          {"Access-Control-Allow-Headers", "Authorization, *"},
                          {"Access-Control-Max-Age", "600"}};
-    return respond(reply, std::move(preflight));
+    return {nullptr, std::move(preflight)};
   }
+  const auto refused = [](int status, std::string_view type, std::string_view why) {
+    return Choice{nullptr, json_response(api::error_body(status, type, why), status)};
+  };
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   bool path_known = false;
   for (const Route& route : routes_) {
@@ -155,60 +151,73 @@ void Router::handle(net::HttpRequest request, net::Responder responder) {
                                                  : request.path == route.path;
     if (!meant) continue;
     path_known = true;
-    if (route.method == method) return dispatch(route, std::move(request), std::move(reply));
+    if (route.method != method) continue;
+    if (route.needs_key && !authorised(request)) {
+      return refused(401, "AuthenticationError",
+                     "the Authorization header carries no API key this server knows");
+    }
+    if (!route.is_work) return {&route, {}};
+    if (draining_)
+      return {nullptr,
+              error_response({ErrorCode::kUnavailable, "the server is shutting down", {}})};
+    if (preparing_ >= settings_.max_preparing) {
+      return {nullptr,
+              error_response({ErrorCode::kExhausted,
+                              fmt::format("{} requests are being prepared, the limit is {}",
+                                          preparing_.load(), settings_.max_preparing),
+                              {}})};
+    }
+    return {&route, {}};
   }
   if (path_known) {
-    return respond(reply, json_response(api::error_body(405, "MethodNotAllowedError",
-                                                        fmt::format("{} does not take {}",
-                                                                    request.path, request.method)),
-                                        405));
+    return refused(405, "MethodNotAllowedError",
+                   fmt::format("{} does not take {}", request.path, request.method));
   }
-  respond_error(reply,
-                Error{ErrorCode::kNotFound, fmt::format("there is no {}", request.path), {}});
+  return {nullptr,
+          error_response({ErrorCode::kNotFound, fmt::format("there is no {}", request.path), {}})};
 }
 
-void Router::dispatch(const Route& route, net::HttpRequest request, Reply reply) {
-  if (route.needs_key && !authorised(request)) {
-    return respond(
-        reply, json_response(
-                   api::error_body(401, "AuthenticationError",
-                                   "the Authorization header carries no API key this server knows"),
-                   401));
-  }
-  if (!route.is_work) return route.handler(std::move(request), std::move(reply));
-  if (draining_) {
-    return respond_error(reply, Error{ErrorCode::kUnavailable, "the server is shutting down", {}});
-  }
-  if (preparing_bytes_ + request.body.size() > settings_.max_preparing_bytes) {
-    return respond_error(
-        reply, Error{ErrorCode::kUnavailable,
-                     fmt::format("request bodies of {} MiB are being prepared, the limit is {} MiB",
-                                 preparing_bytes_ >> 20, settings_.max_preparing_bytes >> 20),
-                     {}});
-  }
-  post_job(route, std::move(request), std::move(reply));
+net::HttpAdmission Router::admit(const net::HttpRequest& head,
+                                 std::optional<std::uint64_t> length) {
+  const auto refused = [&](net::HttpResponse answer) {
+    const auto headers = cors_headers(head);
+    answer.headers.insert(answer.headers.end(), headers.begin(), headers.end());
+    return net::HttpAdmission{std::move(answer), {}};
+  };
+  Choice choice = choose(head);
+  if (choice.route == nullptr) return refused(std::move(choice.answer));
+  auto reserved = held_bytes_.reserve(static_cast<std::size_t>(length.value_or(0)));
+  if (!reserved) return refused(error_response(over_budget(length.value_or(0))));
+  return {std::nullopt, *std::move(reserved)};
+}
+
+Error Router::over_budget(std::size_t more) const {
+  return {ErrorCode::kUnavailable,
+          fmt::format("requests hold {} bytes of bodies and media, the limit is {} "
+                      "(--max-preparing-bytes): no room for {} more",
+                      held_bytes_.used(), held_bytes_.limit(), more),
+          {}};
+}
+
+void Router::handle(net::HttpRequest request, net::Responder responder) {
+  Reply reply{std::move(responder), cors_headers(request), clock_.now(),
+              client_of(given_key(request), request.peer), nullptr};
+  Choice choice = choose(request);
+  if (choice.route == nullptr) return respond(reply, std::move(choice.answer));
+  if (!choice.route->is_work) return choice.route->handler(std::move(request), std::move(reply));
+  post_job(*choice.route, std::move(request), std::move(reply));
 }
 
 void Router::post_job(const Route& route, net::HttpRequest request, Reply reply) {
-  const auto refuse = [&] {
-    respond_error(reply, Error{ErrorCode::kExhausted,
-                               fmt::format("{} requests are being prepared, the limit is {}",
-                                           preparing_.load(), settings_.max_preparing),
-                               {}});
-  };
-  if (preparing_ >= settings_.max_preparing) return refuse();
-  reply.preparing = std::make_shared<const Counted>(preparing_, 1);
+  reply.preparing = std::make_shared<const Counted>(preparing_);
   struct Job {
     net::HttpRequest request;
     Reply reply;
-    Counted bytes;
   };
-  // The body is moved, so its size is taken first.
-  const std::size_t body_bytes = request.body.size();
   // A short text is quick; long bodies, and all media, must not hold it up.
-  const auto lane = body_bytes > kQuickBody ? WorkerPool::Lane::kBulk : WorkerPool::Lane::kQuick;
-  auto job =
-      std::shared_ptr<Job>(new Job{std::move(request), reply, {preparing_bytes_, body_bytes}});
+  const auto lane =
+      request.body.size() > kQuickBody ? WorkerPool::Lane::kBulk : WorkerPool::Lane::kQuick;
+  const auto job = std::make_shared<Job>(std::move(request), reply);
   const bool taken = workers_.post(
       [this, &route, job] {
         if (job->reply.to.disconnected()) return;
@@ -216,7 +225,12 @@ void Router::post_job(const Route& route, net::HttpRequest request, Reply reply)
                 [&] { route.handler(std::move(job->request), job->reply); });
       },
       lane);
-  if (!taken) refuse();
+  if (!taken) {
+    respond_error(reply, Error{ErrorCode::kExhausted,
+                               fmt::format("{} requests wait for a worker, the limit is {}",
+                                           workers_.queued(), settings_.max_preparing),
+                               {}});
+  }
 }
 
 void Router::go_on(const Reply& reply, std::function<void()> job) {
@@ -269,16 +283,26 @@ bool Router::authorised(const net::HttpRequest& request) const {
   return found;
 }
 
-void Router::refuse_origin(const std::string& origin, const Reply& reply) {
+net::HttpResponse Router::origin_refusal(std::string_view origin) {
+  const std::string name(origin.substr(0, 200));
   const std::string why =
-      fmt::format("pages of {} may not use this server: start it with --allowed-origins",
-                  origin.substr(0, 200));
+      fmt::format("pages of {} may not use this server: start it with --allowed-origins", name);
   {
     const std::lock_guard lock(mutex_);
-    if (warned_.size() < kMostWarnings && warned_.insert("origin " + origin.substr(0, 200)).second)
+    if (warned_.size() < kMostWarnings && warned_.insert("origin " + name).second)
       log::warning("{} (said once)", why);
   }
-  respond(reply, json_response(api::error_body(403, "PermissionDeniedError", why), 403));
+  return json_response(api::error_body(403, "PermissionDeniedError", why), 403);
+}
+
+std::vector<std::pair<std::string, std::string>> Router::cors_headers(
+    const net::HttpRequest& request) const {
+  // Caches must not give one origin's answer to another.
+  std::vector<std::pair<std::string, std::string>> headers = {{"Vary", "Origin"}};
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && allows(request))
+    headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+  return headers;
 }
 
 void Router::respond(const Reply& reply, net::HttpResponse response) const {
@@ -291,13 +315,17 @@ void Router::respond(const Reply& reply, Result<std::string> json) const {
   respond(reply, json_response(*std::move(json)));
 }
 
-void Router::respond_error(const Reply& reply, const Error& error) const {
+net::HttpResponse Router::error_response(const Error& error) const {
   net::HttpResponse response =
       json_response(api::error_body(error), api::kind_of(error.code).status);
   if (error.code == ErrorCode::kExhausted || error.code == ErrorCode::kUnavailable) {
     response.headers.emplace_back("Retry-After", "1");
   }
-  respond(reply, std::move(response));
+  return response;
+}
+
+void Router::respond_error(const Reply& reply, const Error& error) const {
+  respond(reply, error_response(error));
 }
 
 Result<void> Router::check_model(const std::string& name) const {

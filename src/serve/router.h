@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -14,6 +15,7 @@
 
 #include "api/responses.h"
 #include "api/server_info.h"
+#include "base/byte_budget.h"
 #include "base/clock.h"
 #include "base/worker_pool.h"
 #include "net/http_server.h"
@@ -60,6 +62,9 @@ class Router {
   // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
   void add_refusal(std::string_view path, std::string_view api_name);
 
+  // At the header, before the body is read: what handle() would refuse whatever the body says is
+  // refused here, and the body's bytes are reserved.
+  net::HttpAdmission admit(const net::HttpRequest& head, std::optional<std::uint64_t> length);
   void handle(net::HttpRequest request, net::Responder responder);
 
   // The rest of a request's preparation, when its media are there: `job` runs on a worker in the
@@ -70,6 +75,8 @@ class Router {
   void start_draining() { draining_ = true; }
   // Requests between arrival and the engine.
   std::size_t preparing() const { return preparing_; }
+  // Of bodies and media, from a request's header to its end.
+  const ByteBudget& held_bytes() const { return held_bytes_; }
 
   void respond(const Reply& reply, net::HttpResponse response) const;
   void respond(const Reply& reply, Result<std::string> json) const;
@@ -82,19 +89,29 @@ class Router {
                        const std::string& model) const;
 
  private:
-  void dispatch(const Route& route, net::HttpRequest request, Reply reply);
+  // The route of a request, or what it is answered without one.
+  struct Choice {
+    const Route* route = nullptr;
+    net::HttpResponse answer;
+  };
+  Choice choose(const net::HttpRequest& request);
   void post_job(const Route& route, net::HttpRequest request, Reply reply);
   void guarded(std::string_view what, const Reply& reply, const std::function<void()>& work);
   std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;
-  void refuse_origin(const std::string& origin, const Reply& reply);
+  bool allows(const net::HttpRequest& request) const;
+  net::HttpResponse origin_refusal(std::string_view origin);
+  Error over_budget(std::size_t more) const;
+  net::HttpResponse error_response(const Error& error) const;
+  std::vector<std::pair<std::string, std::string>> cors_headers(
+      const net::HttpRequest& request) const;
 
   const ServeSettings& settings_;
   const Clock& clock_;
   std::vector<Route> routes_;
   std::atomic<bool> draining_ = false;
   std::atomic<std::size_t> preparing_ = 0;
-  std::atomic<std::size_t> preparing_bytes_ = 0;
+  ByteBudget held_bytes_;
   mutable std::atomic<std::uint64_t> next_answer_ = 0;
   std::mutex mutex_;
   std::unordered_set<std::string> warned_;  // guarded by mutex_: what has been logged once

@@ -102,10 +102,15 @@ class Front {
                              message);
     };
     auto front = std::make_unique<Front>();
-    TRY(front->http_, net::HttpServer::listen(
-                          http, [&router](net::HttpRequest request, net::Responder responder) {
-                            router.handle(std::move(request), std::move(responder));
-                          }));
+    TRY(front->http_,
+        net::HttpServer::listen(
+            http,
+            [&router](net::HttpRequest request, net::Responder responder) {
+              router.handle(std::move(request), std::move(responder));
+            },
+            [&router](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
+              return router.admit(head, length);
+            }));
     const bool tls = !settings.tls_certificate.empty();
     log::info("listening on {}://{}:{}", tls ? "https" : "http", settings.host,
               front->http_->port());

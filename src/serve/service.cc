@@ -57,10 +57,12 @@ void Service::add_routes() {
                                                    stats.kv_cache_usage};
                           });
   router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
-                 router_.respond(reply, {200,
-                                         "text/plain; version=0.0.4; charset=utf-8",
-                                         metrics_.render(router_.preparing()),
-                                         {}});
+                 router_.respond(reply,
+                                 {200,
+                                  "text/plain; version=0.0.4; charset=utf-8",
+                                  metrics_.render({router_.preparing(), router_.held_bytes().used(),
+                                                   router_.held_bytes().limit()}),
+                                  {}});
                }});
   router_.add({"POST", "/reset_prefix_cache",
                [this](const net::HttpRequest&, const Reply& reply) { reset_prefix_cache(reply); },
@@ -130,7 +132,8 @@ AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply
   return form;
 }
 
-Result<void> Service::with_media(const api::ChatRequest& request, const Reply& reply,
+Result<void> Service::with_media(const api::ChatRequest& request,
+                                 std::shared_ptr<ByteReservation> reserved, const Reply& reply,
                                  WithFiles then) {
   if (request.images.empty() && request.videos.empty()) return then({});
   TRY(std::vector<DownloadOrder::Item> remote, builder_.media().remote(request));
@@ -143,7 +146,7 @@ Result<void> Service::with_media(const api::ChatRequest& request, const Reply& r
   if (remote.empty()) {
     go_on({});
   } else {
-    downloads_.start({std::move(remote), settings_.max_request_media_bytes,
+    downloads_.start({std::move(remote), settings_.max_request_media_bytes, std::move(reserved),
                       [to = reply.to] { return to.disconnected(); }},
                      std::move(go_on));
   }
@@ -156,6 +159,7 @@ struct Service::Chat {
   std::shared_ptr<Answer> answer;
   Nanos arrival = 0;
   std::uint64_t client = 0;
+  std::shared_ptr<ByteReservation> reserved;  // the body's, and what is fetched
 };
 
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
@@ -171,11 +175,12 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   const int n = static_cast<int>(chat.sampling.n);
   auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
   watch(answer, reply);
-  const auto job =
-      std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival, reply.client);
-  return with_media(job->request, reply, [this, job](std::vector<std::string> fetched) {
-    return prepare_chat(*job, std::move(fetched));
-  });
+  const auto job = std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival,
+                                                reply.client, request.reserved);
+  return with_media(job->request, job->reserved, reply,
+                    [this, job](std::vector<std::string> fetched) {
+                      return prepare_chat(*job, std::move(fetched));
+                    });
 }
 
 Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fetched) {
@@ -259,11 +264,13 @@ Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& rep
   TRY(api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
   TRY_DO(router_.check_model(tokenize.model));
   const auto job = std::make_shared<const api::TokenizeRequest>(std::move(tokenize));
-  const auto answer = [this, job, reply](std::vector<std::string> fetched) -> Result<void> {
+  const std::shared_ptr<ByteReservation> reserved = request.reserved;
+  const auto answer = [this, job, reply,
+                       reserved](std::vector<std::string> fetched) -> Result<void> {
     router_.respond(reply, token_counts(*job, std::move(fetched)));
     return {};
   };
-  return job->chat ? with_media(*job->chat, reply, answer) : answer({});
+  return job->chat ? with_media(*job->chat, reserved, reply, answer) : answer({});
 }
 
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,

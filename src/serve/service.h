@@ -37,7 +37,10 @@ class Service {
   // request without media; else when they are there. No worker waits for them. An error, the
   // fetching's or then's, is the answer.
   using WithFiles = std::function<Result<void>(std::vector<std::string> fetched)>;
-  Result<void> with_media(const api::ChatRequest& request, const Reply& reply, WithFiles then);
+  // `reserved` grows by what is fetched; may be null.
+  Result<void> with_media(const api::ChatRequest& request,
+                          std::shared_ptr<ByteReservation> reserved, const Reply& reply,
+                          WithFiles then);
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
   struct Chat;
   Result<void> prepare_chat(const Chat& chat, std::vector<std::string> fetched);

@@ -23,8 +23,8 @@ struct ServeSettings {
   std::vector<std::string> api_keys;         // empty: none needed
   std::vector<std::string> allowed_origins;  // of web pages, besides may_use()'s; "*": all
   std::size_t max_body_bytes = 64u << 20;
-  std::size_t max_preparing_bytes =
-      512u << 20;  // bodies between arrival and submission, all requests together
+  // Bodies, from their headers on, and media of all requests together; over it 503.
+  std::size_t max_preparing_bytes = 512u << 20;
   int io_threads = 1;
   int worker_threads = 3;  // parsing, decoding, tokenising; one of them for short texts alone
   std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429

@@ -1,0 +1,81 @@
+// What requests hold is bounded from their headers on, and who has no key holds nothing.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/server_process.h"
+#include "tests/support/tcp_socket.h"
+
+namespace saccade::test {
+namespace {
+
+const std::string kCheckpoint =
+    std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
+constexpr std::int64_t kMib = 1 << 20;
+
+std::string head_of(std::size_t length, const std::string& more = "") {
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + more +
+         "Content-Length: " + std::to_string(length) + "\r\n\r\n";
+}
+
+// The value of a gauge without labels but the model's.
+double gauge(const ServerProcess& server, const std::string& name) {
+  const std::string page = exchange(server.port(), "GET", "/metrics", "").body;
+  const std::size_t at = page.find("\n" + name + "{");
+  if (at == std::string::npos) return -1;
+  return std::stod(page.substr(page.find("} ", at) + 2));
+}
+
+TEST(RequestMemory, WhoHasNoKeyIsNotListenedTo) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--api-key", "secret"});
+  const std::int64_t before = server.resident_bytes();
+  std::vector<TcpSocket> strangers;
+  const std::string piece(kMib, 'x');
+  for (int i = 0; i < 20; ++i) {
+    TcpSocket& stranger = strangers.emplace_back(TcpSocket::connect(server.port()));
+    ASSERT_TRUE(stranger.send(head_of(60 * kMib)));
+    // Not a byte of the body is on its way: the header alone is answered.
+    EXPECT_EQ(stranger.receive_until("\r\n\r\n").substr(0, 12), "HTTP/1.1 401");
+  }
+  for (TcpSocket& stranger : strangers)
+    for (int i = 0; i < 8; ++i) stranger.send(piece);  // read to be thrown away
+  EXPECT_LT(server.resident_bytes() - before, 32 * kMib);
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/chat/completions",
+                     R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1})", -1,
+                     "Authorization: Bearer secret\r\n")
+                .status,
+            200);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST(RequestMemory, UnfinishedBodiesCountAndAreGivenBack) {
+  ServerProcess server(SACCADE_BINARY,
+                       {"serve", "--model", kCheckpoint, "--max-preparing-bytes", "100MiB"});
+  EXPECT_EQ(gauge(server, "saccade:request_bytes_limit"), 100.0 * kMib);
+  {
+    TcpSocket unfinished = TcpSocket::connect(server.port());
+    ASSERT_TRUE(unfinished.send(head_of(60 * kMib) + "{"));
+    while (gauge(server, "saccade:request_bytes") < 60.0 * kMib) {
+    }
+    TcpSocket refused = TcpSocket::connect(server.port());
+    ASSERT_TRUE(refused.send(head_of(60 * kMib)));
+    const std::string head = refused.receive_until("\r\n\r\n");
+    EXPECT_EQ(head.substr(0, 12), "HTTP/1.1 503");
+    EXPECT_NE(head.find("Retry-After"), std::string::npos);
+    const std::string body = refused.receive();
+    EXPECT_NE(body.find("--max-preparing-bytes"), std::string::npos) << body;
+    // What fits goes on.
+    EXPECT_EQ(exchange(server.port(), "POST", "/v1/chat/completions",
+                       R"({"messages": [{"role": "user", "content": "x"}], "max_tokens": 1})")
+                  .status,
+              200);
+  }
+  while (gauge(server, "saccade:request_bytes") > 0) {
+  }
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+}  // namespace
+}  // namespace saccade::test
