@@ -54,7 +54,7 @@ void add_server_flags(CLI::App& cmd, Flags& f) {
       ->transform(CLI::AsSizeValue(false));
   cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
   cmd.add_option("--worker-threads", s.worker_threads,
-                 "threads that parse, decode and tokenise; of several, one for short texts alone")
+                 "threads that parse and tokenise; of several, one for short texts alone")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
   cmd.add_option("--ssl-certfile", s.tls_certificate);
@@ -98,6 +98,13 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--max-request-media-bytes", s.max_request_media_bytes,
                  "most bytes of a request's images and frames, as fetched; accepts 256MiB")
       ->transform(CLI::AsSizeValue(false));
+  cmd.add_option("--max-pixel-bytes", s.engine.max_pixel_bytes,
+                 "most bytes of pixels between decoding and encoding, all requests together; "
+                 "accepts 256MiB")
+      ->transform(CLI::AsSizeValue(false));
+  cmd.add_option("--image-threads", s.engine.pixel_threads, "threads that decode and resize images")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
   cmd.add_option("--mm-processor-kwargs", f.mm_processor_kwargs, "JSON; min_pixels and max_pixels");
   cmd.add_option("--allowed-local-media-path", s.media.allowed_local_path,
                  "folder that file:// may read");

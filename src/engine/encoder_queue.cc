@@ -22,7 +22,7 @@ struct Size {
   double squares = 0;
 
   void add(const PreparedImage& image) {
-    const std::int64_t rows = patch_rows(image);
+    const std::int64_t rows = patch_rows(image.layout);
     patches += rows;
     squares += static_cast<double>(rows) * static_cast<double>(rows);
   }
@@ -55,9 +55,8 @@ bool all_finite(View rows) {
 
 }  // namespace
 
-std::int64_t patch_rows(const PreparedImage& image) {
-  if (image.patch_cols == 0) return 0;
-  return static_cast<std::int64_t>(image.patches.size()) / image.patch_cols;
+std::int64_t patch_rows(const ImageLayout& layout) {
+  return layout.grid_t * layout.grid_h * layout.grid_w;
 }
 
 Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Device& device,
@@ -153,7 +152,7 @@ void EncoderQueue::begin_batch() {
   for (std::size_t i = 0; i < count; ++i) {
     const Job& job = batch_.emplace_back(std::move(queue_.front()));
     queue_.pop_front();
-    const std::int64_t patches = patch_rows(*job.image);
+    const std::int64_t patches = patch_rows(job.image->layout);
     const std::int64_t rows = job.image->layout.tokens;
     CHECK(patches <= limits_.max_patches && rows <= scratch_rows_,
           "an image of {} patches and {} rows was accepted, limits {} and {}", patches, rows,

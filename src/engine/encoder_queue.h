@@ -53,6 +53,7 @@ class EncoderQueue {
 
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image);
+  bool contains(const Digest& key) const { return keys_.contains(key); }  // queued, or in the run
   // Lets go of what nobody wants any more; a run is stopped, and given up if it is still unwanted
   // at the next call, since a preempted sequence may want it back. True if there was something.
   // Once a step.
@@ -121,6 +122,6 @@ class EncoderQueue {
 };
 
 // Patch rows of an image, as the encoder counts them.
-std::int64_t patch_rows(const PreparedImage& image);
+std::int64_t patch_rows(const ImageLayout& layout);
 
 }  // namespace saccade

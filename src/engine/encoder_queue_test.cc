@@ -31,7 +31,7 @@ class StagedModel final : public Model {
                                           std::span<const View>, const Tap&) override {
     Nanos layer = 0;
     for (const PreparedImage* image : images) {
-      const std::int64_t patches = patch_rows(*image);
+      const std::int64_t patches = patch_rows(image->layout);
       layer += patches * kPatchTime + patches * patches * pair_time;
     }
     batches.push_back(static_cast<std::int64_t>(images.size()));
@@ -83,8 +83,8 @@ struct QueueTest : testing::Test {
   // rows: of the embedding; 0: a quarter of the patches.
   Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0) {
     auto image = std::make_shared<PreparedImage>();
-    image->patch_cols = 1;
-    image->patches.resize(static_cast<std::size_t>(patches));
+    image->layout.grid_h = patches;
+    image->layout.grid_w = 1;
     image->layout.tokens = rows > 0 ? rows : patches / 4;
     const Digest key = sha256(name);
     wanted.insert(key);

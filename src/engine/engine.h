@@ -28,6 +28,10 @@ struct EngineSettings {
   std::string kv_policy = "jenga";      // jenga | maxpage | static | paged
   std::string encoder_cache = "store";  // off | store | overlay
   std::size_t encoder_cache_bytes = std::size_t{256} << 20;
+  // Pixels between decoding and encoding, all images together. Images that are wanted and have no
+  // room wait as they came, compressed.
+  std::size_t max_pixel_bytes = std::size_t{256} << 20;
+  int pixel_threads = 2;                      // that decode and resize
   std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
   std::string scheduling_policy = "fcfs";     // fcfs | priority
   std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth

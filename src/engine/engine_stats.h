@@ -63,6 +63,9 @@ struct EngineStats {
   std::array<std::uint64_t, 5> requests_finished{};  // by FinishReason
   std::uint64_t encoder_runs = 0;                    // EncodeRuns finished
   std::uint64_t images_encoded = 0;
+  std::uint64_t images_decoded = 0;           // begun
+  std::int64_t images_loading = 0;            // that wait for their pixels
+  std::size_t pixel_bytes = 0;                // decoded, not yet encoded
   std::uint64_t encoder_tokens_computed = 0;  // embedding rows made
   std::uint64_t encoder_tokens_consumed = 0;  // embedding rows that entered a forward
   double embedding_byte_seconds = 0;          // residency of leased embeddings

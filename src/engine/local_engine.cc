@@ -62,6 +62,14 @@ Result<void> LocalEngine::make_encoder() {
                     [this](const Digest& key, View rows) { publish(key, rows); },
                     [this](const Digest& key, const Error& error) { fail_image(key, error); },
                     [this](const Digest& key) { return images_.wanted(key); }));
+  pixels_ = std::make_unique<PixelLoader>(parts_.settings.pixel_threads,
+                                          parts_.settings.max_pixel_bytes, [this] {
+                                            {
+                                              const std::lock_guard lock(inbox_mutex_);
+                                              pixels_came_ = true;
+                                            }
+                                            wake_.notify_one();
+                                          });
   encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
   return {};
 }
@@ -110,14 +118,14 @@ Result<void> LocalEngine::validate(const Request& request) const {
 Result<void> LocalEngine::validate_images(const Request& request) const {
   if (request.images->empty()) return {};
   if (!encoder_) return fail(ErrorCode::kUnsupported, "the model takes no images");
-  const auto what = [](const PreparedImage& image, std::size_t i) {
-    return image.layout.frames > 0 ? fmt::format("a group of {} frames", image.layout.frames)
-                                   : fmt::format("image {}", i);
+  const auto what = [](const ImageLayout& image, std::size_t i) {
+    return image.frames > 0 ? fmt::format("a group of {} frames", image.frames)
+                            : fmt::format("image {}", i);
   };
   std::int64_t together = 0;
   for (std::size_t i = 0; i < request.images->size(); ++i) {
-    const PreparedImage& image = *(*request.images)[i].prepared;
-    const std::int64_t rows = image.layout.tokens;
+    const ImageLayout& image = (*request.images)[i].layout;
+    const std::int64_t rows = image.tokens;
     if (rows > parts_.encoder.max_rows) {
       return fail(ErrorCode::kTooLarge,
                   "{} takes {} tokens, and the encoder is set up for {} (encoder cache {} bytes, "
@@ -227,7 +235,7 @@ void LocalEngine::run() {
     std::unique_lock lock(inbox_mutex_);
     wake_.wait(lock, [&] {
       return stopping_ || !arrivals_.empty() || !cancellations_.empty() || reset_prefixes_ ||
-             reset_images_;
+             reset_images_ || pixels_came_;
     });
   }
   while (!in_flight_.empty()) settle();
@@ -284,16 +292,12 @@ bool LocalEngine::arrived() {
 
 bool LocalEngine::step() {
   bool busy = drain();
+  if (pixels_) busy = take_pixels() || busy;
   const Nanos begin = clock_.now();
   const bool encoding = encoder_ && !encoder_->idle();
   StepPlan plan =
       scheduler_.plan(pacer_.begin(scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
-  for (const EncodeWish& wish : plan.encodes) {
-    const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
-    encoder_->push(
-        image.key,
-        (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)].prepared);
-  }
+  for (const EncodeWish& wish : plan.encodes) want_pixels(wish);
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
   for (const KvCopy& copy : plan.copies) parts_.pool->copy(step_stream(), copy);
@@ -464,6 +468,36 @@ RequestUsage LocalEngine::usage(const Sequence& sequence) const {
 
 // --- images ---
 
+void LocalEngine::want_pixels(const EncodeWish& wish) {
+  const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
+  const auto& source =
+      (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)].source;
+  if (auto pixels = source->ready()) {
+    encoder_->push(image.key, std::move(pixels));
+  } else if (!encoder_->contains(image.key)) {
+    pixels_->push(image.key, source);
+  }
+}
+
+// What has been decoded goes to the encoder. False: nothing had.
+bool LocalEngine::take_pixels() {
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    pixels_came_ = false;
+  }
+  const auto wanted = [this](const Digest& key) { return images_.wanted(key); };
+  std::vector<PixelLoader::Loaded> loaded = pixels_->take(wanted);
+  for (PixelLoader::Loaded& one : loaded) {
+    if (!wanted(one.key)) continue;
+    if (one.image) {
+      encoder_->push(one.key, *std::move(one.image));
+    } else {
+      fail_image(one.key, one.image.error());
+    }
+  }
+  return !loaded.empty();
+}
+
 // There will be no rows under this key: the answer of all who wait for them.
 void LocalEngine::fail_image(const Digest& key, const Error& error) {
   std::vector<Live*> waiting;
@@ -584,6 +618,9 @@ void LocalEngine::update_gauges(Nanos now) {
     to.encoder_queue_images = encoder_->waiting();
     to.encoder_runs = encoder_->stats().runs;
     to.images_encoded = encoder_->stats().images;
+    to.images_decoded = pixels_->loads();
+    to.images_loading = pixels_->waiting();
+    to.pixel_bytes = pixels_->bytes();
     to.encoder_tokens_computed = encoder_->stats().rows;
   }
   to.embedding_byte_seconds +=

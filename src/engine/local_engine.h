@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine_setup.h"
+#include "engine/pixel_loader.h"
 #include "engine/sampler.h"
 #include "engine/step_pacer.h"
 #include "engine/stop_checker.h"
@@ -80,6 +81,8 @@ class LocalEngine final : public Engine {
   void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
+  void want_pixels(const EncodeWish& wish);
+  bool take_pixels();
   void fail_image(const Digest& key, const Error& error);
   void publish(const Digest& key, View rows);
   void write_rows(Stream& stream, const Digest& key, View rows);
@@ -121,9 +124,11 @@ class LocalEngine final : public Engine {
   std::unordered_map<ClientId, std::int64_t> waiting_of_;  // guarded by inbox_mutex_
   bool reset_prefixes_ = false;                            // guarded by inbox_mutex_
   bool reset_images_ = false;                              // guarded by inbox_mutex_
+  bool pixels_came_ = false;                               // guarded by inbox_mutex_
   std::uint64_t rejections_ = 0;                           // guarded by inbox_mutex_
   mutable std::mutex stats_mutex_;
-  EngineStats published_;  // guarded by stats_mutex_
+  EngineStats published_;                // guarded by stats_mutex_
+  std::unique_ptr<PixelLoader> pixels_;  // null: no images. Last: its threads wake the engine
 };
 
 }  // namespace saccade

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/shared.h"
+#include "engine/image_source.h"
 #include "model/model.h"
 
 namespace saccade {
@@ -46,8 +47,13 @@ struct SamplingParams {
 // An image of a request, or a group of a video's frames: where it stands and what it is.
 struct RequestImage {
   ImageSpan span;
-  Digest content{};  // SHA-256 of the original bytes; of a group, over those of its frames
-  std::shared_ptr<const PreparedImage> prepared;
+  // SHA-256 of the original bytes; of a group, over those of its frames. Of the bytes as they came,
+  // not of pixels: it is known before anything is decoded, so that a stored embedding is found for
+  // the price of a hash, and whoever has the bytes, on another machine too, names them alike. Equal
+  // pixels in different files are two images. How they are processed is in ImageLayout::key.
+  Digest content{};
+  ImageLayout layout;  // of what the encoder takes: a group has grid_t 1
+  std::shared_ptr<const ImageSource> source;
 };
 
 // Nanoseconds on the SteadyClock; 0 where it has not happened. Names of the API's `metrics` member.

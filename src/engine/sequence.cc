@@ -12,7 +12,7 @@ std::int64_t media_tokens(const Request& request, bool of_videos) {
   std::int64_t sum = 0;
   for (const ImageSpan& span : request.prompt->images) {
     const RequestImage& image = (*request.images)[static_cast<std::size_t>(span.index)];
-    if ((image.prepared->layout.frames > 0) == of_videos) sum += span.tokens;
+    if ((image.layout.frames > 0) == of_videos) sum += span.tokens;
   }
   return sum;
 }
@@ -24,9 +24,9 @@ Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from
   for (std::size_t index = 0; index < request.images->size(); ++index) {
     SequenceImage& image = images.emplace_back();
     image.index = static_cast<int>(index);
-    image.rows = (*request.images)[index].prepared->layout.tokens;
-    image.key = embedding_key((*request.images)[index].content,
-                              (*request.images)[index].prepared->layout.key, model);
+    image.rows = (*request.images)[index].layout.tokens;
+    image.key =
+        embedding_key((*request.images)[index].content, (*request.images)[index].layout.key, model);
     image.begin = prompt_tokens();
   }
   for (const ImageSpan& span : request.prompt->images) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "engine/compressed_image.h"
 #include "image/pixels.h"
 
 namespace saccade::serve {
@@ -91,7 +92,8 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
 }
 
 Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
-                                      std::vector<std::string> fetched, MediaWork work,
+                                      std::vector<std::string> fetched,
+                                      const std::shared_ptr<ByteReservation>& reserved,
                                       const std::atomic<bool>& cancelled,
                                       RequestTimes& times) const {
   const auto check_client = [&]() -> Result<void> {
@@ -101,6 +103,15 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
   TRY(std::vector<Medium> media, list(request));
   TRY_DO(read(media, std::move(fetched), cancelled));
   times.media_done = clock_.now();
+  std::size_t bytes = 0;
+  for (const Medium& medium : media)
+    for (const std::string& file : medium.files) bytes += file.size();
+  // Bodies and downloads are counted; files of this machine come on top.
+  if (reserved && bytes > reserved->bytes() && !reserved->grow(bytes - reserved->bytes()))
+    return fail(ErrorCode::kUnavailable,
+                "no room for {} bytes of images and frames beside those of other requests "
+                "(--max-preparing-bytes)",
+                bytes);
 
   LoadedMedia loaded;
   std::int64_t tokens = 0;
@@ -118,8 +129,9 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
   }
   for (std::size_t i = 0; i < media.size(); ++i) {
     TRY_DO(check_client());
-    TRY_DO(prepare(media[i], loaded.layouts[i], work, loaded));
+    add_inputs(media[i], loaded.layouts[i], reserved, loaded);
   }
+  if (reserved) reserved->shrink_to(bytes);
   return loaded;
 }
 
@@ -227,34 +239,26 @@ Result<ImageLayout> MediaLoader::measure(const Medium& medium,
   return layout;
 }
 
-// Only one image or group of frames is held decoded at a time.
-Result<void> MediaLoader::prepare(Medium& medium, const ImageLayout& layout, MediaWork work,
-                                  LoadedMedia& loaded) const {
+void MediaLoader::add_inputs(Medium& medium, const ImageLayout& layout,
+                             const std::shared_ptr<const ByteReservation>& held,
+                             LoadedMedia& loaded) const {
   const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
-  const auto depth = medium.video == nullptr
-                         ? std::size_t{1}
-                         : static_cast<std::size_t>(model_.shape().frames_per_grid);
+  const bool video = medium.video != nullptr;
+  const auto depth = video ? static_cast<std::size_t>(model_.shape().frames_per_grid) : 1u;
   for (std::size_t begin = 0; begin < medium.files.size(); begin += depth) {
     const std::size_t end = std::min(begin + depth, medium.files.size());
     std::vector<Digest> digests;
-    std::vector<Pixels> frames;
+    std::vector<CompressedImage::Frame> frames;
     for (std::size_t i = begin; i < end; ++i) {
       digests.push_back(digest_of(medium.files[i]));
-      if (work == MediaWork::kMeasure) continue;
-      auto pixels = decode_image(as_bytes(medium.files[i]), limits);
-      if (!pixels) return fail_within(medium.where(i), std::move(pixels).error());
-      frames.push_back(*std::move(pixels));
-      std::string().swap(medium.files[i]);
+      frames.push_back({std::move(medium.files[i]), medium.where(i)});
     }
-    loaded.digests.push_back(medium.video == nullptr ? digests.front() : digest_of(digests));
-    loaded.prepared.emplace_back();
-    if (work == MediaWork::kMeasure) continue;
-    auto prepared = medium.video == nullptr ? model_.prepare_image(frames.front(), layout)
-                                            : model_.prepare_frames(frames, layout);
-    if (!prepared) return fail_within(medium.where(begin), std::move(prepared).error());
-    loaded.prepared.back() = std::make_shared<const PreparedImage>(*std::move(prepared));
+    RequestImage& input = loaded.inputs.emplace_back();
+    input.content = video ? digest_of(digests) : digests.front();
+    input.layout = video ? group_layout(layout, static_cast<std::int64_t>(end - begin)) : layout;
+    input.source =
+        std::make_shared<CompressedImage>(model_, layout, std::move(frames), limits, held);
   }
-  return {};
 }
 
 }  // namespace saccade::serve

@@ -1,6 +1,6 @@
-// From the images and videos of a chat request to the encoder's inputs: read, measured, decoded,
-// resized, hashed. Everything is measured before anything is decoded. What has to be fetched over
-// the network is listed here, and fetched before (HttpDownloads).
+// From the images and videos of a chat request to the encoder's inputs: read, measured by their
+// headers, hashed. Nothing is decoded here: the engine does that for what it has to encode. What
+// has to be fetched over the network is listed here, and fetched before (HttpDownloads).
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,10 @@
 
 namespace saccade::serve {
 
-// Whether media are to be decoded and prepared for the encoder, or only measured (tokenize).
-enum class MediaWork { kPrepare, kMeasure };
-
 struct LoadedMedia {
   std::vector<ImageLayout> layouts;  // one an image or video, in order of appearance
-  // Of the encoder's inputs: one an image, one for each group of a video's frames.
-  std::vector<Digest> digests;
-  std::vector<std::shared_ptr<const PreparedImage>> prepared;  // null when only measured
+  // The encoder's inputs: one an image, one for each group of a video's frames. Without spans.
+  std::vector<RequestImage> inputs;
 };
 
 // Any thread; const after construction.
@@ -36,13 +32,14 @@ class MediaLoader {
   // settings allow and for media that the model does not take.
   Result<std::vector<DownloadOrder::Item>> remote(const api::ChatRequest& request) const;
 
-  // Blocks. `fetched`: the files of remote(). Stamps media_done; `cancelled` is looked at between
-  // stages. kInvalid as remote() and for frames of different sizes, kTooLarge for more bytes or
-  // tokens than are possible; the rest as read_media, the decoder and Model::image_layout say.
-  // Messages name the image or frame.
+  // Blocks. `fetched`: the files of remote(). `reserved`, which may be null, becomes what the media
+  // take and stays with them: kUnavailable when its budget has no room. Stamps media_done;
+  // `cancelled` is looked at between stages. kInvalid as remote() and for frames of different
+  // sizes, kTooLarge for more bytes or tokens than are possible; the rest as read_media, the
+  // decoder and Model::image_layout say. Messages name the image or frame.
   Result<LoadedMedia> load(const api::ChatRequest& request, std::vector<std::string> fetched,
-                           MediaWork work, const std::atomic<bool>& cancelled,
-                           RequestTimes& times) const;
+                           const std::shared_ptr<ByteReservation>& reserved,
+                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
 
  private:
   struct Medium;
@@ -50,8 +47,8 @@ class MediaLoader {
   Result<void> read(std::vector<Medium>& media, std::vector<std::string> fetched,
                     const std::atomic<bool>& cancelled) const;
   Result<ImageLayout> measure(const Medium& medium, const api::ChatRequest& request) const;
-  Result<void> prepare(Medium& medium, const ImageLayout& layout, MediaWork work,
-                       LoadedMedia& loaded) const;
+  void add_inputs(Medium& medium, const ImageLayout& layout,
+                  const std::shared_ptr<const ByteReservation>& held, LoadedMedia& loaded) const;
 
   const ServeSettings& settings_;
   const Model& model_;

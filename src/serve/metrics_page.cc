@@ -32,6 +32,10 @@ void queue_and_cache(MetricsText& page, const EngineStats& s, std::size_t prepar
              static_cast<double>(s.kv_cache_bytes));
   page.gauge("saccade:encoder_cache_bytes", "Bytes that image embeddings may take.",
              static_cast<double>(s.encoder_cache_bytes));
+  page.gauge("saccade:pixel_bytes", "Bytes of images between decoding and encoding.",
+             static_cast<double>(s.pixel_bytes));
+  page.gauge("saccade:images_loading", "Images that are wanted and not yet decoded.",
+             static_cast<double>(s.images_loading));
   page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
              static_cast<double>(s.encoder_queue_images));
 }
@@ -76,6 +80,7 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
   page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
                count(s.steps_blocked_on_budget), {{"on", "token_budget"}});
   page.counter("saccade:encoder_runs_total", "Encoder batches run.", count(s.encoder_runs));
+  page.counter("saccade:images_decoded_total", "Images decoded.", count(s.images_decoded));
   page.counter("saccade:images_encoded_total", "Images encoded.", count(s.images_encoded));
   page.counter("saccade:encoder_tokens_computed_total", "Embedding rows made.",
                count(s.encoder_tokens_computed));
@@ -139,6 +144,8 @@ std::string MetricsPage::render(const Preparation& preparation) const {
   const EngineStats stats = engine_.stats();
   MetricsText page(model_name_);
   queue_and_cache(page, stats, preparation.requests);
+  page.gauge("saccade:requests_preparing", "Requests between their bodies and the engine.",
+             static_cast<double>(preparation.requests));
   page.gauge("saccade:request_bytes", "Bytes of bodies and media that requests hold.",
              static_cast<double>(preparation.held_bytes));
   page.gauge("saccade:request_bytes_limit", "Bytes of them over which requests are refused.",

@@ -127,11 +127,12 @@ Result<std::string> RequestBuilder::render(const api::ChatRequest& request) cons
 }
 
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
-                                         std::vector<std::string> fetched, MediaWork work,
+                                         std::vector<std::string> fetched,
+                                         const std::shared_ptr<ByteReservation>& reserved,
                                          std::int64_t most_tokens,
                                          const std::atomic<bool>& cancelled,
                                          RequestTimes& times) const {
-  TRY(const LoadedMedia media, media_.load(request, std::move(fetched), work, cancelled, times));
+  TRY(LoadedMedia media, media_.load(request, std::move(fetched), reserved, cancelled, times));
   BuiltPrompt built;
   TRY(built.text, render(request));
   const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
@@ -142,11 +143,9 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
   for (const ImageLayout& layout : media.layouts)
     (layout.frames > 0 ? built.video_tokens : built.image_tokens).push_back(layout.tokens);
   // By number, as spans name them; a prompt may place a later image first.
-  built.images.resize(media.prepared.size());
-  for (const ImageSpan& span : built.prompt.images) {
-    const auto index = static_cast<std::size_t>(span.index);
-    built.images[index] = RequestImage{span, media.digests[index], media.prepared[index]};
-  }
+  built.images = std::move(media.inputs);
+  for (const ImageSpan& span : built.prompt.images)
+    built.images[static_cast<std::size_t>(span.index)].span = span;
   times.preprocessed = clock_.now();
   return built;
 }

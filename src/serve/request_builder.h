@@ -49,12 +49,13 @@ class RequestBuilder {
   Result<void> compile_template();
 
   const MediaLoader& media() const { return media_; }
-  // `fetched`: the files of media().remote(). Stamps media_done and preprocessed. `cancelled` is
+  // `fetched`, `reserved`: as MediaLoader::load. Stamps media_done and preprocessed. `cancelled` is
   // looked at between stages and while text is tokenised. A text of more tokens than `most_tokens`
   // is kInvalid with both numbers, as soon as that is certain.
   Result<BuiltPrompt> chat(const api::ChatRequest& request, std::vector<std::string> fetched,
-                           MediaWork work, std::int64_t most_tokens,
-                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
+                           const std::shared_ptr<ByteReservation>& reserved,
+                           std::int64_t most_tokens, const std::atomic<bool>& cancelled,
+                           RequestTimes& times) const;
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt, bool add_special_tokens,
                                  std::int64_t most_tokens,
                                  const std::atomic<bool>& cancelled) const;

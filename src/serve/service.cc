@@ -189,7 +189,7 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
   Request made;
   made.times.arrival = job.arrival;
   TRY(BuiltPrompt built,
-      builder_.chat(chat, std::move(fetched), MediaWork::kPrepare, engine_.settings().max_model_len,
+      builder_.chat(chat, std::move(fetched), job.reserved, engine_.settings().max_model_len,
                     answer->cancelled(), made.times));
   metrics_.observe_stage("media", seconds(made.times.media_done - job.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
@@ -281,8 +281,8 @@ Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
   if (tokenize.chat) {
     const std::atomic<bool> never = false;
     RequestTimes times;
-    TRY(built, builder_.chat(*tokenize.chat, std::move(fetched), MediaWork::kMeasure, kMostTokens,
-                             never, times));
+    TRY(built,
+        builder_.chat(*tokenize.chat, std::move(fetched), nullptr, kMostTokens, never, times));
   } else {
     const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostTokens, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),

@@ -26,7 +26,7 @@ struct ServeSettings {
   // Bodies, from their headers on, and media of all requests together; over it 503.
   std::size_t max_preparing_bytes = 512u << 20;
   int io_threads = 1;
-  int worker_threads = 3;  // parsing, decoding, tokenising; one of them for short texts alone
+  int worker_threads = 2;  // parsing, hashing, tokenising; of several, one for short texts alone
   std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429
   std::string device = "cpu";
   std::string dtype = "auto";  // auto | float32 | bfloat16 | float16
@@ -41,7 +41,7 @@ struct ServeSettings {
                                         << 20;  // of all images and frames of a request, as fetched
   std::optional<std::int64_t> min_pixels;       // server-wide mm_processor_kwargs
   std::optional<std::int64_t> max_pixels;
-  // What one image may decode to: 3 bytes a pixel on each worker thread, and about as much again
+  // What one image may decode to: 3 bytes a pixel on each decoding thread, and about as much again
   // while a progressive JPEG is read. Below PIL's 179 megapixels.
   std::int64_t max_image_pixels = std::int64_t{64} << 20;
   std::int64_t low_detail_tokens = 256;  // most tokens of an image with detail "low"

@@ -1,10 +1,15 @@
 // What requests hold is bounded from their headers on, and who has no key holds nothing.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
+#include "base/rng.h"
+#include "image/pixels.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
@@ -75,6 +80,61 @@ TEST(RequestMemory, UnfinishedBodiesCountAndAreGivenBack) {
   while (gauge(server, "saccade:request_bytes") > 0) {
   }
   EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+std::string noisy_jpeg(int side, std::uint64_t seed) {
+  Rng rng(seed);
+  Pixels pixels{side, side, {}};
+  for (int i = 0; i < side * side * 3; ++i)
+    pixels.rgb.push_back(static_cast<std::uint8_t>(100 + rng.below(8)));
+  const auto bytes = encode_jpeg(pixels, 75);
+  return {reinterpret_cast<const char*>(bytes->data()), bytes->size()};
+}
+
+TEST(RequestMemory, WaitingImagesAreHeldAsTheyCame) {
+  constexpr int kRequests = 40;
+  constexpr int kSide = 1024;
+  char folder[] = "/tmp/saccade-memory-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  ASSERT_EQ(run_to_end(SACCADE_BINARY, {"model", "make-dummy", "--family", "qwen2-vl", "--size",
+                                        "tiny", "--out", std::string(folder) + "/model"})
+                .status,
+            0);
+  {
+    // The sanitizer must not keep what has been freed.
+    ServerProcess server(SACCADE_BINARY,
+                         {"serve", "--model", std::string(folder) + "/model", "--max-pixel-bytes",
+                          "64MiB", "--max-num-seqs", "4", "--kv-cache-bytes", "67108864"},
+                         {{"ASAN_OPTIONS", "quarantine_size_mb=1"}});
+    const std::int64_t before = server.resident_bytes();
+    std::size_t sent = 0;
+    std::vector<TcpSocket> clients;
+    for (int i = 0; i < kRequests; ++i) {
+      const std::string body =
+          R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image_url", )"
+          R"("image_url": {"url": "data:image/jpeg;base64,)" +
+          base64_encode(noisy_jpeg(kSide, static_cast<std::uint64_t>(i))) + R"("}}]}]})";
+      sent += body.size();
+      clients.push_back(TcpSocket::connect(server.port()));
+      ASSERT_TRUE(clients.back().send(head_of(body.size()) + body));
+    }
+    // Until all are the engine's, or answered.
+    const auto has = [&](const std::string& name) { return gauge(server, name); };
+    while (has("saccade:images_decoded_total") < 2 || has("saccade:requests_preparing") > 0 ||
+           has("vllm:num_requests_waiting") + has("vllm:num_requests_running") +
+                   has("saccade:images_encoded_total") <
+               kRequests) {
+    }
+    EXPECT_LE(gauge(server, "saccade:pixel_bytes"), 64.0 * kMib);
+    EXPECT_LE(gauge(server, "saccade:request_bytes"), static_cast<double>(sent));
+    // As floats they were 26 MB each, a gigabyte together. Half of it is the sanitizer's.
+    EXPECT_LT(server.resident_bytes() - before, 256 * kMib);
+    clients.clear();
+    while (gauge(server, "saccade:request_bytes") + gauge(server, "saccade:pixel_bytes") > 0) {
+    }
+    EXPECT_EQ(server.stop(), 0) << server.log();
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
     longest = std::max(longest, static_cast<std::int64_t>(length) + 1);
     const Request request = from.request(i);
     for (const RequestImage& image : *request.images) {
-      most_rows = std::max(most_rows, image.prepared->layout.tokens);
+      most_rows = std::max(most_rows, image.layout.tokens);
     }
   }
   settings.max_model_len = longest;

@@ -139,7 +139,7 @@ TEST_P(VideosEngine, GroupsOfFramesAreEncodedOnce) {
   for (std::size_t i = 0; i < from.count(); ++i) {
     const Request request = from.request(i);
     for (const RequestImage& image : *request.images)
-      distinct.insert(to_hex(image.content) + image.prepared->layout.key);
+      distinct.insert(to_hex(image.content) + image.layout.key);
   }
   EngineSettings settings = settings_of(64);
   settings.max_sequences = 1;

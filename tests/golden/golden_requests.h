@@ -48,7 +48,8 @@ class GoldenRequests {
     for (std::size_t i = 0; i < media->prepared.size(); ++i) {
       RequestImage& image = images.emplace_back();
       image.content = sha256(media->names[i]);
-      image.prepared = std::make_shared<const PreparedImage>(std::move(media->prepared[i]));
+      image.layout = media->prepared[i].layout;
+      image.source = std::make_shared<ReadyImage>(std::move(media->prepared[i]));
     }
     auto prompt = model_->build_prompt(*tokenizer_, from.rendered, media->layouts, false);
     EXPECT_TRUE(prompt) << prompt.error().message;

@@ -241,16 +241,19 @@ Result<Prompt> FakeModel::build_prompt(const Tokenizer&, std::string_view,
 }
 
 RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {
-  auto prepared = std::make_shared<PreparedImage>();
-  prepared->layout.tokens = tokens;
-  prepared->layout.key = std::to_string(tokens) + " rows";
-  prepared->patch_cols = 2;
+  PreparedImage prepared;
+  prepared.layout.tokens = tokens;
+  prepared.layout.grid_h = 4;
+  prepared.layout.grid_w = tokens;
+  prepared.layout.key = std::to_string(tokens) + " rows";
+  prepared.patch_cols = 2;
   for (std::int64_t i = 0; i < 4 * tokens * 2; ++i) {
-    prepared->patches.push_back(print_of(hash_combine(seed, static_cast<std::uint64_t>(i))));
+    prepared.patches.push_back(print_of(hash_combine(seed, static_cast<std::uint64_t>(i))));
   }
   RequestImage image;
   image.content = sha256(std::to_string(seed));
-  image.prepared = std::move(prepared);
+  image.layout = prepared.layout;
+  image.source = std::make_shared<ReadyImage>(std::move(prepared));
   return image;
 }
 
