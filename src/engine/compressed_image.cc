@@ -1,18 +1,9 @@
 #include "engine/compressed_image.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
 namespace saccade {
-
-ImageLayout group_layout(const ImageLayout& video, std::int64_t frames) {
-  ImageLayout group = video;
-  group.grid_t = 1;
-  group.frames = frames;
-  group.tokens = video.tokens / video.grid_t;
-  return group;
-}
 
 CompressedImage::CompressedImage(const Model& model, ImageLayout layout, std::vector<Frame> frames,
                                  ImageLimits limits, std::shared_ptr<const ByteReservation> held)
@@ -38,14 +29,10 @@ Result<PreparedImage> CompressedImage::load() const {
 }
 
 std::size_t CompressedImage::load_bytes() const {
-  // Bytes a pixel: of 8 bits as decoded and as resized, and as input rows, in which an image stands
-  // as two frames of floats where the model takes videos.
-  constexpr std::int64_t kDecoded = 3;
-  const std::int64_t rows = 12 * std::max<std::int64_t>(1, model_.shape().frames_per_grid);
+  constexpr std::int64_t kChannels = 3;
   const std::int64_t original = std::int64_t{layout_.width} * layout_.height;
   const std::int64_t resized = std::int64_t{layout_.resized_width} * layout_.resized_height;
-  const auto frames = static_cast<std::int64_t>(frames_.size());
-  return static_cast<std::size_t>(frames * kDecoded * (original + resized) + rows * resized);
+  return frames_.size() * static_cast<std::size_t>(kChannels * (original + resized));
 }
 
 }  // namespace saccade

@@ -2,7 +2,6 @@
 // their headers. It is what a waiting request holds, and what an encoder elsewhere is sent.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,9 +11,6 @@
 #include "engine/image_source.h"
 
 namespace saccade {
-
-// Of one group of a video's frames, `frames` of them: what the encoder takes.
-ImageLayout group_layout(const ImageLayout& video, std::int64_t frames);
 
 class CompressedImage final : public ImageSource {
  public:

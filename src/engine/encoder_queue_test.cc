@@ -36,7 +36,7 @@ class StagedModel final : public Model {
     }
     batches.push_back(static_cast<std::int64_t>(images.size()));
     auto run = std::make_unique<Run>(*this, layer);
-    for (const PreparedImage* image : images) run->patches.push_back(patch_rows(*image));
+    for (const PreparedImage* image : images) run->patches.push_back(patch_rows(image->layout));
     return run;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -78,6 +79,10 @@ std::vector<PixelLoader::Loaded> PixelLoader::take(
   return loaded;
 }
 
-std::size_t pixel_bytes(const PreparedImage& image) { return image.patches.size() * sizeof(float); }
+std::size_t pixel_bytes(const PreparedImage& image) {
+  std::size_t bytes = 0;
+  for (const Pixels& frame : image.frames) bytes += frame.rgb.size();
+  return bytes;
+}
 
 }  // namespace saccade

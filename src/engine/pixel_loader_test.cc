@@ -142,7 +142,7 @@ TEST(PixelLoader, PixelsHoldTheirBytesUntilTheyGo) {
    public:
     Result<PreparedImage> load() const override {
       PreparedImage image;
-      image.patches.resize(10);
+      image.frames.push_back({10, 1, std::vector<std::uint8_t>(30)});
       return image;
     }
     std::size_t load_bytes() const override { return 90; }
@@ -156,7 +156,7 @@ TEST(PixelLoader, PixelsHoldTheirBytesUntilTheyGo) {
   woken.wait(false);
   auto loaded = loader.take(anything);
   ASSERT_EQ(loaded.size(), 1u);
-  EXPECT_EQ(loader.bytes(), 40u);  // the result's own
+  EXPECT_EQ(loader.bytes(), 30u);  // the result's own
   loaded.clear();
   EXPECT_EQ(loader.bytes(), 0u);
 }

@@ -23,7 +23,8 @@ void write_square(const Pixels& pixels, int top, int left, int side, int channel
   }
 }
 
-// One patch as [3, temporal, patch, patch].
+}  // namespace
+
 void write_patch(std::span<const Pixels> frames, int top, int left, const PatchLayout& layout,
                  const NormalizeTable& table, float* to) {
   const int side = layout.patch_size;
@@ -39,8 +40,6 @@ void write_patch(std::span<const Pixels> frames, int top, int left, const PatchL
     }
   }
 }
-
-}  // namespace
 
 void patchify(const Pixels& pixels, const PatchLayout& layout, const NormalizeTable& table,
               std::span<float> to) {
@@ -60,14 +59,23 @@ void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
           frame.width, frame.height, first.width, first.height);
   CHECK(std::cmp_equal(to.size(), layout.rows(first) * layout.row_length()),
         "{} floats for {} rows of {}", to.size(), layout.rows(first), layout.row_length());
+  patchify_rows(frames, layout, table, 0, layout.rows(first), to);
+}
+
+void patchify_rows(std::span<const Pixels> frames, const PatchLayout& layout,
+                   const NormalizeTable& table, std::int64_t begin, std::int64_t end,
+                   std::span<float> to) {
+  CHECK(std::cmp_greater_equal(to.size(), (end - begin) * layout.row_length()),
+        "{} floats for {} rows of {}", to.size(), end - begin, layout.row_length());
+  const int merge = layout.merge_size;
+  const std::int64_t across = frames.front().width / (std::int64_t{layout.patch_size} * merge);
   float* row = to.data();
-  for (int block_top = 0; block_top < first.height; block_top += merged) {
-    for (int block_left = 0; block_left < first.width; block_left += merged) {
-      for (int y = 0; y < merged; y += layout.patch_size) {
-        for (int x = 0; x < merged; x += layout.patch_size, row += layout.row_length())
-          write_patch(frames, block_top + y, block_left + x, layout, table, row);
-      }
-    }
+  for (std::int64_t r = begin; r < end; ++r, row += layout.row_length()) {
+    const std::int64_t block = r / (merge * merge);
+    const auto within = static_cast<int>(r % (merge * merge));
+    const int y = static_cast<int>(block / across) * merge + within / merge;
+    const int x = static_cast<int>(block % across) * merge + within % merge;
+    write_patch(frames, y * layout.patch_size, x * layout.patch_size, layout, table, row);
   }
 }
 

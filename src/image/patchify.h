@@ -29,5 +29,13 @@ void patchify(const Pixels& pixels, const PatchLayout& layout, const NormalizeTa
 // The same of frames of one size, at most temporal_patch_size of them: the last fills the rest.
 void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
               const NormalizeTable& table, std::span<float> to);
+// Rows [begin, end) of them.
+void patchify_rows(std::span<const Pixels> frames, const PatchLayout& layout,
+                   const NormalizeTable& table, std::int64_t begin, std::int64_t end,
+                   std::span<float> to);
+
+// One patch as [3, temporal, patch, patch], from its upper left corner.
+void write_patch(std::span<const Pixels> frames, int top, int left, const PatchLayout& layout,
+                 const NormalizeTable& table, float* to);
 
 }  // namespace saccade

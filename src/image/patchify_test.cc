@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "image/golden_files_test.h"
 #include "image/smart_resize.h"
 
@@ -68,6 +70,23 @@ TEST(Patchify, NeighboursThatMergeAreAdjacentRows) {
   for (std::size_t r = 0; r < 16; ++r) first_channel.push_back(rows[3 * r]);
   EXPECT_EQ(first_channel,
             (std::vector<float>{0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15}));
+}
+
+TEST(Patchify, AnyRowsAreThoseOfTheWhole) {
+  Pixels pixels{24, 12, {}};
+  for (int i = 0; i < 24 * 12 * 3; ++i)
+    pixels.rgb.push_back(static_cast<std::uint8_t>(i * 89 % 256));
+  const PatchLayout layout{.patch_size = 2, .merge_size = 3, .temporal_patch_size = 2};
+  const NormalizeTable table;
+  const std::int64_t length = layout.row_length();
+  std::vector<float> whole(static_cast<std::size_t>(layout.rows(pixels) * length));
+  patchify(pixels, layout, table, whole);
+  for (std::int64_t begin = 0; begin <= layout.rows(pixels); begin += 5) {
+    const std::int64_t end = std::min(begin + 13, layout.rows(pixels));
+    std::vector<float> part(static_cast<std::size_t>((end - begin) * length));
+    patchify_rows({&pixels, 1}, layout, table, begin, end, part);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + begin * length)) << begin;
+  }
 }
 
 TEST(Patchify, FramesStandBehindEachOther) {

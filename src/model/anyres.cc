@@ -161,10 +161,6 @@ Pixels AnyresImages::resized(const Pixels& pixels, const ImageLayout& layout) co
   return stacked;
 }
 
-PreparedImage AnyresImages::cut(const Pixels& resized, const ImageLayout& layout) const {
-  return {layout, cut_tiles(resized, tower_, normalize_), 3 * tower_.patch * tower_.patch};
-}
-
 std::int64_t AnyresImages::max_patches() const {
   std::int64_t most = 0;
   for (const ImageExtent& each : settings_.pinpoints)

@@ -47,18 +47,18 @@ AnyresFeatures anyres_features(ImageExtent original, ImageExtent best,
 // The whole image as one tile, then the tiles of the padded one, row by row.
 class AnyresImages final : public ImagePipeline {
  public:
-  AnyresImages(AnyresSettings settings, TileTowerSettings tower, NormalizeTable normalize,
+  AnyresImages(AnyresSettings settings, TileTowerSettings tower, const NormalizeTable& normalize,
                ResampleFilter filter)
       : settings_(std::move(settings)),
         tower_(std::move(tower)),
-        normalize_(normalize),
+        cutter_(std::make_shared<TileRows>(tower_, normalize)),
         filter_(filter) {}
 
   // min_pixels leaves the pinpoints that reach it, or else the largest; max_pixels and max_tokens
   // those that hold them, or else the smallest. mm_processor_kwargs: image_grid_pinpoints.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override;
   std::int64_t max_tokens() const override;
 
@@ -67,7 +67,7 @@ class AnyresImages final : public ImagePipeline {
 
   AnyresSettings settings_;
   TileTowerSettings tower_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;
 };
 

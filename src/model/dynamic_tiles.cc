@@ -127,10 +127,6 @@ Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout) co
   return stacked;
 }
 
-PreparedImage DynamicTiles::cut(const Pixels& resized, const ImageLayout& layout) const {
-  return {layout, cut_tiles(resized, tower_, normalize_), 3 * tower_.patch * tower_.patch};
-}
-
 std::int64_t DynamicTiles::most_tiles() const {
   return settings_.max_tiles + (settings_.thumbnail && settings_.max_tiles > 1 ? 1 : 0);
 }

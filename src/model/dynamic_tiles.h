@@ -33,16 +33,19 @@ TileGrid closest_grid(int width, int height, const DynamicTilesSettings& setting
 // Tiles row by row, the thumbnail last.
 class DynamicTiles final : public ImagePipeline {
  public:
-  DynamicTiles(DynamicTilesSettings settings, TileTowerSettings tower, NormalizeTable normalize,
-               ResampleFilter filter)
-      : settings_(settings), tower_(std::move(tower)), normalize_(normalize), filter_(filter) {}
+  DynamicTiles(DynamicTilesSettings settings, TileTowerSettings tower,
+               const NormalizeTable& normalize, ResampleFilter filter)
+      : settings_(settings),
+        tower_(std::move(tower)),
+        cutter_(std::make_shared<TileRows>(tower_, normalize)),
+        filter_(filter) {}
 
   // max_pixels bounds the grid's pixels, max_tokens all tiles' tokens; one tile is the least.
   // mm_processor_kwargs: min_dynamic_patch, max_dynamic_patch and dynamic_image_size, or
   // transformers' min_patches, max_patches and crop_to_patches.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
 
@@ -52,7 +55,7 @@ class DynamicTiles final : public ImagePipeline {
 
   DynamicTilesSettings settings_;
   TileTowerSettings tower_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "image/patchify.h"
 #include "model/preprocessor_config.h"
 
 namespace saccade {
@@ -98,7 +99,64 @@ float interpolated(const Pixels& from, const CubicTaps& down, const CubicTaps& a
   return sum;
 }
 
+// Tiles in their places in one padded image, and first of all that image scaled to one tile.
+class HdRows final : public PatchCutter {
+ public:
+  HdRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
+      : tile_(static_cast<int>(tower.image)),
+        side_(static_cast<int>(tower.side())),
+        layout_{
+            .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
+        normalize_(normalize) {}
+
+  std::int64_t row_length() const override { return layout_.row_length(); }
+
+  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+           std::span<float> to) const override {
+    const std::int64_t patches = std::int64_t{side_} * side_;
+    const std::int64_t of_whole = std::min(end, patches) - begin;
+    if (of_whole > 0) cut_whole(frames.front(), begin, begin + of_whole, to.data());
+    const int across = frames.front().width / tile_;
+    const std::int64_t first = std::max(begin, patches);
+    float* row = to.data() + (first - begin) * row_length();
+    for (std::int64_t r = first; r < end; ++r, row += row_length()) {
+      const auto tile = static_cast<int>(r / patches) - 1;
+      const auto patch = static_cast<int>(r % patches);
+      write_patch(frames, tile / across * tile_ + patch / side_ * layout_.patch_size,
+                  tile % across * tile_ + patch % side_ * layout_.patch_size, layout_, normalize_,
+                  row);
+    }
+  }
+
+ private:
+  void cut_whole(const Pixels& from, std::int64_t begin, std::int64_t end, float* row) const {
+    const std::vector<CubicTaps> across = cubic_taps(from.width, tile_);
+    const std::vector<CubicTaps> down = cubic_taps(from.height, tile_);
+    const int patch = layout_.patch_size;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const auto top = static_cast<std::size_t>(r / side_ * patch);
+      const auto left = static_cast<std::size_t>(r % side_ * patch);
+      for (std::size_t c = 0; c < 3; ++c) {
+        const auto& values = normalize_.channel(static_cast<int>(c));
+        for (std::size_t y = top; y < top + static_cast<std::size_t>(patch); ++y)
+          for (std::size_t x = left; x < left + static_cast<std::size_t>(patch); ++x)
+            *row++ = interpolated(from, down[y], across[x], c, values);
+      }
+    }
+  }
+
+  int tile_;  // pixels a side
+  int side_;  // patches a side
+  PatchLayout layout_;
+  NormalizeTable normalize_;
+};
+
 }  // namespace
+
+HdImages::HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeTable& normalize)
+    : tower_(std::move(tower)),
+      crops_(crops),
+      cutter_(std::make_shared<HdRows>(tower_, normalize)) {}
 
 Result<ImageLayout> HdImages::layout(int width, int height, const ImageControls& controls) const {
   TRY_DO(check_processor_kwargs(controls, std::array<std::string_view, 1>{"num_crops"}));
@@ -138,41 +196,9 @@ Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout) const 
   return hd.on_side ? transposed(whole) : whole;
 }
 
-PreparedImage HdImages::cut(const Pixels& resized, const ImageLayout& layout) const {
-  std::vector<float> rows = whole_tile(resized);
-  Pixels stacked{tile(), 0, {}};
-  for (int y = 0; y < resized.height; y += tile()) {
-    for (int x = 0; x < resized.width; x += tile(), stacked.height += tile()) {
-      const Pixels piece = crop(resized, x, y, tile(), tile());
-      stacked.rgb.insert(stacked.rgb.end(), piece.rgb.begin(), piece.rgb.end());
-    }
-  }
-  const std::vector<float> tiles = cut_tiles(stacked, tower_, normalize_);
-  rows.insert(rows.end(), tiles.begin(), tiles.end());
-  return {layout, std::move(rows), 3 * tower_.patch * tower_.patch};
-}
-
 std::int64_t HdImages::tokens_of(const HdExtents& hd) const {
   const std::int64_t side = tower_.side() / 2;
   return (std::int64_t{hd.across} * hd.down + 1) * side * side + 1 + (hd.down + 1) * side;
-}
-
-// Patch rows of the padded image scaled to one tile.
-std::vector<float> HdImages::whole_tile(const Pixels& from) const {
-  const std::vector<CubicTaps> across = cubic_taps(from.width, tile());
-  const std::vector<CubicTaps> down = cubic_taps(from.height, tile());
-  const auto patch = static_cast<std::size_t>(tower_.patch);
-  const auto side = static_cast<std::size_t>(tower_.side());
-  std::vector<float> rows(side * side * 3 * patch * patch);
-  for (std::size_t y = 0; y < down.size(); ++y) {
-    for (std::size_t x = 0; x < across.size(); ++x) {
-      const std::size_t row = y / patch * side + x / patch;
-      for (std::size_t c = 0; c < 3; ++c)
-        rows[((row * 3 + c) * patch + y % patch) * patch + x % patch] =
-            interpolated(from, down[y], across[x], c, normalize_.channel(static_cast<int>(c)));
-    }
-  }
-  return rows;
 }
 
 }  // namespace saccade

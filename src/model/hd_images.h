@@ -30,8 +30,7 @@ struct HdExtents {
 // Four patches are a token; a separator follows each row of tokens and stands between the views.
 class HdImages final : public ImagePipeline {
  public:
-  HdImages(TileTowerSettings tower, std::int64_t crops, NormalizeTable normalize)
-      : tower_(std::move(tower)), crops_(crops), normalize_(normalize) {}
+  HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeTable& normalize);
 
   // num_crops may be asked for; max_pixels and max_tokens leave fewer tiles, at least one. kInvalid
   // for an image so thin that nothing of it is left.
@@ -39,7 +38,7 @@ class HdImages final : public ImagePipeline {
   // The padded image, tiles in their places.
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   // The whole image as one tile, then its tiles, row by row.
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return (crops_ + 1) * tower_.patches(); }
   // Of tiles that stand below each other: most rows, and a separator for each.
   std::int64_t max_tokens() const override {
@@ -49,11 +48,10 @@ class HdImages final : public ImagePipeline {
  private:
   int tile() const { return static_cast<int>(tower_.image); }
   std::int64_t tokens_of(const HdExtents& hd) const;
-  std::vector<float> whole_tile(const Pixels& from) const;
 
   TileTowerSettings tower_;
   std::int64_t crops_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
 };
 
 }  // namespace saccade

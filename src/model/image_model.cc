@@ -93,8 +93,9 @@ Result<Pixels> ImageModel::resized_image(const Pixels& pixels, const ImageLayout
 
 Result<PreparedImage> ImageModel::prepare_image(const Pixels& pixels,
                                                 const ImageLayout& layout) const {
-  TRY(const Pixels resized, resized_image(pixels, layout));
-  return images_->cut(resized, layout);
+  PreparedImage prepared{layout, {}, images_->cutter()};
+  TRY(prepared.frames.emplace_back(), resized_image(pixels, layout));
+  return prepared;
 }
 
 std::unique_ptr<EncodeRun> ImageModel::begin_encode(Stream& stream,

@@ -26,7 +26,8 @@ class ImagePipeline {
   // The 8-bit pixels that are normalised and cut: tiles stand below each other. `pixels` has the
   // layout's original size.
   virtual Pixels resized(const Pixels& pixels, const ImageLayout& layout) const = 0;
-  virtual PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const = 0;
+  // How rows are made of them. The same for every image.
+  virtual std::shared_ptr<const PatchCutter> cutter() const = 0;
   // Of the largest image under the checkpoint's own limits.
   virtual std::int64_t max_patches() const = 0;
   virtual std::int64_t max_tokens() const = 0;

@@ -18,6 +18,29 @@ const TokenInterval* interval_of(const Prompt& prompt, std::int64_t at) {
 
 }  // namespace
 
+void cut_rows(ThreadPool& pool, const PreparedImage& image, std::int64_t begin, std::int64_t end,
+              std::span<float> to) {
+  constexpr std::int64_t kPiece = 64;  // rows
+  const std::int64_t length = image.cutter->row_length();
+  CHECK(std::cmp_equal(to.size(), (end - begin) * length), "{} floats for {} rows of {}", to.size(),
+        end - begin, length);
+  pool.parallel_each((end - begin + kPiece - 1) / kPiece, [&](std::int64_t i, int) {
+    const std::int64_t first = i * kPiece;
+    const std::int64_t rows = std::min(kPiece, end - begin - first);
+    image.cutter->cut(image.frames, begin + first, begin + first + rows,
+                      to.subspan(static_cast<std::size_t>(first * length),
+                                 static_cast<std::size_t>(rows * length)));
+  });
+}
+
+ImageLayout group_layout(const ImageLayout& video, std::int64_t frames) {
+  ImageLayout group = video;
+  group.grid_t = 1;
+  group.frames = frames;
+  group.tokens = video.tokens / video.grid_t;
+  return group;
+}
+
 std::int64_t least_step_end(const Prompt& prompt, std::int64_t begin) {
   if (begin < prompt.bidirectional_prefix) return prompt.bidirectional_prefix;
   const TokenInterval* interval = interval_of(prompt, begin);

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "image/pixels.h"
 #include "ops/device.h"
 #include "text/tokenizer.h"
@@ -111,13 +112,34 @@ struct ImageLayout {
   std::string key;
 };
 
-// Input rows of the encoder for one image or one group of a video's frames, made from pixels on the
-// worker pool.
+// Of one group of a video's frames, `frames` of them: what the encoder takes.
+ImageLayout group_layout(const ImageLayout& video, std::int64_t frames);
+
+// From 8-bit pixels to the encoder's input rows: normalised, and cut as the family cuts them.
+// Immutable; any thread. A row follows from its number and the pixels alone, so that rows may be
+// cut in any pieces.
+class PatchCutter {
+ public:
+  virtual ~PatchCutter() = default;
+  virtual std::int64_t row_length() const = 0;  // floats
+  // Rows [begin, end) to [end - begin, row_length].
+  virtual void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+                   std::span<float> to) const = 0;
+};
+
+// What the encoder takes of one image or one group of a video's frames: resized pixels of 8 bits.
+// They become floats when the encoder begins with them, a slice at a time.
 struct PreparedImage {
   ImageLayout layout;
-  std::vector<float> patches;  // [patch rows, patch_cols]
-  std::int64_t patch_cols = 0;
+  std::vector<Pixels> frames;  // one of an image, however often it is repeated in its rows
+  std::shared_ptr<const PatchCutter> cutter;
+
+  std::int64_t patch_rows() const { return layout.grid_t * layout.grid_h * layout.grid_w; }
 };
+
+// Rows [begin, end) of an image, cut on all threads. `to` has as many floats.
+void cut_rows(ThreadPool& pool, const PreparedImage& image, std::int64_t begin, std::int64_t end,
+              std::span<float> to);
 
 // Placeholders in the prompt: token begin + i takes embedding row first_row + i of image `index`.
 // A family that writes text between an image's rows has several spans for it. The encoder's inputs
@@ -219,7 +241,7 @@ class Model {
   // --- images; kUnsupported for text-only models ---
   virtual Result<ImageLayout> image_layout(int width, int height,
                                            const ImageControls& controls) const;
-  // The 8-bit pixels that prepare_image() normalises and cuts; tiles stand below each other.
+  // The 8-bit pixels that are normalised and cut; tiles stand below each other.
   virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const;
   virtual Result<PreparedImage> prepare_image(const Pixels& pixels,
                                               const ImageLayout& layout) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/patch_rows.h"
 #include "model/preprocessor_config.h"
 
 namespace saccade {
@@ -33,7 +34,8 @@ Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
   images.filter_ = filter;
   TRY(images.bounds_, read_pixel_bounds(preprocessor, images.bounds_));
   TRY(images.patches_, parse_patches(preprocessor));
-  TRY(images.normalize_, parse_normalize(preprocessor, {}));
+  TRY(const NormalizeTable normalize, parse_normalize(preprocessor, {}));
+  images.cutter_ = std::make_shared<PatchRows>(images.patches_, normalize);
   return images;
 }
 
@@ -82,15 +84,6 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
 
 Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
   return resize(pixels, layout.resized_width, layout.resized_height, filter_);
-}
-
-PreparedImage PatchImages::cut(const Pixels& resized, const ImageLayout& layout) const {
-  PreparedImage prepared;
-  prepared.layout = layout;
-  prepared.patch_cols = patches_.row_length();
-  prepared.patches.resize(static_cast<std::size_t>(patches_.rows(resized) * prepared.patch_cols));
-  patchify(resized, patches_, normalize_, prepared.patches);
-  return prepared;
 }
 
 }  // namespace saccade

@@ -33,7 +33,7 @@ class PatchImages final : public ImagePipeline {
   // min_pixels, max_pixels and size, and those of videos, which change nothing here.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override;
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
   std::int64_t max_patches() const override {
     return most_resized_pixels(factor(), bounds_.min, bounds_.max) / patches_.patch_size /
@@ -51,7 +51,7 @@ class PatchImages final : public ImagePipeline {
   PixelBounds bounds_{56 * 56, 28 * 28 * 1280};
   PatchLayout patches_;
   ResampleFilter filter_ = ResampleFilter::kBicubic;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
 };
 
 }  // namespace saccade

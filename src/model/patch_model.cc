@@ -118,7 +118,7 @@ class PatchModel final : public ImageModel {
       TRY(Pixels pixels, resized_image(frame, video));
       resized.push_back(std::move(pixels));
     }
-    return videos_.cut(resized, video);
+    return videos_.group(std::move(resized), video);
   }
 
   // Placeholders of each kind stand in the order of `media` of that kind, and every group of a

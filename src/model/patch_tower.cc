@@ -160,6 +160,7 @@ Result<void> PatchTower::reserve(Device& device, std::int64_t patch_rows) {
   memory_.add(axis_, DType::kU8, 1, pairs);  // zeroed
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   memory_.add(patches_, type, slice, s.patch_values());
+  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
   memory_.add(hidden_, type, patch_rows, s.embed);
   memory_.add(cos_, DType::kF32, patch_rows, pairs);
   memory_.add(sin_, DType::kF32, patch_rows, pairs);
@@ -224,17 +225,19 @@ class PatchEncodeRun final : public EncodeRun {
     // As the rows come, and then in the order of computation.
     const View as_prepared =
         windowed() ? tower_.scratch_.normed.row_range(0, hidden_.rows()) : hidden_;
+    const std::span<float> cut = tower_.cut_;
     std::int64_t row = 0;
     for (const PreparedImage* image : images_) {
-      const std::int64_t count = image->layout.grid_t * image->layout.grid_h * image->layout.grid_w;
-      const View from(const_cast<float*>(image->patches.data()), DType::kF32, count,
-                      image->patch_cols);
+      const std::int64_t count = image->patch_rows();
       for (std::int64_t begin = 0; begin < count; begin += kMlpRows) {
-        const View part = from.row_range(begin, std::min(begin + kMlpRows, count));
-        const View patches = tower_.patches_.row_range(0, part.rows());
+        const std::int64_t rows = std::min(kMlpRows, count - begin);
+        const View patches = tower_.patches_.row_range(0, rows);
+        const View part(cut.data(), DType::kF32, rows, patches.cols());
+        cut_rows(stream_.device().pool(), *image, begin, begin + rows,
+                 cut.first(static_cast<std::size_t>(rows * patches.cols())));
         stream_.upload(part, patches);
         apply_linear(stream_, tower_.patch_embed_, patches,
-                     as_prepared.row_range(row + begin, row + begin + part.rows()));
+                     as_prepared.row_range(row + begin, row + begin + rows));
       }
       row += count;
     }

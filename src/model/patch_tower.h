@@ -103,7 +103,9 @@ class PatchTower final : public VisionTower {
   View axis_;      // [1, head_dim / 2] u8
   VisionScratch scratch_;
   View patches_;  // [kMlpRows, patch values]
-  View hidden_;   // [patches of a run, embed]
+  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
+  mutable std::vector<float> cut_;
+  View hidden_;  // [patches of a run, embed]
   View cos_;
   View sin_;
   View merged_;  // [kMlpRows / merge^2, out]

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/patch_images.h"
+#include "model/patch_rows.h"
 #include "model/preprocessor_config.h"
 
 namespace saccade {
@@ -52,7 +53,9 @@ Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor, VideoBo
   videos.max_video_tokens_ = of_frame ? 128'000 : 768;
   TRY(videos.bounds_, read_pixel_bounds(preprocessor, videos.bounds_));
   TRY(videos.patches_, parse_patches(preprocessor));
-  TRY(videos.normalize_, parse_normalize(preprocessor, of_frame ? NormalizeSettings{} : halves()));
+  TRY(const NormalizeTable normalize,
+      parse_normalize(preprocessor, of_frame ? NormalizeSettings{} : halves()));
+  videos.cutter_ = std::make_shared<PatchRows>(videos.patches_, normalize);
   TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
   TRY(videos.max_video_tokens_,
       json::get_int_or(preprocessor, "max_video_tokens", videos.max_video_tokens_));
@@ -149,17 +152,9 @@ Pixels PatchVideos::resized(const Pixels& frame, const ImageLayout& video) const
   return resize(frame, video.resized_width, video.resized_height, filter_);
 }
 
-PreparedImage PatchVideos::cut(std::span<const Pixels> resized, const ImageLayout& video) const {
-  PreparedImage prepared;
-  prepared.layout = video;
-  prepared.layout.grid_t = 1;
-  prepared.layout.frames = static_cast<std::int64_t>(resized.size());
-  prepared.layout.tokens = video.tokens / video.grid_t;
-  prepared.patch_cols = patches_.row_length();
-  prepared.patches.resize(
-      static_cast<std::size_t>(patches_.rows(resized.front()) * prepared.patch_cols));
-  patchify(resized, patches_, normalize_, prepared.patches);
-  return prepared;
+PreparedImage PatchVideos::group(std::vector<Pixels> resized, const ImageLayout& video) const {
+  const auto frames = static_cast<std::int64_t>(resized.size());
+  return {group_layout(video, frames), std::move(resized), cutter_};
 }
 
 }  // namespace saccade

@@ -39,7 +39,7 @@ class PatchVideos {
   // A frame of the size that the layout says.
   Pixels resized(const Pixels& frame, const ImageLayout& video) const;
   // One group of frames of the size that the layout says, as the encoder takes it.
-  PreparedImage cut(std::span<const Pixels> resized, const ImageLayout& video) const;
+  PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const;
 
  private:
   Result<ImageSize> frame_size(int width, int height, const VideoControls& controls) const;
@@ -56,7 +56,7 @@ class PatchVideos {
   std::int64_t max_video_tokens_ = 0;  // of a whole video; where bounds are of that, of a frame
   PatchLayout patches_;
   ResampleFilter filter_ = ResampleFilter::kBicubic;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
 };
 
 }  // namespace saccade

@@ -72,20 +72,25 @@ Result<TileTowerSettings> parse_siglip(const json::object& config) {
   return tower;
 }
 
-std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tower,
-                             const NormalizeTable& table) {
-  const auto tile = static_cast<int>(tower.image);
-  const auto whole = static_cast<int>(tower.side() * tower.patch);
-  CHECK(stacked.width == tile && stacked.height % tile == 0, "{}x{} pixels in tiles of {}",
-        stacked.width, stacked.height, tile);
-  const PatchLayout layout = {
-      .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1};
-  const std::size_t values = static_cast<std::size_t>(tower.patches() * layout.row_length());
-  std::vector<float> rows(static_cast<std::size_t>(stacked.height / tile) * values);
-  for (int i = 0; i < stacked.height / tile; ++i)
-    patchify(crop(stacked, 0, i * tile, whole, whole), layout, table,
-             std::span(rows).subspan(static_cast<std::size_t>(i) * values, values));
-  return rows;
+TileRows::TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
+    : tile_(tower.image),
+      side_(tower.side()),
+      layout_{
+          .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
+      normalize_(normalize) {}
+
+void TileRows::cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+                   std::span<float> to) const {
+  const Pixels& stacked = frames.front();
+  CHECK(stacked.width == tile_ && stacked.height % tile_ == 0, "{}x{} pixels in tiles of {}",
+        stacked.width, stacked.height, tile_);
+  float* row = to.data();
+  for (std::int64_t r = begin; r < end; ++r, row += row_length()) {
+    const std::int64_t patch = r % (side_ * side_);
+    const std::int64_t top = r / (side_ * side_) * tile_ + patch / side_ * layout_.patch_size;
+    write_patch(frames, static_cast<int>(top), static_cast<int>(patch % side_) * layout_.patch_size,
+                layout_, normalize_, row);
+  }
 }
 
 void TileTower::add_weights(WeightTable& table) {
@@ -120,6 +125,7 @@ Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
   const std::int64_t tiles = std::max<std::int64_t>(patch_rows / s.patches(), 1);
   const std::int64_t at_once = std::min(tiles, tiles_at_once(s)) * s.rows();
   memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
+  cut_.resize(static_cast<std::size_t>(s.patches() * 3 * s.patch * s.patch));
   memory_.add(position_rows_, type, s.rows(), s.width);
   memory_.add(hidden_, type, tiles * s.rows(), s.width);
   if (!s.feature_layers.empty()) memory_.add(features_, type, tiles * s.rows(), s.feature_width());
@@ -193,13 +199,14 @@ class TileEncodeRun final : public EncodeRun {
                    .ids = stream_.upload(taken),
                    .out = tower_.position_rows_});
     std::int64_t row = 0;
+    const std::span<float> cut = tower_.cut_;
     for (const PreparedImage* image : images_) {
       const std::int64_t count = image->layout.grid_t * patches;
-      const View from(const_cast<float*>(image->patches.data()), DType::kF32, count,
-                      image->patch_cols);
       for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
         const View tile = hidden_.row_range(row, row + rows);
-        stream_.upload(from.row_range(begin, begin + patches), tower_.patches_);
+        cut_rows(stream_.device().pool(), *image, begin, begin + patches, cut);
+        stream_.upload(View(cut.data(), DType::kF32, patches, tower_.patches_.cols()),
+                       tower_.patches_);
         if (settings_.class_token)
           stream_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
         apply_linear(stream_, tower_.weights_.patch_embed, tower_.patches_,

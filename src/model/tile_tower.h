@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "image/normalize.h"
+#include "image/patchify.h"
 #include "model/blocks.h"
 #include "model/image_model.h"
 #include "model/scratch.h"
@@ -62,10 +63,21 @@ struct TileTowerWeights {
 // cannot be honoured.
 Result<TileTowerSettings> parse_siglip(const json::object& config);
 
-// Rows of patches, [3, patch, patch] each, of tiles that stand below each other in `stacked`. What
-// a side leaves over its whole patches is dropped, as the convolution does.
-std::vector<float> cut_tiles(const Pixels& stacked, const TileTowerSettings& tower,
-                             const NormalizeTable& table);
+// Rows of patches, [3, patch, patch] each, of tiles that stand below each other. What a side leaves
+// over its whole patches is dropped, as the convolution does.
+class TileRows final : public PatchCutter {
+ public:
+  TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize);
+  std::int64_t row_length() const override { return layout_.row_length(); }
+  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+           std::span<float> to) const override;
+
+ private:
+  std::int64_t tile_;  // pixels a side
+  std::int64_t side_;  // patches a side
+  PatchLayout layout_;
+  NormalizeTable normalize_;
+};
 
 // A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added, normed with
 // pre_norm), vision.layer.N, and what project() adds.
@@ -102,9 +114,11 @@ class TileTower : public VisionTower {
   Scratch memory_;
   VisionScratch scratch_;  // of some tiles: a tile attends to itself alone
   View patches_;           // [patches of a tile, 3 * patch^2]
-  View position_rows_;     // [rows of a tile, width]
-  View hidden_;            // [rows of a run, width]
-  View features_;          // [rows of a run, feature_width()] with feature_layers
+  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
+  mutable std::vector<float> cut_;
+  View position_rows_;  // [rows of a tile, width]
+  View hidden_;         // [rows of a run, width]
+  View features_;       // [rows of a run, feature_width()] with feature_layers
 };
 
 }  // namespace saccade

@@ -104,7 +104,7 @@ TEST(RequestMemory, WaitingImagesAreHeldAsTheyCame) {
     // The sanitizer must not keep what has been freed.
     ServerProcess server(SACCADE_BINARY,
                          {"serve", "--model", std::string(folder) + "/model", "--max-pixel-bytes",
-                          "64MiB", "--max-num-seqs", "4", "--kv-cache-bytes", "67108864"},
+                          "16MiB", "--max-num-seqs", "4", "--kv-cache-bytes", "67108864"},
                          {{"ASAN_OPTIONS", "quarantine_size_mb=1"}});
     const std::int64_t before = server.resident_bytes();
     std::size_t sent = 0;
@@ -125,7 +125,7 @@ TEST(RequestMemory, WaitingImagesAreHeldAsTheyCame) {
                    has("saccade:images_encoded_total") <
                kRequests) {
     }
-    EXPECT_LE(gauge(server, "saccade:pixel_bytes"), 64.0 * kMib);
+    EXPECT_LE(gauge(server, "saccade:pixel_bytes"), 16.0 * kMib);
     EXPECT_LE(gauge(server, "saccade:request_bytes"), static_cast<double>(sent));
     // As floats they were 26 MB each, a gigabyte together. Half of it is the sanitizer's.
     EXPECT_LT(server.resident_bytes() - before, 256 * kMib);

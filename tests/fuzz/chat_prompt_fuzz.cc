@@ -67,7 +67,8 @@ void check_prompt(const World& world, const serve::BuiltPrompt& built) {
     CHECK(span.begin >= end && span.tokens > 0, "span at {} after {}", span.begin, end);
     end = span.begin + span.tokens;
     CHECK(span.index >= 0 && static_cast<std::size_t>(span.index) < built.images.size(), "image");
-    CHECK(built.images[static_cast<std::size_t>(span.index)].prepared != nullptr, "not prepared");
+    const auto pixels = built.images[static_cast<std::size_t>(span.index)].source->load();
+    if (!pixels) check_error(pixels.error());
   }
   CHECK(end <= static_cast<std::int64_t>(prompt.ids.size()), "span past the end");
 }
@@ -75,10 +76,12 @@ void check_prompt(const World& world, const serve::BuiltPrompt& built) {
 void chat(const World& world, std::string_view body) {
   const auto request = api::parse_chat_request(body);
   if (!request) return check_error(request.error());
+  const auto remote = world.builder->media().remote(*request);
+  if (!remote) return check_error(remote.error());
+  if (!remote->empty()) return;  // nothing is fetched here
   const std::atomic<bool> cancelled = false;
   RequestTimes times;
-  const auto built =
-      world.builder->chat(*request, serve::MediaWork::kPrepare, kMaxLength, cancelled, times);
+  const auto built = world.builder->chat(*request, {}, nullptr, kMaxLength, cancelled, times);
   if (!built) return check_error(built.error());
   check_prompt(world, *built);
   const auto count = static_cast<std::int64_t>(built->prompt.ids.size());

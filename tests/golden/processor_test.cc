@@ -71,7 +71,19 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     ASSERT_TRUE(want) << want.error().message;
     const auto prepared = (*processor)->prepare_image(*pixels, *layout);
     ASSERT_TRUE(prepared) << prepared.error().message;
-    EXPECT_EQ(prepared->patches, want->front().patches);
+    const PreparedImage& made = want->front();
+    EXPECT_EQ(prepared->frames.front().rgb, made.frames.front().rgb);
+    const std::int64_t rows = made.patch_rows();
+    const std::int64_t length = made.cutter->row_length();
+    std::vector<float> whole(static_cast<std::size_t>(rows * length));
+    made.cutter->cut(made.frames, 0, rows, whole);
+    // In any pieces, and by either, the same floats.
+    for (std::int64_t begin = 0; begin < rows; begin += 7) {
+      const std::int64_t end = std::min(begin + 7, rows);
+      std::vector<float> piece(static_cast<std::size_t>((end - begin) * length));
+      prepared->cutter->cut(prepared->frames, begin, end, piece);
+      ASSERT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + begin * length)) << begin;
+    }
     EXPECT_EQ(layout->key, want->front().layout.key);
   }
   fs::remove_all(::testing::TempDir() + "/saccade_processor");

@@ -77,7 +77,7 @@ class FakeEncodeRun final : public EncodeRun {
     if (model_.options_.on_stage) {
       std::int64_t patches = 0;
       for (const PreparedImage* image : images_) {
-        patches += static_cast<std::int64_t>(image->patches.size()) / image->patch_cols;
+        patches += image->patch_rows();
       }
       model_.options_.on_stage(patches);
     }
@@ -88,7 +88,8 @@ class FakeEncodeRun final : public EncodeRun {
     }
     for (std::size_t i = 0; i < images_.size(); ++i) {
       std::uint64_t print = 3;
-      for (const float value : images_[i]->patches) print = absorb(print, value);
+      for (const std::uint8_t value : images_[i]->frames.front().rgb)
+        print = absorb(print, static_cast<float>(value));
       if (auto* late = dynamic_cast<DeferredStream*>(&stream_)) {
         late->launch([print, out = late->use(out_[i])] { write(print, out); });
       } else {
@@ -246,9 +247,10 @@ RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {
   prepared.layout.grid_h = 4;
   prepared.layout.grid_w = tokens;
   prepared.layout.key = std::to_string(tokens) + " rows";
-  prepared.patch_cols = 2;
+  Pixels& pixels = prepared.frames.emplace_back();
   for (std::int64_t i = 0; i < 4 * tokens * 2; ++i) {
-    prepared.patches.push_back(print_of(hash_combine(seed, static_cast<std::uint64_t>(i))));
+    pixels.rgb.push_back(
+        static_cast<std::uint8_t>(hash_combine(seed, static_cast<std::uint64_t>(i)) >> 32));
   }
   RequestImage image;
   image.content = sha256(std::to_string(seed));

@@ -153,8 +153,10 @@ Result<ImageShape> parse_images(const json::object& config) {
 
 class PooledImages final : public ImagePipeline {
  public:
-  PooledImages(ImageShape shape, NormalizeTable normalize, ResampleFilter filter)
-      : shape_(std::move(shape)), normalize_(normalize), filter_(filter) {}
+  PooledImages(ImageShape shape, const NormalizeTable& normalize, ResampleFilter filter)
+      : shape_(std::move(shape)),
+        cutter_(std::make_shared<TileRows>(shape_.tower, normalize)),
+        filter_(filter) {}
 
   // There is one size: bounds of pixels and tokens change nothing.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
@@ -173,16 +175,13 @@ class PooledImages final : public ImagePipeline {
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
     return resize(pixels, layout.resized_width, layout.resized_height, filter_);
   }
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override {
-    return {layout, cut_tiles(resized, shape_.tower, normalize_),
-            3 * shape_.tower.patch * shape_.tower.patch};
-  }
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return shape_.tower.patches(); }
   std::int64_t max_tokens() const override { return shape_.tokens(); }
 
  private:
   ImageShape shape_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;
 };
 

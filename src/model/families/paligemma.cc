@@ -95,8 +95,10 @@ DecoderNames text_names(bool second) {
 
 class SquareImages final : public ImagePipeline {
  public:
-  SquareImages(TileTowerSettings tower, NormalizeTable normalize, ResampleFilter filter)
-      : tower_(std::move(tower)), normalize_(normalize), filter_(filter) {}
+  SquareImages(TileTowerSettings tower, const NormalizeTable& normalize, ResampleFilter filter)
+      : tower_(std::move(tower)),
+        cutter_(std::make_shared<TileRows>(tower_, normalize)),
+        filter_(filter) {}
 
   // There is one size: bounds of pixels and tokens change nothing.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override {
@@ -115,15 +117,13 @@ class SquareImages final : public ImagePipeline {
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
     return resize(pixels, layout.resized_width, layout.resized_height, filter_);
   }
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override {
-    return {layout, cut_tiles(resized, tower_, normalize_), 3 * tower_.patch * tower_.patch};
-  }
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return tower_.patches(); }
   std::int64_t max_tokens() const override { return tower_.patches(); }
 
  private:
   TileTowerSettings tower_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;
 };
 

@@ -152,9 +152,12 @@ SplitExtents split_extents(int width, int height, const SplitSettings& settings)
 
 class SplitImages final : public ImagePipeline {
  public:
-  SplitImages(SplitSettings settings, TileTowerSettings tower, NormalizeTable normalize,
+  SplitImages(SplitSettings settings, TileTowerSettings tower, const NormalizeTable& normalize,
               ResampleFilter filter)
-      : settings_(settings), tower_(std::move(tower)), normalize_(normalize), filter_(filter) {}
+      : settings_(settings),
+        tower_(std::move(tower)),
+        cutter_(std::make_shared<TileRows>(tower_, normalize)),
+        filter_(filter) {}
 
   // max_pixels and max_tokens shorten the longer side by whole tiles, to one tile at the least.
   // (min_pixels has nothing to do: every image is as large as its longer side lets it be.)
@@ -189,9 +192,7 @@ class SplitImages final : public ImagePipeline {
   // Tiles below each other, the whole image last.
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
 
-  PreparedImage cut(const Pixels& resized, const ImageLayout& layout) const override {
-    return {layout, cut_tiles(resized, tower_, normalize_), 3 * tower_.patch * tower_.patch};
-  }
+  std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }
@@ -214,7 +215,7 @@ class SplitImages final : public ImagePipeline {
 
   SplitSettings settings_;
   TileTowerSettings tower_;
-  NormalizeTable normalize_;
+  std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;
 };
 
