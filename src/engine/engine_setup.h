@@ -23,6 +23,11 @@ struct EngineParts {
   std::optional<EmbeddingArena> arena;  // with images, unless they are overlaid
   std::optional<BatchBuilder> batches;
   std::optional<SamplingLane> sampling;
+
+  // The embedding store's capacity: nothing where rows lie in the KV pages, or without images.
+  std::int64_t store_bytes() const {
+    return arena ? static_cast<std::int64_t>(settings.encoder_cache_bytes) : 0;
+  }
 };
 
 // Chooses what was left open, clamps with a notice what is merely too small, and refuses with the

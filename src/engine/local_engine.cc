@@ -8,15 +8,8 @@
 namespace saccade {
 namespace {
 
-constexpr Nanos kMeasureEvery = 100 * kMillisecond;  // exact byte accounting visits every block
-
 std::int64_t row_bytes(const ModelShape& shape) {
   return shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
-}
-
-// The store's capacity: nothing where rows lie in the KV pages, or where there are no images.
-std::int64_t store_bytes(const EngineParts& parts) {
-  return parts.arena ? static_cast<std::int64_t>(parts.settings.encoder_cache_bytes) : 0;
 }
 
 std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
@@ -43,7 +36,7 @@ LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const 
       model_(model),
       device_(device),
       clock_(clock),
-      images_(parts_.encoder_cache, store_bytes(parts_),
+      images_(parts_.encoder_cache, parts_.store_bytes(),
               std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(model.shape()),
               row_bytes(model.shape())),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
@@ -141,10 +134,10 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
     together += pages * parts_.embedding_page_rows * row_bytes(model_.shape());
   }
   const bool at_once = request.prompt->bidirectional_prefix > 0;
-  if (at_once && parts_.arena && together > store_bytes(parts_)) {
+  if (at_once && parts_.arena && together > parts_.store_bytes()) {
     return fail(ErrorCode::kTooLarge,
                 "the images' embeddings take {} bytes at once, the encoder cache has {}", together,
-                store_bytes(parts_));
+                parts_.store_bytes());
   }
   return {};
 }
@@ -569,72 +562,6 @@ void LocalEngine::observe(const EncoderQueue::Event& event) {
       if (event.end > 0) of->times.encode_end = event.end;
     }
   }
-}
-
-// --- numbers ---
-
-void LocalEngine::count_plan(const StepPlan& plan, Nanos now) {
-  for (const Sequence* sequence : plan.started) {
-    const auto hit = static_cast<std::uint64_t>(sequence->computed());
-    current_.prefix_cache_queries += static_cast<std::uint64_t>(sequence->length());
-    current_.prefix_cache_hits += hit;
-    if (sequence->reached > 0) continue;
-    current_.prompt_tokens += static_cast<std::uint64_t>(sequence->prompt_tokens());
-    current_.prompt_tokens_cached += hit;
-    current_.request_queue_time.observe(seconds(now - sequence->request.times.queued));
-  }
-  for (const PlannedRows& rows : plan.rows) {
-    const std::int64_t again =
-        std::min(rows.begin + rows.count, rows.sequence->reached) - rows.begin;
-    if (again > 0) current_.prompt_tokens_recomputed += static_cast<std::uint64_t>(again);
-  }
-  current_.num_preemptions += plan.preempted.size();
-  if (plan.blocked_on_memory) ++current_.steps_blocked_on_memory;
-  if (plan.blocked_on_budget) ++current_.steps_blocked_on_budget;
-  if (!plan.empty()) current_.iteration_tokens.observe(static_cast<double>(plan.tokens));
-}
-
-// Who waits, for submit(): the scheduler's clients and those who came since it took the inbox.
-void LocalEngine::publish_waiting() {
-  auto counts = scheduler_.queue().waiting_by_client();
-  const std::lock_guard lock(inbox_mutex_);
-  for (const auto& arrival : arrivals_)
-    ++counts[parts_.scheduler.fair ? arrival->sequence.request.client : 0];
-  waiting_of_ = std::move(counts);
-}
-
-void LocalEngine::update_gauges(Nanos now) {
-  EngineStats& to = current_;
-  to.num_requests_running = static_cast<std::int64_t>(scheduler_.running().size());
-  to.num_requests_waiting = scheduler_.waiting();
-  to.num_requests_waiting_encoder = scheduler_.waiting_for_images();
-  not_running_ = scheduler_.waiting();
-  to.kv_cache_usage = parts_.kv->usage();
-  to.kv_cache_bytes = static_cast<std::int64_t>(parts_.settings.kv_cache_bytes);
-  to.encoder_cache_bytes = store_bytes(parts_);
-  to.mm_cache_queries = images_.stats().queries;
-  to.mm_cache_hits = images_.stats().hits;
-  if (encoder_) {
-    to.encoder_queue_images = encoder_->waiting();
-    to.encoder_runs = encoder_->stats().runs;
-    to.images_encoded = encoder_->stats().images;
-    to.images_decoded = pixels_->loads();
-    to.images_loading = pixels_->waiting();
-    to.pixel_bytes = pixels_->bytes();
-    to.encoder_tokens_computed = encoder_->stats().rows;
-  }
-  to.embedding_byte_seconds +=
-      static_cast<double>(images_.store().leased_bytes()) * seconds(now - gauges_at_);
-  gauges_at_ = now;
-  publish_waiting();
-  if (measured_at_ == 0 || now - measured_at_ >= kMeasureEvery) {
-    measured_at_ = now;
-    to.memory = measure(*parts_.kv);
-    to.memory += measure(images_.store());
-    to.utilisation = static_cast<double>(to.memory.useful) / static_cast<double>(to.memory.total());
-  }
-  const std::lock_guard lock(stats_mutex_);
-  published_ = to;
 }
 
 }  // namespace saccade

@@ -29,13 +29,6 @@ const std::string kCheckpoint =
 
 using Words = std::vector<std::string>;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -506,109 +499,6 @@ TEST(HostileClients, ALoopOfManyChoicesStarvesNobody) {
   server.signal(SIGTERM);
   server.signal(SIGTERM);
   for (auto& thread : threads) thread.join();
-}
-
-// --- checkpoints --------------------------------------------------------------------------------
-
-// The golden checkpoint, taken apart so that a test can put it together wrongly.
-class BadCheckpoint : public testing::Test {
- protected:
-  BadCheckpoint() {
-    for (const auto& entry : fs::directory_iterator(kCheckpoint)) {
-      if (entry.is_regular_file()) fs::copy(entry.path(), folder_ / entry.path().filename());
-    }
-    const std::string file = read_file(folder_ / "model.safetensors");
-    std::uint64_t length = 0;
-    std::memcpy(&length, file.data(), 8);
-    header_ = json::parse(std::string_view(file).substr(8, length))->as_object();
-    data_ = file.substr(8 + length);
-  }
-
-  // The name of the tensor that begins (or ends) the data.
-  std::string tensor_at(std::size_t offset, int end) const {
-    for (const auto& member : header_) {
-      if (member.key() == "__metadata__") continue;
-      const auto& range = member.value().at("data_offsets").as_array();
-      if (range[static_cast<std::size_t>(end)].as_int64() == static_cast<std::int64_t>(offset))
-        return std::string(member.key());
-    }
-    return {};
-  }
-  std::int64_t begin_of(const std::string& tensor) const {
-    return header_.at(tensor).at("data_offsets").as_array()[0].as_int64();
-  }
-
-  void expect_refused(const Words& words, std::uint64_t length_of_header = 0) {
-    const std::string header = boost::json::serialize(header_);
-    if (length_of_header == 0) length_of_header = header.size();
-    std::string file(8, '\0');
-    std::memcpy(file.data(), &length_of_header, 8);
-    write_file(folder_ / "model.safetensors", file + header + data_);
-    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", folder_.string()});
-    EXPECT_EQ(ended.status, 1) << ended.output;
-    for (const auto& word : words)
-      EXPECT_NE(ended.output.find(word), std::string::npos) << word << " in: " << ended.output;
-  }
-
-  Folder folder_;
-  json::object header_;
-  std::string data_;
-};
-
-TEST_F(BadCheckpoint, Truncated) {
-  const std::string last = tensor_at(data_.size(), 1);
-  data_.resize(data_.size() - 1000);
-  expect_refused({"model.safetensors", last, std::to_string(data_.size())});
-}
-
-TEST_F(BadCheckpoint, OverlappingOffsets) {
-  const std::string last = tensor_at(data_.size(), 1);
-  auto& range = header_.at(last).at("data_offsets").as_array();
-  for (auto& offset : range) offset = offset.as_int64() - 16;
-  expect_refused({"model.safetensors", last, "inside"});
-}
-
-TEST_F(BadCheckpoint, AbsurdSizes) {
-  expect_refused({"model.safetensors", "4611686018427387904"}, std::uint64_t{1} << 62);
-  const std::string last = tensor_at(data_.size(), 1);
-  const json::object good = header_;
-  header_.at(last).at("shape") = json::array{std::int64_t{1} << 40, std::int64_t{1} << 40};
-  expect_refused({"model.safetensors", last, "1099511627776"});
-  header_ = good;
-  header_.at(last).at("data_offsets").as_array()[1] = std::int64_t{1} << 60;
-  expect_refused({"model.safetensors", last, "1152921504606846976"});
-}
-
-TEST_F(BadCheckpoint, MissingTensor) {
-  const std::string last = tensor_at(data_.size(), 1);
-  data_.resize(static_cast<std::size_t>(begin_of(last)));
-  header_.erase(last);
-  expect_refused({"lacks 1 of", last});
-}
-
-TEST_F(BadCheckpoint, ExtraTensor) {
-  const auto end = static_cast<std::int64_t>(data_.size());
-  header_["model.layers.0.nonsense.weight"] =
-      json::object{{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
-  data_ += std::string(4, '\0');
-  expect_refused({"has 1 tensors", "model.layers.0.nonsense.weight"});
-}
-
-TEST_F(BadCheckpoint, OtherFormatsAreRefusedByName) {
-  const auto refused = [](const std::string& model, const Words& words) {
-    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", model});
-    EXPECT_EQ(ended.status, 1) << ended.output;
-    for (const auto& word : words)
-      EXPECT_NE(ended.output.find(word), std::string::npos) << word << " in: " << ended.output;
-  };
-  fs::remove(folder_ / "model.safetensors");
-  write_file(folder_ / "model-q4.gguf", "GGUF");
-  refused((folder_ / "model-q4.gguf").string(), {"model-q4.gguf", "GGUF", "safetensors"});
-  refused(folder_.string(), {"model-q4.gguf", "GGUF", "safetensors"});
-  fs::rename(folder_ / "model-q4.gguf", folder_ / "pytorch_model.bin");
-  refused((folder_ / "pytorch_model.bin").string(), {"pytorch_model.bin", "pickle", "safetensors"});
-  refused(folder_.string(), {"pytorch_model.bin", "pickle", "safetensors"});
-  refused(folder_.string() + "/nowhere", {"nowhere", "no such directory"});
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused(serve({"--dtype", "int3"}), 2, {"--dtype", "int3", "bfloat16"});
   refused(serve({"--max-num-seqs", "0"}), 2, {"--max-num-seqs", "0"});
   refused(serve({"--tensor-parallel-size", "2"}), 2,
-          {"--tensor-parallel-size", "2 devices are not supported, a server runs on 1"});
+          {"2 devices are not supported, a server runs on 1"});
   refused(serve({"--limit-mm-per-prompt", "image"}), 1, {"--limit-mm-per-prompt", "image=10"});
   refused(serve({"--max-model-len", "99999"}), 1, {"99999", "2048"});
   refused(serve({"--chat-template", "/nowhere.jinja"}), 1, {"--chat-template", "/nowhere.jinja"});
