@@ -86,7 +86,8 @@ void planning_step(benchmark::State& state, bool mixed, bool prefix_caching) {
   const auto step = [&] {
     const StepPlan plan = scheduler->plan();
     sampled.assign(plan.rows.size(), 7);
-    scheduler->commit(plan, sampled);
+    scheduler->launch(plan);
+    scheduler->settle(plan, sampled);
     return plan.decode_rows;
   };
   const auto begin = [&] {

@@ -40,8 +40,8 @@ Result<MethodOutcome> dashinfer_run(const DashInferRunSettings& settings, std::a
 
 // SQZB's two runs: with answers of max_output_len and, on a cold server, of one token; generation
 // is the difference. Both runs are made here when the server can be made cold: it is restarted
-// (--server-cmd), its caches are reset, or allow_warm says that there is nothing to be cold. Else it
-// is one run, of max_output_len, on a server that a person has restarted; its log is kept in
+// (--server-cmd), its caches are reset, or allow_warm says that there is nothing to be cold. Else
+// it is one run, of max_output_len, on a server that a person has restarted; its log is kept in
 // `folder`, and when that holds the other run of the same prompts, both are summarised.
 struct SummarizationSettings {
   ServeSettings serve;

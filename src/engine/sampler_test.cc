@@ -33,10 +33,10 @@ float log_sum_exp(std::span<const float> logits) {
 struct Fixture {
   Device* device = nullptr;
   std::vector<float> logits;
-  SamplingParams params;
-  std::vector<TokenId> prompt;
-  std::vector<TokenId> output;  // what has been generated before
-  std::vector<TokenId> end_tokens;
+  SamplingParams params = {};
+  std::vector<TokenId> prompt = {};
+  std::vector<TokenId> output = {};  // what has been generated before
+  std::vector<TokenId> end_tokens = {};
   std::uint64_t seed = 1;
 
   Sampled operator()() const { return run({seed}).front(); }
@@ -287,10 +287,10 @@ TEST_P(SamplerTest, LogprobsAreOfTheRawLogits) {
   const float lse = log_sum_exp(f.logits);
   EXPECT_EQ(sampled.token, 0);
   EXPECT_EQ(sampled.logprob.token, 0);
-  EXPECT_FLOAT_EQ(sampled.logprob.logprob, 1.0f - lse);
+  EXPECT_NEAR(sampled.logprob.logprob, 1.0f - lse, 1e-6f);
   ASSERT_EQ(sampled.logprob.top.size(), 2u);
   EXPECT_EQ(sampled.logprob.top[0].first, 2);
-  EXPECT_FLOAT_EQ(sampled.logprob.top[0].second, 3.0f - lse);
+  EXPECT_NEAR(sampled.logprob.top[0].second, 3.0f - lse, 1e-6f);
   f.params.logprobs = 0;
   EXPECT_TRUE(f().logprob.top.empty());
 }

@@ -182,7 +182,7 @@ struct Batch {
   // EmbedArgs.
   DeviceInts ids;
   View last_tokens = {};  // [slots, 1] i32, or empty
-  DeviceInts positions;  // [axes, rows]
+  DeviceInts positions;   // [axes, rows]
   // [rows] 1 for a row of a sequence of more than ModelShape::short_length tokens; empty: none is.
   DeviceInts long_rows = {};
   std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences], of the host

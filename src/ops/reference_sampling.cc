@@ -72,9 +72,10 @@ std::vector<Scored> kept(std::vector<Scored> scores, const SamplingRow& row) {
   for (Scored& score : scores) {
     score.logit = (score.logit - top) / std::max(row.temperature, kLeastTemperature);
   }
-  std::erase_if(scores, [&](const Scored& score) {
-    return score.logit == kNever || (row.min_p > 0 && score.logit < std::log(row.min_p));
-  });
+  // What min_p is exactly, in f32, stays.
+  const double floor = row.min_p > 0 ? static_cast<float>(std::log(row.min_p)) : kNever;
+  std::erase_if(scores,
+                [&](const Scored& score) { return score.logit == kNever || score.logit < floor; });
   const auto k = static_cast<std::size_t>(std::max<std::int64_t>(0, row.top_k));
   if (k > 0 || row.top_p < 1) std::sort(scores.begin(), scores.end(), likelier);
   if (k > 0 && k < scores.size()) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kVocab = 1000;
 
-struct Run {
+struct Choice {
   std::vector<SampledToken> sampled;
   std::vector<TokenLogit> alternatives;
   std::vector<std::int32_t> last_tokens;
@@ -64,12 +64,12 @@ Case random_case(Rng& rng, std::int64_t rows) {
 }
 
 // Two steps: the second one's penalties know what the first one gave.
-Run run(Device& device, const Case& of) {
+Choice run(Device& device, const Case& of) {
   Stream& stream = device.lane(Lane::kStep);
   const auto count = static_cast<std::int64_t>(of.rows.size());
   std::vector<float> logits = of.logits;
   std::vector<RowStats> stats(of.rows.size());
-  Run result;
+  Choice result;
   result.last_tokens.assign(of.rows.size(), -1);
   std::vector<std::unique_ptr<TokenCounts>> counts(of.rows.size());
   for (int step = 0; step < 2; ++step) {
@@ -108,10 +108,10 @@ TEST(Sampling, EveryDeviceChoosesAsItsTwin) {
   for (int round = 0; round < 20; ++round) {
     const Case of = random_case(rng, 16);
     const auto reference = make_reference_device();
-    const Run expected = run(*reference, of);
+    const Choice expected = run(*reference, of);
     for (const std::string& isa : isas_here()) {
       const TestDevice device = device_of(isa);
-      const Run got = run(*device, of);
+      const Choice got = run(*device, of);
       for (std::size_t i = 0; i < got.sampled.size(); ++i) {
         const SampledToken& token = got.sampled[i];
         const SampledToken& twin = expected.sampled[i];

@@ -16,6 +16,9 @@ class MeteredDevice final : public Device {
   std::string description() const override { return "metered"; }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   ThreadPool& pool() override { return inner_->pool(); }
+  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
+    return inner_->count_tokens(prompt);
+  }
   Result<Buffer> allocate(std::size_t bytes, Space space) override {
     return inner_->allocate(bytes, space);
   }

@@ -44,6 +44,7 @@ struct KeptBatch {
       spans.push_back(plan.spans());
     }
     batch.ids = stream.use(of.ids);
+    batch.last_tokens = stream.use(of.last_tokens);
     batch.positions = stream.use(of.positions);
     batch.long_rows = stream.use(of.long_rows);
     batch.spans = spans;
