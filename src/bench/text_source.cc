@@ -146,18 +146,23 @@ class CountedSource final : public TextSource {
   MadeText fill(std::string text, std::int32_t length, NextWord next_word) const {
     std::vector<std::size_t> before;  // sizes of the text before each word
     std::int32_t tokens = count(text);
+    const std::int32_t of_prefix = tokens;
+    double a_word = 1;  // tokens, as measured so far
     for (int round = 0; round < kMaxRounds && tokens >= 0 && tokens != length; ++round) {
       if (tokens > length && before.empty()) break;  // the prefix alone is longer
-      for (; tokens < length; ++tokens) {
+      const auto words = std::max<std::int64_t>(1, std::lround(std::abs(length - tokens) / a_word));
+      for (std::int64_t i = 0; i < words && tokens < length; ++i) {
         before.push_back(text.size());
         if (!text.empty()) text += ' ';
         text += next_word();
       }
-      for (; tokens > length && !before.empty(); --tokens) {
+      for (std::int64_t i = 0; i < words && tokens > length && !before.empty(); ++i) {
         text.resize(before.back());
         before.pop_back();
       }
       tokens = count(text);
+      if (!before.empty())
+        a_word = std::max(1.0, (tokens - of_prefix) / static_cast<double>(before.size()));
     }
     return {std::move(text), tokens};
   }
