@@ -25,14 +25,12 @@ class SamplerState {
   // The next token's row, without its place among the logits; it refers to this. Each call is for
   // one token more.
   SamplingRow next();
-  // Tokens that next() has been called for.
-  std::int64_t asked() const { return asked_; }
 
  private:
   const SamplingParams& params_;
   std::vector<TokenId> eos_;
   std::uint64_t seed_;
-  std::int64_t asked_ = 0;
+  std::int64_t asked_ = 0;               // tokens that next() has been called for
   std::unique_ptr<TokenCounts> counts_;  // null: no penalties
 };
 
