@@ -3,10 +3,10 @@
 
 #include "apps/bench_commands.h"
 #include "apps/local_embedder.h"
-#include "bench/profile_ttft.h"
-#include "bench/rate_search.h"
-#include "bench/seed_methods.h"
-#include "bench/text_similarity.h"
+#include "bench/load/rate_search.h"
+#include "bench/methods/profile_ttft.h"
+#include "bench/methods/seed_methods.h"
+#include "bench/metrics/text_similarity.h"
 
 namespace saccade {
 namespace {

@@ -2,7 +2,7 @@
 #include <csignal>
 
 #include "apps/bench_commands.h"
-#include "bench/mock_server.h"
+#include "bench/mock/mock_server.h"
 
 namespace saccade {
 namespace {
@@ -33,10 +33,12 @@ int serve_mock(const bench::MockSettings& settings) {
   int signal = 0;
   sigwait(&signals, &signal);
   const bench::MockCounts counts = (*server)->counts();
-  std::printf("%llu requests on %llu connections, %llu events\n",
-              static_cast<unsigned long long>(counts.requests),
-              static_cast<unsigned long long>(counts.connections),
-              static_cast<unsigned long long>(counts.events));
+  std::printf(
+      "%llu requests on %llu connections, %llu events; as written, the first token after %.3f ms "
+      "and %.3f ms from event to event\n",
+      static_cast<unsigned long long>(counts.requests),
+      static_cast<unsigned long long>(counts.connections),
+      static_cast<unsigned long long>(counts.events), counts.ttft_ms, counts.itl_ms);
   return 0;
 }
 

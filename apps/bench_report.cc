@@ -1,6 +1,6 @@
 // `saccade bench report` and `saccade bench compare`.
 #include "apps/bench_commands.h"
-#include "bench/report_command.h"
+#include "bench/reports/report_command.h"
 
 namespace saccade {
 

@@ -1,6 +1,6 @@
 // `saccade bench selftest`: is what is measured what is there?
 #include "apps/bench_commands.h"
-#include "bench/selftest.h"
+#include "bench/mock/selftest.h"
 
 namespace saccade {
 

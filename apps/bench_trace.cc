@@ -1,6 +1,6 @@
 // `saccade bench trace`: what traces are like, and traces with a given peak.
 #include "apps/bench_commands.h"
-#include "bench/trace_command.h"
+#include "bench/traces/trace_command.h"
 
 namespace saccade {
 namespace {

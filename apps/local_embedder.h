@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "bench/text_embedder.h"
+#include "bench/metrics/text_embedder.h"
 
 namespace saccade {
 

@@ -72,7 +72,7 @@ Result<bool> compare(const Flags& flags) {
   bool agrees = true;
   for (const std::string& file : files) {
     TRY(const Golden golden, read_golden(file));
-    TRY(const GoldenReport outcome, compare_with_golden(*model, *device, *tokenizer, golden));
+    TRY(const GoldenReport outcome, compare_with_golden(model, *device, *tokenizer, golden));
     print(golden, outcome, flags.tolerance);
     agrees = agrees && outcome.first_divergence(flags.tolerance) == nullptr;
   }

@@ -61,20 +61,20 @@ double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
   return bytes;
 }
 
-Result<void> print_plan(LoadableModel& model, std::int64_t parameters, DType compute,
+Result<void> print_plan(Network& network, std::int64_t parameters, DType compute,
                         const Flags& flags) {
-  const ModelShape& shape = model.shape();
+  const ModelShape& shape = network.shape();
   const std::int64_t length = flags.length > 0 ? flags.length : shape.max_position;
   // Pages that nobody writes cost nothing, so the scratch can be laid out to learn its size.
   const auto device = make_reference_device();
   const Capacity text{
       .rows = flags.rows, .sequences = 64, .logit_rows = 64, .image_patches = 0, .length = length};
-  TRY_DO(model.reserve(*device, text));
-  const auto text_bytes = static_cast<double>(model.scratch_bytes());
+  TRY_DO(network.reserve(*device, text));
+  const auto text_bytes = static_cast<double>(network.scratch_bytes());
   Capacity image = text;
-  image.image_patches = model.max_image_patches();
-  TRY_DO(model.reserve(*device, image));
-  const double image_bytes = static_cast<double>(model.scratch_bytes()) - text_bytes;
+  image.image_patches = shape.max_image_patches;
+  TRY_DO(network.reserve(*device, image));
+  const double image_bytes = static_cast<double>(network.scratch_bytes()) - text_bytes;
 
   std::printf("\nmemory plan\n");
   line("  weights", fmt::format("{} in {}",
@@ -86,7 +86,7 @@ Result<void> print_plan(LoadableModel& model, std::int64_t parameters, DType com
   line("  step", fmt::format("{} of activations for {} rows", bytes_text(text_bytes), flags.rows));
   if (shape.has_vision)
     line("  encoder", fmt::format("{} of activations for the largest image, {} patches",
-                                  bytes_text(image_bytes), model.max_image_patches()));
+                                  bytes_text(image_bytes), shape.max_image_patches));
   return {};
 }
 
@@ -132,10 +132,10 @@ Result<void> inspect(const Flags& flags) {
   const bool stored_f16 = compute == DType::kF16;
   if (flags.dtype != "auto") compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
   if (compute == DType::kF16) compute = DType::kF32;
-  model->set_dtypes(compute, compute);
+  model.network->set_dtypes(compute, compute);
 
-  const ModelShape& shape = model->shape();
-  const std::vector<TensorSpec> specs = model->weight_table().specs();
+  const ModelShape& shape = model.shape();
+  const std::vector<TensorSpec> specs = model.network->weight_table().specs();
   const std::int64_t parameters = parameter_count(specs);
   line("checkpoint", directory);
   line("family", std::string(family->name));
@@ -148,14 +148,14 @@ Result<void> inspect(const Flags& flags) {
   print_layers(shape, compute);
   if (shape.has_vision)
     line("images", fmt::format("up to {} tokens each, an embedding of {} elements a token",
-                               model->max_image_tokens(), shape.embedding_width()));
+                               shape.max_image_tokens, shape.embedding_width()));
   if (shape.frames_per_grid > 0)
     line("videos", fmt::format("lists of frames, {} to a group of tokens", shape.frames_per_grid));
 
   TRY(const auto quantization, parse_quantization(checkpoint.config));
   const auto weights = Weights::open(directory, family->aliases, quantization);
   if (weights) {
-    const auto met = weights->require(specs, model->weight_table().ignored());
+    const auto met = weights->require(specs, model.network->weight_table().ignored());
     line("weights", met ? fmt::format("{}, every tensor present",
                                       bytes_text(static_cast<double>(weights->bytes())))
                         : met.error().message);
@@ -168,7 +168,7 @@ Result<void> inspect(const Flags& flags) {
   if (flags.tensors)
     for (const TensorSpec& spec : specs)
       std::printf("  %-60s %s\n", spec.name.c_str(), shape_text(spec.shape).c_str());
-  return print_plan(*model, parameters, compute, flags);
+  return print_plan(*model.network, parameters, compute, flags);
 }
 
 }  // namespace

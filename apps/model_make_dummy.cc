@@ -5,7 +5,7 @@
 #include <string>
 
 #include "apps/model_commands.h"
-#include "model/dummy_checkpoint.h"
+#include "model/dummies/dummy_checkpoint.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -21,8 +21,8 @@ std::string known_families() {
   std::string text = "one of:";
   for (const Family* family : families()) {
     text += " " + std::string(family->name) + " (";
-    for (const std::string_view size : family->sizes)
-      text += std::string(size) + (size == family->sizes.back() ? ")" : ", ");
+    for (const std::string_view size : family->dummies->names)
+      text += std::string(size) + (size == family->dummies->names.back() ? ")" : ", ");
   }
   return text;
 }

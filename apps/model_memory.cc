@@ -9,7 +9,7 @@
 
 #include "apps/memory_plot.h"
 #include "apps/model_commands.h"
-#include "bench/trace.h"
+#include "bench/traces/trace.h"
 #include "memory/cache_shape.h"
 
 namespace saccade {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/cluster_commands.h"
 #include "apps/commands.h"
 #include "apps/flag_hint.h"
 
@@ -45,6 +46,8 @@ int main(int argc, char** argv) try {
   app.require_subcommand(1);
   int exit_code = 0;
   saccade::add_serve(app, exit_code);
+  saccade::add_profile(app, exit_code);
+  saccade::add_proxy(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
   let_the_last_value_win(app);

@@ -8,10 +8,12 @@
 
 #include "apps/commands.h"
 #include "apps/config_file.h"
+#include "apps/duration_flag.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "serve/server.h"
 #include "serve/settings.h"
+#include "tools/formats.h"
 
 namespace saccade {
 namespace {
@@ -23,6 +25,9 @@ struct Flags {
   std::string mm_processor_kwargs;
   std::string generation_config = "auto";
   std::string config;
+  std::string image_size = "vanilla";
+  std::string ttft_target = "2s";
+  std::string over_target = "accept";
   bool no_prefix_caching = false;
   std::string log_level = "info";
   std::size_t body_mib = 64;
@@ -85,6 +90,12 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
       ->check(CLI::Range(0, 1024));
   cmd.add_option("--chat-template", s.chat_template, "file, or the template itself");
   cmd.add_flag("--trust-request-chat-template", s.trust_request_chat_template);
+  cmd.add_option("--tool-call-parser", s.tool_call_parser,
+                 "form in which the model calls tools; auto: the chat template's (docs/tools.md)")
+      ->capture_default_str();
+  cmd.add_option("--reasoning-parser", s.reasoning_parser,
+                 "form of thoughts, which become reasoning_content; auto: the chat template's; "
+                 "none is content");
   cmd.add_option("--generation-config", f.generation_config,
                  "auto: the checkpoint's sampling defaults; vllm: none; or a folder that has "
                  "generation_config.json")
@@ -119,6 +130,26 @@ void add_model_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--max-image-pixels", s.max_image_pixels, "most pixels of one image as sent")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{178'956'970}));
+}
+
+void add_image_size_flags(CLI::App& cmd, Flags& f) {
+  auto& s = f.settings.image_size;
+  cmd.add_option("--image-size", f.image_size,
+                 "how large images become: vanilla, static:N, seed, seed-as-published or dynamic")
+      ->capture_default_str();
+  cmd.add_option("--ttft-target", f.ttft_target,
+                 "time to first token that seed and dynamic aim at: 2s, 500ms")
+      ->capture_default_str();
+  cmd.add_option("--image-floor", s.floor, "tokens that dynamic leaves an image at the least")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  cmd.add_option("--over-target", f.over_target,
+                 "dynamic: requests that even the least sizes make too late are taken, or refused "
+                 "with 503")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"accept", "refuse"}));
+  cmd.add_option("--profile-folder", s.profile_folder,
+                 "where the measured costs of encoding and prefill are kept");
 }
 
 void add_engine_flags(CLI::App& cmd, Flags& f) {
@@ -176,6 +207,38 @@ void add_engine_flags(CLI::App& cmd, Flags& f) {
   cmd.add_option("--seed", e.seed)->capture_default_str();
 }
 
+void add_cluster_flags(CLI::App& cmd, Flags& f) {
+  auto& c = f.settings.cluster;
+  cmd.add_option("--role", c.role,
+                 "all: everything here; encoder: encodes images for others and answers nothing; "
+                 "pd: has --encoders encode")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"all", "encoder", "pd"}));
+  cmd.add_option("--cluster-listen", c.listen,
+                 "HOST:PORT or unix:PATH where others ask for encodes; beyond this machine with a "
+                 "key or TLS only")
+      ->expected(1, -1)
+      ->delimiter(',');
+  cmd.add_option("--encoders", c.encoders, "HOST:PORT or unix:PATH of encoders, comma between")
+      ->expected(1, -1)
+      ->delimiter(',');
+  cmd.add_option_function<std::string>(
+         "--encoder-fallback", [&c](const std::string& given) { c.fallback = given == "local"; },
+         "local: encodes here what encoders cannot; refuse: 503, and the tower is not loaded")
+      ->check(CLI::IsMember({"local", "refuse"}));
+  cmd.add_option_function<std::string>(
+         "--numerics", [&c](const std::string& given) { c.any_numerics = given == "any"; },
+         "strict: only encoders whose rows are equal to the bit; any: others too")
+      ->check(CLI::IsMember({"strict", "any"}));
+  cmd.add_option("--verify-embeddings", c.verify_share,
+                 "share of images from encoders that are encoded here too and compared")
+      ->check(CLI::Range(0.0, 1.0));
+  cmd.add_option("--cluster-key-file", c.key_file, "file with a key that all of a cluster share");
+  cmd.add_option("--cluster-tls-cert", c.tls_certificate, "PEM; with the two below");
+  cmd.add_option("--cluster-tls-key", c.tls_key);
+  cmd.add_option("--cluster-tls-ca", c.tls_authority, "PEM; whose certificates are believed");
+}
+
 // Flags of other servers that have no meaning here: accepted, so that command lines carry over, and
 // said so once.
 struct Ignored {
@@ -183,9 +246,10 @@ struct Ignored {
 };
 
 void add_ignored_flags(CLI::App& cmd, Ignored& ignored) {
-  for (const char* name : {"--trust-remote-code", "--enforce-eager", "--enable-chunked-prefill",
-                           "--no-enable-chunked-prefill", "--use-per-layer-block-manager",
-                           "--disable-v2-block-manager", "--enable-two-level-page"}) {
+  for (const char* name :
+       {"--trust-remote-code", "--enforce-eager", "--enable-chunked-prefill",
+        "--enable-auto-tool-choice", "--no-enable-chunked-prefill", "--use-per-layer-block-manager",
+        "--disable-v2-block-manager", "--enable-two-level-page"}) {
     cmd.add_flag_callback(name, [&ignored, name] { ignored.seen.emplace_back(name); })->group("");
   }
   for (const char* name : {"--gpu-memory-utilization", "--swap-space", "--tokenizer-mode",
@@ -265,6 +329,15 @@ Result<void> check_files(serve::ServeSettings& s) {
   return {};
 }
 
+// Names of parsers, before anything is loaded.
+Result<void> check_parsers(const serve::ServeSettings& s) {
+  if (s.tool_call_parser != "auto")
+    TRY_DO(tools::tool_call_format(s.tool_call_parser).map([](auto) {}));
+  if (!s.reasoning_parser.empty() && s.reasoning_parser != "auto")
+    TRY_DO(tools::reasoning_format(s.reasoning_parser).map([](auto) {}));
+  return {};
+}
+
 Result<void> choose_generation_config(const std::string& given, serve::ServeSettings& s) {
   s.use_generation_config = given != "vllm";
   if (given == "vllm" || given == "auto") return {};
@@ -309,6 +382,10 @@ Result<void> complete(Flags& f) {
       }
     }
   }
+  TRY_DO(serve::choose_image_size(f.image_size, s.image_size));
+  TRY(s.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
+  s.image_size.refuse_late = f.over_target == "refuse";
+  TRY_DO(check_parsers(s));
   TRY_DO(check_files(s));
   TRY_DO(choose_generation_config(f.generation_config, s));
   if (f.no_prefix_caching) s.engine.prefix_caching = false;
@@ -332,7 +409,9 @@ void add_serve(CLI::App& app, int& exit_code) {
   cmd->add_option("--config", flags->config, "file with these names: TOML, INI or flat YAML");
   add_server_flags(*cmd, *flags);
   add_model_flags(*cmd, *flags);
+  add_image_size_flags(*cmd, *flags);
   add_engine_flags(*cmd, *flags);
+  add_cluster_flags(*cmd, *flags);
   add_ignored_flags(*cmd, *ignored);
   add_parallel_flags(*cmd);
   cmd->callback([cmd, flags, ignored, &exit_code] {

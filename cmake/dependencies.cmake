@@ -17,3 +17,10 @@ pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(CLI11 REQUIRED)
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
+# Debian's libsentencepiece.so has an older protobuf inside and exports it: of two in one process, whichever comes first
+# serves both, and breaks one. So ours is the archive, and none of its names leaves the program.
+find_library(PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)
+find_package(ZLIB REQUIRED)
+find_program(PROTOC protoc REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)

@@ -32,11 +32,24 @@ if(SACCADE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# saccade_library(NAME LIBS a b ...)   sources: every *.cc here except *_test.cc and *_bench.cc
+# A folder's include path leads to that folder alone, so that a header of a library that is not linked does not compile:
+# build/PRESET/include/FOLDER has one link, FOLDER, to src/FOLDER.
+function(saccade_include_path name scope directory)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/src ${directory})
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  set(root ${PROJECT_BINARY_DIR}/include/${folder})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${root}/${folder} SYMBOLIC)
+  target_include_directories(${name} ${scope} ${root})
+endfunction()
+
+# saccade_library(NAME [FOLDERS f ...] LIBS a b ...)   sources: every *.cc here, and in FOLDERS, but *_test.cc and *_bench.cc
 # The libraries named after LIBS are the include rule: nothing else can be included.
 function(saccade_library name)
-  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LIBS" ${ARGN})
+  set(globs ${ARG_FOLDERS})
+  list(TRANSFORM globs APPEND "/*.cc")
+  file(GLOB sources CONFIGURE_DEPENDS *.cc ${globs})
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
   if(sources)
     add_library(${name} STATIC ${sources})
@@ -45,6 +58,7 @@ function(saccade_library name)
     add_library(${name} INTERFACE)
     set(scope INTERFACE)
   endif()
-  target_include_directories(${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  saccade_include_path(${name} ${scope} ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(${name} ${scope} ${ARG_LIBS})
+  set_target_properties(${name} PROPERTIES SACCADE_FOLDERS "${ARG_FOLDERS}")
 endfunction()

@@ -86,6 +86,34 @@ def xgrammar_matcher(compiler, case):
     return compiled, (time.perf_counter() - started) * 1e6
 
 
+def llguidance_times(tokenizer, case):
+    """(microseconds to compile, of each mask along the case's walks)."""
+    started = time.perf_counter()
+    if case["kind"] in ("json_schema", "json_object"):
+        text = case["text"] if case["kind"] == "json_schema" else '{"type": "object"}'
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(text)
+    elif case["kind"] == "regex":
+        grammar = llguidance.LLMatcher.grammar_from_regex(case["text"])
+    else:
+        from llguidance.gbnf_to_lark import gbnf_to_lark
+        grammar = llguidance.LLMatcher.grammar_from_lark(gbnf_to_lark(case["text"]))
+    matcher = llguidance.LLMatcher(tokenizer, grammar)
+    compile_us = (time.perf_counter() - started) * 1e6
+    if matcher.get_error():
+        return None
+    bitmask = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
+    times = []
+    for tokens in case["walks"]:
+        at = matcher.deep_copy()
+        for token in [*tokens, None]:
+            started = time.perf_counter()
+            llguidance.numpy.fill_next_token_bitmask(at, bitmask, 0)
+            times.append((time.perf_counter() - started) * 1e6)
+            if token is not None:
+                at.consume_token(token)
+    return compile_us, times
+
+
 def main():
     program, folder = sys.argv[1:3]
     tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
@@ -97,6 +125,7 @@ def main():
     info = xgrammar.TokenizerInfo(vocabulary, xgrammar.VocabType.RAW, vocab_size=size, stop_token_ids=[end])
     compiler = xgrammar.GrammarCompiler(info, cache_enabled=False)
 
+    their_tokenizer = llguidance and llguidance.LLTokenizer(tokenizer.to_str(), n_vocab=size, eos_token=end)
     cases, names = [], []
     for name, (kind, content, texts) in TEXTS.items():
         walks = []
@@ -108,6 +137,7 @@ def main():
     answers, masks = ours(program, arguments, cases)
 
     words, at, ok = (size + 31) // 32, 0, True
+    all_us = {"ours": [], "xgrammar": [], "llguidance": []}
     for name, case, answer in zip(names, cases, answers):
         if "error" in answer:
             print(f"{name}: {answer['error']}")
@@ -141,8 +171,20 @@ def main():
                 print(f"{name}: took {walk['taken']} of {len(tokens)} tokens")
         our_us = [us for walk in answer["walks"] for us in walk["us"]]
         print(f"{name}: {steps} steps, {differing} differ {sample}; compile us {answer['compile_us']:.0f} | xgrammar "
-              f"{compile_us:.0f}; mask us median {np.median(our_us):.1f} largest {max(our_us):.0f} | xgrammar median "
-              f"{np.median(their_us):.1f} largest {max(their_us):.0f}")
+              f"{compile_us:.0f}; mask us median {np.median(our_us):.1f} p99 {np.percentile(our_us, 99):.0f} largest "
+              f"{max(our_us):.0f} | xgrammar median "
+              f"{np.median(their_us):.1f} p99 {np.percentile(their_us, 99):.0f} largest {max(their_us):.0f}")
+        all_us["ours"] += our_us
+        all_us["xgrammar"] += their_us
+        third = llguidance and llguidance_times(their_tokenizer, case)
+        if third:
+            all_us["llguidance"] += third[1]
+            print(f"{name}: llguidance compile us {third[0]:.0f}; mask us median {np.median(third[1]):.1f} p99 "
+                  f"{np.percentile(third[1], 99):.0f} largest {max(third[1]):.0f}")
+    for who, us in all_us.items():
+        if us:
+            print(f"all {len(us)} masks, {who}: median {np.median(us):.1f} us, p99 {np.percentile(us, 99):.0f} us, largest "
+                  f"{max(us):.0f} us")
     sys.exit(0 if ok else 1)
 
 

@@ -3,9 +3,9 @@
 //   grammar_masks TOKENIZER_DIR VOCABULARY_SIZE END_TOKEN pieces > pieces.jsonl
 //   grammar_masks TOKENIZER_DIR VOCABULARY_SIZE END_TOKEN MASKS < cases.jsonl > answers.jsonl
 //
-// A case is {"kind", "text", "compact", "walks": [[token, ...], ...]}; its answer {"error"} or
-// {"compile_us", "walks": [{"taken", "us": [...]}]}. The masks of each step, the one after the last
-// token included, are written to the file MASKS, one after another.
+// A case is {"kind", "text", "compact", "strict", "walks": [[token, ...], ...]}; its answer
+// {"error"} or {"compile_us", "walks": [{"taken", "us": [...]}]}. The masks of each step, the one
+// after the last token included, are written to the file MASKS, one after another.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -32,6 +32,7 @@ Result<grammar::GrammarSpec> spec_of(const json::object& from) {
   TRY(const std::string kind, json::get_string(from, "kind"));
   TRY(spec.text, json::get_string(from, "text"));
   TRY(const bool compact, json::get_bool_or(from, "compact", false));
+  TRY(spec.json.strict, json::get_bool_or(from, "strict", true));
   spec.json.whitespace = compact ? grammar::Whitespace::kCompact : grammar::Whitespace::kAny;
   using Kind = grammar::GrammarSpec::Kind;
   spec.kind = kind == "json_schema"   ? Kind::kJsonSchema

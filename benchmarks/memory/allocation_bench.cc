@@ -1,5 +1,6 @@
 // What memory decisions cost: a page taken and given back in a pool of 100,000 pages, new, cached
-// and evicted, and one planning step of the scheduler for 256 running requests.
+// and evicted, one planning step of the scheduler for 256 running requests, and the flattening of
+// its plan into a batch on the device.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -7,7 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/batch_builder.h"
 #include "engine/scheduler.h"
+#include "ops/device.h"
 
 namespace {
 
@@ -72,55 +75,111 @@ BENCHMARK_CAPTURE(sequences_come_and_go, full_evicting, false, true)->Unit(bench
 BENCHMARK_CAPTURE(sequences_come_and_go, mixed, true, false)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(sequences_come_and_go, mixed_evicting, true, true)->Unit(benchmark::kMicrosecond);
 
-// 256 sequences of some 300 tokens, one token each: plan and commit, sampling left out.
-void planning_step(benchmark::State& state, bool mixed, bool prefix_caching) {
-  constexpr std::int64_t kSequences = 256;
-  const auto kv = make_allocator(mixed, prefix_caching);
-  ImagePlanner images(EncoderCache::kStore, 0, 1, 1);
-  SchedulerSettings settings;
-  settings.max_sequences = kSequences;
-  settings.max_batched_tokens = 2048;
-  std::vector<std::unique_ptr<Sequence>> sequences;
-  std::vector<TokenId> sampled;
-  std::unique_ptr<Scheduler> scheduler;
-  const auto step = [&] {
-    const StepPlan plan = scheduler->plan();
-    sampled.assign(plan.rows.size(), 7);
-    scheduler->launch(plan);
-    scheduler->settle(plan, sampled);
+// 256 sequences of some 300 tokens that decode, one token each in a step.
+class RunningSequences {
+ public:
+  static constexpr std::int64_t kSequences = 256;
+
+  explicit RunningSequences(KvAllocator& kv) : kv_(kv), images_(EncoderCache::kStore, 0, 1, 1) {
+    settings_.max_sequences = kSequences;
+    settings_.max_batched_tokens = 2048;
+    begin();
+  }
+  ~RunningSequences() { finish(); }
+
+  const ImagePlanner& images() const { return images_; }
+
+  // Plan and commit, sampling left out. `build` is shown the plan in between.
+  template <class Build>
+  std::int64_t step(const Build& build) {
+    const StepPlan plan = scheduler_->plan();
+    sampled_.assign(plan.rows.size(), 7);
+    scheduler_->launch(plan);
+    build(plan);
+    scheduler_->settle(plan, sampled_);
     return plan.decode_rows;
-  };
-  const auto begin = [&] {
-    for (const auto& sequence : sequences) scheduler->finish(*sequence);
-    sequences.clear();
-    scheduler = std::make_unique<Scheduler>(settings, *kv, images);
+  }
+
+  // Anew, from prompts of 300 tokens.
+  void begin() {
+    finish();
+    scheduler_ = std::make_unique<Scheduler>(settings_, kv_, images_);
     for (std::int64_t i = 0; i < kSequences; ++i) {
       Request request;
       request.id = static_cast<RequestId>(i + 1);
       Prompt prompt;
       prompt.ids.resize(300);
       std::iota(prompt.ids.begin(), prompt.ids.end(), static_cast<TokenId>(1000 * i));
+      prompt.positions.assign(1, std::vector<std::int32_t>(300));
+      std::iota(prompt.positions[0].begin(), prompt.positions[0].end(), 0);
       request.prompt = std::move(prompt);
-      sequences.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0));
-      scheduler->add(*sequences.back());
+      sequences_.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0));
+      scheduler_->add(*sequences_.back());
     }
-    while (step() < kSequences) {
+    while (step([](const StepPlan&) {}) < kSequences) {
     }
-  };
-  begin();
+  }
+
+ private:
+  void finish() {
+    for (const auto& sequence : sequences_) scheduler_->finish(*sequence);
+    sequences_.clear();
+  }
+
+  KvAllocator& kv_;
+  ImagePlanner images_;
+  SchedulerSettings settings_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+  std::vector<TokenId> sampled_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+template <class Build>
+void run_steps(benchmark::State& state, RunningSequences& running, const Build& build) {
   std::int64_t steps = 0;
   for (auto _ : state) {
-    step();
+    running.step(build);
     if (++steps % 1024 != 0) continue;
     state.PauseTiming();
-    begin();
+    running.begin();
     state.ResumeTiming();
   }
-  for (const auto& sequence : sequences) scheduler->finish(*sequence);
+}
+
+void planning_step(benchmark::State& state, bool mixed, bool prefix_caching) {
+  const auto kv = make_allocator(mixed, prefix_caching);
+  RunningSequences running(*kv);
+  run_steps(state, running, [](const StepPlan&) {});
 }
 BENCHMARK_CAPTURE(planning_step, full, false, false)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(planning_step, full_caching, false, true)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(planning_step, mixed_caching, true, true)->Unit(benchmark::kMicrosecond);
+
+// The same and the batch: its lists uploaded, no forward.
+void planning_and_building(benchmark::State& state) {
+  ModelShape shape;
+  shape.hidden = 16;
+  shape.vocab = 64;
+  shape.max_position = kLength;
+  shape.layers.assign(28, {LayerKind::kFull, 0, 1, 8});
+  KvSettings settings;
+  settings.plan.block_tokens = kBlock;
+  settings.pool_bytes = std::int64_t{256} << 20;
+  settings.max_sequences = RunningSequences::kSequences;
+  const auto kv = *KvAllocator::create(
+      std::vector<LayerSpec>(28, LayerSpec{CacheKind::kFull, 0, 1, 8, 0, 4, 0}), settings);
+  const auto device = *make_cpu_device(1);
+  const auto pool = *KvPool::create(*device, shape, kv->plan(), settings.pool_bytes);
+  BatchBuilder builder = *BatchBuilder::create(*device, shape, kv->plan().tables, 2048,
+                                               RunningSequences::kSequences, false);
+  RunningSequences running(*kv);
+  Stream& stream = device->lane(Lane::kStep);
+  run_steps(state, running, [&](const StepPlan& plan) {
+    benchmark::DoNotOptimize(builder.build(stream, plan, {}, *pool, running.images(), nullptr));
+    stream.retire();
+  });
+}
+BENCHMARK(planning_and_building)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "benchmarks/kernels/roofs.h"
 #include "benchmarks/model/counting_device.h"
+#include "model/batch_lists.h"
 #include "model/checkpoint.h"
 #include "model/families.h"
 
@@ -49,7 +50,7 @@ class Harness {
     return made;
   }
 
-  Model& model() { return *model_; }
+  const ModelShape& shape() const { return model_.shape(); }
   Device& device() { return *device_; }
 
   // Measured anew: neighbours on a shared machine move them by a fifth.
@@ -83,11 +84,11 @@ class Harness {
   // One image through the encoder, patches at hand.
   Timing encode(const PreparedImage& image) {
     const PreparedImage* images[] = {&image};
-    const View out = embeddings_.view(model_->shape().kv_dtype, image.layout.tokens,
-                                      model_->shape().embedding_width());
+    const View out = embeddings_.view(model_.shape().kv_dtype, image.layout.tokens,
+                                      model_.shape().embedding_width());
     return timed([&] {
       Stream& stream = counting_->lane(Lane::kEncode);
-      auto run = model_->begin_encode(stream, images, {&out, 1});
+      auto run = model_.network->begin_encode(stream, images, {&out, 1});
       while (!run->advance().value()) {
       }
       stream.retire();
@@ -98,29 +99,29 @@ class Harness {
     Pixels pixels{side, side, std::vector<std::uint8_t>(static_cast<std::size_t>(side) * side * 3)};
     Rng rng(7);
     for (auto& value : pixels.rgb) value = static_cast<std::uint8_t>(rng.below(256));
-    TRY(const ImageLayout layout, model_->image_layout(side, side, {}));
-    return model_->prepare_image(pixels, layout);
+    TRY(const ImageLayout layout, model_.processor->image_layout(side, side, {}));
+    return model_.processor->prepare_image(pixels, layout);
   }
 
  private:
   Harness() = default;
 
   Result<void> allocate() {
-    const ModelShape& shape = model_->shape();
+    const ModelShape& shape = model_.shape();
     const std::int64_t length = kPrompt + kDecodeSteps;
     blocks_per_sequence_ = (length + kBlock - 1) / kBlock;
     std::int64_t patches = 4;
     if (shape.has_vision) {
-      TRY(const ImageLayout layout, model_->image_layout(1024, 1024, {}));
+      TRY(const ImageLayout layout, model_.processor->image_layout(1024, 1024, {}));
       patches = layout.grid_t * layout.grid_h * layout.grid_w;
       TRY(embeddings_,
           device_->allocate(static_cast<std::size_t>(layout.tokens * shape.embedding_width()) * 4));
     }
-    TRY_DO(model_->reserve(*device_, {.rows = kPrompt,
-                                      .sequences = kSequences,
-                                      .logit_rows = kSequences,
-                                      .image_patches = patches,
-                                      .length = length}));
+    TRY_DO(model_.network->reserve(*device_, {.rows = kPrompt,
+                                              .sequences = kSequences,
+                                              .logit_rows = kSequences,
+                                              .image_patches = patches,
+                                              .length = length}));
     for (const LayerShape& layer : shape.layers) {
       KvLayer kv;
       kv.block_size = kBlock;
@@ -142,39 +143,34 @@ class Harness {
 
   void set_rows(std::int64_t first, std::int64_t sequences, std::int64_t context,
                 std::int64_t rows_each) {
-    ids_.clear();
+    lists_.clear();
     position_.clear();
     spans_.clear();
-    logit_rows_.clear();
     for (std::int64_t s = first; s < first + sequences; ++s) {
       spans_.push_back(
-          {static_cast<std::int64_t>(ids_.size()), rows_each, context, 0,
+          {static_cast<std::int64_t>(lists_.ids.size()), rows_each, context, 0,
            std::span(blocks_).subspan(static_cast<std::size_t>(s * blocks_per_sequence_),
                                       static_cast<std::size_t>(blocks_per_sequence_))});
       for (std::int64_t i = 0; i < rows_each; ++i) {
-        ids_.push_back(
+        lists_.ids.push_back(
             static_cast<TokenId>(mix64(static_cast<std::uint64_t>(s * 4096 + context + i)) % 256));
         position_.push_back(static_cast<std::int32_t>(context + i));
       }
-      logit_rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+      lists_.logit_rows.push_back(static_cast<std::int32_t>(lists_.ids.size()) - 1);
     }
   }
 
   void forward() {
-    std::vector<std::int32_t> positions;
-    for (int axis = 0; axis < model_->shape().position_axes; ++axis)
-      positions.insert(positions.end(), position_.begin(), position_.end());
+    lists_.positions.assign(static_cast<std::size_t>(model_.shape().position_axes), position_);
     Stream& stream = counting_->lane(Lane::kStep);
     const std::span<const SequenceSpan> group = spans_;
     Batch batch;
-    batch.ids = stream.upload(ids_);
-    batch.positions = stream.upload(positions);
+    lists_.upload(stream, batch);
     batch.spans = {&group, 1};
     batch.kv = bindings_;
-    batch.logit_rows = stream.upload(logit_rows_);
-    batch.logits = logits_.view(DType::kF32, static_cast<std::int64_t>(logit_rows_.size()),
-                                model_->shape().vocab);
-    model_->forward(stream, batch);
+    batch.logits = logits_.view(DType::kF32, static_cast<std::int64_t>(lists_.logit_rows.size()),
+                                model_.shape().vocab);
+    model_.network->forward(stream, batch);
     stream.retire();
   }
 
@@ -186,7 +182,7 @@ class Harness {
     device_->synchronize();
     const double took = saccade::seconds(clock_.now() - begin);
     const Work work = counting_->take();
-    const bool matrix_unit = model_->shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
+    const bool matrix_unit = model_.shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
     if (flops == 0) return {took, 0, work.launches, work.uploads};  // a warm-up: no roofs yet
     return {took, std::max(work.bytes / roofs_.read_bytes, work.flops / flops), work.launches,
@@ -198,17 +194,16 @@ class Harness {
   std::unique_ptr<CountingDevice> counting_;
   cpu::Isa isa_ = cpu::Isa::kPortable;
   Roofs roofs_;
-  std::unique_ptr<Model> model_;
+  Model model_;
   std::int64_t blocks_per_sequence_ = 0;
   std::vector<Buffer> caches_;
   std::vector<KvBinding> bindings_;
   std::vector<std::int32_t> blocks_;
   Buffer logits_;
   Buffer embeddings_;
-  std::vector<TokenId> ids_;
-  std::vector<std::int32_t> position_;
+  BatchLists lists_;
+  std::vector<std::int32_t> position_;  // of any axis
   std::vector<SequenceSpan> spans_;
-  std::vector<std::int32_t> logit_rows_;
 };
 
 }  // namespace saccade

@@ -59,7 +59,7 @@ class ModelBench {
       : arguments_(arguments), harness_(harness) {}
 
   Result<void> run() {
-    if (harness_.model().shape().has_vision) {
+    if (harness_.shape().has_vision) {
       for (const int side : {448, 1024}) {
         TRY(PreparedImage image, harness_.noise_image(side));
         images_.emplace_back(side, std::move(image));
@@ -97,7 +97,7 @@ class ModelBench {
     json::JsonWriter w(out);
     w.begin_object();
     w.member("backend", std::string_view(harness_.device().description()));
-    w.member("weight_bytes", static_cast<std::int64_t>(harness_.model().shape().weight_bytes));
+    w.member("weight_bytes", static_cast<std::int64_t>(harness_.shape().weight_bytes));
     w.member("peer", std::string_view(peer_version_));
     w.member("read_bytes_per_second", best_.read_bytes);
     w.member("f32_flops_per_second", best_.f32_flops);
@@ -179,9 +179,9 @@ class ModelBench {
 // What a device is asked to do for one decode step, and for one image.
 Result<void> count_launches(const Arguments& arguments, Harness& harness) {
   const Timing step = harness.decode(1);
-  std::printf("%s decode %lld %lld", harness.model().shape().family.c_str(),
+  std::printf("%s decode %lld %lld", harness.shape().family.c_str(),
               static_cast<long long>(step.launches), static_cast<long long>(step.uploads));
-  if (harness.model().shape().has_vision) {
+  if (harness.shape().has_vision) {
     const int side = arguments.launches_side;
     TRY(const PreparedImage image, harness.noise_image(side));
     const Timing encode = harness.encode(image);
@@ -194,7 +194,7 @@ Result<void> count_launches(const Arguments& arguments, Harness& harness) {
 
 Result<void> measure(const Arguments& arguments) {
   TRY(const auto harness, Harness::create(arguments.model, arguments.threads));
-  const ModelShape& shape = harness->model().shape();
+  const ModelShape& shape = harness->shape();
   std::printf("%s: %s, %.3f B parameters, %.2f GiB packed, %s\n", arguments.model.c_str(),
               shape.family.c_str(), static_cast<double>(shape.parameters) / 1e9,
               static_cast<double>(shape.weight_bytes) / (1 << 30),

@@ -140,34 +140,12 @@ Result<Message> read_message(const json::value& v, std::size_t index, std::size_
     return invalid("messages", "{}: 'content' is {}, a string or an array is required", where,
                    json::kind_name(*content));
   }
-  const json::value* calls = json::find(from, "tool_calls");
-  if (calls != nullptr && calls->is_array())
-    TRY_DO(within(limits::kToolCalls, calls->get_array().size(), where + ".tool_calls"));
+  TRY_DO(check_tool_members(from, message.role, where));
   for (const auto& member : from) {
     const std::string_view name = member.key();
     if (name != "role" && name != "content") message.other[member.key()] = member.value();
   }
   return message;
-}
-
-// Clients send a call's arguments as JSON text; templates want what it says, and no text is no
-// arguments. Text that is no JSON object stays as it is.
-json::value with_parsed_arguments(const json::value& tool_calls) {
-  json::value calls = tool_calls;
-  if (!calls.is_array()) return calls;
-  for (auto& call : calls.get_array()) {
-    json::object* outer = call.if_object();
-    json::value* function = outer ? outer->if_contains("function") : nullptr;
-    json::object* inner = function ? function->if_object() : nullptr;
-    if (inner == nullptr) continue;
-    json::value* arguments = &(*inner)["arguments"];
-    if (arguments->is_null() || (arguments->is_string() && arguments->get_string().empty()))
-      *arguments = json::object();
-    if (!arguments->is_string()) continue;
-    auto parsed = json::parse(std::string_view(arguments->get_string()));
-    if (parsed && parsed->is_object()) *arguments = *std::move(parsed);
-  }
-  return calls;
 }
 
 Result<void> take_messages(Fields& fields, ChatRequest& request) {
@@ -182,25 +160,6 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
     request.messages.push_back(std::move(message));
   }
   return {};
-}
-
-Result<void> take_tools(Fields& fields, ChatRequest& request) {
-  TRY(const json::array* tools, fields.array("tools"));
-  const json::value* choice = fields.take("tool_choice");
-  const bool none = choice != nullptr && choice->is_string() && choice->get_string() == "none";
-  if (tools != nullptr && !tools->empty()) {
-    TRY_DO(within(limits::kTools, tools->size()));
-    if (!none)
-      return invalid("tools",
-                     "'tools' are not supported by this server unless 'tool_choice' is \"none\"");
-    request.tools = *tools;
-  }
-  if (choice != nullptr && !none && !(choice->is_string() && choice->get_string() == "auto")) {
-    return invalid("tool_choice",
-                   "'tool_choice' other than \"none\" is not supported by this server");
-  }
-  fields.accept({"parallel_tool_calls"});
-  return fields.refuse({"functions", "function_call", "audio", "web_search_options", "prediction"});
 }
 
 Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
@@ -270,16 +229,35 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
   if (request.echo) return invalid("echo", "'echo' is not supported for chat by this server");
-  TRY_DO(take_tools(fields, request));
+  TRY(request.tools, take_tool_fields(fields));
+  TRY_DO(fields.refuse({"audio", "web_search_options", "prediction"}));
   TRY_DO(take_template_fields(fields, request));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();
   return request;
 }
 
-json::array template_messages(const ChatRequest& request,
-                              std::string (*guard)(void* context, std::string_view text),
-                              void* context) {
+namespace {
+
+void guard_strings(json::value& v, GuardText guard, void* context) {
+  if (v.is_string()) {
+    v = json::string(guard(context, v.get_string()));
+  } else if (v.is_array()) {
+    for (json::value& item : v.get_array()) guard_strings(item, guard, context);
+  } else if (v.is_object()) {
+    for (auto& member : v.get_object()) guard_strings(member.value(), guard, context);
+  }
+}
+
+}  // namespace
+
+json::array template_tools(const ChatRequest& request, GuardText guard, void* context) {
+  json::value tools = request.tools.list ? *request.tools.list : json::array();
+  guard_strings(tools, guard, context);
+  return std::move(tools.get_array());
+}
+
+json::array template_messages(const ChatRequest& request, GuardText guard, void* context) {
   json::array messages;
   for (const Message& message : request.messages) {
     json::object made;
@@ -304,8 +282,10 @@ json::array template_messages(const ChatRequest& request,
       made["content"] = std::move(parts);
     }
     for (const auto& member : message.other) {
-      made[member.key()] =
+      json::value value =
           member.key() == "tool_calls" ? with_parsed_arguments(member.value()) : member.value();
+      guard_strings(value, guard, context);
+      made[member.key()] = std::move(value);
     }
     messages.push_back(std::move(made));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/sampling_fields.h"
+#include "api/tool_fields.h"
 #include "api/video_part.h"
 #include "base/json.h"
 #include "base/result.h"
@@ -54,34 +55,44 @@ struct ChatRequest {
   std::optional<std::string> chat_template;
   json::object chat_template_kwargs;
   std::optional<json::array> documents;
-  std::optional<json::array> tools;  // only ever with tool_choice "none"
+  ToolFields tools;
   json::object mm_processor_kwargs;  // also top-level min_pixels/max_pixels; without fps
   std::vector<std::string> unknown;  // member names nobody knows: one warning
 };
 
 // kInvalid names the member (Error::param). Known members that would change the answer and are not
-// there (tools, response_format beyond text, structured outputs, prompt_logprobs, beam search, ...)
+// there (response_format beyond text, structured outputs, prompt_logprobs, beam search, ...)
 // are kInvalid naming it.
 Result<ChatRequest> parse_chat_request(std::string_view body);
 
-// What the chat template sees as `messages`. Text parts pass through `guard`
-// (Model::guard_literals); content given as a string stays a string, parts stay parts ({"type":
-// "text"...}, {"type": "image"}, {"type": "video"}).
+// What the chat template sees as `messages`. Text that a client wrote, in parts, calls of tools and
+// other members, passes through `guard` (Processor::guard_literals); content given as a string
+// stays a string, parts stay parts ({"type": "text"...}, {"type": "image"}, {"type": "video"}).
 template <typename Guard>
 json::array template_messages(const ChatRequest& request, const Guard& guard);
 
-json::array template_messages(const ChatRequest& request,
-                              std::string (*guard)(void* context, std::string_view text),
-                              void* context);
+using GuardText = std::string (*)(void* context, std::string_view text);
+json::array template_messages(const ChatRequest& request, GuardText guard, void* context);
+// And as `tools`: members in their order. Empty where there are none.
+json::array template_tools(const ChatRequest& request, GuardText guard, void* context);
+
+// A callable as GuardText and its context.
+template <typename Guard>
+std::string call_guard(void* context, std::string_view text) {
+  return (*static_cast<const Guard*>(context))(text);
+}
+template <typename Guard>
+void* guard_context(const Guard& guard) {
+  return const_cast<void*>(static_cast<const void*>(&guard));
+}
 
 template <typename Guard>
 json::array template_messages(const ChatRequest& request, const Guard& guard) {
-  return template_messages(
-      request,
-      [](void* context, std::string_view text) -> std::string {
-        return (*static_cast<const Guard*>(context))(text);
-      },
-      const_cast<void*>(static_cast<const void*>(&guard)));
+  return template_messages(request, call_guard<Guard>, guard_context(guard));
+}
+template <typename Guard>
+json::array template_tools(const ChatRequest& request, const Guard& guard) {
+  return template_tools(request, call_guard<Guard>, guard_context(guard));
 }
 
 }  // namespace saccade::api

@@ -67,4 +67,12 @@ std::string error_body(int status, std::string_view type, std::string_view messa
   return body_of(status, type, message, {});
 }
 
+std::string error_body(int status, std::string_view message) {
+  return error_body(status,
+                    status == 413   ? "RequestEntityTooLargeError"
+                    : status >= 500 ? "InternalServerError"
+                                    : "BadRequestError",
+                    message);
+}
+
 }  // namespace saccade::api

@@ -19,5 +19,7 @@ ErrorKind kind_of(ErrorCode code);
 // {"error": {"message", "type", "param", "code"}}; code is the HTTP status, as vLLM has it.
 std::string error_body(const Error& error);
 std::string error_body(int status, std::string_view type, std::string_view message);
+// Of what HTTP itself refuses, before it is a request: the type follows from the status.
+std::string error_body(int status, std::string_view message);
 
 }  // namespace saccade::api

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "api/fields.h"
@@ -30,11 +31,14 @@ inline constexpr Limit kInputs{"input", "entries", 2'048};
 inline constexpr Limit kTokenIds{"token ids", "entries in all", 4'194'304};
 inline constexpr Limit kChoices{"n", "choices", 128};
 inline constexpr Limit kAllChoices{"prompt x n", "choices", 1'024};
+inline constexpr Limit kEcho{"echo x n", "bytes of prompts in the answer", 4'194'304};
 inline constexpr Limit kStops{"stop", "strings", 64};
 inline constexpr Limit kStopBytes{"stop[]", "bytes", 4'096};
 inline constexpr Limit kStopTokenIds{"stop_token_ids", "entries", 4'096};
 inline constexpr Limit kLogitBias{"logit_bias", "entries", 16'384};
 inline constexpr Limit kTools{"tools", "entries", 1'024};
+inline constexpr Limit kToolBytes{"tools as JSON", "bytes", 4'194'304};
+inline constexpr Limit kToolName{"tools[].function.name", "characters", 128};
 inline constexpr Limit kDocuments{"documents", "entries", 4'096};
 inline constexpr Limit kTemplateKwargs{"chat_template_kwargs", "members", 256};
 inline constexpr Limit kProcessorKwargs{"mm_processor_kwargs", "members", 256};
@@ -42,11 +46,14 @@ inline constexpr Limit kChatTemplate{"chat_template", "bytes", 262'144};
 inline constexpr Limit kRequestId{"request_id", "bytes", 256};
 inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 
+inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
+
 inline constexpr Limit kAll[] = {
-    kMembers,        kMessages,        kMessageMembers, kParts,     kToolCalls, kImages,
-    kFrames,         kPrompts,         kInputs,         kTokenIds,  kChoices,   kAllChoices,
-    kStops,          kStopBytes,       kStopTokenIds,   kLogitBias, kTools,     kDocuments,
-    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId, kCacheSalt};
+    kMembers,   kMessages, kMessageMembers, kParts,          kToolCalls,       kImages,
+    kFrames,    kPrompts,  kInputs,         kTokenIds,       kChoices,         kAllChoices,
+    kEcho,      kStops,    kStopBytes,      kStopTokenIds,   kLogitBias,       kTools,
+    kToolBytes, kToolName, kDocuments,      kTemplateKwargs, kProcessorKwargs, kChatTemplate,
+    kRequestId, kCacheSalt};
 
 }  // namespace limits
 

@@ -78,8 +78,8 @@ const std::map<std::string, Ask>& asks() {
        [](std::size_t n) { return chat(message("[" + same(n, R"("x")") + "]")); }},
       {"messages[].tool_calls",
        [](std::size_t n) {
-         return chat(R"({"messages": [{"role": "assistant", "tool_calls": [)" + same(n, "{}") +
-                     "]}]}");
+         return chat(R"({"messages": [{"role": "assistant", "tool_calls": [)" +
+                     same(n, R"({"function": {"name": "f"}})") + "]}]}");
        }},
       {"image_url",
        [](std::size_t n) {
@@ -101,6 +101,7 @@ const std::map<std::string, Ask>& asks() {
        }},
       {"n", [](std::size_t n) { return chat(with("\"n\":" + std::to_string(n))); }},
       {"prompt x n", [](std::size_t n) { return check_choices(n, 1, 1 << 20); }},
+      {"echo x n", [](std::size_t n) { return within(limits::kEcho, n); }},
       {"stop", [](std::size_t n) { return chat(with("\"stop\": [" + same(n, R"("x")") + "]")); }},
       {"stop[]", [](std::size_t n) { return chat(with("\"stop\":" + text_of(n))); }},
       {"stop_token_ids",
@@ -109,7 +110,20 @@ const std::map<std::string, Ask>& asks() {
        [](std::size_t n) { return chat(with("\"logit_bias\": {" + named(n, "") + "}")); }},
       {"tools",
        [](std::size_t n) {
-         return chat(with("\"tool_choice\": \"none\", \"tools\": [" + same(n, "{}") + "]"));
+         return chat(with("\"tools\": [" +
+                          same(n, R"({"type": "function", "function": {"name": "f"}})") + "]"));
+       }},
+      {"tools as JSON",
+       [](std::size_t n) {
+         const std::string begin = R"([{"type":"function","function":{"name":"f","description":")";
+         const std::string end = "\"}}]";
+         return chat(
+             with("\"tools\": " + begin + std::string(n - begin.size() - end.size(), 'x') + end));
+       }},
+      {"tools[].function.name",
+       [](std::size_t n) {
+         return chat(
+             with(R"("tools": [{"type": "function", "function": {"name": )" + text_of(n) + "}}]"));
        }},
       {"documents",
        [](std::size_t n) { return chat(with("\"documents\": [" + same(n, "{}") + "]")); }},

@@ -80,14 +80,24 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
         Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
         Refused{R"("functions": [{}])", "functions"},
+        Refused{R"("function_call": {"name": "f"})", "function_call"},
         Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
-        Refused{R"("response_format": {"type": "json_object"})", "response_format"},
         Refused{R"("response_format": {})", "response_format"},
-        Refused{R"("structured_outputs": {"regex": "a"})", "structured_outputs"},
-        Refused{R"("guided_json": {"a": 1})", "guided_json"},
-        Refused{R"("guided_regex": "a")", "guided_regex"},
-        Refused{R"("guided_choice": ["a"])", "guided_choice"},
-        Refused{R"("guided_grammar": "root ::= a")", "guided_grammar"},
+        Refused{R"("response_format": {"type": "yaml"})", "response_format"},
+        Refused{R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+                "response_format"},
+        Refused{R"("structured_outputs": {"regex": 5})", "structured_outputs.regex"},
+        Refused{R"("structured_outputs": {"choice": []})", "structured_outputs.choice"},
+        Refused{R"("structured_outputs": {"json": 5})", "structured_outputs.json"},
+        Refused{R"("structured_outputs": {"regex": "a", "choice": ["a"]})",
+                "structured_outputs.choice"},
+        Refused{R"("structured_outputs": {"regx": "a"})", "structured_outputs"},
+        Refused{R"("structured_outputs": {"regex": "a", "whitespace_pattern": " "})",
+                "structured_outputs"},
+        Refused{R"("guided_json": [1])", "guided_json"},
+        Refused{R"("guided_choice": ["a", 1])", "guided_choice"},
+        Refused{R"("guided_regex": "a", "response_format": {"type": "json_object"})",
+                "guided_regex"},
         Refused{R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
         Refused{R"("allowed_token_ids": [1])", "allowed_token_ids"},
         Refused{R"("bad_words": ["a"])", "bad_words"}, Refused{R"("echo": true)", "echo"},
@@ -95,8 +105,22 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
         Refused{R"("use_beam_search": true)", "use_beam_search"},
         Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
+        Refused{R"("separate_reasoning": false)", "separate_reasoning"},
+        Refused{R"("stream_reasoning": false)", "stream_reasoning"},
+        Refused{R"("include_reasoning": false)", "include_reasoning"},
+        Refused{R"("return_hidden_states": true)", "return_hidden_states"},
         Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
                 "continue_final_message"}));
+
+// The members that sglang-router and vllm-router put into every body.
+TEST(ChatRequest, WhatRoutersAddPasses) {
+  const auto request = parse_chat_request(
+      chat(R"("no_stop_trim": false, "ignore_eos": false, "continue_final_message": false,
+              "skip_special_tokens": true, "separate_reasoning": true, "stream_reasoning": true,
+              "include_reasoning": true, "return_hidden_states": false, "logprobs": false)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->unknown.empty());
+}
 
 TEST(ChatRequest, WhatAsksForNothingPasses) {
   const auto request = parse_chat_request(
@@ -108,7 +132,47 @@ TEST(ChatRequest, WhatAsksForNothingPasses) {
   EXPECT_TRUE(request->unknown.empty());
   const auto no_tools = parse_chat_request(chat(R"("tools": [])"));
   ASSERT_TRUE(no_tools) << no_tools.error().message;
-  EXPECT_FALSE(no_tools->tools);
+  EXPECT_FALSE(no_tools->tools.list);
+}
+
+TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
+  using Kind = StructuredOutput::Kind;
+  struct Case {
+    const char* members;
+    Kind kind;
+    const char* text;
+    const char* param;
+  };
+  for (const auto& [members, kind, text, param] :
+       {Case{R"("response_format": {"type": "json_object"})", Kind::kJsonObject, "",
+             "response_format"},
+        Case{R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+                "strict": true, "schema": {"type": "null"}}})",
+             Kind::kJsonSchema, R"({"type":"null"})", "response_format"},
+        Case{R"("structured_outputs": {"json": "{\"type\":1}"})", Kind::kJsonSchema,
+             R"({"type":1})", "structured_outputs.json"},
+        Case{R"("structured_outputs": {"json_object": true, "regex": null})", Kind::kJsonObject, "",
+             "structured_outputs.json_object"},
+        Case{R"("structured_outputs": {"grammar": "root ::= \"a\"", "disable_fallback": true})",
+             Kind::kGrammar, "root ::= \"a\"", "structured_outputs.grammar"},
+        Case{R"("guided_regex": "a+", "guided_decoding_backend": "xgrammar")", Kind::kRegex, "a+",
+             "guided_regex"}}) {
+    const auto request = parse_chat_request(chat(members));
+    ASSERT_TRUE(request) << members << request.error().message;
+    ASSERT_TRUE(request->sampling.structured) << members;
+    EXPECT_EQ(request->sampling.structured->kind, kind);
+    EXPECT_EQ(request->sampling.structured->text, text);
+    EXPECT_EQ(request->sampling.structured->param, param);
+    EXPECT_TRUE(request->unknown.empty());
+  }
+  const auto choice =
+      parse_completion_request(R"({"prompt": "a", "structured_outputs": {"choice": ["x", "y"]}})");
+  ASSERT_TRUE(choice) << choice.error().message;
+  EXPECT_EQ(choice->sampling.structured->choices, (std::vector<std::string>{"x", "y"}));
+  const auto compact = parse_completion_request(
+      R"({"prompt": "a", "structured_outputs": {"json": {}, "disable_any_whitespace": true}})");
+  ASSERT_TRUE(compact) << compact.error().message;
+  EXPECT_TRUE(compact->sampling.structured->compact);
 }
 
 TEST(ChatRequest, AbsentMembersStayEmpty) {
@@ -218,33 +282,26 @@ TEST(ChatRequest, RefusesBodiesThatAreNoRequest) {
   EXPECT_FALSE(parse_chat_request(deep));
 }
 
-TEST(ChatRequest, ToolsPassWhenTheyMustNotBeCalled) {
-  const auto request = parse_chat_request(chat(R"("tools": [{"a": 1}], "tool_choice": "none")"));
-  ASSERT_TRUE(request) << request.error().message;
-  ASSERT_TRUE(request->tools);
-  EXPECT_EQ(request->tools->size(), 1u);
-}
-
 TEST(TemplateMessages, GuardTextAndParseToolArguments) {
   const auto request = parse_chat_request(R"({"messages": [
       {"role": "user", "content": "a", "name": "n"},
       {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "image_url", "image_url": "x"}]},
       {"role": "assistant", "content": null, "tool_calls": [
-         {"function": {"name": "f", "arguments": "{\"a\": 1}"}},
-         {"function": {"name": "g", "arguments": "no json"}}, {"function": 5}, 6,
+         {"function": {"name": "f", "arguments": "{\"a\": 1, \"b\": [\"x\"]}"}},
+         {"function": {"name": "g", "arguments": "no json"}}, 
          {"function": {"name": "h", "arguments": ""}}, {"function": {"name": "i"}}]}]})");
   ASSERT_TRUE(request) << request.error().message;
   const auto messages = template_messages(
       *request, [](std::string_view text) { return "<" + std::string(text) + ">"; });
   std::string shown;
   json::JsonWriter(shown).value(json::value(messages));
-  EXPECT_EQ(shown, R"([{"role":"user","content":"<a>","name":"n"},)"
+  EXPECT_EQ(shown, R"([{"role":"user","content":"<a>","name":"<n>"},)"
                    R"({"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]},)"
                    R"({"role":"assistant","content":[],"tool_calls":[)"
-                   R"({"function":{"name":"f","arguments":{"a":1}}},)"
-                   R"({"function":{"name":"g","arguments":"no json"}},{"function":5},6,)"
-                   R"({"function":{"name":"h","arguments":{}}},)"
-                   R"({"function":{"name":"i","arguments":{}}}]}])");
+                   R"({"function":{"name":"<f>","arguments":{"a":1,"b":["<x>"]}}},)"
+                   R"({"function":{"name":"<g>","arguments":"<no json>"}},)"
+                   R"({"function":{"name":"<h>","arguments":{}}},)"
+                   R"({"function":{"name":"<i>","arguments":{}}}]}])");
 }
 
 TEST(CompletionRequest, TakesAllFourPromptForms) {
@@ -269,8 +326,8 @@ TEST(CompletionRequest, RefusalsNameTheMember) {
            {R"({"prompt": "a", "best_of": 3})", "best_of"},
            {R"({"prompt": "a", "use_beam_search": true})", "use_beam_search"},
            {R"({"prompt": "a", "prompt_logprobs": 1})", "prompt_logprobs"},
-           {R"({"prompt": "a", "guided_json": {"a": 1}})", "guided_json"},
-           {R"({"prompt": "a", "response_format": {"type": "json_object"}})", "response_format"},
+           {R"({"prompt": "a", "guided_json": 1})", "guided_json"},
+           {R"({"prompt": "a", "response_format": {"type": "json"}})", "response_format"},
            {R"({"prompt": [1.5]})", "prompt"},
            {R"({"prompt": [99999999999999999999]})", "prompt"},
            {R"({"prompt": "a", "echo": true, "logprobs": 1})", "echo"}}) {

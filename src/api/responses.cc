@@ -143,13 +143,43 @@ void end_chat_choice(JsonWriter& w, const ChoiceText& choice) {
   w.end_object();
 }
 
+// What a message or a delta says: content may be absent beside something else.
+void write_said(JsonWriter& w, const ChoiceText& choice, bool whole) {
+  const bool silent = choice.text.empty() && (!choice.calls.empty() || !choice.reasoning.empty());
+  if (!silent) {
+    w.member("content", std::string_view(choice.text));
+  } else if (whole) {
+    w.key("content");
+    w.null();
+  }
+  if (!choice.reasoning.empty()) w.member("reasoning_content", std::string_view(choice.reasoning));
+  if (choice.calls.empty()) return;
+  w.key("tool_calls");
+  w.begin_array();
+  for (const ToolCallText& call : choice.calls) {
+    w.begin_object();
+    if (!whole) w.member("index", call.index);
+    if (!call.id.empty()) {
+      w.member("id", std::string_view(call.id));
+      w.member("type", std::string_view("function"));
+    }
+    w.key("function");
+    w.begin_object();
+    if (!call.id.empty()) w.member("name", std::string_view(call.name));
+    w.member("arguments", std::string_view(call.arguments));
+    w.end_object();
+    w.end_object();
+  }
+  w.end_array();
+}
+
 void write_chat_choice(JsonWriter& w, const ChoiceText& choice) {
   w.begin_object();
   w.member("index", choice.index);
   w.key("message");
   w.begin_object();
   w.member("role", std::string_view("assistant"));
-  w.member("content", std::string_view(choice.text));
+  write_said(w, choice, true);
   w.key("refusal");
   w.null();
   w.end_object();
@@ -206,7 +236,7 @@ void write_card(JsonWriter& w, const ModelCard& model) {
   w.begin_object();
   w.member("vision", model.vision);
   w.member("video", model.video);
-  w.member("tools", false);
+  w.member("tools", model.tools);
   if (model.embeds) w.member("embeddings", true);
   w.end_object();
   if (model.vision) w.member("max_image_tokens", model.max_image_tokens);
@@ -243,7 +273,7 @@ std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool fi
   w.key("delta");
   w.begin_object();
   if (first) w.member("role", std::string_view("assistant"));
-  w.member("content", std::string_view(choice.text));
+  write_said(w, choice, false);
   w.end_object();
   end_chat_choice(w, choice);
   w.end_array();

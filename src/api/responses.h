@@ -46,11 +46,22 @@ struct AnswerHead {
   std::string model;
 };
 
+// A call of a tool, or in a stream more of one: without an id it goes on where the last chunk
+// ended.
+struct ToolCallText {
+  int index = 0;
+  std::string id;
+  std::string name;
+  std::string arguments;
+};
+
 struct ChoiceText {
   int index = 0;
   std::string text;
+  std::string reasoning;            // chat
+  std::vector<ToolCallText> calls;  // chat
   std::optional<std::vector<LogprobEntry>> logprobs;
-  std::string_view finish_reason;          // "", "stop", "length", "abort"
+  std::string_view finish_reason;          // "", "stop", "length", "tool_calls", "abort"
   std::optional<std::string> stop_string;  // stop_reason: a string, or
   std::optional<std::int64_t> stop_token;  // a token id
   std::optional<std::vector<std::int64_t>> token_ids;
@@ -85,6 +96,7 @@ struct ModelCard {
   std::int64_t max_image_tokens = 0;
   bool embeds = false;  // instead of generating
   bool video = false;
+  bool tools = false;
 };
 std::string model_list(std::span<const ModelCard> models);
 std::string model_card(const ModelCard& model);

@@ -112,6 +112,46 @@ TEST(Responses, TheRoleComesWithTheFirstChunkOnly) {
   EXPECT_EQ(next.at("usage").at("completion_tokens").as_int64(), 3);
 }
 
+TEST(Responses, CallsAndThoughtsStandBesideContent) {
+  ChoiceText choice;
+  choice.finish_reason = "tool_calls";
+  choice.reasoning = "Hm.";
+  choice.calls = {{0, "call_1", "f", "{\"a\": 1}"}, {1, "call_2", "g", "{}"}};
+  const auto body =
+      json::parse(chat_completion(kHead, std::span(&choice, 1), kUsage, nullptr)).value();
+  const auto& message = body.at("choices").at(0).at("message");
+  EXPECT_TRUE(message.at("content").is_null());
+  EXPECT_EQ(message.at("reasoning_content"), "Hm.");
+  EXPECT_EQ(message.at("tool_calls").at(0), *json::parse(R"({"id": "call_1", "type": "function",
+                             "function": {"name": "f", "arguments": "{\"a\": 1}"}})"));
+  EXPECT_EQ(message.at("tool_calls").at(1).at("id"), "call_2");
+
+  // A delta names the call by its number; one without an id goes on.
+  choice.calls = {{0, "", "", ": 1}"}, {1, "call_2", "g", ""}};
+  const auto delta =
+      event(chat_chunk(kHead, choice, false, nullptr)).at("choices").at(0).at("delta");
+  EXPECT_FALSE(delta.as_object().contains("content"));
+  EXPECT_EQ(delta.at("tool_calls").at(0),
+            *json::parse(R"({"index": 0, "function": {"arguments": ": 1}"}})"));
+  EXPECT_EQ(delta.at("tool_calls").at(1),
+            *json::parse(R"({"index": 1, "id": "call_2", "type": "function",
+                             "function": {"name": "g", "arguments": ""}})"));
+  // Content is there where there is some, and where there is nothing at all.
+  choice.text = "x";
+  EXPECT_EQ(event(chat_chunk(kHead, choice, false, nullptr))
+                .at("choices")
+                .at(0)
+                .at("delta")
+                .at("content"),
+            "x");
+  EXPECT_EQ(event(chat_chunk(kHead, ChoiceText(), false, nullptr))
+                .at("choices")
+                .at(0)
+                .at("delta")
+                .at("content"),
+            "");
+}
+
 TEST(Responses, ACompletionChunkStartsAtItsOffset) {
   ChoiceText one = choice("b");
   one.text_offset = 9;

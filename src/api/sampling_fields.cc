@@ -115,6 +115,7 @@ Result<SamplingFields> take_sampling(Fields& fields) {
   TRY(const auto skip_special, fields.boolean("skip_special_tokens"));
   s.skip_special_tokens = skip_special.value_or(true);
   TRY(s.logit_bias, take_logit_bias(fields));
+  TRY(s.structured, take_structured_output(fields));
   return s;
 }
 
@@ -147,6 +148,7 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   TRY(d.request_id, take_request_id(fields));
   TRY(const auto as_ids, fields.boolean("return_tokens_as_token_ids"));
   d.tokens_as_ids = as_ids.value_or(false);
+  TRY(d.ttft_slo_ms, fields.integer("ttft_slo_ms", 1, limits::kMostSloMs));
   return d;
 }
 
@@ -171,19 +173,6 @@ Result<void> refuse_unsupported(Fields& fields) {
   TRY(const auto best_of, fields.integer("best_of"));
   if (best_of && *best_of > 1)
     return invalid("best_of", "'best_of' is {}, only 1 is supported", *best_of);
-  const json::value* format = fields.take("response_format");
-  if (format != nullptr) {
-    const json::object* object = format->if_object();
-    const json::value* type = object == nullptr ? nullptr : json::find(*object, "type");
-    if (type == nullptr || !type->is_string()) {
-      return invalid("response_format", "'response_format' must be an object with a 'type'");
-    }
-    if (type->get_string() != "text") {
-      return invalid("response_format",
-                     "'response_format' of type '{}' is not supported, 'text' is",
-                     std::string_view(type->get_string()).substr(0, 40));
-    }
-  }
   // 0 asks for the prompt's own tokens, so that only null asks for nothing.
   if (fields.take("prompt_logprobs") != nullptr)
     return invalid("prompt_logprobs", "'prompt_logprobs' is not supported by this server");
@@ -192,30 +181,22 @@ Result<void> refuse_unsupported(Fields& fields) {
     return invalid("length_penalty", "'length_penalty' is {}, a number is required",
                    json::kind_name(*length_penalty));
   }
+  // Routers add them as true. No reasoning is told apart here, so that there is none to hide.
+  for (const std::string_view name :
+       {"separate_reasoning", "stream_reasoning", "include_reasoning"}) {
+    TRY(const auto wanted, fields.boolean(name));
+    if (wanted && !*wanted)
+      return invalid(name, "'{}' is false, only true is supported: reasoning is not told apart",
+                     name);
+  }
   fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier",
                  "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
-                 "separate_reasoning", "stream_reasoning", "stream_interval", "include_reasoning",
-                 "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
+                 "stream_interval", "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
                  "reasoning_effort"});
-  return fields.refuse({"structured_outputs",
-                        "guided_json",
-                        "guided_regex",
-                        "guided_choice",
-                        "guided_grammar",
-                        "guided_decoding_backend",
-                        "use_beam_search",
-                        "truncate_prompt_tokens",
-                        "allowed_token_ids",
-                        "bad_words",
-                        "logits_processors",
-                        "prompt_embeds",
-                        "kv_transfer_params",
-                        "ec_transfer_params",
-                        "logprob_token_ids",
-                        "thinking_token_budget",
-                        "repetition_detection",
-                        "return_hidden_states",
-                        "lora_path",
+  return fields.refuse({"use_beam_search", "truncate_prompt_tokens", "allowed_token_ids",
+                        "bad_words", "logits_processors", "prompt_embeds", "kv_transfer_params",
+                        "ec_transfer_params", "logprob_token_ids", "thinking_token_budget",
+                        "repetition_detection", "return_hidden_states", "lora_path",
                         "session_params"});
 }
 

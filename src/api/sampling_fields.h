@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/structured_output.h"
 #include "base/json.h"
 #include "base/result.h"
 
@@ -34,6 +35,7 @@ struct SamplingFields {
   bool skip_special_tokens = true;
   std::vector<std::pair<std::int64_t, double>> logit_bias;
   std::optional<std::int64_t> truncate_prompt_tokens;
+  std::optional<StructuredOutput> structured;  // absent: free text
 };
 
 // Members of a request that steer the answer's form and the queue.
@@ -47,6 +49,7 @@ struct DeliveryFields {
   std::int64_t priority = 0;
   std::string cache_salt;
   std::string request_id;
+  std::optional<std::int64_t> ttft_slo_ms;  // Saccade's extension: its own target
 };
 
 class Fields;

@@ -77,6 +77,22 @@ TEST(Json, ErrorsSayWhere) {
   EXPECT_TRUE(json::parse(" [1, 2.5, \"x\", null] \n"));
 }
 
+// Memory is bounded by more than the text's size: a tree of empty arrays is many times larger.
+TEST(Json, TreesFarLargerThanTheirTextAreRefused) {
+  std::string arrays = "[";
+  while (arrays.size() < (std::size_t{48} << 20)) arrays += "[],[],[],[],[],[],[],[],";
+  const auto refused = json::parse(arrays + "0]");
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("so many values"), std::string::npos)
+      << refused.error().message;
+  std::string ids = "[";
+  for (int i = 0; i < 4'194'304; ++i) ids += "1,";  // as many token ids as a request may have
+  EXPECT_TRUE(json::parse(ids + "1]"));
+  const auto text = json::parse("\"" + std::string(std::size_t{64} << 20, 'x') + "\"");
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->as_string().size(), std::size_t{64} << 20);
+}
+
 TEST(Json, MembersAreTyped) {
   const auto tree = json::parse(R"({"n": 3, "x": 2.0, "s": "t", "z": null})").value();
   const auto& object = tree.get_object();

@@ -1,10 +1,16 @@
 #include "base/json.h"
 
+#include <atomic>
+#include <boost/json/memory_resource.hpp>
+#include <boost/json/storage_ptr.hpp>
 #include <boost/json/stream_parser.hpp>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace saccade::json {
 namespace {
@@ -35,6 +41,37 @@ Result<double> to_double(std::string_view name, const value& v) {
   return wrong(name, "a number", &v);
 }
 
+// A tree takes many times its text where the text is all brackets and commas: a body of 60 MiB of
+// them took 1.6 GB. What is read out of a text may take this much, and twice the text.
+constexpr std::size_t kMaxTreeBytes = std::size_t{384} << 20;
+constexpr std::size_t kSmallText = std::size_t{1} << 20;  // takes less whatever is in it
+
+class BoundedMemory final : public boost::json::memory_resource {
+ public:
+  // `exhausted` is set by the first allocation that goes over `most` bytes.
+  BoundedMemory(std::size_t most, std::shared_ptr<std::atomic<bool>> exhausted)
+      : most_(most), exhausted_(std::move(exhausted)) {}
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (used_.fetch_add(bytes) + bytes > most_) {
+      used_ -= bytes;
+      *exhausted_ = true;
+      throw std::bad_alloc();
+    }
+    return ::operator new(bytes, std::align_val_t(alignment));
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    used_ -= bytes;
+    ::operator delete(memory, std::align_val_t(alignment));
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  const std::size_t most_;
+  std::atomic<std::size_t> used_{0};
+  const std::shared_ptr<std::atomic<bool>> exhausted_;
+};
+
 // Length of the UTF-8 sequence at `text`, or 0 when it is not valid (overlong, surrogate,
 // truncated).
 std::size_t utf8_length(std::string_view text) {
@@ -58,13 +95,13 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
-}  // namespace
-
-Result<value> parse(std::string_view text, std::size_t max_depth) {
+Result<value> parse_into(const boost::json::storage_ptr& memory, std::string_view text,
+                         std::size_t max_depth) {
   boost::json::parse_options options;
   options.max_depth = max_depth;
   boost::json::error_code code;
-  boost::json::stream_parser parser({}, options);
+  boost::json::stream_parser parser(memory, options);
+  parser.reset(memory);
   const std::size_t consumed = parser.write_some(text.data(), text.size(), code);
   if (code)
     return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: {}", consumed, code.message());
@@ -76,6 +113,22 @@ Result<value> parse(std::string_view text, std::size_t max_depth) {
   if (code)
     return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: it ends early", text.size());
   return parser.release();
+}
+
+}  // namespace
+
+Result<value> parse(std::string_view text, std::size_t max_depth) {
+  if (text.size() <= kSmallText) return parse_into({}, text, max_depth);
+  const std::size_t most = kMaxTreeBytes + 2 * text.size();
+  const auto exhausted = std::make_shared<std::atomic<bool>>(false);
+  const auto memory = boost::json::make_shared_resource<BoundedMemory>(most, exhausted);
+  try {
+    return parse_into(memory, text, max_depth);
+  } catch (const std::bad_alloc&) {
+    if (!*exhausted) throw;
+    return fail(ErrorCode::kInvalid, "JSON of {} bytes has so many values that they take over {}",
+                text.size(), most);
+  }
 }
 
 Result<value> parse_file(const std::string& path, std::size_t max_depth) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/leg_runner.h"
+#include "bench/load/leg_runner.h"
 
 namespace saccade::bench {
 

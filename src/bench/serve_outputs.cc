@@ -3,12 +3,12 @@
 #include <filesystem>
 
 #include "base/json.h"
-#include "bench/cdf_svg.h"
-#include "bench/csv_report.h"
-#include "bench/genai_report.h"
-#include "bench/html_report.h"
+#include "bench/datasets/text_file.h"
+#include "bench/reports/cdf_svg.h"
+#include "bench/reports/csv_report.h"
+#include "bench/reports/genai_report.h"
+#include "bench/reports/html_report.h"
 #include "bench/serve_command.h"
-#include "bench/text_file.h"
 
 namespace saccade::bench {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/arrivals.h"
-#include "bench/dataset.h"
-#include "bench/dataset_files.h"
-#include "bench/mmmu_pro.h"
-#include "bench/report_command.h"
-#include "bench/request_body.h"
-#include "bench/server_probe.h"
+#include "bench/datasets/dataset.h"
+#include "bench/datasets/dataset_files.h"
+#include "bench/datasets/mmmu_pro.h"
+#include "bench/load/arrivals.h"
+#include "bench/load/request_body.h"
+#include "bench/load/server_probe.h"
+#include "bench/reports/report_command.h"
 
 namespace saccade::bench {
 

@@ -32,71 +32,61 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
       max_logit_rows_(max_logit_rows),
       embeddings_(std::move(embeddings)),
       logits_(std::move(logits)),
-      positions_(static_cast<std::size_t>(shape.position_axes)),
-      spans_(static_cast<std::size_t>(tables)) {}
+      spans_(static_cast<std::size_t>(tables)) {
+  lists_.positions.resize(static_cast<std::size_t>(shape.position_axes));
+}
 
 Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
                           const ImagePlanner& images, const EmbeddingArena* arena) {
-  ids_.clear();
-  for (auto& axis : positions_) axis.clear();
-  long_rows_.clear();
+  lists_.clear();
   for (auto& table : spans_) table.clear();
-  embedding_rows_.clear();
-  embedding_sources_.clear();
-  logit_rows_.clear();
   for (const PlannedRows& rows : plan.rows) {
-    const auto first_row = static_cast<std::int64_t>(ids_.size());
+    const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
     add_rows(rows);
     if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
     if (rows.samples) {
-      logit_rows_.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
+      lists_.logit_rows.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
     }
   }
-  const auto row_count = static_cast<std::int64_t>(ids_.size());
-  const auto logit_count = static_cast<std::int64_t>(logit_rows_.size());
+  const auto row_count = static_cast<std::int64_t>(lists_.ids.size());
+  const auto logit_count = static_cast<std::int64_t>(lists_.logit_rows.size());
   CHECK(row_count <= max_rows_ && logit_count <= max_logit_rows_, "{} rows, {} logit rows",
         row_count, logit_count);
 
-  all_positions_.clear();
-  for (const auto& axis : positions_)
-    all_positions_.insert(all_positions_.end(), axis.begin(), axis.end());
   span_spans_.assign(spans_.begin(), spans_.end());
   Batch batch;
-  batch.ids = stream.upload(ids_);
   batch.last_tokens = last_tokens;
-  batch.positions = stream.upload(all_positions_);
-  batch.long_rows = stream.upload(long_rows_);
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
-  if (!embedding_rows_.empty()) place_embeddings(stream, pool, arena, batch);
-  batch.embedding_rows = stream.upload(embedding_rows_);
-  batch.logit_rows = stream.upload(logit_rows_);
   batch.logits = logits_.view(DType::kF32, logit_count, vocab_);
+  lists_.upload(stream, batch);
+  if (!lists_.embedding_rows.empty()) place_embeddings(stream, pool, arena, batch);
   return batch;
 }
 
 void BatchBuilder::add_rows(const PlannedRows& rows) {
   const Sequence& sequence = *rows.sequence;
   const Prompt& prompt = *sequence.request.prompt;
-  const auto first_row = static_cast<std::int64_t>(ids_.size());
+  const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
   const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
   const std::int64_t known = std::min(rows.count, sequence.known() - rows.begin);
-  ids_.insert(ids_.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
+  lists_.ids.insert(lists_.ids.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
   if (known < rows.count) {
     CHECK(known + 1 == rows.count, "{} tokens of {} are known", known, rows.count);
-    ids_.push_back(-1 - sequence.kv.slot());
+    lists_.ids.push_back(-1 - sequence.kv.slot());
   }
-  for (std::size_t axis = 0; axis < positions_.size(); ++axis) {
+  for (std::size_t axis = 0; axis < lists_.positions.size(); ++axis) {
     const std::vector<std::int32_t>& given = prompt.positions[axis];
     for (std::int64_t token = rows.begin; token < rows.begin + rows.count; ++token) {
-      positions_[axis].push_back(token < sequence.prompt_tokens()
-                                     ? given[static_cast<std::size_t>(token)]
-                                     : static_cast<std::int32_t>(token + prompt.position_delta));
+      lists_.positions[axis].push_back(
+          token < sequence.prompt_tokens()
+              ? given[static_cast<std::size_t>(token)]
+              : static_cast<std::int32_t>(token + prompt.position_delta));
     }
   }
   if (keys_by_length_)
-    long_rows_.insert(long_rows_.end(), static_cast<std::size_t>(rows.count),
-                      sequence.is_long() ? 1 : 0);
+    lists_.long_rows.insert(lists_.long_rows.end(), static_cast<std::size_t>(rows.count),
+                            sequence.is_long() ? 1 : 0);
   for (std::size_t table = 0; table < spans_.size(); ++table) {
     spans_[table].push_back({first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
                              sequence.kv.table(static_cast<int>(table)), prompt.both_ways});
@@ -111,16 +101,16 @@ void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, const
     const std::int64_t end = std::min(rows.begin + rows.count, span.begin + span.tokens);
     if (begin >= end) continue;
     if (images.mode() == EncoderCache::kOverlay) {
-      pool.find_embeddings(sequence.kv, begin, end - begin, embedding_sources_);
+      pool.find_embeddings(sequence.kv, begin, end - begin, lists_.embedding_sources);
     } else {
       const auto image =
           std::find_if(sequence.images.begin(), sequence.images.end(),
                        [&](const SequenceImage& at) { return at.index == span.index; });
       arena->find(images.store().pages(image->key), span.first_row + begin - span.begin,
-                  end - begin, embedding_sources_);
+                  end - begin, lists_.embedding_sources);
     }
     for (std::int64_t token = begin; token < end; ++token) {
-      embedding_rows_.push_back(static_cast<std::int32_t>(first_row + token - rows.begin));
+      lists_.embedding_rows.push_back(static_cast<std::int32_t>(first_row + token - rows.begin));
     }
   }
 }
@@ -129,16 +119,15 @@ void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, const
 // and values of this step are written over them.
 void BatchBuilder::place_embeddings(Stream& stream, const KvPool& pool, const EmbeddingArena* arena,
                                     Batch& batch) const {
-  const DeviceInts sources = stream.upload(embedding_sources_);
   if (arena != nullptr) {
     batch.embeddings = arena->all();
-    batch.embedding_sources = sources;
     return;
   }
+  const DeviceInts units = std::exchange(batch.embedding_sources, {});
   batch.embeddings = embeddings_.view(dtype_, embedding_rows(), width_);
   stream.copy_rows({.from = pool.units(),
-                    .from_rows = sources,
-                    .to = batch.embeddings.reshape(sources.size(), pool.unit()),
+                    .from_rows = units,
+                    .to = batch.embeddings.reshape(units.size(), pool.unit()),
                     .to_rows = {}});
 }
 

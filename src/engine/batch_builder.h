@@ -9,6 +9,7 @@
 #include "engine/image_planner.h"
 #include "engine/kv_pool.h"
 #include "engine/step_plan.h"
+#include "model/batch_lists.h"
 
 namespace saccade {
 
@@ -27,7 +28,9 @@ class BatchBuilder {
   Batch build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
 
-  std::int64_t embedding_rows() const { return static_cast<std::int64_t>(embedding_rows_.size()); }
+  std::int64_t embedding_rows() const {
+    return static_cast<std::int64_t>(lists_.embedding_rows.size());
+  }
 
  private:
   BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows, Buffer embeddings,
@@ -46,15 +49,9 @@ class BatchBuilder {
   std::int64_t max_logit_rows_;
   Buffer embeddings_;  // [max rows, width] when overlaid
   Buffer logits_;      // [max logit rows, vocab]
-  std::vector<TokenId> ids_;
-  std::vector<std::vector<std::int32_t>> positions_;  // [axes]
-  std::vector<std::int32_t> all_positions_;           // [axes, rows]
-  std::vector<std::int32_t> long_rows_;
+  BatchLists lists_;   // embedding_sources: rows of the arena, or units of the pool
   std::vector<std::vector<SequenceSpan>> spans_;  // [tables]
   std::vector<std::span<const SequenceSpan>> span_spans_;
-  std::vector<std::int32_t> embedding_sources_;  // rows of the arena, or units of the pool
-  std::vector<std::int32_t> embedding_rows_;
-  std::vector<std::int32_t> logit_rows_;
 };
 
 }  // namespace saccade

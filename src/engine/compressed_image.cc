@@ -5,13 +5,15 @@
 
 namespace saccade {
 
-CompressedImage::CompressedImage(const Model& model, ImageLayout layout, std::vector<Frame> frames,
-                                 ImageLimits limits, std::shared_ptr<const ByteReservation> held)
-    : model_(model),
+CompressedImage::CompressedImage(const Processor& processor, ImageLayout layout,
+                                 std::vector<Frame> frames, ImageLimits limits,
+                                 std::shared_ptr<const void> held, std::string recipe)
+    : processor_(processor),
       layout_(std::move(layout)),
       frames_(std::move(frames)),
       limits_(limits),
-      held_(std::move(held)) {}
+      held_(std::move(held)),
+      recipe_(std::move(recipe)) {}
 
 Result<PreparedImage> CompressedImage::load() const {
   std::vector<Pixels> pixels;
@@ -22,10 +24,17 @@ Result<PreparedImage> CompressedImage::load() const {
     if (!decoded) return fail_within(frame.name, std::move(decoded).error());
     pixels.push_back(*std::move(decoded));
   }
-  auto prepared = layout_.frames > 0 ? model_.prepare_frames(pixels, layout_)
-                                     : model_.prepare_image(pixels.front(), layout_);
+  auto prepared = layout_.frames > 0 ? processor_.prepare_frames(pixels, layout_)
+                                     : processor_.prepare_image(pixels.front(), layout_);
   if (!prepared) return fail_within(frames_.front().name, std::move(prepared).error());
   return prepared;
+}
+
+PortableImage CompressedImage::portable() const {
+  PortableImage portable;
+  for (const Frame& frame : frames_) portable.files.emplace_back(frame.bytes);
+  portable.recipe = recipe_;
+  return portable;
 }
 
 std::size_t CompressedImage::load_bytes() const {

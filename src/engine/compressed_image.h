@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/byte_budget.h"
 #include "engine/image_source.h"
+#include "model/processor.h"
 
 namespace saccade {
 
@@ -19,21 +19,24 @@ class CompressedImage final : public ImageSource {
     std::string name;  // for messages: "image 0"
   };
   // One frame for an image; for a group of a video's frames `layout` is the whole video's. The
-  // model outlives it. `held` counts the bytes, may be null, and is let go with the last of those
-  // who share it.
-  CompressedImage(const Model& model, ImageLayout layout, std::vector<Frame> frames,
-                  ImageLimits limits, std::shared_ptr<const ByteReservation> held);
+  // processor outlives it. `held` counts the bytes (a ByteReservation), may be null, and is let go
+  // with the last of those who share it.
+  // `recipe`: how the layout was asked for, as write_image_recipe() has it.
+  CompressedImage(const Processor& processor, ImageLayout layout, std::vector<Frame> frames,
+                  ImageLimits limits, std::shared_ptr<const void> held, std::string recipe);
 
   std::span<const Frame> frames() const { return frames_; }
   Result<PreparedImage> load() const override;
   std::size_t load_bytes() const override;
+  PortableImage portable() const override;
 
  private:
-  const Model& model_;
+  const Processor& processor_;
   ImageLayout layout_;
   std::vector<Frame> frames_;
   ImageLimits limits_;
-  std::shared_ptr<const ByteReservation> held_;
+  std::shared_ptr<const void> held_;
+  std::string recipe_;
 };
 
 }  // namespace saccade

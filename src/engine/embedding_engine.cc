@@ -190,6 +190,18 @@ bool EmbeddingEngine::step() {
 }
 
 void EmbeddingEngine::run() {
+  try {
+    run_until_stopped();
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    jobs_.clear();  // and with them who waits: they hear that nothing will come
+    arrivals_.clear();
+    throw;
+  }
+}
+
+void EmbeddingEngine::run_until_stopped() {
   while (true) {
     {
       std::unique_lock lock(mutex_);

@@ -75,6 +75,7 @@ class EmbeddingEngine {
   Result<void> validate(const std::vector<std::vector<TokenId>>& inputs) const;
   Result<void> find_room(std::int64_t tokens);
   void leave(const Job& job);
+  void run_until_stopped();
   void drain();
   std::vector<Part> next_batch();
   void compute(const std::vector<Part>& batch);

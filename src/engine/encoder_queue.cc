@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kStrata = 20;  // of batches, by powers of two of their patches
 constexpr double kPatchUnit = 1024;
+constexpr double kRowUnit = 256;
 constexpr std::int64_t kReach = 2;  // times the patches measured: how far predictions are trusted
 
 // What decides how long one layer takes: linear layers go with the patches, attention with the
@@ -59,25 +60,25 @@ std::int64_t patch_rows(const ImageLayout& layout) {
   return layout.grid_t * layout.grid_h * layout.grid_w;
 }
 
-Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Model& model, Device& device,
+Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Network& network, Device& device,
                                                            const EncoderLimits& limits,
                                                            const Clock& clock, Publish publish,
                                                            Failed failed, Wanted wanted) {
-  const ModelShape& shape = model.shape();
+  const ModelShape& shape = network.shape();
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
   TRY(Buffer scratch,
       device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                       row_bytes));
-  return std::unique_ptr<EncoderQueue>(new EncoderQueue(model, device, limits, clock,
+  return std::unique_ptr<EncoderQueue>(new EncoderQueue(network, device, limits, clock,
                                                         std::move(publish), std::move(failed),
                                                         std::move(wanted), std::move(scratch)));
 }
 
-EncoderQueue::EncoderQueue(Model& model, Device& device, const EncoderLimits& limits,
+EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits& limits,
                            const Clock& clock, Publish publish, Failed failed, Wanted wanted,
                            Buffer scratch)
-    : model_(model),
+    : network_(network),
       stream_(device.lane(Lane::kEncode)),
       limits_(limits),
       clock_(clock),
@@ -86,7 +87,8 @@ EncoderQueue::EncoderQueue(Model& model, Device& device, const EncoderLimits& li
       wanted_(std::move(wanted)),
       scratch_(std::move(scratch)),
       scratch_rows_(limits.max_rows),
-      stage_time_(kStrata) {}
+      stage_time_(kStrata),
+      run_time_(kStrata) {}
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image) {
   if (!keys_.insert(key).second) return;
@@ -145,7 +147,7 @@ double EncoderQueue::stage_seconds() const {
 
 void EncoderQueue::begin_batch() {
   const std::size_t count = next_batch();
-  const ModelShape& shape = model_.shape();
+  const ModelShape& shape = network_.shape();
   const View scratch = scratch_.view(shape.kv_dtype, scratch_rows_, shape.embedding_width());
   event_ = {{}, queue_.front().queued, clock_.now(), 0};
   std::int64_t first = 0;
@@ -163,7 +165,7 @@ void EncoderQueue::begin_batch() {
     first += rows;
   }
   if (observer_) observer_(event_);
-  run_ = model_.begin_encode(stream_, batch_images_, batch_rows_);
+  run_ = network_.begin_encode(stream_, batch_images_, batch_rows_);
 }
 
 bool EncoderQueue::advance() {
@@ -188,9 +190,26 @@ bool EncoderQueue::advance() {
   return complete;
 }
 
+EncodeCost EncoderQueue::cost() const {
+  return {run_time_.predict({1}), run_time_.predict({0, 1}) / kRowUnit,
+          run_time_.predict({0, 0, 1}) / (kRowUnit * kRowUnit)};
+}
+
 void EncoderQueue::finish_batch() {
   event_.end = clock_.now();
   ++stats_.runs;
+  double rows_of_run = 0;
+  double squares = 0;
+  for (const View& view : batch_rows_) {
+    const double rows_of_one = static_cast<double>(view.rows()) / kRowUnit;
+    rows_of_run += rows_of_one;
+    squares += rows_of_one * rows_of_one;
+  }
+  run_time_.observe(
+      {1, rows_of_run, squares},
+      std::min<std::size_t>(kStrata - 1,
+                            std::bit_width(static_cast<std::uint64_t>(rows_of_run * kRowUnit))),
+      milliseconds(event_.end - event_.begin));
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     // Stored, such rows would spoil every later request with the image.
     const Result<View> rows = readable(stream_, batch_rows_[i], staging_);

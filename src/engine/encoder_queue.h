@@ -17,7 +17,9 @@
 
 #include "base/clock.h"
 #include "engine/cost_fit.h"
+#include "engine/encode_cost.h"
 #include "engine/request.h"
+#include "model/network.h"
 
 namespace saccade {
 
@@ -46,7 +48,7 @@ class EncoderQueue {
   // Whether anybody still wants the key.
   using Wanted = std::function<bool(const Digest& key)>;
 
-  static Result<std::unique_ptr<EncoderQueue>> create(Model& model, Device& device,
+  static Result<std::unique_ptr<EncoderQueue>> create(Network& network, Device& device,
                                                       const EncoderLimits& limits,
                                                       const Clock& clock, Publish publish,
                                                       Failed failed, Wanted wanted);
@@ -69,6 +71,8 @@ class EncoderQueue {
   bool running() const { return run_ != nullptr; }
   std::int64_t waiting() const { return static_cast<std::int64_t>(queue_.size()); }
   const EncoderStats& stats() const { return stats_; }
+  // Of one image from its beginning to its rows, with whatever ran between its stages.
+  EncodeCost cost() const;
 
   // A batch begins, a batch is done: for the times that requests carry.
   struct Event {
@@ -86,7 +90,7 @@ class EncoderQueue {
     Nanos queued = 0;
     bool alone = false;  // its batch has failed
   };
-  EncoderQueue(Model& model, Device& device, const EncoderLimits& limits, const Clock& clock,
+  EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
                Publish publish, Failed failed, Wanted wanted, Buffer scratch);
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
@@ -96,7 +100,7 @@ class EncoderQueue {
   void give_up(const Digest& key, const Error& error);
   void end_run();
 
-  Model& model_;
+  Network& network_;
   Stream& stream_;
   EncoderLimits limits_;
   const Clock& clock_;
@@ -117,6 +121,7 @@ class EncoderQueue {
   bool unwanted_ = false;         // the run, at the last prune()
   Event event_;
   CostFit stage_time_;              // of one layer: the first and the last stage take less
+  CostFit run_time_;                // of a run, milliseconds, by its embedding rows
   std::int64_t most_measured_ = 0;  // patches
   EncoderStats stats_;
 };

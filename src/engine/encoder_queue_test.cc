@@ -15,7 +15,7 @@ constexpr int kStages = 4;
 constexpr Nanos kPatchTime = 10 * kMicrosecond;  // of one patch in one stage
 
 // A model that encodes in four stages and says when it did.
-class StagedModel final : public Model {
+class StagedModel final : public Network {
  public:
   explicit StagedModel(VirtualClock& clock) : clock_(clock) {
     shape_.hidden = 2;
@@ -23,10 +23,6 @@ class StagedModel final : public Model {
   }
   Result<void> reserve(Device&, const Capacity&) override { return {}; }
   void forward(Stream&, const Batch&, const Tap&) override {}
-  Result<Prompt> build_prompt(const Tokenizer&, std::string_view, std::span<const ImageLayout>,
-                              bool) const override {
-    return fail(ErrorCode::kUnsupported, "no prompts");
-  }
   std::unique_ptr<EncodeRun> begin_encode(Stream&, std::span<const PreparedImage* const> images,
                                           std::span<const View>, const Tap&) override {
     Nanos layer = 0;

@@ -4,11 +4,12 @@
 
 namespace saccade {
 
-Result<std::unique_ptr<Engine>> Engine::create(const EngineSettings& settings, Model& model,
-                                               Device& device, const Clock& clock) {
-  TRY(EngineParts parts, set_up_engine(settings, model, device));
-  auto engine = std::make_unique<LocalEngine>(std::move(parts), model, device, clock);
-  TRY_DO(engine->make_encoder());
+Result<std::unique_ptr<Engine>> Engine::create(const EngineSettings& settings, Network& network,
+                                               Device& device, const Clock& clock,
+                                               ImageExchange* images, bool tower) {
+  TRY(EngineParts parts, set_up_engine(settings, network, device));
+  auto engine = std::make_unique<LocalEngine>(std::move(parts), network, device, clock);
+  TRY_DO(engine->make_encoder(images, tower));
   return engine;
 }
 

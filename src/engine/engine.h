@@ -8,9 +8,11 @@
 
 #include "engine/engine_stats.h"
 #include "engine/request.h"
-#include "model/model.h"
+#include "model/network.h"
 
 namespace saccade {
+
+class ImageExchange;
 
 struct EngineSettings {
   std::int64_t max_batched_tokens = 2048;  // token budget of a step
@@ -44,9 +46,12 @@ struct EngineSettings {
 
 class Engine {
  public:
-  // The model must have been loaded on `device`. Errors name the setting that cannot hold.
-  static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Model& model,
-                                                Device& device, const Clock& clock);
+  // The network must have been loaded on `device`. Errors name the setting that cannot hold.
+  // `images`: where other processes may encode; null: this one does. Outlives the engine. With
+  // `tower` false the network has been loaded without its tower, and all images come from there.
+  static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Network& network,
+                                                Device& device, const Clock& clock,
+                                                ImageExchange* images = nullptr, bool tower = true);
   virtual ~Engine() = default;
 
   // kExhausted: inbox full. kInvalid: can never fit (both numbers in the message). The sink is
@@ -56,7 +61,8 @@ class Engine {
 
   // One turn: drain the inbox and cancellations, plan, encode, forward, sample, commit, deliver.
   // False: nothing to do. Tests call it by hand; run() calls it on the engine thread until stop(),
-  // sleeping while there is nothing to do.
+  // sleeping while there is nothing to do. What a step throws, run() throws on, once everybody has
+  // been told (kUnavailable) and new requests are refused: half a step cannot be gone on from.
   virtual bool step() = 0;
   virtual void run() = 0;
   virtual void stop() = 0;
@@ -65,8 +71,10 @@ class Engine {
   virtual void set_after_step(std::function<void()> callback) = 0;
 
   virtual const EngineSettings& settings() const = 0;  // as resolved
-  virtual EngineStats stats() const = 0;               // any thread; as of the last step
-  virtual bool reset_prefix_cache() = 0;               // false while requests run
+  // Patch rows of the largest image that submit() takes; 0: of a model that sees none.
+  virtual std::int64_t max_image_patches() const = 0;
+  virtual EngineStats stats() const = 0;  // any thread; as of the last step
+  virtual bool reset_prefix_cache() = 0;  // false while requests run
   virtual void reset_mm_cache() = 0;
 };
 

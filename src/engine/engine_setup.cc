@@ -128,12 +128,11 @@ void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
 
 // How large an image may be: what the checkpoint allows, as far as a request and the encoder cache
 // hold it.
-Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
+Result<void> choose_image_limits(EngineParts& parts, const ModelShape& shape) {
   EngineSettings& settings = parts.settings;
-  const ModelShape& shape = model.shape();
   const std::int64_t row_bytes =
       shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
-  const std::int64_t most_rows = model.max_image_tokens();
+  const std::int64_t most_rows = shape.max_image_tokens;
   std::int64_t rows = std::min(most_rows, settings.max_model_len);
   if (parts.encoder_cache != EncoderCache::kOverlay) {
     const std::int64_t page_bytes = kEmbeddingPageRows * row_bytes;
@@ -152,7 +151,7 @@ Result<void> choose_image_limits(EngineParts& parts, const Model& model) {
   parts.encoder.max_rows = rows;
   // In proportion, rounded up: no more scratch than the rows that are left can ask for.
   parts.encoder.max_patches =
-      most_rows == 0 ? 0 : (model.max_image_patches() * rows + most_rows - 1) / most_rows;
+      most_rows == 0 ? 0 : (shape.max_image_patches * rows + most_rows - 1) / most_rows;
   parts.encoder.batch_patches = settings.encoder_batch_patches;
   parts.encoder.stage_seconds = settings.tpot_target_ms / 1e3 * kStageShareOfTarget;
   parts.embedding_page_rows = kEmbeddingPageRows;
@@ -172,13 +171,13 @@ Capacity capacity_of(const EngineParts& parts) {
 // Bytes that are left for the KV pool when the model's scratch, the embedding store, and the rows
 // and logits of a step have theirs. What the device calls free is read before any of them is made:
 // memory of the host is taken when it is first written to.
-Result<std::int64_t> free_beside_scratch(EngineParts parts, Model& model, Device& device) {
-  const ModelShape& shape = model.shape();
+Result<std::int64_t> free_beside_scratch(EngineParts parts, Network& network, Device& device) {
+  const ModelShape& shape = network.shape();
   const std::int64_t free = std::max(kLeastFreeMemory, device.free_bytes());
   if (parts.settings.max_model_len == 0) parts.settings.max_model_len = usual_length(shape);
   std::int64_t taken = parts.settings.max_sequences * shape.vocab * std::int64_t{sizeof(float)};
   if (shape.has_vision) {
-    TRY_DO(choose_image_limits(parts, model));
+    TRY_DO(choose_image_limits(parts, shape));
     const std::int64_t row_bytes =
         shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
     taken += parts.encoder.max_rows * row_bytes;
@@ -186,17 +185,18 @@ Result<std::int64_t> free_beside_scratch(EngineParts parts, Model& model, Device
                  ? parts.settings.max_batched_tokens * row_bytes
                  : static_cast<std::int64_t>(parts.settings.encoder_cache_bytes);
   }
-  TRY_DO(model.reserve(device, capacity_of(parts)));
-  taken += static_cast<std::int64_t>(model.scratch_bytes());
+  TRY_DO(network.reserve(device, capacity_of(parts)));
+  taken += static_cast<std::int64_t>(network.scratch_bytes());
   return std::max(free - taken, kLeastFreeMemory / 16);
 }
 
 }  // namespace
 
-Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Device& device) {
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network,
+                                  Device& device) {
   EngineParts parts;
   parts.settings = settings;
-  const ModelShape& shape = model.shape();
+  const ModelShape& shape = network.shape();
   TRY_DO(check_counts(parts.settings));
   TRY(const KvPolicy kv_policy, parse_kv_policy(settings.kv_policy));
   TRY(parts.encoder_cache, parse_encoder_cache(settings.encoder_cache));
@@ -215,7 +215,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
     EngineParts sketch;
     sketch.settings = parts.settings;
     sketch.encoder_cache = parts.encoder_cache;
-    TRY(free, free_beside_scratch(std::move(sketch), model, device));
+    TRY(free, free_beside_scratch(std::move(sketch), network, device));
   }
   TRY(kv.pool_bytes, choose_kv_bytes(parts.settings, shape, kv.plan, free));
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), kv));
@@ -227,7 +227,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   for (std::string line; std::getline(plan, line);) log::info("KV cache, {}", line);
 
   if (shape.has_vision) {
-    TRY_DO(choose_image_limits(parts, model));
+    TRY_DO(choose_image_limits(parts, shape));
     if (parts.encoder_cache == EncoderCache::kOverlay) {
       if (!parts.pool->holds_embeddings()) {
         return fail(ErrorCode::kUnsupported,
@@ -248,7 +248,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, 
   parts.scheduler.priority_aging = settings.priority_aging;
   parts.scheduler.fair = settings.fairness == "client";
 
-  TRY_DO(model.reserve(device, capacity_of(parts)));
+  TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,
       SamplingLane::create(device, parts.settings.max_sequences, parts.settings.max_logprobs,
                            parts.settings.steps_in_flight));

@@ -32,6 +32,6 @@ struct EngineParts {
 
 // Chooses what was left open, clamps with a notice what is merely too small, and refuses with the
 // setting's name and both numbers what cannot hold. Reserves the model's scratch.
-Result<EngineParts> set_up_engine(const EngineSettings& settings, Model& model, Device& device);
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network, Device& device);
 
 }  // namespace saccade

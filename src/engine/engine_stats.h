@@ -68,6 +68,9 @@ struct EngineStats {
   std::size_t pixel_bytes = 0;                // decoded, not yet encoded
   std::uint64_t encoder_tokens_computed = 0;  // embedding rows made
   std::uint64_t encoder_tokens_consumed = 0;  // embedding rows that entered a forward
+  double encoder_busy_seconds = 0;            // the encoder's stages
+  double prefill_busy_seconds = 0;            // steps that computed prompt tokens
+  std::uint64_t prefill_tokens = 0;           // computed in them
   double embedding_byte_seconds = 0;          // residency of leased embeddings
   std::uint64_t steps_blocked_on_memory = 0;  // something waited for pages
   std::uint64_t steps_blocked_on_budget = 0;  // something waited for the token budget

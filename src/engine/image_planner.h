@@ -44,6 +44,8 @@ class ImagePlanner {
   void add(Sequence& sequence);
   // How far a chunk that wants tokens [begin, end) can go with the images that are ready.
   std::int64_t ready_end(const Sequence& sequence, std::int64_t begin, std::int64_t end) const;
+  // Whether its rows can be read now.
+  bool ready(const SequenceImage& image) const;
   // The first image that tokens from `begin` on need and that is not ready; null when all are.
   const SequenceImage* first_unready(const Sequence& sequence, std::int64_t begin) const;
   // store, off: asks for the images of a sequence that are not ready and end after its first
@@ -73,7 +75,6 @@ class ImagePlanner {
     bool operator()(const Sequence* a, const Sequence* b) const { return a->before(*b); }
   };
 
-  bool ready(const SequenceImage& image) const;
   bool obtain(Sequence& sequence, int image, bool by_force, std::vector<EncodeWish>& wishes);
   bool make_room(Sequence& sequence, int image, std::int64_t bytes);
   void let_go(SequenceImage& image);

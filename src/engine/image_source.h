@@ -4,12 +4,21 @@
 
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
-#include "model/model.h"
+#include "model/prepared_image.h"
 
 namespace saccade {
+
+// What an encoder elsewhere is sent for an image: its files as they came, and how their layout
+// follows from them (image_recipe.h). Views of the source.
+struct PortableImage {
+  std::vector<std::string_view> files;  // empty: it cannot be sent
+  std::string_view recipe;
+};
 
 // Any thread; const.
 class ImageSource {
@@ -22,6 +31,7 @@ class ImageSource {
   virtual Result<PreparedImage> load() const = 0;
   // About as many bytes as load() holds at most, its result included.
   virtual std::size_t load_bytes() const = 0;
+  virtual PortableImage portable() const { return {}; }
 };
 
 // Pixels that are in memory: tests, tools.

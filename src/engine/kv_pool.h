@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "memory/kv_allocator.h"
-#include "model/model.h"
+#include "model/network.h"
 
 namespace saccade {
 

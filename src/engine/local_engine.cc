@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.h"
-
 namespace saccade {
 namespace {
 
@@ -19,50 +17,58 @@ std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
 }  // namespace
 
 LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
-    : sequence(std::move(request), engine.model_.shape().tower_fingerprint,
-               engine.model_.shape().short_length),
+    : sequence(std::move(request), engine.network_.shape().tower_fingerprint,
+               engine.network_.shape().short_length),
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
            sequence.prompt_tokens(), engine.parts_.settings.max_model_len),
       sampler(sequence.request.sampling, sequence.request.prompt->ids, engine.eos_,
               seed_of(sequence.request, engine.parts_.settings), engine.device_),
       times(sequence.request.times) {
+  if (sequence.request.sampling.grammar)
+    guide = std::make_shared<GuidedSequence>(sequence.request.sampling.grammar);
   sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
                               engine.parts_.settings.max_model_len);
 }
 
-LocalEngine::LocalEngine(EngineParts parts, Model& model, Device& device, const Clock& clock)
+LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, const Clock& clock)
     : parts_(std::move(parts)),
-      model_(model),
+      network_(network),
       device_(device),
       clock_(clock),
       images_(parts_.encoder_cache, parts_.store_bytes(),
-              std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(model.shape()),
-              row_bytes(model.shape())),
+              std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(network.shape()),
+              row_bytes(network.shape())),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
-      eos_(model.shape().eos) {
+      eos_(network.shape().eos) {
   current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
   update_gauges(clock_.now());
 }
 
 LocalEngine::~LocalEngine() = default;
 
-Result<void> LocalEngine::make_encoder() {
-  if (!model_.shape().has_vision) return {};
+Result<void> LocalEngine::make_encoder(ImageExchange* exchange, bool tower) {
+  if (!network_.shape().has_vision) return {};
+  const auto wake = [this] {
+    {
+      const std::lock_guard lock(inbox_mutex_);
+      pixels_came_ = true;
+    }
+    wake_.notify_one();
+  };
+  if (exchange != nullptr) {
+    remote_ = std::make_unique<RemoteImages>(*exchange);
+    exchange->set_wake(wake);
+  }
+  if (!tower) return {};
   TRY(encoder_, EncoderQueue::create(
-                    model_, device_, parts_.encoder, clock_,
+                    network_, device_, parts_.encoder, clock_,
                     [this](const Digest& key, View rows) { publish(key, rows); },
-                    [this](const Digest& key, const Error& error) { fail_image(key, error); },
-                    [this](const Digest& key) { return images_.wanted(key); }));
+                    [this](const Digest& key, const Error& error) { failed_here(key, error); },
+                    [this](const Digest& key) { return wanted(key); }));
   pixels_ = std::make_unique<PixelLoader>(parts_.settings.pixel_threads,
-                                          parts_.settings.max_pixel_bytes, [this] {
-                                            {
-                                              const std::lock_guard lock(inbox_mutex_);
-                                              pixels_came_ = true;
-                                            }
-                                            wake_.notify_one();
-                                          });
+                                          parts_.settings.max_pixel_bytes, wake);
   encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
   return {};
 }
@@ -80,14 +86,14 @@ Result<void> LocalEngine::validate(const Request& request) const {
                 settings.max_model_len);
   }
   for (const TokenId id : prompt.ids) {
-    if (id < 0 || id >= model_.shape().vocab) {
+    if (id < 0 || id >= network_.shape().vocab) {
       return fail(ErrorCode::kInvalid, "token id {} is not in the vocabulary of {}", id,
-                  model_.shape().vocab);
+                  network_.shape().vocab);
     }
   }
-  CHECK(prompt.positions.size() == static_cast<std::size_t>(model_.shape().position_axes),
+  CHECK(prompt.positions.size() == static_cast<std::size_t>(network_.shape().position_axes),
         "{} position axes, the model has {}", prompt.positions.size(),
-        model_.shape().position_axes);
+        network_.shape().position_axes);
   if (request.sampling.logprobs && *request.sampling.logprobs > settings.max_logprobs) {
     return fail(ErrorCode::kInvalid, "logprobs is {}, the engine is set up for {}",
                 *request.sampling.logprobs, settings.max_logprobs);
@@ -110,7 +116,7 @@ Result<void> LocalEngine::validate(const Request& request) const {
 
 Result<void> LocalEngine::validate_images(const Request& request) const {
   if (request.images->empty()) return {};
-  if (!encoder_) return fail(ErrorCode::kUnsupported, "the model takes no images");
+  if (!encoder_ && !remote_) return fail(ErrorCode::kUnsupported, "the model takes no images");
   const auto what = [](const ImageLayout& image, std::size_t i) {
     return image.frames > 0 ? fmt::format("a group of {} frames", image.frames)
                             : fmt::format("image {}", i);
@@ -131,7 +137,7 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
                   what(image, i), patch_rows(image), parts_.encoder.max_patches);
     }
     const std::int64_t pages = (rows + parts_.embedding_page_rows - 1) / parts_.embedding_page_rows;
-    together += pages * parts_.embedding_page_rows * row_bytes(model_.shape());
+    together += pages * parts_.embedding_page_rows * row_bytes(network_.shape());
   }
   const bool at_once = request.prompt->bidirectional_prefix > 0;
   if (at_once && parts_.arena && together > parts_.store_bytes()) {
@@ -222,28 +228,6 @@ void LocalEngine::stop() {
 
 // --- the engine thread ---
 
-void LocalEngine::run() {
-  while (!stopping_) {
-    if (step()) continue;
-    std::unique_lock lock(inbox_mutex_);
-    wake_.wait(lock, [&] {
-      return stopping_ || !arrivals_.empty() || !cancellations_.empty() || reset_prefixes_ ||
-             reset_images_ || pixels_came_;
-    });
-  }
-  while (!in_flight_.empty()) settle();
-  // Whoever is still here is told.
-  drain();
-  while (!lives_.empty()) {
-    Live& rest = *lives_.begin()->second;
-    scheduler_.finish(rest.sequence);
-    Delta delta;
-    delta.finish = FinishReason::kCancelled;
-    finish(rest, std::move(delta), clock_.now());
-  }
-  if (after_step_) after_step_();
-}
-
 bool LocalEngine::drain() {
   std::vector<std::unique_ptr<Live>> arrivals;
   std::vector<RequestId> cancellations;
@@ -264,9 +248,11 @@ bool LocalEngine::drain() {
     Live& live = *arrival;
     lives_.emplace(live.sequence.request.id, std::move(arrival));
     scheduler_.add(live.sequence);
+    if (live.guide) masks_.ask(live.guide);
     current_.request_params_max_tokens.observe(
         static_cast<double>(live.sequence.request.sampling.max_tokens));
   }
+  masks_.start();
   for (const RequestId id : cancellations) {
     const auto found = lives_.find(id);
     if (found == lives_.end()) continue;
@@ -285,12 +271,14 @@ bool LocalEngine::arrived() {
 
 bool LocalEngine::step() {
   bool busy = drain();
+  // This order: taking pixels lowers the flag that news raise too.
   if (pixels_) busy = take_pixels() || busy;
+  if (remote_) busy = take_news() || busy;
   const Nanos begin = clock_.now();
   const bool encoding = encoder_ && !encoder_->idle();
   StepPlan plan =
       scheduler_.plan(pacer_.begin(scheduler_, encoding, encoding ? encoder_->stage_seconds() : 0));
-  for (const EncodeWish& wish : plan.encodes) want_pixels(wish);
+  for (const EncodeWish& wish : plan.encodes) want_image(wish);
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
   for (const KvCopy& copy : plan.copies) parts_.pool->copy(step_stream(), copy);
@@ -323,7 +311,9 @@ bool LocalEngine::encode() {
   while (!encoder_->idle() && pacer_.another_stage(encoder_->stage_seconds())) {
     const Nanos begin = clock_.now();
     const bool complete = encoder_->advance();
-    pacer_.staged(seconds(clock_.now() - begin));
+    const double took = seconds(clock_.now() - begin);
+    pacer_.staged(took);
+    current_.encoder_busy_seconds += took;
     busy = true;
     if (complete || arrived()) break;
   }
@@ -347,7 +337,7 @@ void LocalEngine::launch(StepPlan plan) {
       parts_.batches->build(step_stream(), step.plan, parts_.sampling->last_tokens(), *parts_.pool,
                             images_, parts_.arena ? &*parts_.arena : nullptr);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
-  model_.forward(step_stream(), batch);
+  network_.forward(step_stream(), batch);
   step.forwarded = clock_.now();
   sample(step, batch);
   step_stream().retire();
@@ -367,11 +357,20 @@ void LocalEngine::settle() {
     if (step.plan.rows[i].samples) tokens[i] = sampled[next++].token;
   }
   scheduler_.settle(step.plan, tokens);
+  for (const PlannedRows& rows : step.plan.rows) {
+    if (!rows.sequence->ended && rows.begin < rows.sequence->prompt_tokens())
+      note_progress(*rows.sequence);
+  }
   current_.stage_forward.observe(seconds(step.forwarded - step.launched));
   current_.stage_sample.observe(seconds(step.done - step.forwarded));
   const Nanos begun = std::max(step.launched, settled_done_);
   settled_done_ = step.done;
-  pacer_.forwarded(step.plan, seconds(step.done - begun));
+  const double took = seconds(step.done - begun);
+  pacer_.forwarded(step.plan, took);
+  if (step.plan.tokens > step.plan.decode_rows) {
+    current_.prefill_busy_seconds += took;
+    current_.prefill_tokens += static_cast<std::uint64_t>(step.plan.tokens - step.plan.decode_rows);
+  }
   deliver(step.plan, sampled, clock_.now());
   std::erase_if(departed_, [](const auto& of) { return of->sequence.in_flight == 0; });
 }
@@ -380,7 +379,9 @@ void LocalEngine::sample(InFlight& step, const Batch& batch) {
   sampling_rows_.clear();
   for (const PlannedRows& rows : step.plan.rows) {
     if (!rows.samples) continue;
-    SamplingRow& row = sampling_rows_.emplace_back(live(*rows.sequence).sampler.next());
+    Live& of = live(*rows.sequence);
+    SamplingRow& row = sampling_rows_.emplace_back(of.sampler.next());
+    if (of.guide) of.sampler.hold(row, masks_.wait(*of.guide));
     row.row = static_cast<std::int64_t>(sampling_rows_.size()) - 1;
     row.slot = rows.sequence->kv.slot();
   }
@@ -396,22 +397,38 @@ void LocalEngine::deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos
     Sequence& sequence = *rows.sequence;
     if (sequence.ended) continue;
     Live& of = live(sequence);
-    Delta delta;
-    if (sampled.failed) {
-      delta.finish = FinishReason::kError;
-      delta.error = "the model's logits are not finite";
-    } else {
-      delta = of.stop.push(sampled.token);
-      if (sequence.request.sampling.logprobs) delta.logprobs.push_back(std::move(sampled.logprob));
-      count_token(of, now);
-    }
+    Delta delta = take_token(of, sampled);
+    if (delta.finish != FinishReason::kError) count_token(of, now);
     if (delta.finish == FinishReason::kNone) {
+      if (of.guide) masks_.ask(of.guide);
       of.sink(sequence.request.id, std::move(delta), usage(sequence), of.times);
     } else {
       scheduler_.finish(sequence);
       finish(of, std::move(delta), now);
     }
   }
+  masks_.start();
+}
+
+Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
+  const bool taken = !sampled.failed && (!of.guide || of.guide->accept(sampled.token));
+  if (taken) {
+    Delta delta = of.stop.push(sampled.token);
+    if (of.sequence.request.sampling.logprobs) {
+      delta.logprobs.push_back(std::move(sampled.logprob));
+    }
+    return delta;
+  }
+  Delta delta;
+  delta.finish = FinishReason::kError;
+  delta.error = "the model's logits are not finite";
+  if (of.guide && (!sampled.failed || of.guide->stuck())) {
+    delta.error = "the answer can be followed no further: its grammar has too many readings of it";
+    delta.error_code = ErrorCode::kInvalid;
+  } else if (of.guide) {
+    delta.error = "no token may come next: logits that are not finite, or a grammar that lets none";
+  }
+  return delta;
 }
 
 void LocalEngine::count_token(Live& of, Nanos now) {
@@ -461,14 +478,22 @@ RequestUsage LocalEngine::usage(const Sequence& sequence) const {
 
 // --- images ---
 
-void LocalEngine::want_pixels(const EncodeWish& wish) {
+void LocalEngine::want_image(const EncodeWish& wish) {
   const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
-  const auto& source =
-      (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)].source;
+  const RequestImage& what =
+      (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
+  if (remote_) {
+    remote_->want(image, what);
+  } else {
+    encode_here(image.key, what.source);
+  }
+}
+
+void LocalEngine::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source) {
   if (auto pixels = source->ready()) {
-    encoder_->push(image.key, std::move(pixels));
-  } else if (!encoder_->contains(image.key)) {
-    pixels_->push(image.key, source);
+    encoder_->push(key, std::move(pixels));
+  } else if (!encoder_->contains(key)) {
+    pixels_->push(key, source);
   }
 }
 
@@ -478,14 +503,14 @@ bool LocalEngine::take_pixels() {
     const std::lock_guard lock(inbox_mutex_);
     pixels_came_ = false;
   }
-  const auto wanted = [this](const Digest& key) { return images_.wanted(key); };
-  std::vector<PixelLoader::Loaded> loaded = pixels_->take(wanted);
+  std::vector<PixelLoader::Loaded> loaded =
+      pixels_->take([this](const Digest& key) { return wanted(key); });
   for (PixelLoader::Loaded& one : loaded) {
     if (!wanted(one.key)) continue;
     if (one.image) {
       encoder_->push(one.key, *std::move(one.image));
     } else {
-      fail_image(one.key, one.image.error());
+      failed_here(one.key, one.image.error());
     }
   }
   return !loaded.empty();
@@ -511,7 +536,9 @@ void LocalEngine::fail_image(const Digest& key, const Error& error) {
 }
 
 void LocalEngine::publish(const Digest& key, View rows) {
+  if (remote_ && remote_->compares(key)) return remote_->compared(key, rows);
   if (!images_.wanted(key)) return;
+  if (remote_) remote_->made_here(key, rows);
   // A step in flight may still read what the pages held, and the next one reads what they get.
   Stream& stream = device_.lane(Lane::kEncode);
   stream.wait(step_stream().record());
@@ -554,6 +581,7 @@ void LocalEngine::observe(const EncoderQueue::Event& event) {
   } else {
     current_.stage_encoder_run.observe(seconds(event.end - event.begin));
     current_.encode_batch_images.observe(static_cast<double>(event.keys.size()));
+    if (remote_) remote_->measured(encoder_->cost());
   }
   for (auto& [id, of] : lives_) {
     for (const SequenceImage& image : of->sequence.images) {
@@ -561,6 +589,7 @@ void LocalEngine::observe(const EncoderQueue::Event& event) {
       if (of->times.encode_start == 0) of->times.encode_start = event.begin;
       if (event.end > 0) of->times.encode_end = event.end;
     }
+    if (event.end > 0) note_progress(of->sequence);
   }
 }
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "engine/engine_setup.h"
+#include "engine/mask_thread.h"
 #include "engine/pixel_loader.h"
+#include "engine/remote_images.h"
 #include "engine/sampler.h"
 #include "engine/step_pacer.h"
 #include "engine/stop_checker.h"
@@ -20,12 +22,13 @@ namespace saccade {
 // Members without a note belong to the engine thread.
 class LocalEngine final : public Engine {
  public:
-  // The parts have been set up for this model on this device.
-  LocalEngine(EngineParts parts, Model& model, Device& device, const Clock& clock);
+  // The parts have been set up for this network on this device.
+  LocalEngine(EngineParts parts, Network& network, Device& device, const Clock& clock);
   ~LocalEngine() override;
 
-  // Once, before anything else.
-  Result<void> make_encoder();
+  // Once, before anything else. `exchange`: who decides where images are encoded; null: here. With
+  // `tower` false all are encoded elsewhere.
+  Result<void> make_encoder(ImageExchange* exchange, bool tower);
 
   Result<RequestId> submit(Request request, Sink sink) override;
   void cancel(RequestId id) override;
@@ -35,6 +38,7 @@ class LocalEngine final : public Engine {
   void set_after_step(std::function<void()> callback) override {
     after_step_ = std::move(callback);
   }
+  std::int64_t max_image_patches() const override { return parts_.encoder.max_patches; }
   const EngineSettings& settings() const override { return parts_.settings; }
   EngineStats stats() const override;
   bool reset_prefix_cache() override;
@@ -53,6 +57,7 @@ class LocalEngine final : public Engine {
     Sink sink;
     StopChecker stop;
     SamplerState sampler;
+    std::shared_ptr<GuidedSequence> guide;  // null: free text
     RequestTimes times;
     Nanos last_token = 0;
   };
@@ -71,6 +76,9 @@ class LocalEngine final : public Engine {
   };
 
   bool drain();
+  void run_until_stopped();
+  void end_all();
+  void give_up();
   bool arrived();
   void launch(StepPlan plan);
   void settle();
@@ -79,32 +87,41 @@ class LocalEngine final : public Engine {
   Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(InFlight& step, const Batch& batch);
   void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
+  Delta take_token(Live& of, Sampled& sampled);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
-  void want_pixels(const EncodeWish& wish);
+  void want_image(const EncodeWish& wish);
+  void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
   bool take_pixels();
+  bool take_news();
+  bool wanted(const Digest& key) const;  // by a request, or for comparison
+  void failed_here(const Digest& key, const Error& error);
+  void publish_remote(const ImageNews& news);
   void fail_image(const Digest& key, const Error& error);
   void publish(const Digest& key, View rows);
   void write_rows(Stream& stream, const Digest& key, View rows);
   void overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows);
   void observe(const EncoderQueue::Event& event);
   void count_plan(const StepPlan& plan, Nanos now);
+  void note_progress(const Sequence& sequence);
   void publish_waiting();
   void update_gauges(Nanos now);
   RequestUsage usage(const Sequence& sequence) const;
   Live& live(const Sequence& sequence) { return *lives_.at(sequence.request.id); }
 
   EngineParts parts_;
-  Model& model_;
+  Network& network_;
   Device& device_;
   const Clock& clock_;
   ImagePlanner images_;
   Scheduler scheduler_;
-  std::unique_ptr<EncoderQueue> encoder_;  // null: no images
+  std::unique_ptr<EncoderQueue> encoder_;  // null: no images, or no tower
+  std::unique_ptr<RemoteImages> remote_;   // null: all images are encoded here
   StepPacer pacer_;
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
   std::vector<SamplingRow> sampling_rows_;
+  MaskThread masks_;
   std::deque<InFlight> in_flight_;               // as launched; at most settings.steps_in_flight
   std::vector<std::unique_ptr<Live>> departed_;  // have ended, with rows in flight
   Nanos settled_done_ = 0;                       // InFlight::done of the step settled last

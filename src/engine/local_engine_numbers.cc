@@ -10,8 +10,22 @@ constexpr Nanos kMeasureEvery = 100 * kMillisecond;  // exact byte accounting vi
 
 }  // namespace
 
+// For whoever has asked to be told (Request::progress).
+void LocalEngine::note_progress(const Sequence& sequence) {
+  RequestProgress* const to = sequence.request.progress.get();
+  if (to == nullptr) return;
+  const std::int64_t computed = std::min(sequence.computed(), sequence.prompt_tokens());
+  to->set_computed(computed);
+  for (const SequenceImage& image : sequence.images) {
+    const auto index = static_cast<std::size_t>(image.index);
+    if (index < to->images() && (image.end <= computed || images_.ready(image)))
+      to->set_encoded(index);
+  }
+}
+
 void LocalEngine::count_plan(const StepPlan& plan, Nanos now) {
   for (const Sequence* sequence : plan.started) {
+    note_progress(*sequence);
     const auto hit = static_cast<std::uint64_t>(sequence->computed());
     current_.prefix_cache_queries += static_cast<std::uint64_t>(sequence->length());
     current_.prefix_cache_hits += hit;

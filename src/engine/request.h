@@ -14,9 +14,14 @@
 #include "base/hash.h"
 #include "base/shared.h"
 #include "engine/image_source.h"
-#include "model/model.h"
+#include "engine/request_progress.h"
+#include "model/prompt.h"
 
 namespace saccade {
+
+namespace grammar {
+class CompiledGrammar;
+}
 
 using RequestId = std::uint64_t;
 using ClientId = std::uint64_t;  // who asks: equal for all requests of one API key, or address
@@ -42,6 +47,9 @@ struct SamplingParams {
   bool skip_special_tokens = true;
   Shared<std::vector<TokenBias>> logit_bias;
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
+  // What the answer is held to, made for the model's vocabulary; null: free text. It ends the
+  // answer under ignore_eos too.
+  std::shared_ptr<const grammar::CompiledGrammar> grammar;
 };
 
 // An image of a request, or a group of a video's frames: where it stands and what it is.
@@ -101,6 +109,7 @@ struct Request {
   std::string cache_salt;
   RequestTimes times;  // up to `queued`
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<RequestProgress> progress;  // of as many images; may be null
 };
 
 // Numbers of one finished or running sequence.

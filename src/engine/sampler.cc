@@ -1,5 +1,7 @@
 #include "engine/sampler.h"
 
+#include <bit>
+#include <set>
 #include <utility>
 
 namespace saccade {
@@ -29,6 +31,21 @@ SamplingRow SamplerState::next() {
   if (params_.logprobs) row.alternatives = *params_.logprobs;
   ++asked_;
   return row;
+}
+
+void SamplerState::hold(SamplingRow& row, std::span<const std::uint32_t> allowed) {
+  row.allowed = allowed;
+  std::set<TokenId> masked;
+  for (const auto& list : row.masked) {
+    for (const TokenId token : list) {
+      const auto word = static_cast<std::size_t>(token) / 32;
+      if (word < allowed.size() && (allowed[word] >> token % 32 & 1u) != 0) masked.insert(token);
+    }
+  }
+  if (masked.empty()) return;
+  std::size_t left = 0;
+  for (const std::uint32_t word : allowed) left += static_cast<std::size_t>(std::popcount(word));
+  if (left == masked.size()) row.masked = {};
 }
 
 }  // namespace saccade

@@ -25,6 +25,9 @@ class SamplerState {
   // The next token's row, without its place among the logits; it refers to this. Each call is for
   // one token more.
   SamplingRow next();
+  // Lets the row's token be one of `allowed` alone (bits by token), the grammar's. Where that
+  // leaves nothing before min_tokens, the grammar goes first.
+  static void hold(SamplingRow& row, std::span<const std::uint32_t> allowed);
 
  private:
   const SamplingParams& params_;

@@ -41,6 +41,7 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   StepPlan plan;
   Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
   rebalance(plan);
+  rebalance_pages(plan);
   const std::size_t gave_way = plan.preempted.size();
   want_images(plan);
   plan_running(budget, plan);
@@ -85,6 +86,45 @@ bool Scheduler::give_way(StepPlan& plan) {
   return true;
 }
 
+// Tokens in the pages of each client that runs, and an equal part of all of them.
+Scheduler::Held Scheduler::held() const {
+  Held held;
+  std::int64_t all = 0;
+  for (const Sequence* sequence : running_) {
+    held.tokens[sequence->request.client] += sequence->computed();
+    all += sequence->computed();
+  }
+  held.share = all / std::max<std::int64_t>(1, queue_.active());
+  return held;
+}
+
+// Where it is pages that are lacking: who is next and would stay within its share gets them from
+// those that hold more than theirs.
+void Scheduler::rebalance_pages(StepPlan& plan) {
+  constexpr std::size_t kLookahead = 16;
+  if (queue_.active() < 2 || queue_.waiting() == 0) return;
+  const std::vector<Sequence*> waiting = queue_.first(kLookahead);
+  const auto next = std::ranges::find_if(waiting, [this](const Sequence* sequence) {
+    return sequence->refused_at == kv_.releases() + 1;
+  });
+  if (next == waiting.end()) return;
+  Held held = this->held();
+  std::int64_t lacking = (*next)->length();
+  if (held.tokens[(*next)->request.client] + lacking > held.share) return;
+  while (lacking > 0) {
+    const auto last = std::find_if(running_.rbegin(), running_.rend(), [&](Sequence* sequence) {
+      return held.tokens[sequence->request.client] > held.share;
+    });
+    if (last == running_.rend()) return;
+    Sequence& sequence = **last;
+    lacking -= sequence.computed();
+    held.tokens[sequence.request.client] -= sequence.computed();
+    send_back(sequence);
+    ++sequence.preemptions;
+    plan.preempted.push_back(&sequence);
+  }
+}
+
 // --- images ---
 
 void Scheduler::want_images(StepPlan& plan) {
@@ -121,19 +161,28 @@ void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
 // --- rows ---
 
 void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
-  // Preemption shortens running_ from its end, never before the current sequence.
+  // Preemption takes out the current sequence or later ones, never those that have their rows.
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     kv_.free_skipped(sequence.kv);
     if (images_.mode() == EncoderCache::kOverlay && !sequence.images.empty()) {
       want_overlays(sequence, plan);
-      if (!sequence.kv.admitted()) continue;  // it was the last, and had to give way itself
+    }
+    if (!sequence.kv.admitted()) {  // it had to give way itself: another stands here now
+      --i;
+      continue;
     }
     if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
+    // What may come next depends on the token that is being sampled.
+    if (sequence.request.sampling.grammar && sequence.unknown > 0) continue;
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);
-    if (count == 0 || !make_room(sequence, begin + count, 0, plan)) continue;
-    push_rows(sequence, count, budget, plan);
+    if (count == 0) continue;
+    if (make_room(sequence, begin + count, 0, plan)) {
+      push_rows(sequence, count, budget, plan);
+    } else {
+      --i;
+    }
   }
 }
 
@@ -162,19 +211,25 @@ std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, c
 bool Scheduler::make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve,
                           StepPlan& plan) {
   while (!kv_.extend(sequence.kv, end, reserve)) {
-    Sequence& last = *running_.back();
-    preempt(last, plan);
-    if (&last == &sequence) return false;
+    Sequence& victim = to_preempt(sequence);
+    send_back(victim);
+    ++victim.preemptions;
+    plan.preempted.push_back(&victim);
+    if (&victim == &sequence) return false;
   }
   return true;
 }
 
-void Scheduler::preempt(Sequence& sequence, StepPlan& plan) {
-  CHECK(!running_.empty() && running_.back() == &sequence, "request {} is not the last",
-        sequence.request.id);
-  send_back(sequence);
-  ++sequence.preemptions;
-  plan.preempted.push_back(&sequence);
+// The last that runs; of several clients, the last of those that hold more than their share. From
+// `wants` on: those before it have their rows.
+Sequence& Scheduler::to_preempt(const Sequence& wants) {
+  if (queue_.active() < 2) return *running_.back();
+  Held held = this->held();
+  for (auto at = running_.rbegin(); at != running_.rend(); ++at) {
+    if (held.tokens[(*at)->request.client] > held.share) return **at;
+    if (*at == &wants) break;
+  }
+  return *running_.back();
 }
 
 // From the running to the waiting: its pages go, its tokens stay.

@@ -9,8 +9,9 @@
 //   2. What is left of the token budget goes to the waiting, unless something had to be preempted.
 //      The first that finds no pages ends the search: nobody overtakes it to its harm. Who only
 //      waits for an image is passed over and keeps its place.
-//   3. When pages run out, the sequence of the last rank is preempted: its pages go, its tokens
-//      stay, and it is computed again later.
+//   3. When pages run out, the sequence of the last rank is preempted, of several clients the last
+//      of those with more than their share: its pages go, its tokens stay, and it is computed again
+//      later.
 //   4. A sequence that has grown longer than its model's short length (LongRoPE) goes back to the
 //      waiting, in its old place: it is computed again, by other angles, from its first token on.
 //   5. A sequence at its greatest length has no more rows planned, and one that waits to be
@@ -18,8 +19,8 @@
 //      again does so until its last token is known.
 //
 //   5. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
-//   all
-//      places are taken, clients above their share give way to those that wait below theirs.
+//      all places are taken, or no pages are free for who is next, clients above their share give
+//      way to those that wait below theirs.
 //
 // Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
 // `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
@@ -30,6 +31,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/fair_queue.h"
@@ -92,6 +94,13 @@ class Scheduler {
 
   void rebalance(StepPlan& plan);
   bool give_way(StepPlan& plan);
+  struct Held {
+    std::unordered_map<ClientId, std::int64_t> tokens;
+    std::int64_t share = 0;
+  };
+  Held held() const;
+  void rebalance_pages(StepPlan& plan);
+  Sequence& to_preempt(const Sequence& wants);
   void want_images(StepPlan& plan);
   void want_overlays(Sequence& sequence, StepPlan& plan);
   void plan_running(Budget& budget, StepPlan& plan);
@@ -103,7 +112,6 @@ class Scheduler {
                         StepPlan& plan) const;
   bool make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve, StepPlan& plan);
   void push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan);
-  void preempt(Sequence& sequence, StepPlan& plan);
   void send_back(Sequence& sequence);
   PrefixHit match(Sequence& sequence) const;
 

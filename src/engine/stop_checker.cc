@@ -53,11 +53,13 @@ Delta StopChecker::push(TokenId token) {
 }
 
 bool StopChecker::ends_by_token(TokenId token, Delta& delta) const {
-  if (generated_ < params_.min_tokens) return false;
+  // After an end token that a grammar has let come it lets nothing come.
+  const bool held = params_.grammar != nullptr;
+  const bool is_eos =
+      (held || !params_.ignore_eos) && std::find(eos_.begin(), eos_.end(), token) != eos_.end();
+  if (generated_ < params_.min_tokens && !(held && is_eos)) return false;
   const auto& stops = *params_.stop_token_ids;
   const bool is_stop = std::find(stops.begin(), stops.end(), token) != stops.end();
-  const bool is_eos =
-      !params_.ignore_eos && std::find(eos_.begin(), eos_.end(), token) != eos_.end();
   if (is_stop && !is_eos) delta.stop_token = token;
   if (is_stop || is_eos) delta.finish = FinishReason::kStop;
   return is_stop || is_eos;

@@ -10,22 +10,61 @@
 namespace saccade::grammar {
 namespace {
 
-// Takes out what can never end: edges to states from which their frame's end is not reached. Linear
-// in the edges.
+// Takes out what can never end: edges to states from which their frame's end is not reached. What
+// is left learns how deep it must nest to end: states are met in the order of that depth.
 class Trimmer {
  public:
-  Trimmer(std::vector<State>& states, const std::vector<Frame>& frames)
+  Trimmer(std::vector<State>& states, const std::vector<Frame>& frames, Budget& budget)
       : states_(states),
         frames_(frames),
+        budget_(budget),
         alive_(states.size()),
-        ends_(frames.size()),
+        needs_(frames.size(), kNever),
         sources_(states.size()),
         callers_(frames.size()),
         starts_(states.size(), kNone) {}
 
-  // False when the root never ends.
+  // False when the root never ends, or the budget is spent.
   bool trim() {
+    link();
+    for (FrameId id = 0; id < frames_.size(); ++id) {
+      if (frames_[id].counted && frames_[id].min == 0) end(id, 0);
+    }
     for (StateId id = 0; id < states_.size(); ++id) {
+      if (states_[id].final) meet(id, 0);
+    }
+    for (std::uint32_t need = 0; need < open_.size(); ++need) {
+      for (std::size_t i = 0; i < open_[need].size(); ++i) {
+        const StateId id = open_[need][i];
+        if (alive_[id]) continue;
+        alive_[id] = 1;
+        states_[id].need = need;
+        if (starts_[id] != kNone) end(starts_[id], need);
+        for (const StateId source : sources_[id]) check(source, need);
+      }
+    }
+    for (State& state : states_) {
+      std::erase_if(state.bytes, [&](const ByteEdge& edge) { return !alive_[edge.target]; });
+      std::erase_if(state.calls, [&](const CallEdge& call) {
+        return !alive_[call.target] || needs_[call.frame] == kNever;
+      });
+      // A lap may have to be done again.
+      const Frame& frame = frames_[state.frame];
+      if (frame.counted && frame.min > 1) {
+        state.need = std::max(state.need, states_[frame.start].need);
+      }
+    }
+    return !budget_.spent() && needs_[0] != kNever;
+  }
+
+ private:
+  static constexpr FrameId kNone = 0xFFFFFFFF;
+  static constexpr std::uint32_t kNever = 0xFFFFFFFF;
+
+  void link() {
+    for (StateId id = 0; id < states_.size(); ++id) {
+      const std::size_t edges = states_[id].bytes.size() + states_[id].calls.size();
+      if (!budget_.charge(Budget::kSteps, 1 + edges)) return;
       for (const ByteEdge& edge : states_[id].bytes) sources_[edge.target].push_back(id);
       for (const CallEdge& call : states_[id].calls) {
         sources_[call.target].push_back(id);
@@ -33,67 +72,50 @@ class Trimmer {
       }
     }
     for (FrameId id = 0; id < frames_.size(); ++id) starts_[frames_[id].start] = id;
-    for (FrameId id = 0; id < frames_.size(); ++id) {
-      if (frames_[id].counted && frames_[id].min == 0) end(id);
-    }
-    for (StateId id = 0; id < states_.size(); ++id) {
-      if (states_[id].final) revive(id);
-    }
-    while (!open_.empty()) {
-      const StateId id = open_.back();
-      open_.pop_back();
-      if (starts_[id] != kNone) end(starts_[id]);
-      for (const StateId source : sources_[id]) check(source);
-    }
-    for (State& state : states_) {
-      std::erase_if(state.bytes, [&](const ByteEdge& edge) { return !alive_[edge.target]; });
-      std::erase_if(state.calls, [&](const CallEdge& call) {
-        return !alive_[call.target] || !ends_[call.frame];
-      });
-    }
-    return ends_[0];
   }
-
- private:
-  static constexpr FrameId kNone = 0xFFFFFFFF;
-
-  void revive(StateId id) {
+  void meet(StateId id, std::uint32_t need) {
     if (alive_[id]) return;
-    alive_[id] = 1;
-    open_.push_back(id);
+    if (open_.size() <= need) open_.resize(need + 1);
+    open_[need].push_back(id);
   }
-  void end(FrameId id) {
-    if (ends_[id]) return;
-    ends_[id] = 1;
-    for (const StateId caller : callers_[id]) check(caller);
+  void end(FrameId id, std::uint32_t need) {
+    if (needs_[id] != kNever) return;
+    needs_[id] = need;
+    for (const StateId caller : callers_[id]) check(caller, need);
   }
-  void check(StateId id) {
+  // Something that `id` leads to can end, having nested `need` deep at the most.
+  void check(StateId id, std::uint32_t need) {
     if (alive_[id]) return;
     const State& state = states_[id];
-    const bool lives =
-        std::any_of(state.bytes.begin(), state.bytes.end(),
-                    [&](const ByteEdge& edge) { return alive_[edge.target] != 0; }) ||
-        std::any_of(state.calls.begin(), state.calls.end(), [&](const CallEdge& call) {
-          return alive_[call.target] != 0 && ends_[call.frame] != 0;
-        });
-    if (lives) revive(id);
+    if (!budget_.charge(Budget::kSteps, 1 + (state.bytes.size() + state.calls.size()) / 4)) return;
+    if (std::any_of(state.bytes.begin(), state.bytes.end(),
+                    [&](const ByteEdge& edge) { return alive_[edge.target] != 0; })) {
+      return meet(id, need);
+    }
+    std::uint32_t least = kNever;
+    for (const CallEdge& call : state.calls) {
+      if (alive_[call.target] == 0 || needs_[call.frame] == kNever) continue;
+      least = std::min(least, std::max(needs_[call.frame] + 1, states_[call.target].need));
+    }
+    if (least != kNever) meet(id, least);
   }
 
   std::vector<State>& states_;
   const std::vector<Frame>& frames_;
+  Budget& budget_;
   std::vector<char> alive_;
-  std::vector<char> ends_;
+  std::vector<std::uint32_t> needs_;  // by frame
   std::vector<std::vector<StateId>> sources_;
   std::vector<std::vector<StateId>> callers_;
-  std::vector<FrameId> starts_;  // by state: the frame that starts there
-  std::vector<StateId> open_;
+  std::vector<FrameId> starts_;             // by state: the frame that starts there
+  std::vector<std::vector<StateId>> open_;  // by need
 };
 
 // Frames that can be reached from others without a byte; a cycle of them is left recursion.
 class LeftCalls {
  public:
-  LeftCalls(const std::vector<State>& states, const std::vector<Frame>& frames)
-      : states_(states), frames_(frames), empty_(frames.size()) {
+  LeftCalls(const std::vector<State>& states, const std::vector<Frame>& frames, Budget& budget)
+      : states_(states), frames_(frames), budget_(budget), empty_(frames.size()) {
     // Callees mostly have the larger numbers, so that one round settles nearly all.
     for (bool changed = true; changed;) {
       changed = false;
@@ -141,6 +163,8 @@ class LeftCalls {
   std::vector<StateId> without_bytes(FrameId id) const {
     std::vector<StateId> reached{frames_[id].start};
     for (std::size_t i = 0; i < reached.size(); ++i) {
+      const std::size_t calls = states_[reached[i]].calls.size();
+      if (!budget_.charge(Budget::kSteps, 1 + calls * (1 + reached.size() / 4))) break;
       for (const CallEdge& call : states_[reached[i]].calls) {
         if (!empty_[call.frame]) continue;
         if (std::find(reached.begin(), reached.end(), call.target) == reached.end()) {
@@ -162,11 +186,12 @@ class LeftCalls {
 
   const std::vector<State>& states_;
   const std::vector<Frame>& frames_;
+  Budget& budget_;
   std::vector<char> empty_;
 };
 
 Result<void> check_rules(const Grammar& grammar) {
-  TRY_DO(grammar.check_size());
+  TRY_DO(grammar.check_budget());
   for (RuleId id = 0; id < grammar.rules(); ++id) {
     if (!grammar.rule(id).defined) {
       return fail(ErrorCode::kInvalid, "the grammar uses '{}' and does not define it",
@@ -199,6 +224,8 @@ Result<Automaton> Automaton::compile(Grammar grammar) {
   TRY_DO(check_rules(grammar));
   grammar.remove_direct_left_recursion();
   const Inlining inlining(grammar);
+  Budget& budget = grammar.budget();
+  TRY_DO(budget.check());
 
   Automaton automaton;
   std::map<FrameRequest, FrameId> numbers;
@@ -212,6 +239,7 @@ Result<Automaton> Automaton::compile(Grammar grammar) {
       frame.min = request.min;
       frame.max = request.max;
       frame.name = grammar.rule(request.rule).name;
+      grammar.budget().charge(Budget::kBytes, sizeof(Frame) + frame.name.size());
       automaton.frames_.push_back(std::move(frame));
       requests.push_back(request);
     }
@@ -222,18 +250,24 @@ Result<Automaton> Automaton::compile(Grammar grammar) {
   for (FrameId id = 0; !requests.empty(); ++id) {
     const FrameRequest request = requests.front();
     requests.pop_front();
-    TRY(std::vector<State> built,
-        builder.build(request, kMaxStates - std::min(kMaxStates, automaton.states_.size())));
+    TRY(std::vector<State> built, builder.build(request));
     append_states(std::move(built), id, automaton.frames_[id], automaton.states_);
   }
-  if (!Trimmer(automaton.states_, automaton.frames_).trim()) {
-    return fail(ErrorCode::kInvalid, "no finite text matches the grammar");
+  const bool ends = Trimmer(automaton.states_, automaton.frames_, budget).trim();
+  TRY_DO(budget.check());
+  if (!ends) return fail(ErrorCode::kInvalid, "no finite text matches the grammar");
+  const std::uint32_t need = automaton.states_[automaton.frames_[0].start].need;
+  if (need > kMaxNeed) {
+    return fail(ErrorCode::kTooLarge, "the grammar's shortest nesting is {} rules deep, limit {}",
+                need, kMaxNeed);
   }
-  if (const Frame* frame = LeftCalls(automaton.states_, automaton.frames_).find_cycle()) {
+  const Frame* cycle = LeftCalls(automaton.states_, automaton.frames_, budget).find_cycle();
+  TRY_DO(budget.check());
+  if (cycle) {
     return fail(ErrorCode::kInvalid,
                 "the grammar's rule '{}' calls itself, through others, before any text: write "
                 "left recursion as 'a ::= b c*'",
-                frame->name);
+                cycle->name);
   }
   return automaton;
 }

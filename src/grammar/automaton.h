@@ -33,6 +33,9 @@ struct State {
   std::vector<CallEdge> calls;
   FrameId frame = 0;
   bool final = false;  // the frame may end here; in a counted frame: a lap may
+  // Frames that must lie on this one's, one on another, before it can end; at least, and counting a
+  // last call, which takes no room.
+  std::uint32_t need = 0;
 
   // Nothing but the end is left.
   bool only_final() const { return final && bytes.empty() && calls.empty(); }
@@ -52,10 +55,11 @@ struct Frame {
 // Immutable; any thread.
 class Automaton {
  public:
-  static constexpr std::size_t kMaxStates = std::size_t{1} << 17;
+  // How deeply frames may have to nest before anything can end.
+  static constexpr std::uint32_t kMaxNeed = 500;
 
   // kInvalid: a rule that is not defined, left recursion that is not direct, or a grammar that no
-  // finite text matches; kTooLarge: over kMaxStates. Time and memory are linear in these limits.
+  // finite text matches; kTooLarge: the grammar's budget is spent, or over kMaxNeed.
   static Result<Automaton> compile(Grammar grammar);
 
   const State& state(StateId id) const { return states_[id]; }

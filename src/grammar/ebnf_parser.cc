@@ -105,7 +105,7 @@ class EbnfParser {
     }
     TRY(const NodeId body, parse_alternatives(0));
     grammar_.define(rule, body);
-    return grammar_.check_size();
+    return grammar_.check_budget();
   }
 
   Result<NodeId> parse_alternatives(int depth) {

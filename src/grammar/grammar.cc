@@ -62,6 +62,12 @@ std::vector<CharacterRange> intersection(const std::vector<CharacterRange>& a,
 }
 
 NodeId Grammar::add(Node node) {
+  const std::size_t bytes = sizeof(Node) + node.text.size() + node.optional.size() +
+                            node.ranges.size() * sizeof(CharacterRange) +
+                            node.children.size() * sizeof(NodeId);
+  const bool room =
+      budget_.charge(Budget::kExpressions, 1) && budget_.charge(Budget::kBytes, bytes);
+  if (!room && !nodes_.empty()) return 0;
   nodes_.push_back(std::move(node));
   return static_cast<NodeId>(nodes_.size() - 1);
 }
@@ -133,6 +139,13 @@ NodeId Grammar::call(RuleId rule) {
 }
 
 RuleId Grammar::declare(std::string name) {
+  constexpr std::size_t kMaxName = 200;
+  if (name.size() > kMaxName) {
+    std::size_t end = kMaxName;
+    while (end > 0 && (name[end] & 0xC0) == 0x80) --end;  // whole characters
+    name.resize(end);
+    name += "...";
+  }
   rules_.push_back({std::move(name), 0, false});
   return static_cast<RuleId>(rules_.size() - 1);
 }
@@ -146,13 +159,6 @@ RuleId Grammar::add_rule(std::string name, NodeId body) {
   const RuleId rule = declare(std::move(name));
   define(rule, body);
   return rule;
-}
-
-Result<void> Grammar::check_size() const {
-  if (nodes_.size() > kMaxNodes) {
-    return fail(ErrorCode::kTooLarge, "the grammar has over {} expressions", kMaxNodes);
-  }
-  return {};
 }
 
 void Grammar::remove_direct_left_recursion() {

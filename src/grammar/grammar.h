@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/budget.h"
 
 namespace saccade::grammar {
 
@@ -56,17 +57,16 @@ struct Node {
 };
 
 struct Rule {
-  std::string name;  // for messages
+  std::string name;  // for messages; cut when it is long
   NodeId body = 0;
   bool defined = false;
 };
 
 // Built by one thread, then read. Nodes are a DAG: a child is made before its parent; recursion is
-// by rules alone. Its size is linear in what the caller adds.
+// by rules alone. What it takes is charged to its budget; once that is spent nothing is added, and
+// whatever is asked for is the first expression.
 class Grammar {
  public:
-  static constexpr std::size_t kMaxNodes = std::size_t{1} << 17;
-
   NodeId text(std::string_view bytes);
   NodeId characters(std::vector<CharacterRange> ranges);
   NodeId sequence(const std::vector<NodeId>& parts);                 // none: the empty text
@@ -89,8 +89,9 @@ class Grammar {
   std::size_t rules() const { return rules_.size(); }
   RuleId root() const { return root_; }
 
-  // kTooLarge when there are more than kMaxNodes.
-  Result<void> check_size() const;
+  Budget& budget() { return budget_; }
+  // kTooLarge when the budget is spent.
+  Result<void> check_budget() const { return budget_.check(); }
   // A ::= A x | y becomes A ::= y x*. Left recursion of other shapes is left to the compiler to
   // refuse.
   void remove_direct_left_recursion();
@@ -100,6 +101,7 @@ class Grammar {
   std::vector<Node> nodes_;
   std::vector<Rule> rules_;
   RuleId root_ = 0;
+  Budget budget_;
 };
 
 }  // namespace saccade::grammar

@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "grammar/ebnf_parser.h"
 #include "grammar/regex_parser.h"
+#include "grammar/required_structures.h"
 #include "grammar/structural_tag.h"
 
 namespace saccade::grammar {
@@ -10,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxChoices = 10000;
 constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 17;
+constexpr std::size_t kMaxSchemaBytes = std::size_t{1} << 20;
 
 Result<Grammar> parse_choices(const std::vector<std::string>& choices) {
   std::size_t bytes = 0;
@@ -31,6 +33,16 @@ Result<Grammar> parse_whole_regex(const std::string& text) {
   TRY(const NodeId body, parse_regex(grammar, text));
   grammar.set_root(grammar.add_rule("root", body));
   return grammar;
+}
+
+// A schema or tags, as JSON.
+Result<json::value> parse_json(std::string_view name, const std::string& text) {
+  if (text.size() > kMaxSchemaBytes) {
+    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", name, text.size(), kMaxSchemaBytes);
+  }
+  auto parsed = json::parse(text);
+  if (!parsed) return fail_within(name, std::move(parsed).error());
+  return parsed;
 }
 
 }  // namespace
@@ -55,7 +67,7 @@ Result<Grammar> parse_spec(const GrammarSpec& spec) {
     case GrammarSpec::Kind::kJsonObject:
       return json_object_grammar(spec.json);
     case GrammarSpec::Kind::kJsonSchema: {
-      TRY(const json::value schema, json::parse(spec.text));
+      TRY(const json::value schema, parse_json("schema", spec.text));
       return json_schema_grammar(schema, spec.json);
     }
     case GrammarSpec::Kind::kRegex:
@@ -65,8 +77,12 @@ Result<Grammar> parse_spec(const GrammarSpec& spec) {
     case GrammarSpec::Kind::kEbnf:
       return parse_ebnf(spec.text);
     case GrammarSpec::Kind::kStructuralTag: {
-      TRY(const json::value tags, json::parse(spec.text));
+      TRY(const json::value tags, parse_json("structural_tag", spec.text));
       return structural_tag_grammar(tags, spec.json);
+    }
+    case GrammarSpec::Kind::kRequiredStructures: {
+      TRY(const json::value wanted, parse_json("structures", spec.text));
+      return required_structures_grammar(wanted, spec.json);
     }
   }
   return fail(ErrorCode::kInternal, "a kind of grammar that is not known");

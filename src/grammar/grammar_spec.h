@@ -14,12 +14,13 @@ namespace saccade::grammar {
 
 struct GrammarSpec {
   enum class Kind : std::uint8_t {
-    kJsonObject,     // any JSON object; `text` unused
-    kJsonSchema,     // `text`: the schema as JSON
-    kRegex,          // `text`: the expression, of the whole answer
-    kChoice,         // one of `choices`
-    kEbnf,           // `text`: rules, from `root`
-    kStructuralTag,  // `text`: {"structures": [{"begin", "schema", "end"}], "triggers": [...]}
+    kJsonObject,          // any JSON object; `text` unused
+    kJsonSchema,          // `text`: the schema as JSON
+    kRegex,               // `text`: the expression, of the whole answer
+    kChoice,              // one of `choices`
+    kEbnf,                // `text`: rules, from `root`
+    kStructuralTag,       // `text`: {"structures": [{"begin", "schema", "end"}], "triggers": [...]}
+    kRequiredStructures,  // `text`: as required_structures.h has it
   };
   Kind kind = Kind::kJsonObject;
   std::string text;

@@ -7,55 +7,59 @@ namespace {
 
 constexpr std::uint32_t kManyCharacters = 128;
 
-// `from` and all below it, children before parents.
-std::vector<NodeId> nodes_of(const Grammar& grammar, NodeId from) {
+}  // namespace
+
+Inlining::Inlining(Grammar& grammar)
+    : grammar_(grammar),
+      recursive_(grammar.rules()),
+      inlined_(grammar.rules()),
+      sizes_(grammar.nodes()),
+      wide_(grammar.nodes()),
+      many_(grammar.nodes()),
+      framed_(grammar.nodes()),
+      places_(grammar.nodes()),
+      seen_(grammar.nodes()) {
+  for (NodeId id = 0; id < grammar.nodes(); ++id) {
+    for (const NodeId child : grammar.node(id).children) ++places_[child];
+  }
+  for (const RuleId rule : callees_first()) {
+    const NodeId body = grammar.rule(rule).body;
+    for (const NodeId id : nodes_of(body)) measure(id);
+    inlined_[rule] = !recursive_[rule] && !wide_[body] && sizes_[body] <= kSmall;
+  }
+}
+
+// `from` and all below it, each once, children before parents.
+std::vector<NodeId> Inlining::nodes_of(NodeId from) {
+  ++walk_;
   std::vector<NodeId> found{from};
-  std::vector<NodeId> open{from};
-  while (!open.empty()) {
-    const NodeId id = open.back();
-    open.pop_back();
-    for (const NodeId child : grammar.node(id).children) {
+  seen_[from] = walk_;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<NodeId>& children = grammar_.node(found[i]).children;
+    if (!grammar_.budget().charge(Budget::kSteps, 1 + children.size())) return {};
+    for (const NodeId child : children) {
+      if (seen_[child] == walk_) continue;
+      seen_[child] = walk_;
       found.push_back(child);
-      open.push_back(child);
-    }
-    // Shared nodes are found more than once; forgetting that now and then keeps this linear.
-    if (found.size() > 4096 && found.size() > 2 * grammar.nodes()) {
-      std::sort(found.begin(), found.end());
-      found.erase(std::unique(found.begin(), found.end()), found.end());
     }
   }
   std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
-}  // namespace
-
-std::vector<RuleId> called_rules(const Grammar& grammar, NodeId body) {
+std::vector<RuleId> Inlining::called_rules(NodeId body) {
   std::vector<RuleId> called;
-  for (const NodeId id : nodes_of(grammar, body)) {
-    if (grammar.node(id).kind == Node::Kind::kRule) called.push_back(grammar.node(id).rule);
+  for (const NodeId id : nodes_of(body)) {
+    if (grammar_.node(id).kind == Node::Kind::kRule) called.push_back(grammar_.node(id).rule);
   }
   std::sort(called.begin(), called.end());
   called.erase(std::unique(called.begin(), called.end()), called.end());
   return called;
 }
 
-Inlining::Inlining(const Grammar& grammar)
-    : recursive_(grammar.rules()),
-      inlined_(grammar.rules()),
-      sizes_(grammar.nodes()),
-      wide_(grammar.nodes()),
-      many_(grammar.nodes()) {
-  for (const RuleId rule : callees_first(grammar)) {
-    const NodeId body = grammar.rule(rule).body;
-    for (const NodeId id : nodes_of(grammar, body)) measure(grammar, id);
-    inlined_[rule] = !recursive_[rule] && !wide_[body] && sizes_[body] <= kSmall;
-  }
-}
-
 // Tarjan's strongly connected components, which come out callees first; marks those on cycles.
-std::vector<RuleId> Inlining::callees_first(const Grammar& grammar) {
+std::vector<RuleId> Inlining::callees_first() {
+  const Grammar& grammar = grammar_;
   struct Visit {
     RuleId rule;
     std::vector<RuleId> called;
@@ -73,7 +77,7 @@ std::vector<RuleId> Inlining::callees_first(const Grammar& grammar) {
     index[rule] = low[rule] = next_index++;
     on_stack[rule] = 1;
     stack.push_back(rule);
-    visits.push_back({rule, called_rules(grammar, grammar.rule(rule).body)});
+    visits.push_back({rule, called_rules(grammar.rule(rule).body)});
   };
   enter(grammar.root());
   while (!visits.empty()) {
@@ -107,16 +111,22 @@ std::vector<RuleId> Inlining::callees_first(const Grammar& grammar) {
 }
 
 bool Inlining::unrolled(const Node& repeat) const {
-  const std::uint64_t copies = repeat.max == kUnbounded ? repeat.min : repeat.max;
-  return copies <= 1 || copies * sizes_[repeat.children[0]] <= kMaxUnrolled;
+  const std::uint64_t copies = copies_of(repeat);
+  return copies <= 1 || copies * copied_size(repeat.children[0]) <= kMaxUnrolled;
+}
+
+std::uint64_t Inlining::copies_of(const Node& repeat) {
+  return repeat.max == kUnbounded ? std::max<std::uint32_t>(repeat.min, 1) : repeat.max;
 }
 
 // The children have been measured.
-void Inlining::measure(const Grammar& grammar, NodeId id) {
+void Inlining::measure(NodeId id) {
+  const Grammar& grammar = grammar_;
   const Node& node = grammar.node(id);
   std::uint64_t size = 1;
   for (const NodeId child : node.children) {
-    size += sizes_[child];
+    size += copied_size(child);
+    if (framed_[child]) continue;
     wide_[id] |= wide_[child];
     many_[id] |= many_[child];
   }
@@ -134,8 +144,7 @@ void Inlining::measure(const Grammar& grammar, NodeId id) {
     case Node::Kind::kRepeat: {
       const NodeId child = node.children[0];
       wide_[id] |= many_[child] && node.max > 1;
-      const std::uint64_t copies = node.max == kUnbounded ? node.min + 1ULL : node.max;
-      size = unrolled(node) ? copies * sizes_[child] + 1 : 2;
+      size = unrolled(node) ? copies_of(node) * copied_size(child) + 1 : 2;
       break;
     }
     case Node::Kind::kRule: {
@@ -149,10 +158,13 @@ void Inlining::measure(const Grammar& grammar, NodeId id) {
     case Node::Kind::kChoice:
       break;
     case Node::Kind::kSeparated:
-      size += sizes_[node.children[0]] * static_cast<std::uint64_t>(node.children.size());
+      size += copied_size(node.children[0]) * static_cast<std::uint64_t>(node.children.size());
       break;
   }
   sizes_[id] = static_cast<std::uint32_t>(std::min<std::uint64_t>(size, kLarge));
+  const bool leaf = node.kind == Node::Kind::kText || node.kind == Node::Kind::kCharacters ||
+                    node.kind == Node::Kind::kRule;
+  framed_[id] = !leaf && places_[id] > 1 && sizes_[id] > kMaxCopied;
 }
 
 }  // namespace saccade::grammar

@@ -53,17 +53,6 @@ bool has_any(const object& schema, const std::array<std::string_view, N>& names)
                      [&](const auto& member) { return among(names, member.key()); });
 }
 
-// Values within `from`, itself included. As deep as JSON is let nest.
-std::size_t count_values(const value& from) {
-  std::size_t count = 1;
-  if (from.is_array()) {
-    for (const value& at : from.get_array()) count += count_values(at);
-  } else if (from.is_object()) {
-    for (const auto& member : from.get_object()) count += count_values(member.value());
-  }
-  return count;
-}
-
 bool passes_over(std::string_view keyword, const value& given) {
   // What restricts nothing as given.
   if (keyword == "uniqueItems" && given.is_bool() && !given.get_bool()) return true;
@@ -79,21 +68,26 @@ class SchemaCompiler {
 
   Result<NodeId> compile() {
     joins_left_ = std::max<std::size_t>(16, kMaxJoinedValues / count_values(root_));
-    return reference("#", "#", 0);
+    TRY(const NodeId whole, reference("#", "#"));
+    while (!referred_.empty()) {
+      const auto [pointer, target, rule] = std::move(referred_.front());
+      referred_.pop_front();
+      TRY(const NodeId body, schema(*target, pointer, 0));
+      grammar_.define(rule, body);
+    }
+    return whole;
   }
 
  private:
-  Result<NodeId> reference(std::string_view pointer, const std::string& path, int depth) {
+  // What is referred to is compiled once, after all that is being compiled, so that a chain of
+  // references does not nest.
+  Result<NodeId> reference(std::string_view pointer, const std::string& path) {
     const auto [found, fresh] = references_.try_emplace(std::string(pointer), 0);
     if (fresh) {
-      found->second = grammar_.declare(std::string(pointer));
-      const RuleId rule = found->second;
       const auto target = resolve_pointer(root_, pointer);
       if (!target) return refuse_schema_at(path, target.error());
-      // A chain of references through new rules nests the calls of this compiler.
-      TRY(const NodeId body, schema(**target, std::string(pointer), depth + 1));
-      grammar_.define(rule, body);
-      return grammar_.call(rule);
+      found->second = grammar_.declare(std::string(pointer));
+      referred_.push_back({std::string(pointer), *target, found->second});
     }
     return grammar_.call(found->second);
   }
@@ -102,7 +96,7 @@ class SchemaCompiler {
     if (depth > 4 * kMaxDepth) {
       return refuse_schema(ErrorCode::kTooLarge, path, "nested over {} deep", 4 * kMaxDepth);
     }
-    TRY_DO(grammar_.check_size());
+    TRY_DO(grammar_.check_budget());
     if (from.is_bool()) return from.get_bool() ? json_.any() : grammar_.choice({});
     if (!from.is_object()) {
       return refuse_schema(ErrorCode::kInvalid, path,
@@ -230,7 +224,7 @@ class SchemaCompiler {
       return refuse_schema(ErrorCode::kInvalid, path, "'$ref' must be a string");
     }
     if (pointer && rest.empty() && !all && !any && !one) {
-      return reference(std::string_view(pointer->get_string()), path, depth);
+      return reference(std::string_view(pointer->get_string()), path);
     }
     value joined = rest;
     if (pointer) {
@@ -268,11 +262,11 @@ class SchemaCompiler {
       if (!target) return refuse_schema_at(path, target.error());
       object rest = other.get_object();
       rest.erase("$ref");
-      auto both = merge_schemas(**target, rest);
+      auto both = merge_schemas(**target, rest, grammar_.budget());
       if (!both) return refuse_schema_at(path, both.error());
       other = *std::move(both);
     }
-    auto both = merge_schemas(with, other);
+    auto both = merge_schemas(with, other, grammar_.budget());
     if (!both) return refuse_schema_at(path, both.error());
     return *std::move(both);
   }
@@ -294,7 +288,8 @@ class SchemaCompiler {
     }
     for (std::size_t i = 0; one && i < schemas.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        if (exclude_each_other(root_, schemas[j], schemas[i])) continue;
+        if (exclude_each_other(root_, schemas[j], schemas[i], grammar_.budget())) continue;
+        TRY_DO(grammar_.check_budget());
         return refuse_schema(
             ErrorCode::kUnsupported, path,
             "'oneOf' whose schemas {} and {} are not seen to exclude each other: use "
@@ -521,7 +516,13 @@ class SchemaCompiler {
   const JsonOptions options_;
   Grammar& grammar_;
   JsonValues json_;
+  struct Referred {
+    std::string pointer;
+    const value* target;
+    RuleId rule;
+  };
   std::map<std::string, RuleId> references_;
+  std::deque<Referred> referred_;  // to be compiled
   std::size_t joins_left_ = 0;
   std::deque<value> kept_;  // joined schemas; addresses stay
 };
@@ -537,7 +538,7 @@ Result<Grammar> json_schema_grammar(const value& schema, const JsonOptions& opti
 
 Result<NodeId> add_json_schema(Grammar& grammar, const value& schema, const JsonOptions& options) {
   TRY(const NodeId body, SchemaCompiler(schema, options, grammar).compile());
-  TRY_DO(grammar.check_size());
+  TRY_DO(grammar.check_budget());
   return body;
 }
 

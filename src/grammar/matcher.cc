@@ -9,7 +9,10 @@ namespace saccade::grammar {
 namespace {
 
 constexpr std::size_t kMaxSetBytes = std::size_t{2} << 20;
+// Each top's mask takes a walk when it is met for the first time; more tops are walked together.
+constexpr std::size_t kMaxMasks = 16;
 constexpr std::size_t kMaxForced = 4096;
+constexpr std::size_t kBytesAWalk = 1024;  // as long as a token may be
 
 void set_bit(std::span<std::uint32_t> words, TokenId token) {
   words[static_cast<std::size_t>(token) / 32] |= 1U << (token % 32);
@@ -25,43 +28,62 @@ bool Matcher::fill_mask(std::span<std::uint32_t> words) {
   CHECK(words.size() == vocabulary.words(), "{} words for {} tokens", words.size(),
         vocabulary.size());
   std::fill(words.begin(), words.end(), 0U);
-  if (ended_) return false;
+  if (ended_ || exhausted_) return false;
   if (sets_.bytes() > kMaxSetBytes) sets_.collect(history_);
+  sets_.begin_walk();
   // What is on top, and what comes on top when that ends here.
   tops_.assign(sets_.tops(history_.back()).begin(), sets_.tops(history_.back()).end());
-  for (std::size_t i = 0; i < tops_.size(); ++i) {
+  for (std::size_t i = 0; i < tops_.size() && tops_.size() <= kMaxMasks; ++i) {
     const StackTop top = tops_[i];
-    if (!sets_.may_end(top)) continue;
+    if (!sets_.may_end_without_bytes(top)) continue;
     for (const StackTop& below : sets_.tops(top.below)) {
       if (std::find(tops_.begin(), tops_.end(), below) == tops_.end()) tops_.push_back(below);
     }
   }
-  // So deep down, whether a token passes depends on how much deeper it would go.
-  const bool near_limit =
-      sets_.depth(history_.back()) + vocabulary.longest() + 1 >= StackSets::kMaxDepth;
-  if (near_limit) {
-    walk_trie(vocabulary, sets_, history_.back(), 0,
-              static_cast<std::uint32_t>(vocabulary.nodes().size()), 0, path_,
-              [&](std::uint32_t node, SetId) {
-                for (const TokenId token : vocabulary.tokens_at(node)) set_bit(words, token);
-              });
+  if (tops_.size() > kMaxMasks) {
+    add_tokens_one_by_one(words);
+    return finish_mask(words);
   }
+  std::uint32_t deepest = 0;
   for (const StackTop& top : tops_) {
     if (top.state == StackSets::kBottomState) {
       for (const TokenId token : vocabulary.end_tokens()) set_bit(words, token);
-    } else if (!near_limit) {
-      add_tokens(top, words);
+    } else {
+      deepest = std::max(deepest, add_tokens(top, words));
     }
   }
+  // So deep down what passes depends on all that lies below, of which the masks know nothing.
+  if (deepest > StackSets::kMaxDepth) add_tokens_one_by_one(words);
+  return finish_mask(words);
+}
+
+bool Matcher::finish_mask(std::span<std::uint32_t> words) const {
+  if (exhausted_) std::fill(words.begin(), words.end(), 0U);
   return std::any_of(words.begin(), words.end(), [](std::uint32_t word) { return word != 0; });
 }
 
-void Matcher::add_tokens(const StackTop& top, std::span<std::uint32_t> words) {
+void Matcher::add_tokens_one_by_one(std::span<std::uint32_t> words) {
+  const Vocabulary& vocabulary = grammar_->vocabulary();
+  std::fill(words.begin(), words.end(), 0U);
+  if (sets_.can_end(history_.back())) {
+    for (const TokenId token : vocabulary.end_tokens()) set_bit(words, token);
+  }
+  const auto end = static_cast<std::uint32_t>(vocabulary.nodes().size());
+  exhausted_ |= !walk_trie(vocabulary, sets_, history_.back(), 0, end, 0, path_,
+                           [&](std::uint32_t node, SetId) {
+                             for (const TokenId token : vocabulary.tokens_at(node))
+                               set_bit(words, token);
+                           });
+}
+
+std::uint32_t Matcher::add_tokens(const StackTop& top, std::span<std::uint32_t> words) {
   const Vocabulary& vocabulary = grammar_->vocabulary();
   const std::shared_ptr<const StateMask> mask = grammar_->masks().find(top);
   for (std::size_t i = 0; i < mask->words.size(); ++i) words[i] |= mask->words[i];
   for (const TokenId token : mask->few) set_bit(words, token);
-  if (mask->exits.empty() || top.below == StackSets::kBottom) return;
+  exhausted_ |= !mask->complete;
+  std::uint32_t deepest = sets_.depth(history_.back());
+  if (mask->exits.empty() || top.below == StackSets::kBottom) return deepest + mask->deepest;
   const Frame& frame = grammar_->automaton().frame(grammar_->automaton().state(top.state).frame);
   const auto nodes = vocabulary.nodes();
   for (const StateMask::Exit& exit : mask->exits) {
@@ -69,11 +91,16 @@ void Matcher::add_tokens(const StackTop& top, std::span<std::uint32_t> words) {
       const std::uint64_t laps = std::uint64_t{top.laps} + exit.laps;
       if (laps < frame.min || (frame.max != kUnbounded && laps > frame.max)) continue;
     }
-    walk_trie(vocabulary, sets_, top.below, exit.node + 1, nodes[exit.node].end,
-              nodes[exit.node].depth, path_, [&](std::uint32_t node, SetId) {
-                for (const TokenId token : vocabulary.tokens_at(node)) set_bit(words, token);
-              });
+    exhausted_ |= !walk_trie(vocabulary, sets_, top.below, exit.node + 1, nodes[exit.node].end,
+                             nodes[exit.node].depth, path_, [&](std::uint32_t node, SetId at) {
+                               deepest = std::max(deepest, sets_.demand(at));
+                               for (const TokenId token : vocabulary.tokens_at(node))
+                                 set_bit(words, token);
+                             });
+    if (exhausted_) break;
   }
+  // Parses that meet are as deep as the deepest of them.
+  return deepest + mask->deepest;
 }
 
 void Matcher::advance(SetId to) {
@@ -95,12 +122,22 @@ bool Matcher::accept(TokenId token) {
 }
 
 bool Matcher::accept_bytes(std::string_view bytes) {
-  if (ended_) return false;
-  SetId at = history_.back();
-  for (const char byte : bytes) {
-    at = sets_.step(at, static_cast<std::uint8_t>(byte));
-    if (at == StackSets::kDead) return false;
+  if (ended_ || exhausted_) return false;
+  // `at` is kept at the end of the history, so that collecting renumbers it too.
+  history_.push_back(history_.back());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i % kBytesAWalk == 0) sets_.begin_walk();
+    const SetId at = sets_.step(history_.back(), static_cast<std::uint8_t>(bytes[i]));
+    exhausted_ |= !sets_.within_limits();
+    if (at == StackSets::kDead || exhausted_) {
+      history_.pop_back();
+      return false;
+    }
+    history_.back() = at;
+    if (sets_.bytes() > kMaxSetBytes) sets_.collect(history_);
   }
+  const SetId at = history_.back();
+  history_.pop_back();
   advance(at);
   return true;
 }

@@ -20,9 +20,9 @@ class Matcher {
   explicit Matcher(std::shared_ptr<const CompiledGrammar> grammar);
 
   // Sets bit t % 32 of word t / 32 exactly when token t may come next, an end token when the text
-  // may end here. `words`: Vocabulary::words() of them. False when no token may come. Where an
-  // ambiguous grammar has made the matcher give parses up (gave_up()), a bit may be set for a token
-  // that accept() then refuses.
+  // may end here. `words`: Vocabulary::words() of them. False when no token may come, or
+  // exhausted(). Where an ambiguous grammar has made the matcher give parses up (gave_up()), a bit
+  // may be set for a token that accept() then refuses.
   bool fill_mask(std::span<std::uint32_t> words);
 
   // Takes the token; false, and nothing has changed, when it may not come here.
@@ -38,17 +38,25 @@ class Matcher {
   std::string forced_text();
 
   bool gave_up() const { return sets_.gave_up(); }
+  // A mask or a token would have taken more than StackSets' limits of a walk: the text can be
+  // followed no further, and the sequence should end in an error.
+  bool exhausted() const { return exhausted_; }
   const CompiledGrammar& grammar() const { return *grammar_; }
   std::size_t bytes() const { return sets_.bytes(); }
 
  private:
-  void add_tokens(const StackTop& top, std::span<std::uint32_t> words);
+  // What the stacks under `top` let pass. How many frames must be let lie on one another for that
+  // to be all.
+  std::uint32_t add_tokens(const StackTop& top, std::span<std::uint32_t> words);
+  void add_tokens_one_by_one(std::span<std::uint32_t> words);
+  bool finish_mask(std::span<std::uint32_t> words) const;
   void advance(SetId to);
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   StackSets sets_;
   std::vector<SetId> history_;  // after each token that can be taken back; the last is now
   bool ended_ = false;
+  bool exhausted_ = false;
   std::vector<SetId> path_;
   std::vector<StackTop> tops_;
 };

@@ -67,7 +67,7 @@ class RegexParser {
       }
       TRY(const NodeId part, parse_repeated(depth));
       parts.push_back(part);
-      TRY_DO(grammar_.check_size());
+      TRY_DO(grammar_.check_budget());
     }
     if (outer && options_.search) {
       if (!from_start) parts.insert(parts.begin(), anything());

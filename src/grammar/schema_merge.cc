@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace saccade::grammar {
@@ -36,14 +37,24 @@ std::set<std::string> types_of(const value& schema) {
 
 bool has_number(const std::set<std::string>& types) { return types.contains("number"); }
 
-std::optional<std::vector<value>> values_of(const value& schema) {
+// What `schema` lists as valid; nothing where it does not.
+std::optional<std::span<const value>> values_of(const value& schema) {
   if (!schema.is_object()) return std::nullopt;
   if (const auto at = schema.get_object().find("const"); at != schema.get_object().end()) {
-    return std::vector<value>{at->value()};
+    return std::span(&at->value(), 1);
   }
   const value* listed = json::find(schema.get_object(), "enum");
   if (!listed || !listed->is_array()) return std::nullopt;
-  return std::vector<value>(listed->get_array().begin(), listed->get_array().end());
+  return std::span(listed->get_array().begin(), listed->get_array().end());
+}
+
+// For comparing each value of one with each of the other.
+bool charge_pairs(std::span<const value> a, std::span<const value> b, Budget& budget) {
+  std::size_t left = 0;
+  std::size_t right = 0;
+  for (const value& at : a) left += count_values(at);
+  for (const value& at : b) right += count_values(at);
+  return budget.charge(Budget::kSteps, left * (1 + b.size()) + right * (1 + a.size()));
 }
 
 const value* follow(const value& root, const value* schema) {
@@ -71,8 +82,9 @@ std::int64_t required_count(const object& schema) {
 }
 
 // `steps`: how much more may be looked at before it is left open.
-bool exclude(const value& root, const value* a, const value* b, int depth, std::int64_t& steps) {
-  if (depth > 4 || --steps < 0) return false;
+bool exclude(const value& root, const value* a, const value* b, int depth, std::int64_t& steps,
+             Budget& budget) {
+  if (depth > 4 || --steps < 0 || !budget.charge(Budget::kSteps, 32)) return false;
   a = follow(root, a);
   b = follow(root, b);
   if (!a->is_object() || !b->is_object()) return false;
@@ -84,6 +96,7 @@ bool exclude(const value& root, const value* a, const value* b, int depth, std::
   const auto left_values = values_of(*a);
   const auto right_values = values_of(*b);
   if (left_values && right_values) {
+    if (!charge_pairs(*left_values, *right_values, budget)) return false;
     return std::none_of(left_values->begin(), left_values->end(), [&](const value& at) {
       return std::find(right_values->begin(), right_values->end(), at) != right_values->end();
     });
@@ -98,13 +111,16 @@ bool exclude(const value& root, const value* a, const value* b, int depth, std::
   for (const auto& member : left_members->get_object()) {
     const auto other = right_members->get_object().find(member.key());
     if (other == right_members->get_object().end()) continue;
-    steps -= required_count(a->get_object()) + required_count(b->get_object());
-    if (steps < 0) return false;
+    const std::int64_t compared = required_count(a->get_object()) + required_count(b->get_object());
+    steps -= compared;
+    if (steps < 0 || !budget.charge(Budget::kSteps, static_cast<std::uint64_t>(compared))) {
+      return false;
+    }
     if (!requires_member(a->get_object(), member.key()) ||
         !requires_member(b->get_object(), member.key())) {
       continue;
     }
-    if (exclude(root, &member.value(), &other->value(), depth + 1, steps)) return true;
+    if (exclude(root, &member.value(), &other->value(), depth + 1, steps, budget)) return true;
   }
   return false;
 }
@@ -260,7 +276,17 @@ Result<const value*> resolve_pointer(const value& root, std::string_view referen
   return at;
 }
 
-Result<value> merge_schemas(const value& a, const value& b) {
+std::size_t count_values(const value& from) {
+  std::size_t count = 1;
+  if (from.is_array()) {
+    for (const value& at : from.get_array()) count += count_values(at);
+  } else if (from.is_object()) {
+    for (const auto& member : from.get_object()) count += count_values(member.value());
+  }
+  return count;
+}
+
+Result<value> merge_schemas(const value& a, const value& b, Budget& budget) {
   if (a.is_bool()) return a.get_bool() ? b : a;
   if (b.is_bool()) return b.get_bool() ? a : b;
   if (!a.is_object() || !b.is_object()) {
@@ -271,6 +297,10 @@ Result<value> merge_schemas(const value& a, const value& b) {
     return fail(ErrorCode::kUnsupported,
                 "'additionalProperties' that closes off the 'properties' of a schema joined to it");
   }
+  const std::size_t copied = count_values(a) + count_values(b);
+  budget.charge(Budget::kSteps, 8 * copied);
+  budget.charge(Budget::kBytes, 64 * copied);
+  TRY_DO(budget.check());
   object both = a.get_object();
   for (const auto& member : b.get_object()) {
     const auto at = both.find(member.key());
@@ -279,6 +309,12 @@ Result<value> merge_schemas(const value& a, const value& b) {
       continue;
     }
     if (only_describes(member.key())) continue;
+    if (at->value().is_array() && member.value().is_array()) {
+      const array& left = at->value().get_array();
+      const array& right = member.value().get_array();
+      charge_pairs({left.begin(), left.end()}, {right.begin(), right.end()}, budget);
+      TRY_DO(budget.check());
+    }
     auto value = joined(member.key(), at->value(), member.value());
     if (!value) {
       return fail(ErrorCode::kUnsupported, "'{}' in two schemas that are joined",
@@ -289,9 +325,9 @@ Result<value> merge_schemas(const value& a, const value& b) {
   return both;
 }
 
-bool exclude_each_other(const value& root, const value& a, const value& b) {
+bool exclude_each_other(const value& root, const value& a, const value& b, Budget& budget) {
   std::int64_t steps = 10000;
-  return exclude(root, &a, &b, 0, steps);
+  return exclude(root, &a, &b, 0, steps, budget);
 }
 
 }  // namespace saccade::grammar

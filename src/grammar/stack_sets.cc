@@ -42,7 +42,12 @@ SetId StackSets::intern(std::span<const StackTop> tops) {
   Set set;
   set.begin = static_cast<std::uint32_t>(tops_.size());
   set.count = static_cast<std::uint32_t>(tops.size());
-  for (const StackTop& top : tops) set.depth = std::max(set.depth, sets_[top.below].depth + 1);
+  for (const StackTop& top : tops) {
+    const std::uint32_t depth = sets_[top.below].depth + 1;
+    const std::uint32_t need = top.state == kBottomState ? 0 : automaton_.state(top.state).need;
+    set.depth = std::max(set.depth, depth);
+    set.demand = std::max(set.demand, depth + need);
+  }
   tops_.insert(tops_.end(), tops.begin(), tops.end());
   sets_.push_back(set);
   const auto id = static_cast<SetId>(sets_.size() - 1);
@@ -59,6 +64,10 @@ SetId StackSets::unite(SetId a, SetId b) {
   if (a == kDead) return b;
   const std::uint64_t key = (std::uint64_t{std::min(a, b)} << 32) | std::max(a, b);
   if (const auto known = unions_.find(key); known != unions_.end()) return known->second;
+  if (!within_limits()) {
+    gave_up_ = true;
+    return a;
+  }
   std::vector<StackTop> both(tops(a).begin(), tops(a).end());
   both.insert(both.end(), tops(b).begin(), tops(b).end());
   const SetId united = normalize(both);
@@ -68,6 +77,7 @@ SetId StackSets::unite(SetId a, SetId b) {
 
 // Sorts, and joins what lies below equal states; at most kMaxTops.
 SetId StackSets::normalize(std::vector<StackTop>& tops) {
+  steps_ += tops.size();
   std::sort(tops.begin(), tops.end());
   std::size_t kept = 0;
   std::size_t alike = 0;  // of the same state as the last kept, with other laps
@@ -85,6 +95,12 @@ SetId StackSets::normalize(std::vector<StackTop>& tops) {
   return intern(std::span(tops).first(kept));
 }
 
+bool StackSets::fits(StateId state, std::uint32_t below, SetId set) {
+  const std::uint32_t demand = below + 1 + automaton_.state(state).need;
+  sets_[set].demand = std::max(sets_[set].demand, demand);
+  return demand <= kMaxDepth;
+}
+
 bool StackSets::may_end(const StackTop& top) const {
   if (top.state == kBottomState) return false;
   const State& state = automaton_.state(top.state);
@@ -94,11 +110,20 @@ bool StackSets::may_end(const StackTop& top) const {
   return top.laps == 0 && counted.min == 0 && automaton_.frame(state.frame).start == top.state;
 }
 
+bool StackSets::may_end_without_bytes(const StackTop& top) {
+  if (top.state == kBottomState) return false;
+  if (may_end(top)) return true;
+  const State& state = automaton_.state(top.state);
+  if (state.calls.empty() && !automaton_.frame(state.frame).counted) return false;
+  return can_end(single({top.state, top.laps, kBottom}));
+}
+
 // Follows calls, laps and ends until only tops that wait for a byte are left.
 void StackSets::expand(SetId id) {
   open_.assign(tops(id).begin(), tops(id).end());
   bool ends = false;
   const auto add = [&](const StackTop& top) {
+    steps_ += 1 + open_.size() / 8;
     if (std::find(open_.begin(), open_.end(), top) != open_.end()) return;
     if (open_.size() < 2 * kMaxTops) {
       open_.push_back(top);
@@ -127,11 +152,12 @@ void StackSets::expand(SetId id) {
     for (const CallEdge& call : state.calls) {
       const StateId start = automaton_.frame(call.frame).start;
       // A call that is the last thing to do leaves nothing to come back to.
+      const std::uint32_t below = sets_[top.below].depth;
       if (!counted.counted && automaton_.state(call.target).only_final()) {
-        add({start, 0, top.below});
+        if (fits(start, below, id)) add({start, 0, top.below});
         continue;
       }
-      if (sets_[top.below].depth >= kMaxDepth) continue;
+      if (!fits(call.target, below, id) || !fits(start, below + 1, id)) continue;
       add({start, 0, single({call.target, top.laps, top.below})});
     }
   }
@@ -157,13 +183,18 @@ SetId StackSets::find_step(SetId from, std::uint8_t byte) {
   std::vector<StackTop> next;
   for (std::uint32_t i = 0; i < sets_[from].ready_count; ++i) {
     const StackTop& top = ready_[sets_[from].ready_begin + i];
-    for (const ByteEdge& edge : automaton_.state(top.state).bytes) {
-      if (edge.first <= byte && byte <= edge.last)
+    const std::vector<ByteEdge>& edges = automaton_.state(top.state).bytes;
+    steps_ += 1 + edges.size() / 4;
+    for (const ByteEdge& edge : edges) {
+      if (edge.first <= byte && byte <= edge.last &&
+          fits(edge.target, sets_[top.below].depth, from)) {
         next.push_back({edge.target, top.laps, top.below});
+      }
     }
   }
   const SetId found = normalize(next);
   rows_[sets_[from].row][byte] = found;
+  full_ = bytes() > kMaxBytes;
   return found;
 }
 
@@ -210,12 +241,7 @@ void StackSets::collect(std::span<SetId> keep) {
   rows_.swap(fresh.rows_);
   by_hash_.swap(fresh.by_hash_);
   unions_.swap(fresh.unions_);
-}
-
-std::size_t StackSets::bytes() const {
-  return sets_.capacity() * sizeof(Set) +
-         (tops_.capacity() + ready_.capacity()) * sizeof(StackTop) +
-         rows_.capacity() * sizeof(rows_[0]) + (by_hash_.size() + unions_.size()) * 40;
+  full_ = bytes() > kMaxBytes;
 }
 
 }  // namespace saccade::grammar

@@ -25,9 +25,10 @@ struct StackTop {
   auto operator<=>(const StackTop&) const = default;
 };
 
-// One thread. Bounded: where a text has more than kMaxTops parses at once, or one nests deeper than
-// kMaxDepth, or could have taken more than kMaxLaps different numbers of laps, the rest are given
-// up. What remains is still of the grammar.
+// One thread. Bounded: where a text has more than kMaxTops parses at once, or could have taken more
+// than kMaxLaps different numbers of laps, the rest are given up; what remains is still of the
+// grammar. Nothing nests deeper than kMaxDepth, and nothing is begun that could not end within it.
+// A walk takes at most kMaxSteps and kMaxBytes.
 class StackSets {
  public:
   static constexpr SetId kDead = 0;    // no parse
@@ -36,6 +37,10 @@ class StackSets {
   static constexpr std::size_t kMaxTops = 160;
   static constexpr std::size_t kMaxLaps = 12;
   static constexpr std::uint32_t kMaxDepth = 1000;
+  // A step is an edge or a stack looked at; a token of an ordinary grammar takes some hundreds, the
+  // first mask of a state over 152k tokens about 500,000.
+  static constexpr std::uint64_t kMaxSteps = std::uint64_t{1} << 23;
+  static constexpr std::size_t kMaxBytes = std::size_t{24} << 20;
 
   // `uncounted`: a frame whose laps are counted on and neither needed nor limited; kNoFrame: none.
   static constexpr FrameId kNoFrame = 0xFFFFFFFF;
@@ -56,6 +61,8 @@ class StackSets {
   }
   // Whether what `top` is of may end without another byte, so that `below` goes on.
   bool may_end(const StackTop& top) const;
+  // The same also through calls that match nothing, and laps of them.
+  bool may_end_without_bytes(const StackTop& top);
   // Whether the whole may end here.
   bool can_end(SetId id);
   // Bytes on which step() leads on.
@@ -63,12 +70,27 @@ class StackSets {
 
   // How many frames lie on one another at most.
   std::uint32_t depth(SetId id) const { return sets_[id].depth; }
+  // How many must be let lie on one another for nothing to have been left out of this set, and of
+  // what has been reached from it so far.
+  std::uint32_t demand(SetId id) const { return sets_[id].demand; }
+
+  // From here on a walk may take as much as one may. False after that: its sets are not complete.
+  void begin_walk() { last_step_ = steps_ + kMaxSteps; }
+  bool charge(std::uint64_t steps) {
+    steps_ += steps;
+    return within_limits();
+  }
+  bool within_limits() const { return steps_ <= last_step_ && !full_; }
   // Whether parses have been given up for want of room: since then, less than the grammar's texts.
   bool gave_up() const { return gave_up_; }
   std::size_t sets() const { return sets_.size(); }
   // Forgets all but what `keep` leads to, and renumbers these in place.
   void collect(std::span<SetId> keep);
-  std::size_t bytes() const;
+  std::size_t bytes() const {
+    return sets_.capacity() * sizeof(Set) +
+           (tops_.capacity() + ready_.capacity()) * sizeof(StackTop) +
+           rows_.capacity() * sizeof(rows_[0]) + (by_hash_.size() + unions_.size()) * 40;
+  }
 
  private:
   static constexpr std::uint32_t kNoRow = 0xFFFFFFFF;
@@ -77,6 +99,7 @@ class StackSets {
     std::uint32_t begin = 0;
     std::uint32_t count = 0;
     std::uint32_t depth = 0;
+    std::uint32_t demand = 0;
     std::uint32_t row = kNoRow;
     std::uint32_t ready_begin = 0;  // of ready_
     std::uint32_t ready_count = 0;
@@ -93,6 +116,8 @@ class StackSets {
   SetId intern(std::span<const StackTop> tops);  // sorted, each state and laps once
   SetId unite(SetId a, SetId b);
   SetId normalize(std::vector<StackTop>& tops);
+  // Whether a frame may be in `state` with so many others below it; notes on `set` what it takes.
+  bool fits(StateId state, std::uint32_t below, SetId set);
   void expand(SetId id);
   SetId find_step(SetId from, std::uint8_t byte);
   static std::uint64_t hash_of(std::span<const StackTop> tops);
@@ -106,6 +131,9 @@ class StackSets {
   std::unordered_multimap<std::uint64_t, SetId> by_hash_;
   std::unordered_map<std::uint64_t, SetId> unions_;
   std::vector<StackTop> open_;  // scratch of expand
+  std::uint64_t steps_ = 0;
+  std::uint64_t last_step_ = kMaxSteps;
+  bool full_ = false;  // over kMaxBytes
   bool gave_up_ = false;
 };
 

@@ -181,7 +181,7 @@ Result<Grammar> structural_tag_grammar(const json::value& tags, const JsonOption
     grammar.define(rules[i], grammar.choice(alternatives));
   }
   grammar.set_root(rules[0]);
-  TRY_DO(grammar.check_size());
+  TRY_DO(grammar.check_budget());
   return grammar;
 }
 

@@ -81,13 +81,16 @@ std::shared_ptr<const StateMask> TokenMasks::make_plain(StateId state, std::uint
   std::vector<SetId> path;
   const auto nodes = vocabulary_.nodes();
   const auto end = static_cast<std::uint32_t>(nodes.size());
-  walk_trie(vocabulary_, *sets_, sets_->single({state, laps, StackSets::kBottom}), 0, end, 0, path,
-            [&](std::uint32_t node, SetId at) {
-              const auto here = vocabulary_.tokens_at(node);
-              tokens.insert(tokens.end(), here.begin(), here.end());
-              if (nodes[node].end > node + 1 && sets_->can_end(at))
-                mask->exits.push_back({node, 0});
-            });
+  sets_->begin_walk();
+  const SetId from = sets_->single({state, laps, StackSets::kBottom});
+  mask->complete =
+      walk_trie(vocabulary_, *sets_, from, 0, end, 0, path, [&](std::uint32_t node, SetId at) {
+        const auto here = vocabulary_.tokens_at(node);
+        tokens.insert(tokens.end(), here.begin(), here.end());
+        if (nodes[node].end > node + 1 && sets_->can_end(at)) mask->exits.push_back({node, 0});
+        mask->deepest = std::max(mask->deepest, sets_->demand(at));
+      });
+  mask->deepest = std::max(mask->deepest, sets_->demand(from));
   set_tokens(std::move(tokens), *mask);
   return mask;
 }
@@ -100,22 +103,25 @@ const TokenMasks::LapTokens& TokenMasks::lap_tokens(StateId state) {
   }
   LapTokens& made = lap_tokens_[state];
   StackSets sets(automaton_, automaton_.state(state).frame);
+  sets.begin_walk();
   std::vector<std::pair<std::uint32_t, TokenId>> found;
   std::vector<SetId> path;
   const auto nodes = vocabulary_.nodes();
-  walk_trie(vocabulary_, sets, sets.single({state, 0, StackSets::kBottom}), 0,
-            static_cast<std::uint32_t>(nodes.size()), 0, path, [&](std::uint32_t node, SetId at) {
-              const auto tops = sets.tops(at);
-              const std::uint32_t laps = tops[0].laps + 1;
-              bool exits = false;
-              for (const StackTop& top : tops) {
-                made.ambiguous |= top.laps + 1 != laps;
-                exits |= automaton_.state(top.state).final;
-              }
-              for (const TokenId token : vocabulary_.tokens_at(node))
-                found.emplace_back(laps, token);
-              if (exits && nodes[node].end > node + 1) made.exits.push_back({node, laps});
-            });
+  made.complete = walk_trie(vocabulary_, sets, sets.single({state, 0, StackSets::kBottom}), 0,
+                            static_cast<std::uint32_t>(nodes.size()), 0, path,
+                            [&](std::uint32_t node, SetId at) {
+                              const auto tops = sets.tops(at);
+                              const std::uint32_t laps = tops[0].laps + 1;
+                              bool exits = false;
+                              for (const StackTop& top : tops) {
+                                made.ambiguous |= top.laps + 1 != laps;
+                                exits |= automaton_.state(top.state).final;
+                              }
+                              for (const TokenId token : vocabulary_.tokens_at(node))
+                                found.emplace_back(laps, token);
+                              if (exits && nodes[node].end > node + 1)
+                                made.exits.push_back({node, laps});
+                            });
   std::sort(found.begin(), found.end());
   for (const auto& [laps, token] : found) {
     while (made.begin.size() <= laps) {
@@ -132,6 +138,8 @@ std::shared_ptr<const StateMask> TokenMasks::make_by_laps(const LapTokens& from,
                                                           std::uint32_t laps_left) {
   auto mask = std::make_shared<StateMask>();
   mask->by_laps = true;
+  mask->deepest = 1;
+  mask->complete = from.complete;
   mask->exits = from.exits;
   const std::size_t past = std::min<std::size_t>(std::size_t{laps_left} + 1, from.begin.size() - 1);
   set_tokens({from.tokens.begin(), from.tokens.begin() + from.begin[past]}, *mask);

@@ -25,7 +25,9 @@ struct StateMask {
     std::uint32_t laps = 0;  // done by then, of a counted frame
   };
   std::vector<Exit> exits;
-  bool by_laps = false;  // an exit is one when its laps are enough and not too many
+  bool by_laps = false;       // an exit is one when its laps are enough and not too many
+  std::uint32_t deepest = 0;  // frames that a token needs room for above those that lie below
+  bool complete = true;       // false: a walk's limits were met, and tokens may be missing
 
   std::size_t bytes() const {
     return sizeof(StateMask) + words.capacity() * 4 + few.capacity() * 4 + exits.capacity() * 8;
@@ -50,6 +52,7 @@ class TokenMasks {
     std::vector<std::uint32_t> begin;  // by laps: of those that need so many; and the end
     std::vector<StateMask::Exit> exits;
     bool ambiguous = false;  // some token can be had in different numbers of laps
+    bool complete = true;
   };
 
   std::shared_ptr<const StateMask> make(const StackTop& top);
@@ -74,14 +77,16 @@ class TokenMasks {
 };
 
 // Calls visit(node, set) for each node in [begin, end) of the trie whose bytes from `base` bytes
-// below the root on lead on from `from`; skips what does not.
+// below the root on lead on from `from`; skips what does not. False when the limits of a walk,
+// which the caller has begun, have been met.
 template <typename Visit>
-void walk_trie(const Vocabulary& vocabulary, StackSets& sets, SetId from, std::uint32_t begin,
+bool walk_trie(const Vocabulary& vocabulary, StackSets& sets, SetId from, std::uint32_t begin,
                std::uint32_t end, std::size_t base, std::vector<SetId>& path, Visit&& visit) {
   const auto nodes = vocabulary.nodes();
   if (path.size() < vocabulary.longest() + 1) path.resize(vocabulary.longest() + 1);
   path[0] = from;
   for (std::uint32_t i = begin; i < end;) {
+    if (!sets.charge(1)) return false;
     const Vocabulary::TrieNode& node = nodes[i];
     const std::size_t depth = node.depth - base;
     const SetId at = sets.step(path[depth - 1], node.byte);
@@ -93,6 +98,7 @@ void walk_trie(const Vocabulary& vocabulary, StackSets& sets, SetId from, std::u
     visit(i, at);
     ++i;
   }
+  return true;
 }
 
 }  // namespace saccade::grammar

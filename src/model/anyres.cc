@@ -210,4 +210,12 @@ Result<std::vector<ImageExtent>> parse_pinpoints(const json::object& from, int t
   return pinpoints;
 }
 
+std::vector<ImageExtent> every_pinpoint(int tile) {
+  std::vector<ImageExtent> pinpoints;
+  for (int height = 1; height <= 6; ++height) {
+    for (int width = 1; width <= 6; ++width) pinpoints.push_back({height * tile, width * tile});
+  }
+  return pinpoints;
+}
+
 }  // namespace saccade

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "model/image_model.h"
+#include "model/image_processor.h"
 #include "model/tile_tower.h"
 
 namespace saccade {
@@ -71,6 +71,8 @@ class AnyresImages final : public ImagePipeline {
   ResampleFilter filter_;
 };
 
+// All pairs of one to six tiles.
+std::vector<ImageExtent> every_pinpoint(int tile);
 // image_grid_pinpoints: (height, width) pairs, multiples of the tile. `fallback` where there are
 // none.
 Result<std::vector<ImageExtent>> parse_pinpoints(const json::object& from, int tile,

@@ -403,7 +403,10 @@ Result<void> read_biases(const json::object& text, DecoderSettings& settings) {
   return {};
 }
 
-void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
+Result<ModelShape> describe_model(std::string_view family, const Checkpoint& checkpoint,
+                                  const DecoderConfig& decoder) {
+  ModelShape shape;
+  shape.family = family;
   shape.hidden = decoder.settings.hidden;
   shape.vocab = decoder.settings.vocab;
   shape.max_position = decoder.max_position;
@@ -412,6 +415,8 @@ void describe_decoder(const DecoderConfig& decoder, ModelShape& shape) {
   shape.short_length = decoder.settings.rope.short_length;
   shape.layers = decoder.settings.layers;
   shape.deepstack = decoder.settings.deepstack;
+  TRY(shape.eos, eos_tokens(checkpoint));
+  return shape;
 }
 
 }  // namespace saccade

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "model/checkpoint.h"
 #include "model/text_decoder.h"
 
 namespace saccade {
@@ -66,7 +67,9 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
 // and its relatives have them.
 Result<void> read_biases(const json::object& text, DecoderSettings& settings);
 
-// Settings into the shape that the engine sees.
-void describe_decoder(const DecoderConfig& decoder, ModelShape& shape);
+// The shape that the engine sees, of a model without images: the decoder's, and the end tokens that
+// the checkpoint's generation_config.json names.
+Result<ModelShape> describe_model(std::string_view family, const Checkpoint& checkpoint,
+                                  const DecoderConfig& decoder);
 
 }  // namespace saccade

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "model/image_model.h"
+#include "model/image_processor.h"
 #include "model/tile_tower.h"
 
 namespace saccade {

@@ -161,7 +161,7 @@ std::optional<DType> stated_dtype(const json::object& config) {
   return std::nullopt;
 }
 
-Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint) {
+Result<UnloadedModel> create_model(const Checkpoint& checkpoint) {
   TRY(const Family* family, family_of(checkpoint.config));
   TRY_DO(parse_quantization(checkpoint.config));
   if (family->create == nullptr)
@@ -183,11 +183,10 @@ Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkp
   return encoder;
 }
 
-Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Device& device,
-                                          const LoadOptions& options) {
-  TRY(std::unique_ptr<LoadableModel> model, create_model(checkpoint));
-  TRY_DO(load_weights(checkpoint, *model, device, options));
-  return model;
+Result<Model> load_model(const Checkpoint& checkpoint, Device& device, const LoadOptions& options) {
+  TRY(UnloadedModel model, create_model(checkpoint));
+  TRY_DO(load_weights(checkpoint, *model.network, device, options));
+  return Model{std::move(model.processor), std::move(model.network)};
 }
 
 Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,

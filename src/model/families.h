@@ -32,17 +32,17 @@ struct LoadOptions {
   Collective* ranks = nullptr;
 };
 
-// The model of a checkpoint without its weights: shape, table, prompts. Refuses what is quantised
+// A checkpoint's processor, and its network without the weights. Refuses what is quantised
 // in a way that is not read (model/quantization.h).
-Result<std::unique_ptr<LoadableModel>> create_model(const Checkpoint& checkpoint);
+Result<UnloadedModel> create_model(const Checkpoint& checkpoint);
 
 // The same for a sentence encoder. Of the two, the one that the family does not have is
 // kUnsupported.
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
 
 // Reads, checks and packs the weights. Errors name the file, tensor or field.
-Result<std::unique_ptr<Model>> load_model(const Checkpoint& checkpoint, Device& device,
-                                          const LoadOptions& options = {});
+Result<Model> load_model(const Checkpoint& checkpoint, Device& device,
+                         const LoadOptions& options = {});
 Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,
                                                       const LoadOptions& options = {});
 

@@ -43,7 +43,7 @@ TEST_P(Published, TableIsTheIndex) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = create_model(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ((*model)->shape().family, GetParam().family);
+  EXPECT_EQ(model->shape().family, GetParam().family);
   const Family* family = family_of(checkpoint->config).value();
 
   const auto index = json::parse_file(directory + "/model.safetensors.index.json");
@@ -51,7 +51,7 @@ TEST_P(Published, TableIsTheIndex) {
   std::set<std::string> published;
   for (const auto& member : index->get_object().at("weight_map").get_object())
     published.insert(canonical(member.key(), *family));
-  const WeightTable table = (*model)->weight_table();
+  const WeightTable table = model->network->weight_table();
   std::set<std::string> wanted;
   for (const TensorSpec& spec : table.specs())
     EXPECT_TRUE(wanted.insert(spec.name).second) << spec.name;
@@ -95,8 +95,8 @@ TEST(PublishedConfigurations, HaveTheirSize) {
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
     const auto model = create_model(*checkpoint);
     ASSERT_TRUE(model) << model.error().message;
-    EXPECT_EQ((*model)->shape().family, published.family);
-    EXPECT_EQ(parameter_count((*model)->weight_table().specs()), published.parameters);
+    EXPECT_EQ(model->shape().family, published.family);
+    EXPECT_EQ(parameter_count(model->network->weight_table().specs()), published.parameters);
   }
 }
 
@@ -210,7 +210,7 @@ TEST(Families, RefuseAnotherPhi3Vision) {
 
 // num_crops, max_pixels and max_tokens all mean tiles.
 TEST(Families, Phi3VisionTakesFewerTilesOnRequest) {
-  const auto model = create_model({"dir", phi3_config(), {}, {{"num_crops", 16}}}).value();
+  const auto model = Processor::open({"dir", phi3_config(), {}, {{"num_crops", 16}}}).value();
   const auto tiles = [&](const ImageControls& controls) {
     const auto layout = model->image_layout(500, 400, controls);
     return layout ? layout->grid_t - 1 : -1;
@@ -287,17 +287,17 @@ TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
   for (const Size& size :
        {Size{"2b", 2127532032, 625, 4 * 2048}, Size{"4b", 4437815808, 713, 4 * 2560},
         Size{"8b", 8767123696, 750, 4 * 4096}, Size{"32b", 33357390064, 1058, 4 * 5120}}) {
-    const auto dummy = family->dummy(size.name);
+    const auto dummy = family->dummies->make(size.name);
     ASSERT_TRUE(dummy) << dummy.error().message;
     const auto model = create_model({"dummy",
                                      json::parse(dummy->files[0].text).value().get_object(),
                                      {},
                                      json::parse(dummy->files[2].text).value().get_object()});
     ASSERT_TRUE(model) << size.name << " " << model.error().message;
-    const std::vector<TensorSpec> specs = (*model)->weight_table().specs();
+    const std::vector<TensorSpec> specs = model->network->weight_table().specs();
     EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
-    EXPECT_EQ((*model)->shape().embedding_width(), size.width);
-    EXPECT_EQ((*model)->max_image_tokens(), 16384);
+    EXPECT_EQ(model->shape().embedding_width(), size.width);
+    EXPECT_EQ(model->shape().max_image_tokens, 16384);
     EXPECT_EQ(specs.size(), size.tensors) << size.name;
     for (const TensorSpec& spec : specs)  // as the hub names them
       EXPECT_TRUE(spec.name.starts_with("model.visual.") ||
@@ -354,7 +354,7 @@ TEST(Families, WindowsComeFromEitherForm) {
             .get_object();
     const auto model = create_model({"dir", config, {}, {}});
     ASSERT_TRUE(model) << model.error().message;
-    const ModelShape& shape = (*model)->shape();
+    const ModelShape& shape = model->shape();
     ASSERT_EQ(shape.layers.size(), 4u);
     EXPECT_EQ(shape.layers[1].kind, LayerKind::kFull);
     EXPECT_EQ(shape.layers[1].window, 0);
@@ -365,7 +365,7 @@ TEST(Families, WindowsComeFromEitherForm) {
 }
 
 TEST(Families, RefusePixelsOfAnotherSize) {
-  const auto model = create_model({"dir", tiny_config(), {}, {}}).value();
+  const auto model = Processor::open({"dir", tiny_config(), {}, {}}).value();
   const ImageLayout layout = model->image_layout(56, 56, {}).value();
   EXPECT_TRUE(model->prepare_image({56, 56, std::vector<std::uint8_t>(56 * 56 * 3)}, layout));
   EXPECT_FALSE(model->prepare_image({28, 56, std::vector<std::uint8_t>(28 * 56 * 3)}, layout));
@@ -377,7 +377,7 @@ TEST(Families, AreFoundByName) {
 }
 
 TEST(Families, TokenPromptsStayInsideTheVocabulary) {
-  const auto model = create_model({"dir", tiny_config(), {}, {}}).value();
+  const auto model = Processor::open({"dir", tiny_config(), {}, {}}).value();
   EXPECT_EQ(model->wrap_tokens({0, 480}).value().positions.size(), 3u);
   EXPECT_THAT(model->wrap_tokens({481}).error().message, HasSubstr("481"));
   EXPECT_FALSE(model->wrap_tokens({-1}));

@@ -12,11 +12,12 @@
 
 #include "base/result.h"
 #include "model/checkpoint.h"
-#include "model/model.h"
+#include "model/dummies/dummy_sizes.h"
+#include "model/network.h"
+#include "model/processor.h"
 #include "model/sentence_encoder.h"
 #include "model/weight_table.h"
 #include "ops/collective.h"
-#include "text/synthetic_tokenizer.h"
 
 namespace saccade {
 
@@ -36,15 +37,22 @@ class Loadable {
   virtual void set_loaded(std::int64_t parameters, std::size_t bytes, std::string tower) = 0;
 };
 
-// A model whose weights are not there yet: shape() and the prompt arithmetic work, forward() does
-// not.
-class LoadableModel : public Model, public Loadable {
+// A network whose weights are not there yet: shape() works, forward() does not.
+class LoadableNetwork : public Network, public Loadable {
  public:
   void set_loaded(std::int64_t parameters, std::size_t bytes, std::string tower) final {
     shape_.parameters = parameters;
     shape_.weight_bytes = bytes;
     shape_.tower_fingerprint = std::move(tower);
   }
+};
+
+// What a family makes of a checkpoint's small files.
+struct UnloadedModel {
+  std::unique_ptr<Processor> processor;
+  std::unique_ptr<LoadableNetwork> network;
+
+  const ModelShape& shape() const { return network->shape(); }
 };
 
 // The same of a sentence encoder.
@@ -56,37 +64,18 @@ class LoadableEncoder : public SentenceEncoder, public Loadable {
   }
 };
 
-// A checkpoint of random weights to write: everything but the weights.
-struct DummyFile {
-  std::string name;
-  std::string text;
-};
-struct DummyCheckpoint {
-  std::vector<DummyFile> files;  // config.json first, generation_config.json, ...
-  std::string chat_template;     // written where old and new readers look for it
-  // Of tokenizer.json and tokenizer_config.json; without pieces `files` has both.
-  std::int64_t tokenizer_pieces = 0;  // bytes and letters, before the special tokens
-  std::vector<SpecialTokenAt> special_tokens;
-  std::string tokenizer_pattern;
-  SyntheticTokenizerOptions tokenizer_options;
-  std::string tokenizer_class;
-  std::string end_token;
-  std::string pad_token;
-};
-
 struct Family {
   std::string_view name;                            // as --family takes it
   std::span<const std::string_view> architectures;  // config.json's `architectures`
   std::span<const std::string_view> model_types;    // its `model_type`, where those are absent
   std::span<const NameAlias> aliases;               // other tensor names to those of weight_table()
-  std::span<const std::string_view> sizes;          // that `dummy` knows: "tiny", "2b"
   // Which of two families that share an architecture a config.json is; null: any.
   bool (*accepts)(const json::object& config) = nullptr;
   // One of the two: what generates text, or what embeds it.
-  Result<std::unique_ptr<LoadableModel>> (*create)(const Checkpoint& checkpoint) = nullptr;
+  Result<UnloadedModel> (*create)(const Checkpoint& checkpoint) = nullptr;
   Result<std::unique_ptr<LoadableEncoder>> (*create_encoder)(const Checkpoint& checkpoint) =
       nullptr;
-  Result<DummyCheckpoint> (*dummy)(std::string_view size) = nullptr;
+  const DummySizes* dummies = nullptr;  // checkpoints of random weights
 };
 
 }  // namespace saccade

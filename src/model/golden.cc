@@ -178,12 +178,13 @@ class TapComparison {
 };
 
 // Each resized picture of an image or video.
-Result<void> compare_pixels(const Model& model, const GoldenImage& image, const ImageLayout& layout,
-                            std::size_t index, std::vector<StageResult>& stages) {
+Result<void> compare_pixels(const Processor& processor, const GoldenImage& image,
+                            const ImageLayout& layout, std::size_t index,
+                            std::vector<StageResult>& stages) {
   for (std::size_t i = 0; i < image.pixels.size() && i < image.sources.size(); ++i) {
     TRY(const Pixels wanted, decode_file(image.pixels[i]));
     TRY(const Pixels source, decode_file(image.sources[i]));
-    TRY(const Pixels got, model.resized_image(source, layout));
+    TRY(const Pixels got, processor.resized_image(source, layout));
     const std::string name = image.fps > 0 ? fmt::format("image.{}.pixels.{}", index, i)
                                            : fmt::format("image.{}.pixels", index);
     if (wanted.width != got.width || wanted.height != got.height) {
@@ -197,7 +198,8 @@ Result<void> compare_pixels(const Model& model, const GoldenImage& image, const 
   return {};
 }
 
-Result<void> prepare_video(const Model& model, const GoldenImage& video, GoldenMedia& media) {
+Result<void> prepare_video(const Processor& processor, const GoldenImage& video,
+                           GoldenMedia& media) {
   std::vector<Pixels> frames;
   for (const std::string& source : video.sources) {
     TRY(Pixels frame, decode_file(source));
@@ -208,11 +210,11 @@ Result<void> prepare_video(const Model& model, const GoldenImage& video, GoldenM
   controls.frames = static_cast<std::int64_t>(frames.size());
   controls.fps = video.fps;
   TRY(const ImageLayout layout,
-      model.video_layout(frames.front().width, frames.front().height, controls));
-  const auto depth = static_cast<std::size_t>(model.shape().frames_per_grid);
+      processor.video_layout(frames.front().width, frames.front().height, controls));
+  const auto depth = static_cast<std::size_t>(processor.shape().frames_per_grid);
   for (std::size_t begin = 0; begin < frames.size(); begin += depth) {
     const auto group = std::span(frames).subspan(begin, std::min(depth, frames.size() - begin));
-    TRY(PreparedImage prepared, model.prepare_frames(group, layout));
+    TRY(PreparedImage prepared, processor.prepare_frames(group, layout));
     media.prepared.push_back(std::move(prepared));
     media.names.push_back(video.sources[begin] + " " + video.sources[begin + group.size() - 1] +
                           " " + layout.key);
@@ -268,19 +270,19 @@ const StageResult* GoldenReport::first_divergence(double tolerance) const {
   return nullptr;
 }
 
-Result<GoldenMedia> prepare_golden_media(const Model& model, const Golden& golden) {
+Result<GoldenMedia> prepare_golden_media(const Processor& processor, const Golden& golden) {
   GoldenMedia media;
   for (const GoldenImage& image : golden.images) {
     if (image.fps > 0) {
-      TRY_DO(prepare_video(model, image, media));
+      TRY_DO(prepare_video(processor, image, media));
       continue;
     }
     if (image.sources.size() != 1)
       return fail(ErrorCode::kInvalid, "{}: an image has {} sources", golden.path,
                   image.sources.size());
     TRY(const Pixels pixels, decode_file(image.sources.front()));
-    TRY(const ImageLayout layout, model.image_layout(pixels.width, pixels.height, {}));
-    TRY(PreparedImage prepared, model.prepare_image(pixels, layout));
+    TRY(const ImageLayout layout, processor.image_layout(pixels.width, pixels.height, {}));
+    TRY(PreparedImage prepared, processor.prepare_image(pixels, layout));
     media.prepared.push_back(std::move(prepared));
     media.names.push_back(image.sources.front());
     media.layouts.push_back(layout);
@@ -288,27 +290,27 @@ Result<GoldenMedia> prepare_golden_media(const Model& model, const Golden& golde
   return media;
 }
 
-Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden) {
-  TRY(GoldenMedia media, prepare_golden_media(model, golden));
+Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& processor,
+                                                         const Golden& golden) {
+  TRY(GoldenMedia media, prepare_golden_media(processor, golden));
   return std::move(media.prepared);
 }
 
-Result<GoldenReport> compare_with_golden(Model& model, Device& device, const Tokenizer& tokenizer,
-                                         const Golden& golden) {
-  // Back to the checkpoint's own limits of images, whatever was reserved before.
-  TRY_DO(model.reserve(device, {.rows = 1, .sequences = 1, .logit_rows = 1}));
-  TRY(const GoldenMedia media, prepare_golden_media(model, golden));
+Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
+                                         const Tokenizer& tokenizer, const Golden& golden) {
+  const Processor& processor = *model.processor;
+  TRY(const GoldenMedia media, prepare_golden_media(processor, golden));
   const std::vector<ImageLayout>& layouts = media.layouts;
   GoldenReport report;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
     const ImageLayout& layout = layouts[i];
-    TRY_DO(compare_pixels(model, golden.images[i], layout, i, report.stages));
+    TRY_DO(compare_pixels(processor, golden.images[i], layout, i, report.stages));
     if (!golden.images[i].grid.empty())
       report.stages.push_back(compare_exact<std::int64_t>(
           fmt::format("image.{}.grid", i), {layout.grid_t, layout.grid_h, layout.grid_w},
           golden.images[i].grid));
   }
-  TRY(Prompt prompt, model.build_prompt(tokenizer, golden.rendered, layouts, false));
+  TRY(Prompt prompt, processor.build_prompt(tokenizer, golden.rendered, layouts, false));
   report.stages.push_back(compare_exact("ids", prompt.ids, golden.ids));
   if (report.stages.back().error > 0) return report;  // nothing after it would say more
   for (std::size_t axis = 0; axis < golden.positions.size() && axis < prompt.positions.size();
@@ -321,7 +323,7 @@ Result<GoldenReport> compare_with_golden(Model& model, Device& device, const Tok
   const auto last = std::ranges::find(golden.taps, "logits", &GoldenTap::name);
   const auto rows =
       last == golden.taps.end() ? std::int64_t{1} : static_cast<std::int64_t>(last->rows.size());
-  TRY(const auto run, SoloRun::create(model, device, std::move(prompt), media.prepared,
+  TRY(const auto run, SoloRun::create(*model.network, device, std::move(prompt), media.prepared,
                                       static_cast<std::int64_t>(golden.greedy.size()), tap));
   run->prefill(0, rows, tap);
   for (StageResult& stage : comparison.take()) report.stages.push_back(std::move(stage));

@@ -64,8 +64,8 @@ struct GoldenReport {
 };
 
 // Pixels, prompt, positions, every tap of one prefill, and the greedy tokens. Reserves the model.
-Result<GoldenReport> compare_with_golden(Model& model, Device& device, const Tokenizer& tokenizer,
-                                         const Golden& golden);
+Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
+                                         const Tokenizer& tokenizer, const Golden& golden);
 
 // The images and videos of a golden, decoded and prepared.
 struct GoldenMedia {
@@ -73,8 +73,9 @@ struct GoldenMedia {
   std::vector<PreparedImage> prepared;  // one an image, one a group of a video's frames
   std::vector<std::string> names;       // of `prepared`: what it was made from
 };
-Result<GoldenMedia> prepare_golden_media(const Model& model, const Golden& golden);
+Result<GoldenMedia> prepare_golden_media(const Processor& processor, const Golden& golden);
 // The same of a golden without videos.
-Result<std::vector<PreparedImage>> prepare_golden_images(const Model& model, const Golden& golden);
+Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& processor,
+                                                         const Golden& golden);
 
 }  // namespace saccade

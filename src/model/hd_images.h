@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/image_model.h"
+#include "model/image_processor.h"
 #include "model/tile_tower.h"
 
 namespace saccade {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/config_section.h"
+#include "model/decoder_config.h"
 #include "model/position_grid.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include "image/patchify.h"
 #include "image/pixels.h"
 #include "image/smart_resize.h"
-#include "model/image_model.h"
+#include "model/image_processor.h"
 #include "model/pixel_bounds.h"
 
 namespace saccade {

@@ -6,14 +6,23 @@
 #include <numeric>
 #include <utility>
 
+#include "model/decoder_config.h"
+#include "model/image_processor.h"
 #include "model/patch_images.h"
 #include "model/patch_videos.h"
 #include "model/placeholders.h"
+#include "model/text_network.h"
 
 namespace saccade {
 namespace {
 
 constexpr std::array<std::string_view, 2> kPlaceholders = {"<|image_pad|>", "<|video_pad|>"};
+
+// What stands for an image and for a video, in a prompt's ids.
+struct MediaTokens {
+  TokenId image = 0;
+  TokenId video = 0;
+};
 
 // The images or the videos of a prompt, taken in order.
 struct Media {
@@ -64,51 +73,31 @@ Result<std::string> with_times(std::string_view rendered, std::span<const ImageL
   return text;
 }
 
-class PatchModel final : public ImageModel {
+class PatchProcessor final : public ImageProcessor {
  public:
-  Result<void> create(std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-                      PatchTowerSettings tower, const std::optional<VideoTime>& videos,
-                      DecoderNames names) {
-    TRY(PatchImages images, PatchImages::parse(checkpoint.preprocessor));
-    TRY_DO(check_patches("preprocessor_config.json", images.patches(), tower));
-    if (videos) {
-      TRY_DO(take_videos(checkpoint.video_preprocessor.empty() ? checkpoint.preprocessor
-                                                               : checkpoint.video_preprocessor,
-                         tower, *videos));
-    }
-    TRY(const std::int64_t image_token,
-        json::get_int_or(checkpoint.config, "image_token_id", 151655));
-    TRY(const std::int64_t video_token,
-        json::get_int_or(checkpoint.config, "video_token_id", 151656));
-    image_token_ = static_cast<TokenId>(image_token);
-    video_token_ = static_cast<TokenId>(video_token);
-    merge_ = tower.merge;
-    return assemble(checkpoint, {.family = family,
-                                 .decoder = std::move(decoder),
-                                 .names = std::move(names),
-                                 .images = std::make_unique<PatchImages>(std::move(images)),
-                                 .tower = std::make_unique<PatchTower>(std::move(tower))});
-  }
+  // `videos` is null for a model that takes images alone.
+  PatchProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+                 std::unique_ptr<const PatchVideos> videos, const VideoTime& time,
+                 const MediaTokens& tokens, std::int64_t merge)
+      : ImageProcessor(std::move(shape), std::move(images)),
+        videos_(std::move(videos)),
+        time_(time),
+        tokens_(tokens),
+        merge_(merge) {}
 
   Result<ImageLayout> video_layout(int width, int height,
                                    const VideoControls& controls) const override {
-    if (shape_.frames_per_grid == 0) return Model::video_layout(width, height, controls);
-    TRY(ImageLayout video, videos_.layout(width, height, controls));
+    if (videos_ == nullptr) return Processor::video_layout(width, height, controls);
+    TRY(ImageLayout video, videos_->layout(width, height, controls));
     TRY_DO(check_fits("a frame", width, height, video.grid_h * video.grid_w));
-    if (tokens_per_second_ > 0) video.key += fmt::format("@{}fps", video.fps);
+    if (time_.tokens_per_second > 0) video.key += fmt::format("@{}fps", video.fps);
     return video;
   }
 
-  std::int64_t max_image_patches() const override {
-    const std::int64_t of_frames = shape_.frames_per_grid > 0 ? videos_.max_patches() : 0;
-    return std::max(ImageModel::max_image_patches(), of_frames);
-  }
-  std::int64_t max_image_tokens() const override { return max_image_patches() / merge_ / merge_; }
-
   Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override {
-    if (layout.frames == 0) return ImageModel::resized_image(pixels, layout);
+    if (layout.frames == 0) return ImageProcessor::resized_image(pixels, layout);
     TRY_DO(check_decoded(pixels, layout));
-    return videos_.resized(pixels, layout);
+    return videos_->resized(pixels, layout);
   }
 
   Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
@@ -118,7 +107,7 @@ class PatchModel final : public ImageModel {
       TRY(Pixels pixels, resized_image(frame, video));
       resized.push_back(std::move(pixels));
     }
-    return videos_.group(std::move(resized), video);
+    return videos_->group(std::move(resized), video);
   }
 
   // Placeholders of each kind stand in the order of `media` of that kind, and every group of a
@@ -126,35 +115,35 @@ class PatchModel final : public ImageModel {
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
-    std::array<Media, 2> kinds = {Media{image_token_, "image"}, Media{video_token_, "video"}};
+    std::array<Media, 2> kinds = {Media{tokens_.image, "image"}, Media{tokens_.video, "video"}};
     int inputs = 0;
     for (const ImageLayout& layout : media) {
-      const int groups = times_written_ ? 1 : static_cast<int>(layout.grid_t);
+      const int groups = time_.written ? 1 : static_cast<int>(layout.grid_t);
       for (int group = 0; group < layout.grid_t; group += groups)
         kinds[layout.frames > 0 ? 1 : 0].media.push_back({&layout, inputs + group, groups});
       inputs += static_cast<int>(layout.grid_t);
     }
     std::string timed;
-    if (times_written_) {
-      TRY(timed, with_times(rendered, media, shape_.frames_per_grid));
+    if (time_.written) {
+      TRY(timed, with_times(rendered, media, shape().frames_per_grid));
       rendered = timed;
     }
     const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
-    if (shape_.frames_per_grid == 0 && std::ranges::find(ids, video_token_) != ids.end())
+    if (shape().frames_per_grid == 0 && std::ranges::find(ids, tokens_.video) != ids.end())
       return fail(ErrorCode::kUnsupported, "the prompt has a video, {} takes images alone",
-                  shape_.family);
+                  shape().family);
     for (const Media& kind : kinds) TRY_DO(check_placeholders(ids, kind));
 
     std::vector<TokenId> expanded;
     std::vector<ImageSpan> spans;
     GridPositions positions;
     for (const TokenId id : ids) {
-      if (id != image_token_ && id != video_token_) {
+      if (id != tokens_.image && id != tokens_.video) {
         expanded.push_back(id);
         positions.add_text(1);
         continue;
       }
-      Media& kind = kinds[id == video_token_ ? 1 : 0];
+      Media& kind = kinds[id == tokens_.video ? 1 : 0];
       const auto [layout, first, groups] = kind.media[kind.next++];
       const std::int64_t tokens = layout->tokens / layout->grid_t;
       for (int grid = 0; grid < groups; ++grid) {
@@ -181,29 +170,6 @@ class PatchModel final : public ImageModel {
   std::string video_placeholder() const override { return std::string(kVideo); }
 
  private:
-  Result<void> take_videos(const json::object& preprocessor, const PatchTowerSettings& tower,
-                           const VideoTime& time) {
-    times_written_ = time.written;
-    TRY(videos_, PatchVideos::parse(preprocessor,
-                                    time.written ? VideoBounds::kOfVolume : VideoBounds::kOfFrame));
-    TRY_DO(check_patches("the video preprocessor's configuration", videos_.patches(), tower));
-    tokens_per_second_ = time.tokens_per_second;
-    shape_.frames_per_grid = static_cast<int>(tower.frames);
-    return {};
-  }
-
-  // The files agree on what a patch is.
-  static Result<void> check_patches(std::string_view file, const PatchLayout& p,
-                                    const PatchTowerSettings& tower) {
-    if (p.patch_size != tower.patch || p.merge_size != tower.merge ||
-        p.temporal_patch_size != tower.frames)
-      return fail(ErrorCode::kInvalid,
-                  "{} cuts patches of {} x {}, merged by {}; vision_config of {} x {}, by {}", file,
-                  p.temporal_patch_size, p.patch_size, p.merge_size, tower.frames, tower.patch,
-                  tower.merge);
-    return {};
-  }
-
   static Result<void> check_placeholders(std::span<const TokenId> ids, const Media& kind) {
     const auto found = std::ranges::count(ids, kind.placeholder);
     if (static_cast<std::size_t>(found) == kind.media.size()) return {};
@@ -216,34 +182,75 @@ class PatchModel final : public ImageModel {
   std::vector<std::int32_t> times(const ImageLayout& layout, int groups) const {
     std::vector<std::int32_t> times(static_cast<std::size_t>(groups));
     std::iota(times.begin(), times.end(), 0);
-    if (layout.frames == 0 || tokens_per_second_ == 0) return times;
-    const auto seconds = static_cast<float>(shape_.frames_per_grid / layout.fps);
-    const auto rate = static_cast<float>(tokens_per_second_);
+    if (layout.frames == 0 || time_.tokens_per_second == 0) return times;
+    const auto seconds = static_cast<float>(shape().frames_per_grid / layout.fps);
+    const auto rate = static_cast<float>(time_.tokens_per_second);
     for (std::int32_t& time : times)
       time = static_cast<std::int32_t>(static_cast<float>(time) * seconds * rate);
     return times;
   }
 
-  PatchVideos videos_;
-  TokenId image_token_ = 0;
-  TokenId video_token_ = 0;
-  std::int64_t merge_ = 2;
-  std::int64_t tokens_per_second_ = 0;
-  bool times_written_ = false;
+  std::unique_ptr<const PatchVideos> videos_;
+  VideoTime time_;
+  MediaTokens tokens_;
+  std::int64_t merge_;
 };
+
+// The files agree on what a patch is.
+Result<void> check_patches(std::string_view file, const PatchLayout& p,
+                           const PatchTowerSettings& tower) {
+  if (p.patch_size != tower.patch || p.merge_size != tower.merge ||
+      p.temporal_patch_size != tower.frames)
+    return fail(ErrorCode::kInvalid,
+                "{} cuts patches of {} x {}, merged by {}; vision_config of {} x {}, by {}", file,
+                p.temporal_patch_size, p.patch_size, p.merge_size, tower.frames, tower.patch,
+                tower.merge);
+  return {};
+}
+
+Result<std::unique_ptr<const PatchVideos>> parse_videos(const Checkpoint& checkpoint,
+                                                        const PatchTowerSettings& tower,
+                                                        const VideoTime& time) {
+  const json::object& file = checkpoint.video_preprocessor.empty() ? checkpoint.preprocessor
+                                                                   : checkpoint.video_preprocessor;
+  TRY(PatchVideos videos,
+      PatchVideos::parse(file, time.written ? VideoBounds::kOfVolume : VideoBounds::kOfFrame));
+  TRY_DO(check_patches("the video preprocessor's configuration", videos.patches(), tower));
+  return std::make_unique<const PatchVideos>(std::move(videos));
+}
+
+Result<MediaTokens> read_media_tokens(const json::object& config) {
+  TRY(const std::int64_t image, json::get_int_or(config, "image_token_id", 151655));
+  TRY(const std::int64_t video, json::get_int_or(config, "video_token_id", 151656));
+  return MediaTokens{static_cast<TokenId>(image), static_cast<TokenId>(video)};
+}
 
 }  // namespace
 
-Result<std::unique_ptr<LoadableModel>> make_patch_model(
-    std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-    PatchTowerSettings tower, const std::optional<VideoTime>& videos, DecoderNames names) {
+Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
+                                       DecoderConfig decoder, PatchTowerSettings tower,
+                                       const std::optional<VideoTime>& time, DecoderNames names) {
   if (decoder.position_axes != 3)
     return fail(ErrorCode::kInvalid, "rope_scaling.mrope_section is missing");
   TRY_DO(check_patch_tower(tower));
-  auto model = std::make_unique<PatchModel>();
-  TRY_DO(model->create(family, checkpoint, std::move(decoder), std::move(tower), videos,
-                       std::move(names)));
-  return model;
+  TRY(ModelShape shape, describe_model(family, checkpoint, decoder));
+  TRY(PatchImages parsed, PatchImages::parse(checkpoint.preprocessor));
+  TRY_DO(check_patches("preprocessor_config.json", parsed.patches(), tower));
+  auto images = std::make_unique<const PatchImages>(std::move(parsed));
+  describe_images(*images, shape);
+  std::unique_ptr<const PatchVideos> videos;
+  if (time) {
+    TRY(videos, parse_videos(checkpoint, tower, *time));
+    shape.frames_per_grid = static_cast<int>(tower.frames);
+    shape.max_image_patches = std::max(shape.max_image_patches, videos->max_patches());
+  }
+  const std::int64_t merge = tower.merge;
+  shape.max_image_tokens = shape.max_image_patches / merge / merge;
+  TRY(const MediaTokens tokens, read_media_tokens(checkpoint.config));
+  return UnloadedModel{std::make_unique<PatchProcessor>(shape, std::move(images), std::move(videos),
+                                                        time.value_or(VideoTime{}), tokens, merge),
+                       make_network(std::move(shape), std::move(decoder.settings), std::move(names),
+                                    std::make_unique<PatchTower>(std::move(tower)))};
 }
 
 }  // namespace saccade

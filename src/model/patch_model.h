@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 
-#include "model/image_model.h"
+#include "model/decoder_config.h"
+#include "model/family.h"
 #include "model/patch_tower.h"
 
 namespace saccade {
@@ -22,9 +22,10 @@ struct VideoTime {
 
 // `tower` is parsed from the checkpoint; `decoder` likewise, with the family's own settings
 // applied. Reads image_token_id and video_token_id. kInvalid when files disagree about patches.
-// Without `videos` the model takes images alone.
-Result<std::unique_ptr<LoadableModel>> make_patch_model(
-    std::string_view family, const Checkpoint& checkpoint, DecoderConfig decoder,
-    PatchTowerSettings tower, const std::optional<VideoTime>& videos = {}, DecoderNames names = {});
+// Without `time` the model takes images alone.
+Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
+                                       DecoderConfig decoder, PatchTowerSettings tower,
+                                       const std::optional<VideoTime>& time = {},
+                                       DecoderNames names = {});
 
 }  // namespace saccade

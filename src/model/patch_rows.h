@@ -5,7 +5,7 @@
 #include <span>
 
 #include "image/patchify.h"
-#include "model/model.h"
+#include "model/prepared_image.h"
 
 namespace saccade {
 

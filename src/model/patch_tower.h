@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "model/blocks.h"
-#include "model/image_model.h"
 #include "model/scratch.h"
+#include "model/vision_tower.h"
 
 namespace saccade {
 

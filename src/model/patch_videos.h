@@ -12,8 +12,9 @@
 #include "image/patchify.h"
 #include "image/pixels.h"
 #include "image/smart_resize.h"
-#include "model/model.h"
+#include "model/image_controls.h"
 #include "model/pixel_bounds.h"
+#include "model/prepared_image.h"
 
 namespace saccade {
 

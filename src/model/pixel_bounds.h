@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "model/model.h"
+#include "model/image_controls.h"
 
 namespace saccade {
 

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "image/normalize.h"
 #include "image/pixels.h"
-#include "model/model.h"
+#include "model/image_controls.h"
 
 namespace saccade {
 

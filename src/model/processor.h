@@ -1,67 +1,84 @@
 // What of a model needs neither weights nor a device: where images end up, what the encoder takes
-// of them, and what a prompt becomes. Made from a checkpoint's small files, so that a proxy or a
-// process that has its images encoded elsewhere counts and lays out as the server does.
+// of them, and what a prompt becomes. A proxy, a client, or a process that has its images encoded
+// elsewhere counts and lays out with it as the server does.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "model/checkpoint.h"
-#include "model/model.h"
+#include "model/image_controls.h"
+#include "model/image_layout.h"
+#include "model/model_shape.h"
+#include "model/prepared_image.h"
+#include "model/prompt.h"
 
 namespace saccade {
 
-// Immutable; any thread. Methods are Model's of the same names.
+// Immutable once it is shared; any thread. A model that takes no images, or no videos, is
+// kUnsupported where it is asked for them.
 class Processor {
  public:
-  // Reads no tensor: the checkpoint may lack its weights. Errors name the file and the field.
-  static Result<std::unique_ptr<const Processor>> open(const Checkpoint& checkpoint);
+  // Of whichever family the checkpoint is. Reads no tensor: the weights may be missing. Errors name
+  // the file and the field.
+  static Result<std::unique_ptr<Processor>> open(const Checkpoint& checkpoint);
 
-  // Without what only weights tell: their bytes and count, and the tower's fingerprint.
-  const ModelShape& shape() const { return model_->shape(); }
+  explicit Processor(ModelShape shape) : shape_(std::move(shape)) {}
+  virtual ~Processor() = default;
 
-  Result<ImageLayout> image_layout(int width, int height, const ImageControls& controls) const {
-    return model_->image_layout(width, height, controls);
-  }
-  Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const {
-    return model_->resized_image(pixels, layout);
-  }
-  Result<PreparedImage> prepare_image(const Pixels& pixels, const ImageLayout& layout) const {
-    return model_->prepare_image(pixels, layout);
-  }
-  // The checkpoint's own limits; a server may be set up for less.
-  std::int64_t max_image_patches() const { return model_->max_image_patches(); }
-  std::int64_t max_image_tokens() const { return model_->max_image_tokens(); }
+  // Without what only weights tell.
+  const ModelShape& shape() const { return shape_; }
 
-  Result<ImageLayout> video_layout(int width, int height, const VideoControls& controls) const {
-    return model_->video_layout(width, height, controls);
-  }
-  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
-                                       const ImageLayout& video) const {
-    return model_->prepare_frames(frames, video);
-  }
+  // Once, before it is shared: the server's own limit on patch rows of an image or frame, which
+  // may be below the checkpoint's. A layout over it is kTooLarge.
+  void limit_image_patches(std::int64_t most) { most_patches_ = most; }
 
-  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images, bool add_special_tokens) const {
-    return model_->build_prompt(tokenizer, rendered, images, add_special_tokens);
-  }
-  Result<Prompt> wrap_tokens(std::vector<TokenId> ids) const {
-    return model_->wrap_tokens(std::move(ids));
-  }
-  std::string guard_literals(std::string_view user_text) const {
-    return model_->guard_literals(user_text);
-  }
-  std::string image_placeholder(int index) const { return model_->image_placeholder(index); }
-  std::string video_placeholder() const { return model_->video_placeholder(); }
-  std::string_view default_chat_template() const { return model_->default_chat_template(); }
+  // --- images ---
+  virtual Result<ImageLayout> image_layout(int width, int height,
+                                           const ImageControls& controls) const;
+  // The 8-bit pixels that are normalised and cut; tiles stand below each other.
+  virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const;
+  virtual Result<PreparedImage> prepare_image(const Pixels& pixels,
+                                              const ImageLayout& layout) const;
+
+  // --- videos (ModelShape::frames_per_grid) ---
+  // Of a whole video. Frames are resized by resized_image(), with this layout.
+  virtual Result<ImageLayout> video_layout(int width, int height,
+                                           const VideoControls& controls) const;
+  // One group of a video's decoded frames: at most frames_per_grid; the last fills up a short one.
+  virtual Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
+                                               const ImageLayout& video) const;
+
+  // --- prompts ---
+  // From a rendered template whose images and videos appear as the family's placeholders, each
+  // kind in order. Text guarded by guard_literals() is tokenised as plain text.
+  virtual Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
+                                      std::span<const ImageLayout> images,
+                                      bool add_special_tokens) const = 0;
+  // From token ids that are already there (completions with token prompts). No images.
+  virtual Result<Prompt> wrap_tokens(std::vector<TokenId> ids) const;
+  // User text made safe: placeholders written out by a user are marked so that build_prompt keeps
+  // them text.
+  virtual std::string guard_literals(std::string_view user_text) const;
+  // What stands for image `index` (from 0) where a template takes messages as plain strings.
+  virtual std::string image_placeholder(int index) const;
+  virtual std::string video_placeholder() const;
+  // Jinja source for checkpoints that ship no template though the family has a known format.
+  virtual std::string_view default_chat_template() const { return {}; }
+
+ protected:
+  // kTooLarge with both numbers for more patches than are possible; `what` is "an image".
+  Result<void> check_fits(std::string_view what, int width, int height, std::int64_t patches) const;
 
  private:
-  explicit Processor(std::unique_ptr<const Model> model) : model_(std::move(model)) {}
-  std::unique_ptr<const Model> model_;  // never loaded
+  ModelShape shape_;
+  std::int64_t most_patches_ = 0;  // 0: the checkpoint's own
 };
 
 }  // namespace saccade

@@ -69,9 +69,9 @@ TEST_P(PublishedTensors, AreTheTables) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = create_model(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ((*model)->shape().family, GetParam().family);
-  EXPECT_EQ((*model)->max_image_tokens(), GetParam().max_tokens);
-  const WeightTable table = (*model)->weight_table();
+  EXPECT_EQ(model->shape().family, GetParam().family);
+  EXPECT_EQ(model->shape().max_image_tokens, GetParam().max_tokens);
+  const WeightTable table = model->network->weight_table();
   Shapes wanted;
   for (const TensorSpec& spec : table.specs()) wanted[spec.name] = spec.shape;
   const Shapes published = read_tensors(directory + "/tensors.txt");
@@ -107,13 +107,13 @@ TEST(InternVl2Dummies, HaveThePublishedSizes) {
   const std::map<std::string_view, std::int64_t> sizes = {
       {"1b", 802276096}, {"2b", 2205754368}, {"8b", 8075365376}, {"26b", 25514186112}};
   for (const auto& [size, parameters] : sizes) {
-    const auto dummy = family->dummy(size);
+    const auto dummy = family->dummies->make(size);
     ASSERT_TRUE(dummy) << dummy.error().message;
     Checkpoint checkpoint;
     checkpoint.config = json::parse(dummy->files.front().text).value().get_object();
     const auto model = create_model(checkpoint);
     ASSERT_TRUE(model) << size << " " << model.error().message;
-    EXPECT_EQ(parameter_count((*model)->weight_table().specs()), parameters) << size;
+    EXPECT_EQ(parameter_count(model->network->weight_table().specs()), parameters) << size;
   }
 }
 
@@ -125,13 +125,13 @@ TEST(Gemma3Dummies, HaveThePublishedSizes) {
                                                           {"12b", 12187325040},
                                                           {"27b", 27432406640}};
   for (const auto& [size, parameters] : sizes) {
-    const auto dummy = family->dummy(size);
+    const auto dummy = family->dummies->make(size);
     ASSERT_TRUE(dummy) << dummy.error().message;
     Checkpoint checkpoint;
     checkpoint.config = json::parse(dummy->files.front().text).value().get_object();
     const auto model = create_model(checkpoint);
     ASSERT_TRUE(model) << size << " " << model.error().message;
-    EXPECT_EQ(parameter_count((*model)->weight_table().specs()), parameters) << size;
+    EXPECT_EQ(parameter_count(model->network->weight_table().specs()), parameters) << size;
   }
 }
 

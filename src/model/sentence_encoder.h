@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/model.h"
+#include "model/network.h"
 #include "ops/device.h"
 #include "text/tokenizer.h"
 

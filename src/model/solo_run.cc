@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model/batch_lists.h"
 #include "ops/readback.h"
 
 namespace saccade {
@@ -26,19 +27,19 @@ std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin,
 
 }  // namespace
 
-Result<std::unique_ptr<SoloRun>> SoloRun::create(Model& model, Device& device, Prompt prompt,
+Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
                                                  std::int64_t new_tokens, const Tap& tap) {
   std::int64_t patches = 0;
   for (const PreparedImage& image : images)
     patches += image.layout.grid_t * image.layout.grid_h * image.layout.grid_w;
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
-  TRY_DO(model.reserve(device, {.rows = length,
-                                .sequences = 1,
-                                .logit_rows = length,
-                                .image_patches = patches,
-                                .length = length + new_tokens}));
-  std::unique_ptr<SoloRun> run(new SoloRun(model, device, std::move(prompt)));
+  TRY_DO(network.reserve(device, {.rows = length,
+                                  .sequences = 1,
+                                  .logit_rows = length,
+                                  .image_patches = patches,
+                                  .length = length + new_tokens}));
+  std::unique_ptr<SoloRun> run(new SoloRun(network, device, std::move(prompt)));
   TRY_DO(run->allocate(new_tokens));
   TRY_DO(run->encode(images, tap));
   return run;
@@ -46,7 +47,7 @@ Result<std::unique_ptr<SoloRun>> SoloRun::create(Model& model, Device& device, P
 
 Result<void> SoloRun::allocate(std::int64_t new_tokens) {
   ids_ = prompt_.ids;
-  const ModelShape& shape = model_.shape();
+  const ModelShape& shape = network_.shape();
   const std::int64_t length = static_cast<std::int64_t>(ids_.size()) + new_tokens;
   const std::int64_t count = (length + kBlock - 1) / kBlock;
   blocks_.resize(static_cast<std::size_t>(count));
@@ -80,7 +81,7 @@ Result<void> SoloRun::allocate(std::int64_t new_tokens) {
 
 Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& tap) {
   if (images.empty()) return {};
-  const ModelShape& shape = model_.shape();
+  const ModelShape& shape = network_.shape();
   std::int64_t tokens = 0;
   for (const PreparedImage& image : images) tokens += image.layout.tokens;
   TRY(embeddings_, device_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
@@ -94,7 +95,7 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
     row += image.layout.tokens;
   }
   Stream& stream = device_.lane(Lane::kEncode);
-  const auto run = model_.begin_encode(stream, pointers, image_rows_, tap);
+  const auto run = network_.begin_encode(stream, pointers, image_rows_, tap);
   for (bool complete = false; !complete;) {
     TRY(complete, run->advance());
   }
@@ -104,9 +105,12 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
 }
 
 View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap) {
-  const std::vector<std::int32_t> positions = positions_of(prompt_, begin, end);
-  const bool is_long = is_long_sequence(model_.shape(), static_cast<std::int64_t>(ids_.size()));
-  const std::vector<std::int32_t> long_rows(static_cast<std::size_t>(end - begin), is_long ? 1 : 0);
+  const bool is_long = is_long_sequence(network_.shape(), static_cast<std::int64_t>(ids_.size()));
+  BatchLists lists;
+  lists.ids.assign(ids_.begin() + static_cast<std::ptrdiff_t>(begin),
+                   ids_.begin() + static_cast<std::ptrdiff_t>(end));
+  lists.positions = {positions_of(prompt_, begin, end)};
+  if (is_long) lists.long_rows.assign(static_cast<std::size_t>(end - begin), 1);
   const std::array spans = {SequenceSpan{.row_begin = 0,
                                          .row_count = end - begin,
                                          .context = begin,
@@ -116,41 +120,35 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   const std::array<std::span<const SequenceSpan>, 1> groups = {spans};
 
   // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
-  std::vector<std::int32_t> targets;
   std::int64_t first = 0;
   std::int64_t passed = 0;
   for (const ImageSpan& span : prompt_.images) {
     for (std::int64_t i = 0; i < span.tokens; ++i, ++passed) {
       const std::int64_t token = span.begin + i;
       if (token < begin || token >= end) continue;
-      if (targets.empty()) first = passed;
-      targets.push_back(static_cast<std::int32_t>(token - begin));
+      if (lists.embedding_rows.empty()) first = passed;
+      lists.embedding_rows.push_back(static_cast<std::int32_t>(token - begin));
     }
   }
-  const auto taken = static_cast<std::int64_t>(targets.size());
-  const ModelShape& shape = model_.shape();
+  const auto taken = static_cast<std::int64_t>(lists.embedding_rows.size());
+  const ModelShape& shape = network_.shape();
   const View embeddings =
       taken == 0 ? View()
                  : embeddings_.view(shape.kv_dtype, first + taken, shape.embedding_width())
                        .row_range(first, first + taken);
 
-  std::vector<std::int32_t> logit_rows(static_cast<std::size_t>(rows));
-  std::iota(logit_rows.begin(), logit_rows.end(), static_cast<std::int32_t>(end - begin - rows));
+  lists.logit_rows.resize(static_cast<std::size_t>(rows));
+  std::iota(lists.logit_rows.begin(), lists.logit_rows.end(),
+            static_cast<std::int32_t>(end - begin - rows));
   const View logits = logits_.view(DType::kF32, rows, shape.vocab);
-  const std::span<const TokenId> ids = std::span(ids_).subspan(
-      static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
   Stream& stream = device_.lane(Lane::kStep);
-  const Batch batch = {.ids = stream.upload(ids),
-                       .positions = stream.upload(positions),
-                       .long_rows = is_long ? stream.upload(long_rows) : DeviceInts(),
-                       .spans = groups,
-                       .kv = layers_,
-                       .embeddings = embeddings,
-                       .embedding_sources = {},
-                       .embedding_rows = stream.upload(targets),
-                       .logit_rows = stream.upload(logit_rows),
-                       .logits = logits};
-  model_.forward(stream, batch, tap);
+  Batch batch;
+  lists.upload(stream, batch);
+  batch.spans = groups;
+  batch.kv = layers_;
+  batch.embeddings = embeddings;
+  batch.logits = logits;
+  network_.forward(stream, batch, tap);
   stream.retire();
   return logits;
 }
@@ -175,7 +173,7 @@ std::vector<TokenId> SoloRun::greedy(std::int64_t count) {
     if (!tokens.empty()) {
       ids_.push_back(tokens.back());
       const auto length = static_cast<std::int64_t>(ids_.size());
-      const ModelShape& shape = model_.shape();
+      const ModelShape& shape = network_.shape();
       if (is_long_sequence(shape, length) && !is_long_sequence(shape, length - 1)) {
         prefill(static_cast<std::int64_t>(prompt_.ids.size()));  // no more rows are reserved
       } else {

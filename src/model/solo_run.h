@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/model.h"
+#include "model/network.h"
+#include "model/prompt.h"
 #include "ops/device.h"
 
 namespace saccade {
@@ -16,9 +17,9 @@ namespace saccade {
 // One thread.
 class SoloRun {
  public:
-  // Reserves the model, encodes the images (tapped) and lays out a cache for the prompt and
+  // Reserves the network, encodes the images (tapped) and lays out a cache for the prompt and
   // `new_tokens` more.
-  static Result<std::unique_ptr<SoloRun>> create(Model& model, Device& device, Prompt prompt,
+  static Result<std::unique_ptr<SoloRun>> create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
                                                  std::int64_t new_tokens, const Tap& tap = {});
 
@@ -30,8 +31,8 @@ class SoloRun {
   std::vector<TokenId> greedy(std::int64_t count);
 
  private:
-  SoloRun(Model& model, Device& device, Prompt prompt)
-      : model_(model), device_(device), prompt_(std::move(prompt)) {}
+  SoloRun(Network& network, Device& device, Prompt prompt)
+      : network_(network), device_(device), prompt_(std::move(prompt)) {}
   Result<void> allocate(std::int64_t new_tokens);
   Result<void> encode(std::span<const PreparedImage> images, const Tap& tap);
   TokenId most_likely(View logits);
@@ -40,7 +41,7 @@ class SoloRun {
 
   static constexpr std::int64_t kBlock = 16;
 
-  Model& model_;
+  Network& network_;
   Device& device_;
   Prompt prompt_;
   std::vector<TokenId> ids_;  // prompt and what came after

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "model/blocks.h"
-#include "model/model.h"
+#include "model/network.h"
 #include "model/scratch.h"
 #include "model/weight_table.h"
 #include "ops/collective.h"

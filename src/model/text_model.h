@@ -1,7 +1,6 @@
 // A model that is a decoder and nothing else: what every text-only family is.
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "base/result.h"
@@ -12,8 +11,7 @@
 namespace saccade {
 
 // `decoder` is parsed from the checkpoint and has the family's own settings applied.
-Result<std::unique_ptr<LoadableModel>> make_text_model(std::string_view family,
-                                                       const Checkpoint& checkpoint,
-                                                       DecoderConfig decoder, DecoderNames names);
+Result<UnloadedModel> make_text_model(std::string_view family, const Checkpoint& checkpoint,
+                                      DecoderConfig decoder, DecoderNames names);
 
 }  // namespace saccade

@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "image/patchify.h"
+#include "model/config_section.h"
+#include "model/decoder_config.h"
 
 namespace saccade {
 namespace {

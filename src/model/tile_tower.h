@@ -13,8 +13,8 @@
 #include "image/normalize.h"
 #include "image/patchify.h"
 #include "model/blocks.h"
-#include "model/image_model.h"
 #include "model/scratch.h"
+#include "model/vision_tower.h"
 
 namespace saccade {
 

@@ -285,6 +285,7 @@ bool ClientConnection::on_head(int status,
   response.status = status;
   response.headers = std::move(headers);
   response.times.headers = read_at_;
+  if (sent_) exchange_->request.body.clear();  // an answer may take long: nobody needs it again
   if (exchange_->handlers.on_headers) exchange_->handlers.on_headers(response);
   return true;
 }

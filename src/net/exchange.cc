@@ -10,40 +10,61 @@ namespace saccade::net {
 Responder::Exchange::~Exchange() {
   if (completed_.load(std::memory_order_relaxed) || connection_->peer_gone()) return;
   IoThread& thread = connection_->thread();
-  thread.post([connection = connection_, number = number_] { connection->abandon(number); });
+  thread.post([connection = connection_, number = number_] {
+    connection->guarded([&] { connection->abandon(number); });
+  });
 }
 
 void Responder::respond(HttpResponse response) const {
   exchange_->complete();
-  exchange_->connection().thread().post(
-      [connection = exchange_->shared_connection(), number = exchange_->number(),
-       answer = std::move(response)]() mutable { connection->respond(number, std::move(answer)); });
+  exchange_->connection().thread().post([connection = exchange_->shared_connection(),
+                                         number = exchange_->number(),
+                                         answer = std::move(response)]() mutable {
+    connection->guarded([&] { connection->respond(number, std::move(answer)); });
+  });
 }
 
 void Responder::start_stream(std::vector<std::pair<std::string, std::string>> headers) const {
-  exchange_->connection().thread().post(
-      [connection = exchange_->shared_connection(), number = exchange_->number(),
-       list = std::move(headers)] { connection->start_stream(number, list); });
+  exchange_->connection().thread().post([connection = exchange_->shared_connection(),
+                                         number = exchange_->number(), list = std::move(headers)] {
+    connection->guarded([&] { connection->start_stream(number, list); });
+  });
 }
 
 void Responder::write(std::string events) const {
+  exchange_->connection().thread().post([connection = exchange_->shared_connection(),
+                                         number = exchange_->number(), text = std::move(events)] {
+    connection->guarded([&] { connection->write_events(number, text); });
+  });
+}
+
+void Responder::start_answer(AnswerHead head) const {
   exchange_->connection().thread().post(
       [connection = exchange_->shared_connection(), number = exchange_->number(),
-       text = std::move(events)] { connection->write_events(number, text); });
+       begin = std::move(head)] { connection->start_answer(number, begin); });
+}
+
+void Responder::cut() const {
+  exchange_->complete();
+  exchange_->connection().thread().post(
+      [connection = exchange_->shared_connection(), number = exchange_->number()] {
+        connection->cut(number);
+      });
 }
 
 void Responder::end_stream() const {
   exchange_->complete();
   exchange_->connection().thread().post(
       [connection = exchange_->shared_connection(), number = exchange_->number()] {
-        connection->end_stream(number);
+        connection->guarded([&] { connection->end_stream(number); });
       });
 }
 
 void Responder::on_disconnect(std::function<void()> callback) const {
-  exchange_->connection().thread().post(
-      [connection = exchange_->shared_connection(), number = exchange_->number(),
-       call = std::move(callback)] { connection->set_on_disconnect(number, call); });
+  exchange_->connection().thread().post([connection = exchange_->shared_connection(),
+                                         number = exchange_->number(), call = std::move(callback)] {
+    connection->guarded([&] { connection->set_on_disconnect(number, call); });
+  });
 }
 
 bool Responder::disconnected() const { return exchange_->connection().peer_gone(); }
@@ -64,10 +85,11 @@ void write_all(std::vector<StreamWrite> writes) {
     thread->post([batch = std::move(batch)] {
       for (const StreamWrite& write : batch) {
         const Responder::Exchange& exchange = *write.to.exchange_;
-        exchange.connection().write_events(exchange.number(), write.events);
+        ServerConnection& connection = exchange.connection();
+        connection.guarded([&] { connection.write_events(exchange.number(), write.events); });
         if (write.end) {
           write.to.exchange_->complete();
-          exchange.connection().end_stream(exchange.number());
+          connection.guarded([&] { connection.end_stream(exchange.number()); });
         }
       }
     });

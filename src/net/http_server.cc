@@ -132,7 +132,11 @@ class Server final : public HttpServer {
                                 });
                                 return;
                               }
-                              adopt(thread, std::move(socket));
+                              try {
+                                adopt(thread, std::move(socket));
+                              } catch (const std::exception& failure) {
+                                log::warning("accept: {}", failure.what());
+                              }
                               accept();
                             });
   }
@@ -146,7 +150,9 @@ class Server final : public HttpServer {
                                    : plain_transport(std::move(socket));
     auto connection = std::make_shared<ServerConnection>(context_, thread, std::move(transport),
                                                          name_of(endpoint));
-    thread->post([connection = std::move(connection)] { connection->start(); });
+    thread->post([connection = std::move(connection)] {
+      connection->guarded([&] { connection->start(); });
+    });
   }
 
   void stop_accepting() {

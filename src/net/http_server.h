@@ -36,10 +36,18 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// The answering end of one request. Copyable handle, any thread. Exactly one of respond() or
-// start_stream()..end_stream(). All calls are cheap posts to the connection's I/O thread, in order;
-// writes after the peer left, or after the answer's end, are dropped. When the last copy goes away
-// without an answer, the peer gets a 500 (a stream is cut).
+// The head of an answer that comes in pieces.
+struct AnswerHead {
+  int status = 200;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::optional<std::uint64_t> length;  // of the body; absent: nobody knows before its end
+};
+
+// The answering end of one request. Copyable handle, any thread. Exactly one of respond(),
+// start_stream()..end_stream() or start_answer()..end_stream() or cut(). All calls are cheap posts
+// to the connection's I/O thread, in order; writes after the peer left, or after the answer's end,
+// are dropped. When the last copy goes away without an answer, the peer gets a 500 (a stream is
+// cut).
 class Responder {
  public:
   class Exchange;
@@ -53,6 +61,12 @@ class Responder {
   void start_stream(std::vector<std::pair<std::string, std::string>> headers = {}) const;
   void write(std::string events) const;
   void end_stream() const;
+
+  // An answer that is passed on as it comes, of any type: write() and end_stream() as for a stream.
+  // The headers are sent as given, beside those of the body's length and of the connection.
+  void start_answer(AnswerHead head) const;
+  // Ends a begun answer so that the peer sees that it is not whole.
+  void cut() const;
 
   // Called once on the I/O thread when the peer goes away before the answer is complete; at once
   // when it has already gone. The callback must not own the Responder: they would keep each other.
@@ -79,6 +93,9 @@ struct HttpServerSettings {
   std::size_t max_body_bytes = 64u << 20;  // over it: 413, before the body is read
   std::size_t max_header_bytes = 64u << 10;
   std::size_t max_buffered = 16u << 20;  // per stream
+  // Of answers and events that wait for slow readers, all connections together. Over it a stream
+  // with more events is closed, and a large answer becomes a 503.
+  std::size_t max_unsent = 512u << 20;
   // For a complete header, for the TLS handshake, and for a body beside 16 KiB/s.
   std::chrono::seconds header_timeout{30};
   std::chrono::seconds body_timeout{300};  // for a whole body, however fast

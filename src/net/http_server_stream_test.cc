@@ -92,6 +92,55 @@ TEST(HttpServer, ClosesAStreamPastMaxBuffered) {
   EXPECT_TRUE(eventually([&] { return disconnects == 1; }));
 }
 
+// What all slow readers together have not taken is bounded: beyond it a stream that has more to say
+// is closed, a large answer becomes an error, and small ones go on. When they have left there is
+// room again.
+TEST(HttpServer, SlowReadersTogetherAreBounded) {
+  constexpr std::size_t kAnswer = 4u << 20;
+  HttpServerSettings settings = on_free_port();
+  settings.max_unsent = 12u << 20;
+  settings.max_buffered = 64u << 20;
+  std::atomic<bool> streamed = false;
+  const auto server = serve(
+      [&](const HttpRequest& request, const Responder& responder) {
+        HttpResponse response;
+        response.body = std::string(request.path == "/large" ? kAnswer : 5, 'x');
+        if (request.path != "/stream") return responder.respond(std::move(response));
+        streamed = true;
+        responder.start_stream();
+        for (int i = 0; i < 32; ++i) responder.write(std::string(1u << 20, 'x'));
+        responder.end_stream();
+      },
+      settings);
+  const auto ask = [&](TcpSocket& socket, const std::string& path) {
+    ASSERT_TRUE(socket.send("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n"));
+  };
+  const auto head_of = [](TcpSocket& socket) { return socket.receive_until("\r\n\r\n"); };
+  std::vector<TcpSocket> slow;
+  int refused = 0;
+  for (int i = 0; i < 8; ++i) {
+    slow.push_back(TcpSocket::connect(server->port(), 4096));
+    ask(slow.back(), "/large");
+    refused += head_of(slow.back()).starts_with("HTTP/1.1 503 ") ? 1 : 0;
+  }
+  EXPECT_GE(refused, 4);  // what the kernel takes is sent
+  EXPECT_LE(refused, 6);
+  const std::size_t open = server->open_connections();
+  TcpSocket stream = TcpSocket::connect(server->port(), 4096);
+  ask(stream, "/stream");
+  EXPECT_TRUE(eventually([&] { return streamed && server->open_connections() == open; }));
+  EXPECT_EQ(stream.receive_all().find("\r\n0\r\n\r\n"), std::string::npos);  // cut
+  TcpSocket small = TcpSocket::connect(server->port());
+  ask(small, "/small");
+  EXPECT_THAT(receive_answer(small), HasSubstr("xxxxx"));
+  slow.clear();
+  EXPECT_TRUE(eventually([&] {
+    TcpSocket again = TcpSocket::connect(server->port());
+    ask(again, "/large");
+    return receive_answer(again).size() > kAnswer;
+  }));
+}
+
 TEST(HttpServer, NoticesAPeerThatLeaves) {
   std::atomic<int> disconnects{0};
   std::mutex mutex;

@@ -76,6 +76,42 @@ TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
   for (std::thread& worker : workers) worker.join();
 }
 
+// A body that no memory can hold is refused, and a callback that throws ends its own connection:
+// the thread and everybody else go on.
+TEST(HttpServer, ExceptionsEndWithTheirConnection) {
+  HttpServerSettings settings = on_free_port();
+  settings.max_body_bytes = std::size_t{1} << 63;
+  auto server = HttpServer::listen(
+      settings,
+      [](const HttpRequest& request, const Responder& responder) {
+        if (request.path == "/throw") {
+          responder.on_disconnect([] {});
+          throw std::bad_alloc();
+        }
+        echo(request, responder);
+      },
+      [](const HttpRequest& head, std::optional<std::uint64_t>) -> HttpAdmission {
+        if (head.path == "/admit") throw std::bad_alloc();
+        return {};
+      });
+  ASSERT_TRUE(server);
+  TcpSocket bystander = TcpSocket::connect((*server)->port());
+  for (int i = 0; i < 3; ++i) {
+    TcpSocket vast = TcpSocket::connect((*server)->port());
+    ASSERT_TRUE(
+        vast.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9223372036854775807\r\n\r\nx"));
+    EXPECT_THAT(receive_answer(vast), StartsWith("HTTP/1.1 503 "));
+    TcpSocket thrown = TcpSocket::connect((*server)->port());
+    ASSERT_TRUE(thrown.send("POST /admit HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"));
+    EXPECT_TRUE(thrown.at_end());
+    TcpSocket handler = TcpSocket::connect((*server)->port());
+    ASSERT_TRUE(handler.send("POST /throw HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"));
+    EXPECT_THAT(receive_answer(handler), StartsWith("HTTP/1.1 500 "));
+    ASSERT_TRUE(bystander.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n"));
+    EXPECT_THAT(receive_answer(bystander), StartsWith("HTTP/1.1 200 "));
+  }
+}
+
 TEST(HttpServer, HeaderValuesCannotStartHeaders) {
   const auto server = serve([](HttpRequest, Responder responder) {
     HttpResponse response;

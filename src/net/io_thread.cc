@@ -72,7 +72,7 @@ void IoThread::start_sweep() {
   sweep_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     const auto now = std::chrono::steady_clock::now();
-    for (const auto& connection : snapshot()) connection->sweep(now);
+    for (const auto& connection : snapshot()) connection->guarded([&] { connection->sweep(now); });
     start_sweep();
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <cstdint>
+#include <exception>
 
 namespace saccade::net {
 namespace {
@@ -125,7 +126,14 @@ std::optional<std::uint64_t> RequestParser::content_length() const {
   const auto length = fields_->content_length();
   return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
 }
-void RequestParser::reserve_body(std::size_t bytes) { fields_->request.body.reserve(bytes); }
+bool RequestParser::reserve_body(std::size_t bytes) {
+  try {
+    fields_->request.body.reserve(bytes);
+  } catch (const std::exception&) {  // std::bad_alloc, or more than a string may ever have
+    return false;
+  }
+  return true;
+}
 HttpRequest RequestParser::take_request() { return std::move(fields_->request); }
 
 RequestParser::Step RequestParser::fail(int status, std::string why) {

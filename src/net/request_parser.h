@@ -40,8 +40,8 @@ class RequestParser {
   const HttpRequest& request() const;  // as far as it has come
   bool has_body() const;
   std::optional<std::uint64_t> content_length() const;  // absent when chunked
-  // Makes room for all of the body at once: for one that is admitted.
-  void reserve_body(std::size_t bytes);
+  // Makes room for all of the body at once: for one that is admitted. False: there is no memory.
+  bool reserve_body(std::size_t bytes);
   HttpRequest take_request();  // after kDone; `peer` is not set
 
   // After kFailed: the HTTP status to answer with, and a sentence naming the limit.

@@ -135,6 +135,20 @@ void append_stream_head(std::string& out,
   out += "\r\n";
 }
 
+void append_answer_head(std::string& out, const AnswerHead& head, bool chunked, bool keep_alive,
+                        bool http_1_0) {
+  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", head.status,
+                 reason_phrase(head.status));
+  for (const auto& [name, value] : head.headers) append_header(out, name, value);
+  if (may_have_body(head.status)) {
+    if (chunked) out += "Transfer-Encoding: chunked\r\n";
+    if (head.length)
+      fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", *head.length);
+  }
+  append_connection(out, keep_alive, http_1_0);
+  out += "\r\n";
+}
+
 void append_chunk(std::string& out, std::string_view data) {
   fmt::format_to(std::back_inserter(out), "{:x}\r\n", data.size());
   out += data;

@@ -20,6 +20,9 @@ void append_response_head(std::string& out, const HttpResponse& response, bool k
 void append_stream_head(std::string& out,
                         const std::vector<std::pair<std::string, std::string>>& headers,
                         bool keep_alive, bool http_1_0);
+// chunked: its body comes in chunks; otherwise with its length, or to the connection's end.
+void append_answer_head(std::string& out, const AnswerHead& head, bool chunked, bool keep_alive,
+                        bool http_1_0);
 void append_chunk(std::string& out, std::string_view data);  // data: not empty
 
 std::string default_error_body(int status, std::string_view message);

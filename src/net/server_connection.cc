@@ -22,6 +22,7 @@ constexpr std::size_t kKeptBuffer = 16u << 10;
 // A body must come at this mean rate once header_timeout has passed.
 constexpr std::size_t kMinBodyBytesPerSecond = 16u << 10;
 constexpr std::size_t kChunkReserve = 256u << 10;  // by which the room for a chunked body grows
+constexpr std::size_t kSmallAnswer = 64u << 10;    // has always room
 constexpr std::chrono::seconds kLingerIdle{2};
 constexpr std::chrono::seconds kLingerTotal{30};
 
@@ -78,7 +79,7 @@ void ServerConnection::start() {
 void ServerConnection::on_handshake(const error_code& error) {
   if (phase_ == Phase::kClosed) return;
   if (error) return close();
-  begin_request();
+  guarded([this] { begin_request(); });
 }
 
 void ServerConnection::begin_request() {
@@ -128,7 +129,10 @@ bool ServerConnection::begin_body() {
       return false;
     }
     reserved_ = std::make_shared<ByteReservation>(std::move(admission.body));
-    if (length) parser_->reserve_body(static_cast<std::size_t>(*length));
+    if (length && !parser_->reserve_body(static_cast<std::size_t>(*length))) {
+      refuse(503, fmt::format("no memory for a body of {} bytes now", *length));
+      return false;
+    }
   }
   if (parser_->expects_continue() && !parser_->http_1_0() && in_.empty()) {
     pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
@@ -192,6 +196,16 @@ void ServerConnection::respond(std::uint64_t exchange, HttpResponse response) {
   if (!current(exchange, Phase::kHandler)) return;
   phase_ = Phase::kFlushing;
   if (last_answer()) keep_alive_ = false;
+  if (response.body.size() > kSmallAnswer && too_much_unsent(response.body.size())) {
+    const std::string why = fmt::format(
+        "no room for an answer of {} bytes beside those that slow readers have not taken yet",
+        response.body.size());
+    response.status = 503;
+    response.content_type = "application/json";
+    response.body = context_->settings.error_body ? context_->settings.error_body(503, why)
+                                                  : default_error_body(503, why);
+    response.headers.emplace_back("Retry-After", "1");
+  }
   append_response_head(pending_, response, keep_alive_, http_1_0_);
   if (!head_ && may_have_body(response.status)) pending_ += response.body;
   flush();
@@ -206,8 +220,27 @@ void ServerConnection::start_stream(std::uint64_t exchange, const HeaderList& he
   if (!current(exchange, Phase::kHandler)) return;
   phase_ = Phase::kStreaming;
   if (http_1_0_ || last_answer()) keep_alive_ = false;
+  chunked_ = !http_1_0_;
+  events_ = true;
+  left_.reset();
   append_stream_head(pending_, headers, keep_alive_, http_1_0_);
   flush();
+}
+
+void ServerConnection::start_answer(std::uint64_t exchange, const AnswerHead& head) {
+  if (!current(exchange, Phase::kHandler)) return;
+  phase_ = Phase::kStreaming;
+  const bool body = may_have_body(head.status);
+  left_ = body ? head.length : std::optional<std::uint64_t>(0);
+  chunked_ = !left_ && !http_1_0_;
+  events_ = false;
+  if ((!left_ && http_1_0_) || last_answer()) keep_alive_ = false;
+  append_answer_head(pending_, head, chunked_, keep_alive_, http_1_0_);
+  flush();
+}
+
+void ServerConnection::cut(std::uint64_t exchange) {
+  if (current(exchange, Phase::kStreaming)) close();
 }
 
 void ServerConnection::write_events(std::uint64_t exchange, std::string_view events) {
@@ -217,18 +250,30 @@ void ServerConnection::write_events(std::uint64_t exchange, std::string_view eve
                  context_->settings.max_buffered);
     return close();
   }
-  if (http_1_0_) {
-    pending_ += events;
-  } else {
+  if (buffered() > kSmallAnswer && too_much_unsent(events.size())) {
+    log::warning("{}: closed, over {} bytes wait for slow readers in all", peer_,
+                 context_->settings.max_unsent);
+    return close();
+  }
+  // No more than was announced: what is over would be taken for the next answer.
+  if (left_)
+    events =
+        events.substr(0, static_cast<std::size_t>(std::min<std::uint64_t>(events.size(), *left_)));
+  if (events.empty()) return;
+  if (left_) *left_ -= events.size();
+  if (chunked_) {
     append_chunk(pending_, events);
+  } else {
+    pending_ += events;
   }
   flush();
 }
 
 void ServerConnection::end_stream(std::uint64_t exchange) {
   if (!current(exchange, Phase::kStreaming)) return;
+  if (left_ && *left_ > 0 && !head_) return close();  // less than was announced
   phase_ = Phase::kFlushing;
-  if (!http_1_0_ && !head_) pending_ += "0\r\n\r\n";
+  if (chunked_ && !head_) pending_ += "0\r\n\r\n";
   flush();
 }
 
@@ -257,12 +302,27 @@ void ServerConnection::abandon(std::uint64_t exchange) {
   }
 }
 
+bool ServerConnection::too_much_unsent(std::size_t more) const {
+  return context_->unsent.load(std::memory_order_relaxed) + more > context_->settings.max_unsent;
+}
+
+// What is held, not what is left to write: a string shrinks at its end alone.
+void ServerConnection::count_unsent() {
+  if (phase_ == Phase::kClosed) return;
+  const std::size_t held = out_.size() + pending_.size();
+  context_->unsent.fetch_add(held - counted_, std::memory_order_relaxed);  // may wrap, as meant
+  counted_ = held;
+}
+
 void ServerConnection::flush() {
   while (!writing_) {
     if (out_written_ == out_.size()) {
       out_.clear();
       out_written_ = 0;
-      if (pending_.empty()) return on_flushed();
+      if (pending_.empty()) {
+        count_unsent();
+        return on_flushed();
+      }
       out_.swap(pending_);
     }
     const boost::asio::const_buffer rest(out_.data() + out_written_, out_.size() - out_written_);
@@ -276,6 +336,7 @@ void ServerConnection::flush() {
       transport_->write_some(rest, shared_from_this());
     }
   }
+  count_unsent();
 }
 
 void ServerConnection::on_write(const error_code& error, std::size_t bytes) {
@@ -283,7 +344,7 @@ void ServerConnection::on_write(const error_code& error, std::size_t bytes) {
   if (phase_ == Phase::kClosed) return;
   if (error) return close();
   out_written_ += bytes;
-  flush();
+  guarded([this] { flush(); });
 }
 
 void ServerConnection::on_flushed() {
@@ -332,18 +393,22 @@ void ServerConnection::on_end_of_input() {
   if (!answering() || !transport_->watch_reset(shared_from_this())) return close();
   if (phase_ == Phase::kHandler && !http_1_0_) {
     pending_ += "HTTP/1.1 102 Processing\r\n\r\n";
-  } else if (phase_ == Phase::kStreaming && !head_) {
+  } else if (phase_ == Phase::kStreaming && events_ && !head_) {
     constexpr std::string_view kComment = ":\n\n";
-    if (http_1_0_) {
-      pending_ += kComment;
-    } else {
+    if (chunked_) {
       append_chunk(pending_, kComment);
+    } else {
+      pending_ += kComment;
     }
   }
   flush();
 }
 
 void ServerConnection::on_read(const error_code& error, std::size_t bytes) {
+  guarded([&] { received(error, bytes); });
+}
+
+void ServerConnection::received(const error_code& error, std::size_t bytes) {
   reading_ = false;
   if (phase_ == Phase::kClosed) return;
   if (error == boost::asio::error::eof) return on_end_of_input();
@@ -400,6 +465,11 @@ void ServerConnection::sweep(SteadyTime now) {
   }
 }
 
+void ServerConnection::broken(const std::exception& error) {
+  log::error("{}: closed: {}", peer_, error.what());
+  close();
+}
+
 void ServerConnection::close_if_idle() {
   if (phase_ == Phase::kHandshake || (phase_ == Phase::kHeader && !request_began_)) close();
 }
@@ -414,6 +484,7 @@ void ServerConnection::close() {
   transport_->close();
   thread_->remove(this);
   std::string().swap(pending_);
+  context_->unsent.fetch_sub(std::exchange(counted_, 0), std::memory_order_relaxed);
   reserved_.reset();
   const std::function<void()> callback = std::exchange(on_disconnect_, nullptr);
   if (unanswered && callback) callback();

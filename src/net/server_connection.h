@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,7 @@ struct ServerContext {
   HttpAdmit admit;                        // may be empty
   std::shared_ptr<TlsServerContext> tls;  // null: plain HTTP
   std::atomic<bool> draining{false};
+  std::atomic<std::size_t> unsent{0};  // bytes of all connections
 
   std::mutex mutex;
   std::condition_variable closed_one;
@@ -67,10 +69,23 @@ class ServerConnection final : public TransportOwner,
   void start();
   void respond(std::uint64_t exchange, HttpResponse response);
   void start_stream(std::uint64_t exchange, const HeaderList& headers);
+  void start_answer(std::uint64_t exchange, const AnswerHead& head);
+  void cut(std::uint64_t exchange);
   void write_events(std::uint64_t exchange, std::string_view events);
   void end_stream(std::uint64_t exchange);
   void set_on_disconnect(std::uint64_t exchange, std::function<void()> callback);
   void abandon(std::uint64_t exchange);  // its last Responder died unanswered
+
+  // The edge where exceptions end, memory that cannot be had above all: of a step that threw
+  // nothing is left but to close, which cuts this peer off and no other.
+  template <typename Step>
+  void guarded(Step&& step) {
+    try {
+      step();
+    } catch (const std::exception& error) {
+      broken(error);
+    }
+  }
 
   void sweep(SteadyTime now);  // closes what is over its time
   void close_if_idle();
@@ -94,6 +109,7 @@ class ServerConnection final : public TransportOwner,
   void on_handshake(const error_code& error) override;
   void on_read(const error_code& error, std::size_t bytes) override;
   void on_write(const error_code& error, std::size_t bytes) override;
+  void received(const error_code& error, std::size_t bytes);
   void on_reset() override { close(); }
 
   void begin_request();
@@ -110,6 +126,8 @@ class ServerConnection final : public TransportOwner,
   void on_flushed();
   void linger();
 
+  void broken(const std::exception& error);
+
   bool last_answer() const;
   bool answering() const {
     return phase_ == Phase::kHandler || phase_ == Phase::kStreaming || phase_ == Phase::kFlushing;
@@ -118,6 +136,8 @@ class ServerConnection final : public TransportOwner,
     return exchange == exchange_ && phase_ == phase;
   }
   std::size_t buffered() const { return out_.size() - out_written_ + pending_.size(); }
+  bool too_much_unsent(std::size_t more) const;
+  void count_unsent();
 
   std::shared_ptr<ServerContext> context_;
   std::shared_ptr<IoThread> thread_;  // before transport_, whose sockets need its io_context
@@ -149,11 +169,15 @@ class ServerConnection final : public TransportOwner,
   bool keep_alive_ = true;           // of the current request
   bool head_ = false;
   bool http_1_0_ = false;
+  bool chunked_ = false;  // of a stream: its body's framing
+  bool events_ = false;   // of a stream: server-sent events, among which a comment may stand
+  std::optional<std::uint64_t> left_;  // of a stream of known length: bytes that have not come
   std::function<void()> on_disconnect_;
 
   std::string out_;  // being written, from out_written_ on
   std::size_t out_written_ = 0;
-  std::string pending_;  // gathers behind it
+  std::string pending_;      // gathers behind it
+  std::size_t counted_ = 0;  // of them, in ServerContext::unsent
   SteadyTime write_deadline_;
 };
 

@@ -37,6 +37,7 @@
 #include "ops/activation.h"
 #include "ops/sampling.h"
 #include "ops/stored_matrix.h"
+#include "ops/token_interval.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
@@ -150,12 +151,6 @@ struct KvLayer {
   std::int64_t head_dim = 0;
 
   DType dtype() const { return blocks.dtype(); }
-};
-
-// Tokens [begin, end) of a sequence.
-struct TokenInterval {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
 };
 
 // One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at

@@ -61,6 +61,42 @@ std::vector<RequestId> Answer::cancel() {
   return std::exchange(ids_, {});
 }
 
+void Answer::read_as(const tools::ParserForm& form, bool parallel_calls) {
+  call_format_ = form.calls;
+  parallel_calls_ = parallel_calls;
+  for (Choice& choice : choices_) choice.parser = std::make_unique<tools::AnswerParser>(form);
+}
+
+void Answer::read(int index, Choice& choice, Delta& delta, api::ChoiceText& into) const {
+  if (!choice.parser) {
+    into.text = std::move(delta.text);
+    return;
+  }
+  tools::AnswerEvents events;
+  choice.parser->feed(delta.text, events);
+  if (delta.finish != FinishReason::kNone) choice.parser->finish(events);
+  for (const tools::AnswerEvent& event : events.list()) {
+    using Kind = tools::AnswerEvent::Kind;
+    if (event.kind == Kind::kContent) into.text += event.text;
+    if (event.kind == Kind::kReasoning) into.reasoning += event.text;
+    if (event.call > 0 && !parallel_calls_) continue;
+    if (event.kind == Kind::kCallBegin) {
+      const std::string seed = fmt::format("{}/{}", form_.head.id, index);
+      into.calls.push_back(
+          {event.call, tools::call_id(*call_format_, seed, event.call), event.text, ""});
+    } else if (event.kind == Kind::kArguments) {
+      if (into.calls.empty() || into.calls.back().index != event.call)
+        into.calls.push_back({event.call, "", "", ""});
+      into.calls.back().arguments += event.text;
+    }
+  }
+}
+
+std::string_view Answer::finish_name(const Choice& choice) const {
+  const bool called = choice.parser && choice.parser->calls() > 0;
+  return called && choice.finish == FinishReason::kStop ? "tool_calls" : reason_name(choice.finish);
+}
+
 const std::string* Answer::echo_of(std::size_t choice) const {
   return echo_.empty() ? nullptr : &echo_[choice / static_cast<std::size_t>(per_prompt_)];
 }
@@ -68,8 +104,8 @@ const std::string* Answer::echo_of(std::size_t choice) const {
 api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
   api::ChoiceText piece;
   piece.index = index;
-  piece.text = std::move(delta.text);
-  piece.finish_reason = reason_name(delta.finish);
+  read(index, choice, delta, piece);
+  piece.finish_reason = finish_name(choice);
   if (!delta.stop_string.empty()) piece.stop_string = std::move(delta.stop_string);
   if (delta.stop_token) piece.stop_token = *delta.stop_token;
   if (form_.logprobs) {
@@ -115,8 +151,10 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
     if (stream_started_) {
       writes.push_back({responder_, "data: " + api::error_body(error) + "\n\n", true});
     } else {
-      responder_.respond({api::kind_of(error.code).status, "application/json",
-                          api::error_body(error), form_.headers});
+      net::HttpResponse response{api::kind_of(error.code).status, "application/json",
+                                 api::error_body(error), form_.headers};
+      if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
+      responder_.respond(std::move(response));
     }
     return last;
   }
@@ -138,7 +176,17 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
     return last;
   }
 
-  choice.text += delta.text;
+  api::ChoiceText said;
+  read(index, choice, delta, said);
+  choice.text += said.text;
+  choice.reasoning += said.reasoning;
+  for (api::ToolCallText& call : said.calls) {
+    if (!call.id.empty()) {
+      choice.calls.push_back(std::move(call));
+    } else {
+      choice.calls.back().arguments += call.arguments;
+    }
+  }
   choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
   for (const auto& logprob : delta.logprobs) choice.logprobs.push_back(named(logprob, form_));
   if (!delta.stop_string.empty()) choice.stop_string = std::move(delta.stop_string);
@@ -186,7 +234,9 @@ std::string Answer::body(const RequestTimes& times) {
     piece.index = static_cast<int>(i);
     const std::string* echo = echo_of(i);
     piece.text = echo == nullptr ? std::move(choice.text) : *echo + choice.text;
-    piece.finish_reason = reason_name(choice.finish);
+    piece.reasoning = std::move(choice.reasoning);
+    piece.calls = std::move(choice.calls);
+    piece.finish_reason = finish_name(choice);
     piece.stop_string = std::move(choice.stop_string);
     piece.stop_token = choice.stop_token;
     if (form_.logprobs) piece.logprobs = std::move(choice.logprobs);

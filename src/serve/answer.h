@@ -13,6 +13,7 @@
 #include "api/responses.h"
 #include "engine/request.h"
 #include "net/http_server.h"
+#include "tools/answer_parser.h"
 
 namespace saccade::serve {
 
@@ -42,8 +43,16 @@ class Answer {
   bool on_delta(int choice, Delta&& delta, const RequestUsage& usage, const RequestTimes& times,
                 std::vector<net::StreamWrite>& writes);
 
+  // Before the first delta: one more header of the response.
+  void add_header(std::string name, std::string value) {
+    form_.headers.emplace_back(std::move(name), std::move(value));
+  }
   // Before the first delta: text to put before the answers of the next prompt; for all or none.
   void echo_next(std::string text) { echo_.push_back(std::move(text)); }
+
+  // Before the first delta: text is read as `form` says; calls after the first are left out where
+  // they may not be parallel.
+  void read_as(const tools::ParserForm& form, bool parallel_calls);
 
   bool stream() const { return form_.stream; }
   const std::string& id() const { return form_.head.id; }
@@ -58,6 +67,9 @@ class Answer {
  private:
   struct Choice {
     std::string text;
+    std::string reasoning;
+    std::vector<api::ToolCallText> calls;
+    std::unique_ptr<tools::AnswerParser> parser;  // null: all text is content
     std::vector<std::int64_t> tokens;
     std::vector<api::LogprobEntry> logprobs;
     FinishReason finish = FinishReason::kNone;
@@ -68,6 +80,9 @@ class Answer {
     std::int64_t text_offset = 0;
   };
 
+  // The text and the calls of a delta; it ends the choice where it says so.
+  void read(int index, Choice& choice, Delta& delta, api::ChoiceText& into) const;
+  std::string_view finish_name(const Choice& choice) const;
   const std::string* echo_of(std::size_t choice) const;
   api::ChoiceText piece_of(int index, Delta&& delta, Choice& choice) const;
   void stream_delta(int index, Delta&& delta, Choice& choice, std::string& events);
@@ -75,7 +90,9 @@ class Answer {
   api::StageTimes stage_times(const RequestTimes& times) const;
   std::string body(const RequestTimes& times);
 
-  const AnswerForm form_;
+  AnswerForm form_;  // fixed with the first delta
+  const tools::ToolCallFormat* call_format_ = nullptr;
+  bool parallel_calls_ = true;
   const int per_prompt_;
   const net::Responder responder_;
   std::vector<std::string> echo_;  // one a prompt, or none

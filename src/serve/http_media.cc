@@ -8,6 +8,7 @@
 #include <chrono>
 #include <list>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -24,6 +25,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // Over them transfers wait for their turn. A host that stalls takes its own share alone.
 constexpr long kMaxConnections = 512;
 constexpr long kMaxConnectionsOfHost = 64;
+// Kept open for the next image of the same host; without it as many as there ever were at once.
+constexpr long kKeptConnections = 8;
 constexpr std::chrono::milliseconds kWatch{100};  // deadlines and cancelled requests
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
@@ -140,7 +143,12 @@ std::size_t Transfer::on_body(char* data, std::size_t, std::size_t size, void* u
   const auto& reserved = self.group_.order.reserved;
   self.no_room_ = reserved && !reserved->grow(size);
   if (self.no_room_) return 0;
-  self.body_.append(data, size);
+  try {
+    self.body_.append(data, size);
+  } catch (const std::bad_alloc&) {  // must not go through libcurl
+    self.no_room_ = true;
+    return 0;
+  }
   self.group_.bytes += size;
   return size;
 }
@@ -257,6 +265,7 @@ class HttpDownloads::Thread {
       : settings_(std::move(settings)), multi_(curl_multi_init(), curl_multi_cleanup) {
     curl_multi_setopt(multi_.get(), CURLMOPT_MAX_TOTAL_CONNECTIONS, kMaxConnections);
     curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, kMaxConnectionsOfHost);
+    curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, kKeptConnections);
     thread_ = std::thread([this] { run(); });
   }
   ~Thread() { stop(); }

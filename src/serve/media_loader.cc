@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "engine/compressed_image.h"
+#include "engine/image_recipe.h"
 #include "image/pixels.h"
 
 namespace saccade::serve {
@@ -17,21 +18,6 @@ namespace {
 
 std::span<const std::byte> as_bytes(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-Digest digest_of(const std::string& bytes) {
-  Sha256 hash;
-  hash.update(bytes);
-  return hash.finish();
-}
-
-// A group of frames: what each of them is, in order.
-Digest digest_of(std::span<const Digest> frames) {
-  Sha256 hash;
-  hash.update("frames");
-  for (const Digest& frame : frames)
-    hash.update(std::string_view(reinterpret_cast<const char*>(frame.data()), frame.size()));
-  return hash.finish();
 }
 
 // The nearest wins: the server's bounds of pixels, the request's, the part's own. A request's
@@ -67,6 +53,10 @@ struct MediaLoader::Medium {
   const api::VideoPart* video = nullptr;  // or this
   std::string name;                       // "image 0"
   std::vector<std::string> files = {};    // the image, or the frames
+  std::string recipe = {};                // of its layout: image_recipe.h
+  Digest digest{};                        // of an image
+  ImageControls controls = {};            // what its client says of its size
+  ImageLayout layout = {};
 
   std::size_t count() const { return video == nullptr ? 1 : video->frames.size(); }
   const std::string& url(std::size_t i) const {
@@ -77,8 +67,9 @@ struct MediaLoader::Medium {
   }
 };
 
-MediaLoader::MediaLoader(const ServeSettings& settings, const Model& model, const Clock& clock)
-    : settings_(settings), model_(model), clock_(clock) {}
+MediaLoader::MediaLoader(const ServeSettings& settings, const Processor& processor,
+                         const Clock& clock)
+    : settings_(settings), processor_(processor), clock_(clock) {}
 
 Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
     const api::ChatRequest& request) const {
@@ -94,8 +85,8 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
 Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
                                       std::vector<std::string> fetched,
                                       const std::shared_ptr<ByteReservation>& reserved,
-                                      const std::atomic<bool>& cancelled,
-                                      RequestTimes& times) const {
+                                      const std::atomic<bool>& cancelled, RequestTimes& times,
+                                      ImageSizing* sizing) const {
   const auto check_client = [&]() -> Result<void> {
     if (cancelled) return fail(ErrorCode::kCancelled, "the client went away");
     return {};
@@ -113,23 +104,26 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
                 "(--max-preparing-bytes)",
                 bytes);
 
+  for (Medium& medium : media) {
+    TRY_DO(check_client());
+    TRY_DO(measure(medium, request));
+  }
+  if (sizing != nullptr) TRY_DO(size(media, *sizing));
   LoadedMedia loaded;
   std::int64_t tokens = 0;
   for (const Medium& medium : media) {
-    TRY_DO(check_client());
-    TRY(ImageLayout layout, measure(medium, request));
-    tokens += layout.tokens;
-    if (tokens > model_.shape().max_position) {
+    tokens += medium.layout.tokens;
+    if (tokens > processor_.shape().max_position) {
       return fail(ErrorCode::kInvalid,
                   "the images and videos up to {} take {} tokens, the model's positions end at {}; "
                   "fewer frames or a lower max_pixels make it less",
-                  medium.name, tokens, model_.shape().max_position);
+                  medium.name, tokens, processor_.shape().max_position);
     }
-    loaded.layouts.push_back(std::move(layout));
+    loaded.layouts.push_back(medium.layout);
   }
-  for (std::size_t i = 0; i < media.size(); ++i) {
+  for (Medium& medium : media) {
     TRY_DO(check_client());
-    add_inputs(media[i], loaded.layouts[i], reserved, loaded);
+    add_inputs(medium, reserved, loaded);
   }
   if (reserved) reserved->shrink_to(bytes);
   return loaded;
@@ -137,7 +131,7 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
 
 // Media in order of appearance, if there may be as many.
 Result<std::vector<MediaLoader::Medium>> MediaLoader::list(const api::ChatRequest& request) const {
-  const ModelShape& shape = model_.shape();
+  const ModelShape& shape = processor_.shape();
   if (!request.images.empty() && !shape.has_vision) {
     return fail(ErrorCode::kInvalid, "{} images were given, and this model takes text alone",
                 request.images.size());
@@ -200,8 +194,7 @@ Result<void> MediaLoader::read(std::vector<Medium>& media, std::vector<std::stri
   return {};
 }
 
-Result<ImageLayout> MediaLoader::measure(const Medium& medium,
-                                         const api::ChatRequest& request) const {
+Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& request) const {
   const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
   int width = 0;
   int height = 0;
@@ -221,43 +214,71 @@ Result<ImageLayout> MediaLoader::measure(const Medium& medium,
   };
   auto chosen = medium.video == nullptr ? controls_for(*medium.image) : controls_for(*medium.video);
   if (!chosen) return fail_within(medium.name, std::move(chosen).error());
-  ImageControls& controls = *chosen;
+  medium.controls = *std::move(chosen);
   Result<ImageLayout> layout;
   if (medium.video == nullptr) {
     if (medium.image->detail == api::ImageDetail::kLow)
-      controls.max_tokens = settings_.low_detail_tokens;
-    layout = model_.image_layout(width, height, controls);
+      medium.controls.max_tokens = settings_.low_detail_tokens;
+    medium.digest = media_digest(medium.files, false);
+    layout = processor_.image_layout(width, height, medium.controls);
   } else {
     VideoControls video;
-    video.frame = std::move(controls);
+    video.frame = medium.controls;
     video.frames = static_cast<std::int64_t>(medium.count());
     video.fps = medium.video->fps.value_or(video.fps);
     video.total_pixels = medium.video->total_pixels;
-    layout = model_.video_layout(width, height, video);
+    medium.recipe = write_image_recipe({{}, video});
+    layout = processor_.video_layout(width, height, video);
   }
   if (!layout) return fail_within(medium.name, std::move(layout).error());
-  return layout;
+  medium.layout = *std::move(layout);
+  return {};
 }
 
-void MediaLoader::add_inputs(Medium& medium, const ImageLayout& layout,
-                             const std::shared_ptr<const ByteReservation>& held,
+// Images get their sizes from the sizer; videos keep theirs, and what they take is counted. In the
+// order of the encoder's inputs, images before videos where both are: what counts is how many.
+Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) const {
+  std::vector<ImageToSize> images;
+  for (const Medium& medium : media) {
+    if (medium.video != nullptr) {
+      const std::int64_t groups = std::max<std::int64_t>(1, medium.layout.grid_t);
+      sizing.request.other_encodes.insert(sizing.request.other_encodes.end(),
+                                          static_cast<std::size_t>(groups),
+                                          medium.layout.tokens / groups);
+    } else {
+      images.push_back({medium.controls, medium.digest,
+                        medium.image->detail == api::ImageDetail::kHigh, medium.layout});
+    }
+  }
+  TRY_DO(sizing.sizer.size(images, sizing.request, sizing.sized));
+  auto next = images.begin();
+  for (Medium& medium : media) {
+    if (medium.video != nullptr) continue;
+    medium.layout = std::move(next->layout);
+    medium.controls = std::move(next->controls);
+    ++next;
+  }
+  return {};
+}
+
+void MediaLoader::add_inputs(Medium& medium, const std::shared_ptr<const ByteReservation>& held,
                              LoadedMedia& loaded) const {
   const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
+  const ImageLayout& layout = medium.layout;
   const bool video = medium.video != nullptr;
-  const auto depth = video ? static_cast<std::size_t>(model_.shape().frames_per_grid) : 1u;
+  const auto depth = video ? static_cast<std::size_t>(processor_.shape().frames_per_grid) : 1u;
   for (std::size_t begin = 0; begin < medium.files.size(); begin += depth) {
     const std::size_t end = std::min(begin + depth, medium.files.size());
-    std::vector<Digest> digests;
     std::vector<CompressedImage::Frame> frames;
-    for (std::size_t i = begin; i < end; ++i) {
-      digests.push_back(digest_of(medium.files[i]));
-      frames.push_back({std::move(medium.files[i]), medium.where(i)});
-    }
     RequestImage& input = loaded.inputs.emplace_back();
-    input.content = video ? digest_of(digests) : digests.front();
+    input.content = video ? media_digest(std::span(medium.files).subspan(begin, end - begin), true)
+                          : medium.digest;
+    for (std::size_t i = begin; i < end; ++i)
+      frames.push_back({std::move(medium.files[i]), medium.where(i)});
     input.layout = video ? group_layout(layout, static_cast<std::int64_t>(end - begin)) : layout;
-    input.source =
-        std::make_shared<CompressedImage>(model_, layout, std::move(frames), limits, held);
+    if (!video) medium.recipe = write_image_recipe({medium.controls, std::nullopt});
+    input.source = std::make_shared<CompressedImage>(processor_, layout, std::move(frames), limits,
+                                                     held, medium.recipe);
   }
 }
 

@@ -12,7 +12,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/request.h"
+#include "model/processor.h"
 #include "serve/http_media.h"
+#include "serve/image_sizer.h"
 #include "serve/settings.h"
 
 namespace saccade::serve {
@@ -23,10 +25,17 @@ struct LoadedMedia {
   std::vector<RequestImage> inputs;
 };
 
+// Who decides how large the images of a request become, and what came of it.
+struct ImageSizing {
+  ImageSizer& sizer;
+  SizingRequest request;
+  SizedRequest sized = {};
+};
+
 // Any thread; const after construction.
 class MediaLoader {
  public:
-  MediaLoader(const ServeSettings& settings, const Model& model, const Clock& clock);
+  MediaLoader(const ServeSettings& settings, const Processor& processor, const Clock& clock);
 
   // What load() needs from the network, in order of appearance. kInvalid for more media than the
   // settings allow and for media that the model does not take.
@@ -36,22 +45,25 @@ class MediaLoader {
   // take and stays with them: kUnavailable when its budget has no room. Stamps media_done;
   // `cancelled` is looked at between stages. kInvalid as remote() and for frames of different
   // sizes, kTooLarge for more bytes or tokens than are possible; the rest as read_media, the
-  // decoder and Model::image_layout say. Messages name the image or frame.
+  // decoder, Processor::image_layout and ImageSizer::size say. Messages name the image or frame.
+  // `sizing`: may be null, and images stay as their clients have them.
   Result<LoadedMedia> load(const api::ChatRequest& request, std::vector<std::string> fetched,
                            const std::shared_ptr<ByteReservation>& reserved,
-                           const std::atomic<bool>& cancelled, RequestTimes& times) const;
+                           const std::atomic<bool>& cancelled, RequestTimes& times,
+                           ImageSizing* sizing) const;
 
  private:
   struct Medium;
   Result<std::vector<Medium>> list(const api::ChatRequest& request) const;
   Result<void> read(std::vector<Medium>& media, std::vector<std::string> fetched,
                     const std::atomic<bool>& cancelled) const;
-  Result<ImageLayout> measure(const Medium& medium, const api::ChatRequest& request) const;
-  void add_inputs(Medium& medium, const ImageLayout& layout,
-                  const std::shared_ptr<const ByteReservation>& held, LoadedMedia& loaded) const;
+  Result<void> measure(Medium& medium, const api::ChatRequest& request) const;
+  Result<void> size(std::vector<Medium>& media, ImageSizing& sizing) const;
+  void add_inputs(Medium& medium, const std::shared_ptr<const ByteReservation>& held,
+                  LoadedMedia& loaded) const;
 
   const ServeSettings& settings_;
-  const Model& model_;
+  const Processor& processor_;
   const Clock& clock_;
 };
 

@@ -86,6 +86,12 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
                count(s.encoder_tokens_computed));
   page.counter("saccade:encoder_tokens_consumed_total", "Embedding rows that entered a forward.",
                count(s.encoder_tokens_consumed));
+  page.counter("saccade:encoder_busy_seconds_total", "Time that the encoder computed.",
+               s.encoder_busy_seconds);
+  page.counter("saccade:prefill_busy_seconds_total", "Time of steps that computed prompt tokens.",
+               s.prefill_busy_seconds);
+  page.counter("saccade:prefill_tokens_total", "Prompt tokens computed in them.",
+               count(s.prefill_tokens));
   page.counter("saccade:embedding_byte_seconds_total",
                "Bytes times seconds that embeddings were held for requests.",
                s.embedding_byte_seconds);
@@ -127,6 +133,30 @@ void memory_identity(MetricsText& page, const MemoryUse& m) {
   }
 }
 
+void image_sizes(MetricsText& page, const ImageSizeNumbers& sizes) {
+  page.gauge("saccade:image_level_tokens", "The level: tokens that an image may have now.",
+             sizes.level);
+  page.gauge("saccade:image_cap_tokens", "The rung of the ladder that is used: up to the level.",
+             static_cast<double>(sizes.cap));
+  const char* wait = "saccade:predicted_wait_seconds";
+  const char* waits = "Work taken and not done, in seconds as predicted.";
+  page.gauge(wait, waits, seconds(sizes.waits.encoder), {{"stage", "encode"}});
+  page.gauge(wait, waits, seconds(sizes.waits.prefill), {{"stage", "prefill"}});
+  const char* factor = "saccade:cost_factor";
+  const char* factors = "What a stage takes over what its profile says.";
+  page.gauge(factor, factors, sizes.encode_factor, {{"stage", "encode"}});
+  page.gauge(factor, factors, sizes.prefill_factor, {{"stage", "prefill"}});
+  for (const auto& [rung, images] : sizes.images_by_rung)
+    page.counter("saccade:images_sized_total", "Images by the rung that their tokens are up to.",
+                 static_cast<double>(images), {{"rung", std::to_string(rung)}});
+  page.counter("saccade:images_reduced_total", "Images made smaller than their clients asked for.",
+               static_cast<double>(sizes.reduced));
+  page.counter("saccade:requests_late_total", "Requests taken though predicted over the target.",
+               static_cast<double>(sizes.late));
+  page.counter("saccade:requests_refused_late_total", "Requests refused for that.",
+               static_cast<double>(sizes.refused));
+}
+
 }  // namespace
 
 MetricsPage::MetricsPage(const Engine& engine, std::string model_name)
@@ -151,6 +181,7 @@ std::string MetricsPage::render(const Preparation& preparation) const {
   page.gauge("saccade:request_bytes_limit", "Bytes of them over which requests are refused.",
              static_cast<double>(preparation.held_bytes_limit));
   tokens_and_requests(page, stats);
+  if (preparation.sizes != nullptr) image_sizes(page, preparation.sizes->numbers());
   latencies(page, stats);
   memory_identity(page, stats.memory);
   page.gauge("saccade:memory_utilisation", "Useful bytes over the pool.", stats.utilisation);
@@ -166,6 +197,7 @@ std::string MetricsPage::render(const Preparation& preparation) const {
   page.histogram(name, help, stats.stage_plan, {{"stage", "plan"}});
   page.histogram(name, help, stats.stage_forward, {{"stage", "forward"}});
   page.histogram(name, help, stats.stage_sample, {{"stage", "sample"}});
+  for (const auto& part : parts_) part(page);
   return page.text();
 }
 

@@ -62,22 +62,25 @@ Result<SamplingDefaults> load_sampling_defaults(const std::string& directory) {
   return defaults;
 }
 
-RequestBuilder::RequestBuilder(const ServeSettings& settings, const Model& model,
+RequestBuilder::RequestBuilder(const ServeSettings& settings, const Processor& processor,
                                std::shared_ptr<const Tokenizer> tokenizer,
                                std::optional<LoadedChatTemplate> chat_template,
                                SamplingDefaults defaults, const Clock& clock)
     : settings_(settings),
-      model_(model),
+      processor_(processor),
       tokenizer_(std::move(tokenizer)),
       loaded_template_(std::move(chat_template)),
       defaults_(defaults),
+      structured_(tokenizer_, processor.shape().vocab, processor.shape().eos),
       clock_(clock),
-      media_(settings, model, clock) {}
+      media_(settings, processor, clock) {}
 
 Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
   TRY(template_, ChatTemplate::parse(loaded_template_->source));
   format_ = ContentFormat::of(*template_, loaded_template_->variables);
+  TRY(tool_reading_, ToolReading::of(settings_, loaded_template_->source, *template_, format_,
+                                     loaded_template_->variables));
   for (const std::string_view role : {"system", "user", "assistant", "tool"}) {
     if (format_.forms(role).drops_text())
       log::warning(
@@ -88,56 +91,72 @@ Result<void> RequestBuilder::compile_template() {
   return {};
 }
 
-Result<std::string> RequestBuilder::render(const api::ChatRequest& request) const {
+Result<std::optional<ChatTemplate>> RequestBuilder::template_of(
+    const api::ChatRequest& request) const {
+  std::optional<ChatTemplate> own;
   if (request.chat_template && !settings_.trust_request_chat_template) {
     return fail(Error{
         ErrorCode::kInvalid,
         "chat_template is given with the request, and --trust-request-chat-template is not set",
         "chat_template"});
   }
-  std::optional<ChatTemplate> of_request;
   if (request.chat_template) {
-    TRY(of_request, ChatTemplate::parse(*request.chat_template));
-  }
-  const ChatTemplate* chosen = of_request ? &*of_request : template_ ? &*template_ : nullptr;
-  if (chosen == nullptr) {
+    TRY(own, ChatTemplate::parse(*request.chat_template));
+  } else if (!template_) {
     return fail(ErrorCode::kInvalid,
                 "this model has no chat template: use /v1/completions, or start the server with "
                 "--chat-template");
   }
-  json::array messages = api::template_messages(
-      request, [this](std::string_view text) { return model_.guard_literals(text); });
-  const ContentFormat format =
-      of_request ? ContentFormat::of(*of_request, request.chat_template_kwargs) : format_;
+  return own;
+}
+
+Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt& into) const {
+  TRY(const std::optional<ChatTemplate> own, template_of(request));
+  ContentFormat format = format_;
+  ToolReading reading = tool_reading_;
+  if (own) {
+    format = ContentFormat::of(*own, request.chat_template_kwargs);
+    TRY(reading, ToolReading::of(settings_, *request.chat_template, *own, format,
+                                 request.chat_template_kwargs));
+  }
+  TRY_DO(reading.check(request.tools));
+  TRY(into.demanded, reading.demand(request.tools));
+  const auto guard = [this](std::string_view text) { return processor_.guard_literals(text); };
+  json::array messages = api::template_messages(request, guard);
   TRY_DO(format.arrange(messages, [this](std::string_view type, int image) {
-    return type == "video" ? model_.video_placeholder() : model_.image_placeholder(image);
+    return type == "video" ? processor_.video_placeholder() : processor_.image_placeholder(image);
   }));
   ChatTemplateOptions options;
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
-  if (request.tools) options.tools = &*request.tools;
+  const json::array tools = api::template_tools(request, guard);
+  if (!tools.empty()) options.tools = &tools;
   if (request.documents) options.documents = &*request.documents;
   if (loaded_template_) options.variables = loaded_template_->variables;
   for (const auto& member : request.chat_template_kwargs)
     options.variables[member.key()] = member.value();
   options.now_unix_seconds = wall_clock_now() / kSecond;
-  TRY(std::string rendered, chosen->render(messages, options));
-  TRY_DO(format.check(messages, rendered));
-  if (request.continue_final_message) return cut_after_final_message(std::move(rendered), request);
-  return rendered;
+  TRY(into.text, (own ? *own : *template_).render(messages, options));
+  TRY_DO(format.check(messages, into.text));
+  if (request.continue_final_message) {
+    TRY(into.text, cut_after_final_message(std::move(into.text), request));
+  }
+  into.reading = reading.form(request.tools, into.text);
+  return {};
 }
 
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
                                          std::vector<std::string> fetched,
                                          const std::shared_ptr<ByteReservation>& reserved,
                                          std::int64_t most_tokens,
-                                         const std::atomic<bool>& cancelled,
-                                         RequestTimes& times) const {
-  TRY(LoadedMedia media, media_.load(request, std::move(fetched), reserved, cancelled, times));
+                                         const std::atomic<bool>& cancelled, RequestTimes& times,
+                                         ImageSizing* sizing) const {
+  TRY(LoadedMedia media,
+      media_.load(request, std::move(fetched), reserved, cancelled, times, sizing));
   BuiltPrompt built;
-  TRY(built.text, render(request));
+  TRY_DO(render(request, built));
   const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
   auto prompt =
-      model_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
+      processor_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
   TRY_DO(tokenizer.check());
   TRY(built.prompt, std::move(prompt));
   for (const ImageLayout& layout : media.layouts)
@@ -157,8 +176,8 @@ Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prom
   if (!prompt.is_tokens) {
     built.text = prompt.text;
     const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
-    auto made =
-        model_.build_prompt(tokenizer, model_.guard_literals(prompt.text), {}, add_special_tokens);
+    auto made = processor_.build_prompt(tokenizer, processor_.guard_literals(prompt.text), {},
+                                        add_special_tokens);
     TRY_DO(tokenizer.check());
     TRY(built.prompt, std::move(made));
   } else {
@@ -167,15 +186,15 @@ Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prom
     std::vector<TokenId> ids;
     ids.reserve(prompt.tokens.size());
     for (const std::int64_t id : prompt.tokens) {
-      if (id < 0 || id >= model_.shape().vocab) {
-        return fail(Error{
-            ErrorCode::kInvalid,
-            fmt::format("token id {} is outside the vocabulary of {}", id, model_.shape().vocab),
-            "prompt"});
+      if (id < 0 || id >= processor_.shape().vocab) {
+        return fail(Error{ErrorCode::kInvalid,
+                          fmt::format("token id {} is outside the vocabulary of {}", id,
+                                      processor_.shape().vocab),
+                          "prompt"});
       }
       ids.push_back(static_cast<TokenId>(id));
     }
-    TRY(built.prompt, model_.wrap_tokens(std::move(ids)));
+    TRY(built.prompt, processor_.wrap_tokens(std::move(ids)));
   }
   if (built.prompt.ids.empty()) {
     return fail(Error{ErrorCode::kInvalid, "the prompt is empty: at least one token is required",
@@ -223,11 +242,14 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
   params.frequency_penalty = fields.frequency_penalty;
   if (fields.seed) params.seed = static_cast<std::uint64_t>(*fields.seed);
   params.min_tokens = fields.min_tokens;
+  if (fields.structured) {
+    TRY(params.grammar, structured_.find(*fields.structured));
+  }
   params.ignore_eos = fields.ignore_eos;
   params.stop = fields.stop;
   params.include_stop_str_in_output = fields.include_stop_str_in_output;
   params.skip_special_tokens = fields.skip_special_tokens;
-  const std::int64_t vocab = model_.shape().vocab;
+  const std::int64_t vocab = processor_.shape().vocab;
   std::vector<TokenId> stops;
   for (const std::int64_t id : fields.stop_token_ids) {
     if (id >= 0 && id < vocab) stops.push_back(static_cast<TokenId>(id));

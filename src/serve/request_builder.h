@@ -12,8 +12,11 @@
 #include "api/completion_request.h"
 #include "base/clock.h"
 #include "engine/request.h"
+#include "model/processor.h"
 #include "serve/media_loader.h"
 #include "serve/settings.h"
+#include "serve/structured_outputs.h"
+#include "serve/tool_reading.h"
 #include "text/chat_template.h"
 #include "text/content_format.h"
 
@@ -32,35 +35,40 @@ Result<SamplingDefaults> load_sampling_defaults(const std::string& directory);
 struct BuiltPrompt {
   Prompt prompt;
   std::vector<RequestImage> images;
-  std::vector<std::int64_t> image_tokens;  // of each image
-  std::vector<std::int64_t> video_tokens;  // of each video
-  std::string text;                        // as rendered; empty for token prompts
+  std::vector<std::int64_t> image_tokens;         // of each image
+  std::vector<std::int64_t> video_tokens;         // of each video
+  std::string text;                               // as rendered; empty for token prompts
+  tools::ParserForm reading;                      // of the answer
+  std::optional<api::StructuredOutput> demanded;  // calls that the answer must be
 };
 
 // Any thread; const after construction.
 class RequestBuilder {
  public:
-  RequestBuilder(const ServeSettings& settings, const Model& model,
+  RequestBuilder(const ServeSettings& settings, const Processor& processor,
                  std::shared_ptr<const Tokenizer> tokenizer,
                  std::optional<LoadedChatTemplate> chat_template, SamplingDefaults defaults,
                  const Clock& clock);
 
-  // The checkpoint's template, parsed. Call once before any chat().
+  // The checkpoint's template, parsed, and how it has tools. Call once before any chat().
   Result<void> compile_template();
 
   const MediaLoader& media() const { return media_; }
-  // `fetched`, `reserved`: as MediaLoader::load. Stamps media_done and preprocessed. `cancelled` is
-  // looked at between stages and while text is tokenised. A text of more tokens than `most_tokens`
-  // is kInvalid with both numbers, as soon as that is certain.
+  // `fetched`, `reserved`, `sizing`: as MediaLoader::load. Stamps media_done and preprocessed.
+  // `cancelled` is looked at between stages and while text is tokenised. A text of more tokens than
+  // `most_tokens` is kInvalid with both numbers, as soon as that is certain.
   Result<BuiltPrompt> chat(const api::ChatRequest& request, std::vector<std::string> fetched,
                            const std::shared_ptr<ByteReservation>& reserved,
                            std::int64_t most_tokens, const std::atomic<bool>& cancelled,
-                           RequestTimes& times) const;
+                           RequestTimes& times, ImageSizing* sizing) const;
   Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt, bool add_special_tokens,
                                  std::int64_t most_tokens,
                                  const std::atomic<bool>& cancelled) const;
 
-  // All but max_tokens, which depends on a prompt: made once for all prompts of a request.
+  const ToolReading& tool_reading() const { return tool_reading_; }
+
+  // All but max_tokens, which depends on a prompt: made once for all prompts of a request. Compiles
+  // the grammar that the answer is to be held to.
   Result<SamplingParams> sampling(const api::SamplingFields& fields,
                                   std::optional<std::int64_t> logprobs) const;
   // The request's, or `standard`, or as many as there is room for: kInvalid with both numbers when
@@ -72,15 +80,20 @@ class RequestBuilder {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
  private:
-  Result<std::string> render(const api::ChatRequest& request) const;
+  // The prompt, and how its answer is read.
+  Result<void> render(const api::ChatRequest& request, BuiltPrompt& into) const;
+  // The request's own template, if it has one and may.
+  Result<std::optional<ChatTemplate>> template_of(const api::ChatRequest& request) const;
 
   const ServeSettings& settings_;
-  const Model& model_;
+  const Processor& processor_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<LoadedChatTemplate> loaded_template_;
   std::optional<ChatTemplate> template_;
-  ContentFormat format_;  // of template_
+  ContentFormat format_;      // of template_
+  ToolReading tool_reading_;  // of template_
   SamplingDefaults defaults_;
+  StructuredOutputs structured_;
   const Clock& clock_;
   MediaLoader media_;
 };

@@ -315,13 +315,17 @@ void Router::respond(const Reply& reply, Result<std::string> json) const {
   respond(reply, json_response(*std::move(json)));
 }
 
-net::HttpResponse Router::error_response(const Error& error) const {
+net::HttpResponse Router::error_response(const Error& error, std::int64_t retry_after) const {
   net::HttpResponse response =
       json_response(api::error_body(error), api::kind_of(error.code).status);
   if (error.code == ErrorCode::kExhausted || error.code == ErrorCode::kUnavailable) {
-    response.headers.emplace_back("Retry-After", "1");
+    response.headers.emplace_back("Retry-After", std::to_string(retry_after));
   }
   return response;
+}
+
+void Router::respond_later(const Reply& reply, const Error& error, std::int64_t seconds) const {
+  respond(reply, error_response(error, seconds));
 }
 
 void Router::respond_error(const Reply& reply, const Error& error) const {

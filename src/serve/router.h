@@ -81,6 +81,8 @@ class Router {
   void respond(const Reply& reply, net::HttpResponse response) const;
   void respond(const Reply& reply, Result<std::string> json) const;
   void respond_error(const Reply& reply, const Error& error) const;
+  // The same, to be tried again after so many seconds.
+  void respond_later(const Reply& reply, const Error& error, std::int64_t seconds) const;
   Result<void> check_model(const std::string& name) const;
   // Logs each name once.
   void warn_unknown(const std::vector<std::string>& names);
@@ -102,7 +104,7 @@ class Router {
   bool allows(const net::HttpRequest& request) const;
   net::HttpResponse origin_refusal(std::string_view origin);
   Error over_budget(std::size_t more) const;
-  net::HttpResponse error_response(const Error& error) const;
+  net::HttpResponse error_response(const Error& error, std::int64_t retry_after = 1) const;
   std::vector<std::pair<std::string, std::string>> cors_headers(
       const net::HttpRequest& request) const;
 

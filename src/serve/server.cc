@@ -1,20 +1,25 @@
 #include "serve/server.h"
 
 #include <algorithm>
-#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "api/error_table.h"
+#include "base/end_signals.h"
 #include "base/log.h"
 #include "model/checkpoint.h"
 #include "model/families.h"
 #include "net/http_server.h"
 #include "serve/embedding_service.h"
+#include "serve/encoder_service.h"
+#include "serve/engine_thread.h"
+#include "serve/image_encoders.h"
 #include "serve/metrics_page.h"
+#include "serve/profile_run.h"
 #include "serve/service.h"
+#include "serve/size_ticker.h"
 #include "serve/throughput_log.h"
 
 namespace saccade::serve {
@@ -49,16 +54,16 @@ Result<std::string> template_source(const std::string& given) {
 
 Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& settings,
                                                         const std::string& directory,
-                                                        const Model& model) {
+                                                        const Processor& processor) {
   std::optional<LoadedChatTemplate> chosen;
   auto shipped = load_chat_template(directory);
   if (shipped) {
     chosen = *std::move(shipped);
   } else if (shipped.error().code != ErrorCode::kNotFound) {
     return fail(std::move(shipped).error());
-  } else if (!model.default_chat_template().empty() || !settings.chat_template.empty()) {
+  } else if (!processor.default_chat_template().empty() || !settings.chat_template.empty()) {
     // A template from elsewhere names the checkpoint's tokens too.
-    chosen.emplace().source = std::string(model.default_chat_template());
+    chosen.emplace().source = std::string(processor.default_chat_template());
     TRY(chosen->variables, load_special_tokens(directory));
   }
   if (!settings.chat_template.empty()) {
@@ -70,17 +75,6 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
 Result<std::unique_ptr<Device>> make_device(const ServeSettings& settings) {
   if (settings.device == "cuda") return make_cuda_device(0);
   return make_cpu_device(settings.threads);
-}
-
-// Signals are taken by sigwait on the main thread; every thread made after this inherits the mask.
-sigset_t block_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-  return set;
 }
 
 // The part of a server that is the same for every model. What it routes to outlives it.
@@ -95,11 +89,7 @@ class Front {
     http.tls_certificate = settings.tls_certificate;
     http.tls_key = settings.tls_key;
     http.error_body = [](int status, std::string_view message) {
-      return api::error_body(status,
-                             status == 413   ? "RequestEntityTooLargeError"
-                             : status >= 500 ? "InternalServerError"
-                                             : "BadRequestError",
-                             message);
+      return api::error_body(status, message);
     };
     auto front = std::make_unique<Front>();
     TRY(front->http_,
@@ -122,48 +112,28 @@ class Front {
   template <typename Service>
   void drain(Service& service, std::chrono::seconds limit) {
     service.router().start_draining();
+    if constexpr (requires { service.start_draining(); }) service.start_draining();
     log::info("shutting down: {} answers are running, {} s for them to end", service.unfinished(),
               limit.count());
     http_->drain(limit);
+    // Those who wait elsewhere than at HTTP.
+    if constexpr (requires { service.start_draining(); }) wait_until_idle(service, limit);
     if (service.unfinished() > 0) log::warning("{} answers were cut", service.unfinished());
   }
 
  private:
+  static void wait_until_idle(auto& service, std::chrono::seconds limit) {
+    const auto until = std::chrono::steady_clock::now() + limit;
+    while (service.unfinished() > 0 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
   std::unique_ptr<net::HttpServer> http_;
 };
 
-// An engine's thread, from construction to destruction.
-template <typename Engine>
-class EngineThread {
- public:
-  explicit EngineThread(Engine& engine) : engine_(engine), thread_([&engine] { engine.run(); }) {}
-  ~EngineThread() {
-    engine_.stop();
-    thread_.join();
-  }
-  EngineThread(const EngineThread&) = delete;
-  EngineThread& operator=(const EngineThread&) = delete;
-
- private:
-  Engine& engine_;
-  std::thread thread_;
-};
-
-// A second signal during the drain ends the process at once.
-void end_at_second_signal(sigset_t set) {
-  std::thread([set] {
-    int signal = 0;
-    sigwait(&set, &signal);
-    log::warning("second signal: ending at once");
-    std::_Exit(128 + signal);
-  }).detach();
-}
-
 void serve_until_signal(Front& front, auto& service, const ServeSettings& settings,
-                        sigset_t signals) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-  end_at_second_signal(signals);
+                        const EndSignals& signals) {
+  signals.wait();
   front.drain(service, settings.drain_time);
 }
 
@@ -175,11 +145,83 @@ struct Parts {
   std::unique_ptr<Device> device;
 };
 
-Result<void> serve_generation(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
+Result<void> check_cluster(const ServeSettings& settings) {
+  const ClusterSettings& cluster = settings.cluster;
+  if (cluster.role == "encoder" && cluster.listen.empty())
+    return fail(ErrorCode::kInvalid, "--role encoder: --cluster-listen is required");
+  if (cluster.role == "encoder" && !cluster.encoders.empty())
+    return fail(ErrorCode::kInvalid, "--role encoder: --encoders are for a process that asks");
+  if (cluster.role == "pd" && cluster.encoders.empty())
+    return fail(ErrorCode::kInvalid, "--role pd: --encoders are required");
+  if (cluster.role != "encoder" && !cluster.listen.empty())
+    return fail(ErrorCode::kUnsupported,
+                "--cluster-listen: only --role encoder encodes for others");
+  if (!cluster.fallback && cluster.encoders.empty())
+    return fail(ErrorCode::kInvalid, "--encoder-fallback refuse: --encoders are required");
+  if (!cluster.fallback && cluster.verify_share > 0)
+    return fail(ErrorCode::kInvalid,
+                "--verify-embeddings: rows are compared with those of this process, and "
+                "--encoder-fallback refuse leaves it without a tower");
+  if (!cluster.fallback && settings.image_size.mode == ImageSizeMode::kDynamic)
+    return fail(ErrorCode::kUnsupported,
+                "--image-size dynamic: costs are measured with a tower, and --encoder-fallback "
+                "refuse leaves this process without one; static:N and seed need none");
+  return {};
+}
+
+// A tower that encodes for others.
+Result<void> serve_encoder(const ServeSettings& settings, const Parts& parts,
+                           const EndSignals& signals) {
   const SteadyClock clock;
-  TRY(const std::unique_ptr<Model> model,
-      load_model(parts.checkpoint, *parts.device, parts.options));
-  TRY(auto loaded_template, chat_template(settings, parts.directory, *model));
+  LoadOptions options = parts.options;
+  options.parts = saccade::Parts::kVision;
+  TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
+  log::info("on {}: a tower alone, embeddings as {}", parts.device->description(),
+            name_of(model.shape().kv_dtype));
+  EncodingSettings encoding;
+  encoding.batch_patches = settings.engine.encoder_batch_patches;
+  encoding.max_pixel_bytes = settings.engine.max_pixel_bytes;
+  encoding.pixel_threads = settings.engine.pixel_threads;
+  TRY(const auto engine, EncodingEngine::create(encoding, *model.network, *parts.device, clock));
+  TRY(const auto lent, LentEncoder::create(settings, model, *parts.device, *engine, clock));
+  EncoderService service(settings, *engine, *lent, clock);
+  const EngineThread thread(*engine);
+  TRY(const auto front, Front::listen(settings, service.router()));
+  serve_until_signal(*front, service, settings, signals);
+  lent->stop(std::chrono::seconds(0));
+  return thread.verdict();
+}
+
+// What image sizes are decided by; absent where nobody decides.
+Result<std::optional<cluster::StageCosts>> stage_costs(const ServeSettings& settings,
+                                                       const Model& model, Device& device,
+                                                       const Tokenizer& tokenizer,
+                                                       const Clock& clock) {
+  if (settings.image_size.mode == ImageSizeMode::kVanilla || !model.shape().has_vision)
+    return std::nullopt;
+  if (settings.image_size.mode != ImageSizeMode::kDynamic) return cluster::StageCosts{};
+  TRY(const cluster::Profile profile,
+      profile_of({settings.engine, settings.image_size.profile_folder}, model, device, tokenizer,
+                 clock));
+  return costs_of(profile);
+}
+
+// Of images whose embeddings are kept for other requests.
+std::int64_t stored_tokens(const Engine& engine, const ModelShape& shape) {
+  if (engine.settings().encoder_cache != "store") return 0;
+  const std::size_t row =
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
+  return static_cast<std::int64_t>(engine.settings().encoder_cache_bytes / row);
+}
+
+Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
+                              const EndSignals& signals) {
+  const SteadyClock clock;
+  LoadOptions options = parts.options;
+  const bool tower = settings.cluster.fallback;
+  if (!tower) options.parts = saccade::Parts::kText;
+  TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
+  TRY(auto loaded_template, chat_template(settings, parts.directory, *model.processor));
   SamplingDefaults defaults;
   if (settings.use_generation_config) {
     TRY(defaults,
@@ -187,22 +229,45 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
                                                                   : settings.generation_config));
   }
   log::info("on {}, keys and values as {}", parts.device->description(),
-            name_of(model->shape().kv_dtype));
+            name_of(model.shape().kv_dtype));
 
-  RequestBuilder builder(settings, *model, parts.tokenizer, std::move(loaded_template), defaults,
-                         clock);
+  RequestBuilder builder(settings, *model.processor, parts.tokenizer, std::move(loaded_template),
+                         defaults, clock);
   TRY_DO(builder.compile_template());
-  TRY(const auto engine, Engine::create(settings.engine, *model, *parts.device, clock));
+  TRY(const std::optional<cluster::StageCosts> costs,
+      stage_costs(settings, model, *parts.device, *parts.tokenizer, clock));
+  std::unique_ptr<cluster::EmbeddingExchange> exchange;
+  if (!settings.cluster.encoders.empty()) {
+    if (!model.shape().has_vision)
+      return fail(ErrorCode::kInvalid, "--encoders: {} takes text alone", model.shape().family);
+    TRY(exchange, make_exchange(settings, model.shape(), *parts.device, clock));
+  }
+  TRY(const auto engine,
+      Engine::create(settings.engine, *model.network, *parts.device, clock, exchange.get(), tower));
+  model.processor->limit_image_patches(engine->max_image_patches());
+  // Its thread wakes the engine: it ends first.
+  const std::shared_ptr<void> end_of_exchange(nullptr, [&](void*) {
+    if (exchange) exchange->stop();
+  });
   MetricsPage metrics(*engine, settings.served_model_name.front());
-  Service service(settings, *model, builder, *engine, metrics, clock);
+  if (exchange) metrics.add([&](MetricsText& page) { write_metrics(*exchange, page); });
+  std::optional<ImageSizer> sizer;
+  if (costs)
+    sizer.emplace(settings.image_size, *model.processor, *costs,
+                  stored_tokens(*engine, model.shape()), clock);
+  Service service(settings, *model.processor, builder, *engine, metrics, sizer ? &*sizer : nullptr,
+                  clock);
   const EngineThread thread(*engine);
+  std::optional<SizeTicker> ticker;
+  if (sizer) ticker.emplace(*sizer, *engine);
   TRY(const auto front, Front::listen(settings, service.router()));
   const ThroughputLog throughput(*engine, settings.throughput_interval);
   serve_until_signal(*front, service, settings, signals);
-  return {};
+  return thread.verdict();
 }
 
-Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts, sigset_t signals) {
+Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
+                              const EndSignals& signals) {
   const SteadyClock clock;
   TRY(const std::unique_ptr<SentenceEncoder> encoder,
       load_encoder(parts.checkpoint, *parts.device, parts.options));
@@ -218,21 +283,36 @@ Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
   const EngineThread thread(*engine);
   TRY(const auto front, Front::listen(settings, service.router()));
   serve_until_signal(*front, service, settings, signals);
-  return {};
+  return thread.verdict();
 }
 
-}  // namespace
-
-Result<void> run_server(ServeSettings settings) {
-  const sigset_t signals = block_signals();
-  if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
-
+Result<Parts> open_parts(const ServeSettings& settings) {
   Parts parts;
   TRY(parts.directory, resolve_checkpoint(settings.model));
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   TRY(parts.options, load_options(settings.dtype));
-  TRY(parts.tokenizer, load_tokenizer(parts.directory));
   TRY(parts.device, make_device(settings));
+  return parts;
+}
+
+}  // namespace
+
+Result<cluster::Profile> run_profile(const ServeSettings& settings, bool again) {
+  TRY(Parts parts, open_parts(settings));
+  TRY(parts.tokenizer, load_tokenizer(parts.directory));
+  TRY(const Model model, load_model(parts.checkpoint, *parts.device, parts.options));
+  const SteadyClock clock;
+  return profile_of({settings.engine, settings.image_size.profile_folder, again}, model,
+                    *parts.device, *parts.tokenizer, clock);
+}
+
+Result<void> run_server(ServeSettings settings) {
+  TRY_DO(check_cluster(settings));
+  const EndSignals signals;
+  if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
+  TRY(Parts parts, open_parts(settings));
+  if (settings.cluster.role == "encoder") return serve_encoder(settings, parts, signals);
+  TRY(parts.tokenizer, load_tokenizer(parts.directory));
   TRY(const Family* family, family_of(parts.checkpoint.config));
   return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals)
                                            : serve_generation(settings, parts, signals);

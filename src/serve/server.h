@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "cluster/profile.h"
 #include "serve/settings.h"
 
 namespace saccade::serve {
@@ -11,5 +12,8 @@ namespace saccade::serve {
 // second signal ends at once. Prints the URL and "Application startup complete." when it takes
 // requests.
 Result<void> run_server(ServeSettings settings);
+
+// Measures what encoding and prefill take, or reads what was measured before (docs/image-sizes.md).
+Result<cluster::Profile> run_profile(const ServeSettings& settings, bool again);
 
 }  // namespace saccade::serve

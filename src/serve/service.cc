@@ -1,5 +1,6 @@
 #include "serve/service.h"
 
+#include <charconv>
 #include <utility>
 
 #include "api/limits.h"
@@ -10,13 +11,14 @@
 #include "serve/metrics_page.h"
 
 namespace saccade::serve {
-Service::Service(const ServeSettings& settings, const Model& model, RequestBuilder& builder,
-                 Engine& engine, MetricsPage& metrics, const Clock& clock)
+Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
+                 Engine& engine, MetricsPage& metrics, ImageSizer* sizer, const Clock& clock)
     : settings_(settings),
-      model_(model),
+      processor_(processor),
       builder_(builder),
       engine_(engine),
       metrics_(metrics),
+      sizer_(sizer),
       clock_(clock),
       started_at_(wall_clock_now() / kSecond),
       downloads_(settings.media),
@@ -46,7 +48,7 @@ void Service::add_routes() {
     return detokenized(request.body, *builder_.tokenizer(), router_);
   });
   router_.add_status_routes([this] { return cards(); });
-  router_.add_info_routes({.vision = model_.shape().has_vision,
+  router_.add_info_routes({.vision = processor_.shape().has_vision,
                            .max_model_len = engine_.settings().max_model_len,
                            .max_running = engine_.settings().max_sequences},
                           [this] {
@@ -61,7 +63,7 @@ void Service::add_routes() {
                                  {200,
                                   "text/plain; version=0.0.4; charset=utf-8",
                                   metrics_.render({router_.preparing(), router_.held_bytes().used(),
-                                                   router_.held_bytes().limit()}),
+                                                   router_.held_bytes().limit(), sizer_}),
                                   {}});
                }});
   router_.add({"POST", "/reset_prefix_cache",
@@ -160,6 +162,9 @@ struct Service::Chat {
   Nanos arrival = 0;
   std::uint64_t client = 0;
   std::shared_ptr<ByteReservation> reserved;  // the body's, and what is fetched
+  Reply reply;
+  double rate = 0;              // of requests, this one included: ImageSizer::arrived()
+  std::optional<Nanos> target;  // its own, to the first token
 };
 
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
@@ -175,8 +180,11 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   const int n = static_cast<int>(chat.sampling.n);
   auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
   watch(answer, reply);
-  const auto job = std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival,
-                                                reply.client, request.reserved);
+  TRY(const auto target, ttft_target(chat.delivery, request));
+  const double rate = sizer_ != nullptr ? sizer_->arrived() : 0;
+  const auto job =
+      std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival, reply.client,
+                                   request.reserved, reply, rate, target);
   return with_media(job->request, job->reserved, reply,
                     [this, job](std::vector<std::string> fetched) {
                       return prepare_chat(*job, std::move(fetched));
@@ -188,17 +196,31 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
   const std::shared_ptr<Answer>& answer = job.answer;
   Request made;
   made.times.arrival = job.arrival;
-  TRY(BuiltPrompt built,
+  std::optional<ImageSizing> sizing = sizing_of(job);
+  auto built_prompt =
       builder_.chat(chat, std::move(fetched), job.reserved, engine_.settings().max_model_len,
-                    answer->cancelled(), made.times));
+                    answer->cancelled(), made.times, sizing ? &*sizing : nullptr);
+  if (!built_prompt && sizing && sizing->sized.retry_after > 0) {
+    router_.respond_later(job.reply, built_prompt.error(), sizing->sized.retry_after);
+    return {};
+  }
+  TRY(BuiltPrompt built, std::move(built_prompt));
   metrics_.observe_stage("media", seconds(made.times.media_done - job.arrival));
   metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
-  TRY(made.sampling, builder_.sampling(chat.sampling, logprobs));
+  api::SamplingFields sampling = chat.sampling;
+  if (built.demanded) sampling.structured = std::move(built.demanded);
+  TRY(made.sampling, builder_.sampling(sampling, logprobs));
   TRY(made.sampling.max_tokens,
       builder_.max_tokens(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                           engine_.settings().max_model_len, std::nullopt));
+  const tools::ParserForm& reading = built.reading;
+  if (reading.calls != nullptr || reading.reasoning != nullptr) {
+    answer->read_as(reading, chat.tools.parallel);
+    if (has_special_markers(reading, *builder_.tokenizer()))
+      made.sampling.skip_special_tokens = false;
+  }
   if (settings_.log_requests) {
     log::info("{}: {} prompt tokens, {} images, {} videos, max_tokens {}", answer->id(),
               built.prompt.ids.size(), built.image_tokens.size(), built.video_tokens.size(),
@@ -210,7 +232,47 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
   made.client = job.client;
   made.cache_salt = chat.delivery.cache_salt;
   made.tokenizer = builder_.tokenizer();
+  if (sizing) {
+    PendingWork& work = *sizing->sized.work;
+    sizer_->submitted(work, static_cast<std::int64_t>(made.prompt->ids.size()));
+    made.progress = {sizing->sized.work, &work.progress};
+    if (sizing->sized.native_tokens > 0)
+      answer->add_header("x-saccade-image-scale", fmt::format("{:.2f}", sizing->sized.scale()));
+  }
   return submit(answer, {made}, static_cast<int>(chat.sampling.n));
+}
+
+std::optional<ImageSizing> Service::sizing_of(const Chat& job) const {
+  if (sizer_ == nullptr) return std::nullopt;
+  // Before anything is rendered and tokenised: a token of text is about four bytes.
+  constexpr std::size_t kBytesOfToken = 4;
+  std::size_t bytes = 0;
+  for (const api::Message& message : job.request.messages)
+    for (const api::ContentPart& part : message.content) bytes += part.text.size();
+  SizingRequest request;
+  request.arrival = job.arrival;
+  request.rate = job.rate;
+  request.target = job.target;
+  request.text_tokens = static_cast<std::int64_t>(bytes / kBytesOfToken);
+  request.cache_salt = job.request.delivery.cache_salt;
+  return ImageSizing{*sizer_, std::move(request)};
+}
+
+Result<std::optional<Nanos>> Service::ttft_target(const api::DeliveryFields& delivery,
+                                                  const net::HttpRequest& request) {
+  if (delivery.ttft_slo_ms) return *delivery.ttft_slo_ms * kMillisecond;
+  for (const std::string_view name : {"x-llm-d-slo-ttft-ms", "x-slo-ttft-ms"}) {
+    const std::string_view text = request.header(name);
+    if (text.empty()) continue;
+    std::int64_t ms = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+    if (error != std::errc() || end != text.data() + text.size() || ms < 1 ||
+        ms > api::limits::kMostSloMs)
+      return fail(ErrorCode::kInvalid, "{} is '{}', 1 to {} milliseconds are possible", name,
+                  text.substr(0, 40), api::limits::kMostSloMs);
+    return ms * kMillisecond;
+  }
+  return std::nullopt;
 }
 
 Result<void> Service::completions(const net::HttpRequest& request, const Reply& reply) {
@@ -231,8 +293,10 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
                                          static_cast<int>(completion.prompts.size()), n, reply.to);
   watch(answer, reply);
 
+  if (sizer_ != nullptr) sizer_->arrived();
   const std::int64_t most = engine_.settings().max_model_len;
   std::vector<Request> requests;
+  std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
   for (const auto& prompt : completion.prompts) {
     Request made;
     made.times.arrival = reply.arrival;
@@ -249,8 +313,23 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     made.cache_salt = completion.delivery.cache_salt;
     made.tokenizer = builder_.tokenizer();
     if (completion.echo) {
-      answer->echo_next(prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true)
-                                         : prompt.text);
+      std::string text =
+          prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : prompt.text;
+      echoed += text.size() * static_cast<std::size_t>(n);
+      TRY_DO(api::within(api::limits::kEcho, echoed));
+      answer->echo_next(std::move(text));
+    }
+    if (sizer_ != nullptr) {
+      SizingRequest sizing;
+      sizing.arrival = reply.arrival;
+      sizing.text_tokens = static_cast<std::int64_t>(built.prompt.ids.size());
+      SizedRequest sized;
+      if (const auto done = sizer_->size({}, sizing, sized); !done) {
+        router_.respond_later(reply, done.error(), std::max<std::int64_t>(1, sized.retry_after));
+        return {};
+      }
+      sizer_->submitted(*sized.work, sizing.text_tokens);
+      made.progress = {sized.work, &sized.work->progress};
     }
     made.prompt = std::move(built.prompt);
     requests.push_back(std::move(made));
@@ -281,8 +360,8 @@ Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
   if (tokenize.chat) {
     const std::atomic<bool> never = false;
     RequestTimes times;
-    TRY(built,
-        builder_.chat(*tokenize.chat, std::move(fetched), nullptr, kMostTokens, never, times));
+    TRY(built, builder_.chat(*tokenize.chat, std::move(fetched), nullptr, kMostTokens, never, times,
+                             nullptr));
   } else {
     const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostTokens, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),
@@ -300,8 +379,9 @@ std::vector<api::ModelCard> Service::cards() const {
   std::vector<api::ModelCard> cards;
   for (const auto& name : settings_.served_model_name) {
     cards.push_back({name, started_at_, settings_.model, engine_.settings().max_model_len,
-                     model_.shape().has_vision, model_.max_image_tokens(), false,
-                     model_.shape().frames_per_grid > 0});
+                     processor_.shape().has_vision, processor_.shape().max_image_tokens, false,
+                     processor_.shape().frames_per_grid > 0,
+                     builder_.tool_reading().calls_tools()});
   }
   return cards;
 }

@@ -9,6 +9,7 @@
 
 #include "api/tokenize_request.h"
 #include "engine/engine.h"
+#include "model/processor.h"
 #include "serve/answer.h"
 #include "serve/http_media.h"
 #include "serve/request_builder.h"
@@ -22,8 +23,9 @@ class MetricsPage;
 // Handlers run on the router's workers; deltas come on the engine thread.
 class Service {
  public:
-  Service(const ServeSettings& settings, const Model& model, RequestBuilder& builder,
-          Engine& engine, MetricsPage& metrics, const Clock& clock);
+  // `sizer` may be null: images keep their clients' sizes.
+  Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
+          Engine& engine, MetricsPage& metrics, ImageSizer* sizer, const Clock& clock);
   ~Service();
 
   Router& router() { return router_; }
@@ -44,6 +46,10 @@ class Service {
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
   struct Chat;
   Result<void> prepare_chat(const Chat& chat, std::vector<std::string> fetched);
+  std::optional<ImageSizing> sizing_of(const Chat& chat) const;
+  // What a request says of the time to its first token: its own member, or a gateway's header.
+  static Result<std::optional<Nanos>> ttft_target(const api::DeliveryFields& delivery,
+                                                  const net::HttpRequest& request);
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<void> tokenize(const net::HttpRequest& request, const Reply& reply);
   Result<std::string> token_counts(const api::TokenizeRequest& request,
@@ -57,10 +63,11 @@ class Service {
   void after_step();
 
   const ServeSettings& settings_;
-  const Model& model_;
+  const Processor& processor_;
   RequestBuilder& builder_;
   Engine& engine_;
   MetricsPage& metrics_;
+  ImageSizer* sizer_;
   const Clock& clock_;
   const std::int64_t started_at_;         // Unix seconds
   std::vector<net::StreamWrite> writes_;  // engine thread: this step's events

@@ -10,9 +10,24 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "serve/image_size_settings.h"
 #include "serve/media_fetcher.h"
 
 namespace saccade::serve {
+
+// What a server is among others.
+struct ClusterSettings {
+  std::string role = "all";           // all | encoder | pd
+  std::vector<std::string> listen;    // where others ask for encodes
+  std::vector<std::string> encoders;  // whom this process asks
+  bool fallback = true;               // encodes here too; false: the tower is not loaded
+  bool any_numerics = false;
+  double verify_share = 0;
+  std::string key_file;
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string tls_authority;
+};
 
 struct ServeSettings {
   std::string model;  // folder, or ORG/NAME in HF_HOME
@@ -33,8 +48,10 @@ struct ServeSettings {
   int threads = 0;             // compute threads; 0: one a core
   std::string chat_template;   // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
-  bool use_generation_config = true;  // sampling defaults
-  std::string generation_config;      // folder that has them; empty: the checkpoint
+  std::string tool_call_parser = "auto";  // by the chat template, or a name of src/tools/
+  std::string reasoning_parser;           // empty: thoughts are content; auto: by the template
+  bool use_generation_config = true;      // sampling defaults
+  std::string generation_config;          // folder that has them; empty: the checkpoint
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
   std::int64_t max_video_frames = 768;  // of one video
   std::size_t max_request_media_bytes = 256u
@@ -50,8 +67,10 @@ struct ServeSettings {
   std::chrono::seconds drain_time{30};
   std::string tls_certificate;
   std::string tls_key;
+  ImageSizeSettings image_size;
   MediaSettings media;
   EngineSettings engine;
+  ClusterSettings cluster;
 };
 
 }  // namespace saccade::serve

@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
-#include "text/jinja_globals.h"
-#include "text/jinja_interpreter.h"
-#include "text/jinja_parser.h"
+#include "text/jinja/globals.h"
+#include "text/jinja/interpreter.h"
+#include "text/jinja/parser.h"
 
 namespace saccade {
 namespace {

@@ -71,6 +71,15 @@ class PipelineTokenizer::Progress {
     }
     return limit_.stopped;
   }
+  // The same for a piece of which a model has to be asked.
+  bool stops(std::string_view piece, const TokenModel& model) {
+    const std::size_t rest = limit_.most_tokens - std::min(ids.size(), limit_.most_tokens);
+    if (!limit_.stopped && model.has_more_than(rest, piece, limit_.cancelled)) {
+      limit_.at_least = limit_.most_tokens + 1;
+      limit_.stopped = true;
+    }
+    return stops(0, 0);
+  }
   bool stopped() const { return limit_.stopped; }
 
  private:
@@ -134,6 +143,7 @@ void PipelineTokenizer::encode_pieces(std::string_view text, bool begins_text,
   if (parts_.pre_tokenizer != nullptr) parts_.pre_tokenizer->split(pieces);
   for (const std::string_view piece : pieces.views) {
     if (progress.stops(piece.size(), piece_a_token_)) return;
+    if (piece_a_token_ == 0 && progress.stops(piece, *parts_.model)) return;
     parts_.model->tokenize(piece, pieces.begins_text, progress.ids);
     pieces.begins_text = false;
   }

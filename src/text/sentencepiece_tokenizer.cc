@@ -2,6 +2,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -37,11 +38,26 @@ Result<std::unique_ptr<Processor>> load_processor(const std::string& model) {
   return processor;
 }
 
+std::size_t bytes_of_character(std::string_view text, std::size_t at) {
+  std::size_t end = at + 1;
+  while (end < text.size() && (text[end] & 0xC0) == 0x80) ++end;
+  return end - at;
+}
+
+bool is_text(const Processor& processor, int id) {
+  return !processor.IsControl(id) && !processor.IsUnknown(id) && !processor.IsByte(id);
+}
+
 class SentencePieceModel final : public TokenModel {
  public:
   // `later`: for pieces that do not begin the text; null: the same as for those that do.
-  SentencePieceModel(std::unique_ptr<Processor> first, std::unique_ptr<Processor> later)
-      : first_(std::move(first)), later_(std::move(later)) {}
+  SentencePieceModel(std::unique_ptr<Processor> first, std::unique_ptr<Processor> later,
+                     const TokenTable& vocabulary)
+      : first_(std::move(first)), later_(std::move(later)) {
+    find_sure_bytes(vocabulary);
+  }
+  bool has_more_than(std::size_t most, std::string_view piece,
+                     const std::atomic<bool>* cancelled) const override;
   void tokenize(std::string_view piece, bool begins_text,
                 std::vector<TokenId>& out) const override {
     std::vector<int> ids;
@@ -52,9 +68,65 @@ class SentencePieceModel final : public TokenModel {
   }
 
  private:
+  void find_sure_bytes(const TokenTable& vocabulary);
+
   std::unique_ptr<Processor> first_;
   std::unique_ptr<Processor> later_;
+  // Of each piece the bytes of characters that are pieces by themselves, and so in no text part of
+  // an unknown token, of which one may stand for any number of bytes. Empty: nothing is sure.
+  std::vector<std::size_t> sure_bytes_;
+  std::size_t longest_ = 1;  // bytes of a piece
 };
+
+void SentencePieceModel::find_sure_bytes(const TokenTable& vocabulary) {
+  const auto stands_alone = [&](std::string_view character) {
+    const auto id = vocabulary.find(character);
+    return id && is_text(*first_, *id);
+  };
+  std::string probe;
+  std::vector<std::size_t> sure(static_cast<std::size_t>(first_->GetPieceSize()));
+  for (int id = 0; id < first_->GetPieceSize(); ++id) {
+    const std::string_view piece = first_->IdToPiece(id);
+    longest_ = std::max(longest_, piece.size());
+    if (!is_text(*first_, id)) continue;
+    for (std::size_t at = 0, bytes = 0; at < piece.size(); at += bytes) {
+      bytes = bytes_of_character(piece, at);
+      const std::string_view character = piece.substr(at, bytes);
+      if (!stands_alone(character)) continue;
+      sure[static_cast<std::size_t>(id)] += bytes;
+      if (probe.size() < 64 && bytes == 1) probe += character;
+    }
+  }
+  // A model of whole words has unknown tokens of known characters.
+  std::vector<int> ids;
+  const bool encodes = first_->Encode(probe, &ids).ok();
+  if (encodes && std::ranges::none_of(ids, [&](int id) { return first_->IsUnknown(id); }))
+    sure_bytes_ = std::move(sure);
+}
+
+// Characters of a slice are normalised as in the whole text but near its ends, where rules and
+// blanks may reach across; so a token of the whole stands for at most `longest_` of the sure bytes
+// that are found in the slices.
+bool SentencePieceModel::has_more_than(std::size_t most, std::string_view piece,
+                                       const std::atomic<bool>* cancelled) const {
+  constexpr std::size_t kSlice = 32u << 10;
+  constexpr std::size_t kLongestRule = 128;  // bytes that normalisation looks at together
+  if (sure_bytes_.empty() || piece.size() / longest_ <= most) return false;
+  const std::size_t lost = 2 * (longest_ + kLongestRule);
+  std::size_t sure = 0;
+  std::vector<int> ids;
+  while (!piece.empty() && (cancelled == nullptr || !*cancelled)) {
+    std::size_t end = std::min(kSlice, piece.size());
+    while (end < piece.size() && (piece[end] & 0xC0) == 0x80) ++end;
+    if (!first_->Encode(piece.substr(0, end), &ids).ok()) return false;
+    piece.remove_prefix(end);
+    std::size_t found = 0;
+    for (const int id : ids) found += sure_bytes_[static_cast<std::size_t>(id)];
+    sure += found - std::min(found, lost);
+    if (sure / longest_ > most) return true;
+  }
+  return false;
+}
 
 // As tokenizer.json files made from such models have it.
 Result<Decoder> make_decoder(bool strips_space) {
@@ -122,7 +194,8 @@ Result<std::unique_ptr<Tokenizer>> make_sentencepiece_tokenizer(
   if (begins_with_space && !options.prefix_after_special) {
     TRY(later, load_processor(model + std::string(kNoDummyPrefix)));
   }
-  parts.model = std::make_unique<SentencePieceModel>(std::move(processor), std::move(later));
+  parts.model =
+      std::make_unique<SentencePieceModel>(std::move(processor), std::move(later), *vocabulary);
   return PipelineTokenizer::make(std::move(parts));
 }
 

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "text/encode_limit.h"
+
 namespace saccade {
 namespace {
 
@@ -44,6 +46,34 @@ TEST(SentencePiece, LaterTextsMayBeginWithoutASpace) {
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   const TokenId first = *(*tokenizer)->token_to_id("▁a"), later = *(*tokenizer)->token_to_id("a");
   EXPECT_THAT((*tokenizer)->encode("a<image>a"), ElementsAre(first, 5000, later));
+}
+
+// What is far over a limit is refused after a few slices, and what normalisation drops is no reason
+// to refuse.
+TEST(SentencePiece, LongTextsAreRefusedEarly) {
+  const auto made = make_sentencepiece_tokenizer(model_bytes(), {}, {});
+  ASSERT_TRUE(made);
+  const auto& tokenizer = dynamic_cast<const StoppableTokenizer&>(**made);
+  constexpr std::size_t kMost = 500;
+  std::string text;
+  while (text.size() < (8u << 20)) text += "some words and more of them ";
+  for (const std::size_t bytes : {std::size_t{200'000}, text.size()}) {
+    EncodeLimit limit;
+    limit.most_tokens = kMost;
+    EXPECT_TRUE(tokenizer.encode_within(text.substr(0, bytes), {}, limit).empty());
+    EXPECT_TRUE(limit.stopped);
+    EXPECT_EQ(limit.at_least, kMost + 1);  // not the whole's number: the rest was not looked at
+  }
+  // Characters that the model does not know may be one token together.
+  for (const char* repeated : {"\u4e9c", "\x01", "\u0378"}) {
+    std::string strange = "a";
+    while (strange.size() < 100'000) strange += repeated;
+    EncodeLimit limit;
+    const std::size_t count = tokenizer.encode(strange, {}).size();
+    limit.most_tokens = count;
+    EXPECT_EQ(tokenizer.encode_within(strange, {}, limit).size(), count);
+    EXPECT_FALSE(limit.stopped);
+  }
 }
 
 TEST(SentencePiece, BytesThatAreNoModelAreRefused) {

@@ -5,11 +5,10 @@
 #include <boost/json/serialize.hpp>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "base/json.h"
 #include "tests/support/server_process.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -21,40 +20,13 @@ const std::string kCheckpoint =
 
 using Words = std::vector<std::string>;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write_file(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-// A folder that goes with the test.
-class Folder {
- public:
-  Folder() {
-    char pattern[] = "/tmp/saccade-bad-XXXXXX";
-    path_ = mkdtemp(pattern);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  std::string string() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 // The golden checkpoint, taken apart so that a test can put it together wrongly.
 class BadCheckpoint : public testing::Test {
  protected:
   BadCheckpoint() {
     for (const auto& entry : fs::directory_iterator(kCheckpoint)) {
-      if (entry.is_regular_file()) fs::copy(entry.path(), folder_ / entry.path().filename());
+      if (entry.is_regular_file())
+        fs::copy(entry.path(), folder_ / entry.path().filename().string());
     }
     const std::string file = read_file(folder_ / "model.safetensors");
     std::uint64_t length = 0;
@@ -83,13 +55,13 @@ class BadCheckpoint : public testing::Test {
     std::string file(8, '\0');
     std::memcpy(file.data(), &length_of_header, 8);
     write_file(folder_ / "model.safetensors", file + header + data_);
-    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", folder_.string()});
+    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", folder_.path()});
     EXPECT_EQ(ended.status, 1) << ended.output;
     for (const auto& word : words)
       EXPECT_NE(ended.output.find(word), std::string::npos) << word << " in: " << ended.output;
   }
 
-  Folder folder_;
+  TemporaryDirectory folder_;
   json::object header_;
   std::string data_;
 };
@@ -142,12 +114,12 @@ TEST_F(BadCheckpoint, OtherFormatsAreRefusedByName) {
   };
   fs::remove(folder_ / "model.safetensors");
   write_file(folder_ / "model-q4.gguf", "GGUF");
-  refused((folder_ / "model-q4.gguf").string(), {"model-q4.gguf", "GGUF", "safetensors"});
-  refused(folder_.string(), {"model-q4.gguf", "GGUF", "safetensors"});
+  refused(folder_ / "model-q4.gguf", {"model-q4.gguf", "GGUF", "safetensors"});
+  refused(folder_.path(), {"model-q4.gguf", "GGUF", "safetensors"});
   fs::rename(folder_ / "model-q4.gguf", folder_ / "pytorch_model.bin");
-  refused((folder_ / "pytorch_model.bin").string(), {"pytorch_model.bin", "pickle", "safetensors"});
-  refused(folder_.string(), {"pytorch_model.bin", "pickle", "safetensors"});
-  refused(folder_.string() + "/nowhere", {"nowhere", "no such directory"});
+  refused(folder_ / "pytorch_model.bin", {"pytorch_model.bin", "pickle", "safetensors"});
+  refused(folder_.path(), {"pytorch_model.bin", "pickle", "safetensors"});
+  refused(folder_.path() + "/nowhere", {"nowhere", "no such directory"});
 }
 
 }  // namespace

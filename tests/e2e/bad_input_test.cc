@@ -7,10 +7,8 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "base/base64.h"
@@ -18,6 +16,7 @@
 #include "image/pixels.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -28,27 +27,6 @@ const std::string kCheckpoint =
     std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/odd_heads";
 
 using Words = std::vector<std::string>;
-
-void write_file(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-// A folder that goes with the test.
-class Folder {
- public:
-  Folder() {
-    char pattern[] = "/tmp/saccade-bad-XXXXXX";
-    path_ = mkdtemp(pattern);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  std::string string() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 void expect_error(const RawAnswer& answer, int status, const Words& words) {
   EXPECT_EQ(answer.status, status) << answer.body;
@@ -85,7 +63,7 @@ std::string text_of(const Result<std::vector<std::byte>>& bytes) {
 class BadRequests : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    folder_ = std::make_unique<Folder>();
+    folder_ = std::make_unique<TemporaryDirectory>();
     fs::create_directory(*folder_ / "allowed");
     write_file(*folder_ / "secret.png", text_of(encode_png(noise(30, 30))));
     write_file(*folder_ / "allowed/fine.png", text_of(encode_png(noise(30, 30))));
@@ -96,7 +74,7 @@ class BadRequests : public testing::Test {
                                  "--served-model-name", "tiny", "--max-model-len", "512",
                                  "--max-body-mib", "1", "--max-image-pixels", "1000000",
                                  "--limit-mm-per-prompt", "image=2", "--enable-log-requests",
-                                 "--allowed-local-media-path", (*folder_ / "allowed").string()});
+                                 "--allowed-local-media-path", *folder_ / "allowed"});
   }
   static void TearDownTestSuite() {
     EXPECT_EQ(server_->stop(), 0) << server_->log();
@@ -109,10 +87,10 @@ class BadRequests : public testing::Test {
   }
   static std::string log() { return server_->log(); }
 
-  static std::unique_ptr<Folder> folder_;
+  static std::unique_ptr<TemporaryDirectory> folder_;
   static std::unique_ptr<ServerProcess> server_;
 };
-std::unique_ptr<Folder> BadRequests::folder_;
+std::unique_ptr<TemporaryDirectory> BadRequests::folder_;
 std::unique_ptr<ServerProcess> BadRequests::server_;
 
 TEST_F(BadRequests, MalformedJson) {
@@ -136,8 +114,8 @@ TEST_F(BadRequests, WrongTypesAndValuesNameTheField) {
   expect_error(chat(with(R"("n": 100000)")), 400, {"'n'", "100000", "128"});
   expect_error(chat(with(R"("logprobs": true, "top_logprobs": 50)")), 400, {"50", "20"});
   expect_error(chat(with(R"("logit_bias": {"99999": 1})")), 400, {"logit_bias", "99999", "481"});
-  expect_error(chat(with(R"("response_format": {"type": "json_object"})")), 400,
-               {"response_format", "json_object"});
+  expect_error(chat(with(R"("response_format": {"type": "yaml"})")), 400,
+               {"response_format", "yaml", "json_schema"});
   expect_error(chat(with(R"("tools": [{"type": "function"}])")), 400, {"tools"});
   expect_error(exchange(server_->port(), "POST", "/v1/completions", R"({"prompt": [999999]})"), 400,
                {"999999", "481"});
@@ -287,14 +265,14 @@ TEST_F(BadRequests, ImagesOverALimit) {
 
 TEST_F(BadRequests, FilesOutsideTheFolder) {
   const auto file = [](const std::string& path) { return chat(with_image("file://" + path)); };
-  EXPECT_EQ(file((*folder_ / "allowed/fine.png").string()).status, 200);
+  EXPECT_EQ(file(*folder_ / "allowed/fine.png").status, 200);
   for (const std::string path :
        {"secret.png", "allowed/../secret.png", "allowed/link.png", "allowed/%2e%2e/secret.png"}) {
-    expect_error(file(folder_->string() + "/" + path), 400,
+    expect_error(file(folder_->path() + "/" + path), 400,
                  {"image 0", path, "--allowed-local-media-path"});
   }
   expect_error(file("/etc/passwd"), 400, {"/etc/passwd", "--allowed-local-media-path"});
-  expect_error(file((*folder_ / "allowed/none.png").string()), 422, {"none.png", "no such file"});
+  expect_error(file(*folder_ / "allowed/none.png"), 422, {"none.png", "no such file"});
   expect_error(chat(with_image("http://127.0.0.1:1/x.png")), 400, {"--allowed-media-domains"});
 }
 
@@ -410,6 +388,23 @@ TEST(HostileSizes, ManyChoicesOfOneRequestShareIt) {
       complete(R"("n":128,"prompt":[)" + repeated(8, R"("a b c")") + "]," + lists);
   EXPECT_EQ(most.status, 200) << most.body.substr(0, 300);
   EXPECT_LT(server.peak_resident_bytes() - before, 64 << 20);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+// An answer repeats the prompt in each of its choices where that is asked for.
+TEST(HostileSizes, PromptsThatAreEchoedInEachChoiceAreBounded) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--dtype", "float32"});
+  std::string text;
+  while (text.size() < 4200) text += " picture";
+  const auto complete = [&](int prompts, int n) {
+    return exchange(server.port(), "POST", "/v1/completions",
+                    R"({"echo":true,"max_tokens":1,"n":)" + std::to_string(n) + R"(,"prompt":[)" +
+                        repeated(prompts, "\"" + text + "\"") + "]}");
+  };
+  expect_error(complete(8, 128), 400, {"echo", "4194304"});
+  const RawAnswer some = complete(2, 2);
+  EXPECT_EQ(some.status, 200) << some.body.substr(0, 300);
+  EXPECT_GT(some.body.size(), 4 * text.size());
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 

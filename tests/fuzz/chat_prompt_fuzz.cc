@@ -28,7 +28,7 @@ constexpr std::int64_t kMaxLength = 2048;
 struct World {
   serve::ServeSettings settings;
   SteadyClock clock;
-  std::unique_ptr<LoadableModel> model;
+  std::unique_ptr<Processor> model;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::unique_ptr<serve::RequestBuilder> builder;
 
@@ -39,7 +39,7 @@ struct World {
     settings.trust_request_chat_template = true;
     settings.max_image_pixels = 1 << 20;
     const Checkpoint checkpoint = open_checkpoint(directory).value();
-    model = create_model(checkpoint).value();
+    model = Processor::open(checkpoint).value();
     tokenizer = load_tokenizer(directory).value();
     builder = std::make_unique<serve::RequestBuilder>(settings, *model, tokenizer,
                                                       load_chat_template(directory).value(),
@@ -81,7 +81,8 @@ void chat(const World& world, std::string_view body) {
   if (!remote->empty()) return;  // nothing is fetched here
   const std::atomic<bool> cancelled = false;
   RequestTimes times;
-  const auto built = world.builder->chat(*request, {}, nullptr, kMaxLength, cancelled, times);
+  const auto built =
+      world.builder->chat(*request, {}, nullptr, kMaxLength, cancelled, times, nullptr);
   if (!built) return check_error(built.error());
   check_prompt(world, *built);
   const auto count = static_cast<std::int64_t>(built->prompt.ids.size());

@@ -20,7 +20,7 @@ void check_error(const Error& error) {
   CHECK(error.code != ErrorCode::kInternal, "{}", error.message);
 }
 
-void check_layouts(const Model& model) {
+void check_layouts(const Processor& model) {
   constexpr int kSizes[][2] = {{1, 1}, {64, 64}, {3000, 40}, {7, 2000}, {65'535, 1}, {9000, 9000}};
   for (const auto& [width, height] : kSizes) {
     const auto layout = model.image_layout(width, height, {});
@@ -69,8 +69,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_error(model.error());
     return 0;
   }
-  const ModelShape& shape = (*model)->shape();
+  const ModelShape& shape = model->shape();
   CHECK(shape.vocab > 0 && !shape.layers.empty() && shape.max_position > 0, "an empty shape");
-  if (shape.has_vision) check_layouts(**model);
+  if (shape.has_vision) check_layouts(*model->processor);
   return 0;
 }

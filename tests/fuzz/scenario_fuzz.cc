@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "bench/scenario.h"
+#include "bench/load/scenario.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::bench;

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "bench/stream_event.h"
+#include "bench/load/stream_event.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::bench;

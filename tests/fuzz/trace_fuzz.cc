@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "bench/trace.h"
-#include "bench/trace_stat.h"
+#include "bench/traces/trace.h"
+#include "bench/traces/trace_stat.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade::bench;

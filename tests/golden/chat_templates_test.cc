@@ -11,9 +11,9 @@
 
 #include "base/json.h"
 #include "text/content_format.h"
-#include "text/jinja_globals.h"
-#include "text/jinja_interpreter.h"
-#include "text/jinja_parser.h"
+#include "text/jinja/globals.h"
+#include "text/jinja/interpreter.h"
+#include "text/jinja/parser.h"
 
 namespace saccade {
 namespace {

@@ -25,8 +25,8 @@ void say(json::object& section, const json::value& tied) {
   if (!tied.is_null()) section["tie_word_embeddings"] = tied;
 }
 
-bool has_head(LoadableModel& model) {
-  return std::ranges::any_of(model.weight_table().specs(), [](const TensorSpec& spec) {
+bool has_head(Loadable& network) {
+  return std::ranges::any_of(network.weight_table().specs(), [](const TensorSpec& spec) {
     return spec.name.ends_with("lm_head.weight");
   });
 }
@@ -44,7 +44,7 @@ TEST(Configurations, HeadsAreTiedWhereTheReferenceTiesThem) {
         say(text->get_object(), row.at(1));
       const auto model = create_model(*checkpoint);
       ASSERT_TRUE(model) << model.error().message;
-      EXPECT_EQ(has_head(**model), !row.at(2).as_bool());
+      EXPECT_EQ(has_head(*model->network), !row.at(2).as_bool());
     }
   }
 }
@@ -72,7 +72,7 @@ TEST(Configurations, FrequenciesAreTheReferences) {
 TEST(Configurations, YarnMakesRoom) {
   const auto checkpoint = open_checkpoint(golden_folder("variants/yarn"));
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  EXPECT_EQ(create_model(*checkpoint).value()->shape().max_position, 4 * 64);
+  EXPECT_EQ(create_model(*checkpoint).value().shape().max_position, 4 * 64);
 }
 
 TEST(Configurations, RefusesRopesThatAreNone) {

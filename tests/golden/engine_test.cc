@@ -57,7 +57,7 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
     }
   }
   settings.max_model_len = longest;
-  const ModelShape& shape = from.model().shape();
+  const ModelShape& shape = from.network().shape();
   const LayerShape& layer = shape.layers.front();
   settings.kv_cache_bytes =
       static_cast<std::size_t>((longest + 64) * 2 * layer.kv_heads * layer.head_dim * 4 *
@@ -65,7 +65,7 @@ EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   settings.encoder_cache_bytes = static_cast<std::size_t>((most_rows + 64) * shape.hidden * 4);
   // Fixed shares need a larger pool for the same sequence.
   const SteadyClock clock;
-  while (!Engine::create(settings, from.model(), from.device(), clock)) {
+  while (!Engine::create(settings, from.network(), from.device(), clock)) {
     settings.kv_cache_bytes += settings.kv_cache_bytes / 8;
     if (settings.kv_cache_bytes > std::size_t{1} << 30) break;
   }

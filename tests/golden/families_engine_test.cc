@@ -55,14 +55,14 @@ bool overlay_fits(const ModelShape& shape) {
 void expect_preempted(GoldenRequests& from) {
   for (const std::string cache : {"off", "store", "overlay"}) {
     SCOPED_TRACE(cache);
-    if (cache == "overlay" && !overlay_fits(from.model().shape())) continue;
+    if (cache == "overlay" && !overlay_fits(from.network().shape())) continue;
     EngineSettings settings = settings_for(from, 100);
     settings.encoder_cache = cache;
     settings.steps_in_flight = cache == "overlay" ? 1 : 2;
     settings.prefix_caching = false;
     settings.max_model_len = longest_of(from);
     std::int64_t token_bytes = 0;
-    for (const LayerShape& layer : from.model().shape().layers)
+    for (const LayerShape& layer : from.network().shape().layers)
       token_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
     settings.kv_cache_bytes = static_cast<std::size_t>((settings.max_model_len + 64) * token_bytes);
     const EngineStats stats = expect_goldens(from, settings, 8, 2);
@@ -91,7 +91,7 @@ TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {
   std::int64_t all = 0;
   std::int64_t full = 0;
   std::int64_t window = 0;
-  for (const LayerShape& layer : from.model().shape().layers) {
+  for (const LayerShape& layer : from.network().shape().layers) {
     const std::int64_t bytes = 2 * layer.kv_heads * layer.head_dim * 4;
     all += bytes;
     if (layer.kind == LayerKind::kFull) full += bytes;
@@ -114,7 +114,7 @@ TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
   GoldenRequests from(GetParam(), testing::kVideoCases);
   for (const std::int64_t chunk : {7, 64, 1000}) {
     for (const char* cache : {"off", "store", "overlay"}) {
-      if (cache == std::string("overlay") && !overlay_fits(from.model().shape())) continue;
+      if (cache == std::string("overlay") && !overlay_fits(from.network().shape())) continue;
       for (const std::size_t together : {1, 8}) {
         SCOPED_TRACE(std::string(cache) + " chunk " + std::to_string(chunk) + " batch " +
                      std::to_string(together));
@@ -175,7 +175,7 @@ TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
     for (const bool cached : {false, true}) {
       EngineSettings settings = settings_of(64);
       settings.prefix_caching = cached;
-      auto engine = Engine::create(settings, from.model(), from.device(), clock);
+      auto engine = Engine::create(settings, from.network(), from.device(), clock);
       ASSERT_TRUE(engine) << engine.error().message;
       if (cached) {
         EXPECT_EQ(answer(**engine, from.request(0)), from.golden(0).greedy);
@@ -276,7 +276,7 @@ TEST(DynamicNtk, OtherLengthsHaveOtherFrequencies) {
   EngineSettings settings = settings_of(100);
   settings.max_model_len = 1025;
   const SteadyClock clock;
-  const auto engine = Engine::create(settings, from.model(), from.device(), clock);
+  const auto engine = Engine::create(settings, from.network(), from.device(), clock);
   ASSERT_FALSE(engine);
   EXPECT_NE(engine.error().message.find("1025"), std::string::npos) << engine.error().message;
   EXPECT_NE(engine.error().message.find("1024"), std::string::npos) << engine.error().message;

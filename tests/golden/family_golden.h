@@ -45,7 +45,7 @@ inline std::unique_ptr<Model> load(const std::string& directory, Device& device,
   if (!checkpoint) return nullptr;
   auto model = load_model(*checkpoint, device, options);
   EXPECT_TRUE(model) << model.error().message;
-  return model ? *std::move(model) : nullptr;
+  return model ? std::make_unique<Model>(*std::move(model)) : nullptr;
 }
 
 // Writes the checkpoint under the names and the configuration of other_form/ into `to`.
@@ -84,7 +84,7 @@ inline void write_other_form(const std::string& directory, const std::string& to
 }
 
 // Every stage of one golden within kTolerance on this device; the first that is not is named.
-inline void expect_golden(Model& model, Device& device, const std::string& checkpoint,
+inline void expect_golden(const Model& model, Device& device, const std::string& checkpoint,
                           const std::string& golden_name) {
   const auto tokenizer = load_tokenizer(checkpoint);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;

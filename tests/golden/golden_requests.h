@@ -34,7 +34,7 @@ class GoldenRequests {
   }
 
   Device& device() { return *device_; }
-  Model& model() { return *model_; }
+  Network& network() { return *model_->network; }
   const Golden& golden(std::size_t which) const { return goldens_[which % goldens_.size()]; }
   std::size_t count() const { return goldens_.size(); }
   const std::string& name(std::size_t which) const { return cases_[which % cases_.size()]; }
@@ -42,7 +42,7 @@ class GoldenRequests {
   Request request(std::size_t which) { return request(golden(which)); }
   Request request(const Golden& from) {
     Request request;
-    auto media = prepare_golden_media(*model_, from);
+    auto media = prepare_golden_media(*model_->processor, from);
     EXPECT_TRUE(media) << media.error().message;
     std::vector<RequestImage> images;
     for (std::size_t i = 0; i < media->prepared.size(); ++i) {
@@ -51,7 +51,8 @@ class GoldenRequests {
       image.layout = media->prepared[i].layout;
       image.source = std::make_shared<ReadyImage>(std::move(media->prepared[i]));
     }
-    auto prompt = model_->build_prompt(*tokenizer_, from.rendered, media->layouts, false);
+    auto prompt =
+        model_->processor->build_prompt(*tokenizer_, from.rendered, media->layouts, false);
     EXPECT_TRUE(prompt) << prompt.error().message;
     request.prompt = *std::move(prompt);
     for (const ImageSpan& span : request.prompt->images) {
@@ -94,7 +95,7 @@ inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& setting
   const std::size_t count = rounds * from.count();
   GoldenRun run{std::vector<std::vector<TokenId>>(count), {}};
   const SteadyClock clock;
-  auto engine = Engine::create(settings, from.model(), from.device(), clock);
+  auto engine = Engine::create(settings, from.network(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
   std::size_t unfinished = 0;

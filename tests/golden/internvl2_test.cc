@@ -42,7 +42,8 @@ TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
   ASSERT_TRUE(golden) << golden.error().message;
   const auto count = static_cast<std::int64_t>(golden->greedy.size());
   for (const std::int64_t chunk : {100, 513}) {
-    auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, count);
+    auto run = SoloRun::create(*model->network, *device,
+                               model->processor->wrap_tokens(golden->ids).value(), {}, count);
     ASSERT_TRUE(run) << run.error().message;
     (*run)->prefill(chunk);
     EXPECT_EQ((*run)->greedy(8),
@@ -50,7 +51,8 @@ TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
         << chunk;
   }
   // The frequencies of a shorter longest sequence are others.
-  auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, 1);
+  auto run = SoloRun::create(*model->network, *device,
+                             model->processor->wrap_tokens(golden->ids).value(), {}, 1);
   ASSERT_TRUE(run) << run.error().message;
   const View logits = (*run)->prefill();
   const auto& expected =
@@ -69,7 +71,7 @@ TEST(InternVl2, ConversationsAreTheOriginals) {
   for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower", "internvl2/phi3"}) {
     const auto checkpoint = open_checkpoint(golden_folder(name));
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-    const auto model = create_model(*checkpoint);
+    const auto model = Processor::open(*checkpoint);
     ASSERT_TRUE(model) << model.error().message;
     const auto parsed = ChatTemplate::parse((*model)->default_chat_template());
     ASSERT_TRUE(parsed) << parsed.error().message;
@@ -88,7 +90,7 @@ TEST(InternVl2, ConversationsAreTheOriginals) {
 TEST(InternVl2, ImageTokensOfUsersStayText) {
   const std::string directory = golden_folder("internvl2/internlm2");
   const auto checkpoint = open_checkpoint(directory);
-  const auto model = create_model(*checkpoint);
+  const auto model = Processor::open(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const auto tokenizer = load_tokenizer(directory);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -140,7 +142,7 @@ TEST(InternVl2, RefusesWhatItCannotHonour) {
                                 ? checkpoint.config
                                 : checkpoint.config.at(change.section).get_object();
     section[change.field] = json::parse(change.value).value();
-    const auto model = create_model(checkpoint);
+    const auto model = Processor::open(checkpoint);
     ASSERT_FALSE(model) << change.field << " " << change.value;
     EXPECT_NE(model.error().message.find(change.message), std::string::npos)
         << model.error().message;
@@ -150,7 +152,7 @@ TEST(InternVl2, RefusesWhatItCannotHonour) {
 // Tiles of 56 pixels, at most six: 4 tokens each and a thumbnail.
 TEST(InternVl2, ControlsBoundTheTiles) {
   const auto checkpoint = open_checkpoint(golden_folder("internvl2/internlm2"));
-  const auto model = create_model(*checkpoint);
+  const auto model = Processor::open(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const auto tiles = [&](const ImageControls& controls) {
     const auto layout = (*model)->image_layout(300, 200, controls);

@@ -86,7 +86,7 @@ TEST(LoadMemory, IsThatOfTheResultAndOfOneStoredMatrix) {
   const std::int64_t peak = status("VmHWM") - before;
   fs::remove_all(directory);
   ASSERT_TRUE(model) << model.error().message;
-  const auto kept = static_cast<std::int64_t>((*model)->shape().weight_bytes);
+  const auto kept = static_cast<std::int64_t>(model->shape().weight_bytes);
   EXPECT_GT(kept, 110 << 20);
   // Codes, scales and zeros of gate and up are 9 MB; as numbers they would be 67 MB once more.
   std::printf("kept %.1f MB, peak %.1f MB\n", static_cast<double>(kept) / 1e6,

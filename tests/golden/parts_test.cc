@@ -90,21 +90,21 @@ TEST(TowerFingerprint, IsEmptyWithoutATower) {
 }
 
 // Embedding rows of the golden's first image.
-std::vector<float> encode(Model& model, Device& device, const Golden& golden) {
-  const auto images = prepare_golden_images(model, golden);
+std::vector<float> encode(const Model& model, Device& device, const Golden& golden) {
+  const auto images = prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(images) << images.error().message;
   const PreparedImage& image = images->front();
-  EXPECT_TRUE(model.reserve(device, {.rows = 16,
-                                     .sequences = 1,
-                                     .logit_rows = 1,
-                                     .image_patches = model.max_image_patches(),
-                                     .length = 16}));
+  EXPECT_TRUE(model.network->reserve(device, {.rows = 16,
+                                              .sequences = 1,
+                                              .logit_rows = 1,
+                                              .image_patches = model.shape().max_image_patches,
+                                              .length = 16}));
   std::vector<float> rows(
       static_cast<std::size_t>(image.layout.tokens * model.shape().embedding_width()));
   const View out(rows.data(), DType::kF32, image.layout.tokens, model.shape().embedding_width());
   const PreparedImage* const first = &image;
   Stream& stream = device.lane(Lane::kEncode);
-  const auto run = model.begin_encode(stream, {&first, 1}, {&out, 1});
+  const auto run = model.network->begin_encode(stream, {&first, 1}, {&out, 1});
   while (true) {
     const Result<bool> complete = run->advance();
     EXPECT_TRUE(complete) << complete.error().message;
@@ -129,7 +129,7 @@ TEST(Parts, TheTowerAloneMakesTheSameRows) {
     EXPECT_EQ(encode(*tower, *device, *golden), encode(*whole, *device, *golden));
     EXPECT_EQ(tower->shape().weight_bytes + text->shape().weight_bytes,
               whole->shape().weight_bytes);
-    EXPECT_LT(tower->scratch_bytes(), whole->scratch_bytes());
+    EXPECT_LT(tower->network->scratch_bytes(), whole->network->scratch_bytes());
   }
 }
 

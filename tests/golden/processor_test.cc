@@ -54,7 +54,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     const auto layout = (*processor)->image_layout(pixels->width, pixels->height, {});
     ASSERT_TRUE(layout) << layout.error().message;
     EXPECT_GT(layout->tokens, 0);
-    EXPECT_LE(layout->tokens, (*processor)->max_image_tokens());
+    EXPECT_LE(layout->tokens, (*processor)->shape().max_image_tokens);
     const auto prompt =
         (*processor)->build_prompt(**tokenizer, golden->rendered, {&*layout, 1}, false);
     ASSERT_TRUE(prompt) << prompt.error().message;
@@ -67,7 +67,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     const auto device = make_reference_device();
     const auto model = testing::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
-    const auto want = prepare_golden_images(*model, *golden);
+    const auto want = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(want) << want.error().message;
     const auto prepared = (*processor)->prepare_image(*pixels, *layout);
     ASSERT_TRUE(prepared) << prepared.error().message;

@@ -76,15 +76,15 @@ struct Answer {
 };
 
 Answer answer(Model& model, Device& device, const std::string& checkpoint, const Golden& golden) {
-  const auto media = prepare_golden_images(model, golden);
+  const auto media = prepare_golden_images(*model.processor, golden);
   EXPECT_TRUE(media) << media.error().message;
   const auto tokenizer = load_tokenizer(checkpoint);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   std::vector<ImageLayout> layouts;
   for (const PreparedImage& image : *media) layouts.push_back(image.layout);
-  auto prompt = model.build_prompt(**tokenizer, golden.rendered, layouts, false);
+  auto prompt = model.processor->build_prompt(**tokenizer, golden.rendered, layouts, false);
   EXPECT_TRUE(prompt) << prompt.error().message;
-  auto run = SoloRun::create(model, device, *std::move(prompt), *media, 24);
+  auto run = SoloRun::create(*model.network, device, *std::move(prompt), *media, 24);
   EXPECT_TRUE(run) << run.error().message;
   const View logits = (*run)->prefill();
   Answer answer;

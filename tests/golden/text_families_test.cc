@@ -54,7 +54,8 @@ TEST(TextFamilies, ChunksDoNotChangeTokens) {
     const auto model = testing::load(golden_folder(name), *device);
     ASSERT_NE(model, nullptr);
     for (const std::int64_t chunk : {1, 16, 50}) {
-      auto run = SoloRun::create(*model, *device, model->wrap_tokens(golden->ids).value(), {}, 8);
+      auto run = SoloRun::create(*model->network, *device,
+                                 model->processor->wrap_tokens(golden->ids).value(), {}, 8);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill(chunk);
       EXPECT_EQ((*run)->greedy(8),

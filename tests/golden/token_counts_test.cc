@@ -16,23 +16,24 @@ namespace {
 class TokenCounts : public ::testing::TestWithParam<const char*> {};
 
 // The first line is a configuration and the preprocessor's.
-std::unique_ptr<LoadableModel> read_model(std::istream& file) {
+std::unique_ptr<Processor> read_model(std::istream& file) {
   std::string line;
   std::getline(file, line);
   const auto about = json::parse(line);
   EXPECT_TRUE(about) << about.error().message;
   if (!about) return nullptr;
   const json::object& members = about->get_object();
-  auto model = create_model({"published",
-                             members.at("config").get_object(),
-                             {},
-                             members.at("preprocessor").get_object()});
+  auto model = Processor::open({"published",
+                                members.at("config").get_object(),
+                                {},
+                                members.at("preprocessor").get_object()});
   EXPECT_TRUE(model) << model.error().message;
   return model ? *std::move(model) : nullptr;
 }
 
 // Then height, width, tokens, under `controls`.
-void expect_counts(const std::string& folder, const Model& model, const ImageControls& controls) {
+void expect_counts(const std::string& folder, const Processor& model,
+                   const ImageControls& controls) {
   std::ifstream file(testing::golden_folder(folder) + "/token_counts.tsv");
   ASSERT_TRUE(file) << folder;
   std::string line;
@@ -52,7 +53,7 @@ void expect_counts(const std::string& folder, const Model& model, const ImageCon
     }
     ASSERT_TRUE(layout) << layout.error().message;
     EXPECT_EQ(layout->tokens, tokens) << height << "x" << width;
-    EXPECT_LE(layout->tokens, model.max_image_tokens());
+    EXPECT_LE(layout->tokens, model.shape().max_image_tokens);
     if (layout->tokens != tokens && ++wrong > 10) break;
   }
   EXPECT_GE(sizes, 40);
@@ -69,10 +70,10 @@ TEST_P(VideoCounts, AreTheProcessors) {
   const auto about = json::parse(line);
   ASSERT_TRUE(about) << about.error().message;
   const json::object& members = about->get_object();
-  const auto model = create_model({"published",
-                                   members.at("config").get_object(),
-                                   {},
-                                   members.at("preprocessor").get_object()});
+  const auto model = Processor::open({"published",
+                                      members.at("config").get_object(),
+                                      {},
+                                      members.at("preprocessor").get_object()});
   ASSERT_TRUE(model) << model.error().message;
   int videos = 0;
   for (; std::getline(file, line); ++videos) {
@@ -106,7 +107,7 @@ TEST(VideoTimes, AreTheProcessors) {
   const std::string folder = testing::golden_folder("qwen3_vl");
   const auto checkpoint = open_checkpoint(folder + "/odd_heads");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  const auto model = create_model(*checkpoint);
+  const auto model = Processor::open(*checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const auto tokenizer = load_tokenizer(folder + "/odd_heads");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
@@ -153,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                            return name;
                          });
 
-std::unique_ptr<LoadableModel> published_model(const std::string& family) {
+std::unique_ptr<Processor> published_model(const std::string& family) {
   std::ifstream file(testing::golden_folder(family) + "/token_counts.tsv");
   EXPECT_TRUE(file) << family;
   return read_model(file);
@@ -211,7 +212,7 @@ TEST_P(SmallBounds, AreTheProcessors) {
     return members;
   };
   std::string last_change;
-  std::unique_ptr<LoadableModel> model;
+  std::unique_ptr<Processor> model;
   int lines = 0;
   for (; std::getline(file, line); ++lines) {
     SCOPED_TRACE(line);
@@ -226,7 +227,7 @@ TEST_P(SmallBounds, AreTheProcessors) {
     if (change != last_change) {
       const json::object said = json::parse(change).value().get_object();
       auto created =
-          create_model({"small", changed("config", said), {}, changed("preprocessor", said)});
+          Processor::open({"small", changed("config", said), {}, changed("preprocessor", said)});
       ASSERT_TRUE(created) << created.error().message;
       model = *std::move(created);
       last_change = change;
@@ -235,8 +236,8 @@ TEST_P(SmallBounds, AreTheProcessors) {
     ASSERT_EQ(layout.has_value(), tokens > 0) << (layout ? "" : layout.error().message);
     if (!layout) continue;
     EXPECT_EQ(layout->tokens, tokens);
-    EXPECT_LE(layout->tokens, model->max_image_tokens());
-    EXPECT_LE(layout->grid_t * layout->grid_h * layout->grid_w, model->max_image_patches());
+    EXPECT_LE(layout->tokens, model->shape().max_image_tokens);
+    EXPECT_LE(layout->grid_t * layout->grid_h * layout->grid_w, model->shape().max_image_patches);
   }
   EXPECT_GE(lines, 18);
 }

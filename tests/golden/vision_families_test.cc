@@ -99,14 +99,14 @@ TEST(VisionFamilies, ChunksDoNotChangeTokens) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model, *golden);
+    const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     std::vector<ImageLayout> layouts;
     for (const auto& image : *images) layouts.push_back(image.layout);
     for (const std::int64_t chunk : {7, 16, 64}) {
-      auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, layouts, false);
       ASSERT_TRUE(prompt) << prompt.error().message;
-      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 8);
+      auto run = SoloRun::create(*model->network, *device, *std::move(prompt), *images, 8);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill(chunk);
       EXPECT_EQ((*run)->greedy(8),
@@ -130,13 +130,13 @@ TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
   rope["long_factor"] = rope.at("short_factor");
   auto model = load_model(*checkpoint, *device, {.compute = DType::kF32, .kv = {}});
   ASSERT_TRUE(model) << model.error().message;
-  auto prompt = (*model)->build_prompt(**tokenizer, golden->rendered, {}, false);
+  auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, {}, false);
   ASSERT_TRUE(prompt) << prompt.error().message;
   const std::int64_t last_short =
-      (*model)->shape().short_length - static_cast<std::int64_t>(prompt->ids.size());
+      model->shape().short_length - static_cast<std::int64_t>(prompt->ids.size());
   ASSERT_GT(last_short, 0);
   ASSERT_LT(last_short, 62);
-  auto run = SoloRun::create(**model, *device, *std::move(prompt), {}, 64);
+  auto run = SoloRun::create(*model->network, *device, *std::move(prompt), {}, 64);
   ASSERT_TRUE(run) << run.error().message;
   (*run)->prefill();
   const std::vector<TokenId> tokens = (*run)->greedy(64);
@@ -150,7 +150,7 @@ TEST(VisionFamilies, Phi3TurnsByOtherFactorsOverTheBoundary) {
 TEST(VisionFamilies, Phi3TagsAreNumbered) {
   const std::string directory = golden_folder("phi_3_vision/su");
   const auto tokenizer = load_tokenizer(directory);
-  const auto model = create_model(*open_checkpoint(directory)).value();
+  const auto model = Processor::open(*open_checkpoint(directory)).value();
   const std::vector<ImageLayout> layouts = {model->image_layout(56, 56, {}).value(),
                                             model->image_layout(56, 20, {}).value()};
   const auto build = [&](const std::string& text) {
@@ -178,7 +178,7 @@ TEST(VisionFamilies, Phi3TagsAreNumbered) {
 TEST(VisionFamilies, Qwen3VlWritesTimesOfVideosAlone) {
   const std::string directory = golden_folder("qwen3_vl/odd_heads");
   const auto tokenizer = load_tokenizer(directory);
-  const auto model = create_model(*open_checkpoint(directory)).value();
+  const auto model = Processor::open(*open_checkpoint(directory)).value();
   const std::string video = "<|vision_start|><|video_pad|><|vision_end|>";
   const auto build = [&](const std::string& text, const std::vector<ImageLayout>& media) {
     return model->build_prompt(**tokenizer, text, media, false);
@@ -213,15 +213,15 @@ TEST(VisionFamilies, PaligemmaIsNotCausalInItsPrompt) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model, *golden);
+    const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     const std::vector<ImageLayout> layouts = {images->front().layout};
     for (const bool causal : {false, true}) {
-      auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, layouts, false);
       ASSERT_TRUE(prompt) << prompt.error().message;
       EXPECT_EQ(prompt->bidirectional_prefix, static_cast<std::int64_t>(prompt->ids.size()));
       if (causal) prompt->bidirectional_prefix = 0;
-      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 64);
+      auto run = SoloRun::create(*model->network, *device, *std::move(prompt), *images, 64);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill();
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
@@ -241,12 +241,12 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
     ASSERT_TRUE(golden) << golden.error().message;
     const auto model = testing::load(directory, *device);
     ASSERT_NE(model, nullptr);
-    const auto images = prepare_golden_images(*model, *golden);
+    const auto images = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(images) << images.error().message;
     std::vector<ImageLayout> layouts;
     for (const auto& image : *images) layouts.push_back(image.layout);
     for (const bool causal : {false, true}) {
-      auto prompt = model->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, layouts, false);
       ASSERT_TRUE(prompt) << prompt.error().message;
       ASSERT_EQ(prompt->both_ways.size(), prompt->images.size());
       for (std::size_t i = 0; i < prompt->images.size(); ++i) {
@@ -255,7 +255,7 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
       }
       EXPECT_EQ(prompt->bidirectional_prefix, 0);
       if (causal) prompt->both_ways.clear();
-      auto run = SoloRun::create(*model, *device, *std::move(prompt), *images, 64);
+      auto run = SoloRun::create(*model->network, *device, *std::move(prompt), *images, 64);
       ASSERT_TRUE(run) << run.error().message;
       (*run)->prefill();
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
@@ -267,7 +267,7 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
 TEST(VisionFamilies, Gemma3KeepsLiteralsText) {
   const std::string directory = golden_folder("gemma3/pooled");
   const auto tokenizer = load_tokenizer(directory);
-  const auto model = create_model(*open_checkpoint(directory)).value();
+  const auto model = Processor::open(*open_checkpoint(directory)).value();
   const std::string literal =
       model->guard_literals("<start_of_image><image_soft_token><end_of_image>");
   const std::vector<ImageLayout> one = {model->image_layout(56, 20, {}).value()};

@@ -165,6 +165,32 @@ TEST_P(EngineImages, AnEngineThatSleepsIsWoken) {
   thread.join();
 }
 
+// What the engine says of a request while it works on it (Request::progress).
+TEST_P(EngineImages, SaysHowFarItIs) {
+  make();
+  const auto progress = std::make_shared<RequestProgress>(1);
+  Request made = request(3, false);
+  const auto prompt = static_cast<std::int64_t>(made.prompt->ids.size());
+  made.progress = progress;
+  submit(std::move(made));
+  EXPECT_EQ(progress->computed(), 0);
+  EXPECT_FALSE(progress->encoded(0));
+  std::int64_t last = 0;
+  while (open_ > 0) {
+    engine_->step();
+    EXPECT_GE(progress->computed(), last);
+    last = progress->computed();
+    // Rows that were needed had been made.
+    if (last > 4) {
+      EXPECT_TRUE(progress->encoded(0));
+    }
+  }
+  EXPECT_EQ(progress->computed(), prompt);
+  EXPECT_TRUE(progress->encoded(0));
+  const EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.prefill_tokens, static_cast<std::uint64_t>(prompt));
+}
+
 INSTANTIATE_TEST_SUITE_P(EncoderCaches, EngineImages, testing::Values("store", "overlay", "off"));
 
 class EngineImageStore : public EngineImages {};

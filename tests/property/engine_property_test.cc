@@ -394,5 +394,43 @@ TEST(EngineProperty, AClientThatComesGetsItsShareAtOnce) {
   }
 }
 
+// The same where places are plenty and pages are scarce: who holds them all has to give way too.
+TEST(EngineProperty, AClientThatComesGetsPagesToo) {
+  log::set_level(log::Level::kError);
+  EngineSettings settings = roomy();
+  settings.max_sequences = 64;
+  settings.max_model_len = 120;
+  const FakeModelOptions options;
+  Script greedy{{10, 11, 12, 10}, {}, {}, {}};
+  greedy.sampling.temperature = 0;
+  greedy.sampling.ignore_eos = true;
+  greedy.sampling.max_tokens = 100;
+  greedy.client = 1;
+  Script chat = greedy;
+  for (int i = 0; i < 20; ++i) chat.ids.push_back(12 + i % 3);
+  chat.sampling.max_tokens = 8;
+  chat.client = 2;
+  const auto steps_for_chats = [&](std::size_t kv_cache_bytes) {
+    settings.kv_cache_bytes = kv_cache_bytes;
+    Bench bench(settings, options);
+    EXPECT_TRUE(bench.good());
+    for (int i = 0; i < 40; ++i) bench.submit(greedy);
+    for (int i = 0; i < 20; ++i) bench.step();
+    std::vector<RequestId> chats;
+    for (int i = 0; i < 12; ++i) chats.push_back(bench.submit(chat));
+    int steps = 0;
+    const auto left = [&] {
+      return std::ranges::any_of(chats, [&](RequestId id) {
+        return bench.requests().at(id).finish == FinishReason::kNone;
+      });
+    };
+    for (; left() && steps < 3000; ++steps) bench.step();
+    return steps;
+  };
+  const int with_room = steps_for_chats(std::size_t{4} << 20);
+  for (const std::size_t scarce : {std::size_t{128} << 10, std::size_t{64} << 10})
+    EXPECT_LE(steps_for_chats(scarce), 5 * with_room) << scarce;
+}
+
 }  // namespace
 }  // namespace saccade

@@ -7,8 +7,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "base/check.h"
@@ -129,28 +127,6 @@ void MockProcess::await_requests(int count) const {
 std::string MockProcess::stop() {
   command_.signal(SIGTERM);
   return command_.wait().out;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  char pattern[] = "/tmp/saccade-test-XXXXXX";
-  CHECK(mkdtemp(pattern) != nullptr, "no temporary directory");
-  path_ = pattern;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code code;
-  std::filesystem::remove_all(path_, code);
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 }  // namespace saccade::test

@@ -4,10 +4,11 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 
@@ -62,22 +63,5 @@ class MockProcess {
   Command command_;
   std::uint16_t port_ = 0;
 };
-
-// A directory of its own for a test, removed with everything in it at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string read_file(const std::string& path);  // empty when there is none
-void write_file(const std::string& path, const std::string& text);
 
 }  // namespace saccade::test

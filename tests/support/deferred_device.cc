@@ -406,7 +406,10 @@ Result<Buffer> DeferredDevice::allocate(std::size_t bytes, Space space) {
   std::byte* const data = take(bytes);
   allocations_[data] = bytes;
   // Its addresses are never used again, so that what still refers to them is found.
-  const auto forget = [this](std::byte* freed, std::size_t) { allocations_.erase(freed); };
+  const auto forget = [this](std::byte* freed, std::size_t size) {
+    allocations_.erase(freed);
+    madvise(freed, whole_pages(size), MADV_DONTNEED);  // less to open and close with every wait
+  };
   return Buffer(data, bytes, forget, Space::kDevice);
 }
 

@@ -129,6 +129,8 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
   shape_.layers = options.layers;
   shape_.eos = {0};
   shape_.has_vision = options.has_vision;
+  shape_.max_image_patches = 4 * options.max_image_tokens;
+  shape_.max_image_tokens = options.max_image_tokens;
 }
 
 Result<void> FakeModel::reserve(Device&, const Capacity& capacity) {
@@ -235,11 +237,6 @@ std::unique_ptr<EncodeRun> FakeModel::begin_encode(Stream& stream,
                                                    std::span<const PreparedImage* const> images,
                                                    std::span<const View> out, const Tap&) {
   return std::make_unique<FakeEncodeRun>(*this, stream, images, out, options_.encoder_stages);
-}
-
-Result<Prompt> FakeModel::build_prompt(const Tokenizer&, std::string_view,
-                                       std::span<const ImageLayout>, bool) const {
-  return fail(ErrorCode::kUnsupported, "the fake model takes ready prompts");
 }
 
 RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "model/model.h"
+#include "model/network.h"
 
 namespace saccade {
 
@@ -31,20 +31,15 @@ struct FakeModelOptions {
   std::function<void(std::int64_t patches)> on_stage;
 };
 
-class FakeModel final : public Model {
+class FakeModel final : public Network {
  public:
   explicit FakeModel(const FakeModelOptions& options);
   Result<void> reserve(Device& device, const Capacity& capacity) override;
   void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) override;
   std::size_t scratch_bytes() const override { return options_.scratch_bytes; }
-  std::int64_t max_image_patches() const override { return 4 * options_.max_image_tokens; }
-  std::int64_t max_image_tokens() const override { return options_.max_image_tokens; }
   std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                           std::span<const PreparedImage* const> images,
                                           std::span<const View> out, const Tap& tap = {}) override;
-  Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images,
-                              bool add_special_tokens) const override;
 
   // From now on the encoder's last stage fails for images of `failing` tokens, and makes NaN of
   // those of `spoilt` tokens; 0: of none.

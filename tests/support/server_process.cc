@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -69,6 +70,17 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
+std::int64_t entries_of(pid_t pid, const char* folder) {
+  std::error_code none;
+  std::int64_t count = 0;
+  for (std::filesystem::directory_iterator
+           entry("/proc/" + std::to_string(pid) + "/" + folder, none),
+       end;
+       entry != end; entry.increment(none))
+    ++count;
+  return count;
+}
+
 }  // namespace
 
 ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
@@ -78,7 +90,8 @@ ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string>
   for (int i = 0; i < kStartSeconds * 20; ++i) {
     const std::string text = this->log();
     if (text.find("Application startup complete.") != std::string::npos) {
-      const std::size_t at = text.find("127.0.0.1:");
+      // It may name other addresses before its own.
+      const std::size_t at = text.find("127.0.0.1:", text.find("listening on http"));
       CHECK(at != std::string::npos, "no address in: {}", text);
       port_ = static_cast<std::uint16_t>(std::strtoul(text.c_str() + at + 10, nullptr, 10));
       return;
@@ -107,6 +120,20 @@ int ServerProcess::wait() {
   return shell_status(status);
 }
 
+int ServerProcess::wait_at_most(int seconds) {
+  int status = 0;
+  for (int i = 0; i < seconds * 20; ++i) {
+    if (waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = -1;
+      return shell_status(status);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  signal(SIGKILL);
+  wait();
+  return 124;
+}
+
 int ServerProcess::stop() {
   signal(SIGTERM);
   return wait();
@@ -127,6 +154,10 @@ std::int64_t ServerProcess::peak_resident_bytes() const {
   }
   return -1;
 }
+
+std::int64_t ServerProcess::descriptors() const { return entries_of(pid_, "fd"); }
+
+std::int64_t ServerProcess::threads() const { return entries_of(pid_, "task"); }
 
 std::string ServerProcess::log() const { return text_of(log_path_); }
 

@@ -27,8 +27,11 @@ class ServerProcess {
   // Sends SIGTERM and waits; the exit status as the shell shows it.
   int stop();
   int wait();
+  int wait_at_most(int seconds);  // as wait(); 124 when it had to be killed
   std::int64_t resident_bytes() const;
   std::int64_t peak_resident_bytes() const;
+  std::int64_t descriptors() const;  // open
+  std::int64_t threads() const;
   std::string log() const;  // what it has written to stderr so far
 
  private:

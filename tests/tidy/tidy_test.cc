@@ -22,16 +22,18 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"ops", {"base", "tensor"}},
     {"text", {"base"}},
     {"grammar", {"base", "text"}},
+    {"tools", {"base"}},
     {"image", {"base", "tensor"}},
     {"model", {"base", "tensor", "ops", "text", "image"}},
     {"memory", {"base"}},
-    {"engine", {"base", "tensor", "ops", "text", "image", "model", "memory"}},
+    {"engine", {"base", "tensor", "ops", "text", "grammar", "image", "model", "memory"}},
     {"net", {"base"}},
     {"hub", {"base", "tensor", "ops", "text", "image", "model", "net"}},
     {"api", {"base"}},
     {"serve",
-     {"base", "tensor", "ops", "text", "image", "model", "memory", "engine", "net", "api"}},
-    {"cluster", {"base", "api", "net", "memory"}},
+     {"base", "tensor", "ops", "text", "grammar", "tools", "image", "model", "memory", "engine",
+      "net", "api", "cluster"}},
+    {"cluster", {"base", "api", "net", "memory", "engine"}},
     {"bench", {"base", "tensor", "text", "image", "api", "net"}},
 };
 
@@ -46,6 +48,7 @@ const std::vector<std::pair<std::regex, std::regex>> kWalls = {
     {std::regex(R"(<curl/)"), std::regex(R"(^(src/serve/|tests/))")},
     {std::regex(R"(<prometheus/)"), std::regex(R"(^src/serve/)")},
     {std::regex(R"(<(arrow|parquet)/)"), std::regex(R"(^src/bench/)")},
+    {std::regex(R"(<(grpc|grpcpp|google)/)"), std::regex(R"(^src/cluster/grpc/)")},
 };
 
 constexpr int kMaxLines = 600;

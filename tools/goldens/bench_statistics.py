@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/bench/statistics.json: numbers of numpy and scipy that src/bench/statistics_test.cc must meet.
+"""Writes tests/golden/bench/statistics.json: numbers of numpy and scipy that src/bench/metrics/statistics_test.cc must meet.
 
 Needs numpy and scipy (any recent version; the file names those it was made with).
 Usage: tools/goldens/bench_statistics.py > tests/golden/bench/statistics.json

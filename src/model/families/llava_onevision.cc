@@ -17,9 +17,12 @@
 
 #include "base/check.h"
 #include "model/anyres.h"
-#include "model/families/qwen_dummy.h"
+#include "model/decoder_config.h"
+#include "model/family.h"
+#include "model/image_processor.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
+#include "model/text_network.h"
 #include "model/tile_tower.h"
 
 namespace saccade {
@@ -91,15 +94,6 @@ Result<void> require_all_features(const json::object& config) {
   return {};
 }
 
-// All pairs of one to six tiles.
-std::vector<ImageExtent> default_pinpoints(int tile) {
-  std::vector<ImageExtent> pinpoints;
-  for (int height = 1; height <= 6; ++height) {
-    for (int width = 1; width <= 6; ++width) pinpoints.push_back({height * tile, width * tile});
-  }
-  return pinpoints;
-}
-
 Result<AnyresSettings> parse_anyres(const Checkpoint& checkpoint, const TileTowerSettings& tower) {
   AnyresSettings anyres;
   TRY(anyres.tile, parse_square_size(checkpoint.preprocessor, static_cast<int>(tower.image)));
@@ -109,7 +103,7 @@ Result<AnyresSettings> parse_anyres(const Checkpoint& checkpoint, const TileTowe
                 anyres.tile, tower.image);
   anyres.side = tower.side();
   TRY(anyres.pinpoints,
-      parse_pinpoints(checkpoint.config, anyres.tile, default_pinpoints(anyres.tile)));
+      parse_pinpoints(checkpoint.config, anyres.tile, every_pinpoint(anyres.tile)));
   TRY(const auto stated, parse_pinpoints(checkpoint.preprocessor, anyres.tile, anyres.pinpoints));
   if (stated != anyres.pinpoints)
     return fail(ErrorCode::kInvalid,
@@ -260,37 +254,13 @@ class LlavaTower final : public TileTower {
 
 constexpr std::array<std::string_view, 2> kPlaceholders = {"<image>", "<video>"};
 
-class LlavaOnevision final : public ImageModel {
+class LlavaProcessor final : public ImageProcessor {
  public:
-  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
-    auto model = std::make_unique<LlavaOnevision>();
-    TRY(DecoderConfig text, parse_decoder(checkpoint.config, kTextDefaults));
-    text.settings.qkv_bias = true;
-    TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
-    tower.post_norm = false;
-    TRY_DO(require_all_features(checkpoint.config));
-    TRY_DO(read_feature_layers(checkpoint.config, tower));
-    TRY(const bool bias, json::get_bool_or(checkpoint.config, "multimodal_projector_bias", true));
-    TRY(const std::string activation,
-        json::get_string_or(checkpoint.config, "projector_hidden_act", "gelu"));
-    TRY(const Activation act, parse_activation(activation));
-    TRY(AnyresSettings anyres, parse_anyres(checkpoint, tower));
-    TRY_DO(require_image_steps(checkpoint.preprocessor));
-    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
-    TRY(const ResampleFilter filter,
-        parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
-    TRY(model->image_token_, token(checkpoint.config, "image_token_index", 151646));
-    TRY(model->video_token_, token(checkpoint.config, "video_token_index", 151647));
-    const std::int64_t hidden = text.settings.hidden;
-    TRY_DO(model->assemble(
-        checkpoint, {.family = "llava-onevision",
-                     .decoder = std::move(text),
-                     .names = text_names(),
-                     .images = std::make_unique<AnyresImages>(anyres, tower, normalize, filter),
-                     .tower = std::make_unique<LlavaTower>(
-                         tower, anyres, act, bias ? Bias::kYes : Bias::kNo, hidden)}));
-    return model;
-  }
+  LlavaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images, TokenId image_token,
+                 TokenId video_token)
+      : ImageProcessor(std::move(shape), std::move(images)),
+        image_token_(image_token),
+        video_token_(video_token) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> images,
@@ -307,107 +277,45 @@ class LlavaOnevision final : public ImageModel {
   std::string image_placeholder(int) const override { return "<image>\n"; }
 
  private:
-  // Older files say _index, newer _id.
-  static Result<TokenId> token(const json::object& config, std::string_view name,
-                               std::int64_t fallback) {
-    TRY(fallback,
-        json::get_int_or(config, std::string(name.substr(0, name.rfind('_'))) + "_id", fallback));
-    TRY(const std::int64_t id, json::get_int_or(config, name, fallback));
-    return static_cast<TokenId>(id);
-  }
-
   TokenId image_token_ = 0;
   TokenId video_token_ = 0;
 };
 
-// --- checkpoints of random weights ---
-
-struct DummySize {
-  std::string_view name;
-  std::int64_t hidden, intermediate, layers, heads, kv_heads;
-  bool tied;
-  std::int64_t vocab, pieces;
-  std::int64_t depth, width, inner, vision_heads, image;
-};
-constexpr std::array kDummySizes = {
-    DummySize{"tiny", 128, 256, 4, 4, 2, true, 1280, 1200, 4, 64, 152, 4, 56},
-    DummySize{"0.5b", 896, 4864, 24, 14, 2, true, 152000, 151643, 26, 1152, 4304, 16, 384},
-    DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152128, 151643, 26, 1152, 4304, 16, 384},
-};
-constexpr std::array<std::string_view, 3> kDummyNames = {"tiny", "0.5b", "7b"};
-constexpr std::array kSpecialTokens = {"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>",
-                                       "<video>"};
-
-constexpr std::string_view kChatTemplate =
-    R"({%- for message in messages -%}
-{{- '<|im_start|>' + message.role + '\n' -}}
-{%- if message.content is string -%}{{- message.content -}}
-{%- else -%}
-{%- for part in message.content -%}{%- if part.type == 'image' -%}{{- '<image>\n' -}}{%- endif -%}{%- endfor -%}
-{%- for part in message.content -%}{%- if part.type == 'text' -%}{{- part.text -}}{%- endif -%}{%- endfor -%}
-{%- endif -%}
-{{- '<|im_end|>\n' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
-)";
-
-std::string dummy_config(const DummySize& s) {
-  using fmt::arg;
-  std::string pinpoints;
-  for (const ImageExtent& each : default_pinpoints(static_cast<int>(s.image)))
-    pinpoints += fmt::format("{}[{}, {}]", pinpoints.empty() ? "" : ", ", each.height, each.width);
-  return fmt::format(
-      R"({{"architectures": ["LlavaOnevisionForConditionalGeneration"], "model_type": "llava_onevision",
- "image_grid_pinpoints": [{pinpoints}],
- "image_token_index": {image_token}, "video_token_index": {video_token}, "projector_hidden_act": "gelu",
- "text_config": {{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "bos_token_id": {bos},
-  "eos_token_id": {eos}, "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
-  "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "rope_theta": 1000000.0,
-  "max_position_embeddings": 32768, "rms_norm_eps": 1e-06, "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16",
-  "vocab_size": {vocab}}},
- "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16", "use_image_newline_parameter": true,
- "vision_aspect_ratio": "anyres_max_9", "vision_feature_layer": -1, "vision_feature_select_strategy": "full",
- "vision_config": {{"hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner},
-  "model_type": "siglip_vision_model", "num_attention_heads": {vision_heads}, "num_hidden_layers": {depth},
-  "patch_size": 14, "vision_use_head": false}}}}
-)",
-      arg("pinpoints", pinpoints), arg("image_token", s.pieces + 3),
-      arg("video_token", s.pieces + 4), arg("bos", s.pieces), arg("eos", s.pieces + 2),
-      arg("hidden", s.hidden), arg("intermediate", s.intermediate), arg("layers", s.layers),
-      arg("heads", s.heads), arg("kv_heads", s.kv_heads), arg("tied", s.tied),
-      arg("vocab", s.vocab), arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
-      arg("vision_heads", s.vision_heads), arg("depth", s.depth));
+// Older files say _index, newer _id.
+Result<TokenId> token_of(const json::object& config, std::string_view name, std::int64_t fallback) {
+  TRY(fallback,
+      json::get_int_or(config, std::string(name.substr(0, name.rfind('_'))) + "_id", fallback));
+  TRY(const std::int64_t id, json::get_int_or(config, name, fallback));
+  return static_cast<TokenId>(id);
 }
 
-Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
-  DummyCheckpoint checkpoint;
-  const std::int64_t side = found->image / 14;
-  checkpoint.files = {
-      {"config.json", dummy_config(*found)},
-      {"generation_config.json", fmt::format(R"({{"bos_token_id": {}, "eos_token_id": {}}})",
-                                             found->pieces, found->pieces + 2)},
-      {"preprocessor_config.json",
-       fmt::format(
-           R"({{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "resample": 3, "size": {{"height": {0}, "width": {0}}}, )"
-           R"("image_processor_type": "LlavaOnevisionImageProcessor", "processor_class": "LlavaOnevisionProcessor"}})",
-           found->image)},
-      {"processor_config.json",
-       fmt::format(
-           R"({{"image_token": "<image>", "num_image_tokens": {}, "processor_class": "LlavaOnevisionProcessor", )"
-           R"("video_token": "<video>", "vision_feature_select_strategy": "full"}})",
-           side * side)}};
-  checkpoint.chat_template = kChatTemplate;
-  checkpoint.tokenizer_pieces = found->pieces;
-  for (std::size_t i = 0; i < kSpecialTokens.size(); ++i)
-    checkpoint.special_tokens.push_back(
-        {static_cast<TokenId>(found->pieces) + static_cast<TokenId>(i), kSpecialTokens[i]});
-  checkpoint.tokenizer_pattern = kQwenPattern;
-  checkpoint.tokenizer_class = "Qwen2Tokenizer";
-  checkpoint.end_token = "<|im_end|>";
-  checkpoint.pad_token = "<|endoftext|>";
-  return checkpoint;
+Result<UnloadedModel> create(const Checkpoint& checkpoint) {
+  TRY(DecoderConfig text, parse_decoder(checkpoint.config, kTextDefaults));
+  text.settings.qkv_bias = true;
+  TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
+  tower.post_norm = false;
+  TRY_DO(require_all_features(checkpoint.config));
+  TRY_DO(read_feature_layers(checkpoint.config, tower));
+  TRY(const bool bias, json::get_bool_or(checkpoint.config, "multimodal_projector_bias", true));
+  TRY(const std::string activation,
+      json::get_string_or(checkpoint.config, "projector_hidden_act", "gelu"));
+  TRY(const Activation act, parse_activation(activation));
+  TRY(AnyresSettings anyres, parse_anyres(checkpoint, tower));
+  TRY_DO(require_image_steps(checkpoint.preprocessor));
+  TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+  TRY(const ResampleFilter filter,
+      parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
+  TRY(const TokenId image_token, token_of(checkpoint.config, "image_token_index", 151646));
+  TRY(const TokenId video_token, token_of(checkpoint.config, "video_token_index", 151647));
+  const std::int64_t hidden = text.settings.hidden;
+  TRY(ModelShape shape, describe_model("llava-onevision", checkpoint, text));
+  auto images = std::make_unique<const AnyresImages>(anyres, tower, normalize, filter);
+  describe_images(*images, shape);
+  return UnloadedModel{
+      std::make_unique<LlavaProcessor>(shape, std::move(images), image_token, video_token),
+      make_network(
+          std::move(shape), std::move(text.settings), text_names(),
+          std::make_unique<LlavaTower>(tower, anyres, act, bias ? Bias::kYes : Bias::kNo, hidden))};
 }
 
 // --- what checkpoints call themselves ---
@@ -428,13 +336,13 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
+extern const DummySizes kLlavaOnevisionDummies;
 extern const Family kLlavaOnevision;
 const Family kLlavaOnevision = {.name = "llava-onevision",
                                 .architectures = kArchitectures,
                                 .model_types = kModelTypes,
                                 .aliases = kAliases,
-                                .sizes = kDummyNames,
-                                .create = LlavaOnevision::create,
-                                .dummy = dummy};
+                                .create = create,
+                                .dummies = &kLlavaOnevisionDummies};
 
 }  // namespace saccade

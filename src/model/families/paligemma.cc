@@ -15,9 +15,12 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/families/qwen_dummy.h"
+#include "model/decoder_config.h"
+#include "model/family.h"
+#include "model/image_processor.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
+#include "model/text_network.h"
 #include "model/tile_tower.h"
 
 namespace saccade {
@@ -180,37 +183,11 @@ constexpr std::string_view kPromptFormat =
 {%- endfor -%}
 )";
 
-class Paligemma final : public ImageModel {
+class PaligemmaProcessor final : public ImageProcessor {
  public:
-  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
-    auto model = std::make_unique<Paligemma>();
-    TRY(DecoderConfig text, parse_text(checkpoint.config));
-    TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
-    TRY_DO(require_image_steps(checkpoint.preprocessor));
-    TRY(const int side, parse_square_size(checkpoint.preprocessor, static_cast<int>(tower.image)));
-    if (side != tower.image)
-      return fail(ErrorCode::kInvalid,
-                  "preprocessor_config.json makes images of {} pixels, vision_config of {}", side,
-                  tower.image);
-    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
-    TRY(const ResampleFilter filter,
-        parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
-    TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 256000));
-    TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
-    if (token < 0 || token >= text.settings.vocab)
-      return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
-                  token, text.settings.vocab);
-    model->image_token_ = static_cast<TokenId>(token);
-    const std::int64_t hidden = text.settings.hidden;
-    const bool second = is_gemma2(checkpoint.config);
-    TRY_DO(model->assemble(checkpoint,
-                           {.family = second ? "paligemma2" : "paligemma",
-                            .decoder = std::move(text),
-                            .names = text_names(second),
-                            .images = std::make_unique<SquareImages>(tower, normalize, filter),
-                            .tower = std::make_unique<PaligemmaTower>(tower, hidden)}));
-    return model;
-  }
+  PaligemmaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+                     TokenId image_token)
+      : ImageProcessor(std::move(shape), std::move(images)), image_token_(image_token) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> images,
@@ -221,7 +198,7 @@ class Paligemma final : public ImageModel {
 
   // Positions count from 1, and the whole prompt attends both ways.
   Result<Prompt> wrap_tokens(std::vector<TokenId> ids) const override {
-    TRY(Prompt prompt, Model::wrap_tokens(std::move(ids)));
+    TRY(Prompt prompt, Processor::wrap_tokens(std::move(ids)));
     for (auto& axis : prompt.positions) {
       for (std::int32_t& position : axis) ++position;
     }
@@ -240,95 +217,33 @@ class Paligemma final : public ImageModel {
   TokenId image_token_ = 0;
 };
 
-// --- checkpoints of random weights ---
-
-struct DummySize {
-  std::string_view name;
-  bool second;
-  std::int64_t hidden, intermediate, layers, heads, kv_heads, head_dim;
-  std::int64_t vocab, image_token;
-  std::int64_t depth, width, inner, vision_heads, image;
-};
-constexpr DummySize first(std::string_view name, std::int64_t image) {
-  return {name, false, 2048, 16384, 18, 8, 1, 256, 257216, 257152, 27, 1152, 4304, 16, image};
+Result<UnloadedModel> create(const Checkpoint& checkpoint) {
+  TRY(DecoderConfig text, parse_text(checkpoint.config));
+  TRY(TileTowerSettings tower, parse_siglip(checkpoint.config));
+  TRY_DO(require_image_steps(checkpoint.preprocessor));
+  TRY(const int side, parse_square_size(checkpoint.preprocessor, static_cast<int>(tower.image)));
+  if (side != tower.image)
+    return fail(ErrorCode::kInvalid,
+                "preprocessor_config.json makes images of {} pixels, vision_config of {}", side,
+                tower.image);
+  TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+  TRY(const ResampleFilter filter,
+      parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
+  TRY(std::int64_t token, json::get_int_or(checkpoint.config, "image_token_index", 256000));
+  TRY(token, json::get_int_or(checkpoint.config, "image_token_id", token));
+  if (token < 0 || token >= text.settings.vocab)
+    return fail(ErrorCode::kUnsupported, "image_token_index {} is outside the vocabulary of {}",
+                token, text.settings.vocab);
+  const std::int64_t hidden = text.settings.hidden;
+  const bool second = is_gemma2(checkpoint.config);
+  TRY(ModelShape shape, describe_model(second ? "paligemma2" : "paligemma", checkpoint, text));
+  auto images = std::make_unique<const SquareImages>(tower, normalize, filter);
+  describe_images(*images, shape);
+  return UnloadedModel{
+      std::make_unique<PaligemmaProcessor>(shape, std::move(images), static_cast<TokenId>(token)),
+      make_network(std::move(shape), std::move(text.settings), text_names(second),
+                   std::make_unique<PaligemmaTower>(tower, hidden))};
 }
-constexpr DummySize second_3b(std::string_view name, std::int64_t image) {
-  return {name, true, 2304, 9216, 26, 8, 4, 256, 257216, 257152, 27, 1152, 4304, 16, image};
-}
-constexpr DummySize second_10b(std::string_view name, std::int64_t image) {
-  return {name, true, 3584, 14336, 42, 16, 8, 256, 257216, 257152, 27, 1152, 4304, 16, image};
-}
-constexpr std::array kDummySizes = {
-    DummySize{"tiny", false, 64, 256, 4, 4, 1, 32, 1280, 1200, 3, 64, 152, 4, 56},
-    DummySize{"tiny", true, 64, 256, 4, 4, 2, 32, 1280, 1200, 3, 64, 152, 4, 56},
-    first("3b-224", 224),
-    first("3b-448", 448),
-    first("3b-896", 896),
-    second_3b("3b-224", 224),
-    second_3b("3b-448", 448),
-    second_3b("3b-896", 896),
-    second_10b("10b-224", 224),
-    second_10b("10b-448", 448),
-    second_10b("10b-896", 896),
-};
-constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "3b-224", "3b-448", "3b-896"};
-constexpr std::array<std::string_view, 7> kDummyNames2 = {"tiny",    "3b-224",  "3b-448", "3b-896",
-                                                          "10b-224", "10b-448", "10b-896"};
-
-std::string dummy_config(const DummySize& s) {
-  using fmt::arg;
-  const std::string_view gemma2 =
-      R"("attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256,
-  "sliding_window": 4096, )";
-  return fmt::format(
-      R"({{"architectures": ["PaliGemmaForConditionalGeneration"], "model_type": "paligemma",
- "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "image_token_index": {image_token},
- "hidden_size": {projection}, "projection_dim": {hidden}, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
- "text_config": {{{gemma2}"head_dim": {head_dim}, "{activation}": "gelu_pytorch_tanh", "hidden_size": {hidden},
-  "intermediate_size": {intermediate}, "model_type": "{type}", "num_attention_heads": {heads},
-  "num_hidden_layers": {layers}, "num_key_value_heads": {kv_heads}, "tie_word_embeddings": true, "vocab_size": {vocab}}},
- "vision_config": {{"hidden_act": "gelu_pytorch_tanh", "hidden_size": {width}, "image_size": {image},
-  "intermediate_size": {inner}, "model_type": "siglip_vision_model", "num_attention_heads": {vision_heads},
-  "num_hidden_layers": {depth}, "patch_size": 14, "projection_dim": {hidden}, "vision_use_head": false}}}}
-)",
-      arg("image_token", s.image_token), arg("projection", s.hidden), arg("hidden", s.hidden),
-      arg("gemma2", s.second ? gemma2 : ""), arg("head_dim", s.head_dim),
-      arg("activation", s.second ? "hidden_activation" : "hidden_act"),
-      arg("intermediate", s.intermediate), arg("type", s.second ? "gemma2" : "gemma"),
-      arg("heads", s.heads), arg("layers", s.layers), arg("kv_heads", s.kv_heads),
-      arg("vocab", s.vocab), arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
-      arg("vision_heads", s.vision_heads), arg("depth", s.depth));
-}
-
-Result<DummyCheckpoint> dummy_of(bool second, std::string_view size) {
-  const auto found = std::ranges::find_if(kDummySizes, [&](const DummySize& each) {
-    return each.name == size && each.second == second;
-  });
-  CHECK(found != kDummySizes.end(), "size {}", size);
-  DummyCheckpoint checkpoint;
-  checkpoint.files = {
-      {"config.json", dummy_config(*found)},
-      {"generation_config.json", R"({"bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0})"},
-      {"preprocessor_config.json",
-       fmt::format(
-           R"({{"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "image_seq_length": {1}, "resample": 3, )"
-           R"("size": {{"height": {0}, "width": {0}}}, "image_processor_type": "SiglipImageProcessor", )"
-           R"("processor_class": "PaliGemmaProcessor"}})",
-           found->image, (found->image / 14) * (found->image / 14))}};
-  checkpoint.tokenizer_pieces = found->image_token;
-  checkpoint.special_tokens = {{0, "<pad>"},
-                               {1, "<eos>"},
-                               {2, "<bos>"},
-                               {static_cast<TokenId>(found->image_token), "<image>"}};
-  checkpoint.tokenizer_pattern = kQwenPattern;
-  checkpoint.tokenizer_class = "GemmaTokenizer";
-  checkpoint.tokenizer_options.begin = "<bos>";
-  checkpoint.end_token = "<eos>";
-  checkpoint.pad_token = "<pad>";
-  return checkpoint;
-}
-Result<DummyCheckpoint> dummy(std::string_view size) { return dummy_of(false, size); }
-Result<DummyCheckpoint> dummy2(std::string_view size) { return dummy_of(true, size); }
 
 // --- what checkpoints call themselves ---
 
@@ -346,23 +261,23 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
+extern const DummySizes kPaligemmaDummies;
 extern const Family kPaligemma;
 const Family kPaligemma = {.name = "paligemma",
                            .architectures = kArchitectures,
                            .model_types = kModelTypes,
                            .aliases = kAliases,
-                           .sizes = kDummyNames,
                            .accepts = is_gemma,
-                           .create = Paligemma::create,
-                           .dummy = dummy};
+                           .create = create,
+                           .dummies = &kPaligemmaDummies};
+extern const DummySizes kPaligemma2Dummies;
 extern const Family kPaligemma2;
 const Family kPaligemma2 = {.name = "paligemma2",
                             .architectures = kArchitectures,
                             .model_types = kModelTypes,
                             .aliases = kAliases,
-                            .sizes = kDummyNames2,
                             .accepts = is_gemma2,
-                            .create = Paligemma::create,
-                            .dummy = dummy2};
+                            .create = create,
+                            .dummies = &kPaligemma2Dummies};
 
 }  // namespace saccade

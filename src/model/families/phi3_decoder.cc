@@ -1,6 +1,8 @@
 #include "model/families/phi3_decoder.h"
 
 #include "model/checkpoint.h"
+#include "model/decoder_config.h"
+#include "model/text_network.h"
 
 namespace saccade {
 namespace {

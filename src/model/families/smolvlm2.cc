@@ -13,13 +13,23 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/families/qwen_dummy.h"
+#include "model/config_section.h"
+#include "model/decoder_config.h"
+#include "model/families/known_templates.h"
+#include "model/family.h"
+#include "model/image_processor.h"
 #include "model/placeholders.h"
 #include "model/position_grid.h"
 #include "model/preprocessor_config.h"
+#include "model/text_network.h"
 #include "model/tile_tower.h"
 
 namespace saccade {
+
+const std::string_view kSmolVlm2Template =
+    R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>
+{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %})";
+
 namespace {
 
 // --- configuration ---
@@ -315,48 +325,15 @@ std::string image_text(const ImageLayout& layout, int tile) {
   return text + fmt::format("{0}<global-img>{1}{0}", kFake, kImage);
 }
 
-constexpr std::string_view kChatTemplate =
-    R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>
-{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %})";
-
-class SmolVlm2 final : public ImageModel {
+class SmolProcessor final : public ImageProcessor {
  public:
-  static Result<std::unique_ptr<LoadableModel>> create(const Checkpoint& checkpoint) {
-    auto model = std::make_unique<SmolVlm2>();
-    TRY(DecoderConfig text, parse_text(checkpoint.config));
-    TRY(TileTowerSettings tower, parse_vision(checkpoint.config));
-    TRY(const std::int64_t factor, json::get_int_or(checkpoint.config, "scale_factor", 2));
-    if (factor < 1 || factor > tower.side() || tower.side() % factor != 0)
-      return fail(ErrorCode::kUnsupported, "scale_factor {} of {} patches a side is not done",
-                  factor, tower.side());
-    TRY_DO(require_image_steps(checkpoint.preprocessor));
-    const auto image = static_cast<int>(tower.image);
-    TRY(SplitSettings split,
-        read_split(checkpoint.preprocessor, {.longest = 4 * image, .tile = image}));
-    model->tile_ = image;
-    split.tile_tokens = tower.patches() / (factor * factor);
-    TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
-    TRY(const ResampleFilter filter,
-        parse_resample(checkpoint.preprocessor, ResampleFilter::kLanczos));
-    TRY(const std::int64_t token, json::get_int_or(checkpoint.config, "image_token_id", 128257));
-    if (token < 0 || token >= text.settings.vocab)
-      return fail(ErrorCode::kUnsupported, "image_token_id {} is outside the vocabulary of {}",
-                  token, text.settings.vocab);
-    model->image_token_ = static_cast<TokenId>(token);
-    model->tile_tokens_ = split.tile_tokens;
-    DecoderNames names;
-    names.embedding = "model.text_model.embed_tokens";
-    names.layer = "model.text_model.layers.{}.";
-    names.norm = "model.text_model.norm";
-    const std::int64_t hidden = text.settings.hidden;
-    TRY_DO(model->assemble(
-        checkpoint, {.family = "smolvlm2",
-                     .decoder = std::move(text),
-                     .names = std::move(names),
-                     .images = std::make_unique<SplitImages>(split, tower, normalize, filter),
-                     .tower = std::make_unique<SmolTower>(tower, factor, hidden)}));
-    return model;
-  }
+  // Tiles of `tile` pixels a side, each of `tile_tokens` rows.
+  SmolProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images, TokenId image_token,
+                int tile, std::int64_t tile_tokens)
+      : ImageProcessor(std::move(shape), std::move(images)),
+        image_token_(image_token),
+        tile_(tile),
+        tile_tokens_(tile_tokens) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
                               std::span<const ImageLayout> images,
@@ -380,7 +357,7 @@ class SmolVlm2 final : public ImageModel {
     return guard(user_text, kLiterals);
   }
   std::string image_placeholder(int) const override { return std::string(kImage); }
-  std::string_view default_chat_template() const override { return kChatTemplate; }
+  std::string_view default_chat_template() const override { return kSmolVlm2Template; }
 
  private:
   // Each image token stands for the rows of one tile.
@@ -420,75 +397,38 @@ class SmolVlm2 final : public ImageModel {
   std::int64_t tile_tokens_ = 0;
 };
 
-// --- checkpoints of random weights ---
-
-struct DummySize {
-  std::string_view name;
-  std::int64_t hidden, intermediate, layers, heads, kv_heads;
-  std::int64_t vocab, pieces;
-  std::int64_t depth, width, inner, vision_heads, image, patch, factor;
-};
-constexpr std::array kDummySizes = {
-    DummySize{"tiny", 128, 256, 4, 4, 2, 1328, 1200, 4, 64, 152, 4, 64, 16, 2},
-    DummySize{"256m", 576, 1536, 30, 9, 3, 49280, 49152, 12, 768, 3072, 12, 512, 16, 4},
-    DummySize{"500m", 960, 2560, 32, 15, 5, 49280, 49152, 12, 768, 3072, 12, 512, 16, 4},
-    DummySize{"2.2b", 2048, 8192, 24, 32, 32, 49280, 49152, 27, 1152, 4304, 16, 384, 14, 3},
-};
-constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "256m", "500m", "2.2b"};
-
-std::string dummy_config(const DummySize& s) {
-  using fmt::arg;
-  return fmt::format(
-      R"({{"architectures": ["SmolVLMForConditionalGeneration"], "model_type": "smolvlm", "image_token_id": {image_token},
- "pad_token_id": 2, "scale_factor": {factor}, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
- "text_config": {{"architectures": ["VLlama3ForCausalLM"], "model_type": "llama", "bos_token_id": 1,
-  "eos_token_id": {eos}, "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
-  "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "rope_theta": 100000.0,
-  "max_position_embeddings": 8192, "rms_norm_eps": 1e-05, "tie_word_embeddings": false, "vocab_size": {vocab}}},
- "vision_config": {{"hidden_size": {width}, "image_size": {image}, "intermediate_size": {inner},
-  "model_type": "smolvlm_vision", "num_attention_heads": {vision_heads}, "num_hidden_layers": {depth},
-  "patch_size": {patch}}}}}
-)",
-      arg("image_token", s.pieces + 38), arg("factor", s.factor), arg("eos", s.pieces + 127),
-      arg("hidden", s.hidden), arg("intermediate", s.intermediate), arg("layers", s.layers),
-      arg("heads", s.heads), arg("kv_heads", s.kv_heads), arg("vocab", s.vocab),
-      arg("width", s.width), arg("image", s.image), arg("inner", s.inner),
-      arg("vision_heads", s.vision_heads), arg("depth", s.depth), arg("patch", s.patch));
-}
-
-Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
-  DummyCheckpoint checkpoint;
-  checkpoint.files = {
-      {"config.json", dummy_config(*found)},
-      {"generation_config.json",
-       fmt::format(R"({{"bos_token_id": 1, "eos_token_id": {}, "pad_token_id": 2}})",
-                   found->pieces + 127)},
-      {"preprocessor_config.json",
-       fmt::format(
-           R"({{"do_image_splitting": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], )"
-           R"("max_image_size": {{"longest_edge": {}}}, "resample": 1, "size": {{"longest_edge": {}}}, )"
-           R"("image_processor_type": "SmolVLMImageProcessor", "processor_class": "SmolVLMProcessor"}})",
-           found->image, 4 * found->image)}};
-  checkpoint.chat_template = kChatTemplate;
-  checkpoint.tokenizer_pieces = found->pieces;
-  const auto id = [&](std::int64_t after) { return static_cast<TokenId>(found->pieces + after); };
-  checkpoint.special_tokens = {{0, "<|endoftext|>"}, {1, "<|im_start|>"}, {2, "<|im_end|>"}};
-  checkpoint.special_tokens.push_back({id(0), "<global-img>"});
-  for (int row = 0; row < 6; ++row) {
-    for (int column = 0; column < 6; ++column)
-      checkpoint.special_tokens.push_back(
-          {id(1 + 6 * row + column), fmt::format("<row_{}_col_{}>", row + 1, column + 1)});
-  }
-  checkpoint.special_tokens.push_back({id(37), std::string(kFake)});
-  checkpoint.special_tokens.push_back({id(38), std::string(kImage)});
-  checkpoint.special_tokens.push_back({id(127), "<end_of_utterance>"});
-  checkpoint.tokenizer_pattern = kQwenPattern;
-  checkpoint.tokenizer_class = "GPT2Tokenizer";
-  checkpoint.end_token = "<end_of_utterance>";
-  checkpoint.pad_token = "<|im_end|>";
-  return checkpoint;
+Result<UnloadedModel> create(const Checkpoint& checkpoint) {
+  TRY(DecoderConfig text, parse_text(checkpoint.config));
+  TRY(TileTowerSettings tower, parse_vision(checkpoint.config));
+  TRY(const std::int64_t factor, json::get_int_or(checkpoint.config, "scale_factor", 2));
+  if (factor < 1 || factor > tower.side() || tower.side() % factor != 0)
+    return fail(ErrorCode::kUnsupported, "scale_factor {} of {} patches a side is not done", factor,
+                tower.side());
+  TRY_DO(require_image_steps(checkpoint.preprocessor));
+  const auto image = static_cast<int>(tower.image);
+  TRY(SplitSettings split,
+      read_split(checkpoint.preprocessor, {.longest = 4 * image, .tile = image}));
+  split.tile_tokens = tower.patches() / (factor * factor);
+  TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
+  TRY(const ResampleFilter filter,
+      parse_resample(checkpoint.preprocessor, ResampleFilter::kLanczos));
+  TRY(const std::int64_t token, json::get_int_or(checkpoint.config, "image_token_id", 128257));
+  if (token < 0 || token >= text.settings.vocab)
+    return fail(ErrorCode::kUnsupported, "image_token_id {} is outside the vocabulary of {}", token,
+                text.settings.vocab);
+  DecoderNames names;
+  names.embedding = "model.text_model.embed_tokens";
+  names.layer = "model.text_model.layers.{}.";
+  names.norm = "model.text_model.norm";
+  const std::int64_t hidden = text.settings.hidden;
+  TRY(ModelShape shape, describe_model("smolvlm2", checkpoint, text));
+  auto images = std::make_unique<const SplitImages>(split, tower, normalize, filter);
+  describe_images(*images, shape);
+  return UnloadedModel{
+      std::make_unique<SmolProcessor>(shape, std::move(images), static_cast<TokenId>(token), image,
+                                      split.tile_tokens),
+      make_network(std::move(shape), std::move(text.settings), std::move(names),
+                   std::make_unique<SmolTower>(tower, factor, hidden))};
 }
 
 // --- what checkpoints call themselves ---
@@ -498,13 +438,13 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"smolvlm"};
 
 }  // namespace
 
+extern const DummySizes kSmolVlm2Dummies;
 extern const Family kSmolVlm2;
 const Family kSmolVlm2 = {.name = "smolvlm2",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = {},
-                          .sizes = kDummyNames,
-                          .create = SmolVlm2::create,
-                          .dummy = dummy};
+                          .create = create,
+                          .dummies = &kSmolVlm2Dummies};
 
 }  // namespace saccade

@@ -12,8 +12,10 @@ import time
 import unittest
 import urllib.error
 import urllib.request
+from typing import Annotated, Literal
 
 import openai
+import pydantic
 from openai.types import Completion, Model
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from PIL import Image
@@ -43,6 +45,18 @@ def events(url, path, body):
         lines = [line[6:] for line in response.read().decode().split("\n\n") if line]
     assert lines[-1] == "[DONE]", lines[-1]
     return [json.loads(line) for line in lines[:-1]]
+
+
+class Toy(pydantic.BaseModel):
+    color: Literal["red", "blue"]
+    price: Annotated[int, pydantic.Field(ge=0, le=99)]
+
+
+class Pet(pydantic.BaseModel):
+    kind: Literal["cat", "dog"]
+    age: Annotated[int, pydantic.Field(ge=0, le=30)]
+    vaccinated: bool
+    toys: Annotated[list[Toy], pydantic.Field(max_length=2)]
 
 
 class OpenAiClient(unittest.TestCase):
@@ -247,8 +261,26 @@ class OpenAiClient(unittest.TestCase):
             self.chat([{"role": "user", "content": "x"}], temperature=-1)
         self.assertIn("temperature", str(caught.exception))
         with self.assertRaises(openai.BadRequestError) as caught:
-            self.chat([{"role": "user", "content": "x"}], response_format={"type": "json_object"})
+            self.chat([{"role": "user", "content": "x"}], response_format={"type": "yaml"})
         self.assertIn("response_format", str(caught.exception))
+
+    def test_answers_parse_as_the_models_of_response_format(self):
+        for seed in range(6):  # weights of chance would go on writing blanks, which JSON lets them
+            answer = self.client.chat.completions.parse(
+                model="tiny", messages=[{"role": "user", "content": "A pet."}], response_format=Pet, seed=seed,
+                temperature=1, max_tokens=300, extra_body={"structured_outputs": {"disable_any_whitespace": True}})
+            self.assertIsInstance(answer.choices[0].message.parsed, Pet)
+            self.assertEqual(answer.choices[0].finish_reason, "stop")
+        with self.client.chat.completions.stream(
+                model="tiny", messages=[{"role": "user", "content": "x"}], max_tokens=50,
+                extra_body={"structured_outputs": {"choice": ["red", "green"]}}) as stream:
+            text = "".join(event.delta for event in stream if event.type == "content.delta")
+        self.assertIn(text, ("red", "green"))
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.chat([{"role": "user", "content": "x"}], response_format={"type": "json_schema", "json_schema": {
+                "name": "n", "schema": {"type": "object", "patternProperties": {"a": {}}}}})
+        self.assertEqual(caught.exception.param, "response_format")
+        self.assertIn("patternProperties", str(caught.exception))
 
     def test_errors_before_a_stream_are_errors(self):
         broken = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}]

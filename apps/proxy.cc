@@ -1,0 +1,92 @@
+// saccade proxy: flags to settings, settings to a running proxy.
+#include "cluster/proxy/proxy.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/cluster_commands.h"
+#include "apps/duration_flag.h"
+#include "base/log.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  cluster::ProxySettings settings;
+  std::size_t body_mib = 64;
+  int drain_seconds = 30;
+  std::string connect_timeout = "2s";
+  std::string probe_period = "1s";
+  bool any_certificate = false;
+  std::string log_level = "info";
+};
+
+Result<void> run(Flags& f) {
+  auto& s = f.settings;
+  s.max_body_bytes = f.body_mib << 20;
+  s.drain_time = std::chrono::seconds(f.drain_seconds);
+  s.verify_pd_tls = !f.any_certificate;
+  TRY(s.connect_timeout, parse_duration("--connect-timeout", f.connect_timeout));
+  TRY(s.probe_period, parse_duration("--probe-period", f.probe_period));
+  for (const std::string& key : s.api_keys) {
+    if (key.empty())
+      return fail(ErrorCode::kInvalid, "--api-key is empty: it would let everybody in");
+  }
+  if (s.tls_certificate.empty() && !s.tls_key.empty())
+    return fail(ErrorCode::kInvalid,
+                "--ssl-keyfile is given without --ssl-certfile: the proxy would speak plain HTTP");
+  if (s.tls_key.empty()) s.tls_key = s.tls_certificate;  // one file may have both
+  log::set_level(f.log_level == "debug"     ? log::Level::kDebug
+                 : f.log_level == "warning" ? log::Level::kWarning
+                 : f.log_level == "error"   ? log::Level::kError
+                                            : log::Level::kInfo);
+  return cluster::run_proxy(s);
+}
+
+}  // namespace
+
+void add_proxy(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  auto& s = flags->settings;
+  CLI::App* cmd = app.add_subcommand("proxy", "one address for several servers of the OpenAI API");
+  cmd->add_option("--pd", s.pds, "URLs of the servers, separated by commas")
+      ->delimiter(',')
+      ->required();
+  cmd->add_option("--host", s.host, "address to listen on")->capture_default_str();
+  cmd->add_option("--port", s.port, "port; 0 takes a free one")->capture_default_str();
+  cmd->add_option("--api-key", s.api_keys, "key that clients must send")->expected(1, -1);
+  cmd->add_option("--pd-api-key", s.pd_api_key,
+                  "key that servers are sent instead of the client's");
+  cmd->add_option("--max-body-mib", flags->body_mib, "largest request body")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 65'536));
+  cmd->add_option("--max-held-bytes", s.max_held_bytes,
+                  "most bytes of bodies on their way; over it 503; accepts 1GiB")
+      ->transform(CLI::AsSizeValue(false));
+  cmd->add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
+  cmd->add_option("--retries", s.max_retries, "of a request, before the first byte of its answer")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 8));
+  cmd->add_option("--connect-timeout", flags->connect_timeout, "for a connection to a server")
+      ->capture_default_str();
+  cmd->add_option("--probe-period", flags->probe_period, "between two looks at a server's /health")
+      ->capture_default_str();
+  cmd->add_option("--ssl-certfile", s.tls_certificate);
+  cmd->add_option("--ssl-keyfile", s.tls_key);
+  cmd->add_option("--pd-ca-file", s.pd_ca_file, "PEM of who signs the servers' certificates");
+  cmd->add_flag("--pd-any-certificate", flags->any_certificate, "do not check them");
+  cmd->add_option("--drain-seconds", flags->drain_seconds, "time for running answers after SIGTERM")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
+  cmd->add_option("--log-level", flags->log_level)
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  cmd->callback([flags, &exit_code] {
+    const auto done = run(*flags);
+    if (done) return;
+    log::error("{}", done.error().message);
+    exit_code = 1;
+  });
+}
+
+}  // namespace saccade

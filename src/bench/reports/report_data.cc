@@ -1,0 +1,528 @@
+#include "bench/reports/report_data.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <map>
+
+#include "base/json.h"
+#include "bench/load/request_stages.h"
+#include "bench/load/run_health.h"
+#include "bench/metrics/compare.h"
+
+namespace saccade::bench {
+namespace {
+
+using json::JsonWriter;
+
+constexpr std::size_t kMaxCdfPoints = 2'000;
+constexpr std::size_t kMaxSeriesPoints = 600;
+constexpr std::size_t kMaxRequests = 4'000;
+constexpr std::size_t kMaxStaged = 400;  // requests drawn stage by stage
+constexpr std::size_t kThroughputBins = 160;
+constexpr double kShortestBin = 0.1;  // seconds
+
+// Seven digits are more than a chart shows; JSON has no word for what is not finite.
+void number(JsonWriter& w, double value) {
+  if (!std::isfinite(value)) {
+    w.null();
+    return;
+  }
+  const double scale =
+      value == 0
+          ? 1
+          : std::pow(10.0, std::clamp(6 - std::floor(std::log10(std::abs(value))), 0.0, 12.0));
+  w.value(std::round(value * scale) / scale);
+}
+void member(JsonWriter& w, std::string_view key, double value) {
+  w.key(key);
+  number(w, value);
+}
+void member_ms(JsonWriter& w, std::string_view key, const std::optional<double>& value_s) {
+  if (value_s) member(w, key, *value_s * 1e3);
+}
+void point(JsonWriter& w, double x, double y) {
+  w.begin_array();
+  number(w, x);
+  number(w, y);
+  w.end_array();
+}
+
+std::string load_words(const RunHeader& h) {
+  std::string cap =
+      h.max_concurrency > 0 ? fmt::format(", at most {} at once", h.max_concurrency) : "";
+  if (h.arrivals == "closed-loop") return fmt::format("always {} at once", h.max_concurrency);
+  if (std::isinf(h.request_rate)) return "all requests at once" + cap;
+  return fmt::format("{:g} requests/s, {}{}", h.request_rate, h.arrivals, cap);
+}
+
+std::string wall_words(std::int64_t origin_wall_ns) {
+  if (origin_wall_ns <= 0) return "";
+  const std::time_t at = origin_wall_ns / kSecond;
+  std::tm parts{};
+  gmtime_r(&at, &parts);
+  std::array<char, 40> text{};
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return std::string(text.data(), size);
+}
+
+// --- the summary ---
+
+struct Exactness {
+  std::size_t judged = 0;  // answers that were kept and have a reference
+  std::size_t exact = 0;   // of them equal to it
+};
+
+Exactness exactness(const RunLog& log, const RunMetrics& m) {
+  Exactness found;
+  for (const RequestMetrics& metrics : m.requests) {
+    const RequestRecord& record = log.requests[metrics.position];
+    const std::string& reference = log.prompts[record.prompt].reference;
+    if (!metrics.success || reference.empty() || record.answer.size == 0) continue;
+    ++found.judged;
+    found.exact += log.text_of(record.answer) == reference;
+  }
+  return found;
+}
+
+void write_figures(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  const auto figure = [&w](std::string_view name, std::string_view unit, double value,
+                           std::string_view better) {
+    w.begin_object();
+    w.member("name", name);
+    w.member("unit", unit);
+    member(w, "value", value);
+    if (!better.empty()) w.member("better", better);
+    w.end_object();
+  };
+  w.key("figures");
+  w.begin_array();
+  figure("Successful requests", "", static_cast<double>(m.completed), "");
+  figure("Failed requests", "", static_cast<double>(m.failed), "lower");
+  const Exactness answers = exactness(log, m);
+  if (answers.judged > 0)
+    figure("Answers equal to the reference", "%",
+           100 * static_cast<double>(answers.exact) / static_cast<double>(answers.judged),
+           "higher");
+  figure("Duration", "s", m.duration, "");
+  figure("Requests", "req/s", m.request_throughput, "higher");
+  figure("Output tokens", "tok/s", m.output_throughput, "higher");
+  figure("Input and output tokens", "tok/s", m.total_token_throughput, "higher");
+  if (m.goodput) {
+    figure("Goodput", "req/s", m.goodput->per_second, "higher");
+    figure("Requests within the targets", "%", m.goodput->attainment * 100, "higher");
+  }
+  figure("Most requests in flight", "", static_cast<double>(m.peak_concurrency), "");
+  figure("Input tokens", "", static_cast<double>(m.total_input_tokens), "");
+  figure("of which image tokens", "", static_cast<double>(m.total_image_tokens), "");
+  figure("of which cached", "", static_cast<double>(m.total_cached_tokens), "");
+  figure("Output tokens", "", static_cast<double>(m.total_output_tokens), "");
+  w.end_array();
+}
+
+struct NamedSample {
+  std::string_view key;
+  std::string_view name;
+  const Distribution* sample;
+};
+
+std::array<NamedSample, 7> latencies_of(const RunMetrics& m) {
+  return {{{"ttft", "TTFT", &m.ttft},
+           {"ttft_from_schedule", "TTFT from the schedule", &m.ttft_from_schedule},
+           {"tpot", "TPOT", &m.tpot},
+           {"itl", "ITL", &m.itl},
+           {"e2el", "E2EL", &m.e2el},
+           {"e2el_from_schedule", "E2EL from the schedule", &m.e2el_from_schedule},
+           {"client_queue", "Wait in the client", &m.client_queue}}};
+}
+
+void write_latency(JsonWriter& w, const RunMetrics& m) {
+  w.key("latency");
+  w.begin_array();
+  for (const auto& [key, name, sample] : latencies_of(m)) {
+    // What is not asked of the schedule repeats its neighbour.
+    if (sample->empty() || (key == "client_queue" && sample->max() == 0)) continue;
+    w.begin_object();
+    w.member("key", key);
+    w.member("name", name);
+    w.member("n", static_cast<std::int64_t>(sample->size()));
+    member(w, "mean", sample->mean() * 1e3);
+    member(w, "max", sample->max() * 1e3);
+    for (const auto& [word, percent] :
+         {std::pair{"p50", 50.0}, std::pair{"p90", 90.0}, std::pair{"p99", 99.0}}) {
+      member(w, word, m.percentile(*sample, percent) * 1e3);
+      w.key(fmt::format("{}_interval", word));
+      if (const auto interval = percentile_interval(*sample, percent)) {
+        point(w, interval->low * 1e3, interval->high * 1e3);
+      } else {
+        w.null();
+      }
+    }
+    w.end_object();
+  }
+  w.end_array();
+}
+
+// Steps of the empirical distribution: [value in ms, share at or below it].
+void write_cdf(JsonWriter& w, std::string_view key, const Distribution& sample) {
+  const auto sorted = sample.sorted();
+  const std::size_t points = std::min(sorted.size(), kMaxCdfPoints);
+  w.key(key);
+  w.begin_array();
+  for (std::size_t i = 0; i < points; ++i) {
+    const std::size_t at = points == 1 ? 0 : i * (sorted.size() - 1) / (points - 1);
+    point(w, sorted[at] * 1e3, static_cast<double>(at + 1) / static_cast<double>(sorted.size()));
+  }
+  w.end_array();
+}
+
+// --- may it be believed? ---
+
+class Verdicts {
+ public:
+  explicit Verdicts(JsonWriter& w) : w_(w) {
+    w_.key("verdicts");
+    w_.begin_array();
+  }
+  ~Verdicts() { w_.end_array(); }
+  Verdicts(const Verdicts&) = delete;
+  Verdicts& operator=(const Verdicts&) = delete;
+
+  // level: "good", "bad" or "note"
+  void say(std::string_view about, std::string_view level, const std::string& text,
+           const std::vector<std::string>& reasons = {}) {
+    w_.begin_object();
+    w_.member("about", about);
+    w_.member("level", level);
+    w_.member("text", std::string_view(text));
+    w_.key("reasons");
+    w_.begin_array();
+    for (const std::string& reason : reasons) w_.value(std::string_view(reason));
+    w_.end_array();
+    w_.end_object();
+  }
+
+ private:
+  JsonWriter& w_;
+};
+
+void write_verdicts(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  Verdicts verdicts(w);
+  if (m.failed == 0) {
+    verdicts.say("Requests", "good", fmt::format("all {} requests succeeded", m.completed));
+  } else {
+    std::vector<std::string> classes;
+    for (std::size_t i = 1; i < m.errors.size(); ++i)
+      if (m.errors[i] > 0)
+        classes.push_back(fmt::format("{}: {}", name_of(static_cast<ErrorClass>(i)), m.errors[i]));
+    verdicts.say("Requests", "bad",
+                 fmt::format("{} of {} requests failed; latencies are of the others", m.failed,
+                             m.completed + m.failed),
+                 classes);
+  }
+  const ClientVerdict client = judge_client(log, m);
+  verdicts.say("Client", client.limiting ? "bad" : "good",
+               client.limiting ? "the load generator may have distorted this run"
+                               : "the load generator kept up",
+               client.reasons);
+
+  const OverloadVerdict load = judge_overload(log, m);
+  const bool open = log.header.arrivals != "closed-loop" && log.header.arrivals != "inf";
+  if (load.overloaded) {
+    verdicts.say("Server", "bad",
+                 fmt::format("overloaded: the queue grew to the end ({:+.2f} requests in flight "
+                             "and {:+.0f} ms of TTFT per second), so a longer run would look worse",
+                             load.in_flight_slope, load.ttft_slope * 1e3));
+  } else if (open) {
+    verdicts.say("Server", "good", "it kept up with the arrivals");
+  } else {
+    verdicts.say("Server", "note",
+                 log.header.arrivals == "inf"
+                     ? "all requests came at once: TTFT holds the wait for others"
+                     : "the next request waits for an answer: load follows speed");
+  }
+
+  const CacheVerdict cache = judge_cache(log, m);
+  const std::string share =
+      fmt::format("{:.1f} % of the prompt tokens were cached", cache.cached_share * 100);
+  if (cache.contaminated) {
+    verdicts.say("Cache", "bad", "warm from before: " + share + " although their content is new");
+  } else if (cache.cached_tokens > 0) {
+    verdicts.say("Cache", "note",
+                 share + (cache.reset ? ": parts that requests of this run share" : ""));
+  }
+  if (log.truncated || log.stop_reason != "complete")
+    verdicts.say("Log", "bad",
+                 log.truncated ? "the file ends early" : "the run ended early: " + log.stop_reason);
+}
+
+// --- over time ---
+
+void write_in_flight(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  std::vector<std::pair<double, int>> edges;
+  for (const RequestMetrics& metrics : m.requests) {
+    const RequestRecord& r = log.requests[metrics.position];
+    if (r.start == kNever || r.end == kNever) continue;
+    edges.emplace_back(seconds(r.start), 1);
+    edges.emplace_back(seconds(r.end), -1);
+  }
+  std::sort(edges.begin(), edges.end());
+  w.key("in_flight");
+  w.begin_array();
+  const std::size_t stride = edges.size() / (4 * kMaxSeriesPoints) + 1;
+  int running = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    running += edges[i].second;
+    if (i % stride == 0 || i + 1 == edges.size()) point(w, edges[i].first, running);
+  }
+  w.end_array();
+}
+
+// Tokens a second, in bins of equal width over the run.
+void write_throughput(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  Nanos last = 0;
+  for (const RequestMetrics& metrics : m.requests)
+    for (const LoggedEvent& event : log.events_of(metrics.position))
+      last = std::max(last, event.at);
+  const double width = std::max(kShortestBin, seconds(last) / kThroughputBins);
+  std::vector<double> tokens(static_cast<std::size_t>(seconds(last) / width) + 1);
+  for (const RequestMetrics& metrics : m.requests) {
+    for (const LoggedEvent& event : log.events_of(metrics.position)) {
+      if ((event.kinds & kOutputEvent) == 0 || event.at < 0) continue;
+      tokens[static_cast<std::size_t>(seconds(event.at) / width)] +=
+          event.tokens == kUnknownTokens ? 1 : event.tokens;
+    }
+  }
+  w.key("throughput");
+  w.begin_array();
+  for (std::size_t i = 0; last > 0 && i < tokens.size(); ++i)
+    point(w, (static_cast<double>(i) + 0.5) * width, tokens[i] / width);
+  w.end_array();
+}
+
+// Every reading of the server and its machine. Of those that stay at zero the first and the last
+// instant are enough.
+void write_series(JsonWriter& w, const RunLog& log) {
+  std::map<std::string, std::vector<std::pair<double, double>>> series;
+  for (const Sample& sample : log.samples) {
+    if (sample.source == "client") continue;
+    for (const auto& [name, value] : sample.values)
+      if (name.find("_bucket") == std::string::npos && name.find("_created") == std::string::npos)
+        series[sample.source + ": " + name].emplace_back(seconds(sample.at), value);
+  }
+  w.key("series");
+  w.begin_object();
+  for (const auto& [name, points] : series) {
+    const bool zero =
+        std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second == 0; });
+    w.key(name);
+    w.begin_array();
+    const std::size_t stride =
+        zero ? std::max<std::size_t>(1, points.size() - 1) : points.size() / kMaxSeriesPoints + 1;
+    for (std::size_t i = 0; i < points.size(); i += stride)
+      point(w, points[i].first, points[i].second);
+    w.end_array();
+  }
+  w.end_object();
+}
+
+// --- requests ---
+
+void write_stages(JsonWriter& w, const RequestStages& told) {
+  w.key("stages");
+  w.begin_array();
+  for (const RequestStage& stage : told.stages) {
+    w.begin_array();
+    w.value(stage.name);
+    number(w, stage.begin);
+    number(w, stage.end);
+    w.end_array();
+  }
+  w.end_array();
+}
+
+void write_request(JsonWriter& w, const RunLog& log, const RequestMetrics& m, bool staged) {
+  const RequestRecord& record = log.requests[m.position];
+  w.begin_object();
+  w.member("index", static_cast<std::int64_t>(record.index));
+  member(w, "start", seconds(record.start));
+  member(w, "end", seconds(record.end));
+  if (m.error != ErrorClass::kNone) w.member("error", name_of(m.error));
+  member_ms(w, "ttft", m.ttft);
+  member_ms(w, "e2el", m.e2el);
+  if (m.image_tokens) w.member("image_tokens", *m.image_tokens);
+  if (m.input_tokens) w.member("input_tokens", *m.input_tokens);
+  if (m.output_tokens) w.member("output_tokens", *m.output_tokens);
+  if (staged) write_stages(w, request_stages(log, record));
+  w.end_object();
+}
+
+void write_requests(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  std::vector<const RequestMetrics*> begun;
+  for (const RequestMetrics& metrics : m.requests) {
+    const RequestRecord& record = log.requests[metrics.position];
+    if (record.start != kNever && record.end != kNever) begun.push_back(&metrics);
+  }
+  w.member("total_requests", static_cast<std::int64_t>(begun.size()));
+  const std::size_t stride = begun.size() / kMaxRequests + 1;
+  w.key("requests");
+  w.begin_array();
+  for (std::size_t i = 0; i < begun.size(); i += i < kMaxStaged ? 1 : stride)
+    write_request(w, log, *begun[i], i < kMaxStaged);
+  w.end_array();
+
+  // Where the time goes: the mean of each stage over the requests that succeeded.
+  std::map<std::string_view, double> sums;
+  std::size_t n = 0;
+  bool from_server = false;
+  for (const RequestMetrics* metrics : begun) {
+    if (!metrics->success) continue;
+    const RequestStages told = request_stages(log, log.requests[metrics->position]);
+    from_server = from_server || told.from_server;
+    for (const RequestStage& stage : told.stages) sums[stage.name] += stage.end - stage.begin;
+    ++n;
+  }
+  w.member("stages_from_server", from_server);
+  w.key("stage_means");
+  w.begin_object();
+  for (const auto& [name, sum] : sums) member(w, name, sum / static_cast<double>(n) * 1e3);
+  w.end_object();
+}
+
+// --- the client, the settings, the other runs ---
+
+void write_pairs(JsonWriter& w, std::string_view key, const StringPairs& pairs) {
+  w.key(key);
+  w.begin_array();
+  for (const auto& [name, text] : pairs) {
+    w.begin_array();
+    w.value(std::string_view(name));
+    w.value(std::string_view(text));
+    w.end_array();
+  }
+  w.end_array();
+}
+
+StringPairs client_rows(const RunLog& log, const RunMetrics& m) {
+  const ClientVerdict verdict = judge_client(log, m);
+  const ClientLoad& client = log.client;
+  return {
+      {"Starts behind schedule, p50", fmt::format("{:.3f} ms", m.percentile(m.lateness, 50) * 1e3)},
+      {"Starts behind schedule, p99", fmt::format("{:.3f} ms", verdict.lateness_p99_s * 1e3)},
+      {"Starts behind schedule, largest", fmt::format("{:.3f} ms", verdict.lateness_max_s * 1e3)},
+      {"Lag of its event loop, p99", fmt::format("{:.3f} ms", verdict.loop_lag_p99_s * 1e3)},
+      {"Processor in use", fmt::format("{:.0f} % of {} thread{}", verdict.cpu_share * 100,
+                                       client.threads, client.threads == 1 ? "" : "s")},
+      {"Connections made", fmt::format("{}", client.connects)},
+      {"Sent", fmt::format("{:.2f} MB", static_cast<double>(client.bytes_sent) / 1e6)},
+      {"Received", fmt::format("{:.2f} MB", static_cast<double>(client.bytes_received) / 1e6)}};
+}
+
+void write_differences(JsonWriter& w, const ReportedRun& first, const ReportedRun& run) {
+  const auto side = [](const ReportedRun& one) {
+    Side made;
+    made.logs.emplace_back().header = one.log->header;
+    made.metrics.push_back(*one.metrics);
+    return made;
+  };
+  const CompareResult result = compare(side(first), side(run));
+  w.key("differences");
+  w.begin_object();
+  w.key("rows");
+  w.begin_array();
+  for (const Comparison& row : result.rows) {
+    w.begin_object();
+    w.member("name", std::string_view(row.name));
+    member(w, "a", row.a);
+    member(w, "b", row.b);
+    member(w, "effect", row.effect);
+    if (row.interval) {
+      w.key("interval");
+      point(w, row.interval->low, row.interval->high);
+    }
+    if (row.p_value) member(w, "p", *row.p_value);
+    w.member("verdict", name_of(row.verdict));
+    w.end_object();
+  }
+  w.end_array();
+  w.key("warnings");
+  w.begin_array();
+  for (const std::string& warning : result.warnings) w.value(std::string_view(warning));
+  w.end_array();
+  w.end_object();
+}
+
+void write_run(JsonWriter& w, const ReportedRun& run) {
+  const RunLog& log = *run.log;
+  const RunMetrics& m = *run.metrics;
+  w.member("name", std::string_view(run.name));
+  w.member("model", std::string_view(log.header.model));
+  w.member("load", std::string_view(load_words(log.header)));
+  w.member("dataset", std::string_view(log.header.dataset));
+  w.member("began", std::string_view(wall_words(log.header.origin_wall_ns)));
+  write_figures(w, log, m);
+  write_latency(w, m);
+  write_verdicts(w, log, m);
+  w.key("cdf");
+  w.begin_object();
+  for (const auto& [key, name, sample] : latencies_of(m)) write_cdf(w, key, *sample);
+  w.end_object();
+  write_in_flight(w, log, m);
+  write_throughput(w, log, m);
+  write_series(w, log);
+  write_requests(w, log, m);
+  write_pairs(w, "client", client_rows(log, m));
+  write_pairs(w, "configuration", configuration_of(log));
+}
+
+}  // namespace
+
+StringPairs configuration_of(const RunLog& log) {
+  const RunHeader& h = log.header;
+  StringPairs pairs = {
+      {"Began", wall_words(h.origin_wall_ns)},
+      {"Ended", log.stop_reason + (log.truncated ? " (log file cut short)" : "")},
+      {"Load", load_words(h)},
+      {"Requests asked for", fmt::format("{}", h.num_prompts)},
+      {"Dataset", h.dataset + (h.dataset_path.empty() ? "" : " from " + h.dataset_path)},
+      {"Model", h.model},
+      {"Tokenizer", h.tokenizer},
+      {"Server", h.base_url + h.endpoint},
+      {"Server version", h.server_version}};
+  for (const auto& [name, text] : h.server_parameters) pairs.emplace_back("Server: " + name, text);
+  const StringPairs rest = {
+      {"Backend", h.backend},
+      {"Client's machine", fmt::format("{}, {} cores, {:.0f} GiB", h.host.cpu, h.host.cores,
+                                       static_cast<double>(h.host.memory_bytes) / (1 << 30))},
+      {"Client's kernel", h.host.kernel},
+      {"Client's version", h.tool_version},
+      {"Seed", fmt::format("{}", h.seed)},
+      {"Dataset hash", h.dataset_hash},
+      {"Arrival hash", h.arrival_hash}};
+  pairs.insert(pairs.end(), rest.begin(), rest.end());
+  pairs.insert(pairs.end(), h.metadata.begin(), h.metadata.end());
+  pairs.emplace_back("Command", fmt::format("{}", fmt::join(h.argv, " ")));
+  std::erase_if(pairs, [](const auto& pair) { return pair.second.empty(); });
+  return pairs;
+}
+
+std::string report_json(std::span<const ReportedRun> runs) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_object();
+  w.member("generator", std::string_view("Saccade " SACCADE_VERSION));
+  w.key("runs");
+  w.begin_array();
+  for (const ReportedRun& run : runs) {
+    w.begin_object();
+    write_run(w, run);
+    if (&run != &runs.front()) write_differences(w, runs.front(), run);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return out;
+}
+
+}  // namespace saccade::bench

@@ -1,0 +1,333 @@
+#include "bench/reports/vllm_report.h"
+
+#include <fmt/chrono.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/json.h"
+
+namespace saccade::bench {
+namespace {
+
+constexpr int kWidth = 50;
+
+// One section of the block and its keys in the JSON.
+struct Section {
+  std::string_view key;
+  std::string_view name;
+  std::string_view title;
+  Distribution RunMetrics::* sample;
+};
+
+constexpr std::array<Section, 6> kSections = {{
+    {"ttft", "TTFT", "Time to First Token", &RunMetrics::ttft},
+    {"tpot", "TPOT", "Time per Output Token (excl. 1st token)", &RunMetrics::tpot},
+    {"itl", "ITL", "Inter-token Latency", &RunMetrics::itl},
+    {"e2el", "E2EL", "End-to-end Latency", &RunMetrics::e2el},
+    {"client_queue_time", "Client Queue Time", "Client-side Queueing", &RunMetrics::client_queue},
+    {"e2el_including_client_queue", "E2EL incl. Client Queue", "Queue-inclusive End-to-end Latency",
+     &RunMetrics::e2el_from_schedule},
+}};
+
+bool selected(const VllmReportSettings& settings, std::string_view key) {
+  for (const std::string& asked : settings.percentile_metrics)
+    if (asked == key) return true;
+  return false;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    words.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return words;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string section_rows(const Section& section, const RunMetrics& metrics,
+                         const std::vector<double>& percentiles) {
+  const Distribution& sample = metrics.*section.sample;
+  std::string out = block_title(section.title, '-');
+  out += block_row(fmt::format("Mean {} (ms):", section.name), mean_ms(sample));
+  out +=
+      block_row(fmt::format("Median {} (ms):", section.name), percentile_ms(metrics, sample, 50));
+  for (const double p : percentiles)
+    out += block_row(fmt::format("P{} {} (ms):", percentile_word(p), section.name),
+                     percentile_ms(metrics, sample, p));
+  return out;
+}
+
+void write_rate(json::JsonWriter& w, double rate) {
+  w.key("request_rate");
+  std::isinf(rate) ? w.value("inf") : w.value(rate);
+}
+
+// Arrays over all requests, failures included (as zeros, like the client's own).
+class Arrays {
+ public:
+  Arrays(json::JsonWriter& w, const RunLog& log, const RunMetrics& metrics)
+      : w_(w), log_(log), metrics_(metrics) {}
+
+  template <typename Value>
+  void array(std::string_view name, Value value) {
+    w_.key(name);
+    w_.begin_array();
+    for (const RequestMetrics& m : metrics_.requests) w_.value(value(m));
+    w_.end_array();
+  }
+
+  void input_lens() {
+    array("input_lens", [](const auto& m) { return m.input_tokens.value_or(0); });
+  }
+  void output_lens() {
+    array("output_lens",
+          [](const auto& m) { return m.success ? m.output_tokens.value_or(0) : std::int64_t{0}; });
+  }
+  void ttfts() {
+    array("ttfts", [](const auto& m) { return m.success ? m.ttft.value_or(0) : 0.0; });
+  }
+  void latencies() {
+    array("latencies", [](const auto& m) { return m.success ? m.e2el.value_or(0) : 0.0; });
+  }
+  void start_times() {
+    array("start_times", [&](const auto& m) {
+      const Nanos start = record(m).start;
+      return start == kNever ? 0.0 : seconds(start);
+    });
+  }
+  void queue_times() {
+    array("queue_times", [](const auto& m) { return m.client_queue; });
+  }
+  void generated_texts() {
+    array("generated_texts", [&](const auto& m) { return log_.text_of(record(m).answer); });
+  }
+  void errors() {
+    array("errors", [&](const auto& m) {
+      if (m.success) return std::string();
+      const std::string_view text = log_.text_of(record(m).error);
+      if (!text.empty()) return std::string(text);
+      if (m.error != ErrorClass::kNone) return std::string(name_of(m.error));
+      return fmt::format("not a success by the rules of {}", metrics_.rules.name);
+    });
+  }
+  void itls() {
+    w_.key("itls");
+    w_.begin_array();
+    for (const RequestMetrics& m : metrics_.requests) {
+      w_.begin_array();
+      for (std::size_t i = 0; i < m.num_itl; ++i) w_.value(metrics_.itl_values[m.first_itl + i]);
+      w_.end_array();
+    }
+    w_.end_array();
+  }
+
+ private:
+  const RequestRecord& record(const RequestMetrics& m) const { return log_.requests[m.position]; }
+  json::JsonWriter& w_;
+  const RunLog& log_;
+  const RunMetrics& metrics_;
+};
+
+void write_identity(json::JsonWriter& w, const RunHeader& h, bool current) {
+  w.member("date", file_date(h.origin_wall_ns));
+  if (current) w.member("endpoint_type", h.backend);
+  w.member("backend", h.backend);
+  if (current) {
+    w.key("label");
+    h.label.empty() ? w.null() : w.value(h.label);
+  }
+  w.member("model_id", h.model);
+  w.member("tokenizer_id", h.tokenizer.empty() ? h.model : h.tokenizer);
+  w.member("num_prompts", h.num_prompts);
+  for (const auto& [key, text] : h.metadata) w.member(key, text);
+  write_rate(w, h.request_rate);
+  w.member("burstiness", h.burstiness);
+  w.key("max_concurrency");
+  h.max_concurrency > 0 ? w.value(h.max_concurrency) : w.null();
+  if (current && !h.ramp_up_strategy.empty()) {
+    w.member("ramp_up_strategy", h.ramp_up_strategy);
+    w.member("ramp_up_start_rps", h.ramp_up_start_rps);
+    w.member("ramp_up_end_rps", h.ramp_up_end_rps);
+  }
+}
+
+void write_totals(json::JsonWriter& w, const RunMetrics& m, bool current) {
+  w.member("duration", m.duration);
+  w.member("completed", m.completed);
+  if (current) w.member("failed", m.failed);
+  w.member("total_input_tokens", m.total_input_tokens);
+  w.member("total_output_tokens", m.total_output_tokens);
+  w.member("request_throughput", m.request_throughput);
+  // The key of 2024 has a colon in it.
+  w.key(current ? "request_goodput" : "request_goodput:");
+  m.goodput ? w.value(m.goodput->per_second) : w.null();
+  w.member("output_throughput", m.output_throughput);
+  w.member("total_token_throughput", m.total_token_throughput);
+}
+
+void write_arrays(json::JsonWriter& w, const RunLog& log, const RunMetrics& metrics,
+                  const VllmReportSettings& settings) {
+  const bool current = settings.labels == VllmLabels::kCurrent;
+  Arrays arrays(w, log, metrics);
+  if (settings.save_detailed) {
+    arrays.input_lens();
+    arrays.output_lens();
+    arrays.ttfts();
+    arrays.itls();
+  }
+  if (current) arrays.latencies();
+  if (current && settings.save_detailed) arrays.start_times();
+  if (current) arrays.queue_times();
+  if (settings.save_detailed) {
+    arrays.generated_texts();
+    arrays.errors();
+  }
+  if (!current) return;
+  w.member("max_output_tokens_per_s", metrics.peak_output_per_s);
+  w.member("max_concurrent_requests", metrics.peak_concurrency);
+  w.member("rtfx", 0.0);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> parse_percentile_metrics(std::string_view text) {
+  std::vector<std::string> metrics;
+  for (const std::string_view word : split(text)) {
+    bool known = false;
+    for (const Section& section : kSections) known = known || section.key == word;
+    if (!known)
+      return fail(ErrorCode::kInvalid,
+                  "--percentile-metrics: '{}' is not one of ttft, tpot, itl, e2el, "
+                  "client_queue_time, e2el_including_client_queue",
+                  word);
+    metrics.emplace_back(word);
+  }
+  return metrics;
+}
+
+Result<std::vector<double>> parse_percentiles(std::string_view text) {
+  std::vector<double> percentiles;
+  for (const std::string_view word : split(text)) {
+    double value = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (code != std::errc() || end != word.data() + word.size() || !(value >= 0 && value <= 100))
+      return fail(ErrorCode::kInvalid, "--metric-percentiles: '{}' is not between 0 and 100", word);
+    percentiles.push_back(value);
+  }
+  return percentiles;
+}
+
+std::string block_title(std::string_view title, char fill) {
+  const std::size_t room = title.size() < kWidth ? kWidth - title.size() : 0;
+  return std::string(room / 2, fill) + std::string(title) + std::string(room - room / 2, fill) +
+         "\n";
+}
+
+std::string block_row(std::string_view label, std::int64_t value) {
+  return fmt::format("{:<40} {:<10}\n", label, value);
+}
+std::string block_row(std::string_view label, double value) {
+  return fmt::format("{:<40} {:<10.2f}\n", label, value);
+}
+std::string block_row(std::string_view label, std::string_view value) {
+  return fmt::format("{:<40} {:<10}\n", label, value);
+}
+
+std::optional<double> mean_ms(const Distribution& sample) {
+  if (sample.empty()) return std::nullopt;
+  return sample.mean() * 1e3;
+}
+
+std::optional<double> percentile_ms(const RunMetrics& metrics, const Distribution& sample,
+                                    double percent) {
+  if (sample.empty()) return std::nullopt;
+  return metrics.percentile(sample, percent) * 1e3;
+}
+
+std::string percentile_word(double percent) {
+  return percent == std::floor(percent) ? fmt::format("{:.0f}", percent)
+                                        : fmt::format("{}", percent);
+}
+
+std::string file_date(std::int64_t wall_ns) {
+  return fmt::format("{:%Y%m%d-%H%M%S}", fmt::gmtime(static_cast<std::time_t>(wall_ns / kSecond)));
+}
+
+std::string vllm_block(const RunLog& log, const RunMetrics& metrics,
+                       const VllmReportSettings& settings) {
+  const bool current = settings.labels == VllmLabels::kCurrent;
+  const RunHeader& h = log.header;
+  std::string out = block_title(" Serving Benchmark Result ", '=');
+  out += block_row("Successful requests:", metrics.completed);
+  if (current) {
+    out += block_row("Failed requests:", metrics.failed);
+    if (h.max_concurrency > 0) out += block_row("Maximum request concurrency:", h.max_concurrency);
+    if (!std::isinf(h.request_rate))
+      out += block_row("Request rate configured (RPS):", h.request_rate);
+  }
+  out += block_row("Benchmark duration (s):", metrics.duration);
+  out +=
+      block_row("Total input tokens:", if_known(metrics.input_known(), metrics.total_input_tokens));
+  out += block_row("Total generated tokens:",
+                   if_known(metrics.output_known(), metrics.total_output_tokens));
+  out += block_row("Request throughput (req/s):", metrics.request_throughput);
+  if (metrics.goodput) out += block_row("Request goodput (req/s):", metrics.goodput->per_second);
+  out += block_row("Output token throughput (tok/s):",
+                   if_known(metrics.output_known(), metrics.output_throughput));
+  if (current) {
+    out += block_row("Peak output token throughput (tok/s):",
+                     if_known(metrics.output_known(), metrics.peak_output_per_s));
+    out += block_row("Peak concurrent requests:", static_cast<double>(metrics.peak_concurrency));
+  }
+  out += block_row(
+      current ? "Total token throughput (tok/s):" : "Total Token throughput (tok/s):",
+      if_known(metrics.input_known() && metrics.output_known(), metrics.total_token_throughput));
+  for (const Section& section : kSections)
+    if (selected(settings, section.key))
+      out += section_rows(section, metrics, settings.percentiles);
+  return out + block_title("", '=');
+}
+
+std::string vllm_json(const RunLog& log, const RunMetrics& metrics,
+                      const VllmReportSettings& settings) {
+  const bool current = settings.labels == VllmLabels::kCurrent;
+  std::string out;
+  json::JsonWriter w(out);
+  w.begin_object();
+  write_identity(w, log.header, current);
+  write_totals(w, metrics, current);
+  write_arrays(w, log, metrics, settings);
+  for (const Section& section : kSections) {
+    if (!selected(settings, section.key)) continue;
+    const Distribution& sample = metrics.*section.sample;
+    const auto member = [&](std::string_view statistic, const std::optional<double>& value) {
+      w.key(fmt::format("{}_{}_ms", statistic, section.key));
+      value ? w.value(*value) : w.null();
+    };
+    member("mean", mean_ms(sample));
+    member("median", percentile_ms(metrics, sample, 50));
+    member("std", sample.empty() ? std::nullopt : std::optional(sample.std_dev() * 1e3));
+    for (const double p : settings.percentiles)
+      member("p" + percentile_word(p), percentile_ms(metrics, sample, p));
+  }
+  w.end_object();
+  return out;
+}
+
+std::string vllm_file_name(const RunHeader& header) {
+  std::string rate;
+  if (std::isinf(header.request_rate))
+    rate = "inf";
+  else
+    json::append_number(rate, header.request_rate);
+  const std::string concurrency =
+      header.max_concurrency > 0 ? fmt::format("-concurrency{}", header.max_concurrency) : "";
+  const std::string model = header.model.substr(header.model.rfind('/') + 1);
+  return fmt::format("{}-{}qps{}-{}-{}.json", header.label.empty() ? header.backend : header.label,
+                     rate, concurrency, model, file_date(header.origin_wall_ns));
+}
+
+}  // namespace saccade::bench

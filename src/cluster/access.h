@@ -1,0 +1,40 @@
+// Who may take part: addresses that need no key, and proofs of knowing one.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace saccade::cluster {
+
+// How processes of a cluster know each other. Without a key and without TLS only loopback and unix
+// sockets are listened on.
+struct Access {
+  std::string key;          // shared; empty: none
+  std::string certificate;  // PEM texts, all three or none: both sides show one
+  std::string private_key;
+  std::string authority;
+
+  bool tls() const { return !certificate.empty(); }
+};
+
+// "HOST:PORT", "[::1]:PORT" or "unix:PATH". kInvalid says what is wrong with it.
+Result<void> check_address(std::string_view address);
+// Whether only processes of this machine reach it.
+bool is_local_address(std::string_view address);
+
+// HMAC-SHA256 (RFC 2104) over the parts, each with its length, so that no two lists are alike;
+// empty for an empty key.
+std::string proof(std::string_view key, std::initializer_list<std::string_view> parts);
+// In a time that does not tell where they differ.
+bool equal_proofs(std::string_view a, std::string_view b);
+// A number's bytes, for proofs.
+std::string bytes_of(std::uint64_t number);
+
+// Bytes that nobody can guess.
+std::string random_bytes(std::size_t count);
+
+}  // namespace saccade::cluster

@@ -1,0 +1,107 @@
+// The exchange of a process that serves: the engine's wishes on one side, an item table and a way
+// to encoders on the other, a thread between them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster/event_thread.h"
+#include "cluster/item_table.h"
+#include "engine/image_exchange.h"
+
+namespace saccade::cluster {
+
+// A way to encoders that runs by itself: what it hears it posts to the thread it was made for.
+class RunningLink : public EncoderLink {
+ public:
+  // Nothing is posted after it.
+  virtual void stop() = 0;
+};
+
+struct ExchangeSettings {
+  Greeting self;
+  std::vector<std::string> encoders;  // addresses
+  bool strict_numerics = true;
+  bool tower = true;  // this process can encode
+  ItemSettings items;
+  std::uint64_t seed = 0;
+};
+
+struct ExchangeStats {
+  ItemStats items;
+  std::size_t open = 0;
+  std::size_t receiving_bytes = 0;
+  struct Encoder {
+    std::string name;
+    std::string state;
+    double backlog_ms = 0;
+    std::int64_t open = 0;
+  };
+  std::vector<Encoder> encoders;
+};
+
+class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
+ public:
+  // The table is there when the thread does its first job.
+  using MakeLink =
+      std::function<std::unique_ptr<RunningLink>(EventThread& thread, EmbeddingExchange& exchange)>;
+  EmbeddingExchange(const Clock& clock, ExchangeSettings settings, const MakeLink& make_link);
+  ~EmbeddingExchange() override;
+  // No news after it, and what the engine still asks is dropped. By the thread that made it.
+  void stop();
+
+  // The table, for the link to tell what it hears; on the thread given to MakeLink.
+  ItemTable& table() { return *table_; }
+
+  // ImageExchange, engine thread.
+  void set_wake(std::function<void()> wake) override { wake_ = std::move(wake); }
+  void want(WantedImage image) override;
+  void unwant(const Digest& key, std::uint64_t ticket) override;
+  void made_here(const Digest& key, std::uint64_t ticket, std::optional<Digest> digest) override;
+  void failed_here(const Digest& key, std::uint64_t ticket, const Error& error) override;
+  void compared(const Digest& key, std::optional<Digest> digest) override;
+  void measured(const EncodeCost& cost) override;
+  std::vector<ImageNews> take() override;
+
+  // Any thread.
+  ExchangeStats stats();
+
+ private:
+  LocalLoad local() const override;
+  void encode_here(const Digest& key, Ticket ticket, bool beside) override;
+  void deliver(const Digest& key, Ticket ticket, Rows rows) override;
+  void fail(const Digest& key, Ticket ticket, const Error& error) override;
+  void verify(const Order& order, Rows rows, const AttemptId& of) override;
+  void tell(ImageNews news);
+  void end_here(const Digest& key);
+
+  const Clock& clock_;
+  const ExchangeSettings settings_;
+  bool stopped_ = false;
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::vector<ImageNews> news_;  // guarded by mutex_
+
+  // The exchange's thread from here on.
+  Rng rng_;
+  EncoderPool pool_;
+  EncodeCost cost_;
+  std::unordered_map<Digest, std::int64_t, DigestHash> here_;  // rows that are being made here
+  std::unordered_map<Digest, std::int64_t, DigestHash> rows_;  // of what is wanted
+  Nanos here_since_ = 0;
+  struct Comparison {
+    AttemptId of;
+    Digest theirs{};
+  };
+  std::unordered_map<Digest, Comparison, DigestHash> comparisons_;
+  std::uint64_t last_comparison_ = 0;
+  std::unique_ptr<EventThread> thread_;
+  std::unique_ptr<RunningLink> link_;
+  std::unique_ptr<ItemTable> table_;
+};
+
+}  // namespace saccade::cluster

@@ -1,0 +1,515 @@
+#include "cluster/proxy/forwarder.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "api/error_table.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "cluster/proxy/body_scan.h"
+
+namespace saccade::cluster {
+namespace {
+
+// Answers up to here are put together and written once; longer ones and streams go on as they come.
+constexpr std::size_t kSmallAnswer = 64u << 10;
+constexpr std::int64_t kBytesOfToken = 4;         // of text
+constexpr std::int64_t kBytesOfImageToken = 400;  // of a data URL with a JPEG in it
+constexpr std::int64_t kRemoteTokens = 1'024;     // of a medium that is not here
+constexpr std::int64_t kLeastImage = 64;
+constexpr std::int64_t kMostImage = 16'384;
+constexpr std::int64_t kEveryRequest = 16;  // tokens
+
+// Between two neighbours, not for whoever comes behind (RFC 9110 7.6.1), and what the client of
+// the next hop writes itself.
+constexpr std::array<std::string_view, 12> kHopByHop = {"connection",
+                                                        "keep-alive",
+                                                        "proxy-authenticate",
+                                                        "proxy-authorization",
+                                                        "proxy-connection",
+                                                        "te",
+                                                        "trailer",
+                                                        "transfer-encoding",
+                                                        "upgrade",
+                                                        "host",
+                                                        "content-length",
+                                                        "expect"};
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+std::string lower(std::string_view text) {
+  std::string to(text);
+  std::ranges::transform(to, to.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  });
+  return to;
+}
+
+// Names that a Connection header claims for this hop.
+std::vector<std::string> claimed(const Headers& headers) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : headers) {
+    if (name != "connection") continue;
+    std::string_view rest = value;
+    while (!rest.empty()) {
+      const std::size_t comma = std::min(rest.find(','), rest.size());
+      std::string_view one = rest.substr(0, comma);
+      rest.remove_prefix(std::min(comma + 1, rest.size()));
+      while (!one.empty() && (one.front() == ' ' || one.front() == '\t')) one.remove_prefix(1);
+      while (!one.empty() && (one.back() == ' ' || one.back() == '\t')) one.remove_suffix(1);
+      names.push_back(lower(one));
+    }
+  }
+  return names;
+}
+
+Headers passed_on(const Headers& headers) {
+  const std::vector<std::string> own = claimed(headers);
+  Headers passed;
+  for (const auto& header : headers) {
+    if (std::ranges::find(kHopByHop, header.first) != kHopByHop.end()) continue;
+    if (std::ranges::find(own, header.first) != own.end()) continue;
+    passed.push_back(header);
+  }
+  return passed;
+}
+
+PdRequest predicted(const ScannedBody& body, std::string_view session) {
+  PdRequest request;
+  request.prompt = kEveryRequest + static_cast<std::int64_t>(body.text_bytes) / kBytesOfToken;
+  for (const ScannedMedia& medium : body.media) {
+    const auto bytes = static_cast<std::int64_t>(medium.end - medium.begin);
+    request.prompt += medium.remote
+                          ? kRemoteTokens
+                          : std::clamp(bytes / kBytesOfImageToken, kLeastImage, kMostImage);
+  }
+  request.work = request.prompt;
+  const std::string_view name = session.empty() ? std::string_view(body.user) : session;
+  request.affinity = name.empty() ? body.opening : hash64(name, 1);
+  return request;
+}
+
+bool is_stream(const net::ClientResponse& response) {
+  return response.header("content-type").starts_with("text/event-stream");
+}
+
+std::string_view without_port(std::string_view peer) {
+  const std::size_t colon = peer.rfind(':');
+  std::string_view host = peer.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
+}  // namespace
+
+// One request on its way. Touched by its client's thread alone once it has been given away.
+struct Forwarder::Exchange {
+  explicit Exchange(net::Responder to) : responder(std::move(to)) {}
+  net::Responder responder;
+  net::HttpClient* client = nullptr;
+  std::string method;
+  std::string target;
+  Headers headers;
+  net::SharedBytes body;  // null: none
+  std::shared_ptr<ByteReservation> reserved;
+  PdRequest predicted;
+  Nanos read_at = 0;
+
+  std::vector<bool> tried;
+  std::size_t pd = 0;
+  int retries = 0;
+  std::atomic<net::HttpClient::RequestId> id{0};
+  std::atomic<bool> gone{false};
+
+  // Of the answer.
+  bool begun = false;    // its head has gone to the client
+  bool gathers = false;  // it is put together here
+  bool is_stream = false;
+  std::string last;  // bytes of a stream: whether it broke off inside an event
+  net::HttpResponse gathered;
+};
+
+Result<std::unique_ptr<Forwarder>> Forwarder::create(const ProxySettings& settings) {
+  if (settings.pds.empty())
+    return fail(ErrorCode::kInvalid, "no server is given: saccade proxy --pd http://HOST:PORT,...");
+  std::vector<Server> servers;
+  for (const std::string& text : settings.pds) {
+    auto url = net::parse_url(text);
+    if (!url) return fail_within("--pd", std::move(url).error());
+    while (url->path.ends_with('/')) url->path.pop_back();
+    servers.push_back({*std::move(url), text});
+  }
+  net::HttpClientSettings client;
+  client.connect_timeout = settings.connect_timeout;
+  client.verify_tls = settings.verify_pd_tls;
+  client.ca_file = settings.pd_ca_file;
+  std::vector<std::unique_ptr<net::HttpClient>> clients;
+  for (int i = 0; i < std::max(1, settings.io_threads); ++i) {
+    TRY(clients.emplace_back(), net::HttpClient::create(client));
+  }
+  return std::unique_ptr<Forwarder>(
+      new Forwarder(settings, std::move(servers), std::move(clients)));
+}
+
+Forwarder::Forwarder(const ProxySettings& settings, std::vector<Server> servers,
+                     std::vector<std::unique_ptr<net::HttpClient>> clients)
+    : settings_(settings),
+      servers_(std::move(servers)),
+      held_bytes_(settings.max_held_bytes),
+      table_([this] {
+        std::vector<std::string> names;
+        for (const Server& server : servers_) names.push_back(server.name);
+        return names;
+      }()),
+      clients_(std::move(clients)) {}
+
+Forwarder::~Forwarder() = default;
+
+bool Forwarder::authorised(const net::HttpRequest& request) const {
+  if (settings_.api_keys.empty()) return true;
+  constexpr std::string_view kBearer = "Bearer ";
+  const std::string_view given = request.header("authorization");
+  if (!given.starts_with(kBearer)) return false;
+  // As long whatever the key is.
+  bool known = false;
+  for (const std::string& key : settings_.api_keys) {
+    const std::string_view said = given.substr(kBearer.size());
+    unsigned different = said.size() == key.size() ? 0 : 1;
+    for (std::size_t i = 0; i < said.size(); ++i)
+      different |=
+          static_cast<unsigned char>(said[i]) ^ static_cast<unsigned char>(key[i % key.size()]);
+    known = known || different == 0;
+  }
+  return known;
+}
+
+net::HttpAdmission Forwarder::admit(const net::HttpRequest& head,
+                                    std::optional<std::uint64_t> length) {
+  net::HttpAdmission admission;
+  const auto refuse_body = [&](int status, std::string_view type, std::string_view why) {
+    admission.refusal =
+        net::HttpResponse{status, "application/json", api::error_body(status, type, why), {}};
+  };
+  if (!authorised(head)) {
+    refuse_body(401, "AuthenticationError", "Unauthorized");
+  } else if (draining_) {
+    refuse_body(503, "ServiceUnavailableError", "the proxy is shutting down");
+  } else if (auto reserved = held_bytes_.reserve(static_cast<std::size_t>(length.value_or(0)))) {
+    admission.body = *std::move(reserved);
+  } else {
+    refuse_body(503, "ServiceUnavailableError", "no room for this body beside those of others");
+  }
+  if (admission.refusal && admission.refusal->status == 503)
+    admission.refusal->headers.emplace_back("Retry-After", "1");
+  return admission;
+}
+
+void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
+  if (request.path == "/health") return responder.respond(health());
+  if (request.path == "/metrics") return responder.respond(metrics());
+  auto exchange = std::make_shared<Exchange>(std::move(responder));
+  exchange->read_at = SteadyClock().now();
+  {
+    const std::lock_guard lock(mutex_);
+    ++numbers_.requests;
+    retries_.requested();
+  }
+  if (!authorised(request)) return refuse(*exchange, 401, "AuthenticationError", "Unauthorized");
+  if (draining_)
+    return refuse(*exchange, 503, "ServiceUnavailableError", "the proxy is shutting down");
+
+  exchange->client = clients_[next_client_++ % clients_.size()].get();
+  exchange->method = std::move(request.method);
+  exchange->target = std::move(request.target);
+  exchange->reserved = std::move(request.reserved);
+  exchange->headers = passed_on(request.headers);
+  if (!settings_.pd_api_key.empty()) {
+    std::erase_if(exchange->headers,
+                  [](const auto& each) { return each.first == "authorization"; });
+    exchange->headers.emplace_back("authorization", "Bearer " + settings_.pd_api_key);
+  }
+  const std::string_view before = request.header("x-forwarded-for");
+  const std::string peer(without_port(request.peer));
+  std::erase_if(exchange->headers,
+                [](const auto& each) { return each.first == "x-forwarded-for"; });
+  exchange->headers.emplace_back("x-forwarded-for",
+                                 before.empty() ? peer : fmt::format("{}, {}", before, peer));
+  if (!request.body.empty()) {
+    BodyScan scan;
+    scan.feed(request.body);
+    exchange->predicted = predicted(scan.found(), request.header("x-session-id"));
+    exchange->body = std::make_shared<const std::string>(std::move(request.body));
+  }
+  exchange->tried.resize(servers_.size());
+  // Weak: the exchange owns the Responder, which owns this callback.
+  exchange->responder.on_disconnect([this, weak = std::weak_ptr<Exchange>(exchange)] {
+    const auto alive = weak.lock();
+    if (!alive) return;
+    alive->gone = true;
+    if (alive->id != 0) alive->client->cancel(alive->id);
+    const std::lock_guard lock(mutex_);
+    ++numbers_.left;
+  });
+  attempt(exchange);
+}
+
+// --- one attempt ---
+
+void Forwarder::attempt(const ExchangePtr& exchange) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto chosen = table_.choose(exchange->predicted, exchange->tried);
+    if (chosen) {
+      exchange->pd = *chosen;
+      table_.given(*chosen, exchange->predicted);
+      if (exchange->retries == 0)
+        numbers_.added_seconds += seconds(SteadyClock().now() - exchange->read_at);
+    } else {
+      ++numbers_.no_server;
+    }
+    if (!chosen) exchange->pd = servers_.size();
+  }
+  if (exchange->pd == servers_.size())
+    return refuse(*exchange, 503, "ServiceUnavailableError", "no server takes requests now");
+  exchange->tried[exchange->pd] = true;
+
+  net::ClientHandlers handlers;
+  handlers.on_headers = [this, exchange](const net::ClientResponse& so_far) {
+    on_head(*exchange, so_far);
+  };
+  handlers.on_body = [this, exchange](std::string_view bytes, Nanos) {
+    return on_bytes(*exchange, bytes);
+  };
+  handlers.on_done = [this, exchange](net::ClientResponse response) {
+    on_done(exchange, std::move(response));
+  };
+  exchange->id = exchange->client->start(request_for(*exchange), std::move(handlers));
+  // Who left before there was something to cancel.
+  if (exchange->gone) exchange->client->cancel(exchange->id);
+}
+
+net::ClientRequest Forwarder::request_for(const Exchange& exchange) const {
+  net::ClientRequest request;
+  request.method = exchange.method;
+  request.url = servers_[exchange.pd].url;
+  request.url.path += exchange.target;
+  request.headers = exchange.headers;
+  if (exchange.body != nullptr) request.body.push_back(exchange.body);
+  return request;
+}
+
+void Forwarder::on_head(Exchange& exchange, const net::ClientResponse& so_far) {
+  exchange.is_stream = is_stream(so_far);
+  Headers headers = passed_on(so_far.headers);
+  std::optional<std::uint64_t> length;
+  if (const std::string_view text = so_far.header("content-length"); !text.empty())
+    length = std::strtoull(std::string(text).c_str(), nullptr, 10);
+  // What may still become another server's answer is kept back.
+  exchange.gathers =
+      !exchange.is_stream && ((length && *length <= kSmallAnswer) || so_far.status == 503);
+  if (exchange.gathers) {
+    exchange.gathered = {so_far.status, "", {}, std::move(headers)};
+    return;
+  }
+  exchange.begun = true;
+  exchange.body.reset();  // there is no other attempt
+  exchange.reserved.reset();
+  exchange.responder.start_answer({so_far.status, std::move(headers), length});
+}
+
+bool Forwarder::on_bytes(Exchange& exchange, std::string_view bytes) {
+  if (exchange.gone) return false;
+  if (exchange.gathers) {
+    if (exchange.gathered.body.size() + bytes.size() > kSmallAnswer) return false;
+    exchange.gathered.body += bytes;
+    return true;
+  }
+  if (exchange.is_stream) {
+    constexpr std::size_t kEnd = 2;  // of an event: "\n\n"
+    exchange.last += bytes.substr(bytes.size() - std::min(bytes.size(), kEnd));
+    exchange.last.erase(0, exchange.last.size() - std::min(exchange.last.size(), kEnd));
+  }
+  exchange.responder.write(std::string(bytes));
+  return true;
+}
+
+void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse response) {
+  const bool answered = response.failure == net::ClientFailure::kNone;
+  {
+    const std::lock_guard lock(mutex_);
+    table_.done(exchange->pd, exchange->predicted);
+    if (answered) {
+      table_.answered(exchange->pd);
+      if (response.status == 503) table_.refused(exchange->pd);
+    } else if (!exchange->gone && response.failure != net::ClientFailure::kCancelled) {
+      table_.failed(exchange->pd);
+    }
+  }
+  if (exchange->gone) return;
+  if (!answered) {
+    if (exchange->begun || !try_again(exchange)) broke_off(*exchange, response);
+    return;
+  }
+  if (!exchange->gathers) {
+    exchange->responder.end_stream();
+    const std::lock_guard lock(mutex_);
+    ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
+    return;
+  }
+  if (response.status == 503 && try_again(exchange)) return;
+  answer(*exchange, std::move(exchange->gathered));
+}
+
+// False: it stays with what came.
+bool Forwarder::try_again(const ExchangePtr& exchange) {
+  if (exchange->retries >= settings_.max_retries) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!table_.choose(exchange->predicted, exchange->tried)) return false;
+    if (!retries_.take()) {
+      ++numbers_.retries_denied;
+      return false;
+    }
+    ++numbers_.retries;
+  }
+  ++exchange->retries;
+  exchange->gathers = false;
+  attempt(exchange);
+  return true;
+}
+
+void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& response) {
+  const bool timeout = response.failure == net::ClientFailure::kTimeout;
+  if (!exchange.begun) {
+    log::warning("{}: {}", servers_[exchange.pd].name, response.error);
+    return refuse(exchange, timeout ? 504 : 502, "BadGatewayError",
+                  fmt::format("the server did not answer: {}", name_of(response.failure)));
+  }
+  log::warning("{}: an answer broke off: {}", servers_[exchange.pd].name, response.error);
+  {
+    const std::lock_guard lock(mutex_);
+    ++numbers_.cut;
+  }
+  if (!exchange.is_stream) return exchange.responder.cut();
+  // A stream has no other place for it.
+  const std::string end = exchange.last.ends_with("\n\n") ? "" : "\n\n";
+  exchange.responder.write(
+      end + "data: " + api::error_body(502, "BadGatewayError", "the server broke off its answer") +
+      "\n\n");
+  exchange.responder.end_stream();
+}
+
+// --- answers made here ---
+
+void Forwarder::answer(Exchange& exchange, net::HttpResponse response) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
+  }
+  exchange.responder.respond(std::move(response));
+}
+
+void Forwarder::refuse(Exchange& exchange, int status, std::string_view type,
+                       std::string_view message) {
+  net::HttpResponse response{
+      status, "application/json", api::error_body(status, type, message), {}};
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  answer(exchange, std::move(response));
+}
+
+net::HttpResponse Forwarder::health() const {
+  const std::lock_guard lock(mutex_);
+  const std::size_t usable = table_.usable();
+  const bool well = usable > 0 && !draining_;
+  return {well ? 200 : 503,
+          "application/json",
+          fmt::format(R"({{"status":"{}","servers":{},"usable":{}}})",
+                      draining_    ? "draining"
+                      : usable > 0 ? "ok"
+                                   : "no server answers",
+                      table_.size(), usable),
+          {}};
+}
+
+net::HttpResponse Forwarder::metrics() const {
+  std::string text;
+  const auto line = [&](std::string_view name, std::string_view type, std::string_view help) {
+    fmt::format_to(std::back_inserter(text),
+                   "# HELP saccade:proxy_{0} {2}\n# TYPE "
+                   "saccade:proxy_{0} {1}\n",
+                   name, type, help);
+  };
+  const auto value = [&](std::string_view name, std::string_view labels, double number) {
+    fmt::format_to(std::back_inserter(text), "saccade:proxy_{}{} {}\n", name, labels, number);
+  };
+  const std::lock_guard lock(mutex_);
+  const auto counter = [&](std::string_view name, std::string_view help, auto number) {
+    line(name, "counter", help);
+    value(name, "", static_cast<double>(number));
+  };
+  counter("requests_total", "Requests from clients.", numbers_.requests);
+  line("answers_total", "counter", "Answers to clients, by hundreds of the status.");
+  for (int i = 1; i < 6; ++i)
+    value("answers_total", fmt::format("{{code=\"{}xx\"}}", i),
+          static_cast<double>(numbers_.answers[i]));
+  counter("retries_total", "Attempts after the first.", numbers_.retries);
+  counter("retries_denied_total", "Attempts that the retry budget did not have.",
+          numbers_.retries_denied);
+  counter("answers_cut_total", "Answers that broke off behind their first byte.", numbers_.cut);
+  counter("clients_left_total", "Clients that went away before their answer's end.", numbers_.left);
+  counter("no_server_total", "Requests for which no server was left.", numbers_.no_server);
+  counter("handling_seconds_total", "Time from requests' last bytes to their way to a server.",
+          numbers_.added_seconds);
+  line("held_bytes", "gauge", "Bytes of bodies on their way.");
+  value("held_bytes", "", static_cast<double>(held_bytes_.used()));
+  const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
+                        auto number) {
+    line(name, type, help);
+    for (std::size_t i = 0; i < table_.size(); ++i)
+      value(name, fmt::format("{{server=\"{}\"}}", table_.at(i).name),
+            static_cast<double>(number(table_.at(i))));
+  };
+  using Pd = PdTable::Pd;
+  each("server_usable", "gauge", "Whether a server gets new requests.",
+       [](const Pd& pd) { return pd.state == PdState::kUsable ? 1 : 0; });
+  each("server_requests", "gauge", "Requests at a server.",
+       [](const Pd& pd) { return pd.requests; });
+  each("server_work_tokens", "gauge", "Prompt tokens at a server, as predicted.",
+       [](const Pd& pd) { return pd.work; });
+  each("server_requests_total", "counter", "Attempts at a server.",
+       [](const Pd& pd) { return pd.given; });
+  each("server_failures_total", "counter", "Attempts and probes that failed.",
+       [](const Pd& pd) { return pd.failures; });
+  return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {}};
+}
+
+void Forwarder::probe() {
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    net::ClientRequest request;
+    request.method = "GET";
+    request.url = servers_[i].url;
+    request.url.path += "/health";
+    request.deadline = SteadyClock().now() + settings_.probe_timeout;
+    net::ClientHandlers handlers;
+    handlers.on_body = [](std::string_view, Nanos) { return true; };
+    handlers.on_done = [this, i](const net::ClientResponse& response) {
+      if (response.failure == net::ClientFailure::kCancelled) return;
+      const bool answers = response.failure == net::ClientFailure::kNone;
+      const std::lock_guard lock(mutex_);
+      const PdState before = table_.at(i).state;
+      // Whoever has no such page is well too: an OpenAI-compatible server need not have one.
+      table_.probed(i, answers, response.status == 503);
+      const PdState after = table_.at(i).state;
+      if (after == before) return;
+      log::info("{}: {}", servers_[i].name,
+                after == PdState::kUsable ? "takes requests"
+                : after == PdState::kOut  ? "does not answer"
+                                          : "takes no new requests");
+    };
+    clients_.front()->start(std::move(request), std::move(handlers));
+  }
+}
+
+}  // namespace saccade::cluster

@@ -1,0 +1,80 @@
+// Requests from clients to servers and answers back: attempts, retries, accounting.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/byte_budget.h"
+#include "cluster/proxy/pd_table.h"
+#include "cluster/proxy/proxy.h"
+#include "net/http_client.h"
+#include "net/http_server.h"
+
+namespace saccade::cluster {
+
+// What the metrics page tells besides the table of servers.
+struct ProxyNumbers {
+  std::uint64_t requests = 0;
+  std::uint64_t answers[6] = {};  // by hundreds of the status
+  std::uint64_t retries = 0;
+  std::uint64_t retries_denied = 0;  // the budget was spent
+  std::uint64_t cut = 0;             // answers that broke off behind their first byte
+  std::uint64_t left = 0;            // clients that went away
+  std::uint64_t no_server = 0;
+  double added_seconds = 0;  // between a request's last byte and its way to a server
+};
+
+// Any thread. Outlives the HttpServer whose handler it is.
+class Forwarder {
+ public:
+  static Result<std::unique_ptr<Forwarder>> create(const ProxySettings& settings);
+  ~Forwarder();
+
+  // Answers every request, at once or later.
+  void handle(net::HttpRequest request, net::Responder responder);
+  net::HttpAdmission admit(const net::HttpRequest& head, std::optional<std::uint64_t> length);
+  // From now on new work is refused; what runs goes on.
+  void start_draining() { draining_ = true; }
+  // Asks every server how it is; call it every probe_period.
+  void probe();
+
+ private:
+  struct Exchange;
+  using ExchangePtr = std::shared_ptr<Exchange>;
+  struct Server {
+    net::Url url;  // its path is put before every target
+    std::string name;
+  };
+
+  Forwarder(const ProxySettings& settings, std::vector<Server> servers,
+            std::vector<std::unique_ptr<net::HttpClient>> clients);
+  bool authorised(const net::HttpRequest& request) const;
+  void attempt(const ExchangePtr& exchange);
+  net::ClientRequest request_for(const Exchange& exchange) const;
+  void on_head(Exchange& exchange, const net::ClientResponse& so_far);
+  bool on_bytes(Exchange& exchange, std::string_view bytes);
+  void on_done(const ExchangePtr& exchange, net::ClientResponse response);
+  bool try_again(const ExchangePtr& exchange);
+  void broke_off(Exchange& exchange, const net::ClientResponse& response);
+  void answer(Exchange& exchange, net::HttpResponse response);
+  void refuse(Exchange& exchange, int status, std::string_view type, std::string_view message);
+  net::HttpResponse health() const;
+  net::HttpResponse metrics() const;
+
+  const ProxySettings settings_;
+  const std::vector<Server> servers_;
+  ByteBudget held_bytes_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::uint64_t> next_client_{0};
+  mutable std::mutex mutex_;
+  PdTable table_;                                          // guarded by mutex_
+  RetryBudget retries_;                                    // guarded by mutex_
+  ProxyNumbers numbers_;                                   // guarded by mutex_
+  std::vector<std::unique_ptr<net::HttpClient>> clients_;  // last: their threads use all above
+};
+
+}  // namespace saccade::cluster

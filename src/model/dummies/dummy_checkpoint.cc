@@ -1,0 +1,283 @@
+#include "model/dummies/dummy_checkpoint.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "base/thread_pool.h"
+#include "model/families.h"
+#include "model/safetensors.h"
+#include "tensor/tensor.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t element_count(const TensorSpec& spec) {
+  return std::accumulate(spec.shape.begin(), spec.shape.end(), std::size_t{1},
+                         [](std::size_t product, std::int64_t extent) {
+                           return product * static_cast<std::size_t>(extent);
+                         });
+}
+
+// Uniform in [center - reach, center + reach]. Matrices have unit gain, so that activations keep
+// their size through any number of layers.
+struct Fill {
+  float center = 0;
+  float reach = 0;
+};
+
+Fill fill_of(const TensorSpec& spec) {
+  switch (spec.kind) {
+    case TensorKind::kNorm:
+      return {1, 0.1f};
+    case TensorKind::kBias:
+      return {0, 0.1f};
+    case TensorKind::kEmbedding:
+      return {0, 1};
+    case TensorKind::kMatrix:
+      break;
+  }
+  const auto inputs = static_cast<double>(element_count(spec)) / static_cast<double>(spec.shape[0]);
+  return {0, static_cast<float>(std::sqrt(3 / inputs))};
+}
+
+// Blocks of a tensor have generators of their own: any thread makes any block.
+constexpr std::size_t kBlock = std::size_t{1} << 18;  // elements
+
+void fill_block(const TensorSpec& spec, std::uint64_t seed, std::size_t block,
+                std::span<std::uint16_t> out) {
+  const Fill fill = fill_of(spec);
+  Rng rng(hash_combine(hash64(spec.name, seed), block));
+  for (std::size_t i = 0; i < out.size(); i += 4) {
+    std::uint64_t bits = rng();
+    for (std::size_t j = i; j < std::min(i + 4, out.size()); ++j, bits >>= 16) {
+      const auto sixteen = static_cast<std::int16_t>(bits & 0xffff);
+      out[j] = to_bf16(fill.center + fill.reach * static_cast<float>(sixteen) * 0x1.0p-15f).bits;
+    }
+  }
+}
+
+// Tensors in files of at most `limit` bytes each.
+std::vector<std::vector<const TensorSpec*>> shards_of(const std::vector<TensorSpec>& specs,
+                                                      std::size_t limit) {
+  std::vector<std::vector<const TensorSpec*>> shards(1);
+  std::size_t bytes = 0;
+  for (const TensorSpec& spec : specs) {
+    const std::size_t more = element_count(spec) * 2;
+    if (bytes + more > limit && !shards.back().empty()) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(&spec);
+    bytes += more;
+  }
+  return shards;
+}
+
+std::string shard_name(std::size_t index, std::size_t count) {
+  if (count == 1) return "model.safetensors";
+  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
+}
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
+class DummyWriter {
+ public:
+  DummyWriter(const DummyOptions& options, std::size_t total)
+      : options_(options),
+        total_(total),
+        pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
+    buffer_.resize(kBlock * static_cast<std::size_t>(pool_.size()) * 8);
+  }
+
+  Result<void> shard(const std::string& name, std::span<const TensorSpec* const> specs) {
+    const std::string path = options_.directory + "/" + name;
+    const File file(std::fopen(path.c_str(), "wb"));
+    if (file == nullptr) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
+    std::vector<SafetensorsPlan> plan;
+    for (const TensorSpec* spec : specs) plan.push_back({spec->name, DType::kBf16, spec->shape});
+    const std::string header = make_safetensors_header(plan, {{"format", "pt"}});
+    if (std::fwrite(header.data(), 1, header.size(), file.get()) != header.size())
+      return full(path);
+    for (const TensorSpec* spec : specs) {
+      if (!tensor(*spec, file.get())) return full(path);
+      if (options_.progress) options_.progress(written_, total_);
+    }
+    return std::fflush(file.get()) == 0 ? Result<void>{} : full(path);
+  }
+
+ private:
+  static tl::unexpected<Error> full(const std::string& path) {
+    return fail(ErrorCode::kExhausted, "{}: writing failed; is the disk full?", path);
+  }
+
+  bool tensor(const TensorSpec& spec, std::FILE* file) {
+    const std::size_t count = element_count(spec);
+    for (std::size_t done = 0; done < count; done += buffer_.size()) {
+      const std::size_t part = std::min(buffer_.size(), count - done);
+      pool_.parallel_each(
+          static_cast<std::int64_t>((part + kBlock - 1) / kBlock), [&](std::int64_t index, int) {
+            const std::size_t begin = static_cast<std::size_t>(index) * kBlock;
+            fill_block(spec, options_.seed, (done + begin) / kBlock,
+                       std::span(buffer_).subspan(begin, std::min(kBlock, part - begin)));
+          });
+      if (std::fwrite(buffer_.data(), 2, part, file) != part) return false;
+      written_ += 2 * part;
+    }
+    return true;
+  }
+
+  const DummyOptions& options_;
+  std::size_t total_;
+  std::size_t written_ = 0;
+  ThreadPool pool_;
+  std::vector<std::uint16_t> buffer_;
+};
+
+Result<void> write_text(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
+  return {};
+}
+
+std::string tokenizer_config(const DummyCheckpoint& dummy) {
+  std::string text;
+  json::JsonWriter w(text);
+  w.begin_object();
+  w.member("add_prefix_space", false);
+  w.key("added_tokens_decoder");
+  w.begin_object();
+  for (const SpecialTokenAt& token : dummy.special_tokens) {
+    w.key(fmt::format("{}", token.id));
+    w.begin_object();
+    w.member("content", std::string_view(token.text));
+    for (const char* off : {"lstrip", "normalized", "rstrip", "single_word"}) w.member(off, false);
+    w.member("special", true);
+    w.end_object();
+  }
+  w.end_object();
+  if (!dummy.chat_template.empty())
+    w.member("chat_template", std::string_view(dummy.chat_template));
+  w.member("eos_token", std::string_view(dummy.end_token));
+  w.member("pad_token", std::string_view(dummy.pad_token));
+  if (!dummy.tokenizer_options.begin.empty())
+    w.member("bos_token", std::string_view(dummy.tokenizer_options.begin));
+  w.member("model_max_length", 32768);
+  w.member("tokenizer_class", std::string_view(dummy.tokenizer_class));
+  w.end_object();
+  return text;
+}
+
+Result<void> write_small_files(const DummyCheckpoint& dummy, const std::string& directory) {
+  for (const DummyFile& file : dummy.files) {
+    const fs::path path = fs::path(directory) / file.name;
+    std::error_code ignored;  // the file says it
+    fs::create_directories(path.parent_path(), ignored);
+    TRY_DO(write_text(path, file.text));
+  }
+  if (!dummy.chat_template.empty()) {
+    std::string text = "{\"chat_template\": ";
+    json::append_quoted(text, dummy.chat_template);
+    TRY_DO(write_text(directory + "/chat_template.json", text + "}"));
+  }
+  if (dummy.tokenizer_pieces == 0) return {};
+  TRY_DO(write_text(directory + "/tokenizer_config.json", tokenizer_config(dummy)));
+  return write_text(
+      directory + "/tokenizer.json",
+      make_byte_level_tokenizer_json(dummy.tokenizer_pieces, dummy.special_tokens,
+                                     dummy.tokenizer_pattern, dummy.tokenizer_options));
+}
+
+std::string index_text(const std::vector<std::vector<const TensorSpec*>>& shards,
+                       std::size_t total) {
+  std::string text;
+  json::JsonWriter w(text);
+  w.begin_object();
+  w.key("metadata");
+  w.begin_object();
+  w.member("total_size", static_cast<std::uint64_t>(total));
+  w.end_object();
+  w.key("weight_map");
+  w.begin_object();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (const TensorSpec* spec : shards[i])
+      w.member(spec->name, std::string_view(shard_name(i, shards.size())));
+  }
+  w.end_object();
+  w.end_object();
+  return text;
+}
+
+// Weights of an earlier run, which would be read instead.
+void remove_weights(const std::string& directory) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("model") &&
+        (name.ends_with(".safetensors") || name.ends_with(".index.json")))
+      fs::remove(entry.path(), ignored);
+  }
+}
+
+Result<std::vector<TensorSpec>> tensors_of(const Family& family, const Checkpoint& checkpoint) {
+  if (family.create_encoder != nullptr) {
+    TRY(const auto encoder, create_encoder(checkpoint));
+    return encoder->weight_table().specs();
+  }
+  TRY(const UnloadedModel model, create_model(checkpoint));
+  return model.network->weight_table().specs();
+}
+
+}  // namespace
+
+Result<void> write_dummy_checkpoint(const Family& family, std::string_view size,
+                                    const DummyOptions& options) {
+  if (std::ranges::find(family.dummies->names, size) == family.dummies->names.end()) {
+    std::string known;
+    for (const std::string_view each : family.dummies->names)
+      known += (known.empty() ? "" : ", ") + std::string(each);
+    return fail(ErrorCode::kInvalid, "{} has no size \"{}\"; there are {}", family.name, size,
+                known);
+  }
+  TRY(const DummyCheckpoint dummy, family.dummies->make(size));
+  std::error_code error;
+  fs::create_directories(options.directory, error);
+  if (error) return fail(ErrorCode::kInvalid, "{}: {}", options.directory, error.message());
+  remove_weights(options.directory);
+  TRY_DO(write_small_files(dummy, options.directory));
+  TRY(const Checkpoint checkpoint, open_checkpoint(options.directory));
+  TRY(const std::vector<TensorSpec> specs, tensors_of(family, checkpoint));
+  if (options.config_only) return {};
+
+  const auto total = static_cast<std::size_t>(parameter_count(specs)) * 2;
+  const fs::space_info disk = fs::space(options.directory, error);
+  if (!error && disk.available < total + (std::size_t{64} << 20))
+    return fail(ErrorCode::kExhausted, "{}: {:.1f} GB of weights, {:.1f} GB are free",
+                options.directory, static_cast<double>(total) / 1e9,
+                static_cast<double>(disk.available) / 1e9);
+  const auto shards = shards_of(specs, options.shard_bytes);
+  DummyWriter writer(options, total);
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    TRY_DO(writer.shard(shard_name(i, shards.size()), shards[i]));
+  if (shards.size() == 1) return {};
+  return write_text(options.directory + "/model.safetensors.index.json", index_text(shards, total));
+}
+
+}  // namespace saccade

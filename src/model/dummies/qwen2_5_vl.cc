@@ -1,0 +1,78 @@
+// Checkpoints of random weights of Qwen2.5-VL.
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "model/dummies/qwen_dummy.h"
+
+namespace saccade {
+namespace {
+
+struct DummySize {
+  std::string_view name;
+  std::int64_t hidden, intermediate, layers, heads, kv_heads;
+  bool tied;
+  std::int64_t vocab, pieces;
+  std::array<int, 3> sections;
+  std::int64_t depth, embed, inner, vision_heads;
+  std::string_view whole;
+};
+constexpr std::string_view kWhole = "7, 15, 23, 31";
+constexpr std::array<int, 3> kSections = {16, 24, 24};
+constexpr std::array kDummySizes = {
+    DummySize{"tiny", 128, 256, 4, 4, 2, true, 1280, 1200, {4, 6, 6}, 4, 128, 252, 4, "1, 3"},
+    DummySize{"3b", 2048, 11008, 36, 16, 2, true, 151936, 151643, kSections, 32, 1280, 3420, 16,
+              kWhole},
+    DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152064, 151643, kSections, 32, 1280, 3420, 16,
+              kWhole},
+    DummySize{"72b", 8192, 29568, 80, 64, 8, false, 152064, 151643, kSections, 32, 1280, 3456, 16,
+              kWhole},
+};
+constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "3b", "7b", "72b"};
+
+std::string dummy_config(const DummySize& s) {
+  using fmt::arg;
+  return fmt::format(
+      R"({{"architectures": ["Qwen2_5_VLForConditionalGeneration"], "model_type": "qwen2_5_vl",
+ "bos_token_id": {bos}, "eos_token_id": {eos}, "vision_start_token_id": {start}, "vision_end_token_id": {end},
+ "vision_token_id": {pad}, "image_token_id": {image}, "video_token_id": {video},
+ "hidden_act": "silu", "hidden_size": {hidden}, "intermediate_size": {intermediate}, "num_hidden_layers": {layers},
+ "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "max_position_embeddings": 128000,
+ "use_sliding_window": false, "sliding_window": 32768, "max_window_layers": {layers}, "rms_norm_eps": 1e-06,
+ "rope_theta": 1000000.0, "rope_scaling": {{"type": "mrope", "mrope_section": [{t}, {h}, {w}]}},
+ "tie_word_embeddings": {tied}, "torch_dtype": "bfloat16", "vocab_size": {vocab},
+ "vision_config": {{"depth": {depth}, "hidden_act": "silu", "hidden_size": {embed}, "intermediate_size": {inner},
+  "num_heads": {vision_heads}, "in_chans": 3, "out_hidden_size": {hidden}, "patch_size": 14, "spatial_merge_size": 2,
+  "spatial_patch_size": 14, "window_size": 112, "fullatt_block_indexes": [{whole}], "tokens_per_second": 2,
+  "temporal_patch_size": 2}}}}
+)",
+      arg("bos", s.pieces), arg("eos", s.pieces + 2), arg("start", s.pieces + 9),
+      arg("end", s.pieces + 10), arg("pad", s.pieces + 11), arg("image", s.pieces + 12),
+      arg("video", s.pieces + 13), arg("hidden", s.hidden), arg("intermediate", s.intermediate),
+      arg("layers", s.layers), arg("heads", s.heads), arg("kv_heads", s.kv_heads),
+      arg("t", s.sections[0]), arg("h", s.sections[1]), arg("w", s.sections[2]),
+      arg("tied", s.tied), arg("vocab", s.vocab), arg("depth", s.depth), arg("embed", s.embed),
+      arg("inner", s.inner), arg("vision_heads", s.vision_heads), arg("whole", s.whole));
+}
+
+Result<DummyCheckpoint> dummy(std::string_view size) {
+  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
+  CHECK(found != kDummySizes.end(), "size {}", size);
+  DummyCheckpoint checkpoint;
+  checkpoint.files = {
+      {"config.json", dummy_config(*found)},
+      {"generation_config.json",
+       fmt::format(
+           R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "repetition_penalty": 1.05, "temperature": 0.000001}})",
+           found->pieces, found->pieces + 2)},
+      {"preprocessor_config.json", qwen_preprocessor_config("Qwen2_5_VLProcessor")}};
+  describe_qwen_vision_tokenizer(found->pieces, checkpoint);
+  return checkpoint;
+}
+
+}  // namespace
+
+extern const DummySizes kQwen25VlDummies;
+const DummySizes kQwen25VlDummies = {kDummyNames, dummy};
+
+}  // namespace saccade

@@ -1,0 +1,103 @@
+// What of a model runs on a device: weights, one forward of the text, and the encoder of images.
+// Const after load; forward() and EncodeRun::advance() are called by the engine thread, everything
+// else by any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+#include "model/model_shape.h"
+#include "model/prepared_image.h"
+#include "ops/device.h"
+
+namespace saccade {
+
+// What of a checkpoint is loaded: a process that encodes for others needs no text, one that has its
+// images encoded elsewhere no tower.
+enum class Parts { kAll, kText, kVision };
+
+// Cache location of one text layer in this step.
+struct KvBinding {
+  KvLayer layer;
+  int group = 0;  // index into Batch::spans
+};
+
+// One step flattened: its lists are on the device already, uploaded once for all layers. Rows of a
+// sequence are consecutive; prefill chunks and decode rows stand side by side.
+struct Batch {
+  // [rows]; any valid id where an embedding row stands. One below 0 is still being sampled: see
+  // EmbedArgs.
+  DeviceInts ids;
+  View last_tokens = {};  // [slots, 1] i32, or empty
+  DeviceInts positions;   // [axes, rows]
+  // [rows] 1 for a row of a sequence of more than ModelShape::short_length tokens; empty: none is.
+  DeviceInts long_rows = {};
+  std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences], of the host
+  std::span<const KvBinding> kv;                         // [layers]
+  View embeddings;               // [.., embedding_width] of kv_dtype, or empty
+  DeviceInts embedding_sources;  // [n] rows of `embeddings`, or empty: its rows in order
+  DeviceInts embedding_rows;     // [n] rows of this batch that they replace
+  DeviceInts logit_rows;         // [m] rows whose logits are wanted
+  View logits;                   // [m, vocab] f32
+};
+
+// Named intermediate values, for `saccade model compare` and the golden tests:
+// "vision.patch_embed", "vision.layer.0", "vision.merged", "text.embed", "text.layer.0",
+// "text.norm", "logits"; with DeepStack "vision.deepstack.0" and "text.deepstack.0". One that is
+// made in slices comes in several calls, its rows in order. The value is on the host.
+using Tap = std::function<void(std::string_view name, View value)>;
+
+// Waits for `value` and shows it to the tap; nothing without one.
+void show(const Tap& tap, Stream& stream, std::string_view name, View value);
+
+// One encoding in progress: a batch of images, one layer at a time, so that decode steps can run in
+// between. Its lists on the device live until the stream's retire(), which is its caller's when the
+// run has ended.
+class EncodeRun {
+ public:
+  virtual ~EncodeRun() = default;
+  // Does one stage (patch embedding, one layer, the merger). True when the embeddings are complete.
+  // After an error there are none, and the run is over.
+  virtual Result<bool> advance() = 0;
+};
+
+// The largest step and the largest encoding that a model must be ready for.
+struct Capacity {
+  std::int64_t rows = 0;           // of Batch::ids
+  std::int64_t sequences = 0;      // of one group of Batch::spans
+  std::int64_t logit_rows = 0;     // of Batch::logit_rows
+  std::int64_t image_patches = 0;  // patch rows of all images of one EncodeRun
+  std::int64_t length = 0;         // longest sequence, tokens (rope scaling goes by it)
+};
+
+class Network {
+ public:
+  virtual ~Network() = default;
+
+  const ModelShape& shape() const { return shape_; }
+
+  // Makes the scratch of forward() and of encoding, before the first call of either: they allocate
+  // nothing. kExhausted when it does not fit. Another call replaces the first.
+  virtual Result<void> reserve(Device& device, const Capacity& capacity) = 0;
+  // Bytes of that scratch.
+  virtual std::size_t scratch_bytes() const { return 0; }
+
+  // Submits one step. The caller retires the stream's lists afterwards.
+  virtual void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) = 0;
+
+  // Only of a model that sees. out[i]: [images[i].layout.tokens, embedding_width] of kv_dtype.
+  // Images and views must outlive the run. One run at a time.
+  virtual std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
+                                                  std::span<const PreparedImage* const> images,
+                                                  std::span<const View> out, const Tap& tap = {});
+
+ protected:
+  ModelShape shape_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,33 @@
+// Which rule decides how large images become (--image-size), and what it aims at.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/result.h"
+
+namespace saccade::serve {
+
+enum class ImageSizeMode : std::uint8_t {
+  kVanilla,  // as large as their clients and the checkpoint say
+  kStatic,   // the published rule with one budget
+  kSeed,     // the published rule: the budget goes by requests a second
+  kDynamic,  // the level controller
+};
+
+struct ImageSizeSettings {
+  ImageSizeMode mode = ImageSizeMode::kVanilla;
+  std::int64_t static_tokens = 0;   // of kStatic
+  Nanos ttft_target = 2 * kSecond;  // time to first token; of kSeed and kDynamic
+  std::int64_t floor = 256;         // tokens that kDynamic leaves an image at the least
+  bool refuse_late = false;         // kDynamic: 503 where even the least sizes are too late
+  std::string profile_folder;       // of measured costs; empty: ~/.cache/saccade
+};
+
+// vanilla, static:N, seed or dynamic; kInvalid for anything else. seed-as-published is
+// kUnsupported, with the reason.
+Result<void> choose_image_size(std::string_view text, ImageSizeSettings& settings);
+
+}  // namespace saccade::serve

@@ -1,0 +1,58 @@
+// A vision tower that encodes for other processes: its engine, its desk, and the door that they
+// come through.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/grpc/encoder_server.h"
+#include "engine/encoding_engine.h"
+#include "engine/image_recipe.h"
+#include "model/model.h"
+#include "serve/metrics_text.h"
+#include "serve/settings.h"
+
+namespace saccade::serve {
+
+// Who this process is among others.
+// `shape`: the network's.
+cluster::Greeting greeting_of(const ModelShape& shape, const Device& device);
+// The key and the certificates that the settings name. kInvalid for half of a pair.
+Result<cluster::Access> read_access(const ClusterSettings& settings);
+
+class LentEncoder final : private cluster::ImageMaker {
+ public:
+  // Begins to listen. What is given outlives it.
+  static Result<std::unique_ptr<LentEncoder>> create(const ServeSettings& settings,
+                                                     const Model& model, const Device& device,
+                                                     EncodingEngine& engine, const Clock& clock);
+  ~LentEncoder() override;
+
+  void drain();  // refuses from now on
+  // Images that are open.
+  std::size_t unfinished();
+  void stop(std::chrono::seconds limit);
+  void write_metrics(MetricsText& page);
+
+ private:
+  LentEncoder(const ServeSettings& settings, const Processor& processor, EncodingEngine& engine,
+              const Clock& clock, const cluster::Greeting& self);
+  void make(Job job) override;
+  void let_go(const Digest& key) override;
+  Load load() const override;
+  Result<RebuiltImage> rebuild(Job& job) const;
+
+  const ServeSettings& settings_;
+  const Processor& processor_;
+  EncodingEngine& engine_;
+  const cluster::Greeting self_;
+  std::unique_ptr<cluster::EventThread> thread_;
+  std::unique_ptr<cluster::EncoderServer> server_;
+  std::unique_ptr<cluster::EncoderDesk> desk_;  // the thread's
+  bool stopped_ = false;
+};
+
+}  // namespace saccade::serve

@@ -1,0 +1,156 @@
+// Strangers at an encoder's door, and ends that are asked for: nobody else notices, and nothing is
+// left.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/e2e/cluster_setup.h"
+#include "tests/support/fault_relay.h"
+
+namespace saccade::test {
+namespace {
+
+// Sends bytes and reads until the other side closes, or for two seconds. -1: it did not close.
+int shout(std::uint16_t port, const std::string& bytes, bool wait) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t n = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) break;
+    sent += static_cast<std::size_t>(n);
+  }
+  timeval limit{wait ? 10 : 0, wait ? 0 : 1000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  char buffer[4096];
+  int closed = -1;
+  while (true) {
+    const ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+    if (n > 0) continue;
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) closed = 0;
+    break;
+  }
+  close(fd);
+  return closed;
+}
+
+TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
+  EncoderRole encoder;
+  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  const std::uint16_t port = encoder.cluster_port();
+  EXPECT_EQ(shout(port, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", true), 0);
+  EXPECT_EQ(shout(port, "", true), 0);  // says nothing
+  const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  Rng rng(7);
+  for (int i = 0; i < 200; ++i) {
+    std::string bytes = i % 2 == 0 ? preface : "";
+    const std::size_t length = rng.below(4096);
+    for (std::size_t k = 0; k < length; ++k) bytes += static_cast<char>(rng.below(256));
+    shout(port, bytes, false);
+  }
+  // A frame that claims 16 MiB, and settings that are none.
+  shout(port, preface + std::string("\xff\xff\xff\x00\x00\x00\x00\x00\x01", 9), false);
+  shout(port,
+        preface + std::string("\x00\x00\x06\x04\x00\x00\x00\x00\x00\xff\xff\xff\xff\xff\xff", 15),
+        false);
+  const std::string body = chat({noise(1)});
+  EXPECT_EQ(ask(server, body), ask(solo, body));
+  expect_nothing_left_at(encoder.process());
+  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+}
+
+TEST(ClusterDoor, ClientsThatLeaveTakeTheirImagesWithThem) {
+  EncoderRole encoder;
+  FaultRelay relay(encoder.cluster_port());
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  for (const std::int64_t held : {0, 100, 1'000}) {
+    relay.set({.stall_after = relay.passed_back() + held});
+    // The client sends its request, and closes without reading.
+    const std::string body = chat({noise(50 + static_cast<std::uint64_t>(held))});
+    const std::string request =
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body;
+    shout(server.port(), request, false);
+    relay.set({});
+  }
+  expect_nothing_left(server);
+  expect_nothing_left_at(encoder.process());
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST(ClusterDoor, AServerThatIsStoppedFinishesWhatIsOpen) {
+  EncoderRole encoder;
+  FaultRelay relay(encoder.cluster_port());
+  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  const std::string body = chat({noise(60)});
+  const auto expected = ask(solo, body);
+  relay.set({.delay_ms = 100});
+  std::vector<std::int64_t> answer;
+  std::thread client([&] { answer = ask(server, body); });
+  EXPECT_TRUE(eventually([&] { return metric(server, "saccade:exchange_open_images") == 1; }));
+  EXPECT_EQ(server.stop(), 0) << server.log();
+  client.join();
+  EXPECT_EQ(answer, expected);
+  expect_nothing_left_at(encoder.process());
+}
+
+TEST(ClusterDoor, AnEncoderThatIsStoppedFinishesWhatIsOpen) {
+  EncoderRole encoder;
+  FaultRelay relay(encoder.cluster_port());
+  EncoderRole other;
+  ServerProcess solo(SACCADE_BINARY, serve(kModel));
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
+                                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server, 2);
+  const std::string body = chat({noise(70), noise(71), noise(72), noise(73)});
+  const auto expected = ask(solo, body);
+  relay.set({.delay_ms = 50});
+  std::vector<std::int64_t> answer;
+  std::thread client([&] { answer = ask(server, body); });
+  EXPECT_TRUE(eventually([&] { return metric(encoder.process(), "saccade:lent_calls") > 0; }));
+  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+  client.join();
+  EXPECT_EQ(answer, expected);
+  const std::string next = chat({noise(80), noise(81)});
+  EXPECT_EQ(ask(server, next), ask(solo, next));
+  expect_nothing_left(server);
+}
+
+TEST(ClusterDoor, AServerThatIsKilledLeavesNothingAtTheEncoder) {
+  EncoderRole encoder;
+  FaultRelay relay(encoder.cluster_port());
+  for (const std::int64_t held : {0, 300, 5'000}) {
+    relay.set({});
+    ServerProcess server(SACCADE_BINARY,
+                         serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
+    wait_until_connected(server);
+    relay.set({.stall_after = relay.passed_back() + held});
+    std::thread client([&] {
+      exchange(server.port(), "POST", "/v1/chat/completions",
+               chat({noise(90 + static_cast<std::uint64_t>(held))}));
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    server.signal(SIGKILL);
+    client.join();
+    relay.cut_all();
+    expect_nothing_left_at(encoder.process());
+  }
+  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+}
+
+}  // namespace
+}  // namespace saccade::test

@@ -1,0 +1,320 @@
+// Encoders apart from prefill and decode, with real processes: the answer is a solo run's, token
+// for token, however the rows came, and whatever happens to encoders meanwhile.
+#include <csignal>
+#include <thread>
+
+#include "tests/e2e/cluster_setup.h"
+#include "tests/support/fault_relay.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Cluster : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    solo_ = std::make_unique<ServerProcess>(SACCADE_BINARY, serve(kModel));
+  }
+  static void TearDownTestSuite() { solo_.reset(); }
+  static std::unique_ptr<ServerProcess> solo_;
+};
+std::unique_ptr<ServerProcess> Cluster::solo_;
+
+TEST_F(Cluster, TcpAndUnixGiveTheSolosTokens) {
+  const std::string path = testing::TempDir() + "/saccade-" + std::to_string(getpid()) + ".sock";
+  EncoderRole encoder(kModel, {"--cluster-listen", "unix:" + path});
+  for (const std::string& address : {encoder.address(), "unix:" + path}) {
+    SCOPED_TRACE(address);
+    ServerProcess server(SACCADE_BINARY,
+                         serve(kModel, pd(address, {"--encoder-fallback", "refuse"})));
+    wait_until_connected(server);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      const std::string body = chat({noise(seed), noise(seed + 10, 64, 200)});
+      EXPECT_EQ(ask(server, body), ask(*solo_, body));
+    }
+    EXPECT_EQ(images_from(server, "local"), 0);
+    EXPECT_EQ(images_from(server, "remote") + images_from(server, "cache"), 6);
+    expect_nothing_left(server);
+    EXPECT_EQ(server.stop(), 0) << server.log();
+  }
+  // The second server found what the first had made.
+  EXPECT_EQ(metric(encoder.process(), "saccade:images_encoded_total"), 6);
+  EXPECT_EQ(metric(encoder.process(), "saccade:lent_cached_total"), 6);
+  EXPECT_EQ(exchange(encoder.process().port(), "GET", "/health", "").status, 200);
+  EXPECT_EQ(exchange(encoder.process().port(), "POST", "/v1/chat/completions", "{}").status, 400);
+  expect_nothing_left_at(encoder.process());
+  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+}
+
+TEST_F(Cluster, EqualImagesAreEncodedOnce) {
+  EncoderRole encoder;
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  const std::string body = chat({noise(20), noise(20)});
+  std::vector<std::vector<std::int64_t>> answers(6);
+  std::vector<std::thread> clients;
+  for (auto& answer : answers) clients.emplace_back([&] { answer = ask(server, body); });
+  for (auto& client : clients) client.join();
+  const auto expected = ask(*solo_, body);
+  for (const auto& answer : answers) EXPECT_EQ(answer, expected);
+  EXPECT_EQ(metric(encoder.process(), "saccade:images_encoded_total"), 1);
+}
+
+// An encoder lays an image out under the bounds that were applied, not under those that its client
+// gave.
+TEST_F(Cluster, SizesThatAreDecidedHereAreMadeThere) {
+  const Flags sizes = {"--image-size", "static:6"};
+  ServerProcess alone(SACCADE_BINARY, serve(kModel, sizes));
+  EncoderRole encoder;
+  Flags flags = pd(encoder.address(), {"--encoder-fallback", "refuse"});
+  flags.insert(flags.end(), sizes.begin(), sizes.end());
+  ServerProcess server(SACCADE_BINARY, serve(kModel, flags));
+  wait_until_connected(server);
+  const std::string body = chat({noise(30), noise(31, 64, 200)});
+  const auto answer = ask(server, body);
+  EXPECT_EQ(answer, ask(alone, body));
+  EXPECT_NE(answer, ask(*solo_, body));
+  EXPECT_EQ(images_from(server, "remote"), 2);
+  expect_nothing_left(server);
+}
+
+TEST_F(Cluster, WithoutEncodersAndTowerItIs503) {
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd("127.0.0.1:1", {"--encoder-fallback", "refuse"})));
+  const RawAnswer answer =
+      exchange(server.port(), "POST", "/v1/chat/completions", chat({noise(1)}));
+  EXPECT_EQ(answer.status, 503) << answer.body;
+  EXPECT_NE(answer.head.find("Retry-After"), std::string::npos) << answer.head;
+  EXPECT_NE(answer.body.find("no encoder can be reached"), std::string::npos) << answer.body;
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/chat/completions", chat({})).status, 200);
+  expect_nothing_left(server);
+}
+
+TEST_F(Cluster, AKilledEncoderTakesNoRequestWithIt) {
+  auto encoder = std::make_unique<EncoderRole>();
+  FaultRelay relay(encoder->cluster_port());
+  // Without a tower, so that it has to be asked; the other one stands in for it.
+  EncoderRole other;
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
+                                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server, 2);
+  // The link is held at more and more bytes of the answer, then the encoder is killed: before it
+  // has accepted, while it has, in the middle of the rows, and before their end.
+  std::uint64_t seed = 100;
+  for (const std::int64_t held : {0, 60, 400, 4'000, 12'000}) {
+    SCOPED_TRACE(held);
+    // Several images: some belong to the one, some to the other.
+    const std::string body =
+        chat({noise(++seed), noise(++seed), noise(++seed), noise(++seed), noise(++seed)});
+    const auto expected = ask(*solo_, body);
+    relay.set({.stall_after = relay.passed_back() + held});
+    std::vector<std::int64_t> answer;
+    std::thread client([&] { answer = ask(server, body); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    encoder->process().signal(SIGKILL);
+    relay.set({});
+    relay.cut_all();
+    client.join();
+    EXPECT_EQ(answer, expected);
+    encoder = std::make_unique<EncoderRole>();
+    relay.set_target(encoder->cluster_port());
+    wait_until_connected(server, 2);
+  }
+  expect_nothing_left(server);
+  expect_nothing_left_at(other.process());
+  EXPECT_GT(metric(server, "saccade:exchange_failures_total", "reason=\"lost\""), 0);
+  EXPECT_EQ(metric(server, "saccade:exchange_lost_total"), 0);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST_F(Cluster, AnEncoderThatStandsIsHedged) {
+  EncoderRole encoder;
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+  wait_until_connected(server);
+  const std::string first = chat({noise(200)});
+  EXPECT_EQ(ask(server, first), ask(*solo_, first));
+  encoder.process().signal(SIGSTOP);
+  const std::string second = chat({noise(201)});
+  EXPECT_EQ(ask(server, second), ask(*solo_, second));
+  encoder.process().signal(SIGCONT);
+  const std::string third = chat({noise(202)});
+  EXPECT_EQ(ask(server, third), ask(*solo_, third));
+  EXPECT_EQ(metric(server, "saccade:embedding_mismatch_total"), 0);
+  EXPECT_EQ(metric(server, "saccade:exchange_lost_total"), 0);
+  expect_nothing_left(server);
+  expect_nothing_left_at(encoder.process());
+}
+
+TEST_F(Cluster, AnEncoderThatComesBackOnItsPortIsAnother) {
+  auto encoder = std::make_unique<EncoderRole>();
+  const std::string address = encoder->address();
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(address, {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  for (std::uint64_t seed = 300; seed < 303; ++seed) {
+    const std::string body = chat({noise(seed)});
+    EXPECT_EQ(ask(server, body), ask(*solo_, body));
+    encoder->process().signal(SIGKILL);
+    encoder->process().wait();
+    encoder = std::make_unique<EncoderRole>(kModel, Flags{}, address);
+    wait_until_connected(server);
+  }
+  expect_nothing_left(server);
+}
+
+TEST_F(Cluster, AnotherCheckpointIsIncompatible) {
+  EncoderRole encoder(kGoldens + "qwen2_vl/mixed_window");
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+  ASSERT_TRUE(eventually([&] {
+    return metric(server, "saccade:encoder_up", "state=\"incompatible\"") == 0;
+  })) << server.log();
+  EXPECT_NE(server.log().find("is not asked: its tower is"), std::string::npos) << server.log();
+  const std::string body = chat({noise(400)});
+  EXPECT_EQ(ask(server, body), ask(*solo_, body));
+  EXPECT_EQ(images_from(server, "local"), 1);
+  EXPECT_EQ(metric(encoder.process(), "saccade:lent_orders_total"), 0);
+}
+
+std::string key_file(const std::string& name, const std::string& key) {
+  const std::string path = testing::TempDir() + "/saccade-" + std::to_string(getpid()) + name;
+  std::ofstream(path) << key << "\n";
+  return path;
+}
+
+TEST_F(Cluster, WhoDoesNotKnowTheKeyIsLeftOut) {
+  const std::string right = key_file("right", "0123456789abcdef");
+  const std::string wrong = key_file("wrong", "0123456789abcdeF");
+  EncoderRole encoder(kModel, {"--cluster-key-file", right});
+  const std::string body = chat({noise(500)});
+  const auto expected = ask(*solo_, body);
+  {
+    ServerProcess server(SACCADE_BINARY,
+                         serve(kModel, pd(encoder.address(), {"--cluster-key-file", wrong})));
+    EXPECT_TRUE(eventually([&] {
+      return server.log().find("it does not know the key") != std::string::npos;
+    })) << server.log();
+    EXPECT_EQ(ask(server, body), expected);
+    EXPECT_EQ(images_from(server, "local"), 1);
+  }
+  {
+    // One without a key believes the encoder, which does not believe it.
+    ServerProcess server(SACCADE_BINARY, serve(kModel, pd(encoder.address())));
+    EXPECT_EQ(ask(server, body), expected);
+    EXPECT_EQ(images_from(server, "local"), 1);
+    EXPECT_EQ(metric(encoder.process(), "saccade:lent_orders_total"), 0);
+  }
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(encoder.address(), {"--cluster-key-file", right,
+                                                            "--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  EXPECT_EQ(ask(server, body), expected);
+  fs::remove(right);
+  fs::remove(wrong);
+}
+
+TEST_F(Cluster, OthersAreNotListenedToWithoutAKey) {
+  const Ended ended = run_to_end(
+      SACCADE_BINARY, serve(kModel, {"--role", "encoder", "--cluster-listen", "0.0.0.0:0"}));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_NE(ended.output.find("--cluster-listen 0.0.0.0:0: others than this machine reach it"),
+            std::string::npos)
+      << ended.output;
+}
+
+TEST_F(Cluster, ABadLinkCostsTimeAndNothingElse) {
+  EncoderRole encoder;
+  FaultRelay relay(encoder.cluster_port());
+  EncoderRole other;
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
+                                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server, 2);
+  const std::vector<RelayScript> scripts = {
+      {.cut_after = 700},         {.cut_after = 9'000},
+      {.stall_after = 2'000},     {.flip_after = 600, .seed = 7},
+      {.refuse = true},           {.delay_ms = 20},
+      {.bytes_a_second = 40'000},
+  };
+  std::uint64_t seed = 600;
+  for (std::size_t i = 0; i < scripts.size(); ++i) {
+    SCOPED_TRACE(i);
+    // Of what passes from now on: the encoder is known, and is asked.
+    RelayScript script = scripts[i];
+    for (std::int64_t* const place : {&script.cut_after, &script.stall_after, &script.flip_after})
+      if (*place >= 0) *place += relay.passed_back();
+    relay.set(script);
+    if (script.refuse) relay.cut_all();
+    for (int k = 0; k < 2; ++k) {
+      const std::string body = chat({noise(++seed), noise(++seed), noise(++seed), noise(++seed)});
+      EXPECT_EQ(ask(server, body), ask(*solo_, body));
+    }
+    relay.set({});
+    relay.cut_all();
+    wait_until_connected(server, 2);
+  }
+  EXPECT_GT(metric(server, "saccade:exchange_failures_total", "reason=\"lost\""), 0);
+  EXPECT_EQ(metric(server, "saccade:embedding_mismatch_total"), 0);
+  EXPECT_EQ(metric(server, "saccade:exchange_lost_total"), 0);
+  expect_nothing_left(server);
+  expect_nothing_left_at(encoder.process());
+}
+
+TEST_F(Cluster, TwoServersShareAnEncoder) {
+  EncoderRole encoder;
+  ServerProcess one(SACCADE_BINARY,
+                    serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+  ServerProcess two(SACCADE_BINARY,
+                    serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
+  wait_until_connected(one);
+  wait_until_connected(two);
+  std::vector<std::thread> clients;
+  for (std::uint64_t k = 0; k < 6; ++k) {
+    clients.emplace_back([&, k] {
+      const std::string body = chat({noise(700 + k)});
+      EXPECT_EQ(ask(k % 2 == 0 ? one : two, body), ask(*solo_, body));
+    });
+  }
+  for (auto& client : clients) client.join();
+  expect_nothing_left(one);
+  expect_nothing_left(two);
+  expect_nothing_left_at(encoder.process());
+}
+
+TEST_F(Cluster, OfTwoEncodersTheSlowOneHoldsNobodyUp) {
+  EncoderRole fast;
+  EncoderRole slow;
+  FaultRelay relay(slow.cluster_port());
+  relay.set({.delay_ms = 100});
+  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(fast.address() + "," + relay.address(),
+                                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server, 2);
+  for (std::uint64_t k = 0; k < 8; ++k) {
+    const std::string body = chat({noise(800 + 2 * k), noise(801 + 2 * k)});
+    EXPECT_EQ(ask(server, body), ask(*solo_, body));
+  }
+  // Both were tried; what is known of the slow way then keeps images off it.
+  EXPECT_GT(metric(fast.process(), "saccade:lent_sent_total"),
+            metric(slow.process(), "saccade:lent_sent_total"));
+  expect_nothing_left(server);
+}
+
+TEST_F(Cluster, RowsOfOthersAreMadeAgainAndCompared) {
+  EncoderRole encoder;
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(encoder.address(), {"--verify-embeddings", "1"})));
+  wait_until_connected(server);
+  double remote = 0;
+  for (std::uint64_t k = 0; k < 6; ++k) {
+    const std::string body = chat({noise(900 + k)});
+    EXPECT_EQ(ask(server, body), ask(*solo_, body));
+  }
+  remote = images_from(server, "remote");
+  EXPECT_GT(remote, 0);
+  EXPECT_TRUE(
+      eventually([&] { return metric(server, "saccade:embedding_verified_total") >= remote; }));
+  EXPECT_EQ(metric(server, "saccade:embedding_mismatch_total"), 0);
+}
+
+}  // namespace
+}  // namespace saccade::test

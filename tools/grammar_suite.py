@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""The JSON Schema test suite through the grammar machine and xgrammar: which instances each takes.
+
+  npm pack json-schema-test-suite@0.0.10 && tar xf json-schema-test-suite-0.0.10.tgz
+  python tools/grammar_suite.py build/release/benchmarks/grammar_masks TOKENIZER_DIR SIZE END package/tests/draft4
+
+Both are told not to be strict, and an instance is tried as Python writes it. A schema that is refused counts as
+refused. An invalid instance that is taken would be an answer that does not validate: ours must take none, else the
+exit status is 1. A valid one that is not taken is an answer that cannot be had.
+"""
+import collections, glob, json, os, subprocess, sys, tempfile
+
+import numpy as np
+import xgrammar
+from tokenizers import Tokenizer
+
+
+def texts_of(instance):
+    compact = json.dumps(instance, ensure_ascii=False, separators=(",", ":"))
+    spaced = json.dumps(instance, ensure_ascii=False)
+    return [spaced] if spaced == compact else [spaced, compact]
+
+
+def main():
+    program, folder, size, end, suite = sys.argv[1:6]
+    size, end = int(size), int(end)
+    tokenizer = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    arguments = [program, folder, str(size), str(end)]
+    pieces = subprocess.run([*arguments, "pieces"], capture_output=True, text=True, check=True).stdout
+    vocabulary = [bytes.fromhex(line) for line in pieces.split("\n")[:size]]
+    info = xgrammar.TokenizerInfo(vocabulary, xgrammar.VocabType.RAW, vocab_size=size, stop_token_ids=[end])
+    compiler = xgrammar.GrammarCompiler(info, cache_enabled=False)
+    cases, tests = [], []
+    for path in sorted(glob.glob(os.path.join(suite, "*.json"))):
+        for group in json.load(open(path)):
+            walks = [[tokenizer.encode(text, add_special_tokens=False).ids for text in texts_of(test["data"])]
+                     for test in group["tests"]]
+            cases.append({"kind": "json_schema", "text": json.dumps(group["schema"]), "strict": False,
+                          "walks": [walk for forms in walks for walk in forms]})
+            tests.append((os.path.basename(path)[:-5], group, [len(forms) for forms in walks]))
+    with tempfile.TemporaryDirectory() as scratch:
+        masks_path = os.path.join(scratch, "masks")
+        lines = "\n".join(json.dumps(case) for case in cases)
+        out = subprocess.run([*arguments, masks_path], input=lines, capture_output=True, text=True, check=True).stdout
+        masks = np.fromfile(masks_path, dtype=np.uint32)
+    answers = [json.loads(line) for line in out.splitlines()]
+    words, at = (size + 31) // 32, 0
+    counts = {"ours": collections.Counter(), "xgrammar": collections.Counter()}
+    differing, wrong, steps = [], 0, 0
+    for (name, group, forms), case, answer in zip(tests, cases, answers):
+        try:
+            compiled = compiler.compile_json_schema(case["text"], any_whitespace=True, strict_mode=False)
+        except Exception:
+            compiled = None
+        ours, theirs, walk_at, same = [], [], 0, True
+        for count in forms:
+            taken, their_taken = False, False
+            for tokens in case["walks"][walk_at:walk_at + count]:
+                if "error" not in answer:
+                    walk = answer["walks"][walk_at]
+                    last = masks[at + (len(walk["us"]) - 1) * words:at + len(walk["us"]) * words]
+                    taken |= walk["taken"] == len(tokens) and bool(last[end // 32] >> (end % 32) & 1)
+                if compiled is not None:
+                    matcher = xgrammar.GrammarMatcher(compiled)
+                    bitmask = xgrammar.allocate_token_bitmask(1, size)
+                    complete = True
+                    for step, token in enumerate([*tokens, end]):
+                        if "error" not in answer and step < len(answer["walks"][walk_at]["us"]):
+                            bitmask.fill_(-1)
+                            matcher.fill_next_token_bitmask(bitmask)
+                            mine = masks[at + step * words:at + (step + 1) * words]
+                            same &= bool((mine == bitmask.numpy().view(np.uint32)[0]).all())
+                            steps += 1
+                        complete = complete and matcher.accept_token(token)
+                        if not complete:
+                            break
+                    their_taken |= complete
+                if "error" not in answer:
+                    at += len(answer["walks"][walk_at]["us"]) * words
+                walk_at += 1
+            ours.append(None if "error" in answer else taken)
+            theirs.append(None if compiled is None else their_taken)
+        for who, result in (("ours", ours), ("xgrammar", theirs)):
+            for test, took in zip(group["tests"], result):
+                kind = "valid" if test["valid"] else "invalid"
+                counts[who][kind, "refused" if took is None else "taken" if took else "not taken"] += 1
+                if who == "ours" and took and not test["valid"]:
+                    wrong += 1
+                    print("WRONG", name, json.dumps(group["schema"]), json.dumps(test["data"]))
+        if "error" not in answer and compiled is not None:
+            counts["masks"] = counts.get("masks", collections.Counter())
+            counts["masks"]["same" if same else "differ"] += 1
+            if not same:
+                differing.append((name, json.dumps(group["schema"])[:110]))
+    for who, table in counts.items():
+        print(who, dict(sorted(table.items())))
+    print(f"{len(cases)} schemas, {sum(len(t[1]['tests']) for t in tests)} instances, {steps} masks compared")
+    for name, schema in differing:
+        print("masks differ:", name, schema)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
