@@ -21,6 +21,7 @@ namespace saccade::test {
 namespace {
 
 constexpr int kStartSeconds = 120;
+constexpr int kStopSeconds = 120;  // four times what a server gives the answers that run
 
 std::string unchunked(std::string_view text) {
   std::string body;
@@ -136,7 +137,7 @@ int ServerProcess::wait_at_most(int seconds) {
 
 int ServerProcess::stop() {
   signal(SIGTERM);
-  return wait();
+  return wait_at_most(kStopSeconds);
 }
 
 std::int64_t ServerProcess::resident_bytes() const {

@@ -24,7 +24,8 @@ class ServerProcess {
 
   std::uint16_t port() const { return port_; }
   void signal(int number) const;
-  // Sends SIGTERM and waits; the exit status as the shell shows it.
+  // Sends SIGTERM and waits; the exit status as the shell shows it, 124 for one that did not end
+  // and had to be killed.
   int stop();
   int wait();
   int wait_at_most(int seconds);  // as wait(); 124 when it had to be killed

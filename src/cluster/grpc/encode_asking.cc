@@ -36,6 +36,7 @@ void EncodeAsking::begin(v1::Encoder::Stub& stub) {
     pump();
   }
   StartRead(&reply_);
+  AddHold();  // for receive(), which writes from another thread than gRPC's
   StartCall();
 }
 
@@ -43,7 +44,7 @@ void EncodeAsking::tell(std::function<void(ItemTable&)> news) { host_.tell(std::
 
 void EncodeAsking::receive(std::shared_ptr<RowPages> pages) {
   const std::lock_guard lock(mutex_);
-  if (ended_) return;
+  if (ended_ || over_) return;
   pages_ = std::move(pages);
   v1::EncodeRequest credit;
   credit.set_credit(pages_->bytes.size());
@@ -98,7 +99,13 @@ void EncodeAsking::OnWriteDone(bool ok) {
 // --- reading ---
 
 void EncodeAsking::OnReadDone(bool ok) {
-  if (!ok) return;  // OnDone follows
+  if (!ok) {  // OnDone follows
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    return RemoveHold();
+  }
   {
     const std::lock_guard lock(mutex_);
     if (!ended_) {
@@ -189,8 +196,10 @@ void EncodeAsking::OnDone(const grpc::Status& status) {
     pages_.reset();
   }
   if (!told) tell([id = id_, why](ItemTable& table) { table.lost(id, why); });
-  host_.ended(id_);
+  AskingHost& host = host_;
+  host.ended(id_);
   delete this;
+  host.leave();
 }
 
 }  // namespace saccade::cluster

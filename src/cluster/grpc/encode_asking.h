@@ -24,7 +24,10 @@ class AskingHost {
   virtual std::string rows_proof(const Digest& key, std::uint64_t stream,
                                  std::string_view digest) const = 0;
   virtual RowFormat format() const = 0;
-  virtual void ended(const AttemptId& id) = 0;  // nobody may use it from here on
+  virtual void ended(const AttemptId& id) = 0;  // nobody may use the call from here on
+  // The call is no more. Its context holds the channel, and gRPC's own threads must not be the last
+  // to let go of that (they would wait for themselves): so a link that stops waits for this.
+  virtual void leave() = 0;
 };
 
 // Told by the exchange's thread, heard by gRPC's; ends itself.
@@ -73,6 +76,7 @@ class EncodeAsking final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1:
   std::string wrong_;  // why the call was broken off
   bool writing_ = false;
   bool ended_ = false;  // rows or a refusal are here, or it was cancelled
+  bool over_ = false;   // the encoder has said its last: only gRPC's own callbacks may still write
 };
 
 }  // namespace saccade::cluster

@@ -93,13 +93,13 @@ class GrpcLink final : public RunningLink, public AskingHost {
   }
   RowFormat format() const override { return settings_.format; }
   void ended(const AttemptId& id) override;
+  void leave() override;
   void watch_ended(int encoder, const grpc::Status& status);
 
  private:
   void connect(int encoder);
   void greeted(int encoder, const grpc::Status& status, const HelloCall& call);
   void retry(int encoder, const std::string& why);
-  void leave();  // one call less is under way
 
   const GrpcLinkSettings settings_;
   const Clock& clock_;
@@ -131,8 +131,10 @@ void WatchReader::OnReadDone(bool ok) {
 }
 
 void WatchReader::OnDone(const grpc::Status& status) {
-  link_.watch_ended(encoder_, status);
+  GrpcLink& link = link_;
+  link.watch_ended(encoder_, status);
   delete this;
+  link.leave();
 }
 
 GrpcLink::GrpcLink(const GrpcLinkSettings& settings, const Clock& clock, EventThread& thread,
@@ -186,8 +188,9 @@ void GrpcLink::connect(int encoder) {
           const std::lock_guard lock(mutex_);
           greetings_.erase(call);
         }
-        const std::shared_ptr<HelloCall> held(call);
-        thread_.post([this, encoder, status, held] { greeted(encoder, status, *held); });
+        thread_.post([this, encoder, status, held = std::shared_ptr<HelloCall>(call)] {
+          greeted(encoder, status, *held);
+        });
         leave();
       });
 }
@@ -242,7 +245,6 @@ void GrpcLink::watch_ended(int encoder, const grpc::Status& status) {
     table_().disconnected(encoder, why);
     retry(encoder, why);
   });
-  leave();
 }
 
 void GrpcLink::retry(int encoder, const std::string& why) {
@@ -301,11 +303,8 @@ void GrpcLink::cancel(const AttemptId& id) {
 }
 
 void GrpcLink::ended(const AttemptId& id) {
-  {
-    const std::lock_guard lock(mutex_);
-    askings_.erase(id);
-  }
-  leave();
+  const std::lock_guard lock(mutex_);
+  askings_.erase(id);
 }
 
 void GrpcLink::leave() {
