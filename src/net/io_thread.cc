@@ -51,6 +51,7 @@ void IoThread::stop() {
       const std::lock_guard lock(mutex_);
       closed_ = true;
     }
+    sweeping_ = false;
     sweep_timer_.cancel();
     work_.reset();
   });
@@ -70,7 +71,8 @@ void IoThread::close_idle() {
 void IoThread::start_sweep() {
   sweep_timer_.expires_after(kSweepPeriod);
   sweep_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (error) return;
+    // A timer that had run out when it was cancelled comes without an error.
+    if (error || !sweeping_) return;
     const auto now = std::chrono::steady_clock::now();
     for (const auto& connection : snapshot()) connection->guarded([&] { connection->sweep(now); });
     start_sweep();

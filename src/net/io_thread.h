@@ -49,6 +49,7 @@ class IoThread {
   boost::asio::io_context context_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::steady_timer sweep_timer_;
+  bool sweeping_ = true;  // this thread's
   std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections_;
 
   std::mutex mutex_;
