@@ -37,6 +37,8 @@ void add_model_pull(CLI::App& model, int& exit_code) {
   command->add_option("model", settings->repository, "ORG/NAME")->required();
   command->add_option("--revision", settings->revision, "branch, tag or commit")
       ->capture_default_str();
+  command->add_option("--cache-dir", settings->cache_directory,
+                      "folder to download to, in the cache's layout, instead of the cache");
   command->callback([settings, &exit_code] { exit_code = report(pull(*settings)); });
 }
 

@@ -6,27 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/argument_spelling.h"
 #include "apps/cluster_commands.h"
 #include "apps/commands.h"
 #include "apps/flag_hint.h"
 
 namespace {
-
-// --max_num_seqs is --max-num-seqs: people paste both spellings.
-std::vector<std::string> with_dashes(int argc, char** argv) {
-  std::vector<std::string> arguments;
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
-    if (argument.starts_with("--")) {
-      const auto end = argument.begin() +
-                       static_cast<std::ptrdiff_t>(std::min(argument.find('='), argument.size()));
-      std::replace(argument.begin() + 2, end, '_', '-');
-    }
-    arguments.push_back(std::move(argument));
-  }
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
-  return arguments;
-}
 
 // A flag given again replaces its value, as argparse has it: scripts append "$@" to their defaults.
 void let_the_last_value_win(CLI::App& app) {
@@ -51,7 +36,13 @@ int main(int argc, char** argv) try {
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
   let_the_last_value_win(app);
-  const std::vector<std::string> arguments = with_dashes(argc, argv);
+  auto spelled = saccade::spelled_out({argv + 1, argv + argc});
+  if (!spelled) {
+    std::fprintf(stderr, "%s\n", spelled.error().message.c_str());
+    return 2;
+  }
+  std::vector<std::string> arguments = *std::move(spelled);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::vector<std::string>(arguments));
   } catch (const CLI::ParseError& error) {

@@ -249,11 +249,7 @@ PullSettings pull_settings_from_environment() {
 Result<std::string> pull_model(const PullSettings& settings) {
   if (!is_repository_name(settings.repository))
     return fail(ErrorCode::kInvalid, "\"{}\" is not ORG/NAME", settings.repository);
-  if (settings.revision.empty() ||
-      settings.revision.find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
-          std::string::npos ||
-      settings.revision.front() == '.')
+  if (!is_revision_name(settings.revision))
     return fail(ErrorCode::kInvalid, "revision \"{}\" is not the name of a branch, tag or commit",
                 settings.revision);
   TRY(HubClient hub, HubClient::create(settings.endpoint, settings.token, settings.ca_file,

@@ -121,24 +121,34 @@ bool is_repository_name(std::string_view name) {
   return part_is_name(name.substr(0, slash)) && part_is_name(name.substr(slash + 1));
 }
 
-Result<std::string> resolve_checkpoint(std::string_view name) {
+bool is_revision_name(std::string_view name) {
+  return is_repository_name("x/" + std::string(name));
+}
+
+Result<std::string> resolve_checkpoint(std::string_view name, const std::string& cache,
+                                       const std::string& revision) {
   std::error_code ignored;
   const fs::path path{std::string(name)};
   if (fs::is_directory(path, ignored)) return path.string();
   TRY_DO(refuse_single_files(name));
   if (!is_repository_name(name))
     return fail(ErrorCode::kNotFound, "model \"{}\": no such directory", name);
+  if (!is_revision_name(revision))
+    return fail(ErrorCode::kInvalid, "revision \"{}\" is not the name of a branch, tag or commit",
+                revision);
 
-  const fs::path folder = fs::path(hub_cache_directory()) / hub_folder(name);
-  const std::string revision = first_line(folder / "refs" / "main");
-  const fs::path snapshot = folder / "snapshots" / revision;
-  if (!revision.empty() && revision.find('/') == std::string::npos &&
-      fs::is_directory(snapshot, ignored))
-    return snapshot.string();
-  return fail(
-      ErrorCode::kNotFound,
-      "model \"{}\": no such directory, and not in {}; `saccade model pull {}` downloads it", name,
-      folder.string(), name);
+  const fs::path folder =
+      fs::path(cache.empty() ? hub_cache_directory() : cache) / hub_folder(name);
+  std::string commit = first_line(folder / "refs" / revision);
+  if (commit.empty()) commit = revision;  // it is one
+  const fs::path snapshot = folder / "snapshots" / commit;
+  if (is_revision_name(commit) && fs::is_directory(snapshot, ignored)) return snapshot.string();
+  const bool usual = revision == "main";
+  return fail(ErrorCode::kNotFound,
+              "model \"{}\"{}: no such directory, and not in {}; `saccade model pull {}{}` "
+              "downloads it",
+              name, usual ? "" : " of revision " + revision, folder.string(), name,
+              usual ? "" : " --revision " + revision);
 }
 
 Result<Checkpoint> open_checkpoint(const std::string& directory) {

@@ -24,7 +24,10 @@ struct Checkpoint {
 
 // `name` is a directory, or ORG/NAME of a download in the Hugging Face cache. kUnsupported for
 // .gguf, .bin and single files, saying what to give instead; kNotFound lists where it looked.
-Result<std::string> resolve_checkpoint(std::string_view name);
+// `cache` is another folder of that layout than hub_cache_directory(), `revision` a branch, tag or
+// commit.
+Result<std::string> resolve_checkpoint(std::string_view name, const std::string& cache = "",
+                                       const std::string& revision = "main");
 
 // Reads the small files. Errors name the file.
 Result<Checkpoint> open_checkpoint(const std::string& directory);
@@ -50,5 +53,7 @@ std::string hub_cache_directory();
 std::string hub_folder(std::string_view repository);
 // ORG/NAME of letters, digits, '-', '_' and '.'.
 bool is_repository_name(std::string_view name);
+// The name of a branch, tag or commit: the same characters, and no '.' in front.
+bool is_revision_name(std::string_view name);
 
 }  // namespace saccade

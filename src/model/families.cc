@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "model/dummies/random_weights.h"
 #include "model/weights.h"
 
 namespace saccade {
@@ -84,7 +85,10 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
   const Nanos start = clock.now();
   TRY(const Family* family, family_of(checkpoint.config));
   TRY(const auto quantization, parse_quantization(checkpoint.config));
-  TRY(Weights weights, Weights::open(checkpoint.directory, family->aliases, quantization));
+  auto opened = options.random_weights
+                    ? Weights::random(into.weight_table().specs(), kDummySeed)
+                    : Weights::open(checkpoint.directory, family->aliases, quantization);
+  TRY(Weights weights, std::move(opened));
 
   DType compute =
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
@@ -111,7 +115,10 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::debug("{}: waited {:.2f} s for the tower's fingerprint", checkpoint.directory,
                seconds(clock.now() - packed));
   into.set_loaded(parameter_count(table.specs()), *bytes, std::move(named));
-  if (quantization) report_quantization(checkpoint, *quantization, weights, compute);
+  if (options.random_weights)
+    log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
+  if (quantization && !options.random_weights)
+    report_quantization(checkpoint, *quantization, weights, compute);
   log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
             parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
             seconds(clock.now() - start));

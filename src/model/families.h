@@ -27,6 +27,8 @@ struct LoadOptions {
   std::optional<DType> compute;
   // Keys, values and image embeddings. Absent: as `compute`.
   std::optional<DType> kv;
+  // Those of `saccade model make-dummy` instead of the checkpoint's: no weight file is read.
+  bool random_weights = false;
   Parts parts = Parts::kAll;  // kVision of a model without a tower is kUnsupported
   // One of several ranks, each of which loads its share; null: all of it. Outlives the model.
   Collective* ranks = nullptr;

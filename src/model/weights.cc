@@ -7,9 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "base/check.h"
 #include "model/checkpoint.h"
+#include "model/dummies/random_weights.h"
 
 namespace saccade {
 namespace {
@@ -93,6 +95,42 @@ Result<Weights> Weights::open(const std::string& directory, std::span<const Name
   return weights;
 }
 
+Weights::Made::Made() : pool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) {}
+
+Result<Weights> Weights::random(std::span<const TensorSpec> specs, std::uint64_t seed) {
+  Weights weights;
+  weights.made_ = std::make_unique<Made>();
+  Made& made = *weights.made_;
+  made.seed = seed;
+  made.specs.assign(specs.begin(), specs.end());
+  made.entries.reserve(specs.size());
+  for (const TensorSpec& spec : made.specs) {
+    made.entries.push_back(
+        {spec.name, "BF16", spec.shape, 0, element_count(spec) * sizeof(std::uint16_t)});
+    Tensor& tensor = weights.tensors_[spec.name];
+    tensor.stored = {{0, &made.entries.back()}};
+    tensor.made = &spec;
+  }
+  return weights;
+}
+
+void Weights::make(Tensor& tensor) const {
+  const std::size_t count = element_count(*tensor.made);
+  tensor.copy = host_copy(count * sizeof(std::uint16_t));
+  const std::span values(reinterpret_cast<std::uint16_t*>(tensor.copy.data()), count);
+  const std::size_t blocks = (count + kRandomBlock - 1) / kRandomBlock;
+  made_->pool.parallel_each(static_cast<std::int64_t>(blocks), [&](std::int64_t index, int) {
+    const std::size_t begin = static_cast<std::size_t>(index) * kRandomBlock;
+    fill_random(*tensor.made, made_->seed, begin / kRandomBlock,
+                values.subspan(begin, std::min(kRandomBlock, count - begin)));
+  });
+}
+
+std::span<const std::byte> Weights::bytes_of(const Tensor& tensor) const {
+  if (tensor.made != nullptr) return {tensor.copy.data(), tensor.bytes()};
+  return files_[tensor.stored.front().file].bytes(tensor.entry());
+}
+
 // Each quantised module's tensors leave the map and its matrix enters.
 Result<void> Weights::join_quantized(const Quantization& quantization) {
   std::map<std::string, StoredTensor, std::less<>> stored;
@@ -119,7 +157,7 @@ Result<void> Weights::join_quantized(const Quantization& quantization) {
 }
 
 bool Weights::is_zero_bias(std::string_view name, const Tensor& tensor) const {
-  if (!name.ends_with(".bias")) return false;
+  if (made_ != nullptr || !name.ends_with(".bias")) return false;
   const auto matrix = tensors_.find(std::string(name.substr(0, name.size() - 4)) + "weight");
   return matrix != tensors_.end() && matrix->second.quantized &&
          std::ranges::all_of(files_[tensor.stored.front().file].bytes(tensor.entry()),
@@ -179,8 +217,7 @@ bool Weights::equal(std::string_view one, std::string_view other) const {
   if (a.quantized || b.quantized || a.entry().dtype != b.entry().dtype ||
       a.entry().shape != b.entry().shape)
     return false;
-  return std::ranges::equal(files_[a.stored.front().file].bytes(a.entry()),
-                            files_[b.stored.front().file].bytes(b.entry()));
+  return a.made == nullptr && std::ranges::equal(bytes_of(a), bytes_of(b));
 }
 
 Weights::Tensor& Weights::taken(std::string_view name) {
@@ -189,6 +226,10 @@ Weights::Tensor& Weights::taken(std::string_view name) {
   Tensor& tensor = found->second;
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
+  if (tensor.made != nullptr) {
+    make(tensor);
+    return tensor;
+  }
   for (const Stored& part : tensor.stored) files_[part.file].prefetch(*part.entry);
   return tensor;
 }
@@ -198,8 +239,7 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
   if (tensor.quantized) return *tensor.quantized;
   const SafetensorsEntry& entry = tensor.entry();
   StoredMatrix matrix;
-  matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8),
-                  files_[tensor.stored.front().file].bytes(entry)};
+  matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8), bytes_of(tensor)};
   matrix.stored_out = matrix.out_end = entry.shape.size() > 1 ? entry.shape.front() : 1;
   matrix.stored_in = matrix.in_end =
       matrix.stored_out == 0 ? 0 : element_count(entry.shape) / matrix.stored_out;
@@ -218,7 +258,7 @@ View Weights::take(std::string_view name) {
     return view;
   }
   const SafetensorsEntry& entry = tensor.entry();
-  const std::span<const std::byte> bytes = files_[tensor.stored.front().file].bytes(entry);
+  const std::span<const std::byte> bytes = bytes_of(tensor);
   const DType dtype = safetensors_dtype(entry.dtype).value_or(DType::kU8);
   // Nobody writes through the view of a weight.
   auto* data = const_cast<std::byte*>(bytes.data());
@@ -236,6 +276,7 @@ void Weights::release(std::string_view name) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);
   found->second.copy.reset();
+  if (found->second.made != nullptr) return;
   for (const Stored& part : found->second.stored) files_[part.file].release(*part.entry);
 }
 
@@ -245,6 +286,10 @@ Digest Weights::fingerprint(std::span<const TensorSpec> specs) const {
     const auto found = tensors_.find(spec.name);
     if (found == tensors_.end()) {
       digest.update(fmt::format("{} is absent\n", spec.name));
+      continue;
+    }
+    if (found->second.made != nullptr) {
+      digest.update(fmt::format("{} of seed {}\n", spec.name, made_->seed));
       continue;
     }
     for (const Stored& part : found->second.stored) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "model/quantized_matrix.h"
 #include "model/safetensors.h"
 #include "tensor/tensor.h"
@@ -41,6 +43,10 @@ class Weights {
   // NAME.weight of its true shape. Errors name the file and the tensor.
   static Result<Weights> open(const std::string& directory, std::span<const NameAlias> aliases,
                               const std::optional<Quantization>& quantization = std::nullopt);
+
+  // No files: the tensors of `specs` in bf16, with the values that make-dummy writes for `seed`,
+  // made when they are taken.
+  static Result<Weights> random(std::span<const TensorSpec> specs, std::uint64_t seed);
 
   // The checkpoint holds exactly `specs`, in these shapes and in bf16, f16 or f32. Otherwise an
   // error that names the tensors that are missing, unexpected or of another shape. `ignored` may be
@@ -82,7 +88,8 @@ class Weights {
     std::vector<Stored> stored;  // one, or the parts of a quantised matrix, its codes first
     std::optional<StoredMatrix> quantized;
     bool taken = false;
-    Buffer copy;  // of a tensor that the file does not align; or of what was quantised
+    Buffer copy;  // of a tensor that the file does not align; or of what was quantised, or made
+    const TensorSpec* made = nullptr;  // of random()
 
     const SafetensorsEntry& entry() const { return *stored.front().entry; }
     std::vector<std::int64_t> shape() const;
@@ -90,11 +97,23 @@ class Weights {
   };
 
   Result<void> add_file(std::size_t index, std::span<const NameAlias> aliases);
+  void make(Tensor& tensor) const;
+  std::span<const std::byte> bytes_of(const Tensor& tensor) const;
   Result<void> join_quantized(const Quantization& quantization);
   Tensor& taken(std::string_view name);
   bool is_zero_bias(std::string_view name, const Tensor& tensor) const;
 
+  // Of random(): what its tensors point at.
+  struct Made {
+    std::vector<TensorSpec> specs;
+    std::vector<SafetensorsEntry> entries;
+    std::uint64_t seed = 0;
+    ThreadPool pool;
+    Made();
+  };
+
   std::vector<SafetensorsFile> files_;
+  std::unique_ptr<Made> made_;  // null: all tensors are in files_
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::size_t unused_scales_ = 0;
 };

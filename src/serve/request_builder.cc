@@ -38,20 +38,13 @@ tl::unexpected<Error> too_long(std::int64_t max_model_len, std::int64_t prompt_t
               max_model_len, prompt_tokens);
 }
 
-}  // namespace
-
-Result<SamplingDefaults> load_sampling_defaults(const std::string& directory) {
-  SamplingDefaults defaults;
-  const std::string path = directory + "/generation_config.json";
-  if (!std::filesystem::exists(path)) return defaults;
-  TRY(const json::value tree, json::parse_file(path));
-  if (!tree.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
-  const auto& config = tree.get_object();
+// `max_tokens`: where max_new_tokens goes.
+Result<void> read_sampling_defaults(const json::object& config, SamplingDefaults& defaults,
+                                    std::optional<std::int64_t>& max_tokens) {
   const auto read = [&](std::string_view name, auto& into) -> Result<void> {
     if (json::find(config, name) == nullptr) return {};
-    auto number = json::get_double(config, name);
-    if (!number) return fail_within(path, std::move(number).error());
-    into = static_cast<typename std::remove_reference_t<decltype(into)>::value_type>(*number);
+    TRY(const double number, json::get_double(config, name));
+    into = static_cast<typename std::remove_reference_t<decltype(into)>::value_type>(number);
     return {};
   };
   TRY_DO(read("temperature", defaults.temperature));
@@ -59,6 +52,27 @@ Result<SamplingDefaults> load_sampling_defaults(const std::string& directory) {
   TRY_DO(read("top_k", defaults.top_k));
   TRY_DO(read("min_p", defaults.min_p));
   TRY_DO(read("repetition_penalty", defaults.repetition_penalty));
+  if (json::find(config, "max_new_tokens") == nullptr) return {};
+  TRY(max_tokens, json::get_int(config, "max_new_tokens"));
+  if (*max_tokens < 1)
+    return fail(ErrorCode::kInvalid, "max_new_tokens is {}, 1 or more is required", *max_tokens);
+  return {};
+}
+
+}  // namespace
+
+Result<SamplingDefaults> load_sampling_defaults(const std::string& directory,
+                                                const json::object& overrides) {
+  SamplingDefaults defaults;
+  const std::string path = directory + "/generation_config.json";
+  if (!directory.empty() && std::filesystem::exists(path)) {
+    TRY(const json::value tree, json::parse_file(path));
+    if (!tree.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
+    auto read = read_sampling_defaults(tree.get_object(), defaults, defaults.max_tokens);
+    if (!read) return fail_within(path, std::move(read).error());
+  }
+  auto read = read_sampling_defaults(overrides, defaults, defaults.most_tokens);
+  if (!read) return fail_within("--override-generation-config", std::move(read).error());
   return defaults;
 }
 
@@ -129,11 +143,12 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   ChatTemplateOptions options;
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   const json::array tools = api::template_tools(request, guard);
-  if (!tools.empty()) options.tools = &tools;
+  if (!tools.empty() && (settings_.tools_without_choice || request.tools.may_be_called()))
+    options.tools = &tools;
   if (request.documents) options.documents = &*request.documents;
   if (loaded_template_) options.variables = loaded_template_->variables;
-  for (const auto& member : request.chat_template_kwargs)
-    options.variables[member.key()] = member.value();
+  for (const json::object* each : {&settings_.chat_template_kwargs, &request.chat_template_kwargs})
+    for (const auto& member : *each) options.variables[member.key()] = member.value();
   options.now_unix_seconds = wall_clock_now() / kSecond;
   TRY(into.text, (own ? *own : *template_).render(messages, options));
   TRY_DO(format.check(messages, into.text));
@@ -219,7 +234,9 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
                     max_model_len, prompt_tokens),
         "max_tokens"});
   }
-  return fields.max_tokens.value_or(std::min(standard.value_or(room), room));
+  const std::int64_t asked =
+      fields.max_tokens.value_or(standard.value_or(defaults_.max_tokens.value_or(room)));
+  return std::min({asked, defaults_.most_tokens.value_or(room), room});
 }
 
 Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,

@@ -22,15 +22,23 @@
 
 namespace saccade::serve {
 
-// Sampling defaults that a checkpoint brings (generation_config.json); empty where it says nothing.
+// Sampling defaults that a checkpoint brings (generation_config.json) or the operator gives; empty
+// where neither says anything.
 struct SamplingDefaults {
   std::optional<double> temperature;
   std::optional<double> top_p;
   std::optional<std::int64_t> top_k;
   std::optional<double> min_p;
   std::optional<double> repetition_penalty;
+  // max_new_tokens: of the checkpoint, the length of answers whose request names none; of the
+  // operator, the most that any may have.
+  std::optional<std::int64_t> max_tokens;
+  std::optional<std::int64_t> most_tokens;
 };
-Result<SamplingDefaults> load_sampling_defaults(const std::string& directory);
+// Those of the folder's generation_config.json, none without a folder, with `overrides` laid over
+// them. Errors name the file or the flag, and the member.
+Result<SamplingDefaults> load_sampling_defaults(const std::string& directory,
+                                                const json::object& overrides = {});
 
 struct BuiltPrompt {
   Prompt prompt;
@@ -71,8 +79,8 @@ class RequestBuilder {
   // the grammar that the answer is to be held to.
   Result<SamplingParams> sampling(const api::SamplingFields& fields,
                                   std::optional<std::int64_t> logprobs) const;
-  // The request's, or `standard`, or as many as there is room for: kInvalid with both numbers when
-  // the prompt or the answer cannot fit.
+  // The request's, or `standard`, or the checkpoint's, or as many as there is room for; not more
+  // than the operator's bound. kInvalid with both numbers when the prompt or the answer cannot fit.
   Result<std::int64_t> max_tokens(const api::SamplingFields& fields, std::int64_t prompt_tokens,
                                   std::int64_t max_model_len,
                                   std::optional<std::int64_t> standard) const;

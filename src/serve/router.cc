@@ -202,6 +202,8 @@ Error Router::over_budget(std::size_t more) const {
 void Router::handle(net::HttpRequest request, net::Responder responder) {
   Reply reply{std::move(responder), cors_headers(request), clock_.now(),
               client_of(given_key(request), request.peer), nullptr};
+  if (settings_.request_id_headers)
+    reply.headers.emplace_back("X-Request-Id", request_id(request.header("x-request-id")));
   Choice choice = choose(request);
   if (choice.route == nullptr) return respond(reply, std::move(choice.answer));
   if (!choice.route->is_work) return choice.route->handler(std::move(request), std::move(reply));
@@ -300,8 +302,11 @@ std::vector<std::pair<std::string, std::string>> Router::cors_headers(
   // Caches must not give one origin's answer to another.
   std::vector<std::pair<std::string, std::string>> headers = {{"Vary", "Origin"}};
   const std::string_view origin = request.header("origin");
-  if (!origin.empty() && allows(request))
+  if (!origin.empty() && allows(request)) {
     headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+    if (settings_.allow_credentials)
+      headers.emplace_back("Access-Control-Allow-Credentials", "true");
+  }
   return headers;
 }
 
@@ -346,6 +351,16 @@ void Router::warn_unknown(const std::vector<std::string>& names) {
     if (warned_.size() < kMostWarnings && warned_.insert(shown).second)
       log::warning("request field '{}' is not known and has no effect (said once)", shown);
   }
+}
+
+// The client's own, as far as it is fit for a header, or a new one.
+std::string Router::request_id(std::string_view given) const {
+  constexpr std::size_t kMostBytes = 256;
+  const bool fit = !given.empty() && given.size() <= kMostBytes &&
+                   std::ranges::all_of(given, [](char c) { return c > ' ' && c < 0x7f; });
+  if (fit) return std::string(given);
+  return fmt::format("{:016x}{:016x}", mix64(static_cast<std::uint64_t>(wall_clock_now())),
+                     mix64(next_answer_++));
 }
 
 api::AnswerHead Router::head(std::string_view prefix, const std::string& request_id,

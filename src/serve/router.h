@@ -99,6 +99,7 @@ class Router {
   Choice choose(const net::HttpRequest& request);
   void post_job(const Route& route, net::HttpRequest request, Reply reply);
   void guarded(std::string_view what, const Reply& reply, const std::function<void()>& work);
+  std::string request_id(std::string_view given) const;
   std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;
   bool allows(const net::HttpRequest& request) const;

@@ -18,6 +18,7 @@
 #include "serve/image_encoders.h"
 #include "serve/metrics_page.h"
 #include "serve/profile_run.h"
+#include "serve/quantization_choice.h"
 #include "serve/service.h"
 #include "serve/size_ticker.h"
 #include "serve/throughput_log.h"
@@ -25,8 +26,12 @@
 namespace saccade::serve {
 namespace {
 
-Result<LoadOptions> load_options(const std::string& dtype) {
+Result<LoadOptions> load_options(const ServeSettings& settings) {
+  const std::string& dtype = settings.dtype;
   LoadOptions options;
+  options.random_weights = settings.random_weights;
+  if (settings.kv_dtype == "float32") options.kv = DType::kF32;
+  if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
   if (dtype == "auto") return options;
   if (dtype == "float32" || dtype == "float") {
     options.compute = DType::kF32;
@@ -56,7 +61,9 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
                                                         const std::string& directory,
                                                         const Processor& processor) {
   std::optional<LoadedChatTemplate> chosen;
-  auto shipped = load_chat_template(directory);
+  auto shipped = load_chat_template(settings.tokenizer.empty() ? directory : settings.tokenizer);
+  if (!settings.tokenizer.empty() && !shipped && shipped.error().code == ErrorCode::kNotFound)
+    shipped = load_chat_template(directory);
   if (shipped) {
     chosen = *std::move(shipped);
   } else if (shipped.error().code != ErrorCode::kNotFound) {
@@ -77,7 +84,15 @@ Result<std::unique_ptr<Device>> make_device(const ServeSettings& settings) {
   return make_cpu_device(settings.threads);
 }
 
-// The part of a server that is the same for every model. What it routes to outlives it.
+// --root-path: proxies that serve several programs pass the prefix on, or take it off.
+void strip_root(std::string_view root, net::HttpRequest& request) {
+  if (!root.empty() && request.path.starts_with(root) && request.path.size() > root.size() &&
+      request.path[root.size()] == '/')
+    request.path.erase(0, root.size());
+}
+
+// The part of a server that is the same for every model. What it routes to, and the settings,
+// outlive it.
 class Front {
  public:
   static Result<std::unique_ptr<Front>> listen(const ServeSettings& settings, Router& router) {
@@ -92,15 +107,18 @@ class Front {
       return api::error_body(status, message);
     };
     auto front = std::make_unique<Front>();
-    TRY(front->http_,
-        net::HttpServer::listen(
-            http,
-            [&router](net::HttpRequest request, net::Responder responder) {
-              router.handle(std::move(request), std::move(responder));
-            },
-            [&router](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
-              return router.admit(head, length);
-            }));
+    TRY(front->http_, net::HttpServer::listen(
+                          http,
+                          [&](net::HttpRequest request, net::Responder responder) {
+                            strip_root(settings.root_path, request);
+                            router.handle(std::move(request), std::move(responder));
+                          },
+                          [&](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
+                            if (settings.root_path.empty()) return router.admit(head, length);
+                            net::HttpRequest below = head;
+                            strip_root(settings.root_path, below);
+                            return router.admit(below, length);
+                          }));
     const bool tls = !settings.tls_certificate.empty();
     log::info("listening on {}://{}:{}", tls ? "https" : "http", settings.host,
               front->http_->port());
@@ -222,12 +240,11 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   if (!tower) options.parts = saccade::Parts::kText;
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
   TRY(auto loaded_template, chat_template(settings, parts.directory, *model.processor));
-  SamplingDefaults defaults;
-  if (settings.use_generation_config) {
-    TRY(defaults,
-        load_sampling_defaults(settings.generation_config.empty() ? parts.directory
-                                                                  : settings.generation_config));
-  }
+  const std::string& generation =
+      settings.generation_config.empty() ? parts.directory : settings.generation_config;
+  TRY(const SamplingDefaults defaults,
+      load_sampling_defaults(settings.use_generation_config ? generation : "",
+                             settings.generation_overrides));
   log::info("on {}, keys and values as {}", parts.device->description(),
             name_of(model.shape().kv_dtype));
 
@@ -286,11 +303,28 @@ Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
   return thread.verdict();
 }
 
+// Members of objects on both sides one by one, all else as it is given.
+void lay_over(json::object& under, const json::object& over) {
+  for (const auto& member : over) {
+    json::value& place = under[member.key()];
+    if (place.is_object() && member.value().is_object()) {
+      lay_over(place.get_object(), member.value().get_object());
+    } else {
+      place = member.value();
+    }
+  }
+}
+
 Result<Parts> open_parts(const ServeSettings& settings) {
   Parts parts;
-  TRY(parts.directory, resolve_checkpoint(settings.model));
+  parts.directory = settings.checkpoint;
+  if (parts.directory.empty()) {
+    TRY(parts.directory, resolve_checkpoint(settings.model));
+  }
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
-  TRY(parts.options, load_options(settings.dtype));
+  lay_over(parts.checkpoint.config, settings.config_overrides);
+  TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
+  TRY(parts.options, load_options(settings));
   TRY(parts.device, make_device(settings));
   return parts;
 }
@@ -312,7 +346,8 @@ Result<void> run_server(ServeSettings settings) {
   if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
   TRY(Parts parts, open_parts(settings));
   if (settings.cluster.role == "encoder") return serve_encoder(settings, parts, signals);
-  TRY(parts.tokenizer, load_tokenizer(parts.directory));
+  TRY(parts.tokenizer,
+      load_tokenizer(settings.tokenizer.empty() ? parts.directory : settings.tokenizer));
   TRY(const Family* family, family_of(parts.checkpoint.config));
   return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals)
                                            : serve_generation(settings, parts, signals);

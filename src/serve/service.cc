@@ -124,11 +124,11 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
 AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply& reply) const {
   AnswerForm form;
   form.stream = delivery.stream;
-  form.include_usage = delivery.include_usage;
+  form.include_usage = delivery.include_usage || settings_.usage_always;
   form.continuous_usage = delivery.continuous_usage_stats;
-  form.metrics = delivery.metrics;
+  form.metrics = delivery.metrics || settings_.metrics_always;
   form.return_token_ids = delivery.return_token_ids;
-  form.tokens_as_ids = delivery.tokens_as_ids;
+  form.tokens_as_ids = delivery.tokens_as_ids || settings_.tokens_as_ids_always;
   form.tokenizer = builder_.tokenizer();
   form.headers = reply.headers;
   return form;

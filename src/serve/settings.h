@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/engine.h"
 #include "serve/image_size_settings.h"
 #include "serve/media_fetcher.h"
@@ -30,13 +31,18 @@ struct ClusterSettings {
 };
 
 struct ServeSettings {
-  std::string model;  // folder, or ORG/NAME in HF_HOME
+  std::string model;       // folder, or ORG/NAME in HF_HOME
+  std::string checkpoint;  // its folder, where that has been found; empty: found by `model`
+  std::string tokenizer;   // folder of another one and of its template; empty: the checkpoint's
   std::vector<std::string>
       served_model_name;  // names that requests may use; empty: `model` as given
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::vector<std::string> api_keys;         // empty: none needed
   std::vector<std::string> allowed_origins;  // of web pages, besides may_use()'s; "*": all
+  bool allow_credentials = false;            // of those pages
+  std::string root_path;                     // "/x": a prefix that paths may have; empty: none
+  bool request_id_headers = false;           // X-Request-Id: the client's, or a new one
   std::size_t max_body_bytes = 64u << 20;
   // Bodies, from their headers on, and media of all requests together; over it 503.
   std::size_t max_preparing_bytes = 512u << 20;
@@ -44,14 +50,22 @@ struct ServeSettings {
   int worker_threads = 2;  // parsing, hashing, tokenising; of several, one for short texts alone
   std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429
   std::string device = "cpu";
-  std::string dtype = "auto";  // auto | float32 | bfloat16 | float16
-  int threads = 0;             // compute threads; 0: one a core
-  std::string chat_template;   // path or the template's text; empty: the checkpoint's
+  std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
+  std::string kv_dtype = "auto";  // auto | float32 | bfloat16
+  std::string quantization;       // what the checkpoint has to be; empty: whatever it is
+  bool random_weights = false;    // instead of the checkpoint's
+  json::object config_overrides;  // laid over config.json
+  int threads = 0;                // compute threads; 0: one a core
+  std::string chat_template;      // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
+  json::object chat_template_kwargs;      // where a request brings none of that name
+  bool auto_tool_choice = true;           // false: requests for calls on demand are refused
+  bool tools_without_choice = true;       // tools reach the template also with tool_choice none
   std::string tool_call_parser = "auto";  // by the chat template, or a name of src/tools/
   std::string reasoning_parser;           // empty: thoughts are content; auto: by the template
   bool use_generation_config = true;      // sampling defaults
   std::string generation_config;          // folder that has them; empty: the checkpoint
+  json::object generation_overrides;      // laid over them
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
   std::int64_t max_video_frames = 768;  // of one video
   std::size_t max_request_media_bytes = 256u
@@ -62,6 +76,10 @@ struct ServeSettings {
   // while a progressive JPEG is read. Below PIL's 179 megapixels.
   std::int64_t max_image_pixels = std::int64_t{64} << 20;
   std::int64_t low_detail_tokens = 256;  // most tokens of an image with detail "low"
+  // Of every answer, as if its request had asked for it.
+  bool usage_always = false;
+  bool metrics_always = false;
+  bool tokens_as_ids_always = false;
   bool log_requests = false;
   std::chrono::seconds throughput_interval{10};  // of the line about tokens/s under load; 0: none
   std::chrono::seconds drain_time{30};

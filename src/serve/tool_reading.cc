@@ -41,6 +41,7 @@ Result<ToolReading> ToolReading::of(const ServeSettings& settings, std::string_v
                                     const ChatTemplate& chat_template, const ContentFormat& format,
                                     const json::object& variables) {
   ToolReading made;
+  made.on_demand_ = settings.auto_tool_choice;
   made.shows_tools_ = shows_tools(chat_template, format, variables);
   if (settings.tool_call_parser == "auto") {
     made.calls_ = tools::format_of_template(source);
@@ -57,6 +58,10 @@ Result<ToolReading> ToolReading::of(const ServeSettings& settings, std::string_v
 
 Result<void> ToolReading::check(const api::ToolFields& tools) const {
   if (!tools.may_be_called()) return {};
+  if (!on_demand_ && !tools.demanded())
+    return refused("tool_choice",
+                   "tool_choice auto is off: the server was started with "
+                   "--no-enable-auto-tool-choice");
   if (!shows_tools_)
     return refused("tools",
                    "the chat template does not show 'tools' to the model: it renders the same with "

@@ -42,6 +42,7 @@ class ToolReading {
 
  private:
   bool shows_tools_ = false;
+  bool on_demand_ = true;  // tool_choice auto is taken
   const tools::ToolCallFormat* calls_ = nullptr;
   const tools::ReasoningFormat* reasoning_ = nullptr;
 };

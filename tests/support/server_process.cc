@@ -180,6 +180,27 @@ Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,
   return ended;
 }
 
+Tried start_or_end(const std::string& binary, std::vector<std::string> arguments,
+                   const Environment& environment) {
+  arguments.insert(arguments.end(), {"--port", "0"});
+  std::string log_path;
+  const pid_t pid = start(binary, std::move(arguments), environment, log_path);
+  Tried tried;
+  int status = 0;
+  for (int i = 0; waitpid(pid, &status, WNOHANG) == 0; ++i) {
+    if (!tried.started &&
+        text_of(log_path).find("Application startup complete.") != std::string::npos) {
+      tried.started = true;
+      kill(pid, SIGTERM);
+    }
+    if (i == kStartSeconds * 50) kill(pid, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  tried.ended = {shell_status(status), text_of(log_path)};
+  unlink(log_path.c_str());
+  return tried;
+}
+
 RawAnswer exchange(std::uint16_t port, const std::string& method, const std::string& path,
                    const std::string& body, std::int64_t cut_after, const std::string& headers) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -50,6 +50,14 @@ struct Ended {
 Ended run_to_end(const std::string& binary, std::vector<std::string> arguments,
                  const Environment& environment = {});
 
+// A server that starts, and is then ended with SIGTERM, or that ends by itself.
+struct Tried {
+  bool started = false;
+  Ended ended;
+};
+Tried start_or_end(const std::string& binary, std::vector<std::string> arguments,
+                   const Environment& environment = {});
+
 // One HTTP exchange over a fresh socket, read to its end. `cut_after`: bytes of the answer after
 // which the socket is closed instead; negative: never.
 struct RawAnswer {

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
+#include "model/dummies/random_weights.h"
 #include "model/families.h"
 #include "model/safetensors.h"
 #include "tensor/tensor.h"
@@ -23,51 +24,6 @@ namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::size_t element_count(const TensorSpec& spec) {
-  return std::accumulate(spec.shape.begin(), spec.shape.end(), std::size_t{1},
-                         [](std::size_t product, std::int64_t extent) {
-                           return product * static_cast<std::size_t>(extent);
-                         });
-}
-
-// Uniform in [center - reach, center + reach]. Matrices have unit gain, so that activations keep
-// their size through any number of layers.
-struct Fill {
-  float center = 0;
-  float reach = 0;
-};
-
-Fill fill_of(const TensorSpec& spec) {
-  switch (spec.kind) {
-    case TensorKind::kNorm:
-      return {1, 0.1f};
-    case TensorKind::kBias:
-      return {0, 0.1f};
-    case TensorKind::kEmbedding:
-      return {0, 1};
-    case TensorKind::kMatrix:
-      break;
-  }
-  const auto inputs = static_cast<double>(element_count(spec)) / static_cast<double>(spec.shape[0]);
-  return {0, static_cast<float>(std::sqrt(3 / inputs))};
-}
-
-// Blocks of a tensor have generators of their own: any thread makes any block.
-constexpr std::size_t kBlock = std::size_t{1} << 18;  // elements
-
-void fill_block(const TensorSpec& spec, std::uint64_t seed, std::size_t block,
-                std::span<std::uint16_t> out) {
-  const Fill fill = fill_of(spec);
-  Rng rng(hash_combine(hash64(spec.name, seed), block));
-  for (std::size_t i = 0; i < out.size(); i += 4) {
-    std::uint64_t bits = rng();
-    for (std::size_t j = i; j < std::min(i + 4, out.size()); ++j, bits >>= 16) {
-      const auto sixteen = static_cast<std::int16_t>(bits & 0xffff);
-      out[j] = to_bf16(fill.center + fill.reach * static_cast<float>(sixteen) * 0x1.0p-15f).bits;
-    }
-  }
-}
 
 // Tensors in files of at most `limit` bytes each.
 std::vector<std::vector<const TensorSpec*>> shards_of(const std::vector<TensorSpec>& specs,
@@ -102,7 +58,7 @@ class DummyWriter {
       : options_(options),
         total_(total),
         pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
-    buffer_.resize(kBlock * static_cast<std::size_t>(pool_.size()) * 8);
+    buffer_.resize(kRandomBlock * static_cast<std::size_t>(pool_.size()) * 8);
   }
 
   Result<void> shard(const std::string& name, std::span<const TensorSpec* const> specs) {
@@ -131,10 +87,11 @@ class DummyWriter {
     for (std::size_t done = 0; done < count; done += buffer_.size()) {
       const std::size_t part = std::min(buffer_.size(), count - done);
       pool_.parallel_each(
-          static_cast<std::int64_t>((part + kBlock - 1) / kBlock), [&](std::int64_t index, int) {
-            const std::size_t begin = static_cast<std::size_t>(index) * kBlock;
-            fill_block(spec, options_.seed, (done + begin) / kBlock,
-                       std::span(buffer_).subspan(begin, std::min(kBlock, part - begin)));
+          static_cast<std::int64_t>((part + kRandomBlock - 1) / kRandomBlock),
+          [&](std::int64_t index, int) {
+            const std::size_t begin = static_cast<std::size_t>(index) * kRandomBlock;
+            fill_random(spec, options_.seed, (done + begin) / kRandomBlock,
+                        std::span(buffer_).subspan(begin, std::min(kRandomBlock, part - begin)));
           });
       if (std::fwrite(buffer_.data(), 2, part, file) != part) return false;
       written_ += 2 * part;

@@ -1,0 +1,163 @@
+#include "apps/serve_environment.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+namespace saccade {
+namespace {
+
+constexpr std::array kVariables = {
+    EnvironmentVariable{"HF_HOME", true, "the Hugging Face cache is its folder `hub`"},
+    EnvironmentVariable{"HF_HUB_CACHE", true, "the Hugging Face cache itself; goes before HF_HOME"},
+    EnvironmentVariable{"HF_TOKEN", true, "token for downloads; --hf-token goes before it"},
+    EnvironmentVariable{
+        "HF_TOKEN_PATH", true,
+        "file with the token that a bare --hf-token takes; HF_HOME/token by itself"},
+    EnvironmentVariable{"HF_ENDPOINT", true, "another hub than https://huggingface.co"},
+    EnvironmentVariable{"HF_HUB_OFFLINE", true, "1: nothing is downloaded"},
+    EnvironmentVariable{"TRANSFORMERS_OFFLINE", true, "as HF_HUB_OFFLINE"},
+    EnvironmentVariable{"SACCADE_API_KEY", true, "as --api-key, which goes before it"},
+    EnvironmentVariable{"VLLM_API_KEY", true, "as --api-key, which goes before it"},
+    EnvironmentVariable{"VLLM_LOGGING_LEVEL", true, "as --log-level, which goes before it"},
+    EnvironmentVariable{"VLLM_LOG_STATS_INTERVAL", true, "as --throughput-log-seconds"},
+    EnvironmentVariable{"VLLM_CPU_KVCACHE_SPACE", true,
+                        "GiB of the KV cache; --kv-cache-bytes goes before it"},
+    EnvironmentVariable{"VLLM_CPU_OMP_THREADS_BIND", true,
+                        "processors that all threads stay on (0-3,8), and as many compute threads; "
+                        "auto and nobind: wherever the system puts them"},
+    EnvironmentVariable{"VLLM_IMAGE_FETCH_TIMEOUT", true,
+                        "seconds, as --media-timeout, which goes before it; 30 by itself"},
+    EnvironmentVariable{"VLLM_HOST_IP", false,
+                        "it is for vLLM's workers; --host says where to listen"},
+    EnvironmentVariable{"VLLM_PORT", false,
+                        "it is for vLLM's workers; --port says where to listen"},
+    EnvironmentVariable{"VLLM_CPU_NUM_OF_RESERVED_CPU", false,
+                        "--threads says how many threads compute"},
+    EnvironmentVariable{"VLLM_VIDEO_FETCH_TIMEOUT", false,
+                        "videos are frames, fetched within --media-timeout"},
+    EnvironmentVariable{"VLLM_USE_MODELSCOPE", false,
+                        "checkpoints come from a folder or the Hugging Face hub (HF_ENDPOINT)"},
+    EnvironmentVariable{"VLLM_ATTENTION_BACKEND", false, "kernels are chosen by the processor"},
+    EnvironmentVariable{"VLLM_USE_V1", false, "there is one engine"},
+    EnvironmentVariable{"VLLM_WORKER_MULTIPROC_METHOD", false, "there is one process"},
+    EnvironmentVariable{"VLLM_TARGET_DEVICE", false, "--device says it"},
+    EnvironmentVariable{"VLLM_ALLOW_LONG_MAX_MODEL_LEN", false,
+                        "--max-model-len is bounded by the checkpoint's positions"},
+    EnvironmentVariable{"VLLM_CONFIGURE_LOGGING", false, "--log-level says what is logged"},
+    EnvironmentVariable{"VLLM_LOGGING_CONFIG_PATH", false, "--log-level says what is logged"},
+    EnvironmentVariable{"VLLM_NO_USAGE_STATS", false, "nothing about its use is ever sent"},
+    EnvironmentVariable{"VLLM_DO_NOT_TRACK", false, "nothing about its use is ever sent"},
+    EnvironmentVariable{"VLLM_CACHE_ROOT", false, "profiles are in --profile-folder, nothing else"},
+    EnvironmentVariable{"VLLM_MEDIA_URL_ALLOW_REDIRECTS", false,
+                        "redirects are followed to --allowed-media-domains alone"},
+    EnvironmentVariable{"VLLM_MEDIA_LOADING_THREAD_COUNT", false,
+                        "--image-threads and --worker-threads say it"},
+    EnvironmentVariable{"VLLM_HTTP_TIMEOUT_KEEP_ALIVE", false,
+                        "idle connections are closed after 300 s"},
+    EnvironmentVariable{
+        "VLLM_SERVER_DEV_MODE", false,
+        "the routes that it would add are there, behind the API key, or not at all"},
+};
+
+Result<double> number_of(const char* name, double least, double most, double absent) {
+  const std::string text = environment(name);
+  if (text.empty()) return absent;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !(number >= least) ||
+      !(number <= most))
+    return fail(ErrorCode::kInvalid, "{} is '{}', a number of {} to {} is required", name, text,
+                least, most);
+  return number;
+}
+
+// "0-3,8" as single processors; nothing where it is no such list.
+std::optional<std::vector<int>> processors_of(std::string_view text) {
+  std::vector<int> found;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    int first = -1;
+    const auto begin = std::from_chars(part.data(), part.data() + part.size(), first);
+    int last = first;
+    const char* at = begin.ptr;
+    std::errc wrong = begin.ec;
+    if (wrong == std::errc() && at != part.data() + part.size() && *at == '-') {
+      const auto end_of_range = std::from_chars(at + 1, part.data() + part.size(), last);
+      at = end_of_range.ptr;
+      wrong = end_of_range.ec;
+    }
+    if (wrong != std::errc() || at != part.data() + part.size() || first < 0 || last < first ||
+        last >= CPU_SETSIZE)
+      return std::nullopt;
+    for (int each = first; each <= last; ++each) found.push_back(each);
+  }
+  if (found.empty()) return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+std::span<const EnvironmentVariable> environment_variables() { return kVariables; }
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool environment_switch(const char* name) {
+  std::string text = environment(name);
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text == "1" || text == "true" || text == "yes" || text == "on";
+}
+
+Result<EnvironmentDefaults> read_environment() {
+  constexpr double kDay = 86'400;
+  EnvironmentDefaults defaults;
+  for (const char* name : {"SACCADE_API_KEY", "VLLM_API_KEY"}) {
+    const std::string key = environment(name);
+    if (!key.empty() && defaults.api_keys.empty()) defaults.api_keys.push_back(key);
+  }
+  defaults.log_level = environment("VLLM_LOGGING_LEVEL");
+  TRY(defaults.log_interval, number_of("VLLM_LOG_STATS_INTERVAL", 0, kDay, -1));
+  TRY(defaults.media_seconds, number_of("VLLM_IMAGE_FETCH_TIMEOUT", 1, kDay, -1));
+  TRY(const double gib, number_of("VLLM_CPU_KVCACHE_SPACE", 0, 1 << 20, 0));
+  defaults.kv_cache_bytes = static_cast<std::size_t>(gib * 0x1p30);
+  for (const EnvironmentVariable& variable : kVariables) {
+    if (!variable.works && !environment(std::string(variable.name).c_str()).empty())
+      defaults.notices.push_back(
+          fmt::format("{} has no effect here: {}", variable.name, variable.sentence));
+  }
+  return defaults;
+}
+
+Result<int> bind_processors() {
+  constexpr const char* kName = "VLLM_CPU_OMP_THREADS_BIND";
+  const std::string text = environment(kName);
+  if (text.empty() || text == "auto" || text == "all" || text == "nobind") return 0;
+  const auto processors = processors_of(text);
+  if (!processors)
+    return fail(ErrorCode::kInvalid,
+                "{} is '{}': a list such as 0-3,8 is required, or auto or nobind; ranks, with | "
+                "between, are not supported",
+                kName, text);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int each : *processors) CPU_SET(static_cast<std::size_t>(each), &set);
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
+    return fail(ErrorCode::kInvalid, "{} is '{}': {}", kName, text, std::strerror(errno));
+  return CPU_COUNT(&set);
+}
+
+}  // namespace saccade

@@ -1,0 +1,50 @@
+// What the flags of `saccade serve` fill besides the server's own settings, and what becomes of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "serve/settings.h"
+
+namespace saccade {
+
+struct ServeFlags {
+  serve::ServeSettings settings;
+  std::string positional_model;
+  std::string tokenizer;
+  std::string tokenizer_revision;
+  std::string revision;
+  std::string download_directory;
+  std::vector<std::string> hub_token;  // given without a value: one that is empty
+  std::string load_format = "auto";
+  std::string config_overrides;
+  std::string chat_template_kwargs;
+  std::string generation_overrides;
+  std::vector<std::string> limit_mm;
+  bool language_model_only = false;
+  double media_cache_gib = -1;  // below 0: not given
+  std::string mm_processor_kwargs;
+  std::string generation_config = "auto";
+  std::string config;
+  std::string image_size = "vanilla";
+  std::string ttft_target = "2s";
+  std::string over_target = "accept";
+  std::string log_level;          // empty: not given
+  std::string uvicorn_log_level;  // the same
+  std::size_t body_mib = 64;
+  int drain_seconds = 30;
+  int media_seconds = -1;            // below 0: not given
+  int throughput_seconds = -1;       // the same
+  std::vector<std::string> notices;  // variables that change nothing
+};
+
+// Checks what has been given and fills `settings`; nothing is loaded. Sets the log's level. Errors
+// name the flag.
+Result<void> complete(ServeFlags& flags);
+
+// Finds the folders of the checkpoint and of the tokenizer; ORG/NAME that is not there is
+// downloaded unless HF_HUB_OFFLINE forbids it. Blocks.
+Result<void> fetch_checkpoint(ServeFlags& flags);
+
+}  // namespace saccade

@@ -1,0 +1,15 @@
+// --quantization: how the operator says that the weights are stored.
+#pragma once
+
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace saccade::serve {
+
+// `asked` is the flag, "" where it is not given. kInvalid where the checkpoint's config.json says
+// something else, kUnsupported for methods that are not read; both say what to do instead.
+Result<void> check_quantization(std::string_view asked, const json::object& config);
+
+}  // namespace saccade::serve
