@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/argument_spelling.h"
+#include "apps/build_facts.h"
 #include "apps/cluster_commands.h"
 #include "apps/commands.h"
 #include "apps/flag_hint.h"
@@ -27,7 +28,7 @@ int main(int argc, char** argv) try {
   CLI::App app{
       "Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
   app.name("saccade");
-  app.set_version_flag("--version", SACCADE_VERSION);
+  app.set_version_flag("--version", saccade::version_text());
   app.require_subcommand(1);
   int exit_code = 0;
   saccade::add_serve(app, exit_code);
@@ -35,6 +36,8 @@ int main(int argc, char** argv) try {
   saccade::add_proxy(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
+  saccade::add_doctor(app, exit_code);
+  saccade::add_manual(app, exit_code);
   let_the_last_value_win(app);
   auto spelled = saccade::spelled_out({argv + 1, argv + argc});
   if (!spelled) {
