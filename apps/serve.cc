@@ -75,6 +75,9 @@ void add_server_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--max-preparing-bytes", s.max_preparing_bytes,
                  "most bytes of bodies and media that all requests hold; over it 503; accepts 1GiB")
       ->transform(as_bytes());
+  cmd.add_option("--response-store-bytes", s.response_store_bytes,
+                 "most bytes of responses that /v1/responses keeps; 0: none; accepts 1GiB")
+      ->transform(as_bytes());
   cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
   cmd.add_option("--worker-threads,--renderer-num-workers", s.worker_threads,
                  "threads that parse and tokenise; of several, one for short texts alone")

@@ -9,51 +9,6 @@
 namespace saccade::api {
 namespace {
 
-// {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
-// inner value may be a bare string, and "input_image" is the same thing under another name.
-Result<ImagePart> read_image(const json::object& part, std::string_view where) {
-  ImagePart image;
-  const json::value* v = json::find(part, "image_url");
-  if (v == nullptr) v = json::find(part, "image");
-  if (v == nullptr) return invalid("messages", "{}: 'image_url' is missing", where);
-  const json::object* holder = &part;
-  if (v->is_string()) {
-    image.url = std::string(v->get_string());
-  } else if (v->is_object()) {
-    holder = &v->get_object();
-    auto url = json::get_string(*holder, "url");
-    if (!url) return invalid("messages", "{}: {}", where, url.error().message);
-    image.url = *std::move(url);
-  } else {
-    return invalid("messages", "{}: 'image_url' is {}, an object with a 'url' is required", where,
-                   json::kind_name(*v));
-  }
-  TRY(const std::string detail, json::get_string_or(*holder, "detail", "auto"));
-  if (detail == "low") {
-    image.detail = ImageDetail::kLow;
-  } else if (detail == "high") {
-    image.detail = ImageDetail::kHigh;
-  } else if (detail != "auto") {
-    return invalid("messages", "{}: 'detail' is '{}', auto, low or high is required", where,
-                   detail.substr(0, 40));
-  }
-  const auto pixels = [&](std::string_view name,
-                          std::optional<std::int64_t>& into) -> Result<void> {
-    const json::object* from = json::find(*holder, name) != nullptr ? holder : &part;
-    if (json::find(*from, name) == nullptr) return {};
-    auto count = json::get_int(*from, name);
-    if (!count) return invalid("messages", "{}: {}", where, count.error().message);
-    if (*count <= 0)
-      return invalid("messages", "{}: '{}' is {}, it must be above 0", where, name, *count);
-    into = *count;
-    return {};
-  };
-  TRY_DO(pixels("min_pixels", image.min_pixels));
-  TRY_DO(pixels("max_pixels", image.max_pixels));
-  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
-  return image;
-}
-
 // What a part is that does not say: vLLM takes such parts by the member that they have.
 std::string type_by_member(const json::object& part) {
   for (const std::string_view name : {"image_url", "video_url", "video", "text"}) {
@@ -88,7 +43,7 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
     return ContentPart{ContentPart::Kind::kText, *std::move(text), 0};
   }
   if (type == "image_url" || type == "input_image" || type == "image") {
-    TRY(ImagePart image, read_image(part, where));
+    TRY(ImagePart image, read_image(part, "messages", where));
     if (request.images.size() == limits::kImages.most)
       return invalid("messages", "more than {} images in one request", limits::kImages.most);
     request.images.push_back(std::move(image));
@@ -162,6 +117,54 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
   return {};
 }
 
+}  // namespace
+
+// {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
+// inner value may be a bare string, and "input_image" is the same thing under another name.
+Result<ImagePart> read_image(const json::object& part, std::string_view param,
+                             std::string_view where) {
+  ImagePart image;
+  const json::value* v = json::find(part, "image_url");
+  if (v == nullptr) v = json::find(part, "image");
+  if (v == nullptr) return invalid(param, "{}: 'image_url' is missing", where);
+  const json::object* holder = &part;
+  if (v->is_string()) {
+    image.url = std::string(v->get_string());
+  } else if (v->is_object()) {
+    holder = &v->get_object();
+    auto url = json::get_string(*holder, "url");
+    if (!url) return invalid(param, "{}: {}", where, url.error().message);
+    image.url = *std::move(url);
+  } else {
+    return invalid(param, "{}: 'image_url' is {}, an object with a 'url' is required", where,
+                   json::kind_name(*v));
+  }
+  TRY(const std::string detail, json::get_string_or(*holder, "detail", "auto"));
+  if (detail == "low") {
+    image.detail = ImageDetail::kLow;
+  } else if (detail == "high") {
+    image.detail = ImageDetail::kHigh;
+  } else if (detail != "auto") {
+    return invalid(param, "{}: 'detail' is '{}', auto, low or high is required", where,
+                   detail.substr(0, 40));
+  }
+  const auto pixels = [&](std::string_view name,
+                          std::optional<std::int64_t>& into) -> Result<void> {
+    const json::object* from = json::find(*holder, name) != nullptr ? holder : &part;
+    if (json::find(*from, name) == nullptr) return {};
+    auto count = json::get_int(*from, name);
+    if (!count) return invalid(param, "{}: {}", where, count.error().message);
+    if (*count <= 0)
+      return invalid(param, "{}: '{}' is {}, it must be above 0", where, name, *count);
+    into = *count;
+    return {};
+  };
+  TRY_DO(pixels("min_pixels", image.min_pixels));
+  TRY_DO(pixels("max_pixels", image.max_pixels));
+  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
+  return image;
+}
+
 Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   TRY(const auto add_prompt, fields.boolean("add_generation_prompt"));
   TRY(const auto continue_final, fields.boolean("continue_final_message"));
@@ -207,8 +210,6 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   TRY(const json::object* media_io, fields.object("media_io_kwargs"));
   return set_video_rates(request.videos, request.mm_processor_kwargs, media_io);
 }
-
-}  // namespace
 
 Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));

@@ -65,6 +65,14 @@ struct ChatRequest {
 // are kInvalid naming it.
 Result<ChatRequest> parse_chat_request(std::string_view body);
 
+// What other APIs' requests share with chat's.
+// An image part: its URL under image_url or image, bare or in an object. Errors name `param` and
+// say `where`.
+Result<ImagePart> read_image(const json::object& part, std::string_view param,
+                             std::string_view where);
+// add_generation_prompt, chat_template, chat_template_kwargs, documents, mm_processor_kwargs, ...
+Result<void> take_template_fields(Fields& fields, ChatRequest& request);
+
 // What the chat template sees as `messages`. Text that a client wrote, in parts, calls of tools and
 // other members, passes through `guard` (Processor::guard_literals); content given as a string
 // stays a string, parts stay parts ({"type": "text"...}, {"type": "image"}, {"type": "video"}).

@@ -56,15 +56,52 @@ std::string body_of(int status, std::string_view type, std::string_view message,
   return out;
 }
 
-}  // namespace
-
-std::string error_body(const Error& error) {
-  const ErrorKind kind = kind_of(error.code);
-  return body_of(kind.status, kind.type, error.message, error.param);
+std::string_view messages_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
 }
 
-std::string error_body(int status, std::string_view type, std::string_view message) {
-  return body_of(status, type, message, {});
+std::string messages_body(int status, std::string_view message) {
+  std::string out;
+  json::JsonWriter w(out);
+  w.begin_object();
+  w.member("type", "error");
+  w.key("error");
+  w.begin_object();
+  w.member("type", messages_type(status));
+  w.member("message", message);
+  w.end_object();
+  w.end_object();
+  return out;
+}
+
+}  // namespace
+
+std::string error_body(const Error& error, ErrorShape shape) {
+  const ErrorKind kind = kind_of(error.code);
+  return shape == ErrorShape::kMessages
+             ? messages_body(kind.status, error.message)
+             : body_of(kind.status, kind.type, error.message, error.param);
+}
+
+std::string error_body(int status, std::string_view type, std::string_view message,
+                       ErrorShape shape) {
+  return shape == ErrorShape::kMessages ? messages_body(status, message)
+                                        : body_of(status, type, message, {});
 }
 
 std::string error_body(int status, std::string_view message) {

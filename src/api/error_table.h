@@ -2,6 +2,7 @@
 // answers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,9 +17,16 @@ struct ErrorKind {
 
 ErrorKind kind_of(ErrorCode code);
 
-// {"error": {"message", "type", "param", "code"}}; code is the HTTP status, as vLLM has it.
-std::string error_body(const Error& error);
-std::string error_body(int status, std::string_view type, std::string_view message);
+// Whose clients read an error.
+enum class ErrorShape : std::uint8_t {
+  kOpenAi,    // {"error": {"message", "type", "param", "code"}}; code is the HTTP status, as vLLM
+              // has it
+  kMessages,  // /v1/messages: {"type": "error", "error": {"type", "message"}}
+};
+
+std::string error_body(const Error& error, ErrorShape shape = ErrorShape::kOpenAi);
+std::string error_body(int status, std::string_view type, std::string_view message,
+                       ErrorShape shape = ErrorShape::kOpenAi);
 // Of what HTTP itself refuses, before it is a request: the type follows from the status.
 std::string error_body(int status, std::string_view message);
 

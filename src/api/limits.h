@@ -44,16 +44,18 @@ inline constexpr Limit kTemplateKwargs{"chat_template_kwargs", "members", 256};
 inline constexpr Limit kProcessorKwargs{"mm_processor_kwargs", "members", 256};
 inline constexpr Limit kChatTemplate{"chat_template", "bytes", 262'144};
 inline constexpr Limit kRequestId{"request_id", "bytes", 256};
+inline constexpr Limit kMetadata{"metadata", "members", 16};
+inline constexpr Limit kMetadataBytes{"metadata[]", "bytes", 1'024};
 inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 
 inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
 
 inline constexpr Limit kAll[] = {
-    kMembers,   kMessages, kMessageMembers, kParts,          kToolCalls,       kImages,
-    kFrames,    kPrompts,  kInputs,         kTokenIds,       kChoices,         kAllChoices,
-    kEcho,      kStops,    kStopBytes,      kStopTokenIds,   kLogitBias,       kTools,
-    kToolBytes, kToolName, kDocuments,      kTemplateKwargs, kProcessorKwargs, kChatTemplate,
-    kRequestId, kCacheSalt};
+    kMembers,   kMessages,  kMessageMembers, kParts,          kToolCalls,       kImages,
+    kFrames,    kPrompts,   kInputs,         kTokenIds,       kChoices,         kAllChoices,
+    kEcho,      kStops,     kStopBytes,      kStopTokenIds,   kLogitBias,       kTools,
+    kToolBytes, kToolName,  kDocuments,      kTemplateKwargs, kProcessorKwargs, kChatTemplate,
+    kRequestId, kCacheSalt, kMetadata,       kMetadataBytes};
 
 }  // namespace limits
 

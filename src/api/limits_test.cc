@@ -13,6 +13,7 @@
 #include "api/chat_request.h"
 #include "api/completion_request.h"
 #include "api/embeddings.h"
+#include "api/response_request.h"
 #include "api/tokenize_request.h"
 
 namespace saccade::api {
@@ -56,6 +57,11 @@ Result<void> completion(const std::string& body) {
 }
 Result<void> embedding(const std::string& body) {
   TRY_DO(parse_embedding_request(body).map([](auto&&) {}));
+  return {};
+}
+
+Result<void> response(const std::string& body) {
+  TRY_DO(parse_response_request(body).map([](auto&&) {}));
   return {};
 }
 
@@ -138,6 +144,16 @@ const std::map<std::string, Ask>& asks() {
       {"chat_template",
        [](std::size_t n) { return chat(with("\"chat_template\":" + text_of(n))); }},
       {"request_id", [](std::size_t n) { return chat(with("\"request_id\":" + text_of(n))); }},
+      {"metadata",
+       [](std::size_t n) {
+         return response(
+             R"({"input": "x", "metadata": {)" +
+             list(n, [](std::size_t i) { return "\"a" + std::to_string(i) + "\":\"\""; }) + "}}");
+       }},
+      {"metadata[]",
+       [](std::size_t n) {
+         return response(R"({"input": "x", "metadata": {"a": )" + text_of(n - 1) + "}}");
+       }},
       {"cache_salt", [](std::size_t n) { return chat(with("\"cache_salt\":" + text_of(n))); }},
   };
   return table;

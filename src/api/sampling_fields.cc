@@ -138,6 +138,14 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
   d.metrics = metrics.value_or(false);
   TRY(const auto token_ids, fields.boolean("return_token_ids"));
   d.return_token_ids = token_ids.value_or(false);
+  TRY(d.request_id, take_request_id(fields));
+  TRY(const auto as_ids, fields.boolean("return_tokens_as_token_ids"));
+  d.tokens_as_ids = as_ids.value_or(false);
+  TRY_DO(take_queue_fields(fields, d));
+  return d;
+}
+
+Result<void> take_queue_fields(Fields& fields, DeliveryFields& d) {
   TRY(const auto priority, fields.integer("priority"));
   d.priority = priority.value_or(0);
   TRY(auto salt, fields.text("cache_salt"));
@@ -145,11 +153,8 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
     return invalid("cache_salt", "'cache_salt' is empty, leave it out instead");
   if (salt) TRY_DO(within(limits::kCacheSalt, salt->size()));
   d.cache_salt = std::move(salt).value_or("");
-  TRY(d.request_id, take_request_id(fields));
-  TRY(const auto as_ids, fields.boolean("return_tokens_as_token_ids"));
-  d.tokens_as_ids = as_ids.value_or(false);
   TRY(d.ttft_slo_ms, fields.integer("ttft_slo_ms", 1, limits::kMostSloMs));
-  return d;
+  return {};
 }
 
 Result<std::string> take_request_id(Fields& fields) {

@@ -57,6 +57,8 @@ class Fields;
 // Take the shared members out of a request object. Errors name the member, its value and its range.
 Result<SamplingFields> take_sampling(Fields& fields);
 Result<DeliveryFields> take_delivery(Fields& fields);
+// Of them priority, cache_salt and ttft_slo_ms, which other APIs take too.
+Result<void> take_queue_fields(Fields& fields, DeliveryFields& into);
 Result<std::string> take_request_id(Fields& fields);  // empty when absent
 // prompts x n: kInvalid with the number and the limit before anything is made for them.
 Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);

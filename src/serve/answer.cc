@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "api/error_table.h"
-
 namespace saccade::serve {
 namespace {
 
@@ -41,8 +39,10 @@ api::LogprobEntry named(const TokenLogprob& from, const AnswerForm& form) {
 
 }  // namespace
 
-Answer::Answer(AnswerForm form, int prompts, int per_prompt, net::Responder responder)
+Answer::Answer(AnswerForm form, std::unique_ptr<api::AnswerWriter> writer, int prompts,
+               int per_prompt, net::Responder responder)
     : form_(std::move(form)),
+      writer_(std::move(writer)),
       per_prompt_(per_prompt),
       responder_(std::move(responder)),
       choices_(static_cast<std::size_t>(prompts * per_prompt)),
@@ -67,29 +67,43 @@ void Answer::read_as(const tools::ParserForm& form, bool parallel_calls) {
   for (Choice& choice : choices_) choice.parser = std::make_unique<tools::AnswerParser>(form);
 }
 
-void Answer::read(int index, Choice& choice, Delta& delta, api::ChoiceText& into) const {
+std::vector<api::SaidPart> Answer::read(int index, Choice& choice, Delta& delta) const {
+  using Kind = api::SaidPart::Kind;
+  std::vector<api::SaidPart> said;
+  const bool first = !std::exchange(choice.started, true);
+  const std::string* echo = first ? echo_of(static_cast<std::size_t>(index)) : nullptr;
+  if (echo != nullptr) said.push_back({Kind::kText, *echo, -1, ""});
   if (!choice.parser) {
-    into.text = std::move(delta.text);
-    return;
+    if (!delta.text.empty()) said.push_back({Kind::kText, std::move(delta.text), -1, ""});
+    return said;
   }
   tools::AnswerEvents events;
   choice.parser->feed(delta.text, events);
   if (delta.finish != FinishReason::kNone) choice.parser->finish(events);
   for (const tools::AnswerEvent& event : events.list()) {
-    using Kind = tools::AnswerEvent::Kind;
-    if (event.kind == Kind::kContent) into.text += event.text;
-    if (event.kind == Kind::kReasoning) into.reasoning += event.text;
     if (event.call > 0 && !parallel_calls_) continue;
-    if (event.kind == Kind::kCallBegin) {
-      const std::string seed = fmt::format("{}/{}", form_.head.id, index);
-      into.calls.push_back(
-          {event.call, tools::call_id(*call_format_, seed, event.call), event.text, ""});
-    } else if (event.kind == Kind::kArguments) {
-      if (into.calls.empty() || into.calls.back().index != event.call)
-        into.calls.push_back({event.call, "", "", ""});
-      into.calls.back().arguments += event.text;
+    switch (event.kind) {
+      case tools::AnswerEvent::Kind::kContent:
+        said.push_back({Kind::kText, event.text, -1, ""});
+        break;
+      case tools::AnswerEvent::Kind::kReasoning:
+        said.push_back({Kind::kReasoning, event.text, -1, ""});
+        break;
+      case tools::AnswerEvent::Kind::kCallBegin: {
+        const std::string seed = fmt::format("{}/{}", form_.id, index);
+        said.push_back({Kind::kCallBegin, event.text, event.call,
+                        tools::call_id(*call_format_, seed, event.call)});
+        break;
+      }
+      case tools::AnswerEvent::Kind::kArguments:
+        said.push_back({Kind::kArguments, event.text, event.call, ""});
+        break;
+      case tools::AnswerEvent::Kind::kCallEnd:
+        said.push_back({Kind::kCallEnd, "", event.call, ""});
+        break;
     }
   }
+  return said;
 }
 
 std::string_view Answer::finish_name(const Choice& choice) const {
@@ -101,10 +115,12 @@ const std::string* Answer::echo_of(std::size_t choice) const {
   return echo_.empty() ? nullptr : &echo_[choice / static_cast<std::size_t>(per_prompt_)];
 }
 
-api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
-  api::ChoiceText piece;
+api::AnswerPiece Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
+  api::AnswerPiece made;
+  made.said = read(index, choice, delta);
+  made.tokens = static_cast<std::int64_t>(delta.tokens.size());
+  api::ChoiceText& piece = made.rest;
   piece.index = index;
-  read(index, choice, delta, piece);
   piece.finish_reason = finish_name(choice);
   if (!delta.stop_string.empty()) piece.stop_string = std::move(delta.stop_string);
   if (delta.stop_token) piece.stop_token = *delta.stop_token;
@@ -119,21 +135,20 @@ api::ChoiceText Answer::piece_of(int index, Delta&& delta, Choice& choice) const
     for (const auto& entry : *piece.logprobs)
       choice.text_offset += api::character_count(entry.token);
   }
-  return piece;
+  return made;
 }
 
-void Answer::stream_delta(int index, Delta&& delta, Choice& choice, std::string& events) {
-  // Clients count chunks as tokens: a token without text (special, or a part of a character) is
-  // one with empty text.
-  if (delta.tokens.empty() && delta.finish == FinishReason::kNone) return;
-  const bool first = !std::exchange(choice.started, true);
-  const std::string* echo = first ? echo_of(static_cast<std::size_t>(index)) : nullptr;
-  if (echo != nullptr) delta.text.insert(0, *echo);
-  const api::ChoiceText piece = piece_of(index, std::move(delta), choice);
-  std::optional<api::Usage> usage;
-  if (form_.continuous_usage) usage = total_usage();
-  events += form_.chat ? api::chat_chunk(form_.head, piece, first, usage ? &*usage : nullptr)
-                       : api::text_chunk(form_.head, piece, usage ? &*usage : nullptr);
+void Answer::fail(const Delta& delta, std::vector<net::StreamWrite>& writes) {
+  failed_ = true;
+  const Error error{delta.error_code, delta.error, {}};
+  if (stream_started_) {
+    writes.push_back({responder_, writer_->fail(error), true});
+    return;
+  }
+  net::HttpResponse response{api::kind_of(error.code).status, "application/json",
+                             api::error_body(error, form_.errors), form_.headers};
+  if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
+  responder_.respond(std::move(response));
 }
 
 bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
@@ -144,54 +159,27 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
   const bool finished = delta.finish != FinishReason::kNone;
   const bool last = finished && --unfinished_ == 0;
   if (cancelled_ || failed_) return last;
-
   if (delta.finish == FinishReason::kError) {
-    failed_ = true;
-    const Error error{delta.error_code, delta.error, {}};
-    if (stream_started_) {
-      writes.push_back({responder_, "data: " + api::error_body(error) + "\n\n", true});
-    } else {
-      net::HttpResponse response{api::kind_of(error.code).status, "application/json",
-                                 api::error_body(error), form_.headers};
-      if (error.code == ErrorCode::kUnavailable) response.headers.emplace_back("Retry-After", "1");
-      responder_.respond(std::move(response));
-    }
+    fail(delta, writes);
     return last;
   }
 
-  if (form_.stream) {
-    std::string events;
-    stream_delta(index, std::move(delta), choice, events);
-    if (last) {
-      if (form_.include_usage || form_.metrics) {
-        const api::StageTimes stages = stage_times(times);
-        events += api::usage_chunk(form_.head, form_.chat, total_usage(),
-                                   form_.metrics ? &stages : nullptr);
-      }
-      events += api::kStreamEnd;
-    }
-    if (events.empty()) return last;
-    if (!std::exchange(stream_started_, true)) responder_.start_stream(form_.headers);
-    writes.push_back({responder_, std::move(events), last});
+  std::optional<api::Usage> so_far;
+  if (form_.usage_with_pieces) so_far = total_usage();
+  std::string text =
+      writer_->add(piece_of(index, std::move(delta), choice), so_far ? &*so_far : nullptr);
+  if (last) {
+    std::optional<api::StageTimes> stages;
+    if (form_.metrics) stages = stage_times(times);
+    text += writer_->finish(total_usage(), stages ? &*stages : nullptr);
+  }
+  if (!form_.stream) {
+    if (last) responder_.respond({200, "application/json", std::move(text), form_.headers});
     return last;
   }
-
-  api::ChoiceText said;
-  read(index, choice, delta, said);
-  choice.text += said.text;
-  choice.reasoning += said.reasoning;
-  for (api::ToolCallText& call : said.calls) {
-    if (!call.id.empty()) {
-      choice.calls.push_back(std::move(call));
-    } else {
-      choice.calls.back().arguments += call.arguments;
-    }
-  }
-  choice.tokens.insert(choice.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-  for (const auto& logprob : delta.logprobs) choice.logprobs.push_back(named(logprob, form_));
-  if (!delta.stop_string.empty()) choice.stop_string = std::move(delta.stop_string);
-  if (delta.stop_token) choice.stop_token = *delta.stop_token;
-  if (last) responder_.respond({200, "application/json", body(times), form_.headers});
+  if (text.empty()) return last;
+  if (!std::exchange(stream_started_, true)) responder_.start_stream(form_.headers);
+  writes.push_back({responder_, std::move(text), last});
   return last;
 }
 
@@ -224,29 +212,6 @@ api::StageTimes Answer::stage_times(const RequestTimes& times) const {
   stage("first_token", times.first_token);
   stage("finished", times.finished);
   return stages;
-}
-
-std::string Answer::body(const RequestTimes& times) {
-  std::vector<api::ChoiceText> pieces;
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    Choice& choice = choices_[i];
-    api::ChoiceText piece;
-    piece.index = static_cast<int>(i);
-    const std::string* echo = echo_of(i);
-    piece.text = echo == nullptr ? std::move(choice.text) : *echo + choice.text;
-    piece.reasoning = std::move(choice.reasoning);
-    piece.calls = std::move(choice.calls);
-    piece.finish_reason = finish_name(choice);
-    piece.stop_string = std::move(choice.stop_string);
-    piece.stop_token = choice.stop_token;
-    if (form_.logprobs) piece.logprobs = std::move(choice.logprobs);
-    if (form_.return_token_ids) piece.token_ids = std::move(choice.tokens);
-    pieces.push_back(std::move(piece));
-  }
-  const api::StageTimes stages = stage_times(times);
-  const api::StageTimes* metrics = form_.metrics ? &stages : nullptr;
-  return form_.chat ? api::chat_completion(form_.head, pieces, total_usage(), metrics)
-                    : api::text_completion(form_.head, pieces, total_usage(), metrics);
 }
 
 }  // namespace saccade::serve

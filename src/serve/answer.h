@@ -10,24 +10,24 @@
 #include <string>
 #include <vector>
 
-#include "api/responses.h"
+#include "api/answer_writer.h"
+#include "api/error_table.h"
 #include "engine/request.h"
 #include "net/http_server.h"
 #include "tools/answer_parser.h"
 
 namespace saccade::serve {
 
-// How the answer is to look; fixed before the first delta.
+// How the answer is made; fixed before the first delta. How it looks is its writer's.
 struct AnswerForm {
-  api::AnswerHead head;
-  bool chat = true;
+  std::string id;  // "chatcmpl-...", of the log and of calls of tools
   bool stream = false;
-  bool include_usage = false;
-  bool continuous_usage = false;
+  bool usage_with_pieces = false;
   bool metrics = false;
   bool return_token_ids = false;
   bool logprobs = false;
   bool tokens_as_ids = false;                                // logprobs name tokens "token_id:42"
+  api::ErrorShape errors = api::ErrorShape::kOpenAi;         // before a stream has begun
   std::vector<std::pair<std::string, std::string>> headers;  // of the response (CORS)
   std::shared_ptr<const Tokenizer> tokenizer;
 };
@@ -36,7 +36,8 @@ struct AnswerForm {
 class Answer {
  public:
   // `prompts` prompts with `per_prompt` choices each; choice = prompt * per_prompt + k.
-  Answer(AnswerForm form, int prompts, int per_prompt, net::Responder responder);
+  Answer(AnswerForm form, std::unique_ptr<api::AnswerWriter> writer, int prompts, int per_prompt,
+         net::Responder responder);
 
   // Engine thread. Text for the wire is appended to `writes`, which the caller hands over once a
   // step. True when this was the last choice's end.
@@ -55,7 +56,7 @@ class Answer {
   void read_as(const tools::ParserForm& form, bool parallel_calls);
 
   bool stream() const { return form_.stream; }
-  const std::string& id() const { return form_.head.id; }
+  const std::string& id() const { return form_.id; }
 
   // The engine requests behind the choices, so that a disconnect cancels them whenever it comes.
   // add() is false when the client has already gone: the caller then cancels `id` itself.
@@ -66,31 +67,24 @@ class Answer {
 
  private:
   struct Choice {
-    std::string text;
-    std::string reasoning;
-    std::vector<api::ToolCallText> calls;
     std::unique_ptr<tools::AnswerParser> parser;  // null: all text is content
-    std::vector<std::int64_t> tokens;
-    std::vector<api::LogprobEntry> logprobs;
     FinishReason finish = FinishReason::kNone;
-    std::optional<std::string> stop_string;
-    std::optional<std::int64_t> stop_token;
     RequestUsage usage;
     bool started = false;
     std::int64_t text_offset = 0;
   };
 
   // The text and the calls of a delta; it ends the choice where it says so.
-  void read(int index, Choice& choice, Delta& delta, api::ChoiceText& into) const;
+  std::vector<api::SaidPart> read(int index, Choice& choice, Delta& delta) const;
   std::string_view finish_name(const Choice& choice) const;
   const std::string* echo_of(std::size_t choice) const;
-  api::ChoiceText piece_of(int index, Delta&& delta, Choice& choice) const;
-  void stream_delta(int index, Delta&& delta, Choice& choice, std::string& events);
+  api::AnswerPiece piece_of(int index, Delta&& delta, Choice& choice) const;
+  void fail(const Delta& delta, std::vector<net::StreamWrite>& writes);
   api::Usage total_usage() const;
   api::StageTimes stage_times(const RequestTimes& times) const;
-  std::string body(const RequestTimes& times);
 
   AnswerForm form_;  // fixed with the first delta
+  const std::unique_ptr<api::AnswerWriter> writer_;
   const tools::ToolCallFormat* call_format_ = nullptr;
   bool parallel_calls_ = true;
   const int per_prompt_;

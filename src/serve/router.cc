@@ -4,7 +4,6 @@
 #include <memory>
 #include <new>
 
-#include "api/error_table.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "serve/client_identity.h"
@@ -136,13 +135,17 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
   if (!allows(request)) return {nullptr, origin_refusal(request.header("origin"))};
   if (request.method == "OPTIONS") {
     net::HttpResponse preflight{200, "text/plain", "", {}};
-    preflight.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
+    preflight.headers = {{"Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS"},
                          {"Access-Control-Allow-Headers", "Authorization, *"},
                          {"Access-Control-Max-Age", "600"}};
     return {nullptr, std::move(preflight)};
   }
-  const auto refused = [](int status, std::string_view type, std::string_view why) {
-    return Choice{nullptr, json_response(api::error_body(status, type, why), status)};
+  auto shape = api::ErrorShape::kOpenAi;
+  const auto refused = [&shape](int status, std::string_view type, std::string_view why) {
+    return Choice{nullptr, json_response(api::error_body(status, type, why, shape), status)};
+  };
+  const auto later = [&](ErrorCode code, std::string why) {
+    return Choice{nullptr, error_response({code, std::move(why), {}}, shape)};
   };
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   bool path_known = false;
@@ -151,21 +154,18 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
                                                  : request.path == route.path;
     if (!meant) continue;
     path_known = true;
+    shape = route.errors;
     if (route.method != method) continue;
     if (route.needs_key && !authorised(request)) {
       return refused(401, "AuthenticationError",
                      "the Authorization header carries no API key this server knows");
     }
     if (!route.is_work) return {&route, {}};
-    if (draining_)
-      return {nullptr,
-              error_response({ErrorCode::kUnavailable, "the server is shutting down", {}})};
+    if (draining_) return later(ErrorCode::kUnavailable, "the server is shutting down");
     if (preparing_ >= settings_.max_preparing) {
-      return {nullptr,
-              error_response({ErrorCode::kExhausted,
-                              fmt::format("{} requests are being prepared, the limit is {}",
-                                          preparing_.load(), settings_.max_preparing),
-                              {}})};
+      return later(ErrorCode::kExhausted,
+                   fmt::format("{} requests are being prepared, the limit is {}", preparing_.load(),
+                               settings_.max_preparing));
     }
     return {&route, {}};
   }
@@ -206,6 +206,7 @@ void Router::handle(net::HttpRequest request, net::Responder responder) {
     reply.headers.emplace_back("X-Request-Id", request_id(request.header("x-request-id")));
   Choice choice = choose(request);
   if (choice.route == nullptr) return respond(reply, std::move(choice.answer));
+  reply.errors = choice.route->errors;
   if (!choice.route->is_work) return choice.route->handler(std::move(request), std::move(reply));
   post_job(*choice.route, std::move(request), std::move(reply));
 }
@@ -262,10 +263,12 @@ void Router::guarded(std::string_view what, const Reply& reply, const std::funct
   }
 }
 
-// What the Authorization header brings; empty where no keys are asked for.
+// What the Authorization header brings, or x-api-key, which is /v1/messages' name for it; empty
+// where no keys are asked for.
 std::string_view Router::given_key(const net::HttpRequest& request) const {
   if (settings_.api_keys.empty()) return {};
   std::string_view given = request.header("authorization");
+  if (given.empty()) return request.header("x-api-key");
   // The scheme's case does not matter (RFC 9110 11.1), nor how many blanks follow it.
   constexpr std::string_view kBearer = "bearer ";
   const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; };
@@ -320,9 +323,10 @@ void Router::respond(const Reply& reply, Result<std::string> json) const {
   respond(reply, json_response(*std::move(json)));
 }
 
-net::HttpResponse Router::error_response(const Error& error, std::int64_t retry_after) const {
+net::HttpResponse Router::error_response(const Error& error, api::ErrorShape shape,
+                                         std::int64_t retry_after) const {
   net::HttpResponse response =
-      json_response(api::error_body(error), api::kind_of(error.code).status);
+      json_response(api::error_body(error, shape), api::kind_of(error.code).status);
   if (error.code == ErrorCode::kExhausted || error.code == ErrorCode::kUnavailable) {
     response.headers.emplace_back("Retry-After", std::to_string(retry_after));
   }
@@ -330,11 +334,11 @@ net::HttpResponse Router::error_response(const Error& error, std::int64_t retry_
 }
 
 void Router::respond_later(const Reply& reply, const Error& error, std::int64_t seconds) const {
-  respond(reply, error_response(error, seconds));
+  respond(reply, error_response(error, reply.errors, seconds));
 }
 
 void Router::respond_error(const Reply& reply, const Error& error) const {
-  respond(reply, error_response(error));
+  respond(reply, error_response(error, reply.errors));
 }
 
 Result<void> Router::check_model(const std::string& name) const {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/error_table.h"
 #include "api/responses.h"
 #include "api/server_info.h"
 #include "base/byte_budget.h"
@@ -31,6 +32,7 @@ struct Reply {
   Nanos arrival = 0;
   std::uint64_t client = 0;               // client_of() its request
   std::shared_ptr<const void> preparing;  // of work: while a copy lives, it counts as preparing
+  api::ErrorShape errors = api::ErrorShape::kOpenAi;
 };
 
 net::HttpResponse json_response(std::string body, int status = 200);
@@ -48,6 +50,7 @@ class Router {
     Handler handler;
     bool needs_key = false;
     bool is_work = false;  // refused while draining; done on a worker
+    api::ErrorShape errors = api::ErrorShape::kOpenAi;
   };
 
   Router(const ServeSettings& settings, const Clock& clock);
@@ -105,7 +108,9 @@ class Router {
   bool allows(const net::HttpRequest& request) const;
   net::HttpResponse origin_refusal(std::string_view origin);
   Error over_budget(std::size_t more) const;
-  net::HttpResponse error_response(const Error& error, std::int64_t retry_after = 1) const;
+  net::HttpResponse error_response(const Error& error,
+                                   api::ErrorShape shape = api::ErrorShape::kOpenAi,
+                                   std::int64_t retry_after = 1) const;
   std::vector<std::pair<std::string, std::string>> cors_headers(
       const net::HttpRequest& request) const;
 

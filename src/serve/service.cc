@@ -22,6 +22,7 @@ Service::Service(const ServeSettings& settings, const Processor& processor, Requ
       clock_(clock),
       started_at_(wall_clock_now() / kSecond),
       downloads_(settings.media),
+      responses_(settings, router_),
       router_(settings, clock) {
   add_routes();
   engine_.set_after_step([this] { after_step(); });
@@ -42,6 +43,8 @@ void Service::add_routes() {
   };
   work("/v1/chat/completions", &Service::chat);
   work("/v1/completions", &Service::completions);
+  work("/v1/responses", &Service::responses);
+  responses_.add_routes(router_);
   router_.add_refusal("/v1/embeddings", "Embeddings");
   work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
@@ -124,8 +127,8 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
 AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply& reply) const {
   AnswerForm form;
   form.stream = delivery.stream;
-  form.include_usage = delivery.include_usage || settings_.usage_always;
-  form.continuous_usage = delivery.continuous_usage_stats;
+  form.usage_with_pieces = delivery.continuous_usage_stats;
+  form.errors = reply.errors;
   form.metrics = delivery.metrics || settings_.metrics_always;
   form.return_token_ids = delivery.return_token_ids;
   form.tokens_as_ids = delivery.tokens_as_ids || settings_.tokens_as_ids_always;
@@ -167,18 +170,40 @@ struct Service::Chat {
   std::optional<Nanos> target;  // its own, to the first token
 };
 
+std::unique_ptr<api::AnswerWriter> Service::completion_writer(api::CompletionForm form, bool stream,
+                                                              std::size_t choices) const {
+  form.include_usage = form.include_usage || settings_.usage_always;
+  return stream ? api::completion_stream(std::move(form))
+                : api::whole_completion(std::move(form), choices);
+}
+
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
   TRY(api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(router_.check_model(chat.model));
   TRY_DO(api::check_choices(1, chat.sampling.n, engine_.settings().max_waiting));
-  router_.warn_unknown(chat.unknown);
-
   AnswerForm form = answer_form(chat.delivery, reply);
-  form.head = router_.head("chatcmpl-", chat.delivery.request_id, chat.model);
-  form.chat = true;
+  api::AnswerHead head = router_.head("chatcmpl-", chat.delivery.request_id, chat.model);
+  form.id = head.id;
   form.logprobs = chat.logprobs;
+  auto writer = completion_writer({std::move(head), true, chat.delivery.include_usage}, form.stream,
+                                  static_cast<std::size_t>(chat.sampling.n));
+  return answer_chat(std::move(chat), std::move(form), std::move(writer), request, reply);
+}
+
+Result<void> Service::responses(const net::HttpRequest& request, const Reply& reply) {
+  TRY(StoredResponses::Begun begun, responses_.begin(request, reply));
+  AnswerForm form = answer_form(begun.chat.delivery, reply);
+  form.id = std::move(begun.id);
+  return answer_chat(std::move(begun.chat), std::move(form), std::move(begun.writer), request,
+                     reply);
+}
+
+Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
+                                  std::unique_ptr<api::AnswerWriter> writer,
+                                  const net::HttpRequest& request, const Reply& reply) {
+  router_.warn_unknown(chat.unknown);
   const int n = static_cast<int>(chat.sampling.n);
-  auto answer = std::make_shared<Answer>(std::move(form), 1, n, reply.to);
+  auto answer = std::make_shared<Answer>(std::move(form), std::move(writer), 1, n, reply.to);
   watch(answer, reply);
   TRY(const auto target, ttft_target(chat.delivery, request));
   const double rate = sizer_ != nullptr ? sizer_->arrived() : 0;
@@ -283,13 +308,16 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   router_.warn_unknown(completion.unknown);
 
   AnswerForm form = answer_form(completion.delivery, reply);
-  form.head = router_.head("cmpl-", completion.delivery.request_id, completion.model);
-  form.chat = false;
+  api::AnswerHead head = router_.head("cmpl-", completion.delivery.request_id, completion.model);
+  form.id = head.id;
   form.logprobs = completion.logprobs.has_value();
 
   TRY(const SamplingParams sampling, builder_.sampling(completion.sampling, completion.logprobs));
   const int n = static_cast<int>(completion.sampling.n);
-  auto answer = std::make_shared<Answer>(std::move(form),
+  auto writer =
+      completion_writer({std::move(head), false, completion.delivery.include_usage}, form.stream,
+                        completion.prompts.size() * static_cast<std::size_t>(n));
+  auto answer = std::make_shared<Answer>(std::move(form), std::move(writer),
                                          static_cast<int>(completion.prompts.size()), n, reply.to);
   watch(answer, reply);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/completion_writer.h"
 #include "api/tokenize_request.h"
 #include "engine/engine.h"
 #include "model/processor.h"
@@ -15,6 +16,7 @@
 #include "serve/request_builder.h"
 #include "serve/router.h"
 #include "serve/settings.h"
+#include "serve/stored_responses.h"
 
 namespace saccade::serve {
 
@@ -35,6 +37,8 @@ class Service {
  private:
   void add_routes();
   AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
+  std::unique_ptr<api::AnswerWriter> completion_writer(api::CompletionForm form, bool stream,
+                                                       std::size_t choices) const;
   // Calls `then` with the files that MediaLoader::remote() names, on a worker: at once for a
   // request without media; else when they are there. No worker waits for them. An error, the
   // fetching's or then's, is the answer.
@@ -44,6 +48,11 @@ class Service {
                           std::shared_ptr<ByteReservation> reserved, const Reply& reply,
                           WithFiles then);
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
+  Result<void> responses(const net::HttpRequest& request, const Reply& reply);
+  // What all APIs that chat are translated to goes on its one way to the engine.
+  Result<void> answer_chat(api::ChatRequest chat, AnswerForm form,
+                           std::unique_ptr<api::AnswerWriter> writer,
+                           const net::HttpRequest& request, const Reply& reply);
   struct Chat;
   Result<void> prepare_chat(const Chat& chat, std::vector<std::string> fetched);
   std::optional<ImageSizing> sizing_of(const Chat& chat) const;
@@ -73,6 +82,7 @@ class Service {
   std::vector<net::StreamWrite> writes_;  // engine thread: this step's events
   std::atomic<std::size_t> unfinished_ = 0;
   HttpDownloads downloads_;
+  StoredResponses responses_;
   Router router_;  // last: its jobs use everything above
 };
 

@@ -48,7 +48,8 @@ struct ServeSettings {
   std::size_t max_preparing_bytes = 512u << 20;
   int io_threads = 1;
   int worker_threads = 2;  // parsing, hashing, tokenising; of several, one for short texts alone
-  std::size_t max_preparing = 1024;  // requests waiting for a worker; over it 429
+  std::size_t response_store_bytes = 256u << 20;  // of /v1/responses, kept in memory; 0: none is
+  std::size_t max_preparing = 1024;               // requests waiting for a worker; over it 429
   std::string device = "cpu";
   std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
   std::string kv_dtype = "auto";  // auto | float32 | bfloat16

@@ -8,6 +8,8 @@
 #include "api/completion_request.h"
 #include "api/embeddings.h"
 #include "api/error_table.h"
+#include "api/response_request.h"
+#include "api/response_writer.h"
 #include "api/tokenize_request.h"
 #include "base/check.h"
 
@@ -67,6 +69,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (embedding) {
     CHECK(!embedding->inputs.empty() && embedding->inputs.size() <= 2048, "inputs");
     CHECK(!embedding->dimensions || *embedding->dimensions >= 1, "dimensions");
+  }
+  auto response = saccade::api::parse_response_request(body);
+  check_error(response);
+  if (response) {
+    check_sampling(response->chat.sampling);
+    CHECK(saccade::json::parse("{" + saccade::api::response_settings(*response) + "}"), "settings");
+    const auto added = saccade::api::add_conversation(*response, {});
+    check_error(added);
+    if (added) {
+      // What this answer keeps is what the next request reads.
+      const std::size_t messages = response->chat.messages.size();
+      saccade::api::ResponseRequest next;
+      next.input = response->input;
+      const auto again = saccade::api::add_conversation(next, {response->input});
+      CHECK(again || messages * 2 > 1000, "the same items are refused the second time");
+    }
   }
   check_error(saccade::api::parse_tokenize_request(body));
   check_error(saccade::api::parse_detokenize_request(body));

@@ -1,0 +1,44 @@
+// What /v1/responses has beside an answer: conversations that go on, and GET and DELETE of what is
+// kept.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/answer_writer.h"
+#include "api/response_request.h"
+#include "serve/response_store.h"
+#include "serve/router.h"
+
+namespace saccade::serve {
+
+class StoredResponses {
+ public:
+  StoredResponses(const ServeSettings& settings, const Router& router)
+      : settings_(settings),
+        router_(router),
+        store_(std::make_shared<ResponseStore>(settings.response_store_bytes)) {}
+
+  void add_routes(Router& router) const;
+
+  // A request whose conversation is complete: kNotFound names the response that is gone.
+  // `reserved` is held while the input is.
+  struct Begun {
+    api::ChatRequest chat;
+    std::string id;
+    std::unique_ptr<api::AnswerWriter> writer;
+  };
+  Result<Begun> begin(const net::HttpRequest& request, const Reply& reply) const;
+
+ private:
+  std::uint64_t owner_of(const Reply& reply) const;
+  void get(const net::HttpRequest& request, const Reply& reply) const;
+  void remove(const net::HttpRequest& request, const Reply& reply) const;
+
+  const ServeSettings& settings_;
+  const Router& router_;
+  std::shared_ptr<ResponseStore> store_;  // answers that run use it
+};
+
+}  // namespace saccade::serve
