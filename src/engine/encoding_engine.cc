@@ -1,10 +1,7 @@
 #include "engine/encoding_engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
-
-#include "ops/readback.h"
 
 namespace saccade {
 
@@ -24,11 +21,11 @@ Result<std::unique_ptr<EncodingEngine>> EncodingEngine::create(const EncodingSet
   TRY(engine->encoder_,
       EncoderQueue::create(
           network, device, self->limits_, clock,
-          [self](const Digest& key, View rows) { self->publish(key, rows); },
-          [self](const Digest& key, const Error& error) { self->end(key, fail(error)); },
-          [self](const Digest& key) { return self->jobs_.contains(key); }));
+          [self](const Digest& key, View rows) { self->lent_->publish(key, rows); },
+          [self](const Digest& key, const Error& error) { self->lent_->fail(key, error); },
+          [self](const Digest& key) { return self->lent_->wanted(key); }));
   engine->encoder_->set_observer([self](const EncoderQueue::Event& event) {
-    if (event.end == 0) self->run_begun_ = event.begin;
+    if (event.end == 0) self->lent_->begun(event.begin);
   });
   return engine;
 }
@@ -44,32 +41,19 @@ EncodingEngine::EncodingEngine(const EncodingSettings& settings, Network& networ
           ? 0
           : (network.shape().max_image_patches * limits_.max_rows + most_rows - 1) / most_rows;
   limits_.batch_patches = settings.batch_patches;
-  pixels_ = std::make_unique<PixelLoader>(settings.pixel_threads, settings.max_pixel_bytes, [this] {
-    {
-      const std::lock_guard lock(mutex_);
-      pixels_came_ = true;
-    }
-    wake_.notify_one();
-  });
+  lent_ = std::make_unique<LentImages>(device, clock, limits_.max_rows, [this] { wake(); });
+  pixels_ = std::make_unique<PixelLoader>(settings.pixel_threads, settings.max_pixel_bytes,
+                                          [this] { wake(); });
 }
 
 EncodingEngine::~EncodingEngine() = default;
 
 // --- any thread ---
 
-void EncodingEngine::encode(const Digest& key, std::shared_ptr<const ImageSource> source,
-                            Done done) {
+void EncodingEngine::wake() {
   {
     const std::lock_guard lock(mutex_);
-    arrivals_.push_back({key, std::move(source), std::move(done), clock_.now()});
-  }
-  wake_.notify_one();
-}
-
-void EncodingEngine::let_go(const Digest& key) {
-  {
-    const std::lock_guard lock(mutex_);
-    left_.push_back(key);
+    woken_ = true;
   }
   wake_.notify_one();
 }
@@ -93,48 +77,31 @@ void EncodingEngine::run() {
   while (!stopping_) {
     if (step()) continue;
     std::unique_lock lock(mutex_);
-    wake_.wait(lock,
-               [&] { return stopping_ || !arrivals_.empty() || !left_.empty() || pixels_came_; });
+    wake_.wait(lock, [&] { return stopping_ || woken_; });
   }
-  drain();
-  while (!jobs_.empty()) {
-    const Digest key = jobs_.begin()->first;
-    end(key, fail(ErrorCode::kCancelled, "the encoder has stopped"));
-  }
+  lent_->fail_all({ErrorCode::kCancelled, "the encoder has stopped", {}});
 }
 
-bool EncodingEngine::drain() {
-  std::vector<Job> arrivals;
-  std::vector<Digest> left;
+bool EncodingEngine::take_lent() {
   {
     const std::lock_guard lock(mutex_);
-    arrivals.swap(arrivals_);
-    left.swap(left_);
-    pixels_came_ = false;
+    woken_ = false;
   }
-  for (Job& arrival : arrivals) {
-    const Digest key = arrival.key;
-    const auto source = arrival.source;
-    jobs_.insert_or_assign(key, std::move(arrival));
+  return lent_->take([this](const Digest& key, const std::shared_ptr<const ImageSource>& source) {
     pixels_->push(key, source);
-  }
-  // What has been let go is told so at once; its stages end at the next prune().
-  for (const Digest& key : left) {
-    if (jobs_.contains(key)) end(key, fail(ErrorCode::kCancelled, "nobody waits for it any more"));
-  }
-  return !arrivals.empty() || !left.empty();
+  });
 }
 
 bool EncodingEngine::step() {
-  bool busy = drain();
-  const auto wanted = [this](const Digest& key) { return jobs_.contains(key); };
+  bool busy = take_lent();
+  const auto wanted = [this](const Digest& key) { return lent_->wanted(key); };
   for (PixelLoader::Loaded& one : pixels_->take(wanted)) {
     busy = true;
     if (!wanted(one.key)) continue;
     if (one.image) {
       encoder_->push(one.key, *std::move(one.image));
     } else {
-      end(one.key, fail(one.image.error()));
+      lent_->fail(one.key, one.image.error());
     }
   }
   busy = encoder_->prune() || busy;
@@ -146,40 +113,14 @@ bool EncodingEngine::step() {
   return busy;
 }
 
-void EncodingEngine::publish(const Digest& key, View rows) {
-  const auto found = jobs_.find(key);
-  if (found == jobs_.end()) return;
-  const Result<View> host = readable(device_.lane(Lane::kEncode), rows, staging_);
-  if (!host) return end(key, fail(host.error()));
-  const Nanos now = clock_.now();
-  EncodedImage image;
-  image.queued = std::max<Nanos>(0, run_begun_ - found->second.since);
-  image.encoded = now - run_begun_;
-  const auto row_bytes = static_cast<std::size_t>(host->cols()) * size_of(host->dtype());
-  image.rows.resize(static_cast<std::size_t>(host->rows()) * row_bytes);
-  for (std::int64_t row = 0; row < host->rows(); ++row) {
-    std::memcpy(image.rows.data() + static_cast<std::size_t>(row) * row_bytes,
-                host->data() + static_cast<std::size_t>(row) * host->row_bytes(), row_bytes);
-  }
-  end(key, std::move(image));
-}
-
-void EncodingEngine::end(const Digest& key, Result<EncodedImage> image) {
-  const auto found = jobs_.find(key);
-  if (found == jobs_.end()) return;
-  const Done done = std::move(found->second.done);
-  jobs_.erase(found);
-  done(key, std::move(image));
-}
-
 void EncodingEngine::publish_stats() {
   EncodingStats now;
   now.encoder = encoder_->stats();
   now.images_decoded = pixels_->loads();
   now.images_loading = pixels_->waiting();
   now.pixel_bytes = pixels_->bytes();
-  now.images_waiting = static_cast<std::int64_t>(jobs_.size());
-  now.cost = encoder_->cost();
+  now.images_waiting = static_cast<std::int64_t>(lent_->size());
+  lent_->measured(encoder_->cost());
   const std::lock_guard lock(mutex_);
   published_ = now;
 }

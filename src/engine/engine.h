@@ -13,6 +13,7 @@
 namespace saccade {
 
 class ImageExchange;
+class LentImages;
 
 struct EngineSettings {
   std::int64_t max_batched_tokens = 2048;  // token budget of a step
@@ -73,6 +74,8 @@ class Engine {
   virtual const EngineSettings& settings() const = 0;  // as resolved
   // Patch rows of the largest image that submit() takes; 0: of a model that sees none.
   virtual std::int64_t max_image_patches() const = 0;
+  // For those who have images encoded here and nothing else; null without a tower.
+  virtual LentImages* lent() = 0;
   virtual EngineStats stats() const = 0;  // any thread; as of the last step
   virtual bool reset_prefix_cache() = 0;  // false while requests run
   virtual void reset_mm_cache() = 0;

@@ -69,6 +69,7 @@ Result<void> LocalEngine::make_encoder(ImageExchange* exchange, bool tower) {
                     [this](const Digest& key) { return wanted(key); }));
   pixels_ = std::make_unique<PixelLoader>(parts_.settings.pixel_threads,
                                           parts_.settings.max_pixel_bytes, wake);
+  lent_ = std::make_unique<LentImages>(device_, clock_, parts_.encoder.max_rows, wake);
   encoder_->set_observer([this](const EncoderQueue::Event& event) { observe(event); });
   return {};
 }
@@ -271,8 +272,9 @@ bool LocalEngine::arrived() {
 
 bool LocalEngine::step() {
   bool busy = drain();
-  // This order: taking pixels lowers the flag that news raise too.
+  // This order: taking pixels lowers the flag that news and others' images raise too.
   if (pixels_) busy = take_pixels() || busy;
+  if (lent_) busy = take_lent() || busy;
   if (remote_) busy = take_news() || busy;
   const Nanos begin = clock_.now();
   const bool encoding = encoder_ && !encoder_->idle();
@@ -537,6 +539,7 @@ void LocalEngine::fail_image(const Digest& key, const Error& error) {
 
 void LocalEngine::publish(const Digest& key, View rows) {
   if (remote_ && remote_->compares(key)) return remote_->compared(key, rows);
+  lent_->publish(key, rows);
   if (!images_.wanted(key)) return;
   if (remote_) remote_->made_here(key, rows);
   // A step in flight may still read what the pages held, and the next one reads what they get.
@@ -577,6 +580,7 @@ void LocalEngine::overlay(Stream& stream, Sequence& sequence, SequenceImage& ima
 
 void LocalEngine::observe(const EncoderQueue::Event& event) {
   if (event.end == 0) {
+    lent_->begun(event.begin);
     current_.stage_encoder_queue.observe(seconds(event.begin - event.queued), event.keys.size());
   } else {
     current_.stage_encoder_run.observe(seconds(event.end - event.begin));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/engine_setup.h"
+#include "engine/lent_images.h"
 #include "engine/mask_thread.h"
 #include "engine/pixel_loader.h"
 #include "engine/remote_images.h"
@@ -40,6 +41,7 @@ class LocalEngine final : public Engine {
   }
   std::int64_t max_image_patches() const override { return parts_.encoder.max_patches; }
   const EngineSettings& settings() const override { return parts_.settings; }
+  LentImages* lent() override { return lent_.get(); }
   EngineStats stats() const override;
   bool reset_prefix_cache() override;
   void reset_mm_cache() override;
@@ -94,7 +96,8 @@ class LocalEngine final : public Engine {
   void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
   bool take_pixels();
   bool take_news();
-  bool wanted(const Digest& key) const;  // by a request, or for comparison
+  bool take_lent();
+  bool wanted(const Digest& key) const;  // by a request, by others, or for comparison
   void failed_here(const Digest& key, const Error& error);
   void publish_remote(const ImageNews& news);
   void fail_image(const Digest& key, const Error& error);
@@ -117,6 +120,7 @@ class LocalEngine final : public Engine {
   Scheduler scheduler_;
   std::unique_ptr<EncoderQueue> encoder_;  // null: no images, or no tower
   std::unique_ptr<RemoteImages> remote_;   // null: all images are encoded here
+  std::unique_ptr<LentImages> lent_;       // null: no tower
   StepPacer pacer_;
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;

@@ -1,4 +1,5 @@
-// Images that others may encode: what the exchange says, and what it is told.
+// Images that others may encode: what the exchange says, and what it is told. And images of others
+// that are encoded here.
 #include <utility>
 
 #include "engine/local_engine.h"
@@ -6,7 +7,8 @@
 namespace saccade {
 
 bool LocalEngine::wanted(const Digest& key) const {
-  return images_.wanted(key) || (remote_ && remote_->compares(key));
+  return images_.wanted(key) || (remote_ && remote_->compares(key)) ||
+         (lent_ && lent_->wanted(key));
 }
 
 // False: there was nothing to do.
@@ -36,6 +38,14 @@ bool LocalEngine::take_news() {
   return !all.empty();
 }
 
+// Images that others want are encoded with this process's own; one that both want, once.
+bool LocalEngine::take_lent() {
+  lent_->measured(encoder_->cost());
+  return lent_->take([this](const Digest& key, const std::shared_ptr<const ImageSource>& source) {
+    encode_here(key, source);
+  });
+}
+
 void LocalEngine::publish_remote(const ImageNews& news) {
   if (!images_.wanted(news.key)) return;
   const ModelShape& shape = network_.shape();
@@ -59,6 +69,7 @@ void LocalEngine::publish_remote(const ImageNews& news) {
 // An encode of this process has failed; another may yet have the rows.
 void LocalEngine::failed_here(const Digest& key, const Error& error) {
   if (remote_ && remote_->compares(key)) return remote_->compared(key, {});
+  lent_->fail(key, error);
   if (!remote_ || !remote_->failed_here(key, error)) fail_image(key, error);
 }
 

@@ -39,6 +39,7 @@ void LocalEngine::end_all() {
     delta.finish = FinishReason::kCancelled;
     finish(rest, std::move(delta), clock_.now());
   }
+  if (lent_) lent_->fail_all({ErrorCode::kCancelled, "the engine has stopped", {}});
   if (after_step_) after_step_();
 }
 
@@ -65,6 +66,7 @@ void LocalEngine::give_up() {
       log::error("request {} cannot be told: {}", id, error.what());
     }
   }
+  if (lent_) lent_->fail_all({ErrorCode::kUnavailable, "the engine has stopped", {}});
   if (after_step_) after_step_();
 }
 

@@ -62,11 +62,10 @@ Result<cluster::Access> read_access(const ClusterSettings& settings) {
 
 Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& settings,
                                                          const Model& model, const Device& device,
-                                                         EncodingEngine& engine,
-                                                         const Clock& clock) {
+                                                         LentImages& images, const Clock& clock) {
   TRY(const cluster::Access access, read_access(settings.cluster));
   auto lent = std::unique_ptr<LentEncoder>(new LentEncoder(
-      settings, *model.processor, engine, clock, greeting_of(model.shape(), device)));
+      settings, *model.processor, images, clock, greeting_of(model.shape(), device)));
   cluster::EncoderServerSettings door;
   door.addresses = settings.cluster.listen;
   door.access = access;
@@ -74,7 +73,7 @@ Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& se
   TRY(lent->server_, cluster::EncoderServer::create(door, *lent->thread_));
   cluster::DeskSettings desk;
   desk.self = lent->self_;
-  desk.most_rows = engine.max_rows();
+  desk.most_rows = images.max_rows();
   desk.row_bytes = settings.engine.encoder_cache_bytes;
   desk.media_bytes = settings.max_preparing_bytes;
   desk.most_media_bytes = settings.max_request_media_bytes;
@@ -92,10 +91,10 @@ Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& se
 }
 
 LentEncoder::LentEncoder(const ServeSettings& settings, const Processor& processor,
-                         EncodingEngine& engine, const Clock& clock, const cluster::Greeting& self)
+                         LentImages& images, const Clock& clock, const cluster::Greeting& self)
     : settings_(settings),
       processor_(processor),
-      engine_(engine),
+      images_(images),
       self_(self),
       thread_(std::make_unique<cluster::EventThread>(clock)) {}
 
@@ -140,7 +139,7 @@ void LentEncoder::make(Job job) {
     });
     return;
   }
-  engine_.encode(job.key, made->source, [this](const Digest& key, Result<EncodedImage> image) {
+  images_.encode(job.key, made->source, [this](const Digest& key, Result<EncodedImage> image) {
     const auto rows = std::make_shared<Result<EncodedImage>>(std::move(image));
     thread_->post([this, key, rows] {
       if (!desk_) return;
@@ -150,9 +149,9 @@ void LentEncoder::make(Job job) {
   });
 }
 
-void LentEncoder::let_go(const Digest& key) { engine_.let_go(key); }
+void LentEncoder::let_go(const Digest& key) { images_.let_go(key); }
 
-cluster::ImageMaker::Load LentEncoder::load() const { return {0, engine_.stats().cost}; }
+cluster::ImageMaker::Load LentEncoder::load() const { return {0, images_.cost()}; }
 
 void LentEncoder::write_metrics(MetricsText& page) {
   cluster::DeskStats stats;

@@ -1,5 +1,5 @@
-// A vision tower that encodes for other processes: its engine, its desk, and the door that they
-// come through.
+// A vision tower that encodes for other processes, alone or beside its own server's requests: its
+// desk, and the door that they come through.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cluster/grpc/encoder_server.h"
-#include "engine/encoding_engine.h"
 #include "engine/image_recipe.h"
+#include "engine/lent_images.h"
 #include "model/model.h"
 #include "serve/metrics_text.h"
 #include "serve/settings.h"
@@ -28,7 +28,7 @@ class LentEncoder final : private cluster::ImageMaker {
   // Begins to listen. What is given outlives it.
   static Result<std::unique_ptr<LentEncoder>> create(const ServeSettings& settings,
                                                      const Model& model, const Device& device,
-                                                     EncodingEngine& engine, const Clock& clock);
+                                                     LentImages& images, const Clock& clock);
   ~LentEncoder() override;
 
   void drain();  // refuses from now on
@@ -38,7 +38,7 @@ class LentEncoder final : private cluster::ImageMaker {
   void write_metrics(MetricsText& page);
 
  private:
-  LentEncoder(const ServeSettings& settings, const Processor& processor, EncodingEngine& engine,
+  LentEncoder(const ServeSettings& settings, const Processor& processor, LentImages& images,
               const Clock& clock, const cluster::Greeting& self);
   void make(Job job) override;
   void let_go(const Digest& key) override;
@@ -47,7 +47,7 @@ class LentEncoder final : private cluster::ImageMaker {
 
   const ServeSettings& settings_;
   const Processor& processor_;
-  EncodingEngine& engine_;
+  LentImages& images_;
   const cluster::Greeting self_;
   std::unique_ptr<cluster::EventThread> thread_;
   std::unique_ptr<cluster::EncoderServer> server_;

@@ -155,6 +155,16 @@ void serve_until_signal(Front& front, auto& service, const ServeSettings& settin
   front.drain(service, settings.drain_time);
 }
 
+// A service and the encoder that it lends end together.
+template <typename Service>
+struct Lending {
+  Service& service;
+  LentEncoder& lent;
+  Router& router() { return service.router(); }
+  void start_draining() { lent.drain(); }
+  std::size_t unfinished() { return service.unfinished() + lent.unfinished(); }
+};
+
 struct Parts {
   std::string directory;
   Checkpoint checkpoint;
@@ -171,9 +181,10 @@ Result<void> check_cluster(const ServeSettings& settings) {
     return fail(ErrorCode::kInvalid, "--role encoder: --encoders are for a process that asks");
   if (cluster.role == "pd" && cluster.encoders.empty())
     return fail(ErrorCode::kInvalid, "--role pd: --encoders are required");
-  if (cluster.role != "encoder" && !cluster.listen.empty())
-    return fail(ErrorCode::kUnsupported,
-                "--cluster-listen: only --role encoder encodes for others");
+  if (!cluster.fallback && !cluster.listen.empty())
+    return fail(ErrorCode::kInvalid,
+                "--cluster-listen: --encoder-fallback refuse leaves this process without the tower "
+                "that others would use");
   if (!cluster.fallback && cluster.encoders.empty())
     return fail(ErrorCode::kInvalid, "--encoder-fallback refuse: --encoders are required");
   if (!cluster.fallback && cluster.verify_share > 0)
@@ -201,7 +212,7 @@ Result<void> serve_encoder(const ServeSettings& settings, const Parts& parts,
   encoding.max_pixel_bytes = settings.engine.max_pixel_bytes;
   encoding.pixel_threads = settings.engine.pixel_threads;
   TRY(const auto engine, EncodingEngine::create(encoding, *model.network, *parts.device, clock));
-  TRY(const auto lent, LentEncoder::create(settings, model, *parts.device, *engine, clock));
+  TRY(const auto lent, LentEncoder::create(settings, model, *parts.device, engine->lent(), clock));
   EncoderService service(settings, *engine, *lent, clock);
   const EngineThread thread(*engine);
   TRY(const auto front, Front::listen(settings, service.router()));
@@ -266,7 +277,15 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   const std::shared_ptr<void> end_of_exchange(nullptr, [&](void*) {
     if (exchange) exchange->stop();
   });
+  std::unique_ptr<LentEncoder> lent;
+  if (!settings.cluster.listen.empty()) {
+    if (engine->lent() == nullptr)
+      return fail(ErrorCode::kInvalid, "--cluster-listen: {} takes text alone",
+                  model.shape().family);
+    TRY(lent, LentEncoder::create(settings, model, *parts.device, *engine->lent(), clock));
+  }
   MetricsPage metrics(*engine, settings.served_model_name.front());
+  if (lent) metrics.add([&](MetricsText& page) { lent->write_metrics(page); });
   if (exchange) metrics.add([&](MetricsText& page) { write_metrics(*exchange, page); });
   std::optional<ImageSizer> sizer;
   if (costs)
@@ -279,12 +298,20 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   if (sizer) ticker.emplace(*sizer, *engine);
   TRY(const auto front, Front::listen(settings, service.router()));
   const ThroughputLog throughput(*engine, settings.throughput_interval);
-  serve_until_signal(*front, service, settings, signals);
+  if (!lent) {
+    serve_until_signal(*front, service, settings, signals);
+    return thread.verdict();
+  }
+  Lending<Service> both{service, *lent};
+  serve_until_signal(*front, both, settings, signals);
+  lent->stop(std::chrono::seconds(0));
   return thread.verdict();
 }
 
 Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
                               const EndSignals& signals) {
+  if (!settings.cluster.listen.empty() || !settings.cluster.encoders.empty())
+    return fail(ErrorCode::kInvalid, "--cluster-listen, --encoders: the model has no images");
   const SteadyClock clock;
   TRY(const std::unique_ptr<SentenceEncoder> encoder,
       load_encoder(parts.checkpoint, *parts.device, parts.options));

@@ -47,6 +47,76 @@ TEST_F(Cluster, TcpAndUnixGiveTheSolosTokens) {
   EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
 }
 
+TEST_F(Cluster, AServerThatAnswersLendsItsEncoder) {
+  ServerProcess lender(SACCADE_BINARY, serve(kModel, {"--cluster-listen", "127.0.0.1:0"}));
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd("127.0.0.1:" + std::to_string(listening_port(lender)),
+                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  // Both are asked at once, by turns for the same images and for others.
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    const std::string one = chat({noise(300 + round), noise(400 + round, 64, 200)});
+    const std::string other = chat({noise(round % 2 == 0 ? 300 + round : 500 + round)});
+    std::vector<std::int64_t> of_lender;
+    std::thread beside([&] { of_lender = ask(lender, other); });
+    const auto of_server = ask(server, one);
+    beside.join();
+    EXPECT_EQ(of_server, ask(*solo_, one)) << round;
+    EXPECT_EQ(of_lender, ask(*solo_, other)) << round;
+  }
+  EXPECT_EQ(images_from(server, "remote") + images_from(server, "cache"), 12);
+  EXPECT_EQ(metric(lender, "saccade:lent_made_total"), 12);
+  expect_nothing_left(server);
+  expect_nothing_left_at(lender);
+  // A lender that ends finishes its own answers, and what it has promised.
+  EXPECT_EQ(lender.stop(), 0) << lender.log();
+  EXPECT_EQ(exchange(server.port(), "POST", "/v1/chat/completions", chat({noise(600)})).status,
+            503);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST_F(Cluster, ServersLendEachOther) {
+  const std::string folder = testing::TempDir() + "/saccade-" + std::to_string(getpid());
+  const std::string a = "unix:" + folder + "-a.sock";
+  const std::string b = "unix:" + folder + "-b.sock";
+  ServerProcess first(SACCADE_BINARY, serve(kModel, {"--cluster-listen", a, "--encoders", b}));
+  ServerProcess second(SACCADE_BINARY, serve(kModel, {"--cluster-listen", b, "--encoders", a}));
+  wait_until_connected(first);
+  wait_until_connected(second);
+  std::vector<std::string> bodies;
+  std::vector<std::vector<std::int64_t>> expected;
+  for (std::uint64_t seed = 700; seed < 712; ++seed) {
+    bodies.push_back(chat({noise(seed), noise(seed + 50, 200, 64), noise(seed + 100)}));
+    expected.push_back(ask(*solo_, bodies.back()));
+  }
+  const auto ask_all = [&](const ServerProcess& server) {
+    std::vector<std::vector<std::int64_t>> answers(bodies.size());
+    std::vector<std::thread> clients;
+    for (std::size_t i = 0; i < bodies.size(); ++i)
+      clients.emplace_back([&, i] { answers[i] = ask(server, bodies[i]); });
+    for (auto& client : clients) client.join();
+    return answers;
+  };
+  std::vector<std::vector<std::int64_t>> of_second;
+  std::thread beside([&] { of_second = ask_all(second); });
+  EXPECT_EQ(ask_all(first), expected);
+  beside.join();
+  EXPECT_EQ(of_second, expected);
+  expect_nothing_left(first);
+  expect_nothing_left(second);
+  // One of them is killed while the other's images are there.
+  exchange(first.port(), "POST", "/reset_mm_cache", "");
+  exchange(first.port(), "POST", "/reset_prefix_cache", "");
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    second.signal(SIGKILL);
+  });
+  EXPECT_EQ(ask_all(first), expected);
+  killer.join();
+  expect_nothing_left(first);
+  EXPECT_EQ(first.stop(), 0) << first.log();
+}
+
 TEST_F(Cluster, EqualImagesAreEncodedOnce) {
   EncoderRole encoder;
   ServerProcess server(SACCADE_BINARY,
