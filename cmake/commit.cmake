@@ -1,5 +1,6 @@
 # Writes SACCADE_COMMIT to OUTPUT, where it has changed: the commit of SOURCE, "+" behind it where files differ from it,
 # "" outside of git (a source archive).
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)
@@ -10,4 +11,4 @@ else()
     string(APPEND commit "+")
   endif()
 endif()
-file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#define SACCADE_COMMIT \"@commit@\"\n" @ONLY)
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "#define SACCADE_COMMIT \"${commit}\"\n")
