@@ -10,7 +10,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(SACCADE_CCACHE ccache)
 if(SACCADE_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SACCADE_CCACHE})
+  # Paths below the clone are hashed relative to it, so that one clone's objects serve the others'.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  ${SACCADE_CCACHE})
 endif()
 
 add_compile_definitions(SACCADE_VERSION="${PROJECT_VERSION}")
