@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace saccade::api {
 namespace {
 
@@ -244,11 +246,6 @@ void write_card(JsonWriter& w, const ModelCard& model) {
 }
 
 }  // namespace
-
-std::int64_t character_count(std::string_view utf8) {
-  return std::count_if(utf8.begin(), utf8.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
-}
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {

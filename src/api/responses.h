@@ -68,9 +68,6 @@ struct ChoiceText {
   std::int64_t text_offset = 0;  // characters before this piece's tokens (completion logprobs)
 };
 
-// Characters that begin in `utf8`, as text_offset counts them.
-std::int64_t character_count(std::string_view utf8);
-
 // Whole bodies.
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times);

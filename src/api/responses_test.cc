@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "api/error_table.h"
+#include "base/utf8.h"
 
 namespace saccade::api {
 namespace {

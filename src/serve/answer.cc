@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace saccade::serve {
 namespace {
 
@@ -132,8 +134,7 @@ api::AnswerPiece Answer::piece_of(int index, Delta&& delta, Choice& choice) cons
   // By tokens, not by text: what may become a stop string is held back, its tokens are not.
   piece.text_offset = choice.text_offset;
   if (piece.logprobs) {
-    for (const auto& entry : *piece.logprobs)
-      choice.text_offset += api::character_count(entry.token);
+    for (const auto& entry : *piece.logprobs) choice.text_offset += character_count(entry.token);
   }
   return made;
 }

@@ -301,11 +301,6 @@ bool is_identifier_part(char32_t code) {
          c == UTF8PROC_CATEGORY_PC;
 }
 
-std::int64_t character_count(std::string_view text) {
-  return std::count_if(text.begin(), text.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
-}
-
 std::size_t byte_of(std::string_view text, std::int64_t index) {
   std::size_t at = 0;
   for (; index > 0 && at < text.size(); --index) at += character_bytes(text[at]);

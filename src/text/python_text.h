@@ -19,7 +19,6 @@ bool is_identifier_start(char32_t code);
 
 // Byte position of the character at `index`; text.size() at or past the end.
 std::size_t byte_of(std::string_view text, std::int64_t index);
-std::int64_t character_count(std::string_view text);
 
 // Without `chars`: white space.
 std::string_view strip(std::string_view text, std::optional<std::string_view> chars, bool left,

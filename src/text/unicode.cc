@@ -38,27 +38,6 @@ Utf8Step decode_utf8(std::string_view text, std::size_t at) {
   return {kCharacter, static_cast<std::uint8_t>(tail_bytes + 1), code};
 }
 
-void append_utf8(std::string& out, char32_t code) {
-  const auto put = [&](char32_t byte) {
-    out += static_cast<char>(static_cast<unsigned char>(byte));
-  };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3F));
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
-}
-
 bool is_valid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const Utf8Step step = decode_utf8(text, at);

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace saccade {
 
 constexpr char32_t kReplacementCharacter = 0xFFFD;
@@ -49,8 +51,6 @@ inline std::size_t previous_character(std::string_view text, std::size_t at) {
   } while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
   return at;
 }
-
-void append_utf8(std::string& out, char32_t code);
 
 bool is_valid_utf8(std::string_view text);
 

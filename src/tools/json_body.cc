@@ -1,13 +1,12 @@
 #include <optional>
 
 #include "tools/call_body.h"
+#include "tools/json_scanner.h"
 
 namespace saccade::tools {
 namespace {
 
 constexpr std::size_t kMostKeyBytes = 256;
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 // {"name": "f", "arguments": {...}} from its brace on. Arguments that come after the name are
 // written as they come.

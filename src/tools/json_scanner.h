@@ -14,6 +14,9 @@ enum class Step {
   kBad,         // not taken: it cannot stand here
 };
 
+// White space of JSON.
+inline bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
+
 class JsonScanner {
  public:
   explicit JsonScanner(int max_depth) : max_depth_(max_depth) {}

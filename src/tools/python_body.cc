@@ -1,12 +1,12 @@
 #include <utility>
 
 #include "tools/call_body.h"
+#include "tools/json_scanner.h"
 #include "tools/python_literal.h"
 
 namespace saccade::tools {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == '-';

@@ -4,26 +4,14 @@
 #include <set>
 
 #include "base/json.h"
+#include "base/utf8.h"
 #include "tools/json_scanner.h"
 
 namespace saccade::tools {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out.push_back(static_cast<char>(code));
-    return;
-  }
-  const int tail = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  out.push_back(static_cast<char>(kLead[tail] | (code >> (6 * tail))));
-  for (int i = tail - 1; i >= 0; --i)
-    out.push_back(static_cast<char>(0x80 | ((code >> (6 * i)) & 0x3F)));
 }
 
 // Recursive descent; every function is false where the text is something else.

@@ -1,12 +1,11 @@
 #include <optional>
 
 #include "tools/call_body.h"
+#include "tools/json_scanner.h"
 #include "tools/python_literal.h"
 
 namespace saccade::tools {
 namespace {
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 const json::object* member_object(const json::object* from, std::string_view name) {
   const json::value* found = from == nullptr ? nullptr : json::find(*from, name);

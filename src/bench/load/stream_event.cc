@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 namespace saccade::bench {
 namespace {
@@ -447,24 +448,6 @@ void take_stages(const json::object& object, StreamEvent& event) {
       event.stages.push_back(
           {std::string(name) + (has_old_name ? "_time" : ""), saccade::seconds(*nanoseconds)});
     }
-  }
-}
-
-void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xc0 | (code >> 6));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xe0 | (code >> 12));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
-  } else {
-    out += static_cast<char>(0xf0 | (code >> 18));
-    out += static_cast<char>(0x80 | ((code >> 12) & 0x3f));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3f));
-    out += static_cast<char>(0x80 | (code & 0x3f));
   }
 }
 

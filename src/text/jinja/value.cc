@@ -14,11 +14,6 @@ namespace {
 
 constexpr std::size_t kIndexed = 8;  // a dict of up to this many entries is searched in order
 
-std::int64_t count_characters(std::string_view bytes) {
-  return std::count_if(bytes.begin(), bytes.end(),
-                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
-}
-
 tl::unexpected<Error> not_ordered(const Value& a, const Value& b, std::string_view sign) {
   return fail(ErrorCode::kInvalid, "'{}' not supported between instances of '{}' and '{}'", sign,
               type_name(a), type_name(b));
@@ -75,7 +70,7 @@ Result<bool> equal_objects(RenderState& state, const Value& a, const Value& b) {
 
 Text::Text(std::string text, bool is_markup, std::int64_t* live)
     : bytes(std::move(text)),
-      characters(count_characters(bytes)),
+      characters(character_count(bytes)),
       markup(is_markup),
       live_bytes_(live) {
   if (live_bytes_) *live_bytes_ += static_cast<std::int64_t>(bytes.size() + sizeof(Text));
