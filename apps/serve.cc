@@ -122,8 +122,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       ->capture_default_str()
       ->check(kv_dtype());
   cmd.add_option("--quantization", s.quantization,
-                 "how the weights are stored: awq, gptq, fp8 or compressed-tensors; has to be what "
-                 "the checkpoint says");
+                 "int8: matrices of the text's layers are rounded at load; awq, gptq, fp8, "
+                 "compressed-tensors: has to be what the checkpoint says");
+  cmd.add_flag("--quantize-head", s.quantize_head,
+               "with int8: the head too, and an embedding tied to it");
   cmd.add_option("--load-format", f.load_format,
                  "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()

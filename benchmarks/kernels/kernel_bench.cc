@@ -2,10 +2,10 @@
 //
 //   kernel_bench [--isa NAME] [--threads N] [--json FILE] [--benchmark_...]
 //
-// The first two rows (three with a matrix unit) are the roofs. Each later row reports GB/s of the
-// bytes it must move, GFLOP/s of the arithmetic it must do, and roof_%: the least time either could
-// take, over the time the median iteration took. Weights rotate through 1.5 GB so that decode
-// reads memory, as in a whole model, and not a cache.
+// The first rows are the roofs: memory, f32, and bf16 and int8 where there is a unit for them. Each
+// later row reports GB/s of the bytes it must move, GFLOP/s of the arithmetic it must do, and
+// roof_%: the least time either could take, over the time the median iteration took. Weights rotate
+// through 1.5 GB so that decode reads memory, as in a whole model, and not a cache.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Bench {
 struct Work {
   double bytes = 0;
   double flops = 0;
-  bool bf16 = false;  // the arithmetic may run on the matrix unit
+  DType type = DType::kF32;  // of the weights: whose unit may do the arithmetic
 };
 
 // Processor time of all threads.
@@ -62,8 +62,9 @@ void measure(benchmark::State& state, const Bench& bench, const Work& work, cons
       (cpu_seconds() - cpu_start) / static_cast<double>(times.size()) / bench.device->pool().size();
   std::sort(times.begin(), times.end());
   const double median = times[times.size() / 2];
-  const double peak =
-      work.bf16 && bench.roofs.bf16_flops > 0 ? bench.roofs.bf16_flops : bench.roofs.f32_flops;
+  double peak = bench.roofs.f32_flops;
+  if (work.type == DType::kBf16 && bench.roofs.bf16_flops > 0) peak = bench.roofs.bf16_flops;
+  if (work.type == DType::kI8 && bench.roofs.int8_ops > 0) peak = bench.roofs.int8_ops;
   const double least = std::max(work.bytes / bench.roofs.read_bytes, work.flops / peak);
   state.counters["median_us"] = median * 1e6;
   state.counters["GB/s"] = work.bytes / median / 1e9;
@@ -100,6 +101,7 @@ void add_roofs(Bench& bench) {
   bench.roofs.read_bytes = measure_read_bytes(pool);
   bench.roofs.f32_flops = measure_f32_flops(pool, bench.isa);
   bench.roofs.bf16_flops = measure_bf16_flops(pool, bench.isa);
+  bench.roofs.int8_ops = measure_int8_ops(pool, bench.isa);
   const auto row = [&](const char* name, const char* unit, double rate) {
     add(name, [=](benchmark::State& state) {
       double kept = rate;
@@ -110,6 +112,7 @@ void add_roofs(Bench& bench) {
   row("roof/read", "GB/s", bench.roofs.read_bytes);
   row("roof/f32", "GFLOP/s", bench.roofs.f32_flops);
   if (bench.roofs.bf16_flops > 0) row("roof/bf16", "GFLOP/s", bench.roofs.bf16_flops);
+  if (bench.roofs.int8_ops > 0) row("roof/int8", "GFLOP/s", bench.roofs.int8_ops);
 }
 
 void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
@@ -136,8 +139,7 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
         std::size_t next = 0;
         const double r = static_cast<double>(rows);
         const Work work = {static_cast<double>(bytes) + r * static_cast<double>(in + out) * 4,
-                           2 * r * static_cast<double>(in) * static_cast<double>(out),
-                           type == DType::kBf16};
+                           2 * r * static_cast<double>(in) * static_cast<double>(out), type};
         measure(state, bench, work, [&] {
           args.weight = weights[next++ % weights.size()].get();
           bench.stream().gemm(args);
@@ -200,7 +202,7 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
         const double queries = static_cast<double>(sequences * rows * kHeads);
         const Work work = {static_cast<double>(sequences * length * 2 * kKvHeads * kDim) *
                                static_cast<double>(size_of(type)),
-                           queries * seen * kDim * 4, type == DType::kBf16};
+                           queries * seen * kDim * 4, type};
         measure(state, bench, work, [&] {
           layer.blocks = blocks_of(step++ % kLayers);
           args.layer = layer;
@@ -235,8 +237,7 @@ void add_segment(Bench& bench, std::int64_t rows, std::int64_t segments, std::in
         const double r = static_cast<double>(rows);
         const Work work = {
             r * static_cast<double>(heads * dim) * 16,
-            4 * r * r / static_cast<double>(segments) * static_cast<double>(heads * dim),
-            compute == DType::kBf16};
+            4 * r * r / static_cast<double>(segments) * static_cast<double>(heads * dim), compute};
         measure(state, bench, work, [&] { bench.stream().segment_attention(args); });
         bench.stream().retire();
       });
@@ -250,7 +251,7 @@ void add_rows(Bench& bench, const std::string& name, std::int64_t rows, std::int
         const Activations a(rows, cols, 1);
         const Activations b(rows, cols, 2);
         const Activations c(rows, cols, 3);
-        const Work work = {static_cast<double>(rows * cols) * touched * 4, 0, false};
+        const Work work = {static_cast<double>(rows * cols) * touched * 4, 0, DType::kF32};
         measure(state, bench, work, [&] { op(bench.stream(), a.view, b.view, c.view); });
       });
 }
@@ -300,12 +301,12 @@ void add_all_rows(Bench& bench) {
 // 1280, which sees a 448 x 448 image as 1024 patches and a 1024 x 1024 one as 5476.
 void add_all(Bench& bench) {
   add_roofs(bench);
-  for (const DType type : {DType::kBf16, DType::kF32}) {
+  for (const DType type : {DType::kI8, DType::kBf16, DType::kF32}) {
     for (const std::int64_t rows : {1, 2, 4, 8, 512}) {
       add_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);
       add_gemm(bench, "gate_up:1536x17920", rows, 1536, 17920, type);
       add_gemm(bench, "down:8960x1536", rows, 8960, 1536, type);
-      if (rows <= 8 && type == DType::kBf16)
+      if (rows <= 8 && type != DType::kF32)
         add_gemm(bench, "lm_head:1536x151936", rows, 1536, 151936, type);
     }
     for (const std::int64_t rows : {1024, 5476}) {

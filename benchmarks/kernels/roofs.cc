@@ -79,6 +79,16 @@ __attribute__((target("avx512f"))) void multiply_add_avx512() {
   }
 }
 
+__attribute__((target("avx512f,avx512vnni"))) void multiply_add_vnni() {
+  __m512i sum[kChains] = {};
+  const __m512i x = _mm512_set1_epi8(1);
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+#define SACCADE_STEP(n) asm volatile("vpdpbusd %1, %1, %0" : "+v"(sum[n]) : "v"(x));
+    SACCADE_TWELVE(SACCADE_STEP)
+#undef SACCADE_STEP
+  }
+}
+
 __attribute__((target("amx-tile,amx-bf16"))) void multiply_add_amx(std::int64_t steps) {
   struct alignas(64) Config {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
@@ -165,6 +175,15 @@ double measure_bf16_flops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cp
     return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 32 * 2),
                      [](int) { multiply_add_amx(kTileSteps); });
   }
+#endif
+  return 0;
+}
+
+double measure_int8_ops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= cpu::Isa::kVnni)
+    return best_rate(pool, static_cast<double>(kSteps) * kChains * 64 * 2,
+                     [](int) { multiply_add_vnni(); });
 #endif
   return 0;
 }

@@ -10,6 +10,7 @@ struct Roofs {
   double read_bytes = 0;  // per second, from memory, all threads streaming
   double f32_flops = 0;   // per second, fused multiply-adds in registers, all threads
   double bf16_flops = 0;  // per second, of the matrix unit; 0 without one
+  double int8_ops = 0;    // per second, products of bytes and their sums; 0 where not measured
 };
 
 // Takes about a second. Each figure is the best of several short runs: a roof is what the machine
@@ -17,5 +18,6 @@ struct Roofs {
 double measure_read_bytes(ThreadPool& pool);
 double measure_f32_flops(ThreadPool& pool, cpu::Isa isa);
 double measure_bf16_flops(ThreadPool& pool, cpu::Isa isa);
+double measure_int8_ops(ThreadPool& pool, cpu::Isa isa);
 
 }  // namespace saccade

@@ -17,6 +17,7 @@ namespace saccade {
 struct Work {
   double bytes = 0;
   double flops = 0;
+  double int8_ops = 0;        // products of bytes and their sums, two each
   std::int64_t launches = 0;  // ops and copies within the device
   std::int64_t uploads = 0;   // lists and plans, and matrices of the host
 };
@@ -53,7 +54,8 @@ class CountingStream final : public Stream {
     const auto out = static_cast<double>(args.weight->out());
     const auto in = static_cast<double>(args.weight->in());
     work_.bytes += static_cast<double>(args.weight->bytes());
-    work_.flops += 2 * static_cast<double>(args.x.rows()) * out * in;
+    (args.weight->operand_dtype() == DType::kI8 ? work_.int8_ops : work_.flops) +=
+        2 * static_cast<double>(args.x.rows()) * out * in;
     launch().gemm(args);
   }
   void paged_attention(const PagedAttentionArgs& args) override {
@@ -139,6 +141,7 @@ class CountingDevice final : public Device {
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     return inner_.pack(parts, compute);
   }
+  bool multiplies_int8() const override { return inner_.multiplies_int8(); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

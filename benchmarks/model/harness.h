@@ -35,9 +35,11 @@ struct Timing {
 // each.
 class Harness {
  public:
-  static Result<std::unique_ptr<Harness>> create(const std::string& model, int threads) {
+  static Result<std::unique_ptr<Harness>> create(const std::string& model,
+                                                 std::shared_ptr<Device> device,
+                                                 const LoadOptions& options = {}) {
     auto made = std::unique_ptr<Harness>(new Harness);
-    TRY(made->device_, make_cpu_device(threads));
+    made->device_ = std::move(device);
     made->counting_ = std::make_unique<CountingDevice>(*made->device_);
     // "cpu amx, 2 threads"
     const std::string description = made->device_->description();
@@ -45,7 +47,7 @@ class Harness {
     TRY(made->isa_, cpu::choose_isa(description.substr(name, description.find(',') - name)));
     TRY(const std::string directory, resolve_checkpoint(model));
     TRY(const Checkpoint checkpoint, open_checkpoint(directory));
-    TRY(made->model_, load_model(checkpoint, *made->device_));
+    TRY(made->model_, load_model(checkpoint, *made->device_, options));
     TRY_DO(made->allocate());
     return made;
   }
@@ -58,7 +60,9 @@ class Harness {
     roofs_.read_bytes = measure_read_bytes(device_->pool());
     roofs_.f32_flops = measure_f32_flops(device_->pool(), isa_);
     roofs_.bf16_flops = measure_bf16_flops(device_->pool(), isa_);
+    roofs_.int8_ops = measure_int8_ops(device_->pool(), isa_);
   }
+  void set_roofs(const Roofs& roofs) { roofs_ = roofs; }
   const Roofs& roofs() const { return roofs_; }
 
   // The first sequence's prompt in one forward.
@@ -185,12 +189,14 @@ class Harness {
     const bool matrix_unit = model_.shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
     if (flops == 0) return {took, 0, work.launches, work.uploads};  // a warm-up: no roofs yet
-    return {took, std::max(work.bytes / roofs_.read_bytes, work.flops / flops), work.launches,
-            work.uploads};
+    const double int8_ops = roofs_.int8_ops > 0 ? roofs_.int8_ops : flops;
+    return {took,
+            std::max(work.bytes / roofs_.read_bytes, work.flops / flops + work.int8_ops / int8_ops),
+            work.launches, work.uploads};
   }
 
   const SteadyClock clock_;
-  std::unique_ptr<Device> device_;
+  std::shared_ptr<Device> device_;
   std::unique_ptr<CountingDevice> counting_;
   cpu::Isa isa_ = cpu::Isa::kPortable;
   Roofs roofs_;

@@ -3,6 +3,8 @@
 //   model_bench --model DIR [--runs 5] [--threads N]
 //               [--peer LLAMA_BENCH --peer-model GGUF] [--peer-mtmd LLAMA_MTMD_CLI --peer-mmproj
 //               GGUF] [--json FILE]
+//   model_bench --model DIR --quantization int8|int8-head [--runs 5] ...
+//               rounded at load, and in turn with it the same model as it is stored
 //   model_bench --model DIR --launches SIDE     what a device is asked to do instead of how fast
 #include <algorithm>
 #include <cstdio>
@@ -27,6 +29,7 @@ struct Arguments {
   int threads = 0;
   PeerPaths peer;
   std::string json;
+  std::string quantization;  // empty: as stored, and nothing beside it
 };
 
 double quantile(std::vector<double> values, double share) {
@@ -42,6 +45,7 @@ struct Row {
   std::vector<double> ours;
   std::vector<double> roof_share;  // of ours, percent
   std::vector<double> peer;
+  std::vector<double> peer_roof_share;  // of the same model as stored
 
   void add(double value, const Timing& timing) {
     ours.push_back(value);
@@ -55,19 +59,24 @@ struct Row {
 
 class ModelBench {
  public:
-  ModelBench(const Arguments& arguments, Harness& harness)
-      : arguments_(arguments), harness_(harness) {}
+  // beside: the same model as it is stored, or null.
+  ModelBench(const Arguments& arguments, Harness& harness, Harness* beside)
+      : arguments_(arguments), harness_(harness), beside_(beside) {}
 
   Result<void> run() {
-    if (harness_.shape().has_vision) {
+    if (harness_.shape().has_vision && beside_ == nullptr) {
       for (const int side : {448, 1024}) {
         TRY(PreparedImage image, harness_.noise_image(side));
         images_.emplace_back(side, std::move(image));
       }
     }
     harness_.prefill();  // pages of weights and scratch are touched once before anything counts
+    if (beside_ != nullptr) beside_->prefill();
     for (int run = 0; run < arguments_.runs; ++run) {
+      measure_roofs();
+      if (beside_ != nullptr && run % 2 == 1) measure_beside();
       measure_ours();
+      if (beside_ != nullptr && run % 2 == 0) measure_beside();
       TRY_DO(measure_peer());
       std::printf("run %d of %d done\n", run + 1, arguments_.runs);
       std::fflush(stdout);
@@ -85,10 +94,16 @@ class ModelBench {
                   quantile(row.ours, 0.5), quantile(row.ours, 0), quantile(row.ours, 1),
                   quantile(row.roof_share, 0.5));
       if (!row.peer.empty()) std::printf(" %10.2f %7.2fx", quantile(row.peer, 0.5), row.ratio());
+      if (!row.peer_roof_share.empty())
+        std::printf("   peer low %.2f high %.2f roof %.1f %%", quantile(row.peer, 0),
+                    quantile(row.peer, 1), quantile(row.peer_roof_share, 0.5));
       std::printf("\n");
     }
-    std::printf("roofs, best of all runs: read %.1f GB/s, f32 %.0f GFLOP/s, bf16 %.0f GFLOP/s\n",
-                best_.read_bytes / 1e9, best_.f32_flops / 1e9, best_.bf16_flops / 1e9);
+    std::printf(
+        "roofs, best of all runs: read %.1f GB/s, f32 %.0f GFLOP/s, bf16 %.0f GFLOP/s, int8 %.0f "
+        "Gop/s\n",
+        best_.read_bytes / 1e9, best_.f32_flops / 1e9, best_.bf16_flops / 1e9,
+        best_.int8_ops / 1e9);
     if (!peer_version_.empty()) std::printf("peer: %s\n", peer_version_.c_str());
   }
 
@@ -102,6 +117,7 @@ class ModelBench {
     w.member("read_bytes_per_second", best_.read_bytes);
     w.member("f32_flops_per_second", best_.f32_flops);
     w.member("bf16_flops_per_second", best_.bf16_flops);
+    w.member("int8_ops_per_second", best_.int8_ops);
     w.key("results");
     w.begin_array();
     for (const auto& [name, row] : rows_) {
@@ -111,6 +127,7 @@ class ModelBench {
       write(w, "saccade", row.ours);
       write(w, "roof_percent", row.roof_share);
       write(w, "peer", row.peer);
+      write(w, "peer_roof_percent", row.peer_roof_share);
       w.end_object();
     }
     w.end_array();
@@ -134,12 +151,33 @@ class ModelBench {
   }
   static std::string encode_name(int side) { return fmt::format("encode {}x{}", side, side); }
 
-  void measure_ours() {
+  void measure_roofs() {
     harness_.measure_roofs();
     const Roofs& roofs = harness_.roofs();
+    if (beside_ != nullptr) beside_->set_roofs(roofs);
     best_.read_bytes = std::max(best_.read_bytes, roofs.read_bytes);
     best_.f32_flops = std::max(best_.f32_flops, roofs.f32_flops);
     best_.bf16_flops = std::max(best_.bf16_flops, roofs.bf16_flops);
+    best_.int8_ops = std::max(best_.int8_ops, roofs.int8_ops);
+  }
+
+  // As the peer's figures.
+  void measure_beside() {
+    const auto keep = [&](const char* name, double value, const Timing& timing) {
+      Row& kept = row(name, "tok/s");
+      kept.peer.push_back(value);
+      kept.peer_roof_share.push_back(100 * timing.least_seconds / timing.seconds);
+    };
+    const Timing prefill = beside_->prefill();
+    keep("prefill 512", kPrompt / prefill.seconds, prefill);
+    const Timing one = beside_->decode(1);
+    keep("decode x1", 1 / one.seconds, one);
+    const Timing eight = beside_->decode(kSequences);
+    keep("decode x8", kSequences / eight.seconds, eight);
+    peer_version_ = "the same model as it is stored";
+  }
+
+  void measure_ours() {
     const Timing prefill = harness_.prefill();
     row("prefill 512", "tok/s").add(kPrompt / prefill.seconds, prefill);
     const Timing one = harness_.decode(1);
@@ -170,6 +208,7 @@ class ModelBench {
 
   const Arguments& arguments_;
   Harness& harness_;
+  Harness* beside_;
   std::vector<std::pair<int, PreparedImage>> images_;
   std::map<std::string, Row> rows_;
   Roofs best_;
@@ -193,14 +232,23 @@ Result<void> count_launches(const Arguments& arguments, Harness& harness) {
 }
 
 Result<void> measure(const Arguments& arguments) {
-  TRY(const auto harness, Harness::create(arguments.model, arguments.threads));
+  TRY(auto made, make_cpu_device(arguments.threads));
+  const std::shared_ptr<Device> device = std::move(made);
+  LoadOptions options;
+  if (!arguments.quantization.empty()) options.text_layers = DType::kI8;
+  if (arguments.quantization == "int8-head") options.head = DType::kI8;
+  TRY(const auto harness, Harness::create(arguments.model, device, options));
+  std::unique_ptr<Harness> beside;
+  if (!arguments.quantization.empty()) {
+    TRY(beside, Harness::create(arguments.model, device));
+  }
   const ModelShape& shape = harness->shape();
   std::printf("%s: %s, %.3f B parameters, %.2f GiB packed, %s\n", arguments.model.c_str(),
               shape.family.c_str(), static_cast<double>(shape.parameters) / 1e9,
               static_cast<double>(shape.weight_bytes) / (1 << 30),
               harness->device().description().c_str());
   if (arguments.launches_side > 0) return count_launches(arguments, *harness);
-  ModelBench bench(arguments, *harness);
+  ModelBench bench(arguments, *harness, beside.get());
   TRY_DO(bench.run());
   bench.print();
   if (!arguments.json.empty()) std::ofstream(arguments.json) << bench.json() << "\n";
@@ -217,6 +265,7 @@ int main(int argc, char** argv) {
                                                      {"--peer-model", &arguments.peer.model},
                                                      {"--peer-mtmd", &arguments.peer.mtmd},
                                                      {"--peer-mmproj", &arguments.peer.mmproj},
+                                                     {"--quantization", &arguments.quantization},
                                                      {"--json", &arguments.json}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto found = texts.find(argv[i]);
@@ -232,6 +281,12 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "model_bench: %s is not known\n", argv[i]);
       return 2;
     }
+  }
+  const std::string& how = arguments.quantization;
+  if (!how.empty() && how != "int8" && how != "int8-head") {
+    std::fprintf(stderr, "model_bench: --quantization %s: int8 and int8-head are known\n",
+                 how.c_str());
+    return 2;
   }
   if (arguments.model.empty()) {
     std::fprintf(stderr, "model_bench: --model DIR is required\n");

@@ -28,6 +28,7 @@ std::string server_info(const ServerInfo& info) {
   w.member("tp_size", 1);
   w.member("dp_size", 1);
   w.member("max_running_requests", info.max_running);
+  w.member("quantization", info.quantization);
   w.end_object();
   return body;
 }

@@ -13,6 +13,7 @@ struct ServerInfo {
   std::string version = {};
   bool generates = true;  // else embeds
   bool vision = false;
+  std::string quantization = {};  // at load; none: as the checkpoint is
   std::int64_t max_model_len = 0;
   std::int64_t max_running = 0;  // sequences
 };

@@ -78,6 +78,17 @@ std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family
   return to_hex(digest.finish());
 }
 
+Result<WeightTypes> weight_types(DType compute, const Device& device, const LoadOptions& options) {
+  WeightTypes types = compute;
+  types.text_layers = options.text_layers.value_or(compute);
+  types.head = options.head.value_or(compute);
+  const bool bytes = types.text_layers == DType::kI8 || types.head == DType::kI8;
+  if (bytes && !device.multiplies_int8())
+    return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
+                device.name());
+  return types;
+}
+
 // Reads, checks and packs the weights of `into`.
 Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& device,
                           const LoadOptions& options) {
@@ -95,19 +106,24 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
   if (compute == DType::kF16) compute = DType::kF32;
   if (options.ranks != nullptr) TRY_DO(into.split(*options.ranks));
   const DType kv = options.kv.value_or(compute);
+  TRY(const WeightTypes types, weight_types(compute, device, options));
   into.set_dtypes(compute, kv);
   const std::vector<TensorSpec> tower = tower_specs(into);
   if (options.parts == Parts::kVision && tower.empty())
     return fail(ErrorCode::kUnsupported, "{}: {} has no vision tower", checkpoint.directory,
                 family->name);
   const WeightTable table = into.weight_table(options.parts);
+  if (types.text_layers == DType::kI8 && options.parts != Parts::kVision &&
+      !table.has(MatrixRole::kTextLayer))
+    return fail(ErrorCode::kUnsupported, "{}: {} has no text layers that become int8",
+                checkpoint.directory, family->name);
   // Beside the packing: hashing is as fast as one core reads.
   std::future<std::string> fingerprint;
   if (!tower.empty())
     fingerprint = std::async(std::launch::async, [&] {
       return tower_fingerprint(checkpoint, *family, weights, tower, compute, kv);
     });
-  auto bytes = table.load(weights, device, compute);
+  auto bytes = table.load(weights, device, types);
   const Nanos packed = clock.now();
   std::string named = fingerprint.valid() ? fingerprint.get() : std::string();
   if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
@@ -119,8 +135,10 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights)
     report_quantization(checkpoint, *quantization, weights, compute);
-  log::info("{}: {} of {} in {}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory, family->name,
-            parameter_count(table.specs()), name_of(compute), static_cast<double>(*bytes) / 1e9,
+  log::info("{}: {} of {} in {}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
+            family->name, parameter_count(table.specs()), name_of(compute),
+            types.text_layers == DType::kI8 ? ", text layers in int8" : "",
+            types.head == DType::kI8 ? ", head in int8" : "", static_cast<double>(*bytes) / 1e9,
             seconds(clock.now() - start));
   return {};
 }

@@ -146,7 +146,7 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     table.tied(head_, embedding_, names.embedding, names.head, s.vocab, s.hidden);
   } else {
     table.embedding(embedding_, names.embedding + ".weight", s.vocab, s.hidden);
-    table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo);
+    table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo, MatrixRole::kHead);
   }
   const Share share = ranks_ == nullptr ? Share{} : Share{ranks_->rank(), ranks_->ranks()};
   const std::int64_t q_width = s.heads * s.head_dim;
@@ -157,7 +157,8 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     Layer& layer = layers_[i];
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
     add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
-    table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias);
+    table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias,
+                  MatrixRole::kTextLayer);
     if (s.qk_norm) {
       table.repeated_norm(
           layer.qk_norm,
@@ -166,13 +167,13 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     }
     table.stacked(layer.attention_out,
                   {{at + names.attention_out, s.hidden, {}, share.of(0, q_width)}},
-                  q_width * share.ranks, out_bias);
+                  q_width * share.ranks, out_bias, MatrixRole::kTextLayer);
     add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
     table.stacked(layer.gate_up,
                   parts_of(names.gate_up, at, std::array{s.intermediate, s.intermediate}, share),
-                  s.hidden, mlp_bias);
+                  s.hidden, mlp_bias, MatrixRole::kTextLayer);
     table.stacked(layer.mlp_out, {{at + names.mlp_out, s.hidden, {}, share.of(0, s.intermediate)}},
-                  s.intermediate * share.ranks, mlp_bias);
+                  s.intermediate * share.ranks, mlp_bias, MatrixRole::kTextLayer);
     if (s.post_norms) {
       add_norm(table, layer.post_attention_norm, at + names.post_attention_norm, s.hidden, s.norm);
       add_norm(table, layer.post_mlp_norm, at + names.post_mlp_norm, s.hidden, s.norm);

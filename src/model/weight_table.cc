@@ -1,5 +1,6 @@
 #include "model/weight_table.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -30,12 +31,14 @@ std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Devi
 }  // namespace
 
 void WeightTable::linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in,
-                         Bias bias) {
-  stacked(into, {{name, out}}, in, bias);
+                         Bias bias, MatrixRole role) {
+  stacked(into, {{name, out}}, in, bias, role);
 }
 
-void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias) {
+void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias,
+                          MatrixRole role) {
   Row row;
+  row.role = role;
   for (const Part& part : parts)
     row.tensors.push_back({part.name + ".weight", {part.out, in}, TensorKind::kMatrix});
   if (bias == Bias::kYes) {
@@ -136,7 +139,7 @@ void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::
 void WeightTable::tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
                        const std::string& head, std::int64_t rows, std::int64_t cols) {
   tie_ = Tie{rows_.size(), &into, &table, embedding, head, rows, cols};
-  linear(into, embedding, rows, cols, Bias::kNo);
+  linear(into, embedding, rows, cols, Bias::kNo, MatrixRole::kHead);
   ignore(head + ".weight");
 }
 
@@ -147,7 +150,7 @@ WeightTable WeightTable::as_stored(const Weights& weights) const {
   if (both && weights.equal(tie_->embedding + ".weight", tie_->head + ".weight")) return stored;
   stored.rows_.erase(stored.rows_.begin() + static_cast<std::ptrdiff_t>(tie_->row));
   if (both) stored.embedding(*tie_->table, tie_->embedding + ".weight", tie_->rows, tie_->cols);
-  stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo);
+  stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo, MatrixRole::kHead);
   return stored;
 }
 
@@ -162,7 +165,12 @@ std::vector<TensorSpec> WeightTable::specs() const {
   return specs;
 }
 
-Result<std::size_t> WeightTable::load(Weights& weights, Device& device, DType compute) const {
+bool WeightTable::has(MatrixRole role) const {
+  return std::ranges::any_of(rows_, [&](const Row& row) { return row.role == role; });
+}
+
+Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
+                                      const WeightTypes& types) const {
   const WeightTable stored_table = as_stored(weights);
   TRY_DO(weights.require(stored_table.specs(), ignored_));
   std::size_t bytes = 0;
@@ -175,7 +183,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device, DType co
       else
         tensors.others.push_back(weights.take(tensor.name));
     }
-    TRY(const std::size_t stored, row.store(tensors, device, compute));
+    TRY(const std::size_t stored, row.store(tensors, device, types.of(row.role)));
     bytes += stored;
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }

@@ -38,6 +38,24 @@ struct EmbeddingTable {
 
 enum class Bias { kNo, kYes };
 
+// Where a matrix stands: those of the text's layers and its head may be stored and multiplied as
+// another type than all others.
+enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kHead };
+
+// What matrices are stored and multiplied as: kF32 or kBf16; by their role kI8 too.
+struct WeightTypes {
+  DType compute = DType::kF32;
+  DType text_layers = DType::kF32;
+  DType head = DType::kF32;
+
+  WeightTypes(DType all)  // NOLINT(google-explicit-constructor)
+      : compute(all), text_layers(all), head(all) {}
+  DType of(MatrixRole role) const {
+    if (role == MatrixRole::kTextLayer) return text_layers;
+    return role == MatrixRole::kHead ? head : compute;
+  }
+};
+
 // Destinations must outlive the table.
 class WeightTable {
  public:
@@ -55,9 +73,11 @@ class WeightTable {
   };
 
   // NAME.weight [out, in], and NAME.bias [out] with Bias::kYes.
-  void linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in, Bias bias);
+  void linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in, Bias bias,
+              MatrixRole role = MatrixRole::kOther);
   // One matrix on the device from several in the checkpoint, stacked in this order.
-  void stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias);
+  void stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias,
+               MatrixRole role = MatrixRole::kOther);
   // A matrix stored as [in, out], without a bias; `name` is the tensor's whole name.
   void transposed(Linear& into, const std::string& name, std::int64_t out, std::int64_t in);
   // A convolution whose kernel does not overlap: NAME.weight `shape` as [shape[0], product of the
@@ -79,7 +99,7 @@ class WeightTable {
                  std::int64_t cols);
   // One matrix that is the embedding and the head: stored as `embedding`, as `head`, or as both if
   // they are equal. Two that differ are each its own, and only then `table` gets rows. Once a
-  // table.
+  // table. Its role is kHead.
   void tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
             const std::string& head, std::int64_t rows, std::int64_t cols);
   // The tensors of a row in their order, by their kind: matrices as they are stored, the others
@@ -92,7 +112,7 @@ class WeightTable {
   using Store = std::function<Result<std::size_t>(const Tensors&, Device&, DType compute)>;
   // Tensors that become something else than themselves (interpolated positions).
   void row(std::vector<TensorSpec> tensors, Store store) {
-    rows_.push_back({std::move(tensors), std::move(store)});
+    rows_.push_back({std::move(tensors), std::move(store), MatrixRole::kOther});
   }
   // Must be in the checkpoint and are not read (layers after the one whose features count).
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
@@ -102,16 +122,18 @@ class WeightTable {
   void ignore(const WeightTable& other);
 
   std::vector<TensorSpec> specs() const;
+  bool has(MatrixRole role) const;
   const std::vector<std::string>& ignored() const { return ignored_; }
 
-  // Checks the checkpoint against the rows, then fills every destination. `compute` is kF32 or
-  // kBf16. Returns the bytes now on the device.
-  Result<std::size_t> load(Weights& weights, Device& device, DType compute) const;
+  // Checks the checkpoint against the rows, then fills every destination. Returns the bytes now on
+  // the device.
+  Result<std::size_t> load(Weights& weights, Device& device, const WeightTypes& types) const;
 
  private:
   struct Row {
     std::vector<TensorSpec> tensors;
     Store store;  // null: nothing is read
+    MatrixRole role = MatrixRole::kOther;
   };
   struct Tie {
     std::size_t row = 0;  // among rows_

@@ -86,9 +86,9 @@ class PackedWeight {
   std::int64_t out() const { return out_; }
   std::int64_t in() const { return in_; }
   virtual std::size_t bytes() const = 0;
-  // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), or kBf16
-  // where the device multiplies bf16 only (AMX tiles, for weights packed as kBf16). Products and
-  // sums are f32 either way.
+  // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), kBf16
+  // where the device multiplies bf16 only (AMX tiles, for weights packed as kBf16), or kI8 (those
+  // packed as kI8). Products and sums are f32, and of kI8 exact.
   virtual DType operand_dtype() const = 0;
 
  private:
@@ -438,9 +438,13 @@ class Device {
   // `parts` are stacked along `out` (fused q/k/v, gate/up), and read during the call only. The
   // device decides what to keep of them. `compute` chooses what is multiplied: kF32 exact weights,
   // kBf16 weights rounded to bf16 (activations stay f32 unless PackedWeight::operand_dtype says
-  // otherwise).
+  // otherwise), kI8 both as ops/int8_rows.h rounds them: weights by output, here and now,
+  // activations by row, in gemm. Sums of kI8 are exact, so that all devices give the same bits but
+  // for the activation; not every device has them (multiplies_int8()).
   virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
                                              DType compute) = 0;
+  // Whether pack() takes kI8.
+  virtual bool multiplies_int8() const { return false; }
 
   // The counts of a new sequence: what sample() takes. `prompt` is read during the call.
   virtual std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) = 0;
@@ -452,9 +456,10 @@ class Device {
 };
 
 // threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "avx2",
-// "avx512" or "amx"; the environment's SACCADE_CPU stands in when it is empty. kUnsupported when
-// this machine lacks it. All but "amx" multiply in f32; "amx" is "avx512" plus bf16 tiles where the
-// caller chose bf16 (pack's and attention's `compute`). Work runs during the call that submits it.
+// "avx512", "vnni" or "amx"; the environment's SACCADE_CPU stands in when it is empty. kUnsupported
+// when this machine lacks it. All but "amx" multiply floats in f32; "amx" has bf16 tiles where the
+// caller chose bf16 (pack's and attention's `compute`). "vnni" is "avx512" with an instruction for
+// weights packed as kI8. Work runs during the call that submits it.
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
 // The slow twin as a Device (double-precision accumulation, one thread).
 std::unique_ptr<Device> make_reference_device();

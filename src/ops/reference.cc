@@ -9,6 +9,7 @@
 
 #include "base/host_memory.h"
 #include "ops/host_stream.h"
+#include "ops/int8_rows.h"
 #include "ops/reference_sampling.h"
 #include "ops/shapes.h"
 
@@ -71,12 +72,43 @@ class ReferenceWeight final : public PackedWeight {
   ReferenceWeight(std::int64_t out, std::int64_t in)
       : PackedWeight(out, in), values(static_cast<std::size_t>(out * in)) {}
   std::size_t bytes() const override { return values.size() * sizeof(float); }
-  DType operand_dtype() const override { return DType::kF32; }
+  DType operand_dtype() const override { return codes.empty() ? DType::kF32 : DType::kI8; }
   double at(std::int64_t row, std::int64_t col) const {
     return values[static_cast<std::size_t>(row * in() + col)];
   }
+  // Of a row and x, which is codes where the weights are.
+  double dot(std::int64_t row, std::span<const double> x) const {
+    const auto begin = static_cast<std::size_t>(row * in());
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      sum += x[i] * (codes.empty() ? static_cast<double>(values[begin + i]) : codes[begin + i]);
+    return codes.empty() ? sum : sum * scales[static_cast<std::size_t>(row)];
+  }
+  // Of kI8: the codes of row r stand for code * scales[r].
+  void round_to_bytes() {
+    codes.resize(values.size());
+    for (std::int64_t row = 0; row < out(); ++row) {
+      const auto begin = static_cast<std::size_t>(row * in());
+      const auto count = static_cast<std::size_t>(in());
+      const std::span<std::int8_t> rounded = std::span(codes).subspan(begin, count);
+      scales.push_back(round_weights(std::span(values).subspan(begin, count), rounded));
+      for (std::size_t i = 0; i < count; ++i)
+        values[begin + i] = static_cast<float>(rounded[i]) * scales.back();
+    }
+  }
   std::vector<float> values;  // [out, in]
+  std::vector<std::int8_t> codes;
+  std::vector<float> scales;
 };
+
+// A row of activations becomes codes; returns their scale.
+double round_to_bytes(std::vector<double>& x) {
+  const std::vector<float> row(x.begin(), x.end());
+  std::vector<std::int8_t> codes(x.size());
+  const float scale = round_activations(row, codes);
+  x.assign(codes.begin(), codes.end());
+  return scale;
+}
 
 // Where the pool keeps one token's key (or value) of one kv head.
 View kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
@@ -134,10 +166,10 @@ class ReferenceStream final : public HostStream {
     for (std::int64_t row = 0; row < args.y.rows(); ++row) {
       for (std::size_t in = 0; in < x.size(); ++in)
         x[in] = get(args.x, row, static_cast<std::int64_t>(in));
+      const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
       for (std::int64_t out = 0; out < weight.out(); ++out) {
-        double sum = args.bias.empty() ? 0 : get(args.bias, 0, out);
-        const float* const w = weight.values.data() + out * weight.in();
-        for (std::size_t in = 0; in < x.size(); ++in) sum += x[in] * w[in];
+        double sum = weight.dot(out, x) * scale;
+        if (!args.bias.empty()) sum += get(args.bias, 0, out);
         sum = activate(args.activation, sum);
         set(args.y, row, out, args.residual.empty() ? sum : sum + get(args.residual, row, out));
       }
@@ -380,6 +412,7 @@ class ReferenceDevice final : public Device {
   Result<Buffer> allocate(std::size_t bytes, Space) override { return allocate_host(bytes); }
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
+  bool multiplies_int8() const override { return true; }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
 
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
@@ -400,6 +433,7 @@ class ReferenceDevice final : public Device {
     if (compute == DType::kBf16) {
       for (float& value : packed->values) value = to_float(to_bf16(value));
     }
+    if (compute == DType::kI8) packed->round_to_bytes();
     return packed;
   }
 

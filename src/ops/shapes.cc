@@ -1,5 +1,7 @@
 #include "ops/shapes.h"
 
+#include "ops/int8_rows.h"
+
 namespace saccade {
 namespace {
 
@@ -57,7 +59,10 @@ void check_rows(const char* name, DeviceInts rows, std::int64_t end, std::int32_
 
 void check_shapes(std::span<const StoredMatrix> parts, DType compute) {
   CHECK(!parts.empty(), "pack of no weight");
-  CHECK(compute == DType::kF32 || compute == DType::kBf16, "compute {}", name_of(compute));
+  CHECK(compute == DType::kF32 || compute == DType::kBf16 || compute == DType::kI8, "compute {}",
+        name_of(compute));
+  CHECK(compute != DType::kI8 || parts.front().in() <= kMostInt8Inputs, "int8 of {} inputs",
+        parts.front().in());
   for (const StoredMatrix& part : parts) {
     CHECK(part.in() == parts.front().in(), "weights of {} and {} inputs", part.in(),
           parts.front().in());

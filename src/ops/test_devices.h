@@ -22,7 +22,7 @@ constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of
 
 inline std::vector<std::string> isas_here() {
   std::vector<std::string> isas;
-  for (const char* isa : {"portable", "avx2", "avx512", "amx"})
+  for (const char* isa : {"portable", "avx2", "avx512", "vnni", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
   return isas;
 }

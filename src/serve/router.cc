@@ -101,6 +101,7 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
   api::ServerInfo info = said;
   info.version = kVersion;
   info.model_path = settings_.model;
+  info.quantization = settings_.quantization.empty() ? "none" : settings_.quantization;
   info.served_model_name = settings_.served_model_name.front();
   const auto answer = [this](std::string_view path, JsonHandler handler) {
     add_json("GET", path, false, std::move(handler));

@@ -18,6 +18,7 @@ class RouterTest : public testing::Test {
  protected:
   RouterTest() {
     settings_.served_model_name = {"tiny"};
+    settings_.quantization = "int8";
     router_ = std::make_unique<Router>(settings_, clock_);
     const auto work = [&](std::string_view path, Router::JsonHandler handler) {
       router_->add_json("POST", path, true, std::move(handler));
@@ -75,6 +76,7 @@ TEST_F(RouterTest, SaysOfItselfWhatRoutersInFrontAsk) {
     EXPECT_EQ(info.at("max_model_len").as_int64(), 512) << path;
     EXPECT_TRUE(info.at("is_generation").as_bool()) << path;
   }
+  EXPECT_EQ(body("/server_info").at("quantization").as_string(), "int8");
   const json::value loads = body("/v1/loads");
   EXPECT_EQ(loads.at("aggregate").at("num_waiting_reqs").as_int64(), 3);
   EXPECT_EQ(loads.at("loads").as_array().at(0).at("num_running_reqs").as_int64(), 2);

@@ -32,6 +32,12 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   options.random_weights = settings.random_weights;
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
+  if (settings.quantization == "int8") {
+    options.text_layers = DType::kI8;
+    if (settings.quantize_head) options.head = DType::kI8;
+  } else if (settings.quantize_head) {
+    return fail(ErrorCode::kInvalid, "--quantize-head is given without --quantization int8");
+  }
   if (dtype == "auto") return options;
   if (dtype == "float32" || dtype == "float") {
     options.compute = DType::kF32;
@@ -350,7 +356,8 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   }
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   lay_over(parts.checkpoint.config, settings.config_overrides);
-  TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
+  if (settings.quantization != "int8")
+    TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
   TRY(parts.options, load_options(settings));
   TRY(parts.device, make_device(settings));
   return parts;

@@ -53,7 +53,10 @@ struct ServeSettings {
   std::string device = "cpu";
   std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
   std::string kv_dtype = "auto";  // auto | float32 | bfloat16
-  std::string quantization;       // what the checkpoint has to be; empty: whatever it is
+  // int8: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
+  // whatever it is.
+  std::string quantization;
+  bool quantize_head = false;     // with int8: the head too
   bool random_weights = false;    // instead of the checkpoint's
   json::object config_overrides;  // laid over config.json
   int threads = 0;                // compute threads; 0: one a core

@@ -117,6 +117,7 @@ class DeferredDevice final : public Device {
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     return inner_->pack(parts, compute);
   }
+  bool multiplies_int8() const override { return inner_->multiplies_int8(); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

@@ -13,11 +13,20 @@ namespace {
 
 const Kernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512 || isa == Isa::kAmx) return avx512_kernels();
+  if (isa >= Isa::kAvx512) return avx512_kernels();
   if (isa == Isa::kAvx2) return avx2_kernels();
 #endif
   CHECK(isa == Isa::kPortable, "no kernels for {}", name_of(isa));
   return portable_kernels();
+}
+
+const Int8Kernels& int8_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::kVnni) return vnni_int8();
+  if (isa == Isa::kAvx512) return avx512_int8();
+  if (isa == Isa::kAvx2) return avx2_int8();
+#endif
+  return portable_int8();
 }
 
 const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
@@ -40,6 +49,7 @@ CpuDevice::CpuDevice(int threads, Isa isa)
     : isa_(isa),
       kernels_(kernels_of(isa)),
       tiles_(tiles_of(isa)),
+      int8_(int8_of(isa)),
       pool_(threads),
       scratch_(static_cast<std::size_t>(threads)),
       samplers_(static_cast<std::size_t>(threads)) {
@@ -58,7 +68,11 @@ std::int64_t CpuDevice::free_bytes() const { return available_host_bytes(); }
 Stream& CpuDevice::lane(Lane lane) { return *lanes_[static_cast<std::size_t>(lane)]; }
 
 CpuStream::CpuStream(CpuDevice& device)
-    : device_(device), kernels_(device.kernels_), tiles_(device.tiles_), pool_(device.pool_) {}
+    : device_(device),
+      kernels_(device.kernels_),
+      tiles_(device.tiles_),
+      int8_(device.int8_),
+      pool_(device.pool_) {}
 
 void CpuStream::copy(View from, View to) {
   check_copy_shapes(from, to);

@@ -33,25 +33,34 @@ class Scratch {
 //   f32   [panels][in][lanes]
 //   bf16  [panels][in / 2][lanes][2]: one vector load gives two steps of depth, and a panel is also
 //         a row of AMX tiles
+//   int8  [panels][in / 4][lanes][4], and a scale an output
 // What fills up the last panel and the last step of depth is zeros.
 class PanelWeight final : public PackedWeight {
  public:
   // `depth_unit`: inputs are filled up with zeros to a multiple of it.
   PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes,
               std::int64_t depth_unit, DType operand);
-  std::size_t bytes() const override { return storage_.bytes(); }
+  std::size_t bytes() const override {
+    return storage_.bytes() + scales_.size() * sizeof(float) + starts_.size() * sizeof(float);
+  }
   DType operand_dtype() const override { return operand_; }
 
   DType type() const { return type_; }
   std::int64_t panels() const { return panels_; }
   std::int64_t panel_bytes() const { return panel_bytes_; }
   std::byte* panel(std::int64_t index) const { return storage_.data() + index * panel_bytes_; }
+  // Of kI8, for whole panels: what sums are multiplied by, and what they begin at.
+  const float* scales(std::int64_t panel) const { return scales_.data() + panel * lanes_; }
+  const std::int32_t* starts(std::int64_t panel) const { return starts_.data() + panel * lanes_; }
   // Row `out` of the matrix, unpacked.
   void unpack_row(std::int64_t out, float* values) const;
   // Row `out`, columns from `col` on, from `cols` numbers. `col` is even; cols too, unless they are
   // the row's last.
   void store(std::int64_t out, std::int64_t col, const std::byte* numbers, DType type,
              std::int64_t cols, const Kernels& kernels);
+  // Row `out` of kI8, whole: codes by fours, zeros behind the last. `offset`: Int8Kernels'.
+  void store_codes(std::int64_t out, std::span<const std::uint32_t> fours, float scale,
+                   std::int32_t offset);
 
  private:
   DType type_;
@@ -60,6 +69,8 @@ class PanelWeight final : public PackedWeight {
   std::int64_t panels_;
   std::int64_t panel_bytes_;
   Buffer storage_;
+  std::vector<float> scales_;
+  std::vector<std::int32_t> starts_;
 };
 
 class CpuDevice final : public Device {
@@ -75,6 +86,7 @@ class CpuDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
+  bool multiplies_int8() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CpuTokenCounts>(prompt);
   }
@@ -83,9 +95,12 @@ class CpuDevice final : public Device {
  private:
   friend class CpuStream;
 
+  std::unique_ptr<PackedWeight> pack_int8(std::span<const StoredMatrix> parts);
+
   Isa isa_;
   const Kernels& kernels_;
   const TileKernels* tiles_;  // null without a matrix unit
+  const Int8Kernels& int8_;
   ThreadPool pool_;
   // Of all lanes: one thread calls, and an op is over when its call returns.
   std::vector<Scratch> scratch_;        // one a worker
@@ -132,6 +147,7 @@ class CpuStream final : public HostStream {
     return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1);
   }
   void gemm_tiles(const GemmArgs& args);
+  void gemm_int8(const GemmArgs& args);
   // Those that may round to bf16, or those that are exact.
   const AttentionKernels& attention_kernels(bool bf16) const {
     return bf16 && tiles_ != nullptr ? tiles_->attention : kernels_.attention;
@@ -142,6 +158,7 @@ class CpuStream final : public HostStream {
   CpuDevice& device_;
   const Kernels& kernels_;
   const TileKernels* tiles_;
+  const Int8Kernels& int8_;
   ThreadPool& pool_;
 };
 

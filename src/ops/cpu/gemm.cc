@@ -69,6 +69,7 @@ void CpuStream::gemm(const GemmArgs& args) {
   if (args.x.rows() == 0 || weight.out() == 0) return;
   CHECK(weight.in() > 0, "gemm over no inputs");
   if (weight.operand_dtype() == DType::kBf16) return gemm_tiles(args);
+  if (weight.operand_dtype() == DType::kI8) return gemm_int8(args);
 
   const bool few = args.x.rows() <= kFewRows;
   const Blocks blocks{args.x.rows(), weight.panels(), few ? args.x.rows() : kRowBlock,

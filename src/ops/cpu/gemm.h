@@ -1,4 +1,5 @@
-// What the two ways of multiplying (gemm.cc in f32, gemm_tiles.cc on bf16 tiles) share.
+// What the ways of multiplying (gemm.cc in f32, gemm_tiles.cc on bf16 tiles, gemm_int8.cc in bytes)
+// share.
 #pragma once
 
 #include "ops/cpu/cpu_device.h"

@@ -13,7 +13,7 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kVnni, Isa::kAmx};
 
 #if defined(__x86_64__)
 
@@ -45,6 +45,8 @@ bool machine_has(Isa isa) {
     case Isa::kAvx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case Isa::kVnni:
+      return __builtin_cpu_supports("avx512vnni");
     case Isa::kAmx:
       return __builtin_cpu_supports("avx512bf16") && has_amx_bf16() && obtain_tiles();
   }
@@ -73,6 +75,8 @@ std::string_view name_of(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kVnni:
+      return "vnni";
     case Isa::kAmx:
       return "amx";
   }

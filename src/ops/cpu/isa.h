@@ -14,10 +14,12 @@ enum class Isa : std::uint8_t {
   kPortable,  // whatever the compiler targets
   kAvx2,      // AVX2, FMA, F16C
   kAvx512,    // AVX-512 F, BW, DQ, VL
+  kVnni,      // AVX512-VNNI on top: products of bytes
   kAmx,       // AMX-TILE, AMX-BF16 and AVX512-BF16 on top: bf16 matrix tiles
 };
 
-std::string_view name_of(Isa isa);  // "portable", "avx2", "avx512", "amx"
+// "portable", "avx2", "avx512", "vnni", "amx"
+std::string_view name_of(Isa isa);
 
 // What this build has code for and this machine runs, worst first; never empty. For kAmx the
 // kernel's permission is part of the question: asking here also obtains it for the process.

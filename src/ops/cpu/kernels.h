@@ -177,6 +177,42 @@ struct TileKernels {
   AttentionKernels attention;
 };
 
+// c [rows, panels * lanes] (+)= x [rows, depth] times `panels` panels of bytes, in integers: exact.
+// A panel is [depth / 4][lanes][4].
+struct Int8PanelArgs {
+  const std::uint8_t* x = nullptr;  // codes + Int8Kernels::offset
+  Index x_stride = 0;
+  Index rows = 0;
+  const std::int8_t* weights = nullptr;
+  Index panel_stride = 0;  // bytes
+  Index panels = 0;
+  Index depth = 0;                       // a multiple of 4
+  const std::int32_t* starts = nullptr;  // [panels * lanes] what sums begin at, unless:
+  bool accumulate = false;               // c = c + sum
+  std::int32_t* c = nullptr;
+  Index c_stride = 0;
+};
+
+// Rounding of rows to eight bits (ops/int8_rows.h) and their products. Lanes are those of the
+// Kernels of the same instruction set.
+struct Int8Kernels {
+  // Added to the codes of activations, modulo 256, as they are stored.
+  std::uint8_t offset = 0;
+  // Both return the scale. What fills `codes` up to `padded` stands for zeros.
+  float (*round_activations)(const float* row, Index cols, Index padded,
+                             std::uint8_t* codes) = nullptr;
+  float (*round_weights)(const float* row, Index cols, std::int8_t* codes) = nullptr;
+  void (*panels)(const Int8PanelArgs&) = nullptr;
+  // out = sum * scale * row_scale; whole vectors.
+  void (*scale_row)(const std::int32_t* sums, const float* scales, float row_scale, Index cols,
+                    float* out) = nullptr;
+};
+
+const Int8Kernels& portable_int8();
+const Int8Kernels& avx2_int8();
+const Int8Kernels& avx512_int8();
+const Int8Kernels& vnni_int8();
+
 const TileKernels& amx_kernels();
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();

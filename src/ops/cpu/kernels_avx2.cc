@@ -1,4 +1,6 @@
 // The kernels for avx2, compiled with its flags.
+#include "ops/cpu/bytes_avx2.h"
+#include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_avx2.h"
 
@@ -6,6 +8,11 @@ namespace saccade::cpu {
 
 const Kernels& avx2_kernels() {
   static constexpr Kernels kTable = table_of<VecAvx2>("avx2");
+  return kTable;
+}
+
+const Int8Kernels& avx2_int8() {
+  static constexpr Int8Kernels kTable = Int8<VecAvx2, BytesAvx2>::table();
   return kTable;
 }
 

@@ -1,4 +1,6 @@
 // The kernels for avx512, compiled with its flags.
+#include "ops/cpu/bytes_avx512.h"
+#include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_avx512.h"
 
@@ -6,6 +8,11 @@ namespace saccade::cpu {
 
 const Kernels& avx512_kernels() {
   static constexpr Kernels kTable = table_of<VecAvx512>("avx512");
+  return kTable;
+}
+
+const Int8Kernels& avx512_int8() {
+  static constexpr Int8Kernels kTable = Int8<VecAvx512, BytesAvx512>::table();
   return kTable;
 }
 

@@ -1,4 +1,6 @@
 // The kernels for portable, compiled with its flags.
+#include "ops/cpu/bytes_portable.h"
+#include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_portable.h"
 
@@ -6,6 +8,11 @@ namespace saccade::cpu {
 
 const Kernels& portable_kernels() {
   static constexpr Kernels kTable = table_of<VecPortable>("portable");
+  return kTable;
+}
+
+const Int8Kernels& portable_int8() {
+  static constexpr Int8Kernels kTable = Int8<VecPortable, BytesPortable>::table();
   return kTable;
 }
 

@@ -31,6 +31,9 @@ PanelWeight::PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int
   Result<Buffer> storage = allocate_host(static_cast<std::size_t>(panels_ * panel_bytes_));
   CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
   storage_ = std::move(*storage);
+  if (type != DType::kI8) return;
+  scales_.resize(static_cast<std::size_t>(panels_ * lanes));
+  starts_.resize(scales_.size());
 }
 
 void PanelWeight::store(std::int64_t out, std::int64_t col, const std::byte* numbers, DType type,
@@ -54,8 +57,28 @@ void PanelWeight::store(std::int64_t out, std::int64_t col, const std::byte* num
   }
 }
 
+void PanelWeight::store_codes(std::int64_t out, std::span<const std::uint32_t> fours, float scale,
+                              std::int32_t offset) {
+  std::int32_t sum = 0;
+  for (const std::uint32_t four : fours) {
+    for (int shift = 0; shift < 32; shift += 8) sum += static_cast<std::int8_t>(four >> shift);
+  }
+  scales_[static_cast<std::size_t>(out)] = scale;
+  starts_[static_cast<std::size_t>(out)] = -offset * sum;
+  scatter(fours.data(), static_cast<std::int64_t>(fours.size()), lanes_,
+          reinterpret_cast<std::uint32_t*>(panel(out / lanes_)) + out % lanes_);
+}
+
 void PanelWeight::unpack_row(std::int64_t out, float* values) const {
   const auto* words = reinterpret_cast<const std::uint32_t*>(panel(out / lanes_)) + out % lanes_;
+  if (type_ == DType::kI8) {
+    const float scale = scales_[static_cast<std::size_t>(out)];
+    for (std::int64_t col = 0; col < in(); ++col) {
+      const std::uint32_t word = words[col / 4 * lanes_];
+      values[col] = static_cast<float>(static_cast<std::int8_t>(word >> (col % 4 * 8))) * scale;
+    }
+    return;
+  }
   if (type_ == DType::kF32) {
     for (std::int64_t col = 0; col < in(); ++col)
       std::memcpy(values + col, words + col * lanes_, sizeof(float));
@@ -118,6 +141,7 @@ class PartPacker {
 
 std::unique_ptr<PackedWeight> CpuDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
   check_shapes(parts, compute);
+  if (compute == DType::kI8) return pack_int8(parts);
   std::vector<PartPacker> packers;
   std::int64_t out = 0;
   for (const StoredMatrix& part : parts) {

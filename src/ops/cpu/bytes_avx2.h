@@ -1,0 +1,41 @@
+// Thirty-two bytes in one AVX2 register. Included by translation units compiled for AVX2 alone.
+#pragma once
+
+#include <cstring>
+
+#include "ops/cpu/vec_avx2.h"
+
+namespace saccade::cpu {
+
+struct BytesAvx2 {
+  using I = __m256i;
+  using B = __m256i;
+  static constexpr int kTileRows = 4;
+  static constexpr std::uint8_t kOffset = 0;
+
+  static void pin(I& a) { asm("" : "+x"(a)); }
+  static __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const I*>(p)); }
+  static void store(std::int32_t* p, I a) { _mm256_storeu_si256(reinterpret_cast<I*>(p), a); }
+  static B broadcast(const std::uint8_t* p) {
+    int four;
+    std::memcpy(&four, p, sizeof(four));
+    return _mm256_set1_epi32(four);
+  }
+  // VPMADDUBSW saturates at sixteen bits; |x| times w with the sign of x, in pairs, stays inside.
+  static I dot(I sum, B x, B w) {
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  static __m256 to_float(I a) { return _mm256_cvtepi32_ps(a); }
+  static void store_low_bytes(std::uint8_t* p, __m256 a, std::uint8_t offset, int count) {
+    const __m256i low =
+        _mm256_and_si256(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(offset)),
+                         _mm256_set1_epi32(0xff));
+    const __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    const long long eight = _mm_cvtsi128_si64(_mm_packus_epi16(words, words));
+    std::memcpy(p, &eight, static_cast<unsigned long>(count));
+  }
+};
+
+}  // namespace saccade::cpu

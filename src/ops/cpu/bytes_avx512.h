@@ -1,0 +1,39 @@
+// Sixty-four bytes in one AVX-512 register. Included by translation units compiled for AVX-512
+// alone.
+#pragma once
+
+#include <cstring>
+
+#include "ops/cpu/vec_avx512.h"
+
+namespace saccade::cpu {
+
+struct BytesAvx512 {
+  using I = __m512i;
+  using B = __m512i;
+  static constexpr int kTileRows = 10;
+  static constexpr std::uint8_t kOffset = 0;
+
+  static void pin(I& a) { asm("" : "+v"(a)); }
+  static __m512i load(const void* p) { return _mm512_loadu_si512(p); }
+  static void store(std::int32_t* p, I a) { _mm512_storeu_si512(p, a); }
+  static B broadcast(const std::uint8_t* p) {
+    int four;
+    std::memcpy(&four, p, sizeof(four));
+    return _mm512_set1_epi32(four);
+  }
+  // VPMADDUBSW saturates at sixteen bits; |x| times w with the sign of x, in pairs, stays inside.
+  static I dot(I sum, B x, B w) {
+    const __m512i turned =
+        _mm512_mask_sub_epi8(w, _mm512_movepi8_mask(x), _mm512_setzero_si512(), w);
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(x), turned);
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  }
+  static __m512 to_float(I a) { return _mm512_cvtepi32_ps(a); }
+  static void store_low_bytes(std::uint8_t* p, __m512 a, std::uint8_t offset, int count) {
+    const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(offset));
+    _mm512_mask_cvtepi32_storeu_epi8(p, static_cast<__mmask16>((1U << count) - 1), bits);
+  }
+};
+
+}  // namespace saccade::cpu
