@@ -94,5 +94,30 @@ TEST(LoadMemory, IsThatOfTheResultAndOfOneStoredMatrix) {
   EXPECT_LT(peak, kept + (24 << 20));
 }
 
+// Rounded to bytes while it is read: a few rows of numbers a thread, no second matrix.
+TEST(LoadMemory, IsThatOfTheBytesTheyAreRoundedTo) {
+  const std::string directory = ::testing::TempDir() + "/saccade_load_memory_int8";
+  write_checkpoint(directory);
+  const auto device = make_cpu_device(2).value();
+  const auto checkpoint = open_checkpoint(directory);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  std::ofstream("/proc/self/clear_refs") << "5";
+  const std::int64_t before = status("VmRSS");
+  if (before < 0 || status("VmHWM") > before + (8 << 20)) GTEST_SKIP() << "no peak to be had";
+
+  LoadOptions options;
+  options.compute = DType::kF32;
+  options.text_layers = DType::kI8;
+  const auto model = load_model(*checkpoint, *device, options);
+  const std::int64_t peak = status("VmHWM") - before;
+  fs::remove_all(directory);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto kept = static_cast<std::int64_t>(model->shape().weight_bytes);
+  EXPECT_LT(kept, 33 << 20);
+  std::printf("kept %.1f MB, peak %.1f MB\n", static_cast<double>(kept) / 1e6,
+              static_cast<double>(peak) / 1e6);
+  EXPECT_LT(peak, kept + (24 << 20));
+}
+
 }  // namespace
 }  // namespace saccade
