@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -27,6 +28,7 @@ constexpr std::int64_t kSequences = 8;
 struct Timing {
   double seconds = 0;
   double least_seconds = 0;
+  double cpu_seconds = 0;     // processor time of the process, a thread
   std::int64_t launches = 0;  // of a device: ops and copies, and what is uploaded besides
   std::int64_t uploads = 0;
 };
@@ -79,6 +81,7 @@ class Harness {
       const Timing one = timed([&] { forward(); });
       total.seconds += one.seconds / kDecodeSteps;
       total.least_seconds += one.least_seconds / kDecodeSteps;
+      total.cpu_seconds += one.cpu_seconds / kDecodeSteps;
       total.launches = one.launches;  // of every step
       total.uploads = one.uploads;
     }
@@ -178,21 +181,29 @@ class Harness {
     stream.retire();
   }
 
+  static double cpu_seconds() {
+    timespec now{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  }
+
   template <typename Body>
   Timing timed(const Body& body) {
     counting_->take();
+    const double cpu_begin = cpu_seconds();
     const Nanos begin = clock_.now();
     body();
     device_->synchronize();
     const double took = saccade::seconds(clock_.now() - begin);
+    const double cpu = (cpu_seconds() - cpu_begin) / device_->pool().size();
     const Work work = counting_->take();
     const bool matrix_unit = model_.shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
-    if (flops == 0) return {took, 0, work.launches, work.uploads};  // a warm-up: no roofs yet
+    if (flops == 0) return {took, 0, cpu, work.launches, work.uploads};  // a warm-up: no roofs yet
     const double int8_ops = roofs_.int8_ops > 0 ? roofs_.int8_ops : flops;
     return {took,
             std::max(work.bytes / roofs_.read_bytes, work.flops / flops + work.int8_ops / int8_ops),
-            work.launches, work.uploads};
+            cpu, work.launches, work.uploads};
   }
 
   const SteadyClock clock_;

@@ -163,27 +163,35 @@ class ModelBench {
 
   // As the peer's figures.
   void measure_beside() {
-    const auto keep = [&](const char* name, double value, const Timing& timing) {
+    const auto keep = [&](const std::string& name, double tokens, const Timing& timing) {
       Row& kept = row(name, "tok/s");
-      kept.peer.push_back(value);
+      kept.peer.push_back(tokens / timing.seconds);
       kept.peer_roof_share.push_back(100 * timing.least_seconds / timing.seconds);
+      row(name + by_cpu(), "tok/s").peer.push_back(tokens / timing.cpu_seconds);
     };
-    const Timing prefill = beside_->prefill();
-    keep("prefill 512", kPrompt / prefill.seconds, prefill);
-    const Timing one = beside_->decode(1);
-    keep("decode x1", 1 / one.seconds, one);
-    const Timing eight = beside_->decode(kSequences);
-    keep("decode x8", kSequences / eight.seconds, eight);
+    keep("prefill 512", kPrompt, beside_->prefill());
+    keep("decode x1", 1, beside_->decode(1));
+    keep("decode x8", kSequences, beside_->decode(kSequences));
     peer_version_ = "the same model as it is stored";
+  }
+  // By the processor time of a thread: what other programs take of the machine is left out.
+  static const char* by_cpu() { return ", cpu"; }
+
+  void add_tokens(const std::string& name, double tokens, const Timing& timing) {
+    row(name, "tok/s").add(tokens / timing.seconds, timing);
+    if (beside_ == nullptr) return;
+    Row& cpu = row(name + by_cpu(), "tok/s");
+    cpu.ours.push_back(tokens / timing.cpu_seconds);
+    cpu.roof_share.push_back(100 * timing.least_seconds / timing.cpu_seconds);
   }
 
   void measure_ours() {
     const Timing prefill = harness_.prefill();
-    row("prefill 512", "tok/s").add(kPrompt / prefill.seconds, prefill);
+    add_tokens("prefill 512", kPrompt, prefill);
     const Timing one = harness_.decode(1);
-    row("decode x1", "tok/s").add(1 / one.seconds, one);
+    add_tokens("decode x1", 1, one);
     const Timing eight = harness_.decode(kSequences);
-    row("decode x8", "tok/s").add(kSequences / eight.seconds, eight);
+    add_tokens("decode x8", kSequences, eight);
     for (const auto& [side, image] : images_) {
       const Timing encode = harness_.encode(image);
       row(encode_name(side), "ms").add(1e3 * encode.seconds, encode);
