@@ -1,6 +1,5 @@
 // The table itself. Facts about vLLM's side: `vllm serve --help=all` of 0.32.0 and its
 // configuration classes (Apache-2.0); the sentences say what Saccade does.
-#include <array>
 
 #include "apps/vllm_flags.h"
 
@@ -88,7 +87,7 @@ constexpr VllmFlag older(VllmFlag flag) {
   return flag;
 }
 
-constexpr std::array kTable = {
+constexpr VllmFlag kTable[] = {
     idle("--additional-config", "it is for other platforms' plugins"),
     idle_switch("--aggregate-engine-logging", "there is one engine and one log"),
     idle("--all2all-backend", kNoExperts),
@@ -379,7 +378,8 @@ constexpr std::array kTable = {
     refused("--profiler-config", "{}", "there is no profiler; perf and /metrics see the process"),
     idle("--pt-load-map-location", "PyTorch files are not read"),
     works("--quantization -q",
-          "awq, gptq, fp8 and compressed-tensors are known; it has to be what the checkpoint says"),
+          "int8 rounds text layers at load; awq, gptq, fp8 and compressed-tensors have to be what "
+          "the checkpoint says"),
     refused("--quantization-config", "{}",
             "weights are read as the checkpoint's quantization_config says (docs/quantised.md)"),
     idle_switch("--ray-workers-use-nsight", kNoRanks),

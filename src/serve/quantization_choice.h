@@ -1,4 +1,4 @@
-// --quantization: how the operator says that the weights are stored.
+// --quantization: how the operator says that the weights are stored, or that they be rounded.
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,9 @@
 #include "base/result.h"
 
 namespace saccade::serve {
+
+// The method that any checkpoint takes: its text's layers become bytes while they are loaded.
+inline constexpr std::string_view kRoundToBytes = "int8";
 
 // `asked` is the flag, "" where it is not given. kInvalid where the checkpoint's config.json says
 // something else, kUnsupported for methods that are not read; both say what to do instead.

@@ -32,7 +32,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   options.random_weights = settings.random_weights;
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
-  if (settings.quantization == "int8") {
+  if (settings.quantization == kRoundToBytes) {
     options.text_layers = DType::kI8;
     if (settings.quantize_head) options.head = DType::kI8;
   } else if (settings.quantize_head) {
@@ -356,8 +356,7 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   }
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   lay_over(parts.checkpoint.config, settings.config_overrides);
-  if (settings.quantization != "int8")
-    TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
+  TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
   TRY(parts.options, load_options(settings));
   TRY(parts.device, make_device(settings));
   return parts;

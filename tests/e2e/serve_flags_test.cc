@@ -207,6 +207,12 @@ TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
     const Tried tried = start_or_end(SACCADE_BINARY, {"serve", kQuantised, "-q", name});
     EXPECT_TRUE(tried.started) << tried.ended.output;
   }
+  for (const std::string& checkpoint : {kQuantised, kCheckpoint}) {
+    const Tried tried =
+        start_or_end(SACCADE_BINARY, {"serve", checkpoint, "-q", "int8", "--quantize-head"});
+    EXPECT_TRUE(tried.started) << tried.ended.output;
+  }
+  expect_refused(serve({"--quantize-head"}), {"--quantize-head", "--quantization int8"});
   expect_refused({"serve", kQuantised, "--quantization", "gptq"},
                  {"--quantization gptq", "stored as awq"});
   expect_refused(serve({"--quantization", "fp8"}), {"--quantization fp8", "not quantised"});

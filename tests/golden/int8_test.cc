@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "image/pixels.h"
 #include "model/mapped_file.h"
@@ -200,10 +201,17 @@ class Glimpse {
   std::unique_ptr<SoloRun> run_;
 };
 
+// One picture in ten; all of them, as the table of docs/quantised.md has them, by
+// SACCADE_ALL_PICTURES=1.
 TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
   const auto device = make_cpu_device(2).value();
-  const std::vector<Picture> all = pictures();
+  std::vector<Picture> all = pictures();
   ASSERT_EQ(all.size(), 200U);
+  if (std::getenv("SACCADE_ALL_PICTURES") == nullptr) {
+    for (std::size_t i = 0; i * 10 < all.size(); ++i) all[i] = all[i * 10];
+    all.resize(all.size() / 10);
+  }
+  const int asked = static_cast<int>(all.size());
   LoadOptions stored;
   stored.compute = DType::kBf16;
   Glimpse numbers(*device, stored);
@@ -233,15 +241,15 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
       return of.divergence / static_cast<double>(of.positions);
     };
     std::printf(
-        "glimpse int8%s: right %d, in bf16 %d, the same answer %d of 200; answers: KL %.2e nats, "
+        "glimpse int8%s: right %d, in bf16 %d, the same answer %d of %d; answers: KL %.2e nats, "
         "top-1 %lld of %lld; questions: KL %.2e, top-1 %lld of %lld; %.2f MB of %.2f\n",
-        head ? " and head" : "", right, right_numbers, equal, each(seen),
+        head ? " and head" : "", right, right_numbers, equal, asked, each(seen),
         static_cast<long long>(seen.same), static_cast<long long>(seen.positions), each(read),
         static_cast<long long>(read.same), static_cast<long long>(read.positions),
         static_cast<double>(bytes.weight_bytes()) / 1e6,
         static_cast<double>(numbers.weight_bytes()) / 1e6);
-    EXPECT_GE(right, right_numbers - 4);  // two in a hundred
-    EXPECT_GE(equal, 194);
+    EXPECT_GE(right, right_numbers - (asked + 49) / 50);  // two in a hundred
+    EXPECT_GE(equal, asked - (3 * asked + 99) / 100);     // three
     EXPECT_LT(each(seen), 0.01);
     EXPECT_GT(each(seen), 1e-7);  // bytes were multiplied
     EXPECT_GE(seen.same, seen.positions * 98 / 100);
