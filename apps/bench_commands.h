@@ -15,7 +15,7 @@
 namespace saccade {
 
 void add_bench_serve(CLI::App& bench, int& exit_code);
-// trace-run, profile-ttft, similarity, dashinfer, summarization, kit, search.
+// trace-run, profile-ttft, similarity, image-sizes, dashinfer, summarization, kit, search.
 void add_bench_methods(CLI::App& bench, int& exit_code);
 void add_bench_trace(CLI::App& bench, int& exit_code);
 void add_bench_mock(CLI::App& bench, int& exit_code);

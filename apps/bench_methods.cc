@@ -4,6 +4,7 @@
 #include "apps/bench_commands.h"
 #include "apps/local_embedder.h"
 #include "bench/load/rate_search.h"
+#include "bench/methods/image_size_table.h"
 #include "bench/methods/profile_ttft.h"
 #include "bench/methods/seed_methods.h"
 #include "bench/metrics/text_similarity.h"
@@ -145,6 +146,30 @@ void add_similarity(CLI::App& bench_app, int& exit_code) {
   });
 }
 
+void add_image_sizes(CLI::App& bench_app, int& exit_code) {
+  struct Flags {
+    std::vector<std::string> paths;
+    bench::ImageSizeTableSettings table;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const app = bench_app.add_subcommand(
+      "image-sizes", "A table of runs that differ in --image-size: in time, tokens kept, right");
+  app->add_option("FILE", flags->paths,
+                  "run logs of one or more traces, with --metadata image_size=MODE trace=ID")
+      ->required();
+  app->add_option("--target", flags->table.target_s, "time to first token in time, in seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_option("--time-scale", flags->table.time_scale,
+                  "seconds of the runs in one published second")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app->add_flag("!--no-published", flags->table.published, "without the published lines");
+  app->callback([flags, &exit_code] {
+    exit_code = finish(bench::image_size_table(flags->paths, flags->table));
+  });
+}
+
 void add_dashinfer(CLI::App& bench_app, int& exit_code) {
   auto run = std::make_shared<bench::DashInferRunSettings>();
   const std::shared_ptr<bench::ServeSettings> settings(run, &run->serve);
@@ -257,6 +282,7 @@ void add_bench_methods(CLI::App& bench_app, int& exit_code) {
   add_trace_run(bench_app, exit_code);
   add_profile_ttft(bench_app, exit_code);
   add_similarity(bench_app, exit_code);
+  add_image_sizes(bench_app, exit_code);
   add_dashinfer(bench_app, exit_code);
   add_summarization(bench_app, exit_code);
   CLI::App* const kits = bench_app.add_subcommand("kit", "A test kit's profiles in a row");
