@@ -47,6 +47,7 @@ void EmbeddingExchange::want(WantedImage image) {
     order.recipe = std::string(portable.recipe);
     order.media = {portable.files, image.source};
     rows_[image.key] = image.rows;
+    if (image.unread) unread_.insert(image.key);
     table_->want(image.ticket, std::move(order), 0);
   });
 }
@@ -68,6 +69,7 @@ void EmbeddingExchange::made_here(const Digest& key, std::uint64_t ticket,
 
 void EmbeddingExchange::failed_here(const Digest& key, std::uint64_t ticket, const Error& error) {
   thread_->post([this, key, ticket, error] {
+    if (alone_.contains(key)) return fail(key, ticket, error);
     here_.erase(key);
     table_->failed_here(key, ticket, error);
   });
@@ -87,11 +89,13 @@ std::vector<ImageNews> EmbeddingExchange::take() {
 void EmbeddingExchange::end_here(const Digest& key) {
   if (here_.erase(key) > 0) here_since_ = clock_.now();
   rows_.erase(key);
+  unread_.erase(key);
+  alone_.erase(key);
 }
 
 LocalLoad EmbeddingExchange::local() const {
   LocalLoad load;
-  load.possible = settings_.tower;
+  load.possible = settings_.tower && !(settings_.encoders_first && pool_.any_may_be_asked());
   load.cost = cost_;
   for (const auto& [key, rows] : here_) load.backlog += cost_.duration(rows);
   // The first of them has been running since the last one ended.
@@ -107,11 +111,19 @@ void EmbeddingExchange::encode_here(const Digest& key, Ticket ticket, bool besid
   news.kind = ImageNews::Kind::kEncodeHere;
   news.key = key;
   news.ticket = ticket;
-  news.digest_wanted = beside;
+  news.digest_wanted = beside && !unread_.contains(key);
   tell(std::move(news));
 }
 
+// The table is done with it, and its rows are to be made here.
+void EmbeddingExchange::make_alone(const Digest& key, Ticket ticket) {
+  const bool at_it = here_.contains(key);
+  alone_.insert(key);
+  if (!at_it) encode_here(key, ticket, false);
+}
+
 void EmbeddingExchange::deliver(const Digest& key, Ticket ticket, Rows rows) {
+  if (unread_.contains(key)) return make_alone(key, ticket);
   end_here(key);
   ImageNews news;
   news.kind = ImageNews::Kind::kRows;
@@ -123,6 +135,9 @@ void EmbeddingExchange::deliver(const Digest& key, Ticket ticket, Rows rows) {
 }
 
 void EmbeddingExchange::fail(const Digest& key, Ticket ticket, const Error& error) {
+  const bool unseen = unread_.contains(key) || settings_.encoders_first;
+  const bool final = alone_.contains(key) || error.code == ErrorCode::kUndecodable;
+  if (unseen && settings_.tower && !final) return make_alone(key, ticket);
   end_here(key);
   ImageNews news;
   news.kind = ImageNews::Kind::kFailed;

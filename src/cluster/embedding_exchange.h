@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cluster/event_thread.h"
@@ -27,6 +28,8 @@ struct ExchangeSettings {
   std::vector<std::string> encoders;  // addresses
   bool strict_numerics = true;
   bool tower = true;  // this process can encode
+  // It does so where no encoder can, and not because it would be done sooner.
+  bool encoders_first = false;
   ItemSettings items;
   std::uint64_t seed = 0;
 };
@@ -76,6 +79,7 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   void deliver(const Digest& key, Ticket ticket, Rows rows) override;
   void fail(const Digest& key, Ticket ticket, const Error& error) override;
   void verify(const Order& order, Rows rows, const AttemptId& of) override;
+  void make_alone(const Digest& key, Ticket ticket);
   void tell(ImageNews news);
   void end_here(const Digest& key);
 
@@ -92,6 +96,9 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   EncodeCost cost_;
   std::unordered_map<Digest, std::int64_t, DigestHash> here_;  // rows that are being made here
   std::unordered_map<Digest, std::int64_t, DigestHash> rows_;  // of what is wanted
+  std::unordered_set<Digest, DigestHash> unread_;              // of these, the reduced copies
+  std::unordered_set<Digest, DigestHash>
+      alone_;  // being made here, and no item of the table any more
   Nanos here_since_ = 0;
   struct Comparison {
     AttemptId of;

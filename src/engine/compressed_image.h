@@ -25,7 +25,10 @@ class CompressedImage final : public ImageSource {
   CompressedImage(const Processor& processor, ImageLayout layout, std::vector<Frame> frames,
                   ImageLimits limits, std::shared_ptr<const void> held, std::string recipe);
 
-  std::span<const Frame> frames() const { return frames_; }
+  // The same frames laid out otherwise.
+  std::shared_ptr<const CompressedImage> laid_out(ImageLayout layout, std::string recipe) const;
+
+  std::span<const Frame> frames() const { return *frames_; }
   Result<PreparedImage> load() const override;
   std::size_t load_bytes() const override;
   PortableImage portable() const override;
@@ -33,7 +36,7 @@ class CompressedImage final : public ImageSource {
  private:
   const Processor& processor_;
   ImageLayout layout_;
-  std::vector<Frame> frames_;
+  std::shared_ptr<const std::vector<Frame>> frames_;
   ImageLimits limits_;
   std::shared_ptr<const void> held_;
   std::string recipe_;

@@ -40,6 +40,7 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
   exchange.encoders = cluster.encoders;
   exchange.strict_numerics = !cluster.any_numerics;
   exchange.tower = cluster.fallback;
+  exchange.encoders_first = settings.image_size.mode == ImageSizeMode::kSeedAsPublished;
   exchange.items.fallback = cluster.fallback;
   exchange.items.verify_share = cluster.verify_share;
   exchange.items.receive_bytes = settings.engine.encoder_cache_bytes;
@@ -52,7 +53,9 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
                                        [&self]() -> cluster::ItemTable& { return self.table(); });
       });
   log::info("images are encoded by {}{}", fmt::join(cluster.encoders, ", "),
-            cluster.fallback ? ", or here where that is sooner" : " alone");
+            !cluster.fallback         ? " alone"
+            : exchange.encoders_first ? ", or here where none can"
+                                      : ", or here where that is sooner");
   return made;
 }
 

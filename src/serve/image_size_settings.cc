@@ -16,11 +16,7 @@ Result<void> choose_image_size(std::string_view text, ImageSizeSettings& setting
   } else if (text == "seed") {
     settings.mode = ImageSizeMode::kSeed;
   } else if (text == "seed-as-published") {
-    return fail(ErrorCode::kUnsupported,
-                "--image-size seed-as-published: the published code reduces the image that the "
-                "encoder gets and not the one that prefill and decode get, which encode it again "
-                "at its full size. An image has one size here, wherever it is encoded: seed is the "
-                "rule as it was meant, vanilla is what the answers are made from");
+    settings.mode = ImageSizeMode::kSeedAsPublished;
   } else if (text == "dynamic") {
     settings.mode = ImageSizeMode::kDynamic;
   } else if (text.starts_with(kStatic)) {
@@ -34,7 +30,9 @@ Result<void> choose_image_size(std::string_view text, ImageSizeSettings& setting
     settings.mode = ImageSizeMode::kStatic;
   } else {
     return fail(ErrorCode::kInvalid,
-                "--image-size is '{}'; vanilla, static:N, seed and dynamic are known", text);
+                "--image-size is '{}'; vanilla, static:N, seed, seed-as-published and "
+                "dynamic are known",
+                text);
   }
   return {};
 }

@@ -14,6 +14,9 @@ enum class ImageSizeMode : std::uint8_t {
   kVanilla,  // as large as their clients and the checkpoint say
   kStatic,   // the published rule with one budget
   kSeed,     // the published rule: the budget goes by requests a second
+  // The same as its code does it: the encoder elsewhere gets the smaller image, and the answer is
+  // made from the image as it came, which is encoded here after that.
+  kSeedAsPublished,
   kDynamic,  // the level controller
 };
 
@@ -26,8 +29,7 @@ struct ImageSizeSettings {
   std::string profile_folder;       // of measured costs; empty: ~/.cache/saccade
 };
 
-// vanilla, static:N, seed or dynamic; kInvalid for anything else. seed-as-published is
-// kUnsupported, with the reason.
+// vanilla, static:N, seed, seed-as-published or dynamic; kInvalid for anything else.
 Result<void> choose_image_size(std::string_view text, ImageSizeSettings& settings);
 
 }  // namespace saccade::serve

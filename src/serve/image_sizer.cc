@@ -65,8 +65,14 @@ Result<void> ImageSizer::size(std::span<ImageToSize> images, const SizingRequest
   if (settings_.mode == ImageSizeMode::kStatic) {
     TRY_DO(by_budget(images, settings_.static_tokens));
   } else if (settings_.mode == ImageSizeMode::kSeed) {
-    TRY_DO(by_budget(images, cluster::seed_budget(cluster::seed_capacity(settings_.ttft_target),
-                                                  settings_.ttft_target, request.rate)));
+    TRY_DO(by_budget(images, budget(request.rate)));
+  } else if (settings_.mode == ImageSizeMode::kSeedAsPublished) {
+    std::vector<ImageToSize> copies(images.begin(), images.end());
+    TRY_DO(by_budget(copies, budget(request.rate)));
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      if (copies[i].layout.tokens < natives[i])
+        images[i].copy = LaidOut{std::move(copies[i].layout), std::move(copies[i].controls)};
+    }
   }
   const std::lock_guard lock(mutex_);
   forget_done();
@@ -99,6 +105,11 @@ void ImageSizer::submitted(PendingWork& work, std::int64_t prompt_tokens) {
 }
 
 // --- the published rule ---
+
+std::int64_t ImageSizer::budget(double rate) const {
+  return cluster::seed_budget(cluster::seed_capacity(settings_.ttft_target), settings_.ttft_target,
+                              rate);
+}
 
 Result<void> ImageSizer::by_budget(std::span<ImageToSize> images, std::int64_t budget) {
   for (ImageToSize& image : images) {
@@ -146,8 +157,8 @@ Result<void> ImageSizer::shrink(ImageToSize& image, std::int64_t most) const {
 
 // --- the level ---
 
-Result<ImageSizer::LaidOut> ImageSizer::lay_out(const ImageToSize& image,
-                                                std::optional<std::int64_t> max_tokens) const {
+Result<LaidOut> ImageSizer::lay_out(const ImageToSize& image,
+                                    std::optional<std::int64_t> max_tokens) const {
   ImageControls controls = image.controls;
   if (max_tokens)
     controls.max_tokens = std::min(*max_tokens, controls.max_tokens.value_or(*max_tokens));
@@ -291,7 +302,7 @@ void ImageSizer::count(const ImageToSize& image, std::int64_t native) {
   const auto over = std::ranges::find_if(
       rungs.rbegin(), rungs.rend(), [&](std::int64_t rung) { return rung >= image.layout.tokens; });
   ++numbers_.images_by_rung[over == rungs.rend() ? rungs.front() : *over];
-  if (image.layout.tokens < native) ++numbers_.reduced;
+  if (image.layout.tokens < native || image.copy) ++numbers_.reduced;
 }
 
 void ImageSizer::observe(const EngineStats& stats) {

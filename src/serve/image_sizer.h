@@ -37,6 +37,12 @@ struct PendingWork {
   RequestProgress progress;
 };
 
+// A layout, and the controls that lead to it, here and in another process.
+struct LaidOut {
+  ImageLayout layout;
+  ImageControls controls;
+};
+
 // One image: as large as its client's bounds leave it, and then as large as it becomes; `controls`
 // are those that lead to `layout`.
 struct ImageToSize {
@@ -44,6 +50,7 @@ struct ImageToSize {
   Digest content{};
   bool high_detail = false;
   ImageLayout layout;
+  std::optional<LaidOut> copy = std::nullopt;  // made: what encoders are asked for instead
 };
 
 struct SizingRequest {
@@ -118,13 +125,9 @@ class ImageSizer {
   };
 
   Result<void> by_budget(std::span<ImageToSize> images, std::int64_t budget);
+  std::int64_t budget(double rate) const;
   Result<void> by_level(std::span<ImageToSize> images, const SizingRequest& request,
                         SizedRequest& sized, std::vector<bool>& stored);
-  // A layout, and the controls that lead to it, here and in another process.
-  struct LaidOut {
-    ImageLayout layout;
-    ImageControls controls;
-  };
   Result<LaidOut> lay_out(const ImageToSize& image, std::optional<std::int64_t> max_tokens) const;
   static void take(ImageToSize& image, LaidOut laid);
   Result<void> shrink(ImageToSize& image, std::int64_t most) const;

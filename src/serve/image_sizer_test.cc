@@ -300,6 +300,36 @@ TEST(ImageSizer, TiledFamiliesStepByTiles) {
             cluster::SizeLadder::halving(16384, 256).rungs());
 }
 
+// 1,701 tokens at 5 requests a second: the image that answers stays as it came.
+TEST(ImageSizer, ThePublishedCodeReducesTheEncodersCopyAlone) {
+  for (const char* mode : {"seed", "seed-as-published"}) {
+    Sizer sizer(settings(mode));
+    ImageToSize large = sizer.image(1536, 1536);
+    const std::int64_t native = large.layout.tokens;
+    SizingRequest request;
+    request.rate = 5;
+    SizedRequest sized;
+    ASSERT_TRUE(sizer.sizer.size({&large, 1}, request, sized));
+    const bool copies = std::string_view(mode) != "seed";
+    EXPECT_EQ(large.layout.tokens == native, copies);
+    ASSERT_EQ(large.copy.has_value(), copies);
+    const std::int64_t reduced = copies ? large.copy->layout.tokens : large.layout.tokens;
+    EXPECT_LE(reduced, 1701);
+    EXPECT_GT(reduced, 1500);
+    EXPECT_EQ(sized.applied_tokens, copies ? native : reduced);
+    EXPECT_EQ(sized.work->encode_tokens, std::vector{copies ? native : reduced});
+    EXPECT_EQ(sizer.sizer.numbers().reduced, 1U);
+    if (!copies) continue;
+    // What leads to the copy is what an encoder elsewhere is told.
+    const auto again = sizer.processor->image_layout(1536, 1536, large.copy->controls);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->key, large.copy->layout.key);
+    ImageToSize small = sizer.image(280, 280);
+    ASSERT_TRUE(sizer.sizer.size({&small, 1}, request, sized));
+    EXPECT_FALSE(small.copy);
+  }
+}
+
 TEST(ImageSizeFlag, IsReadAndWhatIsNotDoneIsSaid) {
   ImageSizeSettings chosen;
   EXPECT_TRUE(choose_image_size("static:4096", chosen));
@@ -307,13 +337,9 @@ TEST(ImageSizeFlag, IsReadAndWhatIsNotDoneIsSaid) {
   for (const char* bad : {"", "static", "static:", "static:0", "static:-1", "static:4k", "Dynamic",
                           "static:99999999999999999999"})
     EXPECT_FALSE(choose_image_size(bad, chosen)) << bad;
-  for (const char* good : {"vanilla", "static:1", "seed", "dynamic"}) {
+  for (const char* good : {"vanilla", "static:1", "seed", "seed-as-published", "dynamic"}) {
     EXPECT_TRUE(choose_image_size(good, chosen)) << good;
   }
-  const auto as_published = choose_image_size("seed-as-published", chosen);
-  ASSERT_FALSE(as_published);
-  EXPECT_EQ(as_published.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(as_published.error().message.find("seed-as-published"), std::string::npos);
 }
 
 }  // namespace

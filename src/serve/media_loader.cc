@@ -57,6 +57,7 @@ struct MediaLoader::Medium {
   Digest digest{};                        // of an image
   ImageControls controls = {};            // what its client says of its size
   ImageLayout layout = {};
+  std::optional<LaidOut> copy = std::nullopt;  // what encoders are asked for instead
 
   std::size_t count() const { return video == nullptr ? 1 : video->frames.size(); }
   const std::string& url(std::size_t i) const {
@@ -247,7 +248,8 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
                                           medium.layout.tokens / groups);
     } else {
       images.push_back({medium.controls, medium.digest,
-                        medium.image->detail == api::ImageDetail::kHigh, medium.layout});
+                        medium.image->detail == api::ImageDetail::kHigh, medium.layout,
+                        std::nullopt});
     }
   }
   TRY_DO(sizing.sizer.size(images, sizing.request, sizing.sized));
@@ -256,6 +258,7 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
     if (medium.video != nullptr) continue;
     medium.layout = std::move(next->layout);
     medium.controls = std::move(next->controls);
+    medium.copy = std::move(next->copy);
     ++next;
   }
   return {};
@@ -277,8 +280,14 @@ void MediaLoader::add_inputs(Medium& medium, const std::shared_ptr<const ByteRes
       frames.push_back({std::move(medium.files[i]), medium.where(i)});
     input.layout = video ? group_layout(layout, static_cast<std::int64_t>(end - begin)) : layout;
     if (!video) medium.recipe = write_image_recipe({medium.controls, std::nullopt});
-    input.source = std::make_shared<CompressedImage>(processor_, layout, std::move(frames), limits,
-                                                     held, medium.recipe);
+    const auto source = std::make_shared<const CompressedImage>(
+        processor_, layout, std::move(frames), limits, held, medium.recipe);
+    if (medium.copy)
+      input.copy = std::make_shared<const ReducedCopy>(
+          ReducedCopy{medium.copy->layout,
+                      source->laid_out(medium.copy->layout,
+                                       write_image_recipe({medium.copy->controls, std::nullopt}))});
+    input.source = source;
   }
 }
 

@@ -201,6 +201,13 @@ Result<void> check_cluster(const ServeSettings& settings) {
     return fail(ErrorCode::kUnsupported,
                 "--image-size dynamic: costs are measured with a tower, and --encoder-fallback "
                 "refuse leaves this process without one; static:N and seed need none");
+  if (settings.image_size.mode == ImageSizeMode::kSeedAsPublished &&
+      (cluster.encoders.empty() || !cluster.fallback))
+    return fail(ErrorCode::kUnsupported,
+                "--image-size seed-as-published: the published code reduces the image that the "
+                "encoder gets and encodes it again, as it came, where it is decoded: that takes "
+                "--encoders, and a tower here (--encoder-fallback local); seed is the rule as it "
+                "was meant");
   return {};
 }
 

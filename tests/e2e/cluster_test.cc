@@ -150,6 +150,50 @@ TEST_F(Cluster, SizesThatAreDecidedHereAreMadeThere) {
   expect_nothing_left(server);
 }
 
+// At a high rate the encoder gets a smaller image; the answer is made from the image as it came,
+// encoded here after that, as the published code does.
+TEST(ClusterSizes, AsPublished) {
+  const std::string glimpse = SACCADE_SOURCE_DIR "/models/glimpse";  // 256 tokens an image
+  const ServerProcess alone(SACCADE_BINARY, serve(glimpse));
+  EncoderRole encoder(glimpse);
+  ServerProcess server(
+      SACCADE_BINARY, serve(glimpse, pd(encoder.address(), {"--image-size", "seed-as-published"})));
+  wait_until_connected(server);
+  const auto made = [&] { return metric(encoder.process(), "saccade:lent_made_total"); };
+  const auto encoded = [&] { return metric(server, "saccade:images_encoded_total"); };
+  // A small image goes by as in any cluster: its rows are the encoder's.
+  const std::string small = chat({noise(800, 60, 60)});
+  EXPECT_EQ(ask(server, small), ask(alone, small));
+  EXPECT_EQ(made(), 1);
+  EXPECT_EQ(encoded(), 0);
+  // Requests that come to nothing count.
+  for (int i = 0; i < 400; ++i)
+    EXPECT_EQ(exchange(server.port(), "POST", "/v1/chat/completions",
+                       chat({"data:image/png;base64,AAAA"}))
+                  .status,
+              422);
+  const std::string large = chat({noise(801, 448, 448)});
+  EXPECT_EQ(ask(server, large), ask(alone, large));
+  EXPECT_EQ(made(), 2);
+  EXPECT_EQ(encoded(), 1);
+  EXPECT_EQ(metric(server, "saccade:images_reduced_total"), 1);
+  // Asked again, it is there.
+  exchange(server.port(), "POST", "/reset_prefix_cache", "");
+  EXPECT_EQ(ask(server, large), ask(alone, large));
+  EXPECT_EQ(made(), 2);
+  EXPECT_EQ(encoded(), 1);
+  expect_nothing_left(server);
+  // Without the encoder both sizes are encoded here.
+  encoder.process().signal(SIGKILL);
+  for (const std::uint64_t seed : {802, 803}) {
+    const std::string other = chat({noise(seed, 448, 448), noise(seed + 10, 60, 60)});
+    EXPECT_EQ(ask(server, other), ask(alone, other));
+  }
+  EXPECT_EQ(encoded(), 5);
+  expect_nothing_left(server);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
 TEST_F(Cluster, WithoutEncodersAndTowerItIs503) {
   ServerProcess server(SACCADE_BINARY,
                        serve(kModel, pd("127.0.0.1:1", {"--encoder-fallback", "refuse"})));
