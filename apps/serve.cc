@@ -209,6 +209,10 @@ void add_image_size_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--ttft-target", f.ttft_target,
                  "time to first token that seed and dynamic aim at: 2s, 500ms")
       ->capture_default_str();
+  cmd.add_option(
+      "--seed-line", f.seed_line,
+      "SLOPE,INTERCEPT[,SECOND]: what seed takes instead of the published 0.1197,-36.72; "
+      "the straight line that `saccade profile` prints");
   cmd.add_option("--image-floor", s.floor, "tokens that dynamic leaves an image at the least")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));

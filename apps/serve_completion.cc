@@ -216,6 +216,11 @@ Result<void> complete(ServeFlags& f) {
   read_media_cache(f.media_cache_gib, s.engine);
   TRY(s.root_path, root_path(std::move(s.root_path)));
   TRY_DO(serve::choose_image_size(f.image_size, s.image_size));
+  if (!f.seed_line.empty()) {
+    auto line = cluster::parse_seed_line(f.seed_line);
+    if (!line) return fail_within("--seed-line", std::move(line).error());
+    s.image_size.seed_line = *line;
+  }
   TRY(s.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
   s.image_size.refuse_late = f.over_target == "refuse";
   TRY_DO(check_parsers(s));

@@ -28,6 +28,7 @@ struct ServeFlags {
   std::string generation_config = "auto";
   std::string config;
   std::string image_size = "vanilla";
+  std::string seed_line;
   std::string ttft_target = "2s";
   std::string over_target = "accept";
   std::string log_level;          // empty: not given

@@ -1,18 +1,44 @@
 #include "cluster/seed_size_rule.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 namespace saccade::cluster {
 namespace {
 
-constexpr Nanos kWindow = 3 * kSecond;
+constexpr double kWindow = 3;            // seconds
 constexpr double kLeastSpan = 1;         // seconds
 constexpr double kNoRate = 1e-5;         // keeps the division finite
 constexpr double kSquare = 28;           // pixels of a visual token's side
 constexpr std::size_t kMost = 1u << 20;  // requests within the window that are told apart
 
 }  // namespace
+
+Result<SeedLine> parse_seed_line(std::string_view text) {
+  std::array<double, 3> numbers = {0, 0, 1};
+  std::size_t count = 0;
+  std::string_view rest = text;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const char* const end = rest.data() + comma;
+    if (count == numbers.size()) break;
+    const auto [stop, error] = std::from_chars(rest.data(), end, numbers.at(count));
+    if (error != std::errc() || stop != end || !std::isfinite(numbers.at(count))) break;
+    ++count;
+    if (comma == rest.size()) {
+      if (count >= 2 && numbers[0] > 0 && numbers[2] > 0)
+        return SeedLine{numbers[0], numbers[1], numbers[2]};
+      break;
+    }
+    rest.remove_prefix(comma + 1);
+  }
+  return fail(ErrorCode::kInvalid,
+              "'{}' is no line: SLOPE,INTERCEPT[,SECOND] in ms a token, ms and s, slope and second "
+              "over 0",
+              text);
+}
 
 std::int64_t seed_capacity(Nanos target, const SeedLine& line) {
   const double tokens = (milliseconds(target) - line.intercept) / line.slope;
@@ -38,10 +64,11 @@ std::optional<PixelSize> seed_reduced(int width, int height, std::int64_t budget
 
 double SeedRate::arrived() {
   const Nanos now = clock_.now();
-  while (!arrivals_.empty() && now - arrivals_.front() > kWindow) arrivals_.pop_front();
+  while (!arrivals_.empty() && seconds(now - arrivals_.front()) > kWindow * second_)
+    arrivals_.pop_front();
   arrivals_.push_back(now);
   if (arrivals_.size() > kMost) arrivals_.pop_front();
-  const double span = std::max(kLeastSpan, seconds(now - arrivals_.front()));
+  const double span = std::max(kLeastSpan * second_, seconds(now - arrivals_.front()));
   return static_cast<double>(arrivals_.size()) / span;
 }
 

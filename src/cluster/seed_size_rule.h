@@ -17,16 +17,23 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string_view>
 
 #include "base/clock.h"
+#include "base/result.h"
 
 namespace saccade::cluster {
 
-// The line as published, milliseconds over visual tokens.
+// The line as published, milliseconds over visual tokens, and the rule's unit of time: traffic that
+// is replayed f times as slowly has a second of f.
 struct SeedLine {
   double slope = 0.1197;
   double intercept = -36.72;
+  double second = 1;
+  bool operator==(const SeedLine&) const = default;
 };
+// "SLOPE,INTERCEPT" or "SLOPE,INTERCEPT,SECOND"; kInvalid says what is wrong.
+Result<SeedLine> parse_seed_line(std::string_view text);
 
 // Tokens that the line says can be answered within `target`; at least 1.
 std::int64_t seed_capacity(Nanos target, const SeedLine& line = {});
@@ -44,12 +51,13 @@ std::optional<PixelSize> seed_reduced(int width, int height, std::int64_t budget
 // Requests a second as the rule counts them. One thread.
 class SeedRate {
  public:
-  explicit SeedRate(const Clock& clock) : clock_(clock) {}
-  // A request has come; the rate with it.
+  explicit SeedRate(const Clock& clock, double second = 1) : clock_(clock), second_(second) {}
+  // A request has come; the rate with it, of the clock's seconds.
   double arrived();
 
  private:
   const Clock& clock_;
+  const double second_;
   std::deque<Nanos> arrivals_;  // within the window
 };
 

@@ -79,5 +79,27 @@ TEST(SeedRule, WithinItsBudgetAnImageStays) {
   EXPECT_EQ(seed_reduced(10'000, 3, 1), (PixelSize{28, 1}));
 }
 
+TEST(SeedLine, OfAnotherMachine) {
+  EXPECT_EQ(parse_seed_line("0.1197,-36.72").value(), SeedLine{});
+  EXPECT_EQ(parse_seed_line("0.29,-0.8,0.07").value(), (SeedLine{0.29, -0.8, 0.07}));
+  for (const char* bad : {"", "1", "1,", ",1", "1,2,", "1,2,3,4", "0,1", "-1,1", "1,2,0", "1,2,-1",
+                          "x,1", "1, 2", "nan,1", "1,inf"})
+    EXPECT_FALSE(parse_seed_line(bad)) << bad;
+}
+
+// Ten times as fast on both sides: the same share of what fits.
+TEST(SeedLine, ASecondOfATenth) {
+  VirtualClock clock;
+  VirtualClock fast_clock;
+  SeedRate rate(clock);
+  SeedRate fast(fast_clock, 0.1);
+  for (int i = 0; i < 200; ++i) {
+    const Nanos gap = (i * 7919 % 1000) * kMillisecond;
+    clock.advance(gap);
+    fast_clock.advance(gap / 10);
+    EXPECT_NEAR(fast.arrived(), 10 * rate.arrived(), 1e-9) << i;
+  }
+}
+
 }  // namespace
 }  // namespace saccade::cluster

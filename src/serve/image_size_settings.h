@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "cluster/seed_size_rule.h"
 
 namespace saccade::serve {
 
@@ -23,6 +24,7 @@ enum class ImageSizeMode : std::uint8_t {
 struct ImageSizeSettings {
   ImageSizeMode mode = ImageSizeMode::kVanilla;
   std::int64_t static_tokens = 0;   // of kStatic
+  cluster::SeedLine seed_line;      // of kSeed and kSeedAsPublished
   Nanos ttft_target = 2 * kSecond;  // time to first token; of kSeed and kDynamic
   std::int64_t floor = 256;         // tokens that kDynamic leaves an image at the least
   bool refuse_late = false;         // kDynamic: 503 where even the least sizes are too late

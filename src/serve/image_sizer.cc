@@ -50,7 +50,7 @@ ImageSizer::ImageSizer(const ImageSizeSettings& settings, const Processor& proce
       stored_tokens_(stored_tokens),
       level_(settings.ttft_target, ladder_of(processor, settings.floor), clock),
       costs_(costs),
-      rate_(clock) {}
+      rate_(clock, settings.seed_line.second) {}
 
 double ImageSizer::arrived() {
   const std::lock_guard lock(mutex_);
@@ -107,8 +107,8 @@ void ImageSizer::submitted(PendingWork& work, std::int64_t prompt_tokens) {
 // --- the published rule ---
 
 std::int64_t ImageSizer::budget(double rate) const {
-  return cluster::seed_budget(cluster::seed_capacity(settings_.ttft_target), settings_.ttft_target,
-                              rate);
+  const Nanos target = settings_.ttft_target;
+  return cluster::seed_budget(cluster::seed_capacity(target, settings_.seed_line), target, rate);
 }
 
 Result<void> ImageSizer::by_budget(std::span<ImageToSize> images, std::int64_t budget) {
