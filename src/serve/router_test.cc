@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <new>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "base/json.h"
 #include "tests/support/tcp_socket.h"
@@ -80,6 +85,57 @@ TEST_F(RouterTest, SaysOfItselfWhatRoutersInFrontAsk) {
   const json::value loads = body("/v1/loads");
   EXPECT_EQ(loads.at("aggregate").at("num_waiting_reqs").as_int64(), 3);
   EXPECT_EQ(loads.at("loads").as_array().at(0).at("num_running_reqs").as_int64(), 2);
+}
+
+// Before a byte of the body: without a key nothing is held for it.
+TEST_F(RouterTest, TheKeyIsAskedForAtTheHeader) {
+  ServeSettings settings = settings_;
+  settings.api_keys = {"secret"};
+  Router router(settings, clock_);
+  router.add_json("POST", "/work", true,
+                  [](const net::HttpRequest&) -> Result<std::string> { return "{}"; });
+  net::HttpRequest head;
+  head.method = "POST";
+  head.target = head.path = "/work";
+  for (const char* key : {"", "Bearer wrong", "Bearer secret"}) {
+    head.headers = {{"authorization", key}};
+    const net::HttpAdmission admitted = router.admit(head, 60 << 20);
+    const bool right = std::string_view(key) == "Bearer secret";
+    EXPECT_EQ(admitted.refusal.has_value(), !right) << key;
+    if (admitted.refusal) {
+      EXPECT_EQ(admitted.refusal->status, 401);
+    }
+    EXPECT_EQ(router.held_bytes().used(), right ? std::size_t{60} << 20 : 0) << key;
+  }
+}
+
+// Long bodies hold workers for long: one of them is always there for short ones.
+TEST_F(RouterTest, LongBodiesDoNotHoldUpShortOnes) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> waiting = 0;
+  router_->add_json("POST", "/wait", true, [&](const net::HttpRequest&) -> Result<std::string> {
+    ++waiting;
+    released.wait();
+    return "{}";
+  });
+  const std::string body = "\"" + std::string(100'000, 'x') + "\"";
+  std::vector<TcpSocket> sockets;
+  for (int i = 0; i < 2 * settings_.worker_threads; ++i) {
+    sockets.push_back(TcpSocket::connect(server_->port()));
+    EXPECT_TRUE(
+        sockets.back().send("POST /wait HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
+                            "Content-Length: " +
+                            std::to_string(body.size()) + "\r\n\r\n" + body));
+  }
+  for (int i = 0; i < 500 && waiting < settings_.worker_threads - 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_NE(ask("POST", "/fine").find("HTTP/1.1 200"), std::string::npos) << i;
+  EXPECT_GE(waiting, 1);
+  release.set_value();
+  for (TcpSocket& socket : sockets)
+    EXPECT_NE(socket.receive_all().find("HTTP/1.1 200"), std::string::npos);
 }
 
 }  // namespace

@@ -391,6 +391,23 @@ TEST(HostileSizes, ManyChoicesOfOneRequestShareIt) {
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
+// More than may queue is refused as what it is, and not as a queue that is full: there is no use in
+// asking again.
+TEST(HostileSizes, ChoicesThatCannotQueueAreRefusedForGood) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--dtype", "float32",
+                                        "--max-waiting", "5"});
+  const auto ask = [&](const std::string& path, const std::string& prompt, int n) {
+    return exchange(server.port(), "POST", path,
+                    "{" + prompt + R"(,"max_tokens":1,"n":)" + std::to_string(n) + "}");
+  };
+  const std::string chat = R"("messages":[{"role":"user","content":"a"}])";
+  expect_error(ask("/v1/chat/completions", chat, 6), 400, {"6", "5"});
+  EXPECT_EQ(ask("/v1/chat/completions", chat, 5).status, 200);
+  expect_error(ask("/v1/completions", R"("prompt":["a","b"])", 3), 400, {"6", "5"});
+  EXPECT_EQ(ask("/v1/completions", R"("prompt":["a","b"])", 2).status, 200);
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
 // An answer repeats the prompt in each of its choices where that is asked for.
 TEST(HostileSizes, PromptsThatAreEchoedInEachChoiceAreBounded) {
   ServerProcess server(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--dtype", "float32"});
