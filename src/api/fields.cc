@@ -110,6 +110,15 @@ Result<void> Fields::refuse(std::initializer_list<std::string_view> names) {
   return {};
 }
 
+Result<void> Fields::refuse(std::span<const Instead> members, std::string_view requests) {
+  for (const Instead& one : members) {
+    const json::value* v = take(one.name);
+    if (v != nullptr && asks_for_something(*v))
+      return invalid(one.name, "'{}' is not supported for {}: {}", one.name, requests, one.what);
+  }
+  return {};
+}
+
 std::vector<std::string> Fields::unknown() const {
   std::vector<std::string> names;
   for (const auto& member : from_) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,12 @@ template <typename... Args>
   return fail(Error{ErrorCode::kInvalid, fmt::format(format, std::forward<Args>(args)...),
                     std::string(param)});
 }
+
+// A member that belongs elsewhere, and what to do about it.
+struct Instead {
+  std::string_view name;
+  std::string_view what;
+};
 
 // JSON null counts as absent throughout, as it does for the official clients.
 class Fields {
@@ -44,6 +51,9 @@ class Fields {
   // Members that would change the answer and are not done: kInvalid naming the first that asks for
   // something. false, 0, "", [] and {} ask for nothing.
   Result<void> refuse(std::initializer_list<std::string_view> names);
+  // The same of members whose message says what to do instead: "'NAME' is not supported for
+  // `requests`: WHAT".
+  Result<void> refuse(std::span<const Instead> members, std::string_view requests);
 
   std::vector<std::string> unknown() const;
 

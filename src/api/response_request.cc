@@ -13,11 +13,6 @@
 namespace saccade::api {
 namespace {
 
-struct Instead {
-  std::string_view name;
-  std::string_view what;
-};
-
 // Of other APIs, or of a service beside the model: refused with what to do, where something asks.
 constexpr Instead kInstead[] = {
     {"messages", "send 'input'"},
@@ -37,17 +32,8 @@ constexpr Instead kInstead[] = {
     {"continue_final_message", "/v1/chat/completions has it"},
 };
 
-bool asks(const json::value& v) {
-  return !(v.is_null() || (v.is_bool() && !v.get_bool()) || (v.is_int64() && v.get_int64() == 0) ||
-           (v.is_array() && v.get_array().empty()));
-}
-
 Result<void> refuse_others(Fields& fields) {
-  for (const Instead& one : kInstead) {
-    const json::value* v = fields.take(one.name);
-    if (v != nullptr && asks(*v))
-      return invalid(one.name, "'{}' is not supported for responses: {}", one.name, one.what);
-  }
+  TRY_DO(fields.refuse(kInstead, "responses"));
   TRY(const auto n, fields.integer("n"));
   if (n && *n != 1) return invalid("n", "'n' is {}, a response has one answer", *n);
   TRY(const auto truncation, fields.text("truncation"));

@@ -8,33 +8,6 @@
 namespace saccade::api {
 namespace {
 
-Result<std::vector<std::string>> take_stop(Fields& fields) {
-  std::vector<std::string> stops;
-  const json::value* v = fields.take("stop");
-  if (v == nullptr) return stops;
-  if (v->is_string()) {
-    stops.emplace_back(v->get_string());
-  } else if (v->is_array()) {
-    TRY_DO(within(limits::kStops, v->get_array().size()));
-    for (const auto& item : v->get_array()) {
-      if (!item.is_string())
-        return invalid("stop", "'stop' holds {}, strings are required", json::kind_name(item));
-      stops.emplace_back(item.get_string());
-    }
-  } else {
-    return invalid("stop", "'stop' is {}, a string or an array of strings is required",
-                   json::kind_name(*v));
-  }
-  for (const auto& stop : stops) {
-    if (stop.empty()) return invalid("stop", "'stop' holds an empty string");
-    if (stop.size() > limits::kStopBytes.most) {
-      return invalid("stop", "'stop' holds a string of {} bytes, the limit is {}", stop.size(),
-                     limits::kStopBytes.most);
-    }
-  }
-  return stops;
-}
-
 Result<std::vector<std::int64_t>> take_stop_ids(Fields& fields) {
   std::vector<std::int64_t> ids;
   TRY(const json::array* list, fields.array("stop_token_ids"));
@@ -76,6 +49,33 @@ Result<std::vector<std::pair<std::int64_t, double>>> take_logit_bias(Fields& fie
 
 }  // namespace
 
+Result<std::vector<std::string>> take_stops(Fields& fields, std::string_view name) {
+  std::vector<std::string> stops;
+  const json::value* v = fields.take(name);
+  if (v == nullptr) return stops;
+  if (v->is_string()) {
+    stops.emplace_back(v->get_string());
+  } else if (v->is_array()) {
+    TRY_DO(within(limits::kStops, v->get_array().size(), name));
+    for (const auto& item : v->get_array()) {
+      if (!item.is_string())
+        return invalid(name, "'{}' holds {}, strings are required", name, json::kind_name(item));
+      stops.emplace_back(item.get_string());
+    }
+  } else {
+    return invalid(name, "'{}' is {}, a string or an array of strings is required", name,
+                   json::kind_name(*v));
+  }
+  for (const auto& stop : stops) {
+    if (stop.empty()) return invalid(name, "'{}' holds an empty string", name);
+    if (stop.size() > limits::kStopBytes.most) {
+      return invalid(name, "'{}' holds a string of {} bytes, the limit is {}", name, stop.size(),
+                     limits::kStopBytes.most);
+    }
+  }
+  return stops;
+}
+
 Result<SamplingFields> take_sampling(Fields& fields) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   SamplingFields s;
@@ -107,7 +107,7 @@ Result<SamplingFields> take_sampling(Fields& fields) {
   s.n = n.value_or(1);
   TRY(const auto ignore_eos, fields.boolean("ignore_eos"));
   s.ignore_eos = ignore_eos.value_or(false);
-  TRY(s.stop, take_stop(fields));
+  TRY(s.stop, take_stops(fields, "stop"));
   TRY(s.stop_token_ids, take_stop_ids(fields));
   TRY(const auto include_stop, fields.boolean("include_stop_str_in_output"));
   TRY(const auto no_trim, fields.boolean("no_stop_trim"));  // SGLang's name, which its router adds

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,8 @@ class Fields;
 // Take the shared members out of a request object. Errors name the member, its value and its range.
 Result<SamplingFields> take_sampling(Fields& fields);
 Result<DeliveryFields> take_delivery(Fields& fields);
+// A member with one stop string or a list of them.
+Result<std::vector<std::string>> take_stops(Fields& fields, std::string_view name);
 // Of them priority, cache_salt and ttft_slo_ms, which other APIs take too.
 Result<void> take_queue_fields(Fields& fields, DeliveryFields& into);
 Result<std::string> take_request_id(Fields& fields);  // empty when absent

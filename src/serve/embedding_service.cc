@@ -33,6 +33,9 @@ void EmbeddingService::add_routes() {
                true, true});
   router_.add_refusal("/v1/chat/completions", "Chat Completions");
   router_.add_refusal("/v1/completions", "Completions");
+  router_.add_refusal("/v1/responses", "Responses");
+  for (const std::string_view path : {"/v1/messages", "/v1/messages/count_tokens"})
+    router_.add_refusal(path, "Messages", api::ErrorShape::kMessages);
   router_.add_json("POST", "/tokenize", true,
                    [this](const net::HttpRequest& request) { return tokenize(request); });
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {

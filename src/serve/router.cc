@@ -120,10 +120,14 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
          });
 }
 
-void Router::add_refusal(std::string_view path, std::string_view api_name) {
-  add_json("POST", path, false, [api_name](const net::HttpRequest&) -> Result<std::string> {
-    return fail(ErrorCode::kUnsupported, "The model does not support {} API", api_name);
-  });
+void Router::add_refusal(std::string_view path, std::string_view api_name, api::ErrorShape errors) {
+  add({"POST", path,
+       [this, api_name](const net::HttpRequest&, const Reply& reply) {
+         respond_error(reply, {ErrorCode::kUnsupported,
+                               fmt::format("The model does not support {} API", api_name),
+                               {}});
+       },
+       true, false, errors});
 }
 
 // Not only unreadable answers: some requests are sent by browsers without asking first.
@@ -188,7 +192,8 @@ net::HttpAdmission Router::admit(const net::HttpRequest& head,
   Choice choice = choose(head);
   if (choice.route == nullptr) return refused(std::move(choice.answer));
   auto reserved = held_bytes_.reserve(static_cast<std::size_t>(length.value_or(0)));
-  if (!reserved) return refused(error_response(over_budget(length.value_or(0))));
+  if (!reserved)
+    return refused(error_response(over_budget(length.value_or(0)), choice.route->errors));
   return {std::nullopt, *std::move(reserved)};
 }
 

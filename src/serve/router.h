@@ -63,7 +63,8 @@ class Router {
   // What routers in front look for: GET /server_info, /model_info and their get_ names, /v1/loads.
   void add_info_routes(const api::ServerInfo& info, std::function<api::ServerLoad()> load);
   // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
-  void add_refusal(std::string_view path, std::string_view api_name);
+  void add_refusal(std::string_view path, std::string_view api_name,
+                   api::ErrorShape errors = api::ErrorShape::kOpenAi);
 
   // At the header, before the body is read: what handle() would refuse whatever the body says is
   // refused here, and the body's bytes are reserved.

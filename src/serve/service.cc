@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "api/limits.h"
+#include "api/messages_request.h"
+#include "api/messages_writer.h"
 #include "api/tokenize_request.h"
 #include "base/log.h"
 #include "serve/detokenize.h"
@@ -11,6 +13,13 @@
 #include "serve/metrics_page.h"
 
 namespace saccade::serve {
+namespace {
+
+// Texts that are too long for the model may be counted too, up to the limit of token ids.
+constexpr auto kMostCounted = static_cast<std::int64_t>(api::limits::kTokenIds.most);
+
+}  // namespace
+
 Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
                  Engine& engine, MetricsPage& metrics, ImageSizer* sizer, const Clock& clock)
     : settings_(settings),
@@ -32,19 +41,22 @@ Service::Service(const ServeSettings& settings, const Processor& processor, Requ
 Service::~Service() { downloads_.stop(); }
 
 void Service::add_routes() {
-  const auto work = [this](std::string_view path, Result<void> (Service::*handler)(
-                                                      const net::HttpRequest&, const Reply&)) {
+  const auto work = [this](std::string_view path,
+                           Result<void> (Service::*handler)(const net::HttpRequest&, const Reply&),
+                           api::ErrorShape errors = api::ErrorShape::kOpenAi) {
     router_.add({"POST", path,
                  [this, handler](const net::HttpRequest& request, const Reply& reply) {
                    const auto done = (this->*handler)(request, reply);
                    if (!done) router_.respond_error(reply, done.error());
                  },
-                 true, true});
+                 true, true, errors});
   };
   work("/v1/chat/completions", &Service::chat);
   work("/v1/completions", &Service::completions);
   work("/v1/responses", &Service::responses);
   responses_.add_routes(router_);
+  work("/v1/messages", &Service::messages, api::ErrorShape::kMessages);
+  work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
   router_.add_refusal("/v1/embeddings", "Embeddings");
   work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
@@ -196,6 +208,32 @@ Result<void> Service::responses(const net::HttpRequest& request, const Reply& re
   form.id = std::move(begun.id);
   return answer_chat(std::move(begun.chat), std::move(form), std::move(begun.writer), request,
                      reply);
+}
+
+Result<void> Service::messages(const net::HttpRequest& request, const Reply& reply) {
+  TRY(api::ChatRequest chat, api::parse_messages_request(request.body));
+  TRY_DO(router_.check_model(chat.model));
+  AnswerForm form = answer_form(chat.delivery, reply);
+  form.usage_with_pieces = form.stream;
+  api::AnswerHead head = router_.head("msg_", "", chat.model);
+  form.id = head.id;
+  auto writer = api::messages_writer({std::move(head), form.stream});
+  return answer_chat(std::move(chat), std::move(form), std::move(writer), request, reply);
+}
+
+Result<void> Service::count_tokens(const net::HttpRequest& request, const Reply& reply) {
+  TRY(api::ChatRequest chat, api::parse_count_tokens_request(request.body));
+  TRY_DO(router_.check_model(chat.model));
+  router_.warn_unknown(chat.unknown);
+  const auto job = std::make_shared<const api::ChatRequest>(std::move(chat));
+  return with_media(*job, request.reserved, reply,
+                    [this, job, reply](std::vector<std::string> fetched) -> Result<void> {
+                      TRY(const BuiltPrompt built, counted(*job, std::move(fetched)));
+                      router_.respond(reply,
+                                      json_response(api::token_count_response(
+                                          static_cast<std::int64_t>(built.prompt.ids.size()))));
+                      return {};
+                    });
 }
 
 Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
@@ -380,18 +418,20 @@ Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& rep
   return job->chat ? with_media(*job->chat, reserved, reply, answer) : answer({});
 }
 
+Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat,
+                                     std::vector<std::string> fetched) const {
+  const std::atomic<bool> never = false;
+  RequestTimes times;
+  return builder_.chat(chat, std::move(fetched), nullptr, kMostCounted, never, times, nullptr);
+}
+
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
                                           std::vector<std::string> fetched) const {
-  // Texts that are too long for the model may be counted too, up to the limit of token ids.
-  constexpr auto kMostTokens = static_cast<std::int64_t>(api::limits::kTokenIds.most);
   BuiltPrompt built;
   if (tokenize.chat) {
-    const std::atomic<bool> never = false;
-    RequestTimes times;
-    TRY(built, builder_.chat(*tokenize.chat, std::move(fetched), nullptr, kMostTokens, never, times,
-                             nullptr));
+    TRY(built, counted(*tokenize.chat, std::move(fetched)));
   } else {
-    const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostTokens, nullptr);
+    const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostCounted, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),
                                         {.add_special_tokens = tokenize.add_special_tokens});
     TRY_DO(tokenizer.check());

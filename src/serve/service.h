@@ -49,6 +49,8 @@ class Service {
                           WithFiles then);
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
   Result<void> responses(const net::HttpRequest& request, const Reply& reply);
+  Result<void> messages(const net::HttpRequest& request, const Reply& reply);
+  Result<void> count_tokens(const net::HttpRequest& request, const Reply& reply);
   // What all APIs that chat are translated to goes on its one way to the engine.
   Result<void> answer_chat(api::ChatRequest chat, AnswerForm form,
                            std::unique_ptr<api::AnswerWriter> writer,
@@ -61,6 +63,7 @@ class Service {
                                                   const net::HttpRequest& request);
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<void> tokenize(const net::HttpRequest& request, const Reply& reply);
+  Result<BuiltPrompt> counted(const api::ChatRequest& chat, std::vector<std::string> fetched) const;
   Result<std::string> token_counts(const api::TokenizeRequest& request,
                                    std::vector<std::string> fetched) const;
   void reset_prefix_cache(const Reply& reply);

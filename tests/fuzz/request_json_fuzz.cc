@@ -8,6 +8,7 @@
 #include "api/completion_request.h"
 #include "api/embeddings.h"
 #include "api/error_table.h"
+#include "api/messages_request.h"
 #include "api/response_request.h"
 #include "api/response_writer.h"
 #include "api/tokenize_request.h"
@@ -33,6 +34,18 @@ void check_sampling(const saccade::api::SamplingFields& sampling) {
   CHECK(!sampling.max_tokens || *sampling.max_tokens >= 1, "max_tokens {}", *sampling.max_tokens);
 }
 
+void check_parts(const saccade::api::ChatRequest& chat) {
+  for (const auto& message : chat.messages) {
+    for (const auto& part : message.content) {
+      using Kind = saccade::api::ContentPart::Kind;
+      const std::size_t count = part.kind == Kind::kImage   ? chat.images.size()
+                                : part.kind == Kind::kVideo ? chat.videos.size()
+                                                            : part.index + 1;
+      CHECK(part.index < count, "medium {} of {}", part.index, count);
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -41,15 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_error(chat);
   if (chat) {
     check_sampling(chat->sampling);
-    for (const auto& message : chat->messages) {
-      for (const auto& part : message.content) {
-        using Kind = saccade::api::ContentPart::Kind;
-        const std::size_t count = part.kind == Kind::kImage   ? chat->images.size()
-                                  : part.kind == Kind::kVideo ? chat->videos.size()
-                                                              : part.index + 1;
-        CHECK(part.index < count, "medium {} of {}", part.index, count);
-      }
-    }
+    check_parts(*chat);
     for (const auto& video : chat->videos) {
       CHECK(!video.frames.empty() && video.frames.size() <= 4096, "{} frames", video.frames.size());
       CHECK(!video.fps || (std::isfinite(*video.fps) && *video.fps > 0), "fps {}", *video.fps);
@@ -85,6 +90,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto again = saccade::api::add_conversation(next, {response->input});
       CHECK(again || messages * 2 > 1000, "the same items are refused the second time");
     }
+  }
+  const auto messages = saccade::api::parse_messages_request(body);
+  check_error(messages);
+  if (messages) {
+    check_sampling(messages->sampling);
+    check_parts(*messages);
+    CHECK(!messages->messages.empty() && messages->sampling.max_tokens, "messages");
+    const auto keep = [](std::string_view text) { return std::string(text); };
+    CHECK(saccade::api::template_messages(*messages, keep).size() == messages->messages.size(),
+          "messages");
+    // What may be answered may be counted.
+    CHECK(saccade::api::parse_count_tokens_request(body), "count_tokens");
   }
   check_error(saccade::api::parse_tokenize_request(body));
   check_error(saccade::api::parse_detokenize_request(body));
