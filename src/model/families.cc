@@ -28,6 +28,7 @@ namespace saccade {
   FAMILY(kSmolVlm2)              \
   FAMILY(kGemma3)                \
   FAMILY(kQwen2)                 \
+  FAMILY(kQwen3)                 \
   FAMILY(kLlama3)                \
   FAMILY(kMiniLm)
 

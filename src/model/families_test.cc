@@ -306,6 +306,46 @@ TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
   }
 }
 
+TEST(Families, Qwen3DummiesHaveThePublishedSizes) {
+  const Family* family = find_family("qwen3").value();
+  struct Size {
+    std::string_view name;
+    std::int64_t parameters;
+    std::size_t tensors;
+  };
+  for (const Size& size : {Size{"0.6b", 596049920, 310}, Size{"1.7b", 1720574976, 310},
+                           Size{"4b", 4022468096, 398}, Size{"8b", 8190735360, 399},
+                           Size{"14b", 14768307200, 443}, Size{"32b", 32762123264, 707}}) {
+    const auto dummy = family->dummies->make(size.name);
+    ASSERT_TRUE(dummy) << dummy.error().message;
+    const auto model =
+        create_model({"dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}});
+    ASSERT_TRUE(model) << size.name << " " << model.error().message;
+    const std::vector<TensorSpec> specs = model->network->weight_table().specs();
+    EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
+    EXPECT_EQ(specs.size(), size.tensors) << size.name;
+    EXPECT_EQ(model->shape().max_position, 40960);
+  }
+}
+
+// The model cards' way to 131,072 tokens, and heads of 128 where the file does not say.
+TEST(Families, Qwen3ReadsWhatItsFilesSay) {
+  json::object config =
+      json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/qwen3/odd_heads/config.json")
+          .value()
+          .get_object();
+  config["max_position_embeddings"] = 40960;
+  config["rope_scaling"] = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32768}};
+  EXPECT_EQ(create_model({"dir", config, {}, {}}).value().shape().max_position, 131072);
+  config.erase("head_dim");
+  EXPECT_EQ(create_model({"dir", config, {}, {}}).value().shape().layers.front().head_dim, 128);
+  config["mlp_bias"] = true;  // of other families
+  EXPECT_EQ(creation_error(config), "");
+  config["head_dim"] = 17;
+  EXPECT_THAT(creation_error(config), HasSubstr("head_dim 17"));
+}
+
 TEST(Families, Gemma3RefusesWhatItCannotHonour) {
   const auto tiny = json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/gemma3/pooled/config.json")
                         .value()

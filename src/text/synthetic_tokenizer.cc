@@ -44,6 +44,8 @@ Letters grow_letters(std::size_t count) {
   return result;
 }
 
+using SpecialTokens = std::map<TokenId, SpecialTokenAt>;
+
 std::string written(std::string_view bytes) {
   std::string characters;
   append_byte_characters(characters, bytes);
@@ -51,24 +53,22 @@ std::string written(std::string_view bytes) {
 }
 
 // All special tokens by id: those given, and stand-ins for ids from `vocab_size` on that are not.
-std::map<TokenId, std::string> complete(std::int64_t vocab_size,
-                                        const std::vector<SpecialTokenAt>& given) {
-  std::map<TokenId, std::string> all;
+SpecialTokens complete(std::int64_t vocab_size, const std::vector<SpecialTokenAt>& given) {
+  SpecialTokens all;
   std::set<std::string_view> texts;
   for (const SpecialTokenAt& token : given) {
     CHECK(token.id >= 0 && token.id <= TokenTable::kMaxId, "special token id {}", token.id);
     CHECK(!token.text.empty() && texts.insert(token.text).second, "special token \"{}\"",
           token.text);
-    CHECK(all.emplace(token.id, token.text).second, "special token id {} twice", token.id);
+    CHECK(all.emplace(token.id, token).second, "special token id {} twice", token.id);
   }
   const TokenId last = all.empty() ? -1 : all.rbegin()->first;
   for (auto id = static_cast<TokenId>(vocab_size); id < last; ++id)
-    all.emplace(id, fmt::format("<|reserved_{}|>", id));
+    all.emplace(id, SpecialTokenAt{id, fmt::format("<|reserved_{}|>", id)});
   return all;
 }
 
-void write_model(json::JsonWriter& writer, std::int64_t vocab_size,
-                 const std::map<TokenId, std::string>& special) {
+void write_model(json::JsonWriter& writer, std::int64_t vocab_size, const SpecialTokens& special) {
   const std::int64_t inside =
       std::distance(special.begin(), special.lower_bound(static_cast<TokenId>(vocab_size)));
   CHECK(vocab_size >= 256 + inside && vocab_size <= TokenTable::kMaxId,
@@ -93,7 +93,7 @@ void write_model(json::JsonWriter& writer, std::int64_t vocab_size,
   std::size_t next = 0;  // of the bytes and then the tokens of letters
   for (TokenId id = 0; id < vocab_size; ++id) {
     if (const auto it = special.find(id); it != special.end()) {
-      writer.member(it->second, std::int64_t{id});
+      writer.member(it->second.text, std::int64_t{id});
       continue;
     }
     const std::string bytes =
@@ -115,15 +115,15 @@ void write_model(json::JsonWriter& writer, std::int64_t vocab_size,
   writer.end_object();
 }
 
-void write_added_tokens(json::JsonWriter& writer, const std::map<TokenId, std::string>& special) {
+void write_added_tokens(json::JsonWriter& writer, const SpecialTokens& special) {
   writer.begin_array();
-  for (const auto& [id, text] : special) {
+  for (const auto& [id, token] : special) {
     writer.begin_object();
     writer.member("id", std::int64_t{id});
-    writer.member("content", text);
+    writer.member("content", token.text);
     for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"})
       writer.member(flag, false);
-    writer.member("special", true);
+    writer.member("special", token.special);
     writer.end_object();
   }
   writer.end_array();
@@ -159,11 +159,11 @@ void write_pre_tokenizer(json::JsonWriter& writer, const std::string& pattern) {
 
 // TemplateProcessing that puts `begin` before the text, or ByteLevel, which changes nothing.
 void write_post_processor(json::JsonWriter& writer, const std::string& begin,
-                          const std::map<TokenId, std::string>& special) {
+                          const SpecialTokens& special) {
   if (begin.empty()) return write_byte_level(writer, true);
   std::int64_t begin_id = -1;
-  for (const auto& [id, text] : special) {
-    if (text == begin) begin_id = id;
+  for (const auto& [id, token] : special) {
+    if (token.text == begin) begin_id = id;
   }
   CHECK(begin_id >= 0, "\"{}\" is not one of the special tokens", begin);
   const auto part = [&](const char* kind, std::string_view id, int type_id) {
@@ -242,7 +242,7 @@ std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
                                            const std::vector<SpecialTokenAt>& special_tokens,
                                            const std::string& pattern,
                                            const SyntheticTokenizerOptions& options) {
-  const std::map<TokenId, std::string> special = complete(vocab_size, special_tokens);
+  const SpecialTokens special = complete(vocab_size, special_tokens);
   std::string out;
   json::JsonWriter writer(out);
   writer.begin_object();
@@ -276,9 +276,9 @@ std::string make_byte_level_tokenizer_json(std::int64_t vocab_size,
 std::string make_word_piece_tokenizer_json(std::int64_t vocab_size) {
   CHECK(vocab_size >= 512 && vocab_size <= 36'000, "{} tokens", vocab_size);
   const std::vector<std::string> pieces = word_pieces(static_cast<std::size_t>(vocab_size));
-  std::map<TokenId, std::string> special;
+  SpecialTokens special;
   for (const TokenId id : {0, 100, 101, 102, 103})
-    special.emplace(id, pieces[static_cast<std::size_t>(id)]);
+    special.emplace(id, SpecialTokenAt{id, pieces[static_cast<std::size_t>(id)]});
   std::string out;
   json::JsonWriter writer(out);
   writer.begin_object();

@@ -12,6 +12,7 @@ namespace saccade {
 struct SpecialTokenAt {
   TokenId id = 0;
   std::string text;
+  bool special = true;  // false: an answer's text shows it
 };
 
 struct SyntheticTokenizerOptions {

@@ -12,6 +12,8 @@ using testing::GoldenRequests;
 using testing::run_goldens;
 using testing::settings_of;
 
+const std::vector<std::string> kTextCases = {"text", "multi_turn", "long"};
+
 class FamiliesEngine : public ::testing::TestWithParam<const char*> {};
 
 std::int64_t longest_of(const GoldenRequests& from) {
@@ -31,8 +33,7 @@ EngineSettings settings_for(GoldenRequests& from, std::int64_t chunk) {
   return settings;
 }
 
-TEST_P(FamiliesEngine, AnyChunkAndBatch) {
-  GoldenRequests from(GetParam());
+void expect_any_chunk_and_batch(GoldenRequests& from) {
   for (const std::int64_t chunk : {16, 64, 1000}) {
     for (const std::size_t together : {1, 8}) {
       SCOPED_TRACE("chunk " + std::to_string(chunk) + " batch " + std::to_string(together));
@@ -41,6 +42,11 @@ TEST_P(FamiliesEngine, AnyChunkAndBatch) {
       expect_goldens(from, settings, together, together == 1 ? 1 : 2);
     }
   }
+}
+
+TEST_P(FamiliesEngine, AnyChunkAndBatch) {
+  GoldenRequests from(GetParam());
+  expect_any_chunk_and_batch(from);
 }
 
 // An embedding row lies in the place of its token's keys and values in the full layers.
@@ -76,6 +82,19 @@ void expect_preempted(GoldenRequests& from) {
 
 TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   GoldenRequests from(GetParam());
+  expect_preempted(from);
+}
+
+// Families of text alone.
+class TextFamiliesEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TextFamiliesEngine, AnyChunkAndBatch) {
+  GoldenRequests from(GetParam(), kTextCases);
+  expect_any_chunk_and_batch(from);
+}
+
+TEST_P(TextFamiliesEngine, PreemptedAnswersAreTheSame) {
+  GoldenRequests from(GetParam(), kTextCases);
   expect_preempted(from);
 }
 
@@ -191,6 +210,14 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                          ::testing::Values("qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
                                            "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
                                            "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, TextFamiliesEngine,
+                         ::testing::Values("qwen3/odd_heads", "qwen3/stretched"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

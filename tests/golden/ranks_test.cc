@@ -50,6 +50,7 @@ struct Split {
 // (InternLM2), matrices that are stored in one (Phi-3), norms of heads and DeepStack, norms after a
 // block, and stored codes.
 const std::vector<Split> kSplits = {{"qwen2/odd_heads", {"text", "long"}},
+                                    {"qwen3/odd_heads", {"text"}},
                                     {"internvl2/internlm2", {"text", "one_image"}},
                                     {"phi_3_vision/su", {"text", "one_image"}},
                                     {"qwen3_vl/odd_heads", {"text", "one_image"}},

@@ -10,8 +10,9 @@ namespace {
 
 using testing::golden_folder;
 
-const std::vector<std::string> kCheckpoints = {"qwen2/odd_heads", "qwen2/mixed_window",
-                                               "llama3/scaled", "llama3/plain", "gemma3/text"};
+const std::vector<std::string> kCheckpoints = {
+    "qwen2/odd_heads", "qwen2/mixed_window", "llama3/scaled", "llama3/plain",
+    "qwen3/odd_heads", "qwen3/stretched",    "gemma3/text"};
 const std::vector<std::string> kCases = {"text", "multi_turn", "long"};
 
 class TextGolden : public ::testing::TestWithParam<std::string> {};

@@ -16,7 +16,7 @@ from transformers import AutoConfig, Qwen2Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
-TIED = ["qwen2/odd_heads", "llama3/scaled", "gemma3/text", "qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
+TIED = ["qwen2/odd_heads", "qwen3/odd_heads", "llama3/scaled", "gemma3/text", "qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
         "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads", "qwen3_vl/wide_rows",
         "llava_onevision/newlines", "llava_onevision/scaled", "internvl2/current", "paligemma/first",
         "paligemma/second", "smolvlm2/thirds", "smolvlm2/halves", "gemma3/pooled"]

@@ -37,6 +37,7 @@ class TextFamily:
     end_of_turn: str
     chat_template: str
     tokenizer_class: str
+    published_template: str = ""  # what prompts are rendered with, where it is at hand
 
 
 @dataclass
@@ -97,7 +98,8 @@ def record(family: TextFamily, directory: Path, cases: dict = CASES) -> None:
         for word in WORDS:
             messages = [{"role": role, "content": text.replace("{}", word)} for role, text in turns]
             rendered = tokenizer.apply_chat_template(
-                messages, chat_template=family.chat_template, tokenize=False, add_generation_prompt=True)
+                messages, chat_template=family.published_template or family.chat_template, tokenize=False,
+                add_generation_prompt=True)
             ids = tokenizer(rendered, add_special_tokens=False)["input_ids"]
             tokens, gap = golden.greedy(last_logits, ids)
             print(f"  {case} ({word}): {len(ids)} tokens, gap {gap:.1e}, {len(set(tokens))} distinct", flush=True)

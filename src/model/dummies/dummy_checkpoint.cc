@@ -126,7 +126,7 @@ std::string tokenizer_config(const DummyCheckpoint& dummy) {
     w.begin_object();
     w.member("content", std::string_view(token.text));
     for (const char* off : {"lstrip", "normalized", "rstrip", "single_word"}) w.member(off, false);
-    w.member("special", true);
+    w.member("special", token.special);
     w.end_object();
   }
   w.end_object();

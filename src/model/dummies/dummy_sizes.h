@@ -2,12 +2,16 @@
 // and a tiny one.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/check.h"
 #include "base/result.h"
 #include "text/synthetic_tokenizer.h"
 
@@ -30,6 +34,20 @@ struct DummyCheckpoint {
   std::string end_token;
   std::string pad_token;
 };
+
+// A family's sizes are an array of a struct of its own, whose `name` is the size's.
+template <typename Size, std::size_t kCount>
+constexpr std::array<std::string_view, kCount> names_of(const std::array<Size, kCount>& sizes) {
+  std::array<std::string_view, kCount> names;
+  std::ranges::transform(sizes, names.begin(), &Size::name);
+  return names;
+}
+template <typename Size, std::size_t kCount>
+const Size& size_named(const std::array<Size, kCount>& sizes, std::string_view name) {
+  const auto found = std::ranges::find(sizes, name, &Size::name);
+  CHECK(found != sizes.end(), "size {}", name);
+  return *found;
+}
 
 struct DummySizes {
   std::span<const std::string_view> names;                           // "tiny", "2b"

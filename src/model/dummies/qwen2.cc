@@ -1,8 +1,6 @@
 // Checkpoints of random weights of Qwen2 and Qwen2.5.
-#include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "model/dummies/qwen_dummy.h"
 
 namespace saccade {
@@ -21,7 +19,7 @@ constexpr std::array kDummySizes = {
     DummySize{"3b", 2048, 11008, 36, 16, 2, true, 151936, 151643},
     DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152064, 151643},
 };
-constexpr std::array<std::string_view, 5> kDummyNames = {"tiny", "0.5b", "1.5b", "3b", "7b"};
+constexpr auto kDummyNames = names_of(kDummySizes);
 
 constexpr std::string_view kChatTemplate =
     R"({%- for message in messages -%}
@@ -46,24 +44,13 @@ std::string dummy_config(const DummySize& s) {
 }
 
 Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
-  const auto first = static_cast<TokenId>(found->pieces);
+  const DummySize& s = size_named(kDummySizes, size);
   DummyCheckpoint checkpoint;
   checkpoint.files = {
-      {"config.json", dummy_config(*found)},
+      {"config.json", dummy_config(s)},
       {"generation_config.json",
-       fmt::format(R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, )"
-                   R"("eos_token_id": [{1}, {0}], "temperature": 0.7, "top_p": 0.8, "top_k": 20}})",
-                   first, first + 2)}};
-  checkpoint.chat_template = kChatTemplate;
-  checkpoint.tokenizer_pieces = found->pieces;
-  checkpoint.special_tokens = {
-      {first, "<|endoftext|>"}, {first + 1, "<|im_start|>"}, {first + 2, "<|im_end|>"}};
-  checkpoint.tokenizer_pattern = kQwenPattern;
-  checkpoint.tokenizer_class = "Qwen2Tokenizer";
-  checkpoint.end_token = "<|im_end|>";
-  checkpoint.pad_token = "<|endoftext|>";
+       qwen_generation_config(s.pieces, R"("temperature": 0.7, "top_p": 0.8, "top_k": 20)")}};
+  describe_qwen_tokenizer(s.pieces, kQwenTextTokens, kChatTemplate, checkpoint);
   return checkpoint;
 }
 

@@ -1,8 +1,6 @@
 // Checkpoints of random weights of Qwen2.5-VL.
-#include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "model/dummies/qwen_dummy.h"
 
 namespace saccade {
@@ -28,7 +26,7 @@ constexpr std::array kDummySizes = {
     DummySize{"72b", 8192, 29568, 80, 64, 8, false, 152064, 151643, kSections, 32, 1280, 3456, 16,
               kWhole},
 };
-constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "3b", "7b", "72b"};
+constexpr auto kDummyNames = names_of(kDummySizes);
 
 std::string dummy_config(const DummySize& s) {
   using fmt::arg;
@@ -56,17 +54,14 @@ std::string dummy_config(const DummySize& s) {
 }
 
 Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
+  const DummySize& s = size_named(kDummySizes, size);
   DummyCheckpoint checkpoint;
   checkpoint.files = {
-      {"config.json", dummy_config(*found)},
+      {"config.json", dummy_config(s)},
       {"generation_config.json",
-       fmt::format(
-           R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "repetition_penalty": 1.05, "temperature": 0.000001}})",
-           found->pieces, found->pieces + 2)},
+       qwen_generation_config(s.pieces, R"("repetition_penalty": 1.05, "temperature": 0.000001)")},
       {"preprocessor_config.json", qwen_preprocessor_config("Qwen2_5_VLProcessor")}};
-  describe_qwen_vision_tokenizer(found->pieces, checkpoint);
+  describe_qwen_tokenizer(s.pieces, kQwenVisionTokens, qwen_vision_template(true), checkpoint);
   return checkpoint;
 }
 

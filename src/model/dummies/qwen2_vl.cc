@@ -1,8 +1,6 @@
 // Checkpoints of random weights of Qwen2-VL.
-#include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "model/dummies/qwen_dummy.h"
 
 namespace saccade {
@@ -22,7 +20,7 @@ constexpr std::array kDummySizes = {
     DummySize{"7b", 3584, 18944, 28, 28, 4, false, 152064, 151643, {16, 24, 24}, 32, 1280, 16},
     DummySize{"72b", 8192, 29568, 80, 64, 8, false, 152064, 151643, {16, 24, 24}, 32, 1280, 16},
 };
-constexpr std::array<std::string_view, 4> kDummyNames = {"tiny", "2b", "7b", "72b"};
+constexpr auto kDummyNames = names_of(kDummySizes);
 
 std::string dummy_config(const DummySize& s) {
   using fmt::arg;
@@ -49,17 +47,14 @@ std::string dummy_config(const DummySize& s) {
 }
 
 Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
+  const DummySize& s = size_named(kDummySizes, size);
   DummyCheckpoint checkpoint;
   checkpoint.files = {
-      {"config.json", dummy_config(*found)},
+      {"config.json", dummy_config(s)},
       {"generation_config.json",
-       fmt::format(
-           R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "temperature": 0.01, "top_p": 0.001, "top_k": 1}})",
-           found->pieces, found->pieces + 2)},
+       qwen_generation_config(s.pieces, R"("temperature": 0.01, "top_p": 0.001, "top_k": 1)")},
       {"preprocessor_config.json", qwen_preprocessor_config("Qwen2VLProcessor")}};
-  describe_qwen_vision_tokenizer(found->pieces, checkpoint);
+  describe_qwen_tokenizer(s.pieces, kQwenVisionTokens, qwen_vision_template(true), checkpoint);
   return checkpoint;
 }
 

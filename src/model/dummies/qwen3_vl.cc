@@ -1,8 +1,6 @@
 // Checkpoints of random weights of Qwen3-VL.
-#include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "model/dummies/qwen_dummy.h"
 
 namespace saccade {
@@ -30,25 +28,7 @@ constexpr std::array kDummySizes = {
     DummySize{"32b", 5120, 25600, 64, 64, 8, 128, false, 151936, 151643, kSections, 27, 1152, 4304,
               16, 2304, "8, 16, 24"},
 };
-constexpr std::array<std::string_view, 5> kDummyNames = {"tiny", "2b", "4b", "8b", "32b"};
-
-// What the published template gives for messages without tools: no default system message.
-constexpr std::string_view kChatTemplate =
-    R"({%- for message in messages -%}
-{{- '<|im_start|>' + message.role + '\n' -}}
-{%- if message.content is string -%}{{- message.content -}}
-{%- else -%}
-{%- for part in message.content -%}
-{%- if part.type in ['image', 'image_url'] or 'image' in part -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
-{%- elif part.type == 'video' or 'video' in part -%}{{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
-{%- elif 'text' in part -%}{{- part.text -}}
-{%- endif -%}
-{%- endfor -%}
-{%- endif -%}
-{{- '<|im_end|>\n' -}}
-{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
-)";
+constexpr auto kDummyNames = names_of(kDummySizes);
 
 constexpr std::string_view kPreprocessorConfig =
     R"({"size": {"longest_edge": 16777216, "shortest_edge": 65536}, "patch_size": 16, "temporal_patch_size": 2, )"
@@ -88,19 +68,17 @@ std::string dummy_config(const DummySize& s) {
 }
 
 Result<DummyCheckpoint> dummy(std::string_view size) {
-  const auto found = std::ranges::find(kDummySizes, size, &DummySize::name);
-  CHECK(found != kDummySizes.end(), "size {}", size);
+  const DummySize& s = size_named(kDummySizes, size);
   DummyCheckpoint checkpoint;
   checkpoint.files = {
-      {"config.json", dummy_config(*found)},
+      {"config.json", dummy_config(s)},
       {"generation_config.json",
-       fmt::format(
-           R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, "eos_token_id": [{1}, {0}], "top_k": 20, "top_p": 0.8, "repetition_penalty": 1.0, "temperature": 0.7}})",
-           found->pieces, found->pieces + 2)},
+       qwen_generation_config(
+           s.pieces,
+           R"("top_k": 20, "top_p": 0.8, "repetition_penalty": 1.0, "temperature": 0.7)")},
       {"preprocessor_config.json", std::string(kPreprocessorConfig)},
       {"video_preprocessor_config.json", std::string(kVideoPreprocessorConfig)}};
-  describe_qwen_vision_tokenizer(found->pieces, checkpoint);
-  checkpoint.chat_template = kChatTemplate;
+  describe_qwen_tokenizer(s.pieces, kQwenVisionTokens, qwen_vision_template(false), checkpoint);
   return checkpoint;
 }
 

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/check.h"
+
 namespace saccade {
 
 const std::string_view kQwenPattern =
@@ -11,19 +13,40 @@ const std::string_view kQwenPattern =
 
 namespace {
 
-// In the order of their ids, from the first after the pieces on.
-constexpr std::array kSpecialTokens = {
-    "<|endoftext|>",      "<|im_start|>",     "<|im_end|>",     "<|object_ref_start|>",
-    "<|object_ref_end|>", "<|box_start|>",    "<|box_end|>",    "<|quad_start|>",
-    "<|quad_end|>",       "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>",
-    "<|image_pad|>",      "<|video_pad|>"};
+constexpr std::array<std::string_view, kQwen3Tokens> kSpecialTokens = {"<|endoftext|>",
+                                                                       "<|im_start|>",
+                                                                       "<|im_end|>",
+                                                                       "<|object_ref_start|>",
+                                                                       "<|object_ref_end|>",
+                                                                       "<|box_start|>",
+                                                                       "<|box_end|>",
+                                                                       "<|quad_start|>",
+                                                                       "<|quad_end|>",
+                                                                       "<|vision_start|>",
+                                                                       "<|vision_end|>",
+                                                                       "<|vision_pad|>",
+                                                                       "<|image_pad|>",
+                                                                       "<|video_pad|>",
+                                                                       "<tool_call>",
+                                                                       "</tool_call>",
+                                                                       "<|fim_prefix|>",
+                                                                       "<|fim_middle|>",
+                                                                       "<|fim_suffix|>",
+                                                                       "<|fim_pad|>",
+                                                                       "<|repo_name|>",
+                                                                       "<|file_sep|>",
+                                                                       "<tool_response>",
+                                                                       "</tool_response>",
+                                                                       "<think>",
+                                                                       "</think>"};
 
-constexpr std::string_view kChatTemplate =
-    R"({%- for message in messages -%}
-{%- if loop.first and message.role != 'system' -%}
+constexpr std::string_view kDefaultSystem =
+    R"({%- if loop.first and message.role != 'system' -%}
 {{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' -}}
 {%- endif -%}
-{{- '<|im_start|>' + message.role + '\n' -}}
+)";
+constexpr std::string_view kVisionMessages =
+    R"({{- '<|im_start|>' + message.role + '\n' -}}
 {%- if message.content is string -%}{{- message.content -}}
 {%- else -%}
 {%- for part in message.content -%}
@@ -40,16 +63,50 @@ constexpr std::string_view kChatTemplate =
 
 }  // namespace
 
-void describe_qwen_vision_tokenizer(std::int64_t pieces, DummyCheckpoint& checkpoint) {
-  checkpoint.chat_template = kChatTemplate;
+const std::string_view kQwen3Template =
+    R"({%- set ns = namespace(last=messages|length - 1) -%}
+{%- for message in messages -%}{%- if message.role == 'user' -%}{%- set ns.last = loop.index0 -%}{%- endif -%}{%- endfor -%}
+{%- for message in messages -%}
+{{- '<|im_start|>' + message.role + '\n' -}}
+{%- if message.role == 'assistant' -%}
+{%- set parts = message.content.split('</think>') -%}
+{%- set thought = message.reasoning_content if message.reasoning_content else (parts[0].split('<think>')[-1] if parts|length > 1 else '') -%}
+{%- set answer = message.content if message.reasoning_content or parts|length == 1 else parts[-1].lstrip('\n') -%}
+{%- if loop.index0 > ns.last and (loop.last or thought) -%}
+{{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' + answer.lstrip('\n') -}}
+{%- else -%}{{- answer -}}{%- endif -%}
+{%- else -%}{{- message.content -}}
+{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}
+{%- if enable_thinking is defined and enable_thinking is false -%}{{- '<think>\n\n</think>\n\n' -}}{%- endif -%}
+{%- endif -%}
+)";
+
+std::string qwen_vision_template(bool default_system) {
+  return fmt::format("{{%- for message in messages -%}}\n{}{}",
+                     default_system ? kDefaultSystem : "", kVisionMessages);
+}
+
+void describe_qwen_tokenizer(std::int64_t pieces, std::size_t special_tokens,
+                             std::string_view chat_template, DummyCheckpoint& checkpoint) {
+  CHECK(special_tokens <= kSpecialTokens.size(), "{} special tokens", special_tokens);
+  checkpoint.chat_template = chat_template;
   checkpoint.tokenizer_pieces = pieces;
-  for (std::size_t i = 0; i < kSpecialTokens.size(); ++i)
-    checkpoint.special_tokens.push_back(
-        {static_cast<TokenId>(pieces) + static_cast<TokenId>(i), kSpecialTokens[i]});
+  for (std::size_t i = 0; i < special_tokens; ++i)
+    checkpoint.special_tokens.push_back({static_cast<TokenId>(pieces) + static_cast<TokenId>(i),
+                                         std::string(kSpecialTokens[i]), i < kQwenVisionTokens});
   checkpoint.tokenizer_pattern = kQwenPattern;
   checkpoint.tokenizer_class = "Qwen2Tokenizer";
   checkpoint.end_token = "<|im_end|>";
   checkpoint.pad_token = "<|endoftext|>";
+}
+
+std::string qwen_generation_config(std::int64_t pieces, std::string_view sampling) {
+  return fmt::format(R"({{"bos_token_id": {0}, "pad_token_id": {0}, "do_sample": true, )"
+                     R"("eos_token_id": [{1}, {0}], {2}}})",
+                     pieces, pieces + 2, sampling);
 }
 
 std::string qwen_preprocessor_config(std::string_view processor_class) {
