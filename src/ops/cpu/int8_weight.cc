@@ -77,11 +77,17 @@ std::unique_ptr<PackedWeight> CpuDevice::pack_int8(std::span<const StoredMatrix>
   const std::int64_t in = parts.front().in();
   auto packed =
       std::make_unique<PanelWeight>(out, in, DType::kI8, kernels_.lanes, kDepthUnit, DType::kI8);
-  pool_.parallel_each(static_cast<std::int64_t>(units.size()), [&](std::int64_t index, int) {
+  struct Rounding {
+    std::vector<float> numbers;
+    std::vector<std::uint32_t> fours;
+  };
+  std::vector<Rounding> scratch(static_cast<std::size_t>(pool_.size()));  // [workers]
+  pool_.parallel_each(static_cast<std::int64_t>(units.size()), [&](std::int64_t index, int worker) {
     const Unit& unit = units[static_cast<std::size_t>(index)];
-    std::vector<float> numbers(static_cast<std::size_t>((unit.end - unit.begin) * in));
+    auto& [numbers, fours] = scratch[static_cast<std::size_t>(worker)];
+    numbers.resize(static_cast<std::size_t>(kRows * in));
+    fours.assign(static_cast<std::size_t>((in + 3) / 4), 0);
     unit.part->read(unit.begin, unit.end, kernels_, numbers.data());
-    std::vector<std::uint32_t> fours(static_cast<std::size_t>((in + 3) / 4));
     auto* const codes = reinterpret_cast<std::int8_t*>(fours.data());
     for (std::int64_t row = 0; row < unit.end - unit.begin; ++row) {
       const float scale = int8_.round_weights(numbers.data() + row * in, in, codes);
