@@ -287,6 +287,24 @@ TEST(Answers, SamplingByTheOperator) {
                  {"--override-generation-config", "warmth", "temperature"});
 }
 
+// A template from elsewhere names the tokens of a checkpoint that has no template itself.
+TEST(Answers, TemplatesFromElsewhereNameTheCheckpointsTokens) {
+  const std::string paligemma = SACCADE_SOURCE_DIR "/tests/golden/paligemma/first";
+  const ServerProcess server(SACCADE_BINARY,
+                             {"serve", "--model", paligemma, "--chat-template",
+                              "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"});
+  const RawAnswer answer =
+      exchange(server.port(), "POST", "/tokenize",
+               R"({"messages": [{"role": "user", "content": "x"}], "return_token_strs": true})");
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const json::object tree = tree_of(answer);
+  const json::value* strings = json::find(tree, "token_strs");
+  ASSERT_NE(strings, nullptr) << answer.body;
+  ASSERT_GE(strings->get_array().size(), 3U);
+  EXPECT_EQ(strings->get_array().front().get_string(), "<bos>");
+  EXPECT_EQ(strings->get_array().back().get_string(), "<eos>");
+}
+
 TEST(Answers, WhatTemplatesSee) {
   ServerProcess server(
       SACCADE_BINARY,

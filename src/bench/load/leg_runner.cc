@@ -238,12 +238,14 @@ Result<Session> open_session(const ServeSettings& settings) {
                   session.target.base_url);
     session.model = session.server.models.front().id;
   }
+  session.tokenizer_path = settings.target.tokenizer;
   if (!settings.target.skip_tokenizer) {
     const std::string directory = tokenizer_directory(settings.target, session);
     if (!directory.empty()) {
       auto tokenizer = load_tokenizer(directory);
       if (!tokenizer) return fail_within("--tokenizer " + directory, std::move(tokenizer).error());
       session.tokenizer = *std::move(tokenizer);
+      session.tokenizer_path = directory;
     }
   }
   session.text = text_source(settings.target, session);
@@ -268,7 +270,7 @@ RunHeader run_header(const ServeSettings& settings, const Session& session,
   header.tool_version = SACCADE_VERSION;
   header.backend = settings.target.backend;
   header.model = session.model;
-  header.tokenizer = settings.target.tokenizer;
+  header.tokenizer = session.tokenizer_path;
   header.label = settings.output.label;
   header.server_version = session.server.version;
   header.server_parameters = session.server.parameters;

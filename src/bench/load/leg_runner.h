@@ -26,6 +26,7 @@ struct Session {
   ServerTarget target;
   std::string model;
   ServerDescription server;
+  std::string tokenizer_path;            // as it was given, or where one was found
   std::unique_ptr<Tokenizer> tokenizer;  // null without one
   std::unique_ptr<TextSource> text;
 };
