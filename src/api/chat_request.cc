@@ -231,8 +231,9 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   request.echo = echo.value_or(false);
   if (request.echo) return invalid("echo", "'echo' is not supported for chat by this server");
   TRY(request.tools, take_tool_fields(fields));
-  TRY_DO(fields.refuse({"audio", "web_search_options", "prediction"}));
+  TRY_DO(fields.refuse({"echo", "audio", "web_search_options", "prediction"}));
   TRY_DO(take_template_fields(fields, request));
+  TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();
   return request;

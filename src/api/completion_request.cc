@@ -24,6 +24,17 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   }
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
+  TRY(const auto best_of,
+      fields.integer("best_of", 1, static_cast<std::int64_t>(limits::kChoices.most)));
+  request.best_of = best_of.value_or(request.sampling.n);
+  if (request.best_of < request.sampling.n)
+    return invalid("best_of", "'best_of' is {}, 'n' is {}: it must not be smaller", request.best_of,
+                   request.sampling.n);
+  if (request.best_of > request.sampling.n && request.delivery.stream)
+    return invalid("best_of",
+                   "'best_of' is {}, 'n' is {}, and the answer is streamed: which choices are the "
+                   "best is known at their end",
+                   request.best_of, request.sampling.n);
   TRY_DO(fields.refuse({"suffix"}));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();

@@ -19,6 +19,7 @@ struct CompletionRequest {
   SamplingFields sampling;                // max_tokens defaults to 16 here
   DeliveryFields delivery;
   std::optional<std::int64_t> logprobs;
+  std::int64_t best_of = 1;  // choices made of a prompt; the n likeliest are given
   bool echo = false;
   bool add_special_tokens = true;
   std::vector<std::string> unknown;

@@ -36,6 +36,9 @@ inline constexpr Limit kStops{"stop", "strings", 64};
 inline constexpr Limit kStopBytes{"stop[]", "bytes", 4'096};
 inline constexpr Limit kStopTokenIds{"stop_token_ids", "entries", 4'096};
 inline constexpr Limit kLogitBias{"logit_bias", "entries", 16'384};
+inline constexpr Limit kBadWords{"bad_words", "strings", 256};
+inline constexpr Limit kBadWordBytes{"bad_words[]", "bytes", 1'024};
+inline constexpr Limit kAllowedTokens{"allowed_token_ids", "entries", 524'288};
 inline constexpr Limit kTools{"tools", "entries", 1'024};
 inline constexpr Limit kToolBytes{"tools as JSON", "bytes", 4'194'304};
 inline constexpr Limit kToolName{"tools[].function.name", "characters", 128};
@@ -51,11 +54,12 @@ inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
 
 inline constexpr Limit kAll[] = {
-    kMembers,   kMessages,  kMessageMembers, kParts,          kToolCalls,       kImages,
-    kFrames,    kPrompts,   kInputs,         kTokenIds,       kChoices,         kAllChoices,
-    kEcho,      kStops,     kStopBytes,      kStopTokenIds,   kLogitBias,       kTools,
-    kToolBytes, kToolName,  kDocuments,      kTemplateKwargs, kProcessorKwargs, kChatTemplate,
-    kRequestId, kCacheSalt, kMetadata,       kMetadataBytes};
+    kMembers,        kMessages,        kMessageMembers, kParts,        kToolCalls, kImages,
+    kFrames,         kPrompts,         kInputs,         kTokenIds,     kChoices,   kAllChoices,
+    kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias, kBadWords,
+    kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,  kDocuments,
+    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt, kMetadata,
+    kMetadataBytes};
 
 }  // namespace limits
 

@@ -114,6 +114,12 @@ const std::map<std::string, Ask>& asks() {
        [](std::size_t n) { return chat(with("\"stop_token_ids\": [" + same(n, "1") + "]")); }},
       {"logit_bias",
        [](std::size_t n) { return chat(with("\"logit_bias\": {" + named(n, "") + "}")); }},
+      {"bad_words",
+       [](std::size_t n) { return chat(with("\"bad_words\": [" + same(n, R"("x")") + "]")); }},
+      {"bad_words[]",
+       [](std::size_t n) { return chat(with("\"bad_words\": [" + text_of(n) + "]")); }},
+      {"allowed_token_ids",
+       [](std::size_t n) { return chat(with("\"allowed_token_ids\": [" + same(n, "1") + "]")); }},
       {"tools",
        [](std::size_t n) {
          return chat(with("\"tools\": [" +

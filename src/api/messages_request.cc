@@ -196,6 +196,7 @@ Result<ChatRequest> parse(std::string_view body, bool needs_max_tokens) {
   // What is cached is cached without being asked.
   fields.accept({"cache_control", "inference_geo", "speed", "user_profile_id", "workspace_id",
                  "diagnostics", "betas"});
+  TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();
   return request;

@@ -98,9 +98,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("guided_choice": ["a", 1])", "guided_choice"},
         Refused{R"("guided_regex": "a", "response_format": {"type": "json_object"})",
                 "guided_regex"},
-        Refused{R"("truncate_prompt_tokens": 5)", "truncate_prompt_tokens"},
-        Refused{R"("allowed_token_ids": [1])", "allowed_token_ids"},
-        Refused{R"("bad_words": ["a"])", "bad_words"}, Refused{R"("echo": true)", "echo"},
+        Refused{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+        Refused{R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
+        Refused{R"("allowed_token_ids": ["a"])", "allowed_token_ids"},
+        Refused{R"("allowed_token_ids": 5)", "allowed_token_ids"},
+        Refused{R"("bad_words": [""])", "bad_words"}, Refused{R"("bad_words": [1])", "bad_words"},
+        Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": true)", "echo"},
         Refused{R"("audio": {"voice": "a"})", "audio"},
         Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
         Refused{R"("use_beam_search": true)", "use_beam_search"},
@@ -323,7 +326,9 @@ TEST(CompletionRequest, RefusalsNameTheMember) {
            {R"({"prompt": [[1], "a"]})", "prompt"},
            {R"({"prompt": "a", "suffix": "b"})", "suffix"},
            {R"({"prompt": "a", "logprobs": -1})", "logprobs"},
-           {R"({"prompt": "a", "best_of": 3})", "best_of"},
+           {R"({"prompt": "a", "best_of": 3, "n": 4})", "best_of"},
+           {R"({"prompt": "a", "best_of": 3, "n": 2, "stream": true})", "best_of"},
+           {R"({"prompt": "a", "best_of": 129})", "best_of"},
            {R"({"prompt": "a", "use_beam_search": true})", "use_beam_search"},
            {R"({"prompt": "a", "prompt_logprobs": 1})", "prompt_logprobs"},
            {R"({"prompt": "a", "guided_json": 1})", "guided_json"},
@@ -335,6 +340,18 @@ TEST(CompletionRequest, RefusalsNameTheMember) {
     ASSERT_FALSE(request) << body;
     EXPECT_EQ(request.error().param, param) << request.error().message;
   }
+}
+
+TEST(CompletionRequest, TokensThatMayAndMustNotCome) {
+  const auto request = parse_completion_request(
+      R"({"prompt": "a", "bad_words": ["x", " y"], "allowed_token_ids": [3, 4], "n": 2,
+          "best_of": 5, "truncate_prompt_tokens": -1})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->sampling.bad_words, (std::vector<std::string>{"x", " y"}));
+  EXPECT_EQ(request->sampling.allowed_token_ids, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(request->sampling.truncate_prompt_tokens, -1);
+  EXPECT_EQ(request->best_of, 5);
+  EXPECT_EQ(parse_completion_request(R"({"prompt": "a", "n": 3})")->best_of, 3);
 }
 
 TEST(CompletionRequest, UnknownMembersAreListedOnce) {

@@ -219,6 +219,7 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
   TRY(const auto user, fields.text("user"));
   if (user) request.user = json::string(*user);
   fields.accept({"prompt_cache_retention", "prompt_cache_options"});
+  TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_unsupported(fields));
   request.chat.unknown = fields.unknown();
   return request;

@@ -8,19 +8,34 @@
 namespace saccade::api {
 namespace {
 
-Result<std::vector<std::int64_t>> take_stop_ids(Fields& fields) {
+Result<std::vector<std::int64_t>> take_ids(Fields& fields, const Limit& most) {
   std::vector<std::int64_t> ids;
-  TRY(const json::array* list, fields.array("stop_token_ids"));
+  TRY(const json::array* list, fields.array(most.field));
   if (list == nullptr) return ids;
-  TRY_DO(within(limits::kStopTokenIds, list->size()));
+  TRY_DO(within(most, list->size()));
   for (const auto& item : *list) {
     if (!item.is_int64()) {
-      return invalid("stop_token_ids", "'stop_token_ids' holds {}, integers are required",
+      return invalid(most.field, "'{}' holds {}, integers are required", most.field,
                      json::kind_name(item));
     }
     ids.push_back(item.get_int64());
   }
   return ids;
+}
+
+Result<std::vector<std::string>> take_bad_words(Fields& fields) {
+  std::vector<std::string> words;
+  TRY(const json::array* list, fields.array("bad_words"));
+  if (list == nullptr) return words;
+  TRY_DO(within(limits::kBadWords, list->size()));
+  for (const auto& item : *list) {
+    if (!item.is_string() || item.get_string().empty())
+      return invalid("bad_words", "'bad_words' holds {}, strings are required",
+                     item.is_string() ? "an empty string" : json::kind_name(item));
+    TRY_DO(within(limits::kBadWordBytes, item.get_string().size()));
+    words.emplace_back(item.get_string());
+  }
+  return words;
 }
 
 Result<std::vector<std::pair<std::int64_t, double>>> take_logit_bias(Fields& fields) {
@@ -108,13 +123,20 @@ Result<SamplingFields> take_sampling(Fields& fields) {
   TRY(const auto ignore_eos, fields.boolean("ignore_eos"));
   s.ignore_eos = ignore_eos.value_or(false);
   TRY(s.stop, take_stops(fields, "stop"));
-  TRY(s.stop_token_ids, take_stop_ids(fields));
+  TRY(s.stop_token_ids, take_ids(fields, limits::kStopTokenIds));
   TRY(const auto include_stop, fields.boolean("include_stop_str_in_output"));
   TRY(const auto no_trim, fields.boolean("no_stop_trim"));  // SGLang's name, which its router adds
   s.include_stop_str_in_output = include_stop.value_or(no_trim.value_or(false));
   TRY(const auto skip_special, fields.boolean("skip_special_tokens"));
   s.skip_special_tokens = skip_special.value_or(true);
   TRY(s.logit_bias, take_logit_bias(fields));
+  TRY(s.bad_words, take_bad_words(fields));
+  TRY(s.allowed_token_ids, take_ids(fields, limits::kAllowedTokens));
+  TRY(s.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1,
+                                               static_cast<std::int64_t>(limits::kTokenIds.most)));
+  if (s.truncate_prompt_tokens && *s.truncate_prompt_tokens == 0)
+    return invalid("truncate_prompt_tokens",
+                   "'truncate_prompt_tokens' is 0, it must be -1 or at least 1");
   TRY(s.structured, take_structured_output(fields));
   return s;
 }
@@ -173,14 +195,19 @@ Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t mos
                  prompts, n, choices, most_waiting);
 }
 
-Result<void> refuse_unsupported(Fields& fields) {
-  // best_of and beam widths of 1 ask for nothing.
+Result<void> refuse_best_of(Fields& fields) {
   TRY(const auto best_of, fields.integer("best_of"));
   if (best_of && *best_of > 1)
-    return invalid("best_of", "'best_of' is {}, only 1 is supported", *best_of);
+    return invalid("best_of", "'best_of' is {}, only 1 is supported: /v1/completions has it",
+                   *best_of);
+  return {};
+}
+
+Result<void> refuse_unsupported(Fields& fields) {
   // 0 asks for the prompt's own tokens, so that only null asks for nothing.
   if (fields.take("prompt_logprobs") != nullptr)
     return invalid("prompt_logprobs", "'prompt_logprobs' is not supported by this server");
+  TRY_DO(fields.refuse({"prompt_logprobs"}));
   const json::value* length_penalty = fields.take("length_penalty");
   if (length_penalty != nullptr && !length_penalty->is_number()) {
     return invalid("length_penalty", "'length_penalty' is {}, a number is required",
@@ -198,11 +225,10 @@ Result<void> refuse_unsupported(Fields& fields) {
                  "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
                  "stream_interval", "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
                  "reasoning_effort"});
-  return fields.refuse({"use_beam_search", "truncate_prompt_tokens", "allowed_token_ids",
-                        "bad_words", "logits_processors", "prompt_embeds", "kv_transfer_params",
-                        "ec_transfer_params", "logprob_token_ids", "thinking_token_budget",
-                        "repetition_detection", "return_hidden_states", "lora_path",
-                        "session_params"});
+  return fields.refuse({"use_beam_search", "logits_processors", "prompt_embeds",
+                        "kv_transfer_params", "ec_transfer_params", "logprob_token_ids",
+                        "thinking_token_budget", "repetition_detection", "return_hidden_states",
+                        "lora_path", "session_params"});
 }
 
 }  // namespace saccade::api

@@ -35,6 +35,9 @@ struct SamplingFields {
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
   std::vector<std::pair<std::int64_t, double>> logit_bias;
+  std::vector<std::string> bad_words;
+  std::vector<std::int64_t> allowed_token_ids;  // empty: all
+  // The prompt's last ones are kept; -1: as many as leave room for the answer.
   std::optional<std::int64_t> truncate_prompt_tokens;
   std::optional<StructuredOutput> structured;  // absent: free text
 };
@@ -65,6 +68,8 @@ Result<void> take_queue_fields(Fields& fields, DeliveryFields& into);
 Result<std::string> take_request_id(Fields& fields);  // empty when absent
 // prompts x n: kInvalid with the number and the limit before anything is made for them.
 Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);
+// More answers made than given, of requests that have one way to ask: best_of above 1.
+Result<void> refuse_best_of(Fields& fields);
 // What both kinds of request refuse, and what both accept without effect.
 Result<void> refuse_unsupported(Fields& fields);
 

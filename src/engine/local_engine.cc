@@ -382,7 +382,9 @@ void LocalEngine::sample(InFlight& step, const Batch& batch) {
   for (const PlannedRows& rows : step.plan.rows) {
     if (!rows.samples) continue;
     Live& of = live(*rows.sequence);
-    SamplingRow& row = sampling_rows_.emplace_back(of.sampler.next());
+    const std::span<const TokenId> tokens = rows.sequence->tokens;
+    const auto generated = tokens.subspan(static_cast<std::size_t>(rows.sequence->prompt_tokens()));
+    SamplingRow& row = sampling_rows_.emplace_back(of.sampler.next(generated));
     if (of.guide) of.sampler.hold(row, masks_.wait(*of.guide));
     row.row = static_cast<std::int64_t>(sampling_rows_.size()) - 1;
     row.slot = rows.sequence->kv.slot();
@@ -429,6 +431,10 @@ Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
     delta.error_code = ErrorCode::kInvalid;
   } else if (of.guide) {
     delta.error = "no token may come next: logits that are not finite, or a grammar that lets none";
+  } else if (!of.sequence.request.sampling.allowed_tokens->empty() ||
+             !of.sequence.request.sampling.bad_words->empty()) {
+    delta.error = "no token may come next: allowed_token_ids, bad_words and min_tokens leave none";
+    delta.error_code = ErrorCode::kInvalid;
   }
   return delta;
 }

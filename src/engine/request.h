@@ -46,10 +46,17 @@ struct SamplingParams {
   bool include_stop_str_in_output = false;
   bool skip_special_tokens = true;
   Shared<std::vector<TokenBias>> logit_bias;
+  // Bits by token: t may come where bit t % 32 of word t / 32 is set. Empty: all may.
+  Shared<std::vector<std::uint32_t>> allowed_tokens;
+  // Each one, or more in a row, that must not be generated; none is empty.
+  Shared<std::vector<std::vector<TokenId>>> bad_words;
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
   // What the answer is held to, made for the model's vocabulary; null: free text. It ends the
   // answer under ignore_eos too.
   std::shared_ptr<const grammar::CompiledGrammar> grammar;
+
+  // Which tokens may come next depends on those that came last.
+  bool looks_back() const;
 };
 
 // An image of a request, or a group of a video's frames: where it stands and what it is.
@@ -127,6 +134,13 @@ struct RequestUsage {
   std::int64_t image_tokens = 0;
   std::int64_t video_tokens = 0;
 };
+
+inline bool SamplingParams::looks_back() const {
+  for (const std::vector<TokenId>& word : *bad_words) {
+    if (word.size() > 1) return true;
+  }
+  return grammar != nullptr;
+}
 
 // Receives deltas on the engine thread, in order; the one with finish != kNone is the last. Must
 // not block.

@@ -1,5 +1,6 @@
 #include "engine/sampler.h"
 
+#include <algorithm>
 #include <bit>
 #include <set>
 #include <utility>
@@ -8,15 +9,30 @@ namespace saccade {
 
 SamplerState::SamplerState(const SamplingParams& params, std::span<const TokenId> prompt,
                            std::vector<TokenId> eos, std::uint64_t seed, Device& device)
-    : params_(params), eos_(std::move(eos)), seed_(seed) {
+    : params_(params), ends_(std::move(eos)), seed_(seed) {
+  ends_.insert(ends_.end(), params.stop_token_ids->begin(), params.stop_token_ids->end());
   const bool penalised = params.repetition_penalty != 1.0 || params.frequency_penalty != 0 ||
                          params.presence_penalty != 0;
   if (penalised) counts_ = device.count_tokens(prompt);
+  for (const std::vector<TokenId>& word : *params.bad_words) {
+    if (word.size() == 1) bad_.push_back(word.front());
+  }
+  always_bad_ = bad_.size();
 }
 
-SamplingRow SamplerState::next() {
+SamplingRow SamplerState::next(std::span<const TokenId> generated) {
   SamplingRow row;
-  if (asked_ < params_.min_tokens) row.masked = {eos_, *params_.stop_token_ids};
+  if (asked_ < params_.min_tokens) row.masked[0] = ends_;
+  // Nothing else reads the list while parameters look back: one step is launched at a time.
+  bad_.resize(always_bad_);
+  for (const std::vector<TokenId>& word : *params_.bad_words) {
+    const std::span begun = std::span(word).first(word.size() - 1);
+    if (!begun.empty() && begun.size() <= generated.size() &&
+        std::ranges::equal(begun, generated.last(begun.size())))
+      bad_.push_back(word.back());
+  }
+  row.masked[1] = bad_;
+  row.allowed = *params_.allowed_tokens;
   row.bias = *params_.logit_bias;
   row.counts = counts_.get();
   row.repetition_penalty = static_cast<float>(params_.repetition_penalty);
@@ -34,6 +50,12 @@ SamplingRow SamplerState::next() {
 }
 
 void SamplerState::hold(SamplingRow& row, std::span<const std::uint32_t> allowed) {
+  if (!row.allowed.empty()) {
+    both_.assign(allowed.begin(), allowed.end());
+    both_.resize(std::min(both_.size(), row.allowed.size()));
+    for (std::size_t i = 0; i < both_.size(); ++i) both_[i] &= row.allowed[i];
+    allowed = both_;
+  }
   row.allowed = allowed;
   std::set<TokenId> masked;
   for (const auto& list : row.masked) {
@@ -45,7 +67,7 @@ void SamplerState::hold(SamplingRow& row, std::span<const std::uint32_t> allowed
   if (masked.empty()) return;
   std::size_t left = 0;
   for (const std::uint32_t word : allowed) left += static_cast<std::size_t>(std::popcount(word));
-  if (left == masked.size()) row.masked = {};
+  if (left == masked.size()) row.masked[0] = {};
 }
 
 }  // namespace saccade

@@ -23,18 +23,21 @@ class SamplerState {
                std::vector<TokenId> eos, std::uint64_t seed, Device& device);
 
   // The next token's row, without its place among the logits; it refers to this. Each call is for
-  // one token more.
-  SamplingRow next();
-  // Lets the row's token be one of `allowed` alone (bits by token), the grammar's. Where that
-  // leaves nothing before min_tokens, the grammar goes first.
-  static void hold(SamplingRow& row, std::span<const std::uint32_t> allowed);
+  // one token more. `generated`: all so far, where the parameters look back; else it is not read.
+  SamplingRow next(std::span<const TokenId> generated);
+  // Lets the row's token be one of `allowed` alone (bits by token), the grammar's, of those that
+  // the request allows. Where that leaves nothing before min_tokens, the grammar goes first.
+  void hold(SamplingRow& row, std::span<const std::uint32_t> allowed);
 
  private:
   const SamplingParams& params_;
-  std::vector<TokenId> eos_;
+  std::vector<TokenId> ends_;  // the model's, and those of the request
   std::uint64_t seed_;
   std::int64_t asked_ = 0;               // tokens that next() has been called for
   std::unique_ptr<TokenCounts> counts_;  // null: no penalties
+  std::vector<TokenId> bad_;             // bad words of one token; behind them, while parameters
+  std::size_t always_bad_ = 0;           // look back, the ends of those that would be complete
+  std::vector<std::uint32_t> both_;      // what the request and its grammar allow
 };
 
 }  // namespace saccade

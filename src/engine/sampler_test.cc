@@ -64,19 +64,21 @@ struct Fixture {
       states.push_back(std::make_unique<SamplerState>(params, prompt, end_tokens, of, *device));
     }
     // What came before is generated again: nothing else is allowed.
+    std::vector<TokenId> generated;
     for (const TokenId token : output) {
       std::vector<std::uint32_t> only(logits.size() / 32 + 1);
       only[static_cast<std::size_t>(token) / 32] |= 1u << token % 32;
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        rows[i] = states[i]->next();
+        rows[i] = states[i]->next(generated);
         rows[i].masked = {};
         rows[i].allowed = only;
       }
       for (const Sampled& sampled : lane.read(lane.launch(stream, row, rows))) {
         EXPECT_EQ(sampled.token, token);
       }
+      generated.push_back(token);
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = states[i]->next();
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = states[i]->next(generated);
     return lane.read(lane.launch(stream, row, rows));
   }
 };
@@ -326,6 +328,57 @@ TEST_P(SamplerTest, OnlyWhatIsAllowedComes) {
   f.params.temperature = 0;
   f.params.presence_penalty = 0.5;
   EXPECT_GE(f().token, 0);
+}
+
+TEST_P(SamplerTest, OnlyAllowedTokensCome) {
+  Fixture f{device_.get(), {}};
+  for (int i = 0; i < 70; ++i) f.logits.push_back(static_cast<float>(i));
+  f.params.temperature = 0;
+  f.params.allowed_tokens = std::vector<std::uint32_t>{1u << 5, 1u << 2 | 1u << 7};
+  EXPECT_EQ(f().token, 39);
+  // Less bits than tokens: what has none may not come.
+  f.params.allowed_tokens = std::vector<std::uint32_t>{1u << 5};
+  EXPECT_EQ(f().token, 5);
+  f.params.bad_words = std::vector<std::vector<TokenId>>{{5}};
+  EXPECT_TRUE(f().failed);
+}
+
+TEST_P(SamplerTest, BadWordsAreNotCompleted) {
+  Fixture f{device_.get(), {0.0f, 1.0f, 2.0f, 3.0f}};
+  f.params.temperature = 0;
+  f.params.bad_words = std::vector<std::vector<TokenId>>{{3}, {1, 2, 2}, {0, 1}};
+  EXPECT_TRUE(f.params.looks_back());
+  EXPECT_EQ(f().token, 2);
+  f.output = {1, 2};
+  EXPECT_EQ(f().token, 1);
+  f.output = {2, 2};  // begun otherwise
+  EXPECT_EQ(f().token, 2);
+  f.output = {0};
+  EXPECT_EQ(f().token, 2);
+  f.params.logit_bias = std::vector<TokenBias>{{1, 50.0f}};
+  EXPECT_EQ(f().token, 2);  // masked whatever is added
+  f.output = {};
+  EXPECT_EQ(f().token, 1);
+  f.params.bad_words = std::vector<std::vector<TokenId>>{{1}};
+  EXPECT_FALSE(f.params.looks_back());
+  EXPECT_EQ(f().token, 3);
+}
+
+// The grammar's tokens are those of the request, and bad words stay bad under it.
+TEST_P(SamplerTest, AGrammarAllowsWhatTheRequestAllows) {
+  SamplingParams params;
+  params.allowed_tokens = std::vector<std::uint32_t>{0b0111};
+  params.bad_words = std::vector<std::vector<TokenId>>{{1}};
+  params.min_tokens = 1;
+  SamplerState state(params, {}, {2}, 1, *device_);
+  const std::vector<std::uint32_t> grammar = {0b1110, 0b1};
+  SamplingRow row = state.next({});
+  state.hold(row, grammar);
+  ASSERT_EQ(row.allowed.size(), 1u);
+  EXPECT_EQ(row.allowed[0], 0b0110u);
+  // 1 is bad and 2 ends too early: the end comes, the bad word does not.
+  EXPECT_TRUE(row.masked[0].empty());
+  EXPECT_EQ(row.masked[1].size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SamplerTest, ::testing::Values("portable", "reference"),

@@ -174,7 +174,7 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
     }
     if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
     // What may come next depends on the token that is being sampled.
-    if (sequence.request.sampling.grammar && sequence.unknown > 0) continue;
+    if (sequence.unknown > 0 && sequence.request.sampling.looks_back()) continue;
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);
     if (count == 0) continue;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "api/limits.h"
 #include "base/log.h"
 #include "serve/limited_tokenizer.h"
 
@@ -36,6 +37,54 @@ tl::unexpected<Error> too_long(std::int64_t max_model_len, std::int64_t prompt_t
               "input tokens. Please "
               "reduce the length of the input messages.",
               max_model_len, prompt_tokens);
+}
+
+// How many of a prompt's tokens truncate_prompt_tokens keeps; 0: nothing is cut.
+Result<std::int64_t> kept_tokens(const api::SamplingFields& fields, std::int64_t most) {
+  if (!fields.truncate_prompt_tokens) return 0;
+  const std::int64_t keep = *fields.truncate_prompt_tokens;
+  if (keep > most)
+    return fail(
+        Error{ErrorCode::kInvalid,
+              fmt::format("'truncate_prompt_tokens' is {}, the model takes {} tokens", keep, most),
+              "truncate_prompt_tokens"});
+  if (keep > 0) return keep;
+  return std::max<std::int64_t>(1, most - fields.max_tokens.value_or(1));
+}
+
+// What a text may have before it is cut: it has to be tokenised whole.
+constexpr auto kMostBeforeCut = static_cast<std::int64_t>(api::limits::kTokenIds.most);
+
+std::vector<TokenBias> biases_of(const api::SamplingFields& fields) {
+  std::vector<TokenBias> biases;
+  for (const auto& [id, bias] : fields.logit_bias)
+    biases.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
+  return biases;
+}
+
+std::vector<std::uint32_t> bits_of(const std::vector<std::int64_t>& ids, std::int64_t vocab) {
+  if (ids.empty()) return {};
+  std::vector<std::uint32_t> bits(static_cast<std::size_t>(vocab + 31) / 32);
+  for (const std::int64_t id : ids)
+    bits[static_cast<std::size_t>(id) / 32] |= 1u << static_cast<unsigned>(id % 32);
+  return bits;
+}
+
+// A word as it begins a text, and as it stands within one where that is another token in its first
+// place alone (vLLM's rule).
+std::vector<std::vector<TokenId>> ids_of_words(const std::vector<std::string>& words,
+                                               const Tokenizer& tokenizer) {
+  std::vector<std::vector<TokenId>> all;
+  for (const std::string& word : words) {
+    const std::size_t begin = word.find_first_not_of(" \t\r\n");
+    const std::string bare = begin == std::string::npos ? word : word.substr(begin);
+    std::vector<TokenId> first = tokenizer.encode(bare, {.add_special_tokens = false});
+    std::vector<TokenId> within = tokenizer.encode(" " + bare, {.add_special_tokens = false});
+    const bool other = !first.empty() && within.size() == first.size() && within[0] != first[0];
+    if (!first.empty()) all.push_back(std::move(first));
+    if (other) all.push_back(std::move(within));
+  }
+  return all;
 }
 
 // `max_tokens`: where max_new_tokens goes.
@@ -169,11 +218,14 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
       media_.load(request, std::move(fetched), reserved, cancelled, times, sizing));
   BuiltPrompt built;
   TRY_DO(render(request, built));
-  const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
+  TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));
+  const LimitedTokenizer tokenizer(*tokenizer_, keep > 0 ? kMostBeforeCut : most_tokens,
+                                   &cancelled);
   auto prompt =
       processor_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
   TRY_DO(tokenizer.check());
   TRY(built.prompt, std::move(prompt));
+  if (keep > 0) TRY_DO(cut(built, keep, 0));
   for (const ImageLayout& layout : media.layouts)
     (layout.frames > 0 ? built.video_tokens : built.image_tokens).push_back(layout.tokens);
   // By number, as spans name them; a prompt may place a later image first.
@@ -184,20 +236,45 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
   return built;
 }
 
+// To the prompt's last `keep` tokens, but for the `first` of it, which the tokenizer puts there.
+Result<void> RequestBuilder::cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const {
+  std::vector<TokenId> ids = built.prompt.ids;
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count <= keep) return {};
+  if (!built.prompt.images.empty())
+    return fail(Error{ErrorCode::kInvalid,
+                      fmt::format("'truncate_prompt_tokens' keeps {} tokens of a prompt with {} "
+                                  "images and {} tokens: images are not cut",
+                                  keep, built.prompt.images.size(), count),
+                      "truncate_prompt_tokens"});
+  const std::int64_t head = std::min(first, keep);
+  ids.erase(ids.begin() + head, ids.begin() + (count - (keep - head)));
+  built.text = tokenizer_->decode(ids, true);
+  TRY(built.prompt, processor_.wrap_tokens(std::move(ids)));
+  return {};
+}
+
 Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prompt,
-                                               bool add_special_tokens, std::int64_t most_tokens,
+                                               const api::CompletionRequest& request,
+                                               std::int64_t most_tokens,
                                                const std::atomic<bool>& cancelled) const {
+  TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));
+  const std::int64_t most = keep > 0 ? kMostBeforeCut : most_tokens;
   BuiltPrompt built;
+  std::int64_t first = 0;
   if (!prompt.is_tokens) {
     built.text = prompt.text;
-    const LimitedTokenizer tokenizer(*tokenizer_, most_tokens, &cancelled);
+    const LimitedTokenizer tokenizer(*tokenizer_, most, &cancelled);
     auto made = processor_.build_prompt(tokenizer, processor_.guard_literals(prompt.text), {},
-                                        add_special_tokens);
+                                        request.add_special_tokens);
     TRY_DO(tokenizer.check());
     TRY(built.prompt, std::move(made));
+    if (keep > 0 && request.add_special_tokens)
+      first =
+          static_cast<std::int64_t>(tokenizer_->encode("", {.add_special_tokens = true}).size());
   } else {
     const auto count = static_cast<std::int64_t>(prompt.tokens.size());
-    if (count > most_tokens) return too_long(most_tokens, count);
+    if (count > most) return too_long(most, count);
     std::vector<TokenId> ids;
     ids.reserve(prompt.tokens.size());
     for (const std::int64_t id : prompt.tokens) {
@@ -215,6 +292,7 @@ Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prom
     return fail(Error{ErrorCode::kInvalid, "the prompt is empty: at least one token is required",
                       "prompt"});
   }
+  if (keep > 0) TRY_DO(cut(built, keep, first));
   return built;
 }
 
@@ -272,16 +350,17 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
     if (id >= 0 && id < vocab) stops.push_back(static_cast<TokenId>(id));
   }
   params.stop_token_ids = std::move(stops);
-  std::vector<TokenBias> biases;
-  for (const auto& [id, bias] : fields.logit_bias) {
-    if (id < 0 || id >= vocab) {
-      return fail(Error{ErrorCode::kInvalid,
-                        fmt::format("logit_bias names token {}, the vocabulary has {}", id, vocab),
-                        "logit_bias"});
-    }
-    biases.emplace_back(static_cast<TokenId>(id), static_cast<float>(bias));
-  }
-  params.logit_bias = std::move(biases);
+  const auto check = [vocab](std::string_view member, std::int64_t id) -> Result<void> {
+    if (id >= 0 && id < vocab) return {};
+    return fail(Error{ErrorCode::kInvalid,
+                      fmt::format("{} names token {}, the vocabulary has {}", member, id, vocab),
+                      std::string(member)});
+  };
+  for (const auto& [id, bias] : fields.logit_bias) TRY_DO(check("logit_bias", id));
+  for (const std::int64_t id : fields.allowed_token_ids) TRY_DO(check("allowed_token_ids", id));
+  params.logit_bias = biases_of(fields);
+  params.allowed_tokens = bits_of(fields.allowed_token_ids, vocab);
+  params.bad_words = ids_of_words(fields.bad_words, *tokenizer_);
   if (logprobs) params.logprobs = static_cast<int>(*logprobs);
   return params;
 }

@@ -69,8 +69,9 @@ class RequestBuilder {
                            const std::shared_ptr<ByteReservation>& reserved,
                            std::int64_t most_tokens, const std::atomic<bool>& cancelled,
                            RequestTimes& times, ImageSizing* sizing) const;
-  Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt, bool add_special_tokens,
-                                 std::int64_t most_tokens,
+  // Of `request` the sampling's truncate_prompt_tokens counts; images are not cut.
+  Result<BuiltPrompt> completion(const api::CompletionPrompt& prompt,
+                                 const api::CompletionRequest& request, std::int64_t most_tokens,
                                  const std::atomic<bool>& cancelled) const;
 
   const ToolReading& tool_reading() const { return tool_reading_; }
@@ -88,6 +89,7 @@ class RequestBuilder {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
  private:
+  Result<void> cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const;
   // The prompt, and how its answer is read.
   Result<void> render(const api::ChatRequest& request, BuiltPrompt& into) const;
   // The request's own template, if it has one and may.

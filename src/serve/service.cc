@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "api/best_choices.h"
 #include "api/limits.h"
 #include "api/messages_request.h"
 #include "api/messages_writer.h"
@@ -341,20 +342,29 @@ Result<std::optional<Nanos>> Service::ttft_target(const api::DeliveryFields& del
 Result<void> Service::completions(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::CompletionRequest completion, api::parse_completion_request(request.body));
   TRY_DO(router_.check_model(completion.model));
-  TRY_DO(api::check_choices(completion.prompts.size(), completion.sampling.n,
+  TRY_DO(api::check_choices(completion.prompts.size(), completion.best_of,
                             engine_.settings().max_waiting));
   router_.warn_unknown(completion.unknown);
 
   AnswerForm form = answer_form(completion.delivery, reply);
   api::AnswerHead head = router_.head("cmpl-", completion.delivery.request_id, completion.model);
   form.id = head.id;
-  form.logprobs = completion.logprobs.has_value();
+  // The best are told by their log-probabilities.
+  const bool choosy = completion.best_of > completion.sampling.n;
+  form.logprobs = completion.logprobs || choosy;
 
-  TRY(const SamplingParams sampling, builder_.sampling(completion.sampling, completion.logprobs));
-  const int n = static_cast<int>(completion.sampling.n);
-  auto writer =
-      completion_writer({std::move(head), false, completion.delivery.include_usage}, form.stream,
-                        completion.prompts.size() * static_cast<std::size_t>(n));
+  TRY(const SamplingParams sampling,
+      builder_.sampling(completion.sampling, form.logprobs
+                                                 ? std::optional(completion.logprobs.value_or(0))
+                                                 : std::nullopt));
+  const int n = static_cast<int>(completion.best_of);
+  const auto given = static_cast<std::size_t>(completion.sampling.n);
+  auto writer = completion_writer({std::move(head), false, completion.delivery.include_usage},
+                                  form.stream, completion.prompts.size() * given);
+  if (choosy)
+    writer = api::best_choices({completion.prompts.size(), static_cast<std::size_t>(n), given,
+                                completion.logprobs.has_value()},
+                               std::move(writer));
   auto answer = std::make_shared<Answer>(std::move(form), std::move(writer),
                                          static_cast<int>(completion.prompts.size()), n, reply.to);
   watch(answer, reply);
@@ -367,8 +377,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     Request made;
     made.times.arrival = reply.arrival;
     made.times.media_done = reply.arrival;
-    TRY(BuiltPrompt built,
-        builder_.completion(prompt, completion.add_special_tokens, most, answer->cancelled()));
+    TRY(BuiltPrompt built, builder_.completion(prompt, completion, most, answer->cancelled()));
     made.times.preprocessed = clock_.now();
     made.sampling = sampling;
     TRY(made.sampling.max_tokens,
@@ -380,7 +389,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     made.tokenizer = builder_.tokenizer();
     if (completion.echo) {
       std::string text =
-          prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : prompt.text;
+          prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : built.text;
       echoed += text.size() * static_cast<std::size_t>(n);
       TRY_DO(api::within(api::limits::kEcho, echoed));
       answer->echo_next(std::move(text));

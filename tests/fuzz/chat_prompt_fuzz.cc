@@ -98,8 +98,7 @@ void completion(const World& world, std::string_view body) {
   if (!request) return check_error(request.error());
   const std::atomic<bool> cancelled = false;
   for (const auto& prompt : request->prompts) {
-    const auto built =
-        world.builder->completion(prompt, request->add_special_tokens, kMaxLength, cancelled);
+    const auto built = world.builder->completion(prompt, *request, kMaxLength, cancelled);
     if (!built) return check_error(built.error());
     check_prompt(world, *built);
   }
