@@ -218,7 +218,7 @@ constexpr VllmFlag kTable[] = {
     refused_switch("--enable-return-routed-experts", kNoExperts),
     refused_switch("--enable-scale-out",
                    "there are no such routes; /tokenize renders a request to tokens"),
-    idle_switch("--enable-server-load-tracking", "the load is always counted: GET /v1/loads"),
+    idle_switch("--enable-server-load-tracking", "the load is always counted: GET /load"),
     idle_switch("--enable-shm-tensor-arena", kOneProcess),
     refused_switch("--enable-sleep-mode", kNoSleep),
     refused_switch("--enable-ssl-refresh",

@@ -29,7 +29,12 @@ bool asks_for_something(const json::value& v) {
   return true;
 }
 
+thread_local std::set<std::string, std::less<>>* accepted_names = nullptr;
+
 }  // namespace
+
+AcceptedMembers::AcceptedMembers() { accepted_names = &names_; }
+AcceptedMembers::~AcceptedMembers() { accepted_names = nullptr; }
 
 Result<json::value> parse_body(std::string_view body) {
   TRY(json::value tree, json::parse(body));
@@ -104,6 +109,7 @@ void Fields::accept(std::initializer_list<std::string_view> names) {
 Result<void> Fields::refuse(std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const json::value* v = take(name);
+    refused_.emplace(name);
     if (v != nullptr && asks_for_something(*v))
       return invalid(name, "'{}' is not supported by this server", name);
   }
@@ -113,6 +119,7 @@ Result<void> Fields::refuse(std::initializer_list<std::string_view> names) {
 Result<void> Fields::refuse(std::span<const Instead> members, std::string_view requests) {
   for (const Instead& one : members) {
     const json::value* v = take(one.name);
+    refused_.emplace(one.name);
     if (v != nullptr && asks_for_something(*v))
       return invalid(one.name, "'{}' is not supported for {}: {}", one.name, requests, one.what);
   }
@@ -120,6 +127,12 @@ Result<void> Fields::refuse(std::span<const Instead> members, std::string_view r
 }
 
 std::vector<std::string> Fields::unknown() const {
+  if (accepted_names != nullptr) {
+    accepted_names->clear();
+    for (const std::string& name : taken_) {
+      if (!refused_.contains(name)) accepted_names->insert(name);
+    }
+  }
   std::vector<std::string> names;
   for (const auto& member : from_) {
     const std::string_view name = member.key();

@@ -55,11 +55,27 @@ class Fields {
   // `requests`: WHAT".
   Result<void> refuse(std::span<const Instead> members, std::string_view requests);
 
+  // Once all are taken.
   std::vector<std::string> unknown() const;
 
  private:
   const json::object& from_;
   std::set<std::string, std::less<>> taken_;
+  std::set<std::string, std::less<>> refused_;  // of these, those that are known and not done
+};
+
+// For the API's description: while one lives, which members this thread's last complete parse of a
+// request takes, those that it refuses left out.
+class AcceptedMembers {
+ public:
+  AcceptedMembers();
+  ~AcceptedMembers();
+  AcceptedMembers(const AcceptedMembers&) = delete;
+  AcceptedMembers& operator=(const AcceptedMembers&) = delete;
+  const std::set<std::string, std::less<>>& names() const { return names_; }
+
+ private:
+  std::set<std::string, std::less<>> names_;
 };
 
 // The body as an object: kInvalid for anything else.

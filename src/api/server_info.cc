@@ -45,6 +45,15 @@ std::string model_info(const ServerInfo& info) {
   return body;
 }
 
+std::string server_load(const ServerLoad& load) {
+  std::string body;
+  json::JsonWriter w(body);
+  w.begin_object();
+  w.member("server_load", load.running + load.waiting);
+  w.end_object();
+  return body;
+}
+
 std::string server_loads(const ServerInfo& info, const ServerLoad& load) {
   std::string body;
   json::JsonWriter w(body);

@@ -26,6 +26,8 @@ struct ServerLoad {
 
 std::string server_info(const ServerInfo& info);
 std::string model_info(const ServerInfo& info);
+// GET /load, vLLM's: how many requests are not yet answered.
+std::string server_load(const ServerLoad& load);
 std::string server_loads(const ServerInfo& info, const ServerLoad& load);
 
 }  // namespace saccade::api

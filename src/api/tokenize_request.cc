@@ -21,6 +21,7 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   if (!request.prompt) return invalid("prompt", "either 'prompt' or 'messages' is required");
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
+  request.unknown = fields.unknown();
   return request;
 }
 
@@ -39,6 +40,7 @@ Result<DetokenizeRequest> parse_detokenize_request(std::string_view body) {
       return invalid("tokens", "'tokens' holds {}, integers are required", json::kind_name(item));
     request.tokens.push_back(item.get_int64());
   }
+  request.unknown = fields.unknown();
   return request;
 }
 

@@ -19,12 +19,14 @@ struct TokenizeRequest {
       chat;  // or messages, with the members of a chat request that shape a prompt
   bool add_special_tokens = true;  // of `prompt`
   bool return_token_strs = false;
+  std::vector<std::string> unknown;  // of `prompt`
 };
 Result<TokenizeRequest> parse_tokenize_request(std::string_view body);
 
 struct DetokenizeRequest {
   std::string model;
   std::vector<std::int64_t> tokens;
+  std::vector<std::string> unknown;
 };
 Result<DetokenizeRequest> parse_detokenize_request(std::string_view body);
 

@@ -117,6 +117,7 @@ Result<void> refuse_older(Fields& fields) {
     if (asks)
       return invalid(name, "'{}' is not supported: it is the older form of '{}', which is", name,
                      instead);
+    if (v == nullptr) TRY_DO(fields.refuse({name}));
   }
   return {};
 }

@@ -6,9 +6,10 @@
 namespace saccade::serve {
 
 Result<std::string> detokenized(const std::string& body, const Tokenizer& tokenizer,
-                                const Router& router) {
+                                Router& router) {
   TRY(const api::DetokenizeRequest detokenize, api::parse_detokenize_request(body));
   TRY_DO(router.check_model(detokenize.model));
+  router.warn_unknown(detokenize.unknown);
   std::vector<TokenId> ids;
   for (const std::int64_t id : detokenize.tokens) {
     if (id < 0 || id >= tokenizer.vocab_size()) {

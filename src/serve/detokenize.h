@@ -11,6 +11,6 @@ namespace saccade::serve {
 
 // The answer's body.
 Result<std::string> detokenized(const std::string& body, const Tokenizer& tokenizer,
-                                const Router& router);
+                                Router& router);
 
 }  // namespace saccade::serve

@@ -25,12 +25,19 @@ EmbeddingService::EmbeddingService(const ServeSettings& settings, const Sentence
 }
 
 void EmbeddingService::add_routes() {
-  router_.add({"POST", "/v1/embeddings",
-               [this](const net::HttpRequest& request, const Reply& reply) {
-                 const auto done = embeddings(request, reply);
-                 if (!done) router_.respond_error(reply, done.error());
-               },
-               true, true});
+  const auto work = [this](std::string_view path, Result<void> (EmbeddingService::*handler)(
+                                                      const net::HttpRequest&, const Reply&)) {
+    router_.add({"POST", path,
+                 [this, handler](const net::HttpRequest& request, const Reply& reply) {
+                   const auto done = (this->*handler)(request, reply);
+                   if (!done) router_.respond_error(reply, done.error());
+                 },
+                 true, true});
+  };
+  work("/v1/embeddings", &EmbeddingService::embeddings);
+  for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
+  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+    work(path, &EmbeddingService::rerank);
   router_.add_refusal("/v1/chat/completions", "Chat Completions");
   router_.add_refusal("/v1/completions", "Completions");
   router_.add_refusal("/v1/responses", "Responses");
@@ -60,22 +67,23 @@ void EmbeddingService::add_routes() {
                }});
 }
 
-Result<std::vector<std::vector<TokenId>>> EmbeddingService::input_ids(
-    const api::EmbeddingRequest& request) const {
+Result<void> EmbeddingService::add_ids(std::span<const api::CompletionPrompt> inputs,
+                                       std::optional<std::int64_t> truncate,
+                                       bool add_special_tokens,
+                                       std::vector<std::vector<TokenId>>& all) const {
   std::int64_t most = 0;  // 0: nothing is cut
-  if (request.truncate_prompt_tokens) {
-    most = *request.truncate_prompt_tokens;
+  if (truncate) {
+    most = *truncate;
     const std::int64_t limit = encoder_.shape().max_tokens;
     if (most == -1) most = limit;
     if (most < 1 || most > limit)
       return fail(Error{ErrorCode::kInvalid,
                         fmt::format("truncate_prompt_tokens is {}, it must be -1 or between 1 and "
                                     "{}, the most that the model takes",
-                                    *request.truncate_prompt_tokens, limit),
+                                    *truncate, limit),
                         "truncate_prompt_tokens"});
   }
-  std::vector<std::vector<TokenId>> inputs;
-  for (const api::CompletionPrompt& prompt : request.inputs) {
+  for (const api::CompletionPrompt& prompt : inputs) {
     std::vector<TokenId> ids;
     if (prompt.is_tokens) {
       for (const std::int64_t id : prompt.tokens) {
@@ -87,12 +95,12 @@ Result<std::vector<std::vector<TokenId>>> EmbeddingService::input_ids(
         ids.push_back(static_cast<TokenId>(id));
       }
     } else {
-      ids = encoder_.tokenize(*tokenizer_, prompt.text, request.add_special_tokens);
+      ids = encoder_.tokenize(*tokenizer_, prompt.text, add_special_tokens);
     }
     if (most > 0) encoder_.truncate(*tokenizer_, ids, most);
-    inputs.push_back(std::move(ids));
+    all.push_back(std::move(ids));
   }
-  return inputs;
+  return {};
 }
 
 Result<void> EmbeddingService::embeddings(const net::HttpRequest& request, const Reply& reply) {
@@ -107,36 +115,77 @@ Result<void> EmbeddingService::embeddings(const net::HttpRequest& request, const
                     *embedding.dimensions, encoder_.shape().dimensions),
         "dimensions"});
   }
-  TRY(std::vector<std::vector<TokenId>> inputs, input_ids(embedding));
+  std::vector<std::vector<TokenId>> inputs;
+  TRY_DO(add_ids(embedding.inputs, embedding.truncate_prompt_tokens, embedding.add_special_tokens,
+                 inputs));
+  const api::AnswerHead head = router_.head("embd-", embedding.request_id, embedding.model);
+  return embed(head, std::move(inputs), reply,
+               [head, format = embedding.format, width = encoder_.shape().dimensions](
+                   const std::vector<float>& rows, std::int64_t tokens) {
+                 return api::embedding_response(head, rows, width, format, tokens);
+               });
+}
+
+Result<std::vector<std::vector<TokenId>>> EmbeddingService::ids_of(
+    const api::SimilarityRequest& request) const {
+  TRY_DO(router_.check_model(request.model));
+  std::vector<std::vector<TokenId>> inputs;
+  for (const auto* texts : {&request.first, &request.second})
+    TRY_DO(add_ids(*texts, request.truncate_prompt_tokens, true, inputs));
+  return inputs;
+}
+
+Result<void> EmbeddingService::score(const net::HttpRequest& request, const Reply& reply) {
+  TRY(const api::SimilarityRequest asked, api::parse_score_request(request.body));
+  router_.warn_unknown(asked.unknown);
+  TRY(std::vector<std::vector<TokenId>> inputs, ids_of(asked));
+  const api::AnswerHead head = router_.head("score-", asked.request_id, asked.model);
+  return embed(head, std::move(inputs), reply,
+               [head, first = asked.first.size(), width = encoder_.shape().dimensions](
+                   const std::vector<float>& rows, std::int64_t tokens) {
+                 return api::score_response(head, api::cosines(rows, width, first), tokens);
+               });
+}
+
+Result<void> EmbeddingService::rerank(const net::HttpRequest& request, const Reply& reply) {
+  TRY(api::RerankRequest asked, api::parse_rerank_request(request.body));
+  router_.warn_unknown(asked.texts.unknown);
+  TRY(std::vector<std::vector<TokenId>> inputs, ids_of(asked.texts));
+  const api::AnswerHead head = router_.head("rerank-", asked.texts.request_id, asked.texts.model);
+  const auto kept = std::make_shared<const api::RerankRequest>(std::move(asked));
+  return embed(head, std::move(inputs), reply,
+               [head, kept, width = encoder_.shape().dimensions](const std::vector<float>& rows,
+                                                                 std::int64_t tokens) {
+                 return api::rerank_response(head, *kept, api::cosines(rows, width, 1), tokens);
+               });
+}
+
+Result<void> EmbeddingService::embed(const api::AnswerHead& head,
+                                     std::vector<std::vector<TokenId>> inputs, const Reply& reply,
+                                     Write write) {
   std::int64_t tokens = 0;
   for (const auto& ids : inputs) tokens += static_cast<std::int64_t>(ids.size());
-  const api::AnswerHead head = router_.head("embd-", embedding.request_id, embedding.model);
   if (settings_.log_requests) log::info("{}: {} inputs, {} tokens", head.id, inputs.size(), tokens);
 
   ++*unfinished_;
   // Counts out whoever leaves unheard; the engine's last jobs outlive this service.
   const std::shared_ptr<void> ended(nullptr, [count = unfinished_](void*) { --*count; });
-  auto sink = [this, head, format = embedding.format, tokens, reply, ended](
-                  const std::vector<float>& rows) { answer(head, format, tokens, rows, reply); };
+  auto sink = [this, write = std::move(write), tokens, reply,
+               ended](const std::vector<float>& rows) {
+    if (!std::ranges::all_of(rows, [](float value) { return std::isfinite(value); }))
+      return router_.respond_error(
+          reply, Error{ErrorCode::kInternal, "the embedding has a value that is not finite", {}});
+    router_.respond(reply, json_response(write(rows, tokens)));
+  };
   TRY(const RequestId id, engine_.submit(std::move(inputs), std::move(sink)));
   reply.to.on_disconnect([this, id] { engine_.cancel(id); });
   return {};
 }
 
-void EmbeddingService::answer(const api::AnswerHead& head, api::EncodingFormat format,
-                              std::int64_t prompt_tokens, const std::vector<float>& rows,
-                              const Reply& reply) {
-  if (!std::ranges::all_of(rows, [](float value) { return std::isfinite(value); })) {
-    return router_.respond_error(
-        reply, Error{ErrorCode::kInternal, "the embedding has a value that is not finite", {}});
-  }
-  router_.respond(reply, json_response(api::embedding_response(
-                             head, rows, encoder_.shape().dimensions, format, prompt_tokens)));
-}
-
-Result<std::string> EmbeddingService::tokenize(const net::HttpRequest& request) const {
+Result<std::string> EmbeddingService::tokenize(const net::HttpRequest& request) {
   TRY(const api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
   TRY_DO(router_.check_model(tokenize.model));
+  router_.warn_unknown(tokenize.unknown);
   if (tokenize.chat)
     return fail(
         Error{ErrorCode::kInvalid, "this model has no chat template: give 'prompt'", "messages"});

@@ -1,12 +1,16 @@
-// The OpenAI API over a sentence encoder: /v1/embeddings, and what goes with it.
+// The OpenAI API over a sentence encoder: /v1/embeddings, scores of likeness, and what goes with
+// it.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "api/embeddings.h"
+#include "api/similarity.h"
 #include "engine/embedding_engine.h"
 #include "serve/router.h"
 #include "serve/settings.h"
@@ -27,11 +31,19 @@ class EmbeddingService {
  private:
   void add_routes();
   Result<void> embeddings(const net::HttpRequest& request, const Reply& reply);
-  Result<std::string> tokenize(const net::HttpRequest& request) const;
-  // Ids of every input, cut where the request asks for it.
-  Result<std::vector<std::vector<TokenId>>> input_ids(const api::EmbeddingRequest& request) const;
-  void answer(const api::AnswerHead& head, api::EncodingFormat format, std::int64_t prompt_tokens,
-              const std::vector<float>& rows, const Reply& reply);
+  Result<std::string> tokenize(const net::HttpRequest& request);
+  Result<void> score(const net::HttpRequest& request, const Reply& reply);
+  Result<void> rerank(const net::HttpRequest& request, const Reply& reply);
+  // Ids of every input, cut to `truncate` where it is set, behind what is in `ids`.
+  Result<void> add_ids(std::span<const api::CompletionPrompt> inputs,
+                       std::optional<std::int64_t> truncate, bool add_special_tokens,
+                       std::vector<std::vector<TokenId>>& ids) const;
+  // Of the texts of a request, first and second.
+  Result<std::vector<std::vector<TokenId>>> ids_of(const api::SimilarityRequest& request) const;
+  // Answers with what `write` makes of the rows, which are finite: one of each input.
+  using Write = std::function<std::string(const std::vector<float>& rows, std::int64_t tokens)>;
+  Result<void> embed(const api::AnswerHead& head, std::vector<std::vector<TokenId>> inputs,
+                     const Reply& reply, Write write);
   std::string metrics() const;
 
   const ServeSettings& settings_;

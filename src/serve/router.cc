@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "api/openapi.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "serve/client_identity.h"
@@ -51,6 +52,18 @@ std::string version_body() {
 
 }  // namespace
 
+std::string_view segment_of(std::string_view pattern, std::string_view path) {
+  const std::size_t begin = pattern.find('{');
+  const std::size_t end = pattern.find('}');
+  if (begin == std::string_view::npos || end == std::string_view::npos) return {};
+  const std::string_view after = pattern.substr(end + 1);
+  if (path.size() <= begin + after.size() || !path.starts_with(pattern.substr(0, begin)) ||
+      !path.ends_with(after))
+    return {};
+  const std::string_view segment = path.substr(begin, path.size() - begin - after.size());
+  return segment.find('/') == std::string_view::npos ? segment : std::string_view();
+}
+
 net::HttpResponse json_response(std::string body, int status) {
   return {status, "application/json", std::move(body), {}};
 }
@@ -95,6 +108,9 @@ void Router::add_status_routes(std::function<std::vector<api::ModelCard>()> card
   add({"GET", "/version", [this](const net::HttpRequest&, const Reply& reply) {
          respond(reply, json_response(version_body()));
        }});
+  add({"GET", "/openapi.json", [this](const net::HttpRequest&, const Reply& reply) {
+         respond(reply, json_response(described()));
+       }});
 }
 
 void Router::add_info_routes(const api::ServerInfo& said, std::function<api::ServerLoad()> load) {
@@ -114,6 +130,9 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
     answer(path, [info](const net::HttpRequest&) -> Result<std::string> {
       return api::model_info(info);
     });
+  answer("/load", [load](const net::HttpRequest&) -> Result<std::string> {
+    return api::server_load(load());
+  });
   answer("/v1/loads",
          [info, load = std::move(load)](const net::HttpRequest&) -> Result<std::string> {
            return api::server_loads(info, load());
@@ -127,7 +146,14 @@ void Router::add_refusal(std::string_view path, std::string_view api_name, api::
                                fmt::format("The model does not support {} API", api_name),
                                {}});
        },
-       true, false, errors});
+       true, false, errors, true});
+}
+
+std::string Router::described() const {
+  std::vector<api::OpenApiRoute> routes;
+  for (const Route& route : routes_)
+    routes.push_back({route.method, route.path, route.needs_key, route.is_refusal});
+  return api::openapi_document(routes, kVersion);
 }
 
 // Not only unreadable answers: some requests are sent by browsers without asking first.
@@ -155,8 +181,10 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   bool path_known = false;
   for (const Route& route : routes_) {
-    const bool meant = route.path.ends_with('/') ? request.path.starts_with(route.path)
-                                                 : request.path == route.path;
+    const bool meant =
+        route.path.ends_with('/')
+            ? request.path.starts_with(route.path)
+            : request.path == route.path || !segment_of(route.path, request.path).empty();
     if (!meant) continue;
     path_known = true;
     shape = route.errors;

@@ -37,6 +37,9 @@ struct Reply {
 
 net::HttpResponse json_response(std::string body, int status = 200);
 
+// The segment of `path` at the "{id}" of `pattern`; empty where it is not of that form.
+std::string_view segment_of(std::string_view pattern, std::string_view path);
+
 // handle() runs on I/O threads and never blocks; jobs run on the worker pool. Its owner declares it
 // last: jobs use everything else.
 class Router {
@@ -46,11 +49,12 @@ class Router {
   using JsonHandler = std::function<Result<std::string>(const net::HttpRequest&)>;
   struct Route {
     std::string_view method;
-    std::string_view path;  // one that ends in "/" takes everything below it
+    std::string_view path;  // one that ends in "/" takes everything below it; "{id}" any segment
     Handler handler;
     bool needs_key = false;
     bool is_work = false;  // refused while draining; done on a worker
     api::ErrorShape errors = api::ErrorShape::kOpenAi;
+    bool is_refusal = false;  // of another kind of model
   };
 
   Router(const ServeSettings& settings, const Clock& clock);
@@ -58,9 +62,11 @@ class Router {
   // Before the first handle().
   void add(Route route) { routes_.push_back(std::move(route)); }
   void add_json(std::string_view method, std::string_view path, bool is_work, JsonHandler handler);
-  // GET /v1/models, /v1/models/{id}, /health, /ping, /version.
+  // GET /v1/models, /v1/models/{id}, /health, /ping, /version, /openapi.json (all routes there
+  // are).
   void add_status_routes(std::function<std::vector<api::ModelCard>()> cards);
-  // What routers in front look for: GET /server_info, /model_info and their get_ names, /v1/loads.
+  // What routers in front look for: GET /server_info, /model_info and their get_ names, /load,
+  // /v1/loads.
   void add_info_routes(const api::ServerInfo& info, std::function<api::ServerLoad()> load);
   // Endpoints of another kind of model, as vLLM answers them: "Chat Completions".
   void add_refusal(std::string_view path, std::string_view api_name,
@@ -103,6 +109,7 @@ class Router {
   Choice choose(const net::HttpRequest& request);
   void post_job(const Route& route, net::HttpRequest request, Reply reply);
   void guarded(std::string_view what, const Reply& reply, const std::function<void()>& work);
+  std::string described() const;
   std::string request_id(std::string_view given) const;
   std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;

@@ -82,6 +82,7 @@ TEST_F(RouterTest, SaysOfItselfWhatRoutersInFrontAsk) {
     EXPECT_TRUE(info.at("is_generation").as_bool()) << path;
   }
   EXPECT_EQ(body("/server_info").at("quantization").as_string(), "int8");
+  EXPECT_EQ(body("/load").at("server_load").as_int64(), 5);
   const json::value loads = body("/v1/loads");
   EXPECT_EQ(loads.at("aggregate").at("num_waiting_reqs").as_int64(), 3);
   EXPECT_EQ(loads.at("loads").as_array().at(0).at("num_running_reqs").as_int64(), 2);
@@ -136,6 +137,26 @@ TEST_F(RouterTest, LongBodiesDoNotHoldUpShortOnes) {
   release.set_value();
   for (TcpSocket& socket : sockets)
     EXPECT_NE(socket.receive_all().find("HTTP/1.1 200"), std::string::npos);
+}
+
+TEST_F(RouterTest, PathsHaveSegments) {
+  EXPECT_EQ(segment_of("/v1/x/{id}", "/v1/x/abc"), "abc");
+  EXPECT_EQ(segment_of("/v1/x/{id}/items", "/v1/x/abc/items"), "abc");
+  for (const char* path : {"/v1/x/", "/v1/x", "/v1/x/a/b", "/v1/y/abc", "/v1/x/abc/items", ""})
+    EXPECT_EQ(segment_of("/v1/x/{id}", path), "") << path;
+  EXPECT_EQ(segment_of("/v1/x/{id}/items", "/v1/x//items"), "");
+  EXPECT_EQ(segment_of("/v1/x", "/v1/x"), "");
+}
+
+TEST_F(RouterTest, DescribesItsRoutes) {
+  router_->add_status_routes([] { return std::vector<api::ModelCard>(); });
+  const std::string answer = ask("GET", "/openapi.json");
+  ASSERT_NE(answer.find("HTTP/1.1 200"), std::string::npos) << answer.substr(0, 300);
+  const json::value document = json::parse(answer.substr(answer.find("\r\n\r\n") + 4)).value();
+  const json::object& paths = document.at("paths").as_object();
+  for (const char* path : {"/fine", "/bug", "/load", "/v1/models/{id}", "/openapi.json"})
+    EXPECT_TRUE(paths.contains(path)) << path;
+  EXPECT_TRUE(paths.at("/ping").as_object().contains("post"));
 }
 
 }  // namespace

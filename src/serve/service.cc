@@ -59,6 +59,9 @@ void Service::add_routes() {
   work("/v1/messages", &Service::messages, api::ErrorShape::kMessages);
   work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
   router_.add_refusal("/v1/embeddings", "Embeddings");
+  for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
+  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+    router_.add_refusal(path, "Rerank");
   work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
     return detokenized(request.body, *builder_.tokenizer(), router_);
@@ -417,6 +420,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
 Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& reply) {
   TRY(api::TokenizeRequest tokenize, api::parse_tokenize_request(request.body));
   TRY_DO(router_.check_model(tokenize.model));
+  router_.warn_unknown(tokenize.unknown);
   const auto job = std::make_shared<const api::TokenizeRequest>(std::move(tokenize));
   const std::shared_ptr<ByteReservation> reserved = request.reserved;
   const auto answer = [this, job, reply,

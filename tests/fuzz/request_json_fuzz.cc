@@ -11,6 +11,7 @@
 #include "api/messages_request.h"
 #include "api/response_request.h"
 #include "api/response_writer.h"
+#include "api/similarity.h"
 #include "api/tokenize_request.h"
 #include "base/check.h"
 
@@ -102,6 +103,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           "messages");
     // What may be answered may be counted.
     CHECK(saccade::api::parse_count_tokens_request(body), "count_tokens");
+  }
+  const auto score = saccade::api::parse_score_request(body);
+  check_error(score);
+  if (score)
+    CHECK(!score->second.empty() &&
+              (score->first.size() == 1 || score->first.size() == score->second.size()),
+          "{} texts and {}", score->first.size(), score->second.size());
+  const auto rerank = saccade::api::parse_rerank_request(body);
+  check_error(rerank);
+  if (rerank) {
+    const std::vector<double> scores(rerank->texts.second.size());
+    CHECK(saccade::json::parse(saccade::api::rerank_response({}, *rerank, scores, 1)), "rerank");
   }
   check_error(saccade::api::parse_tokenize_request(body));
   check_error(saccade::api::parse_detokenize_request(body));

@@ -16,6 +16,7 @@ from pathlib import Path
 import openai
 from openai.types import CreateEmbeddingResponse
 
+from openai_python_test import post
 from server_under_test import ROOT, Server, tensors
 
 MINILM = ROOT / "tests/golden/minilm"
@@ -138,6 +139,37 @@ class Encoder:
         with self.assertRaises(openai.BadRequestError) as caught:
             self.client.chat.completions.create(model="encoder", messages=[{"role": "user", "content": "x"}])
         self.assertIn("does not support Chat Completions", caught.exception.message)
+
+    def test_scores_are_cosines(self):
+        texts = [TEXT, "The eye jumps.", "", "Bread is baked at night."]
+        first, *others = self.vectors(texts)
+        wanted = [cosine(first, other) for other in others]
+        for path in ("/score", "/v1/score"):
+            status, body = post(self.server.url, path, {"model": "encoder", "text_1": texts[0], "text_2": texts[1:]})
+            self.assertEqual((status, body["object"], [entry["index"] for entry in body["data"]]), (200, "list", [0, 1, 2]))
+            for entry, value in zip(body["data"], wanted):
+                self.assertAlmostEqual(entry["score"], value, places=6)
+            self.assertEqual(body["usage"]["prompt_tokens"], self.create(texts).usage.prompt_tokens)
+        # As many and as many: each with its own.
+        _, pairs = post(self.server.url, "/score", {"queries": texts[:2], "documents": [texts[0], texts[3]]})
+        self.assertAlmostEqual(pairs["data"][0]["score"], 1, places=6)
+        order = sorted(range(3), key=lambda i: -wanted[i])
+        for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+            status, body = post(self.server.url, path, {"model": "encoder", "query": texts[0], "documents": texts[1:],
+                                                        "top_n": 2})
+            self.assertEqual((status, [entry["index"] for entry in body["results"]]), (200, order[:2]))
+            for entry in body["results"]:
+                self.assertAlmostEqual(entry["relevance_score"], wanted[entry["index"]], places=6)
+                self.assertEqual(entry["document"]["text"], texts[1 + entry["index"]])
+        for path, asked, words in (("/score", {"text_1": ["a", "b"], "text_2": ["a"]}, "'text_1' has 2"),
+                                   ("/rerank", {"query": "a"}, "'documents' is missing"),
+                                   ("/rerank", {"query": "a", "documents": ["b"], "truncate_prompt_tokens": self.longest + 1},
+                                    str(self.longest)),
+                                   ("/score", {"text_1": "a", "text_2": "x " * 4 * self.longest}, str(self.longest))):
+            status, body = post(self.server.url, path, asked)
+            self.assertEqual(status, 400, body)
+            self.assertIn(words, body["error"]["message"])
+        self.assertEqual(post(self.server.url, "/rerank", {"model": "another", "query": "a", "documents": ["b"]})[0], 404)
 
     def test_clients_share_steps_and_keep_their_own(self):
         texts = [f"client {i} asks" for i in range(16)]
