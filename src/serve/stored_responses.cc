@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/response_input.h"
 #include "api/response_writer.h"
 #include "base/hash.h"
 #include "cluster/access.h"
@@ -9,7 +10,9 @@
 namespace saccade::serve {
 namespace {
 
-constexpr std::string_view kPrefix = "/v1/responses/";
+constexpr std::string_view kOne = "/v1/responses/{id}";
+constexpr std::string_view kItems = "/v1/responses/{id}/input_items";
+constexpr std::string_view kCancel = "/v1/responses/{id}/cancel";
 
 // Nobody guesses it: it is what lets a client see the response.
 std::string fresh_id() { return "resp_" + to_hex(sha256(cluster::random_bytes(32))).substr(0, 48); }
@@ -31,17 +34,23 @@ std::uint64_t StoredResponses::owner_of(const Reply& reply) const {
 }
 
 void StoredResponses::add_routes(Router& router) const {
-  router.add({"GET", kPrefix,
-              [this](const net::HttpRequest& request, const Reply& reply) { get(request, reply); },
-              true});
-  router.add(
-      {"DELETE", kPrefix,
-       [this](const net::HttpRequest& request, const Reply& reply) { remove(request, reply); },
-       true});
+  const auto route = [&](std::string_view method, std::string_view path,
+                         void (StoredResponses::*handler)(const net::HttpRequest&, const Reply&)
+                             const) {
+    router.add({method, path,
+                [this, handler](const net::HttpRequest& request, const Reply& reply) {
+                  (this->*handler)(request, reply);
+                },
+                true});
+  };
+  route("GET", kOne, &StoredResponses::get);
+  route("DELETE", kOne, &StoredResponses::remove);
+  route("GET", kItems, &StoredResponses::input_items);
+  route("POST", kCancel, &StoredResponses::cancel);
 }
 
 void StoredResponses::get(const net::HttpRequest& request, const Reply& reply) const {
-  const std::string id = request.path.substr(kPrefix.size());
+  const std::string id(segment_of(kOne, request.path));
   if (request.query.find("stream=true") != std::string::npos)
     return router_.respond_error(
         reply, {ErrorCode::kInvalid,
@@ -52,10 +61,32 @@ void StoredResponses::get(const net::HttpRequest& request, const Reply& reply) c
 }
 
 void StoredResponses::remove(const net::HttpRequest& request, const Reply& reply) const {
-  const std::string id = request.path.substr(kPrefix.size());
+  const std::string id(segment_of(kOne, request.path));
   if (!store_->remove(id, owner_of(reply)))
     return router_.respond_error(reply, gone("Response", id, "response_id"));
   router_.respond(reply, json_response(api::deleted_response(id)));
+}
+
+void StoredResponses::input_items(const net::HttpRequest& request, const Reply& reply) const {
+  const std::string id(segment_of(kItems, request.path));
+  const auto found = store_->find(id, owner_of(reply));
+  if (!found) return router_.respond_error(reply, gone("Response", id, "response_id"));
+  const auto page = api::parse_item_page(request.query);
+  if (!page) return router_.respond_error(reply, page.error());
+  // The last is what was answered.
+  const std::span<const api::ItemText> conversation(found->history);
+  router_.respond(reply, api::input_items(conversation.first(conversation.size() - 1), id, *page));
+}
+
+// An answer that is stored has ended, and one that runs ends when its client leaves.
+void StoredResponses::cancel(const net::HttpRequest& request, const Reply& reply) const {
+  const std::string id(segment_of(kCancel, request.path));
+  if (!store_->find(id, owner_of(reply)))
+    return router_.respond_error(reply, gone("Response", id, "response_id"));
+  router_.respond_error(reply, {ErrorCode::kInvalid,
+                                "this response has ended: only one with 'background', which this "
+                                "server does not have, could be cancelled",
+                                "response_id"});
 }
 
 Result<StoredResponses::Begun> StoredResponses::begin(const net::HttpRequest& request,

@@ -1,5 +1,5 @@
-// What /v1/responses has beside an answer: conversations that go on, and GET and DELETE of what is
-// kept.
+// What /v1/responses has beside an answer: conversations that go on, and GET, DELETE, input_items
+// and cancel of what is kept.
 #pragma once
 
 #include <memory>
@@ -35,6 +35,8 @@ class StoredResponses {
   std::uint64_t owner_of(const Reply& reply) const;
   void get(const net::HttpRequest& request, const Reply& reply) const;
   void remove(const net::HttpRequest& request, const Reply& reply) const;
+  void input_items(const net::HttpRequest& request, const Reply& reply) const;
+  void cancel(const net::HttpRequest& request, const Reply& reply) const;
 
   const ServeSettings& settings_;
   const Router& router_;

@@ -9,6 +9,7 @@
 #include "api/embeddings.h"
 #include "api/error_table.h"
 #include "api/messages_request.h"
+#include "api/response_input.h"
 #include "api/response_request.h"
 #include "api/response_writer.h"
 #include "api/similarity.h"
@@ -81,6 +82,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (response) {
     check_sampling(response->chat.sampling);
     CHECK(saccade::json::parse("{" + saccade::api::response_settings(*response) + "}"), "settings");
+    const saccade::api::ItemText shown[] = {response->input};
+    const auto items = saccade::api::input_items(shown, "resp_1", {});
+    check_error(items);
+    CHECK(!items || saccade::json::parse(*items), "input items");
     const auto added = saccade::api::add_conversation(*response, {});
     check_error(added);
     if (added) {
@@ -104,6 +109,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // What may be answered may be counted.
     CHECK(saccade::api::parse_count_tokens_request(body), "count_tokens");
   }
+  const auto page = saccade::api::parse_item_page(body);
+  check_error(page);
+  CHECK(!page || (page->limit >= 1 && page->limit <= 100), "limit {}", page->limit);
   const auto score = saccade::api::parse_score_request(body);
   check_error(score);
   if (score)

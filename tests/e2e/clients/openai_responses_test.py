@@ -141,6 +141,33 @@ class Scripted(ScriptedServer):
         with self.assertRaises(openai.NotFoundError):
             self.client.responses.delete(answer.id)
 
+    def test_input_items(self):
+        first = self.create("one", tools=TOOLS)
+        output = {"type": "function_call_output", "call_id": first.output[0].call_id, "output": "-3"}
+        second = self.create("plain", tools=TOOLS, input=[output, {"role": "user", "content": "So?"}],
+                             previous_response_id=first.id)
+        items = list(self.client.responses.input_items.list(second.id, order="asc"))
+        self.assertEqual([item.type for item in items], ["message", "function_call", "function_call_output", "message"])
+        self.assertEqual((items[0].content[0].text, items[3].content[0].text), ("Weather in Zürich?", "So?"))
+        self.assertEqual(items[1].arguments, ARGUMENTS)
+        self.assertEqual(len({item.id for item in items}), 4)
+        # The client asks page by page.
+        paged = list(self.client.responses.input_items.list(second.id, limit=1))
+        self.assertEqual([item.id for item in paged], [item.id for item in reversed(items)])
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.input_items.list("resp_nobody")
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.client.responses.input_items.list(second.id, limit=0)
+        self.assertEqual(refused.exception.param, "limit")
+
+    def test_what_has_ended_is_not_cancelled(self):
+        answer = self.create("plain")
+        with self.assertRaises(openai.BadRequestError):
+            self.client.responses.cancel(answer.id)
+        with self.assertRaises(openai.NotFoundError):
+            self.client.responses.cancel("resp_nobody")
+        self.assertEqual(self.client.responses.retrieve(answer.id).id, answer.id)
+
     def test_the_store_is_bounded(self):
         first = self.create("plain", input="x" * 1500)
         self.client.responses.retrieve(first.id)

@@ -56,7 +56,7 @@ class Generation(Description, unittest.TestCase):
     MODEL = CHECKPOINT
     FLAGS = ()
     PATHS = {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/responses/{id}", "/v1/messages",
-             "/tokenize", "/v1/models/{id}", "/load", "/metrics", "/openapi.json"}
+             "/v1/responses/{id}/input_items", "/tokenize", "/v1/models/{id}", "/load", "/metrics", "/openapi.json"}
 
 
 class Embedding(Description, unittest.TestCase):
