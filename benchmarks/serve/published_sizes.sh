@@ -9,6 +9,8 @@ saccade=$1 folder=$2
 shift 2
 [ $# -gt 0 ] || set -- qwen2:0.5b qwen2:1.5b qwen2:3b qwen2:7b qwen3:0.6b qwen3:1.7b qwen3:4b qwen3:8b llama-3:1b llama-3:3b llama-3:8b qwen2-vl:2b qwen2-vl:7b \
   qwen2.5-vl:3b qwen2.5-vl:7b qwen3-vl:2b qwen3-vl:4b qwen3-vl:8b internvl2:1b internvl2:2b internvl2:4b internvl2:8b \
+  internvl2:3-1b internvl2:3-2b internvl2:3-8b internvl2:3-1b-hf internvl2:3.5-1b internvl2:3.5-2b internvl2:3.5-4b \
+  internvl2:3.5-8b internvl2:3.5-1b-hf \
   llava-onevision:0.5b llava-onevision:7b phi-3-vision:4b phi-3-vision:3.5-4b smolvlm2:256m smolvlm2:500m smolvlm2:2.2b \
   gemma-3:270m gemma-3:1b gemma-3:4b paligemma:3b-224 paligemma:3b-448 paligemma:3b-896 paligemma2:3b-224 paligemma2:3b-448 \
   paligemma2:3b-896 paligemma2:10b-224 minilm:l6 minilm:l12

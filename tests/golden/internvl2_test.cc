@@ -68,7 +68,8 @@ TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {
 // The conversation that config.json names, against the original's Python: all cases, system message
 // given and not, one image and several.
 TEST(InternVl2, ConversationsAreTheOriginals) {
-  for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower", "internvl2/phi3"}) {
+  for (const std::string name : {"internvl2/internlm2", "internvl2/big_tower", "internvl2/phi3",
+                                 "internvl3/own3", "internvl3/own35"}) {
     const auto checkpoint = open_checkpoint(golden_folder(name));
     ASSERT_TRUE(checkpoint) << checkpoint.error().message;
     const auto model = Processor::open(*checkpoint);
@@ -83,6 +84,45 @@ TEST(InternVl2, ConversationsAreTheOriginals) {
       const auto text = parsed->render(golden->messages, {});
       ASSERT_TRUE(text) << text.error().message;
       EXPECT_EQ(*text, golden->rendered);
+    }
+  }
+}
+
+// Both forms of one model are the same network: their answers to a prompt without images, which
+// both conversations write alike, are one golden.
+TEST(InternVl3, BothFormsAreOneModel) {
+  const auto device = make_reference_device();
+  for (const auto& [own, hf] : {std::pair{"internvl3/own3", "internvl3/hf3"},
+                                std::pair{"internvl3/own35", "internvl3/hf35"}}) {
+    SCOPED_TRACE(own);
+    const auto a = testing::load(golden_folder(own), *device);
+    const auto b = testing::load(golden_folder(hf), *device);
+    ASSERT_TRUE(a != nullptr && b != nullptr);
+    EXPECT_EQ(a->shape().parameters, b->shape().parameters);
+    EXPECT_EQ(a->shape().max_image_tokens, b->shape().max_image_tokens);
+    testing::expect_golden(*a, *device, golden_folder(hf), "text");
+    testing::expect_golden(*b, *device, golden_folder(own), "text");
+  }
+}
+
+TEST(InternVl3, DummiesHaveThePublishedSizes) {
+  const Family* family = find_family("internvl2").value();
+  struct Size {
+    std::string_view name;
+    std::int64_t parameters;
+  };
+  for (const Size& size : {Size{"3-1b", 938193024}, Size{"3.5-1b", 1060897792}}) {
+    for (const std::string form : {"", "-hf"}) {
+      const auto dummy = family->dummies->make(std::string(size.name) + form);
+      ASSERT_TRUE(dummy) << dummy.error().message;
+      const auto model = create_model({"dummy",
+                                       json::parse(dummy->files[0].text).value().get_object(),
+                                       {},
+                                       json::parse(dummy->files[2].text).value().get_object()});
+      ASSERT_TRUE(model) << size.name << form << " " << model.error().message;
+      EXPECT_EQ(parameter_count(model->network->weight_table().specs()), size.parameters)
+          << size.name << form;
+      EXPECT_EQ(model->shape().max_image_tokens, 13 * 256);
     }
   }
 }

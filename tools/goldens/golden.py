@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save, save_file
 
 GREEDY_TOKENS = 64
 MIN_GAP = 1e-3  # of the row's largest logit; a prompt that ever comes closer to a tie is dropped

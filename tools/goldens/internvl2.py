@@ -117,14 +117,14 @@ def write_small_files(directory: Path, special: list, end: str, extra: dict) -> 
 
 
 def save_case(name: str, case: str, messages: list, rendered: str, ids: list, tokens: list, taps: golden.Taps,
-              logits: torch.Tensor, stacks: dict, side: int, more: dict | None = None) -> None:
+              logits: torch.Tensor, stacks: dict, side: int, more: dict | None = None, pixels: str = "") -> None:
     tensors = golden.pack_rows({**taps.values, "logits": logits})
     tensors["ids"] = torch.tensor(ids, dtype=torch.int32)
     tensors["positions"] = torch.arange(len(ids), dtype=torch.int32)[None]
     tensors["greedy"] = torch.tensor(tokens, dtype=torch.int32)
     described = []
     for picture, tiles in stacks:
-        file = f"pixels/{name}_{picture}"
+        file = f"pixels/{pixels or name}_{picture}"
         (OUT / "pixels").mkdir(exist_ok=True)
         Image.fromarray(np.concatenate([np.asarray(tile) for tile in tiles])).save(OUT / file, optimize=True)
         described.append({"source": f"../../images/{picture}", "pixels": f"../../{file}",

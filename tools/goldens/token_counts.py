@@ -111,6 +111,18 @@ def internvl2() -> None:
     ties += [(633, 633), (634, 634), (896, 896), (1097, 1097), (1098, 1098), (448, 897), (896, 448), (1267, 633)]
     write("internvl2", config, {}, lambda h, w: 256 * processor.get_number_of_image_patches(h, w), SIZES + ties)
 
+    # Transformers' form, whose file says that nothing is cut and whose processor cuts all the same.
+    from transformers.models.internvl.processing_internvl import InternVLProcessorKwargs
+
+    preprocessor = {"crop_to_patches": False, "image_processor_type": "GotOcr2ImageProcessorFast", "max_patches": 12,
+                    "min_patches": 1, "resample": 3, "size": {"height": 448, "width": 448}}
+    processor = GotOcr2ImageProcessorPil(**preprocessor)
+    kwargs = InternVLProcessorKwargs._defaults["images_kwargs"]
+    config = json.loads((GOLDEN / "internvl3/hf35/config.json").read_text())
+    config["vision_config"] |= {"image_size": [448, 448]}
+    write("internvl3", config, preprocessor,
+          lambda h, w: 256 * processor.get_number_of_image_patches(h, w, dict(kwargs)), SIZES + ties)
+
 
 def gemma3() -> None:
     from types import SimpleNamespace

@@ -89,6 +89,8 @@ std::string qwen_vision_template(bool default_system) {
                      default_system ? kDefaultSystem : "", kVisionMessages);
 }
 
+std::span<const std::string_view> qwen_special_tokens() { return kSpecialTokens; }
+
 void describe_qwen_tokenizer(std::int64_t pieces, std::size_t special_tokens,
                              std::string_view chat_template, DummyCheckpoint& checkpoint) {
   CHECK(special_tokens <= kSpecialTokens.size(), "{} special tokens", special_tokens);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,10 @@ extern const std::string_view kQwenPattern;
 // <|video_pad|> + 13, <think> + 24. How many of them a tokenizer has:
 constexpr std::size_t kQwenTextTokens = 3;
 constexpr std::size_t kQwenVisionTokens = 14;
+constexpr std::size_t kQwen25Tokens = 22;
 constexpr std::size_t kQwen3Tokens = 26;
+
+std::span<const std::string_view> qwen_special_tokens();
 
 // Tokens, template and tokenizer class.
 void describe_qwen_tokenizer(std::int64_t pieces, std::size_t special_tokens,

@@ -1,10 +1,10 @@
-// InternVL2 (1B to 26B), and InternVL 2.5 and 3 of the same structure. Reference:
-// OpenGVLab/InternVL (internvl_chat/internvl/model), transformers' models/internvl; report
-// arXiv:2404.16821.
+// InternVL2 (1B to 26B), 2.5, 3 and 3.5, which share their structure. Reference:
+// OpenGVLab/InternVL (internvl_chat/internvl/model), transformers' models/internvl; reports
+// arXiv:2404.16821, 2504.10479, 2508.18265.
 //
 // Three odd things:
 //  - The language part is whichever was at hand, under its own names: InternLM2 (queries, keys and
-//    values of one matrix, grouped by key head), Qwen2, Llama or Phi-3.
+//    values of one matrix, grouped by key head), Qwen2, Qwen3, Llama or Phi-3.
 //  - An image is cut into tiles of a grid with the nearest aspect, up to twelve, and seen once more
 //    as a whole; each tile is 256 tokens between one <img> and one </img>.
 //  - The conversation format is a name in config.json (`template`): Python code beside the
@@ -18,6 +18,7 @@
 #include "model/decoder_config.h"
 #include "model/dynamic_tiles.h"
 #include "model/families/phi3_decoder.h"
+#include "model/families/qwen3_decoder.h"
 #include "model/family.h"
 #include "model/image_processor.h"
 #include "model/intern_vit.h"
@@ -80,6 +81,10 @@ Result<TextPart> parse_language_part(const json::object& config) {
     part.decoder.settings.qkv_bias = true;
     return part;
   }
+  if (type == "qwen3") {
+    TRY(part.decoder, parse_qwen3(config));
+    return part;
+  }
   if (type == "phi3") {
     TRY(part.decoder, parse_phi3(config));
     part.names = phi3_names("language_model.");
@@ -99,7 +104,8 @@ Result<TextPart> parse_language_part(const json::object& config) {
     return part;
   }
   return fail(ErrorCode::kUnsupported,
-              "the language part is of type \"{}\"; internlm2, qwen2, llama and phi3 are done",
+              "the language part is of type \"{}\"; internlm2, qwen2, qwen3, llama and phi3 are "
+              "done",
               type);
 }
 
