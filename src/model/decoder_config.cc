@@ -403,6 +403,44 @@ Result<void> read_biases(const json::object& text, DecoderSettings& settings) {
   return {};
 }
 
+Result<void> read_experts(const json::object& text, const ExpertSettings& defaults,
+                          DecoderSettings& settings) {
+  constexpr std::int64_t kMostExperts = 4096;
+  ExpertSettings experts = defaults;
+  TRY(experts.count, json::get_int_or(text, "num_local_experts", experts.count));
+  TRY(experts.count, json::get_int_or(text, "num_experts", experts.count));
+  TRY(experts.per_token, json::get_int_or(text, "num_experts_per_tok", experts.per_token));
+  TRY(experts.intermediate, json::get_int_or(text, "moe_intermediate_size", experts.intermediate));
+  TRY(experts.normalise, json::get_bool_or(text, "norm_topk_prob", experts.normalise));
+  TRY(const std::int64_t step, json::get_int_or(text, "decoder_sparse_step", 1));
+  if (experts.count < 0 || experts.count > kMostExperts)
+    return fail(ErrorCode::kInvalid, "num_experts is {}, 0 to {} is possible", experts.count,
+                kMostExperts);
+  if (experts.count == 0) return {};
+  if (experts.per_token < 1 || experts.per_token > experts.count)
+    return fail(ErrorCode::kInvalid, "num_experts_per_tok is {}, 1 to num_experts = {} is possible",
+                experts.per_token, experts.count);
+  if (experts.intermediate < 1 || experts.intermediate > 1 << 20)
+    return fail(ErrorCode::kInvalid, "moe_intermediate_size is {}, 1 to {} is possible",
+                experts.intermediate, 1 << 20);
+  const auto layers = static_cast<std::int64_t>(settings.layers.size());
+  if (step < 1) return fail(ErrorCode::kInvalid, "decoder_sparse_step is {}", step);
+  for (std::int64_t i = 0; i < layers; ++i) experts.layers.push_back((i + 1) % step == 0);
+  if (const json::value* dense = json::find(text, "mlp_only_layers")) {
+    if (!dense->is_array())
+      return fail(ErrorCode::kInvalid, "mlp_only_layers is {}, a list is required",
+                  json::kind_name(*dense));
+    for (const json::value& layer : dense->get_array()) {
+      if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= layers)
+        return fail(ErrorCode::kInvalid, "mlp_only_layers names a layer that is none of {}",
+                    layers);
+      experts.layers[static_cast<std::size_t>(layer.get_int64())] = false;
+    }
+  }
+  settings.experts = std::move(experts);
+  return {};
+}
+
 Result<ModelShape> describe_model(std::string_view family, const Checkpoint& checkpoint,
                                   const DecoderConfig& decoder) {
   ModelShape shape;

@@ -67,6 +67,12 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
 // and its relatives have them.
 Result<void> read_biases(const json::object& text, DecoderSettings& settings);
 
+// num_experts (or num_local_experts), num_experts_per_tok, moe_intermediate_size, norm_topk_prob,
+// decoder_sparse_step and mlp_only_layers, as Qwen's mixtures have them; `defaults` where the file
+// is silent. With 0 experts there are none.
+Result<void> read_experts(const json::object& text, const ExpertSettings& defaults,
+                          DecoderSettings& settings);
+
 // The shape that the engine sees, of a model without images: the decoder's, and the end tokens that
 // the checkpoint's generation_config.json names.
 Result<ModelShape> describe_model(std::string_view family, const Checkpoint& checkpoint,

@@ -122,7 +122,8 @@ Result<void> TextDecoder::split(Collective& ranks) {
   };
   for (const Extent extent : {Extent{"num_attention_heads", &settings_.heads},
                               Extent{"num_key_value_heads", &settings_.kv_heads},
-                              Extent{"intermediate_size", &settings_.intermediate}}) {
+                              Extent{"intermediate_size", &settings_.intermediate},
+                              Extent{"moe_intermediate_size", &settings_.experts.intermediate}}) {
     if (*extent.value % ranks.ranks() != 0)
       return fail(ErrorCode::kUnsupported, "{} is {}, {} ranks cannot share it evenly", extent.name,
                   *extent.value, ranks.ranks());
@@ -152,7 +153,6 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   const std::int64_t q_width = s.heads * s.head_dim;
   const Bias qkv_bias = s.qkv_bias ? Bias::kYes : Bias::kNo;
   const Bias out_bias = s.out_bias ? Bias::kYes : Bias::kNo;
-  const Bias mlp_bias = s.mlp_bias ? Bias::kYes : Bias::kNo;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     Layer& layer = layers_[i];
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
@@ -169,11 +169,7 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
                   {{at + names.attention_out, s.hidden, {}, share.of(0, q_width)}},
                   q_width * share.ranks, out_bias, MatrixRole::kTextLayer);
     add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
-    table.stacked(layer.gate_up,
-                  parts_of(names.gate_up, at, std::array{s.intermediate, s.intermediate}, share),
-                  s.hidden, mlp_bias, MatrixRole::kTextLayer);
-    table.stacked(layer.mlp_out, {{at + names.mlp_out, s.hidden, {}, share.of(0, s.intermediate)}},
-                  s.intermediate * share.ranks, mlp_bias, MatrixRole::kTextLayer);
+    add_mlp_weights(table, names, i, at);
     if (s.post_norms) {
       add_norm(table, layer.post_attention_norm, at + names.post_attention_norm, s.hidden, s.norm);
       add_norm(table, layer.post_mlp_norm, at + names.post_mlp_norm, s.hidden, s.norm);
@@ -182,9 +178,32 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   add_norm(table, norm_, names.norm, s.hidden, s.norm);
 }
 
+void TextDecoder::add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
+                                  const std::string& at) {
+  const DecoderSettings& s = settings_;
+  const Share share = ranks_ == nullptr ? Share{} : Share{ranks_->rank(), ranks_->ranks()};
+  Layer& layer = layers_[index];
+  if (s.has_experts(index)) {
+    const std::int64_t inner = s.experts.intermediate;
+    layer.experts.add_weights(table, s.experts, names.experts, at, s.hidden, inner * share.ranks,
+                              share.of(0, inner));
+    return;
+  }
+  const Bias bias = s.mlp_bias ? Bias::kYes : Bias::kNo;
+  table.stacked(layer.gate_up,
+                parts_of(names.gate_up, at, std::array{s.intermediate, s.intermediate}, share),
+                s.hidden, bias, MatrixRole::kTextLayer);
+  table.stacked(layer.mlp_out, {{at + names.mlp_out, s.hidden, {}, share.of(0, s.intermediate)}},
+                s.intermediate * share.ranks, bias, MatrixRole::kTextLayer);
+}
+
 Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   const DecoderSettings& s = settings_;
+  if (s.experts.count > 0 && !device.has_experts())
+    return fail(ErrorCode::kUnsupported, "device {} has no experts; the CPU does", device.name());
+  for (Layer& layer : layers_) layer.experts.list();
   const DType type = device.activation_dtype();
+  const std::int64_t expert_rows = s.experts.count > 0 ? capacity.rows : 0;
   const std::vector<float> frequencies = frequencies_for(s.rope, s.head_dim, capacity.length);
   const auto pairs = static_cast<std::int64_t>(frequencies.size());
   const bool by_length = s.rope.short_length > 0;
@@ -203,6 +222,10 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   scratch_.add(window_cos_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(window_sin_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(last_, type, capacity.logit_rows, s.hidden);
+  scratch_.add(router_logits_, DType::kF32, expert_rows, s.experts.count);
+  scratch_.add(gathered_, type, expert_rows, s.hidden);
+  scratch_.add(expert_inner_, type, expert_rows, 2 * s.experts.intermediate);
+  scratch_.add(expert_part_, type, expert_rows, s.hidden);
   TRY_DO(scratch_.allocate(device));
   Stream& copy = device.lane(Lane::kCopy);
   copy.upload(row_of(frequencies), inv_freq_.row_range(0, 1));
@@ -357,7 +380,7 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
   stream.add(normed, x, 1);
 }
 
-// x += down(act(gate(norm(x))) * up(norm(x)))
+// x += down(act(gate(norm(x))) * up(norm(x))), of one MLP or of the experts that are chosen
 void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   const DecoderSettings& s = settings_;
   const View normed = normed_.row_range(0, x.rows());
@@ -365,6 +388,7 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   const View gate = gate_up.col_range(0, s.intermediate);
 
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
+  if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
   apply_linear(stream, layer.gate_up, normed, gate_up);
   stream.gated({.gate = gate,
                 .up = gate_up.col_range(s.intermediate, 2 * s.intermediate),
@@ -379,11 +403,33 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   stream.add(normed, x, 1);
 }
 
+void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View x) {
+  const std::int64_t rows = x.rows();
+  const View logits = router_logits_.row_range(0, rows);
+  apply_linear(stream, layer.experts.router(), normed, logits);
+  stream.experts({.x = normed,
+                  .logits = logits,
+                  .experts = layer.experts.experts(),
+                  .per_row = settings_.experts.per_token,
+                  .normalise = settings_.experts.normalise,
+                  .activation = settings_.activation,
+                  .add = ranks_ == nullptr || ranks_->rank() == 0,
+                  .gathered = gathered_.row_range(0, rows),
+                  .inner = expert_inner_.row_range(0, rows),
+                  .part = expert_part_.row_range(0, rows),
+                  .y = x});
+  sum_over_ranks(stream, x);
+}
+
 // With several ranks the first one's product carries what is added to.
 void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, View y,
                             bool add) const {
   const bool carries = ranks_ == nullptr || ranks_->rank() == 0;
   apply_linear(stream, linear, part, y, add && carries ? y : View());
+  sum_over_ranks(stream, y);
+}
+
+void TextDecoder::sum_over_ranks(Stream& stream, View y) const {
   if (ranks_ == nullptr) return;
   stream.synchronize();
   ranks_->all_reduce(y);

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/blocks.h"
+#include "model/expert_block.h"
 #include "model/network.h"
 #include "model/scratch.h"
 #include "model/weight_table.h"
@@ -63,6 +64,9 @@ struct DecoderSettings {
   float embedding_scale = 1;
   bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
   bool tied_head = false;              // the embedding is the head, unless two are stored
+  ExpertSettings experts = {};         // of layers that have several MLPs
+
+  bool has_experts(std::size_t layer) const { return experts.count > 0 && experts.layers[layer]; }
 };
 
 // Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.
@@ -82,6 +86,7 @@ struct DecoderNames {
   std::string mlp_norm = "post_attention_layernorm";
   std::vector<std::string> gate_up = {"mlp.gate_proj", "mlp.up_proj"};  // two, or one for both
   std::string mlp_out = "mlp.down_proj";
+  ExpertNames experts = {};   // in place of the last two
   std::string post_mlp_norm;  // with post_norms
   std::string norm = "model.norm";
   std::string head = "lm_head";
@@ -117,6 +122,7 @@ class TextDecoder {
     Norm mlp_norm;
     Linear gate_up;
     Linear mlp_out;
+    ExpertBlock experts;  // instead of both
     Norm post_mlp_norm;
   };
   struct Angles {
@@ -133,10 +139,14 @@ class TextDecoder {
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
   void mlp(Stream& stream, const Layer& layer, View x);
+  void experts(Stream& stream, const Layer& layer, View normed, View x);
+  void add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
+                       const std::string& at);
   void add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x);
   void logits(Stream& stream, const Batch& batch, View x);
   // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
   void end_block(Stream& stream, const Linear& linear, View part, View y, bool add) const;
+  void sum_over_ranks(Stream& stream, View y) const;
 
   DecoderSettings settings_;
   Collective* ranks_ = nullptr;  // null: this decoder is whole
@@ -161,7 +171,11 @@ class TextDecoder {
   View window_axis_;
   View window_cos_;
   View window_sin_;
-  View last_;  // [logit rows, hidden]
+  View last_;           // [logit rows, hidden]
+  View router_logits_;  // [rows, experts]
+  View gathered_;       // [rows, hidden] what ExpertsArgs wants
+  View expert_inner_;   // [rows, 2 * experts' intermediate]
+  View expert_part_;    // [rows, hidden]
 };
 
 // A decoder layer's tensors do not name the model's limits; these do.

@@ -178,7 +178,9 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     if (row.store == nullptr) continue;
     Tensors tensors;
     for (const TensorSpec& tensor : row.tensors) {
-      if (tensor.kind == TensorKind::kMatrix)
+      if (tensor.kind == TensorKind::kExperts)
+        tensors.matrices = weights.take_experts(tensor.name, tensor.shape[1], tensor.shape[2]);
+      else if (tensor.kind == TensorKind::kMatrix)
         tensors.matrices.push_back(weights.take_matrix(tensor.name));
       else
         tensors.others.push_back(weights.take(tensor.name));

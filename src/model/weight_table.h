@@ -102,8 +102,8 @@ class WeightTable {
   // table. Its role is kHead.
   void tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
             const std::string& head, std::int64_t rows, std::int64_t cols);
-  // The tensors of a row in their order, by their kind: matrices as they are stored, the others
-  // as numbers.
+  // The tensors of a row in their order, by their kind: matrices as they are stored, those of
+  // experts one after another, the others as numbers.
   struct Tensors {
     std::vector<StoredMatrix> matrices;
     std::vector<View> others;
@@ -111,8 +111,8 @@ class WeightTable {
   // Makes of them what the model keeps and returns its bytes.
   using Store = std::function<Result<std::size_t>(const Tensors&, Device&, DType compute)>;
   // Tensors that become something else than themselves (interpolated positions).
-  void row(std::vector<TensorSpec> tensors, Store store) {
-    rows_.push_back({std::move(tensors), std::move(store), MatrixRole::kOther});
+  void row(std::vector<TensorSpec> tensors, Store store, MatrixRole role = MatrixRole::kOther) {
+    rows_.push_back({std::move(tensors), std::move(store), role});
   }
   // Must be in the checkpoint and are not read (layers after the one whose features count).
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }

@@ -60,6 +60,12 @@ Buffer host_copy(std::size_t bytes) {
   return *std::move(buffer);
 }
 
+bool fits(const std::vector<std::int64_t>& shape, const TensorSpec& spec) {
+  if (shape == spec.shape) return true;
+  return spec.kind == TensorKind::kExperts && shape.size() == 3 && shape[0] == spec.shape[0] &&
+         shape[1] == spec.shape[2] && shape[2] == spec.shape[1];
+}
+
 }  // namespace
 
 std::vector<std::int64_t> Weights::Tensor::shape() const {
@@ -187,7 +193,7 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
       continue;
     }
     const SafetensorsEntry& entry = found->second.entry();
-    if (const std::vector<std::int64_t> shape = found->second.shape(); shape != spec.shape)
+    if (const std::vector<std::int64_t> shape = found->second.shape(); !fits(shape, spec))
       return fail(ErrorCode::kInvalid, "tensor \"{}\" is {}, the configuration makes it {}",
                   entry.name, shape_text(shape), shape_text(spec.shape));
     if (!found->second.quantized && !is_float(entry))
@@ -245,6 +251,25 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
       matrix.stored_out == 0 ? 0 : element_count(entry.shape) / matrix.stored_out;
   matrix.stride = matrix.stored_in;
   return matrix;
+}
+
+std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int64_t inputs,
+                                                std::int64_t outputs) {
+  StoredMatrix one = take_matrix(name);
+  CHECK(one.format == StoredMatrix::Format::kNumbers && one.in() == inputs * outputs,
+        "{}: experts of {} elements, want {} x {}", name, one.in(), inputs, outputs);
+  const std::span<const std::byte> all = one.codes.bytes;
+  const auto count = static_cast<std::size_t>(one.out());
+  one.turned = tensors_.find(name)->second.shape()[1] == inputs;
+  one.stride = one.turned ? outputs : inputs;
+  one.stored_out = one.out_end = outputs;
+  one.stored_in = one.in_end = inputs;
+  std::vector<StoredMatrix> experts;
+  for (std::size_t i = 0; i < count; ++i) {
+    one.codes.bytes = all.subspan(i * (all.size() / count), all.size() / count);
+    experts.push_back(one);
+  }
+  return experts;
 }
 
 View Weights::take(std::string_view name) {

@@ -25,7 +25,9 @@ struct NameAlias {
   std::string_view to;
 };
 
-enum class TensorKind { kMatrix, kEmbedding, kNorm, kBias };
+// kExperts: as many matrices as the first extent says, each [inputs, outputs]; a checkpoint may
+// have them as [outputs, inputs].
+enum class TensorKind { kMatrix, kExperts, kEmbedding, kNorm, kBias };
 
 // A tensor that a family reads.
 struct TensorSpec {
@@ -65,6 +67,9 @@ class Weights {
   View take(std::string_view name);
   // The same of a matrix as it is stored: nothing is read yet, and nothing is copied.
   StoredMatrix take_matrix(std::string_view name);
+  // The same of each matrix of one that is kExperts.
+  std::vector<StoredMatrix> take_experts(std::string_view name, std::int64_t inputs,
+                                         std::int64_t outputs);
   // The pages leave the process.
   void release(std::string_view name);
 

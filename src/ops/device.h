@@ -271,6 +271,30 @@ struct GatedArgs {
   View out;  // [rows, cols]; may be gate
 };
 
+// One expert: down(act(gate(x)) * up(x)).
+struct ExpertWeights {
+  const PackedWeight* gate_up = nullptr;  // [2 * width, in], the gate's outputs first
+  const PackedWeight* down = nullptr;     // [out, width]
+};
+
+// y row r becomes (or with `add` gains) the sum over the `per_row` likeliest experts of x row r,
+// each times its probability: the softmax of the row's logits over all experts, or with `normalise`
+// over those chosen. Of equal logits the lower index is the likelier.
+struct ExpertsArgs {
+  View x;       // [rows, in]
+  View logits;  // [rows, experts] f32
+  std::span<const ExpertWeights> experts;
+  std::int64_t per_row = 1;
+  bool normalise = true;
+  Activation activation = Activation::kSilu;
+  bool add = false;
+  // Room for the op's own use, of activation_dtype(); what it leaves there is nobody's.
+  View gathered;  // [rows, in]
+  View inner;     // [rows, 2 * width]
+  View part;      // [rows, out]
+  View y;         // [rows, out]
+};
+
 // out row i = table row ids[i] * scale. `table` is f32, bf16 or f16; or, so that a tied embedding
 // is stored once, the table is the rows of a packed weight.
 struct EmbedArgs {
@@ -400,6 +424,8 @@ class Stream {
   virtual void paged_attention(const PagedAttentionArgs& args) = 0;
   virtual void segment_attention(const SegmentAttentionArgs& args) = 0;
   virtual void gated(const GatedArgs& args) = 0;
+  // Only where Device::has_experts().
+  virtual void experts(const ExpertsArgs&) { CHECK(false, "this device has no experts"); }
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void mix_rows(const MixRowsArgs& args) = 0;
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
@@ -445,6 +471,8 @@ class Device {
                                              DType compute) = 0;
   // Whether pack() takes kI8.
   virtual bool multiplies_int8() const { return false; }
+  // Whether its streams do experts().
+  virtual bool has_experts() const { return false; }
 
   // The counts of a new sequence: what sample() takes. `prompt` is read during the call.
   virtual std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) = 0;

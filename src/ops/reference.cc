@@ -302,6 +302,32 @@ class ReferenceStream final : public HostStream {
             activate(args.activation, get(args.gate, row, col)) * get(args.up, row, col));
   }
 
+  void experts(const ExpertsArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.x.rows(); ++row) {
+      std::vector<std::pair<double, std::int64_t>> likeliest;  // -logit, expert
+      double total = 0;
+      for (std::int64_t e = 0; e < args.logits.cols(); ++e) {
+        likeliest.emplace_back(-get(args.logits, row, e), e);
+        total += std::exp(get(args.logits, row, e));
+      }
+      std::ranges::sort(likeliest);
+      likeliest.resize(static_cast<std::size_t>(args.per_row));
+      double chosen = 0;
+      for (const auto& [logit, expert] : likeliest) chosen += std::exp(-logit);
+      std::vector<double> sum(static_cast<std::size_t>(args.y.cols()));
+      for (const auto& [logit, expert] : likeliest) {
+        const double weight = std::exp(-logit) / (args.normalise ? chosen : total);
+        const std::vector<double> term =
+            run_expert(args, args.experts[static_cast<std::size_t>(expert)], row);
+        for (std::size_t col = 0; col < sum.size(); ++col) sum[col] += weight * term[col];
+      }
+      for (std::int64_t col = 0; col < args.y.cols(); ++col)
+        set(args.y, row, col,
+            sum[static_cast<std::size_t>(col)] + (args.add ? get(args.y, row, col) : 0));
+    }
+  }
+
   void embed(const EmbedArgs& args) override {
     check_shapes(args);
     const auto* packed = static_cast<const ReferenceWeight*>(args.packed);
@@ -382,6 +408,27 @@ class ReferenceStream final : public HostStream {
   }
 
  private:
+  // down(act(gate(x)) * up(x)) of a row.
+  static std::vector<double> run_expert(const ExpertsArgs& args, const ExpertWeights& expert,
+                                        std::int64_t row) {
+    std::vector<double> x;
+    for (std::int64_t col = 0; col < args.x.cols(); ++col) x.push_back(get(args.x, row, col));
+    const std::vector<double> gate_up = product(*expert.gate_up, std::move(x));
+    const std::size_t width = gate_up.size() / 2;
+    std::vector<double> inner(width);
+    for (std::size_t i = 0; i < width; ++i)
+      inner[i] = activate(args.activation, gate_up[i]) * gate_up[width + i];
+    return product(*expert.down, std::move(inner));
+  }
+
+  static std::vector<double> product(const PackedWeight& packed, std::vector<double> x) {
+    const auto& weight = static_cast<const ReferenceWeight&>(packed);
+    const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
+    std::vector<double> y;
+    for (std::int64_t out = 0; out < weight.out(); ++out) y.push_back(weight.dot(out, x) * scale);
+    return y;
+  }
+
   // Columns [begin, end) of a row.
   static void norm_group(const NormArgs& args, std::int64_t row, std::int64_t begin,
                          std::int64_t end) {
@@ -413,6 +460,7 @@ class ReferenceDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
+  bool has_experts() const override { return true; }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
 
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {

@@ -207,6 +207,27 @@ void check_shapes(const GatedArgs& args) {
   check_matrix("out", args.out, rows, cols);
 }
 
+void check_shapes(const ExpertsArgs& args) {
+  const std::int64_t rows = args.x.rows();
+  const std::int64_t in = args.x.cols();
+  const std::int64_t out = args.y.cols();
+  const auto count = static_cast<std::int64_t>(args.experts.size());
+  CHECK(args.per_row >= 1 && args.per_row <= count, "{} of {} experts a row", args.per_row, count);
+  const std::int64_t width = args.experts.front().down->in();
+  for (const ExpertWeights& expert : args.experts)
+    CHECK(expert.gate_up->in() == in && expert.gate_up->out() == 2 * width &&
+              expert.down->in() == width && expert.down->out() == out,
+          "an expert of {} to {} and {} to {}, want {} to {} and {} to {}", expert.gate_up->in(),
+          expert.gate_up->out(), expert.down->in(), expert.down->out(), in, 2 * width, width, out);
+  check_matrix("x", args.x, rows, in);
+  check_matrix("logits", args.logits, rows, count);
+  check_f32("logits", args.logits);
+  check_matrix("gathered", args.gathered, rows, in);
+  check_matrix("inner", args.inner, rows, 2 * width);
+  check_matrix("part", args.part, rows, out);
+  check_matrix("y", args.y, rows, out);
+}
+
 void check_shapes(const EmbedArgs& args) {
   const bool packed = args.packed != nullptr;
   CHECK(packed != (args.table.data() != nullptr), "embed wants one table");

@@ -296,6 +296,22 @@ void DeferredStream::gated(const GatedArgs& args) {
   submit({args.gate, args.up, args.out}, [this, late] { inner_.gated(late); });
 }
 
+void DeferredStream::experts(const ExpertsArgs& args) {
+  ExpertsArgs late = args;
+  late.x = use(args.x);
+  late.logits = use(args.logits);
+  late.gathered = use(args.gathered);
+  late.inner = use(args.inner);
+  late.part = use(args.part);
+  late.y = use(args.y);
+  const std::vector<ExpertWeights> experts(args.experts.begin(), args.experts.end());
+  submit({args.x, args.logits, args.gathered, args.inner, args.part, args.y},
+         [this, late, experts]() mutable {
+           late.experts = experts;
+           inner_.experts(late);
+         });
+}
+
 void DeferredStream::embed(const EmbedArgs& args) {
   EmbedArgs late = args;
   late.table = use(args.table);

@@ -47,6 +47,7 @@ class DeferredStream final : public Stream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void experts(const ExpertsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
@@ -118,6 +119,7 @@ class DeferredDevice final : public Device {
     return inner_->pack(parts, compute);
   }
   bool multiplies_int8() const override { return inner_->multiplies_int8(); }
+  bool has_experts() const override { return inner_->has_experts(); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

@@ -27,10 +27,14 @@ Fill fill_of(const TensorSpec& spec) {
       return {0, 0.1f};
     case TensorKind::kEmbedding:
       return {0, 1};
+    case TensorKind::kExperts:
     case TensorKind::kMatrix:
       break;
   }
-  const auto inputs = static_cast<double>(element_count(spec)) / static_cast<double>(spec.shape[0]);
+  const double inputs =
+      spec.kind == TensorKind::kExperts
+          ? static_cast<double>(spec.shape[1])
+          : static_cast<double>(element_count(spec)) / static_cast<double>(spec.shape[0]);
   return {0, static_cast<float>(std::sqrt(3 / inputs))};
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/cpu/expert_routes.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/token_sampler.h"
@@ -87,6 +88,7 @@ class CpuDevice final : public Device {
   std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
+  bool has_experts() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CpuTokenCounts>(prompt);
   }
@@ -106,6 +108,7 @@ class CpuDevice final : public Device {
   std::vector<Scratch> scratch_;        // one a worker
   std::vector<TokenSampler> samplers_;  // one a worker
   Scratch shared_;                      // written by one phase of an op, read by its next
+  ExpertRoutes routes_;
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
 
@@ -126,6 +129,7 @@ class CpuStream final : public HostStream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void experts(const ExpertsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
@@ -148,6 +152,9 @@ class CpuStream final : public HostStream {
   }
   void gemm_tiles(const GemmArgs& args);
   void gemm_int8(const GemmArgs& args);
+  // y gains the terms of one expert.
+  void run_expert(const ExpertsArgs& args, const ExpertWeights& weights,
+                  std::span<const ExpertRoutes::Visit> visits);
   // Those that may round to bf16, or those that are exact.
   const AttentionKernels& attention_kernels(bool bf16) const {
     return bf16 && tiles_ != nullptr ? tiles_->attention : kernels_.attention;
