@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,21 +123,41 @@ Thread& self() {
 
 unsigned warp_of(unsigned thread) { return thread / kWarp; }
 
-// Every thread that has not returned, by where it stands.
+// "0-2, 5" of an ascending set.
+std::string ranges(const std::set<unsigned>& numbers) {
+  std::string text;
+  for (auto at = numbers.begin(); at != numbers.end();) {
+    const unsigned first = *at;
+    unsigned last = first;
+    while (++at != numbers.end() && *at == last + 1) last = *at;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", first);
+    if (last > first) text += fmt::format("-{}", last);
+  }
+  return text;
+}
+
+// Every thread by where it stands, and of which warps they are.
 std::string standing(const Machine& m) {
-  std::map<std::string, unsigned> counts;
+  struct Group {
+    unsigned count = 0;
+    std::set<unsigned> warps;
+  };
+  std::map<std::string, Group> groups;
   for (unsigned i = 0; i < m.count; ++i) {
     const Thread& thread = *m.threads[i];
+    std::string what = "are running";
     if (thread.state == State::kDone)
-      ++counts["have returned"];
-    else if (thread.state == State::kReady)
-      ++counts["are running"];
-    else
-      ++counts[fmt::format("wait at {} ({})", thread.operation, place(thread.where))];
+      what = "have returned";
+    else if (thread.state != State::kReady)
+      what = fmt::format("wait at {} ({})", thread.operation, place(thread.where));
+    Group& group = groups[what];
+    ++group.count;
+    group.warps.insert(warp_of(i));
   }
   std::string text =
       fmt::format("{} block ({}, {}, {})", m.kernel, block_index.x, block_index.y, block_index.z);
-  for (const auto& [what, count] : counts) text += fmt::format("; {} threads {}", count, what);
+  for (const auto& [what, group] : groups)
+    text += fmt::format("; {} threads {}, of warps {}", group.count, what, ranges(group.warps));
   return text;
 }
 

@@ -73,6 +73,34 @@ TEST(Emulator, LanesExchange) {
   }
 }
 
+TEST(Emulator, VotesAndAtomics) {
+  std::vector<int> counts(8);
+  int largest = 0;
+  int least = 1000;
+  unsigned bits = 0;
+  std::vector<int> any(64);
+  std::vector<int> all(64);
+  run(
+      [&] {
+        const auto i = static_cast<int>(threadIdx.x);
+        atomicAdd(&counts[static_cast<std::size_t>(i % 8)], 1);
+        atomicMax(&largest, i);
+        atomicMin(&least, i + 5);
+        atomicOr(&bits, 1U << i % 32);
+        any[threadIdx.x] = __any_sync(kFullWarp, i == 40) ? 1 : 0;
+        all[threadIdx.x] = __all_sync(kFullWarp, i < 40) ? 1 : 0;
+      },
+      1, 64);
+  EXPECT_EQ(counts, std::vector<int>(8, 8));
+  EXPECT_EQ(largest, 63);
+  EXPECT_EQ(least, 5);
+  EXPECT_EQ(bits, ~0U);
+  for (std::size_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(any[i], i < 32 ? 0 : 1);
+    EXPECT_EQ(all[i], i < 32 ? 1 : 0);
+  }
+}
+
 // The fragments as the PTX manual lays them out, filled and read element by element.
 TEST(Emulator, MultipliesTiles) {
   Rng rng(1);
@@ -282,8 +310,14 @@ TEST(EmulatorDeathTest, DivergentBarriersSayWhere) {
                      if (threadIdx.x < 32) __syncthreads();
                    },
                    1, 64),
-               "deadlock: kernel block .*32 threads have returned.*32 threads wait at "
-               "__syncthreads \\(emulator_test.cc");
+               "deadlock: kernel block .0, 0, 0.; 32 threads have returned, of warps 1; 32 threads "
+               "wait at __syncthreads \\(emulator_test.cc:[0-9]+\\), of warps 0");
+  EXPECT_DEATH(run(
+                   [] {
+                     if (threadIdx.x / 32 != 2) __syncthreads();
+                   },
+                   1, 160),
+               "128 threads wait at __syncthreads .*, of warps 0-1, 3-4");
   EXPECT_DEATH(run(
                    [] {
                      if (threadIdx.x < 7)

@@ -3,6 +3,7 @@
 // Compiled by nvcc they are the instructions; compiled by g++ they are those of emulator.h.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -98,6 +99,17 @@ inline unsigned __ballot_sync(
     votes |= (exchange.of(lane)[0] != std::byte{0} ? 1U : 0U) << lane;
   return votes;
 }
+inline bool __any_sync(unsigned mask, bool vote,
+                       ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
+  return __ballot_sync(mask, vote, where) != 0;
+}
+inline bool __all_sync(unsigned mask, bool vote,
+                       ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
+  return __ballot_sync(mask, !vote, where) == 0;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+// A thread runs alone until it meets a barrier: a plain access is as whole as the device's.
 template <typename T>
 T atomicAdd(T* to, T value) {
   const T old = *to;
@@ -108,6 +120,18 @@ template <typename T>
 T atomicMax(T* to, T value) {
   const T old = *to;
   if (value > old) *to = value;
+  return old;
+}
+template <typename T>
+T atomicMin(T* to, T value) {
+  const T old = *to;
+  if (value < old) *to = value;
+  return old;
+}
+template <typename T>
+T atomicOr(T* to, T value) {
+  const T old = *to;
+  *to = old | value;
   return old;
 }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
@@ -121,6 +145,8 @@ constexpr unsigned kFullWarp = 0xffffffffU;
 
 #ifdef __CUDACC__
 
+SACCADE_DEVICE float float_of(unsigned bits) { return __uint_as_float(bits); }
+SACCADE_DEVICE unsigned bits_of(float x) { return __float_as_uint(x); }
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 SACCADE_DEVICE float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
@@ -165,6 +191,8 @@ SACCADE_DEVICE void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::u
 
 #else
 
+SACCADE_DEVICE float float_of(unsigned bits) { return std::bit_cast<float>(bits); }
+SACCADE_DEVICE unsigned bits_of(float x) { return std::bit_cast<unsigned>(x); }
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return to_float(x); }
 SACCADE_DEVICE float widen(F16 x) { return to_float(x); }
