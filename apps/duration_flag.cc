@@ -19,6 +19,7 @@ Result<Nanos> parse_duration(std::string_view flag, std::string_view text) {
                                      {"s", 1},
                                      {"", 1},
                                      {"m", 60},
+                                     {"h", 3'600},
                                      {"us", 1e-6}})
     if (unit == name) seconds = number * length;
   if (error != std::errc() || !(seconds > 0) || seconds > kDay)

@@ -50,9 +50,14 @@ void add_proxy(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   auto& s = flags->settings;
   CLI::App* cmd = app.add_subcommand("proxy", "one address for several servers of the OpenAI API");
-  cmd->add_option("--pd", s.pds, "URLs of the servers, separated by commas")
-      ->delimiter(',')
-      ->required();
+  cmd->add_option("--pd", s.pds, "URLs of the servers, separated by commas")->delimiter(',');
+  cmd->add_option("--registry", s.registry,
+                  "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH of a Redis or Valkey "
+                  "where servers say that they are there");
+  cmd->add_option("--registry-password-file", s.registry_password_file,
+                  "file with its password, instead of one in the address");
+  cmd->add_option("--cluster-key-file", s.cluster_key_file,
+                  "file with the cluster's key: only servers that know it are found");
   cmd->add_option("--host", s.host, "address to listen on")->capture_default_str();
   cmd->add_option("--port", s.port, "port; 0 takes a free one")->capture_default_str();
   cmd->add_option("--api-key", s.api_keys, "key that clients must send")->expected(1, -1);

@@ -319,6 +319,22 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--cluster-tls-cert", c.tls_certificate, "PEM; with the two below");
   cmd.add_option("--cluster-tls-key", c.tls_key);
   cmd.add_option("--cluster-tls-ca", c.tls_authority, "PEM; whose certificates are believed");
+  cmd.add_option("--registry", c.registry,
+                 "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH of a Redis or Valkey: "
+                 "finds encoders, is found by proxies, shares rows (docs/cluster.md)");
+  cmd.add_option("--registry-password-file", c.registry_password_file,
+                 "file with its password, instead of one in the address");
+  cmd.add_option("--advertise", c.advertise,
+                 "HOST under which others reach this process; as listened on by itself");
+  cmd.add_option_function<std::string>(
+         "--shared-rows", [&c](const std::string& given) { c.shared_rows = given == "on"; },
+         "on: rows that are encoded for others are kept in the registry's server too, and looked "
+         "for there; off: only processes are found there")
+      ->check(CLI::IsMember({"on", "off"}));
+  cmd.add_option("--shared-rows-ttl", f.shared_rows_ttl, "how long they are kept; 1h by itself");
+  cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
+                 "most bytes of one image's rows that are kept there; accepts 64MiB")
+      ->transform(CLI::AsSizeValue(false));
 }
 
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {

@@ -222,6 +222,7 @@ Result<void> complete(ServeFlags& f) {
     s.image_size.seed_line = *line;
   }
   TRY(s.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
+  TRY(s.cluster.shared_rows_ttl, parse_duration("--shared-rows-ttl", f.shared_rows_ttl));
   s.image_size.refuse_late = f.over_target == "refuse";
   TRY_DO(check_parsers(s));
   TRY_DO(check_files(s));

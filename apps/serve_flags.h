@@ -31,6 +31,7 @@ struct ServeFlags {
   std::string seed_line;
   std::string ttft_target = "2s";
   std::string over_target = "accept";
+  std::string shared_rows_ttl = "1h";
   std::string log_level;          // empty: not given
   std::string uvicorn_log_level;  // the same
   std::size_t body_mib = 64;

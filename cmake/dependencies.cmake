@@ -18,6 +18,7 @@ pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(HIREDIS REQUIRED IMPORTED_TARGET hiredis)
 # Debian's libsentencepiece.so has an older protobuf inside and exports it: of two in one process, whichever comes first
 # serves both, and breaks one. So ours is the archive, and none of its names leaves the program.
 find_library(PROTOBUF_ARCHIVE libprotobuf.a REQUIRED)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <fstream>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr std::string_view kUnix = "unix:";
 constexpr std::size_t kBlock = 64;      // of SHA-256
 constexpr std::size_t kMostPath = 107;  // sockaddr_un
+constexpr std::size_t kLeastKey = 16;
+constexpr std::size_t kMostKey = 4096;
 
 std::string_view text_of(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -27,6 +30,20 @@ std::string_view host_of(std::string_view address) {
 }
 
 }  // namespace
+
+Result<std::string> read_cluster_key(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return fail(ErrorCode::kNotFound, "--cluster-key-file {}: no such file", path);
+  std::string key(kMostKey + 2, '\0');
+  file.read(key.data(), static_cast<std::streamsize>(key.size()));
+  key.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
+  if (key.size() < kLeastKey || key.size() > kMostKey)
+    return fail(ErrorCode::kInvalid, "--cluster-key-file {}: a key of {} bytes, {} to {} are taken",
+                path, key.size(), kLeastKey, kMostKey);
+  return key;
+}
 
 Result<void> check_address(std::string_view address) {
   if (address.starts_with(kUnix)) {

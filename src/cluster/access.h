@@ -21,6 +21,9 @@ struct Access {
   bool tls() const { return !certificate.empty(); }
 };
 
+// --cluster-key-file: 16 bytes or more, without the line's end; empty for no file.
+Result<std::string> read_cluster_key(const std::string& path);
+
 // "HOST:PORT", "[::1]:PORT" or "unix:PATH". kInvalid says what is wrong with it.
 Result<void> check_address(std::string_view address);
 // Whether only processes of this machine reach it.

@@ -12,6 +12,7 @@
 
 #include "cluster/event_thread.h"
 #include "cluster/item_table.h"
+#include "cluster/store/row_finder.h"
 #include "engine/image_exchange.h"
 
 namespace saccade::cluster {
@@ -21,6 +22,16 @@ class RunningLink : public EncoderLink {
  public:
   // Nothing is posted after it.
   virtual void stop() = 0;
+  // Another encoder, of this number in the pool; and one that is not there any more, nor connected.
+  // On the thread it was made for.
+  virtual void add(int encoder, const std::string& address) = 0;
+  virtual void remove(int encoder) = 0;
+};
+
+// An encoder that was found, not given.
+struct FoundEncoder {
+  std::string address;
+  std::string fingerprint;  // of its tower, as it is said to be
 };
 
 struct ExchangeSettings {
@@ -32,6 +43,8 @@ struct ExchangeSettings {
   bool encoders_first = false;
   ItemSettings items;
   std::uint64_t seed = 0;
+  RowFinder* finder = nullptr;      // asked first, where there is one; outlives the exchange
+  std::size_t most_encoders = 256;  // given and found
 };
 
 struct ExchangeStats {
@@ -60,6 +73,10 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   // The table, for the link to tell what it hears; on the thread given to MakeLink.
   ItemTable& table() { return *table_; }
 
+  // Any thread. All encoders that a registry has: new ones are asked too, those that are neither
+  // there nor connected any more are forgotten. Those of the settings stay.
+  void found(std::vector<FoundEncoder> encoders);
+
   // ImageExchange, engine thread.
   void set_wake(std::function<void()> wake) override { wake_ = std::move(wake); }
   void want(WantedImage image) override;
@@ -81,6 +98,10 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   void verify(const Order& order, Rows rows, const AttemptId& of) override;
   void make_alone(const Digest& key, Ticket ticket);
   void tell(ImageNews news);
+  void take_found(const std::vector<FoundEncoder>& encoders);
+  void look(Ticket ticket, Order order);
+  void looked(const Digest& key, std::uint64_t search, std::optional<FoundRows> found);
+  Nanos cost_elsewhere(const Order& order) const;
   void end_here(const Digest& key);
 
   const Clock& clock_;
@@ -103,9 +124,20 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   struct Comparison {
     AttemptId of;
     Digest theirs{};
+    Digest name{};
+    std::string maker;  // of rows out of the store; empty: an encoder sent them
   };
+  void compare(const Order& order, Comparison with);
   std::unordered_map<Digest, Comparison, DigestHash> comparisons_;
   std::uint64_t last_comparison_ = 0;
+  struct Search {  // of rows in the store
+    std::uint64_t id = 0;
+    Ticket ticket = 0;
+    Order order;
+  };
+  std::unordered_map<Digest, Search, DigestHash> searches_;
+  std::uint64_t last_search_ = 0;
+  ItemStats stored_;  // of images that the table has not heard of
   std::unique_ptr<EventThread> thread_;
   std::unique_ptr<RunningLink> link_;
   std::unique_ptr<ItemTable> table_;

@@ -202,6 +202,7 @@ void EncoderDesk::made(const Digest& key, ImageMaker::Made of) {
   rows->reserved = std::move(image.room);
   rows->digest = sha256({reinterpret_cast<const char*>(rows->bytes.data()), rows->bytes.size()});
   cache_.insert(key, rows);
+  if (settings_.made) settings_.made(key, image.rows, rows);
   for (const CallId id : image.calls) send(id, rows, of.queued, of.encoded);
 }
 

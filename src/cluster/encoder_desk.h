@@ -90,6 +90,10 @@ struct DeskSettings {
   std::size_t most_calls = 1024;
   Nanos lease = 30 * kSecond;       // that rows are held for an asker who does not take them
   Nanos media_time = 30 * kSecond;  // for the media to come, once asked for
+  // Hears of rows that have been made; may be empty. `count`: how many.
+  std::function<void(const Digest& key, std::int64_t count,
+                     const std::shared_ptr<const MadeRows>& rows)>
+      made;
 };
 
 struct DeskStats {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/result.h"
 
 namespace saccade::cluster {
@@ -40,8 +41,29 @@ EncoderPool::EncoderPool(const Clock& clock, PoolSettings settings)
     : clock_(clock), settings_(std::move(settings)) {}
 
 int EncoderPool::add(std::string name) {
-  encoders_.emplace_back().name = std::move(name);
-  return size() - 1;
+  auto place = std::ranges::find(encoders_, true, &Encoder::retired);
+  if (place == encoders_.end()) place = encoders_.emplace(encoders_.end());
+  *place = {};
+  place->name = std::move(name);
+  return static_cast<int>(place - encoders_.begin());
+}
+
+void EncoderPool::retire(int index) {
+  Encoder& encoder = at(index);
+  CHECK(encoder.state == State::kAbsent, "encoder {} is {}", encoder.name, name_of(encoder.state));
+  encoder = {};
+  encoder.retired = true;
+}
+
+std::optional<int> EncoderPool::find(std::string_view name) const {
+  for (int i = 0; i < size(); ++i) {
+    if (!retired(i) && at(i).name == name) return i;
+  }
+  return std::nullopt;
+}
+
+std::size_t EncoderPool::in_use() const {
+  return static_cast<std::size_t>(std::ranges::count(encoders_, false, &Encoder::retired));
 }
 
 std::string EncoderPool::connected(int index, const Greeting& greeting) {

@@ -13,6 +13,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,7 +42,13 @@ class EncoderPool {
 
   EncoderPool(const Clock& clock, PoolSettings settings);
 
+  // In a retired one's place, where there is one.
   int add(std::string name);
+  // One that is absent is not there any more: its place may become another's.
+  void retire(int encoder);
+  bool retired(int encoder) const { return at(encoder).retired; }
+  std::optional<int> find(std::string_view name) const;
+  std::size_t in_use() const;  // that are not retired
   int size() const { return static_cast<int>(encoders_.size()); }
 
   // --- what a transport hears ---
@@ -102,6 +109,7 @@ class EncoderPool {
     int answers = 0;                  // since on probation
     double transfer = 0;              // ns a byte of media and rows, smoothed
     std::uint64_t quarantined = 0;    // the epoch of it; 0: none
+    bool retired = false;
   };
   const Encoder& at(int encoder) const { return encoders_.at(static_cast<std::size_t>(encoder)); }
   Encoder& at(int encoder) { return encoders_.at(static_cast<std::size_t>(encoder)); }

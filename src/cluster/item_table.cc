@@ -27,7 +27,7 @@ bool contains(const std::vector<T>& list, const T& value) {
 }  // namespace
 
 std::string_view name_of(Source source) {
-  constexpr std::string_view kNames[kSources] = {"local", "remote", "cache", "hedge"};
+  constexpr std::string_view kNames[kSources] = {"local", "remote", "cache", "hedge", "store"};
   return kNames[static_cast<std::size_t>(source)];
 }
 
@@ -46,8 +46,7 @@ ItemTable::ItemTable(const Clock& clock, Timers& timers, Rng& rng, EncoderPool& 
       link_(link),
       consumer_(consumer),
       settings_(settings),
-      budget_(settings.receive_bytes),
-      silence_(static_cast<std::size_t>(pool.size())) {}
+      budget_(settings.receive_bytes) {}
 
 ItemTable::~ItemTable() {
   for (auto& [key, item] : items_) {
@@ -124,7 +123,7 @@ void ItemTable::disconnected(int encoder, const std::string& why) {
     log::warning("encoder {}: connection lost with {} images open: {}", pool_.name(encoder),
                  open.size(), why);
   }
-  timers_.cancel(std::exchange(silence_[static_cast<std::size_t>(encoder)], 0));
+  timers_.cancel(std::exchange(silence_of(encoder), 0));
   pool_.disconnected(encoder, !open.empty());
   for (const AttemptId& id : open) {
     link_.cancel(id);
@@ -135,12 +134,18 @@ void ItemTable::disconnected(int encoder, const std::string& why) {
 void ItemTable::reported(int encoder, const Report& report) {
   if (pool_.state(encoder) == EncoderPool::State::kAbsent) return;
   pool_.reported(encoder, report);
-  TimerId& timer = silence_[static_cast<std::size_t>(encoder)];
+  TimerId& timer = silence_of(encoder);
   timers_.cancel(timer);
   timer = timers_.start(clock_.now() + settings_.progress_time, [this, encoder] {
-    silence_[static_cast<std::size_t>(encoder)] = 0;
+    silence_of(encoder) = 0;
     silent(encoder);
   });
+}
+
+TimerId& ItemTable::silence_of(int encoder) {
+  const auto at = static_cast<std::size_t>(encoder);
+  if (silence_.size() <= at) silence_.resize(at + 1);
+  return silence_[at];
 }
 
 void ItemTable::silent(int encoder) {

@@ -83,8 +83,9 @@ struct ItemSettings {
   double hedge_share = 0.1;            // most items that are hedged because they are late
 };
 
-enum class Source : std::uint8_t { kLocal, kRemote, kCached, kHedge };
-constexpr std::size_t kSources = 4;
+// kStore: the table never hears of those.
+enum class Source : std::uint8_t { kLocal, kRemote, kCached, kHedge, kStore };
+constexpr std::size_t kSources = 5;
 std::string_view name_of(Source source);
 
 // Why attempts failed.
@@ -146,6 +147,7 @@ class ItemTable {
   void lost(const AttemptId& attempt, const std::string& why);
 
   const ItemStats& stats() const { return stats_; }
+  bool wants(const Digest& key) const { return items_.contains(key); }
   std::size_t items() const { return items_.size(); }
   std::size_t attempts() const { return attempts_.size(); }
   std::size_t receiving_bytes() const { return budget_.used(); }
@@ -201,6 +203,7 @@ class ItemTable {
   void attempt_overdue(const AttemptId& id);
   void watch(const AttemptId& id, Attempt& attempt, Nanos limit);
   void silent(int encoder);
+  TimerId& silence_of(int encoder);
   void feed_starved();
   void end_attempt(const AttemptId& id, Outcome outcome);
   void attempt_failed(const AttemptId& id, Failure failure, Outcome outcome,

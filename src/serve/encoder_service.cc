@@ -5,8 +5,8 @@
 namespace saccade::serve {
 
 EncoderService::EncoderService(const ServeSettings& settings, EncodingEngine& engine,
-                               LentEncoder& lent, const Clock& clock)
-    : settings_(settings), engine_(engine), lent_(lent), router_(settings, clock) {
+                               LentEncoder& lent, ClusterStore* store, const Clock& clock)
+    : settings_(settings), engine_(engine), lent_(lent), store_(store), router_(settings, clock) {
   router_.add_status_routes([] { return std::vector<api::ModelCard>(); });
   for (const std::string_view path :
        {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/tokenize"}) {
@@ -39,6 +39,7 @@ std::string EncoderService::metrics() const {
   page.gauge("saccade:pixel_bytes", "Bytes of images between decoding and encoding.",
              number(stats.pixel_bytes));
   lent_.write_metrics(page);
+  if (store_ != nullptr) store_->write_metrics(page);
   return page.text();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/encoding_engine.h"
+#include "serve/cluster_store.h"
 #include "serve/lent_encoder.h"
 #include "serve/router.h"
 
@@ -12,8 +13,9 @@ namespace saccade::serve {
 
 class EncoderService {
  public:
+  // `store`: of the cluster; null: there is none.
   EncoderService(const ServeSettings& settings, EncodingEngine& engine, LentEncoder& lent,
-                 const Clock& clock);
+                 ClusterStore* store, const Clock& clock);
 
   Router& router() { return router_; }
   std::size_t unfinished() const { return lent_.unfinished(); }
@@ -25,6 +27,7 @@ class EncoderService {
   const ServeSettings& settings_;
   EncodingEngine& engine_;
   LentEncoder& lent_;
+  ClusterStore* const store_;
   Router router_;  // last: its jobs use everything above
 };
 

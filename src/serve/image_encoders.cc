@@ -2,28 +2,15 @@
 
 #include "base/log.h"
 #include "cluster/grpc/encoder_link.h"
+#include "serve/cluster_store.h"
 #include "serve/lent_encoder.h"
 
 namespace saccade::serve {
-namespace {
-
-cluster::RowFormat format_of(DType type) {
-  switch (type) {
-    case DType::kBf16:
-      return {2, 0x7f80};
-    case DType::kF16:
-      return {2, 0x7c00};
-    default:
-      return {4, 0x7f800000};
-  }
-}
-
-}  // namespace
-
 Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSettings& settings,
                                                                   const ModelShape& shape,
                                                                   const Device& device,
-                                                                  const Clock& clock) {
+                                                                  const Clock& clock,
+                                                                  cluster::RowFinder* finder) {
   const ClusterSettings& cluster = settings.cluster;
   cluster::GrpcLinkSettings link;
   TRY(link.access, read_access(cluster));
@@ -45,6 +32,8 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
   exchange.items.verify_share = cluster.verify_share;
   exchange.items.receive_bytes = settings.engine.encoder_cache_bytes;
   exchange.seed = link.self.epoch;
+  // The published code has no store, and what it does with encoders is to be measured.
+  exchange.finder = exchange.encoders_first ? nullptr : finder;
   std::unique_ptr<cluster::EmbeddingExchange> made;
   // The link speaks to the table from the first job on, which runs when both are made.
   made = std::make_unique<cluster::EmbeddingExchange>(
@@ -52,7 +41,9 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
         return cluster::make_grpc_link(link, clock, thread,
                                        [&self]() -> cluster::ItemTable& { return self.table(); });
       });
-  log::info("images are encoded by {}{}", fmt::join(cluster.encoders, ", "),
+  log::info("images are encoded by {}{}{}{}", fmt::join(cluster.encoders, ", "),
+            !cluster.encoders.empty() && !cluster.registry.empty() ? " and " : "",
+            cluster.registry.empty() ? "" : "those of the registry",
             !cluster.fallback         ? " alone"
             : exchange.encoders_first ? ", or here where none can"
                                       : ", or here where that is sooner");

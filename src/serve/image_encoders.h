@@ -11,10 +11,12 @@
 
 namespace saccade::serve {
 
+// `finder`: asked for rows before anybody else, and outlives it; may be null.
 Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSettings& settings,
                                                                   const ModelShape& shape,
                                                                   const Device& device,
-                                                                  const Clock& clock);
+                                                                  const Clock& clock,
+                                                                  cluster::RowFinder* finder);
 
 void write_metrics(cluster::EmbeddingExchange& exchange, MetricsText& page);
 

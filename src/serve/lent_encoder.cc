@@ -14,7 +14,6 @@ namespace {
 
 // Counted up when a change of the kernels changes the bits of an embedding.
 constexpr int kKernelRevision = 1;
-constexpr std::size_t kMostKey = 4096;
 
 Result<std::string> file_of(const char* flag, const std::string& path) {
   if (path.empty()) return std::string();
@@ -43,12 +42,7 @@ cluster::Greeting greeting_of(const ModelShape& shape, const Device& device) {
 
 Result<cluster::Access> read_access(const ClusterSettings& settings) {
   cluster::Access access;
-  TRY(access.key, file_of("--cluster-key-file", settings.key_file));
-  while (!access.key.empty() && (access.key.back() == '\n' || access.key.back() == '\r'))
-    access.key.pop_back();
-  if (!settings.key_file.empty() && (access.key.size() < 16 || access.key.size() > kMostKey))
-    return fail(ErrorCode::kInvalid, "--cluster-key-file {}: a key of {} bytes, 16 to {} are taken",
-                settings.key_file, access.key.size(), kMostKey);
+  TRY(access.key, cluster::read_cluster_key(settings.key_file));
   TRY(access.certificate, file_of("--cluster-tls-cert", settings.tls_certificate));
   TRY(access.private_key, file_of("--cluster-tls-key", settings.tls_key));
   TRY(access.authority, file_of("--cluster-tls-ca", settings.tls_authority));
@@ -62,7 +56,8 @@ Result<cluster::Access> read_access(const ClusterSettings& settings) {
 
 Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& settings,
                                                          const Model& model, const Device& device,
-                                                         LentImages& images, const Clock& clock) {
+                                                         LentImages& images, const Clock& clock,
+                                                         cluster::SharedStore* store) {
   TRY(const cluster::Access access, read_access(settings.cluster));
   auto lent = std::unique_ptr<LentEncoder>(new LentEncoder(
       settings, *model.processor, images, clock, greeting_of(model.shape(), device)));
@@ -77,6 +72,12 @@ Result<std::unique_ptr<LentEncoder>> LentEncoder::create(const ServeSettings& se
   desk.row_bytes = settings.engine.encoder_cache_bytes;
   desk.media_bytes = settings.max_preparing_bytes;
   desk.most_media_bytes = settings.max_request_media_bytes;
+  // The encoder's kernels have no word for a row that went wrong: the store looks at each.
+  if (store != nullptr && store->has_rows())
+    desk.made = [store](const Digest& key, std::int64_t count,
+                        const std::shared_ptr<const cluster::MadeRows>& rows) {
+      store->publish(key, count, rows->bytes, rows->digest, rows);
+    };
   ImageMaker& maker = *lent;
   lent->desk_ = std::make_unique<cluster::EncoderDesk>(clock, lent->thread_->timers(), maker,
                                                        *lent->server_, desk);

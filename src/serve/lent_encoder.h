@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cluster/grpc/encoder_server.h"
+#include "cluster/store/shared_store.h"
 #include "engine/image_recipe.h"
 #include "engine/lent_images.h"
 #include "model/model.h"
@@ -25,12 +26,16 @@ Result<cluster::Access> read_access(const ClusterSettings& settings);
 
 class LentEncoder final : private cluster::ImageMaker {
  public:
-  // Begins to listen. What is given outlives it.
+  // Begins to listen. What is given outlives it. `store`: where rows that are made go too; may be
+  // null.
   static Result<std::unique_ptr<LentEncoder>> create(const ServeSettings& settings,
                                                      const Model& model, const Device& device,
-                                                     LentImages& images, const Clock& clock);
+                                                     LentImages& images, const Clock& clock,
+                                                     cluster::SharedStore* store);
   ~LentEncoder() override;
 
+  const cluster::Greeting& self() const { return self_; }
+  std::vector<std::string> addresses() const { return server_->addresses(); }
   void drain();  // refuses from now on
   // Images that are open.
   std::size_t unfinished();

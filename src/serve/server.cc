@@ -12,6 +12,7 @@
 #include "model/checkpoint.h"
 #include "model/families.h"
 #include "net/http_server.h"
+#include "serve/cluster_store.h"
 #include "serve/embedding_service.h"
 #include "serve/encoder_service.h"
 #include "serve/engine_thread.h"
@@ -132,6 +133,8 @@ class Front {
     return front;
   }
 
+  std::uint16_t port() const { return http_->port(); }
+
   // Returns when the answers that run have ended, or their time is up.
   template <typename Service>
   void drain(Service& service, std::chrono::seconds limit) {
@@ -155,9 +158,11 @@ class Front {
   std::unique_ptr<net::HttpServer> http_;
 };
 
+// `store`: of the cluster; null: there is none.
 void serve_until_signal(Front& front, auto& service, const ServeSettings& settings,
-                        const EndSignals& signals) {
+                        const EndSignals& signals, ClusterStore* store = nullptr) {
   signals.wait();
+  if (store != nullptr) store->withdraw();  // who asks next is sent elsewhere
   front.drain(service, settings.drain_time);
 }
 
@@ -183,16 +188,19 @@ Result<void> check_cluster(const ServeSettings& settings) {
   const ClusterSettings& cluster = settings.cluster;
   if (cluster.role == "encoder" && cluster.listen.empty())
     return fail(ErrorCode::kInvalid, "--role encoder: --cluster-listen is required");
+  TRY_DO(check_registry(settings));
+  const bool others = !cluster.encoders.empty() || !cluster.registry.empty();
   if (cluster.role == "encoder" && !cluster.encoders.empty())
     return fail(ErrorCode::kInvalid, "--role encoder: --encoders are for a process that asks");
-  if (cluster.role == "pd" && cluster.encoders.empty())
-    return fail(ErrorCode::kInvalid, "--role pd: --encoders are required");
+  if (cluster.role == "pd" && !others)
+    return fail(ErrorCode::kInvalid, "--role pd: --encoders or --registry is required");
   if (!cluster.fallback && !cluster.listen.empty())
     return fail(ErrorCode::kInvalid,
                 "--cluster-listen: --encoder-fallback refuse leaves this process without the tower "
                 "that others would use");
-  if (!cluster.fallback && cluster.encoders.empty())
-    return fail(ErrorCode::kInvalid, "--encoder-fallback refuse: --encoders are required");
+  if (!cluster.fallback && !others)
+    return fail(ErrorCode::kInvalid,
+                "--encoder-fallback refuse: --encoders or --registry is required");
   if (!cluster.fallback && cluster.verify_share > 0)
     return fail(ErrorCode::kInvalid,
                 "--verify-embeddings: rows are compared with those of this process, and "
@@ -225,11 +233,14 @@ Result<void> serve_encoder(const ServeSettings& settings, const Parts& parts,
   encoding.max_pixel_bytes = settings.engine.max_pixel_bytes;
   encoding.pixel_threads = settings.engine.pixel_threads;
   TRY(const auto engine, EncodingEngine::create(encoding, *model.network, *parts.device, clock));
-  TRY(const auto lent, LentEncoder::create(settings, model, *parts.device, engine->lent(), clock));
-  EncoderService service(settings, *engine, *lent, clock);
+  TRY(const auto store, ClusterStore::create(settings, &model.shape(), *parts.device, clock));
+  TRY(const auto lent, LentEncoder::create(settings, model, *parts.device, engine->lent(), clock,
+                                           store ? &store->shared() : nullptr));
+  EncoderService service(settings, *engine, *lent, store.get(), clock);
   const EngineThread thread(*engine);
   TRY(const auto front, Front::listen(settings, service.router()));
-  serve_until_signal(*front, service, settings, signals);
+  if (store) store->announce(lent.get(), 0);
+  serve_until_signal(*front, service, settings, signals, store.get());
   lent->stop(std::chrono::seconds(0));
   return thread.verdict();
 }
@@ -277,29 +288,38 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   TRY_DO(builder.compile_template());
   TRY(const std::optional<cluster::StageCosts> costs,
       stage_costs(settings, model, *parts.device, *parts.tokenizer, clock));
+  const bool has_vision = model.shape().has_vision;
+  if (!settings.cluster.encoders.empty() && !has_vision)
+    return fail(ErrorCode::kInvalid, "--encoders: {} takes text alone", model.shape().family);
+  TRY(const auto store,
+      ClusterStore::create(settings, has_vision ? &model.shape() : nullptr, *parts.device, clock));
   std::unique_ptr<cluster::EmbeddingExchange> exchange;
-  if (!settings.cluster.encoders.empty()) {
-    if (!model.shape().has_vision)
-      return fail(ErrorCode::kInvalid, "--encoders: {} takes text alone", model.shape().family);
-    TRY(exchange, make_exchange(settings, model.shape(), *parts.device, clock));
+  if (!settings.cluster.encoders.empty() || (store && has_vision)) {
+    cluster::RowFinder* const finder =
+        store && store->shared().has_rows() ? &store->shared() : nullptr;
+    TRY(exchange, make_exchange(settings, model.shape(), *parts.device, clock, finder));
   }
   TRY(const auto engine,
       Engine::create(settings.engine, *model.network, *parts.device, clock, exchange.get(), tower));
   model.processor->limit_image_patches(engine->max_image_patches());
-  // Its thread wakes the engine: it ends first.
+  // Its thread wakes the engine: it ends first. And the store's tells it of rows and encoders.
   const std::shared_ptr<void> end_of_exchange(nullptr, [&](void*) {
+    if (store) store->stop();
     if (exchange) exchange->stop();
   });
+  if (store && exchange) store->feed(*exchange);
   std::unique_ptr<LentEncoder> lent;
   if (!settings.cluster.listen.empty()) {
     if (engine->lent() == nullptr)
       return fail(ErrorCode::kInvalid, "--cluster-listen: {} takes text alone",
                   model.shape().family);
-    TRY(lent, LentEncoder::create(settings, model, *parts.device, *engine->lent(), clock));
+    TRY(lent, LentEncoder::create(settings, model, *parts.device, *engine->lent(), clock,
+                                  store ? &store->shared() : nullptr));
   }
   MetricsPage metrics(*engine, settings.served_model_name.front());
   if (lent) metrics.add([&](MetricsText& page) { lent->write_metrics(page); });
   if (exchange) metrics.add([&](MetricsText& page) { write_metrics(*exchange, page); });
+  if (store) metrics.add([&](MetricsText& page) { store->write_metrics(page); });
   std::optional<ImageSizer> sizer;
   if (costs)
     sizer.emplace(settings.image_size, *model.processor, *costs,
@@ -310,21 +330,24 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   std::optional<SizeTicker> ticker;
   if (sizer) ticker.emplace(*sizer, *engine);
   TRY(const auto front, Front::listen(settings, service.router()));
+  if (store) store->announce(lent.get(), front->port());
   const ThroughputLog throughput(*engine, settings.throughput_interval);
   if (!lent) {
-    serve_until_signal(*front, service, settings, signals);
+    serve_until_signal(*front, service, settings, signals, store.get());
     return thread.verdict();
   }
   Lending<Service> both{service, *lent};
-  serve_until_signal(*front, both, settings, signals);
+  serve_until_signal(*front, both, settings, signals, store.get());
   lent->stop(std::chrono::seconds(0));
   return thread.verdict();
 }
 
 Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
                               const EndSignals& signals) {
-  if (!settings.cluster.listen.empty() || !settings.cluster.encoders.empty())
-    return fail(ErrorCode::kInvalid, "--cluster-listen, --encoders: the model has no images");
+  if (!settings.cluster.listen.empty() || !settings.cluster.encoders.empty() ||
+      !settings.cluster.registry.empty())
+    return fail(ErrorCode::kInvalid,
+                "--cluster-listen, --encoders, --registry: the model has no images");
   const SteadyClock clock;
   TRY(const std::unique_ptr<SentenceEncoder> encoder,
       load_encoder(parts.checkpoint, *parts.device, parts.options));

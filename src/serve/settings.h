@@ -28,6 +28,12 @@ struct ClusterSettings {
   std::string tls_certificate;
   std::string tls_key;
   std::string tls_authority;
+  std::string registry;  // parse_store_address(); empty: none
+  std::string registry_password_file;
+  std::string advertise;  // the host under which others reach this process; empty: as listened on
+  bool shared_rows = true;
+  Nanos shared_rows_ttl = 3600 * kSecond;
+  std::size_t shared_rows_bytes = std::size_t{64} << 20;  // of one image
 };
 
 struct ServeSettings {

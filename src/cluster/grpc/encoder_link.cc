@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -62,6 +63,7 @@ struct Peer {
   Nanos retry = 0;
   bool said = false;  // that it cannot be reached
   WatchReader* watch = nullptr;
+  std::uint64_t life = 0;  // counted up when it is removed: what comes for an older one is nobody's
 };
 
 // A greeting on its way.
@@ -81,6 +83,8 @@ class GrpcLink final : public RunningLink, public AskingHost {
   void ask(const AttemptId& attempt, const Order& order, Nanos left) override;
   void receive(const AttemptId& attempt, std::shared_ptr<RowPages> into) override;
   void cancel(const AttemptId& attempt) override;
+  void add(int encoder, const std::string& address) override;
+  void remove(int encoder) override;
   void stop() override;
 
   // gRPC's threads.
@@ -97,7 +101,8 @@ class GrpcLink final : public RunningLink, public AskingHost {
   void watch_ended(int encoder, const grpc::Status& status);
 
  private:
-  void connect(int encoder);
+  std::unique_ptr<v1::Encoder::Stub> stub_for(const std::string& address) const;
+  void connect(int encoder, std::uint64_t life);
   void greeted(int encoder, const grpc::Status& status, const HelloCall& call);
   void retry(int encoder, const std::string& why);
 
@@ -105,7 +110,8 @@ class GrpcLink final : public RunningLink, public AskingHost {
   const Clock& clock_;
   EventThread& thread_;
   const std::function<ItemTable&()> table_;
-  std::vector<Peer> peers_;  // the exchange's thread; `watch` is guarded by mutex_
+  // The exchange's thread; `watch`, and that there is another, are guarded by mutex_.
+  std::deque<Peer> peers_;
 
   std::mutex mutex_;
   std::condition_variable idle_;
@@ -141,32 +147,56 @@ GrpcLink::GrpcLink(const GrpcLinkSettings& settings, const Clock& clock, EventTh
                    std::function<ItemTable&()> table)
     : settings_(settings), clock_(clock), thread_(thread), table_(std::move(table)) {
   for (const std::string& address : settings_.encoders) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMostMessage);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    // Each of several lists has connections of its own.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     Peer& peer = peers_.emplace_back();
     peer.address = address;
-    peer.stub = v1::Encoder::NewStub(grpc::CreateCustomChannel(
-        address, channel_credentials(settings_.access, address), arguments));
+    peer.stub = stub_for(address);
     peer.retry = settings_.least_retry;
   }
   // After the table has been made.
   thread_.post([this] {
-    for (int i = 0; i < static_cast<int>(peers_.size()); ++i) connect(i);
+    for (int i = 0; i < static_cast<int>(settings_.encoders.size()); ++i) connect(i, 0);
   });
 }
 
+std::unique_ptr<v1::Encoder::Stub> GrpcLink::stub_for(const std::string& address) const {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMostMessage);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Each of several lists has connections of its own.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return v1::Encoder::NewStub(grpc::CreateCustomChannel(
+      address, channel_credentials(settings_.access, address), arguments));
+}
+
+void GrpcLink::add(int encoder, const std::string& address) {
+  const auto at = static_cast<std::size_t>(encoder);
+  std::uint64_t life = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (peers_.size() <= at) peers_.resize(at + 1);
+    Peer& peer = peers_[at];
+    life = peer.life + 1;
+    peer = {};
+    peer.life = life;
+    peer.address = address;
+    peer.retry = settings_.least_retry;
+  }
+  peers_[at].stub = stub_for(address);
+  connect(encoder, life);
+}
+
+void GrpcLink::remove(int encoder) { ++peers_[static_cast<std::size_t>(encoder)].life; }
+
 // --- knowing encoders ---
 
-void GrpcLink::connect(int encoder) {
+void GrpcLink::connect(int encoder, std::uint64_t life) {
   Peer& peer = peers_[static_cast<std::size_t>(encoder)];
+  if (peer.life != life) return;
   auto* const call = new HelloCall;
   call->context.set_deadline(after(settings_.connect_time));
   call->request.set_protocol(kProtocol);
@@ -183,13 +213,14 @@ void GrpcLink::connect(int encoder) {
   }
   peer.stub->async()->Hello(
       &call->context, &call->request, &call->reply,
-      [this, encoder, call](const grpc::Status& status) {
+      [this, encoder, life, call](const grpc::Status& status) {
         {
           const std::lock_guard lock(mutex_);
           greetings_.erase(call);
         }
-        thread_.post([this, encoder, status, held = std::shared_ptr<HelloCall>(call)] {
-          greeted(encoder, status, *held);
+        thread_.post([this, encoder, life, status, held = std::shared_ptr<HelloCall>(call)] {
+          if (peers_[static_cast<std::size_t>(encoder)].life == life)
+            greeted(encoder, status, *held);
         });
         leave();
       });
@@ -251,7 +282,8 @@ void GrpcLink::retry(int encoder, const std::string& why) {
   Peer& peer = peers_[static_cast<std::size_t>(encoder)];
   if (!std::exchange(peer.said, true))
     log::warning("encoder {} cannot be used: {}; tried again and again", peer.address, why);
-  thread_.timers().start(clock_.now() + peer.retry, [this, encoder] { connect(encoder); });
+  thread_.timers().start(clock_.now() + peer.retry,
+                         [this, encoder, life = peer.life] { connect(encoder, life); });
   peer.retry = std::min(2 * peer.retry, settings_.most_retry);
 }
 

@@ -21,6 +21,7 @@ constexpr std::int64_t kRemoteTokens = 1'024;     // of a medium that is not her
 constexpr std::int64_t kLeastImage = 64;
 constexpr std::int64_t kMostImage = 16'384;
 constexpr std::int64_t kEveryRequest = 16;  // tokens
+constexpr std::size_t kMostServers = 256;   // given and found
 
 // Between two neighbours, not for whoever comes behind (RFC 9110 7.6.1), and what the client of
 // the next hop writes itself.
@@ -119,6 +120,7 @@ struct Forwarder::Exchange {
 
   std::vector<bool> tried;
   std::size_t pd = 0;
+  ServerPtr server;  // which is there
   int retries = 0;
   std::atomic<net::HttpClient::RequestId> id{0};
   std::atomic<bool> gone{false};
@@ -132,14 +134,15 @@ struct Forwarder::Exchange {
 };
 
 Result<std::unique_ptr<Forwarder>> Forwarder::create(const ProxySettings& settings) {
-  if (settings.pds.empty())
-    return fail(ErrorCode::kInvalid, "no server is given: saccade proxy --pd http://HOST:PORT,...");
-  std::vector<Server> servers;
+  if (settings.pds.empty() && settings.registry.empty())
+    return fail(ErrorCode::kInvalid,
+                "no server is given: saccade proxy --pd http://HOST:PORT,... or --registry URL");
+  std::vector<ServerPtr> servers;
   for (const std::string& text : settings.pds) {
     auto url = net::parse_url(text);
     if (!url) return fail_within("--pd", std::move(url).error());
     while (url->path.ends_with('/')) url->path.pop_back();
-    servers.push_back({*std::move(url), text});
+    servers.push_back(std::make_shared<const Server>(Server{*std::move(url), text, true}));
   }
   net::HttpClientSettings client;
   client.connect_timeout = settings.connect_timeout;
@@ -153,14 +156,14 @@ Result<std::unique_ptr<Forwarder>> Forwarder::create(const ProxySettings& settin
       new Forwarder(settings, std::move(servers), std::move(clients)));
 }
 
-Forwarder::Forwarder(const ProxySettings& settings, std::vector<Server> servers,
+Forwarder::Forwarder(const ProxySettings& settings, std::vector<ServerPtr> servers,
                      std::vector<std::unique_ptr<net::HttpClient>> clients)
     : settings_(settings),
-      servers_(std::move(servers)),
       held_bytes_(settings.max_held_bytes),
+      servers_(std::move(servers)),
       table_([this] {
         std::vector<std::string> names;
-        for (const Server& server : servers_) names.push_back(server.name);
+        for (const ServerPtr& server : servers_) names.push_back(server->name);
         return names;
       }()),
       clients_(std::move(clients)) {}
@@ -242,7 +245,6 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     exchange->predicted = predicted(scan.found(), request.header("x-session-id"));
     exchange->body = std::make_shared<const std::string>(std::move(request.body));
   }
-  exchange->tried.resize(servers_.size());
   // Weak: the exchange owns the Responder, which owns this callback.
   exchange->responder.on_disconnect([this, weak = std::weak_ptr<Exchange>(exchange)] {
     const auto alive = weak.lock();
@@ -258,22 +260,25 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
 // --- one attempt ---
 
 void Forwarder::attempt(const ExchangePtr& exchange) {
+  bool nobody = false;
   {
     const std::lock_guard lock(mutex_);
     const auto chosen = table_.choose(exchange->predicted, exchange->tried);
+    nobody = !chosen;
     if (chosen) {
       exchange->pd = *chosen;
+      exchange->server = servers_[*chosen];
+      if (exchange->tried.size() <= *chosen) exchange->tried.resize(*chosen + 1);
+      exchange->tried[*chosen] = true;
       table_.given(*chosen, exchange->predicted);
       if (exchange->retries == 0)
         numbers_.added_seconds += seconds(SteadyClock().now() - exchange->read_at);
     } else {
       ++numbers_.no_server;
     }
-    if (!chosen) exchange->pd = servers_.size();
   }
-  if (exchange->pd == servers_.size())
+  if (nobody)
     return refuse(*exchange, 503, "ServiceUnavailableError", "no server takes requests now");
-  exchange->tried[exchange->pd] = true;
 
   net::ClientHandlers handlers;
   handlers.on_headers = [this, exchange](const net::ClientResponse& so_far) {
@@ -293,7 +298,7 @@ void Forwarder::attempt(const ExchangePtr& exchange) {
 net::ClientRequest Forwarder::request_for(const Exchange& exchange) const {
   net::ClientRequest request;
   request.method = exchange.method;
-  request.url = servers_[exchange.pd].url;
+  request.url = exchange.server->url;
   request.url.path += exchange.target;
   request.headers = exchange.headers;
   if (exchange.body != nullptr) request.body.push_back(exchange.body);
@@ -383,11 +388,11 @@ bool Forwarder::try_again(const ExchangePtr& exchange) {
 void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& response) {
   const bool timeout = response.failure == net::ClientFailure::kTimeout;
   if (!exchange.begun) {
-    log::warning("{}: {}", servers_[exchange.pd].name, response.error);
+    log::warning("{}: {}", exchange.server->name, response.error);
     return refuse(exchange, timeout ? 504 : 502, "BadGatewayError",
                   fmt::format("the server did not answer: {}", name_of(response.failure)));
   }
-  log::warning("{}: an answer broke off: {}", servers_[exchange.pd].name, response.error);
+  log::warning("{}: an answer broke off: {}", exchange.server->name, response.error);
   {
     const std::lock_guard lock(mutex_);
     ++numbers_.cut;
@@ -429,7 +434,7 @@ net::HttpResponse Forwarder::health() const {
                       draining_    ? "draining"
                       : usable > 0 ? "ok"
                                    : "no server answers",
-                      table_.size(), usable),
+                      table_.present(), usable),
           {}};
 }
 
@@ -467,9 +472,11 @@ net::HttpResponse Forwarder::metrics() const {
   const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
                         auto number) {
     line(name, type, help);
-    for (std::size_t i = 0; i < table_.size(); ++i)
+    for (std::size_t i = 0; i < table_.size(); ++i) {
+      if (table_.at(i).state == PdState::kGone) continue;
       value(name, fmt::format("{{server=\"{}\"}}", table_.at(i).name),
             static_cast<double>(number(table_.at(i))));
+    }
   };
   using Pd = PdTable::Pd;
   each("server_usable", "gauge", "Whether a server gets new requests.",
@@ -482,33 +489,68 @@ net::HttpResponse Forwarder::metrics() const {
        [](const Pd& pd) { return pd.given; });
   each("server_failures_total", "counter", "Attempts and probes that failed.",
        [](const Pd& pd) { return pd.failures; });
+  if (more_metrics_) text += more_metrics_();
   return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {}};
 }
 
 void Forwarder::probe() {
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
+  std::vector<ServerPtr> servers;
+  {
+    const std::lock_guard lock(mutex_);
+    servers = servers_;
+  }
+  for (std::size_t i = 0; i < servers.size(); ++i) {
+    if (servers[i] == nullptr) continue;
     net::ClientRequest request;
     request.method = "GET";
-    request.url = servers_[i].url;
+    request.url = servers[i]->url;
     request.url.path += "/health";
     request.deadline = SteadyClock().now() + settings_.probe_timeout;
     net::ClientHandlers handlers;
     handlers.on_body = [](std::string_view, Nanos) { return true; };
-    handlers.on_done = [this, i](const net::ClientResponse& response) {
+    handlers.on_done = [this, i, server = servers[i]](const net::ClientResponse& response) {
       if (response.failure == net::ClientFailure::kCancelled) return;
       const bool answers = response.failure == net::ClientFailure::kNone;
       const std::lock_guard lock(mutex_);
+      if (servers_[i] != server) return;  // another has its place
       const PdState before = table_.at(i).state;
       // Whoever has no such page is well too: an OpenAI-compatible server need not have one.
       table_.probed(i, answers, response.status == 503);
       const PdState after = table_.at(i).state;
       if (after == before) return;
-      log::info("{}: {}", servers_[i].name,
+      log::info("{}: {}", server->name,
                 after == PdState::kUsable ? "takes requests"
                 : after == PdState::kOut  ? "does not answer"
                                           : "takes no new requests");
     };
     clients_.front()->start(std::move(request), std::move(handlers));
+  }
+}
+
+void Forwarder::found(const std::vector<std::string>& urls) {
+  const std::lock_guard lock(mutex_);
+  // One that answers is there, whatever a registry says that has lost its memory.
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const ServerPtr& server = servers_[i];
+    if (server == nullptr || server->given || table_.at(i).state != PdState::kOut ||
+        std::ranges::find(urls, server->name) != urls.end())
+      continue;
+    log::info("{} is not there any more", server->name);
+    table_.remove(i);
+    servers_[i] = nullptr;
+  }
+  for (const std::string& text : urls) {
+    const bool known = std::ranges::any_of(servers_, [&](const ServerPtr& server) {
+      return server != nullptr && server->name == text;
+    });
+    if (known || table_.present() >= kMostServers) continue;
+    auto url = net::parse_url(text);
+    if (!url) continue;
+    while (url->path.ends_with('/')) url->path.pop_back();
+    const std::size_t place = table_.add(text);
+    if (servers_.size() <= place) servers_.resize(place + 1);
+    servers_[place] = std::make_shared<const Server>(Server{*std::move(url), text, false});
+    log::info("{} has been found", text);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -41,6 +42,11 @@ class Forwarder {
   void start_draining() { draining_ = true; }
   // Asks every server how it is; call it every probe_period.
   void probe();
+  // All servers that a registry has: new ones get requests too, those that are neither there nor
+  // answer are forgotten. Those of the settings stay.
+  void found(const std::vector<std::string>& urls);
+  // Of others, for the end of the metrics page. Before the first request.
+  void add_metrics(std::function<std::string()> more) { more_metrics_ = std::move(more); }
 
  private:
   struct Exchange;
@@ -48,9 +54,11 @@ class Forwarder {
   struct Server {
     net::Url url;  // its path is put before every target
     std::string name;
+    bool given = true;  // by the settings
   };
+  using ServerPtr = std::shared_ptr<const Server>;
 
-  Forwarder(const ProxySettings& settings, std::vector<Server> servers,
+  Forwarder(const ProxySettings& settings, std::vector<ServerPtr> servers,
             std::vector<std::unique_ptr<net::HttpClient>> clients);
   bool authorised(const net::HttpRequest& request) const;
   void attempt(const ExchangePtr& exchange);
@@ -66,11 +74,12 @@ class Forwarder {
   net::HttpResponse metrics() const;
 
   const ProxySettings settings_;
-  const std::vector<Server> servers_;
+  std::function<std::string()> more_metrics_;
   ByteBudget held_bytes_;
   std::atomic<bool> draining_{false};
   std::atomic<std::uint64_t> next_client_{0};
   mutable std::mutex mutex_;
+  std::vector<ServerPtr> servers_;                         // guarded by mutex_; as in table_
   PdTable table_;                                          // guarded by mutex_
   RetryBudget retries_;                                    // guarded by mutex_
   ProxyNumbers numbers_;                                   // guarded by mutex_

@@ -12,6 +12,22 @@ PdTable::PdTable(std::vector<std::string> names) {
   for (std::string& name : names) pds_.emplace_back().name = std::move(name);
 }
 
+std::size_t PdTable::present() const {
+  return pds_.size() -
+         static_cast<std::size_t>(std::ranges::count(pds_, PdState::kGone, &Pd::state));
+}
+
+std::size_t PdTable::add(std::string name) {
+  auto place = std::ranges::find_if(
+      pds_, [](const Pd& pd) { return pd.state == PdState::kGone && pd.requests == 0; });
+  if (place == pds_.end()) place = pds_.emplace(pds_.end());
+  *place = {};
+  place->name = std::move(name);
+  return static_cast<std::size_t>(place - pds_.begin());
+}
+
+void PdTable::remove(std::size_t pd) { pds_[pd].state = PdState::kGone; }
+
 std::optional<std::size_t> PdTable::choose(const PdRequest& request,
                                            const std::vector<bool>& tried) const {
   const auto possible = [&](std::size_t i) {
@@ -60,11 +76,13 @@ void PdTable::failed(std::size_t pd) {
   Pd& of = pds_[pd];
   ++of.failures;
   of.answers_in_a_row = 0;
+  if (of.state == PdState::kGone) return;
   if (++of.failures_in_a_row >= kFailuresUntilOut) of.state = PdState::kOut;
 }
 
 void PdTable::probed(std::size_t pd, bool answers, bool draining) {
   Pd& of = pds_[pd];
+  if (of.state == PdState::kGone) return;
   if (!answers) return failed(pd);
   if (of.state == PdState::kOut && ++of.answers_in_a_row < kAnswersUntilIn) return;
   of.failures_in_a_row = 0;

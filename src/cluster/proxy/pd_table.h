@@ -23,6 +23,7 @@ enum class PdState : std::uint8_t {
   kUsable,
   kOut,       // does not answer; probed
   kDraining,  // answers, and wants no new work
+  kGone,      // not there any more; its place may become another's
 };
 
 // Deciding alone: one thread, or under its owner's lock. Accounting is by what was given away here,
@@ -34,7 +35,11 @@ class PdTable {
 
   explicit PdTable(std::vector<std::string> names);
 
-  std::size_t size() const { return pds_.size(); }
+  std::size_t size() const { return pds_.size(); }  // places
+  std::size_t present() const;                      // servers
+  // In the place of one that has gone and has no requests, where there is one.
+  std::size_t add(std::string name);
+  void remove(std::size_t pd);
   // The server with the least work, or the one that has seen such requests while it has not more
   // than the others by what that saves. Not those in `tried`; absent when nobody is left.
   std::optional<std::size_t> choose(const PdRequest& request,

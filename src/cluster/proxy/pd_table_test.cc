@@ -164,6 +164,27 @@ TEST(PdTable, AccountsEndAtZero) {
   }
 }
 
+TEST(PdTable, ServersComeAndGo) {
+  PdTable table({"a"});
+  EXPECT_EQ(table.add("b"), 1u);
+  EXPECT_EQ(table.present(), 2u);
+  const PdRequest one = request(10, 1);
+  table.given(1, one);
+  table.remove(1);
+  EXPECT_EQ(table.present(), 1u);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(table.choose(request(10, static_cast<std::uint64_t>(i))), 0u);
+  // Nothing that is heard of it brings it back, and its place is its own while it has a request.
+  table.probed(1, true, false);
+  table.failed(1);
+  EXPECT_EQ(table.at(1).state, PdState::kGone);
+  EXPECT_EQ(table.add("c"), 2u);
+  table.done(1, one);
+  EXPECT_EQ(table.add("d"), 1u);
+  EXPECT_EQ(table.at(1).work, 0);
+  EXPECT_EQ(table.at(1).state, PdState::kUsable);
+}
+
 TEST(RetryBudget, IsATenthOfTheRequests) {
   RetryBudget budget;
   int first = 0;

@@ -8,7 +8,10 @@
 #include "api/error_table.h"
 #include "base/end_signals.h"
 #include "base/log.h"
+#include "cluster/access.h"
 #include "cluster/proxy/forwarder.h"
+#include "cluster/redis/redis_link.h"
+#include "cluster/store/shared_store.h"
 #include "net/http_server.h"
 
 namespace saccade::cluster {
@@ -61,11 +64,50 @@ net::HttpServerSettings server_settings(const ProxySettings& settings) {
   return http;
 }
 
+// As the page of a server has them.
+std::string registry_metrics(SharedStore& store) {
+  const RegistryStats stats = store.stats().registry;
+  return fmt::format(
+      "# HELP saccade:registry_up 1 while the registry answers.\n"
+      "# TYPE saccade:registry_up gauge\nsaccade:registry_up {}\n"
+      "# HELP saccade:registry_nodes Other processes, as last heard.\n"
+      "# TYPE saccade:registry_nodes gauge\nsaccade:registry_nodes {}\n"
+      "# HELP saccade:registry_failures_total Exchanges with the registry that failed.\n"
+      "# TYPE saccade:registry_failures_total counter\nsaccade:registry_failures_total {}\n"
+      "# HELP saccade:registry_refused_records_total Records that are none, or of strangers.\n"
+      "# TYPE saccade:registry_refused_records_total counter\n"
+      "saccade:registry_refused_records_total {}\n",
+      stats.up ? 1 : 0, stats.nodes.size(), stats.failures, stats.refused_records);
+}
+
+Result<std::unique_ptr<SharedStore>> make_store(const ProxySettings& settings, const Clock& clock) {
+  if (settings.registry.empty()) return nullptr;
+  TRY(const StoreAddress address,
+      read_store_address(settings.registry, settings.registry_password_file));
+  SharedStoreSettings store;
+  TRY(store.registry.key, read_cluster_key(settings.cluster_key_file));
+  store.seed = static_cast<std::uint64_t>(clock.now());
+  log::info("servers are found at {}", address.display());
+  return std::make_unique<SharedStore>(
+      clock, store, [&](EventThread& thread) { return make_redis_link(address, clock, thread); });
+}
+
+std::vector<std::string> urls_of(const std::vector<NodeRecord>& nodes) {
+  std::vector<std::string> urls;
+  for (const NodeRecord& node : nodes) {
+    if (!node.url.empty()) urls.push_back(node.url);
+  }
+  return urls;
+}
+
 }  // namespace
 
 Result<void> run_proxy(const ProxySettings& settings) {
   const EndSignals signals;
+  const SteadyClock clock;
   TRY(const std::unique_ptr<Forwarder> forwarder, Forwarder::create(settings));
+  TRY(const std::unique_ptr<SharedStore> store, make_store(settings, clock));
+  if (store) forwarder->add_metrics([&] { return registry_metrics(*store); });
   TRY(const std::unique_ptr<net::HttpServer> server,
       net::HttpServer::listen(
           server_settings(settings),
@@ -76,6 +118,8 @@ Result<void> run_proxy(const ProxySettings& settings) {
             return forwarder->admit(head, length);
           }));
   const Prober prober(*forwarder, settings.probe_period);
+  if (store)
+    store->listen([&](const std::vector<NodeRecord>& nodes) { forwarder->found(urls_of(nodes)); });
   log::info("listening on {}://{}:{} for {} servers",
             settings.tls_certificate.empty() ? "http" : "https", settings.host, server->port(),
             settings.pds.size());
@@ -86,6 +130,7 @@ Result<void> run_proxy(const ProxySettings& settings) {
   log::info("shutting down: {} connections are open, {} s for their answers to end",
             server->open_connections(), settings.drain_time.count());
   server->drain(settings.drain_time);
+  if (store) store->stop();
   return {};
 }
 

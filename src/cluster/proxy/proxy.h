@@ -14,6 +14,9 @@ namespace saccade::cluster {
 
 struct ProxySettings {
   std::vector<std::string> pds;  // URLs of servers
+  std::string registry;          // that has more of them: parse_store_address(); empty: none
+  std::string registry_password_file;
+  std::string cluster_key_file;  // of those who register; empty: anybody's word is taken
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::vector<std::string> api_keys;  // that clients must send; empty: none needed

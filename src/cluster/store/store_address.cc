@@ -1,0 +1,155 @@
+#include "cluster/store/store_address.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <optional>
+
+namespace saccade::cluster {
+namespace {
+
+constexpr int kMostDatabase = 65'535;
+constexpr std::size_t kMostPath = 107;  // sockaddr_un
+constexpr std::size_t kMostText = 4096;
+
+std::optional<int> number_of(std::string_view text, int most) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > most)
+    return std::nullopt;
+  return number;
+}
+
+std::optional<std::string> decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      plain += text[i];
+      continue;
+    }
+    unsigned code = 0;
+    if (i + 2 >= text.size()) return std::nullopt;
+    const auto [end, error] = std::from_chars(&text[i + 1], &text[i + 1] + 2, code, 16);
+    if (error != std::errc() || end != &text[i + 1] + 2) return std::nullopt;
+    plain += static_cast<char>(code);
+    i += 2;
+  }
+  return plain;
+}
+
+// Takes "user:password@" off the beginning.
+Result<void> take_credentials(std::string_view& rest, StoreAddress& address) {
+  const std::size_t at = rest.rfind('@');
+  if (at == std::string_view::npos) return {};
+  const std::string_view who = rest.substr(0, at);
+  rest.remove_prefix(at + 1);
+  const std::size_t colon = who.find(':');
+  if (colon == std::string_view::npos)
+    return fail(ErrorCode::kInvalid, "before the @ a password is expected: [user]:password@");
+  const auto user = decoded(who.substr(0, colon));
+  const auto password = decoded(who.substr(colon + 1));
+  if (!user || !password)
+    return fail(ErrorCode::kInvalid, "before the @: a %% has to be followed by two hex digits");
+  address.user = *user;
+  address.password = *password;
+  return {};
+}
+
+Result<StoreAddress> parse_socket(std::string_view rest) {
+  StoreAddress address;
+  const std::size_t question = rest.find('?');
+  if (question != std::string_view::npos) {
+    const std::string_view query = rest.substr(question + 1);
+    const auto database =
+        query.starts_with("db=") ? number_of(query.substr(3), kMostDatabase) : std::nullopt;
+    if (!database) return fail(ErrorCode::kInvalid, "?{:.40}: db=NUMBER is expected", query);
+    address.database = *database;
+    rest = rest.substr(0, question);
+  }
+  TRY_DO(take_credentials(rest, address));
+  if (rest.empty() || rest.front() != '/' || rest.size() > kMostPath)
+    return fail(ErrorCode::kInvalid, "unix:// needs the whole path of a socket, up to {} bytes",
+                kMostPath);
+  address.path = std::string(rest);
+  return address;
+}
+
+Result<StoreAddress> parse_host(std::string_view rest) {
+  StoreAddress address;
+  TRY_DO(take_credentials(rest, address));
+  const std::size_t slash = rest.find('/');
+  if (slash != std::string_view::npos) {
+    const std::string_view text = rest.substr(slash + 1);
+    const auto database = text.empty() ? std::optional(0) : number_of(text, kMostDatabase);
+    if (!database)
+      return fail(ErrorCode::kInvalid, "/{:.40}: a database is a number up to {}", text,
+                  kMostDatabase);
+    address.database = *database;
+    rest = rest.substr(0, slash);
+  }
+  const std::size_t bracket = rest.starts_with('[') ? rest.find(']') : std::string_view::npos;
+  const std::size_t colon = rest.find(':', bracket == std::string_view::npos ? 0 : bracket);
+  if (colon != std::string_view::npos) {
+    const auto port = number_of(rest.substr(colon + 1), 65'535);
+    if (!port || *port == 0)
+      return fail(ErrorCode::kInvalid, ":{:.40}: a port is a number from 1 to 65535",
+                  rest.substr(colon + 1));
+    address.port = static_cast<std::uint16_t>(*port);
+    rest = rest.substr(0, colon);
+  }
+  if (bracket != std::string_view::npos) rest = rest.substr(1, bracket - 1);
+  if (rest.empty() || rest.size() > 255)
+    return fail(ErrorCode::kInvalid, "no host: redis://[:password@]HOST:PORT[/DATABASE]");
+  address.host = std::string(rest);
+  return address;
+}
+
+}  // namespace
+
+std::string StoreAddress::display() const {
+  if (!path.empty()) return fmt::format("unix://{}?db={}", path, database);
+  return host.find(':') == std::string::npos
+             ? fmt::format("redis://{}:{}/{}", host, port, database)
+             : fmt::format("redis://[{}]:{}/{}", host, port, database);
+}
+
+Result<StoreAddress> parse_store_address(std::string_view text) {
+  if (text.size() > kMostText)
+    return fail(ErrorCode::kInvalid, "{} bytes, at most {} are taken", text.size(), kMostText);
+  // A zero byte would end a path or a name early.
+  if (text.find('\0') != std::string_view::npos)
+    return fail(ErrorCode::kInvalid, "it has a zero byte");
+  for (const std::string_view scheme : {"redis://", "valkey://"}) {
+    if (text.starts_with(scheme)) return parse_host(text.substr(scheme.size()));
+  }
+  if (text.starts_with("unix://")) return parse_socket(text.substr(7));
+  for (const std::string_view scheme : {"rediss://", "valkeys://"}) {
+    if (text.starts_with(scheme))
+      return fail(ErrorCode::kUnsupported,
+                  "{} (TLS) is not spoken; give redis:// to a TLS tunnel on this machine, such as "
+                  "stunnel",
+                  scheme);
+  }
+  return fail(ErrorCode::kInvalid,
+              "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH is expected");
+}
+
+Result<StoreAddress> read_store_address(std::string_view text, const std::string& password_file) {
+  auto address = parse_store_address(text);
+  if (!address) return fail_within("--registry", std::move(address).error());
+  if (password_file.empty()) return address;
+  std::ifstream file(password_file, std::ios::binary);
+  std::string password(kMostText + 1, '\0');
+  file.read(password.data(), static_cast<std::streamsize>(password.size()));
+  password.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  while (!password.empty() && (password.back() == '\n' || password.back() == '\r'))
+    password.pop_back();
+  if (password.empty() || password.size() > kMostText)
+    return fail(ErrorCode::kInvalid,
+                "--registry-password-file {}: a file with a password of 1 to {} bytes is required",
+                password_file, kMostText);
+  address->password = std::move(password);
+  return address;
+}
+
+}  // namespace saccade::cluster
