@@ -23,8 +23,7 @@ constexpr Instead kInstead[] = {
     {"prompt", "send 'instructions' and 'input'"},
     {"background", "ask with 'stream' instead"},
     {"max_tool_calls", "no tool runs on this server; 'parallel_tool_calls' bounds functions"},
-    {"top_logprobs", "/v1/chat/completions has them"},
-    {"logprobs", "/v1/chat/completions has them"},
+    {"logprobs", "send \"message.output_text.logprobs\" in 'include'"},
     {"request_id", "ids of responses are the server's own"},
     {"reasoning_effort", "send 'reasoning.effort'"},
     {"context_management", "leave out of 'input' what is too old"},
@@ -42,15 +41,24 @@ Result<void> refuse_others(Fields& fields) {
                    "'truncation' is '{}', only 'disabled' is supported: leave out of 'input' what "
                    "is too long",
                    truncation->substr(0, 40));
+  return {};
+}
+
+// Of what may be included, log-probabilities are there to be.
+Result<void> take_logprobs(Fields& fields, ChatRequest& chat) {
   TRY(const json::array* include, fields.array("include"));
   if (include != nullptr) {
-    for (const json::value& one : *include) {
-      if (one.is_string() && one.get_string() == "message.output_text.logprobs")
-        return invalid("include",
-                       "'include' asks for 'message.output_text.logprobs', which is not "
-                       "supported: /v1/chat/completions has 'logprobs'");
-    }
+    chat.logprobs = std::ranges::any_of(*include, [](const json::value& one) {
+      return one.is_string() && one.get_string() == "message.output_text.logprobs";
+    });
   }
+  TRY(const auto top, fields.integer("top_logprobs", 0));
+  chat.top_logprobs = top.value_or(0);
+  if (chat.top_logprobs > 0 && !chat.logprobs)
+    return invalid(
+        "top_logprobs",
+        "'top_logprobs' is {}, which needs \"message.output_text.logprobs\" in 'include'",
+        chat.top_logprobs);
   return {};
 }
 
@@ -199,6 +207,7 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
   request.model = std::move(model).value_or("");
   request.chat.model = request.model;
   TRY_DO(refuse_others(fields));
+  TRY_DO(take_logprobs(fields, request.chat));
   TRY_DO(take_input(fields, request));
   TRY(request.instructions, fields.text("instructions"));
   TRY(request.previous_response_id, fields.text("previous_response_id"));

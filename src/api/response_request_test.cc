@@ -101,6 +101,14 @@ TEST(ResponseRequest, WhatAsksForNothingPasses) {
   EXPECT_TRUE(request.chat.delivery.stream);
 }
 
+TEST(ResponseRequest, LogprobsAreIncluded) {
+  const auto request =
+      must(R"("input": "x", "include": ["message.output_text.logprobs"], "top_logprobs": 3)");
+  EXPECT_TRUE(request.chat.logprobs);
+  EXPECT_EQ(request.chat.top_logprobs, 3);
+  EXPECT_FALSE(must(R"("input": "x", "top_logprobs": 0)").chat.logprobs);
+}
+
 struct Refused {
   std::string members;
   std::string param;
@@ -136,8 +144,9 @@ TEST(ResponseRequest, RefusalsNameTheMember) {
       {R"("input": "x", "conversation": "c")", "conversation", "previous_response_id"},
       {R"("input": "x", "prompt": {"id": "p"})", "prompt", "instructions"},
       {R"("input": "x", "truncation": "auto")", "truncation", "auto"},
-      {R"("input": "x", "top_logprobs": 2)", "top_logprobs", "chat"},
-      {R"("input": "x", "include": ["message.output_text.logprobs"])", "include", "logprobs"},
+      {R"("input": "x", "top_logprobs": 2)", "top_logprobs", "include"},
+      {R"("input": "x", "logprobs": true)", "logprobs", "include"},
+      {R"("input": "x", "include": "all")", "include", "array"},
       {R"("input": "x", "n": 2)", "n", "2"},
       {R"("input": "x", "tools": [{"type": "web_search"}])", "tools", "web_search"},
       {R"("input": "x", "tools": [{"type": "function"}])", "tools", "name"},

@@ -1,8 +1,10 @@
 #include "api/response_writer.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,6 +23,7 @@ struct Item {
   std::string text;  // of a call: its arguments
   std::string name;  // of a call
   std::string call_id;
+  std::vector<LogprobEntry> logprobs;  // of a text, where they are asked for
 };
 
 std::string_view prefix_of(SaidPart::Kind kind) {
@@ -39,8 +42,7 @@ void write_part(JsonWriter& w, const Item& item) {
     w.begin_array();
     w.end_array();
     w.key("logprobs");
-    w.begin_array();
-    w.end_array();
+    write_logprobs(w, item.logprobs);
   } else {
     w.member("type", "reasoning_text");
     w.member("text", std::string_view(item.text));
@@ -104,6 +106,7 @@ class ResponseWriter final : public AnswerWriter {
       state_event("response.in_progress", "in_progress", nullptr, nullptr);
     }
     bool thought = false;
+    keep_logprobs(piece);
     for (SaidPart& part : piece.said) {
       thought = thought || part.kind == SaidPart::Kind::kReasoning;
       say(std::move(part));
@@ -131,6 +134,26 @@ class ResponseWriter final : public AnswerWriter {
   }
 
  private:
+  // Those of tokens that are text, or a part of it whose end is not known yet. Behind thoughts and
+  // calls a token without text is taken for theirs.
+  void keep_logprobs(AnswerPiece& piece) {
+    if (!piece.rest.logprobs) return;
+    const bool silent = piece.said.empty() && (!open_ || open_->kind == SaidPart::Kind::kText);
+    const bool text = std::ranges::any_of(
+        piece.said, [](const SaidPart& part) { return part.kind == SaidPart::Kind::kText; });
+    if (!silent && !text) return;
+    std::ranges::move(*piece.rest.logprobs, std::back_inserter(pending_));
+  }
+
+  // They are the open text's. What is new of it, for its event.
+  std::span<const LogprobEntry> take_logprobs() {
+    std::vector<LogprobEntry>& all = open_->logprobs;
+    const std::size_t before = all.size();
+    std::ranges::move(pending_, std::back_inserter(all));
+    pending_.clear();
+    return std::span(all).subspan(before);
+  }
+
   void say(SaidPart&& part) {
     switch (part.kind) {
       case SaidPart::Kind::kText:
@@ -176,21 +199,23 @@ class ResponseWriter final : public AnswerWriter {
 
   void grow(std::string_view text) {
     open_->text += text;
-    text_event(open_->kind == SaidPart::Kind::kText ? "response.output_text.delta"
+    const bool is_text = open_->kind == SaidPart::Kind::kText;
+    text_event(is_text ? "response.output_text.delta"
                : open_->kind == SaidPart::Kind::kReasoning
                    ? "response.reasoning_text.delta"
                    : "response.function_call_arguments.delta",
-               "delta", text);
+               "delta", text, is_text ? take_logprobs() : std::span<const LogprobEntry>());
   }
 
   void close(std::string_view status) {
     if (!open_) return;
+    if (open_->kind == SaidPart::Kind::kText) take_logprobs();
     if (open_->kind == SaidPart::Kind::kCallBegin) {
-      text_event("response.function_call_arguments.done", "arguments", open_->text);
+      text_event("response.function_call_arguments.done", "arguments", open_->text, {});
     } else {
       text_event(open_->kind == SaidPart::Kind::kText ? "response.output_text.done"
                                                       : "response.reasoning_text.done",
-                 "text", open_->text);
+                 "text", open_->text, open_->logprobs);
       part_event("response.content_part.done");
     }
     std::string item;
@@ -205,7 +230,8 @@ class ResponseWriter final : public AnswerWriter {
     open_.reset();
   }
 
-  void text_event(std::string_view type, std::string_view member, std::string_view text) {
+  void text_event(std::string_view type, std::string_view member, std::string_view text,
+                  std::span<const LogprobEntry> logprobs) {
     event(type, [&](JsonWriter& w) {
       place(w);
       if (open_->kind == SaidPart::Kind::kCallBegin) {
@@ -216,8 +242,7 @@ class ResponseWriter final : public AnswerWriter {
       w.member(member, text);
       if (open_->kind == SaidPart::Kind::kText) {
         w.key("logprobs");
-        w.begin_array();
-        w.end_array();
+        write_logprobs(w, logprobs);
       }
     });
   }
@@ -312,6 +337,7 @@ class ResponseWriter final : public AnswerWriter {
   std::int64_t sequence_ = 0;
   std::vector<std::string> items_;  // that are complete
   std::optional<Item> open_;
+  std::vector<LogprobEntry> pending_;  // of tokens whose text has not come
   std::int64_t reasoning_tokens_ = 0;
   std::string finish_reason_;
 };
@@ -355,6 +381,7 @@ std::string response_settings(const ResponseRequest& request) {
                          ? json::value(json::object{{"effort", nullptr}, {"summary", nullptr}})
                          : request.reasoning);
   w.member("store", request.store);
+  w.member("top_logprobs", request.chat.top_logprobs);
   maybe("temperature", sampling.temperature);
   w.key("text");
   w.begin_object();

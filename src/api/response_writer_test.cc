@@ -166,6 +166,46 @@ TEST(ResponseWriter, ThoughtsTextAndCallsAreItems) {
   }
 }
 
+// Of tokens that are text alone, each in the event that brings its text. Behind a thought a token
+// without text may be its end or the text's beginning: it is left out.
+TEST(ResponseWriter, LogprobsAreTheTexts) {
+  const auto stream = response_writer(form(true));
+  std::string text;
+  const auto add = [&](const std::vector<Said>& said, const std::string& token, double logprob,
+                       std::string_view finish = "") {
+    AnswerPiece one = piece(said, finish);
+    one.rest.logprobs = std::vector<LogprobEntry>{{token, 1, logprob, {{"x", 2, -7}}}};
+    text += stream->add(std::move(one), nullptr);
+  };
+  add({{Kind::kReasoning, "Hm"}}, "Hm", -1);
+  add({}, "</think>", -1.5);
+  add({}, "\xc3", -2);
+  add({{Kind::kText, "\xc3\xbc"}}, "\xbc", -3);
+  add({{Kind::kText, "b"}}, "b", -4);
+  add({}, "<end>", -5, "stop");
+  text += stream->finish({}, nullptr);
+  std::vector<std::vector<double>> deltas;
+  const auto numbers = [](const json::value& list) {
+    std::vector<double> all;
+    for (const auto& entry : list.as_array())
+      all.push_back(entry.at("logprob").to_number<double>());
+    return all;
+  };
+  std::vector<double> done;
+  json::value part;
+  for (const json::value& event : parsed(text)) {
+    const std::string_view type = event.at("type").as_string();
+    if (type == "response.output_text.delta") deltas.push_back(numbers(event.at("logprobs")));
+    if (type == "response.output_text.done") done = numbers(event.at("logprobs"));
+    if (type == "response.content_part.done") part = event.at("part");
+  }
+  EXPECT_EQ(deltas, (std::vector<std::vector<double>>{{-3}, {-4}}));
+  EXPECT_EQ(done, (std::vector<double>{-3, -4, -5}));
+  EXPECT_EQ(numbers(part.at("logprobs")), done);
+  EXPECT_EQ(part.at("logprobs").at(0).at("top_logprobs").at(0).at("logprob").to_number<double>(),
+            -7);
+}
+
 TEST(ResponseWriter, ACutAnswerIsIncomplete) {
   const Streamed cut = run({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "l"}}, "length"}});
   EXPECT_EQ(types(cut).back(), "incomplete");

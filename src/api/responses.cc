@@ -46,25 +46,7 @@ void write_bytes(JsonWriter& w, std::string_view token) {
 void write_chat_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries) {
   w.begin_object();
   w.key("content");
-  w.begin_array();
-  for (const auto& entry : entries) {
-    w.begin_object();
-    w.member("token", std::string_view(entry.token));
-    w.member("logprob", finite(entry.logprob));
-    write_bytes(w, entry.token);
-    w.key("top_logprobs");
-    w.begin_array();
-    for (const auto& top : entry.top) {
-      w.begin_object();
-      w.member("token", std::string_view(top.token));
-      w.member("logprob", finite(top.logprob));
-      write_bytes(w, top.token);
-      w.end_object();
-    }
-    w.end_array();
-    w.end_object();
-  }
-  w.end_array();
+  write_logprobs(w, entries);
   w.end_object();
 }
 
@@ -246,6 +228,28 @@ void write_card(JsonWriter& w, const ModelCard& model) {
 }
 
 }  // namespace
+
+void write_logprobs(JsonWriter& w, std::span<const LogprobEntry> entries) {
+  w.begin_array();
+  for (const auto& entry : entries) {
+    w.begin_object();
+    w.member("token", std::string_view(entry.token));
+    w.member("logprob", finite(entry.logprob));
+    write_bytes(w, entry.token);
+    w.key("top_logprobs");
+    w.begin_array();
+    for (const auto& top : entry.top) {
+      w.begin_object();
+      w.member("token", std::string_view(top.token));
+      w.member("logprob", finite(top.logprob));
+      write_bytes(w, top.token);
+      w.end_object();
+    }
+    w.end_array();
+    w.end_object();
+  }
+  w.end_array();
+}
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {

@@ -68,6 +68,9 @@ struct ChoiceText {
   std::int64_t text_offset = 0;  // characters before this piece's tokens (completion logprobs)
 };
 
+// An array of {"token", "logprob", "bytes", "top_logprobs"}.
+void write_logprobs(json::JsonWriter& w, std::span<const LogprobEntry> entries);
+
 // Whole bodies.
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times);

@@ -210,6 +210,7 @@ Result<void> Service::responses(const net::HttpRequest& request, const Reply& re
   TRY(StoredResponses::Begun begun, responses_.begin(request, reply));
   AnswerForm form = answer_form(begun.chat.delivery, reply);
   form.id = std::move(begun.id);
+  form.logprobs = begun.chat.logprobs;
   return answer_chat(std::move(begun.chat), std::move(form), std::move(begun.writer), request,
                      reply);
 }

@@ -168,6 +168,26 @@ class Scripted(ScriptedServer):
             self.client.responses.cancel("resp_nobody")
         self.assertEqual(self.client.responses.retrieve(answer.id).id, answer.id)
 
+    def test_logprobs(self):
+        options = {"include": ["message.output_text.logprobs"], "top_logprobs": 2, "temperature": 0}
+        for name, tools in (("plain", openai.omit), ("thoughts", TOOLS)):
+            answer = self.create(name, tools=tools, **options)
+            part = next(item for item in answer.output if item.type == "message").content[0]
+            if name == "plain":
+                self.assertTrue("".join(entry.token for entry in part.logprobs).startswith(part.text), part.logprobs)
+            for entry in part.logprobs:
+                self.assertEqual(len(entry.top_logprobs), 2)
+                self.assertEqual(entry.top_logprobs[0].token, entry.token)
+                self.assertAlmostEqual(entry.top_logprobs[0].logprob, entry.logprob, places=5)
+            events = self.stream(name, tools=tools, **options)
+            said = [entry.token for event in events if event.type == "response.output_text.delta" for entry in event.logprobs]
+            self.assertEqual(said, [entry.token for entry in part.logprobs][:len(said)])
+            self.assertGreater(len(said), 0)
+        self.assertEqual(self.create("plain").output[0].content[0].logprobs, [])
+        with self.assertRaises(openai.BadRequestError) as refused:
+            self.create("plain", top_logprobs=2)
+        self.assertEqual(refused.exception.param, "top_logprobs")
+
     def test_the_store_is_bounded(self):
         first = self.create("plain", input="x" * 1500)
         self.client.responses.retrieve(first.id)
