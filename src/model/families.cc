@@ -20,6 +20,7 @@ namespace saccade {
   FAMILY(kQwen2Vl)               \
   FAMILY(kQwen25Vl)              \
   FAMILY(kQwen3Vl)               \
+  FAMILY(kQwen3VlMoe)            \
   FAMILY(kLlavaOnevision)        \
   FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \
@@ -29,6 +30,7 @@ namespace saccade {
   FAMILY(kGemma3)                \
   FAMILY(kQwen2)                 \
   FAMILY(kQwen3)                 \
+  FAMILY(kQwen3Moe)              \
   FAMILY(kLlama3)                \
   FAMILY(kMiniLm)
 

@@ -328,6 +328,67 @@ TEST(Families, Qwen3DummiesHaveThePublishedSizes) {
   }
 }
 
+TEST(Families, Qwen3MixturesHaveThePublishedSizes) {
+  struct Size {
+    std::string_view family;
+    std::string_view name;
+    std::int64_t parameters;
+    std::size_t tensors;
+  };
+  for (const Size& size : {Size{"qwen3-moe", "30b-a3b", 30532122624, 18867},
+                           Size{"qwen3-moe", "235b-a22b", 235093634560, 36945},
+                           Size{"qwen3-vl-moe", "30b-a3b", 31070754032, 882}}) {
+    const auto dummy = find_family(size.family).value()->dummies->make(size.name);
+    ASSERT_TRUE(dummy) << dummy.error().message;
+    Checkpoint checkpoint = {
+        "dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}};
+    if (dummy->files.size() > 2)
+      checkpoint.preprocessor = json::parse(dummy->files[2].text).value().get_object();
+    const auto model = create_model(checkpoint);
+    ASSERT_TRUE(model) << size.name << " " << model.error().message;
+    EXPECT_EQ(model->shape().family, size.family);
+    const std::vector<TensorSpec> specs = model->network->weight_table().specs();
+    EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
+    EXPECT_EQ(specs.size(), size.tensors) << size.name;
+  }
+}
+
+TEST(Families, MixturesRefuseWhatTheyCannotHonour) {
+  const auto tiny =
+      json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/qwen3_moe/every_layer/config.json")
+          .value()
+          .get_object();
+  EXPECT_EQ(creation_error(tiny), "");
+  struct Change {
+    const char* field;
+    const char* value;  // JSON
+    const char* message;
+  };
+  for (const Change& change :
+       {Change{"num_experts", "-1", "num_experts is -1"},
+        Change{"num_experts", "100000", "0 to 4096"}, Change{"num_experts", "\"7\"", "num_experts"},
+        Change{"num_experts_per_tok", "8", "1 to num_experts = 7"},
+        Change{"num_experts_per_tok", "0", "num_experts_per_tok is 0"},
+        Change{"moe_intermediate_size", "0", "moe_intermediate_size is 0"},
+        Change{"decoder_sparse_step", "0", "decoder_sparse_step is 0"},
+        Change{"mlp_only_layers", "3", "mlp_only_layers"},
+        Change{"mlp_only_layers", "[3]", "mlp_only_layers"},
+        Change{"use_sliding_window", "true", "use_sliding_window"}}) {
+    json::object config = tiny;
+    config[change.field] = json::parse(change.value).value();
+    EXPECT_THAT(creation_error(config), HasSubstr(change.message))
+        << change.field << " " << change.value;
+  }
+  json::object config = tiny;
+  config["mlp_only_layers"] = json::parse("[0, 2]").value();
+  const auto model = create_model({"dir", config, {}, {}});
+  ASSERT_TRUE(model) << model.error().message;
+  std::size_t routers = 0;
+  for (const TensorSpec& spec : model->network->weight_table().specs())
+    routers += spec.name.ends_with("mlp.gate.weight") ? 1 : 0;
+  EXPECT_EQ(routers, 1U);
+}
+
 // The model cards' way to 131,072 tokens, and heads of 128 where the file does not say.
 TEST(Families, Qwen3ReadsWhatItsFilesSay) {
   json::object config =

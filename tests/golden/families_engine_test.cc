@@ -217,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                          });
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, TextFamiliesEngine,
-                         ::testing::Values("qwen3/odd_heads", "qwen3/stretched"),
+                         ::testing::Values("qwen3/odd_heads", "qwen3/stretched",
+                                           "qwen3_moe/every_layer", "qwen3_moe/some_layers"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');
@@ -232,7 +233,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "internvl3/hf35", "internvl3/own35", "paligemma/first", "paligemma/second",
                       "phi_3_vision/su", "phi_3_vision/longrope", "smolvlm2/thirds",
                       "smolvlm2/halves", "smolvlm2/fifths", "qwen3_vl/odd_heads",
-                      "qwen3_vl/wide_rows", "gemma3/pooled", "gemma3/classes"),
+                      "qwen3_vl/wide_rows", "qwen3_vl_moe/every_layer", "qwen3_vl_moe/some_layers",
+                      "gemma3/pooled", "gemma3/classes"),
     [](const auto& checkpoint) {
       std::string name = checkpoint.param;
       std::ranges::replace(name, '/', '_');

@@ -47,18 +47,21 @@ struct Split {
 };
 
 // What splits differently: biases, those of sums too, key heads that hold their queries
-// (InternLM2), matrices that are stored in one (Phi-3), norms of heads and DeepStack, norms after a
-// block, and stored codes.
-const std::vector<Split> kSplits = {{"qwen2/odd_heads", {"text", "long"}},
-                                    {"qwen3/odd_heads", {"text"}},
-                                    {"internvl2/internlm2", {"text", "one_image"}},
-                                    {"phi_3_vision/su", {"text", "one_image"}},
-                                    {"qwen3_vl/odd_heads", {"text", "one_image"}},
-                                    {"gemma3/pooled", {"text", "one_image"}},
-                                    {"variants/biased", {"text"}},
-                                    {"quantised/awq_row", {"text"}},
-                                    {"quantised/gptq_order", {"text"}},
-                                    {"quantised/fp8_block", {"text"}}};
+// (InternLM2), matrices that are stored in one (Phi-3), norms of heads and DeepStack, experts,
+// norms after a block, and stored codes.
+const std::vector<Split> kSplits = {
+    {"qwen2/odd_heads", {"text", "long"}},
+    {"qwen3/odd_heads", {"text"}},
+    {"internvl2/internlm2", {"text", "one_image"}},
+    {"phi_3_vision/su", {"text", "one_image"}},
+    {"qwen3_vl/odd_heads", {"text", "one_image"}},
+    {"qwen3_moe/every_layer", {"text"}},
+    {"qwen3_vl_moe/every_layer", {"text", "one_image", "three_images", "multi_turn"}},
+    {"gemma3/pooled", {"text", "one_image"}},
+    {"variants/biased", {"text"}},
+    {"quantised/awq_row", {"text"}},
+    {"quantised/gptq_order", {"text"}},
+    {"quantised/fp8_block", {"text"}}};
 
 TEST(Ranks, TwoAgreeWithTransformers) {
   for (const auto& [checkpoint, goldens] : kSplits) {

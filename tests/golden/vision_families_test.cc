@@ -35,6 +35,8 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "smolvlm2/fifths",
                                                "qwen3_vl/odd_heads",
                                                "qwen3_vl/wide_rows",
+                                               "qwen3_vl_moe/every_layer",
+                                               "qwen3_vl_moe/some_layers",
                                                "gemma3/pooled",
                                                "gemma3/classes"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};

@@ -16,8 +16,11 @@ from safetensors import safe_open
 from safetensors.torch import save, save_file
 
 GREEDY_TOKENS = 64
+MIN_ROUTER_GAP = 1e-5  # of the row's largest logit: what rounding cannot turn round
 MIN_GAP = 1e-3  # of the row's largest logit; a prompt that ever comes closer to a tie is dropped
 TAP_ROWS = 10
+# How a reference is loaded: no kernel but the plain one of its class.
+EXACTLY = {"dtype": torch.float32, "attn_implementation": "eager", "experts_implementation": "eager"}
 
 # What families with images are asked, and about which pictures: name -> width, height, seed.
 PICTURES = {"wide.png": (131, 61, 1), "tall.png": (40, 117, 2), "square.png": (90, 90, 3), "small.png": (33, 20, 4)}
@@ -56,6 +59,8 @@ def condition(model: torch.nn.Module, seed: int, logit_scale: float = 3.0) -> No
             elif "embed_tokens" in name:
                 # A tied head must not merely repeat the last token: its own embedding stays a small part of the stream.
                 normal(parameter, 0.15 if model.config.tie_word_embeddings else 0.5)
+            elif ".experts." in name:  # [experts, outputs, inputs]
+                normal(parameter, 1.2 / parameter.shape[-1] ** 0.5)
             elif name.startswith("lm_head"):
                 normal(parameter, logit_scale / parameter.shape[1] ** 0.5)
             else:
@@ -114,6 +119,27 @@ class Taps:
             hook.remove()
 
 
+class Routers:
+    """How near the routers of a mixture of experts ever came to choosing another expert."""
+
+    def __init__(self, model: torch.nn.Module):
+        self.smallest = 1.0
+        for module in model.modules():
+            if type(module).__name__.endswith("TopKRouter"):
+                module.register_forward_hook(self.record)
+
+    def record(self, module, _arguments, result):
+        logits = result[0].float().sort(dim=-1, descending=True).values
+        k = module.top_k
+        if k < logits.shape[-1]:
+            gaps = (logits[:, k - 1] - logits[:, k]) / logits.abs().amax(-1)
+            self.smallest = min(self.smallest, float(gaps.min()))
+
+    def take(self) -> float:
+        smallest, self.smallest = self.smallest, 1.0
+        return smallest
+
+
 def smallest_gap(logits: torch.Tensor) -> float:
     """Of [rows, vocab]: the smallest distance between first and second, as a share of the row's largest magnitude."""
     top = logits.topk(2, dim=-1).values
@@ -153,11 +179,15 @@ def save_golden(path: Path, tensors: dict[str, torch.Tensor], taps: list[str], m
               {"golden": json.dumps(metadata, ensure_ascii=False)})
 
 
+def read_file(file: Path) -> dict[str, torch.Tensor]:
+    with safe_open(str(file), "pt") as opened:
+        return {name: opened.get_tensor(name) for name in opened.keys()}
+
+
 def read_tensors(directory: Path) -> dict[str, torch.Tensor]:
     tensors = {}
     for file in sorted(directory.glob("*.safetensors")):
-        with safe_open(str(file), "pt") as opened:
-            tensors.update({name: opened.get_tensor(name) for name in opened.keys()})
+        tensors.update(read_file(file))
     return tensors
 
 

@@ -74,6 +74,8 @@ class Family:
     chat_template: str = CHAT_TEMPLATE
     # (family, spec, tokenizer) -> config.json as published; absent: flat_config
     published_config: Callable[["Family", dict, object], dict] | None = None
+    # (name, tensor) -> the tensor as a checkpoint in the hub's form has it, where transformers saves it otherwise
+    published_tensor: Callable[[str, torch.Tensor], torch.Tensor] | None = None
 
 
 def flat_config(family: Family, spec: dict, tokenizer) -> dict:
@@ -125,6 +127,11 @@ def write_checkpoint(family: Family, name: str, spec: dict) -> Path:
         other = directory / "other_form"
         golden.write_json(other / "config.json", current if spec["hub_form"] else published)
         golden.write_json(other / "names.json", golden.other_names(directory, forms[not spec["hub_form"]]))
+        if spec["hub_form"] and family.published_tensor:
+            for file in directory.glob("model*.safetensors"):
+                tensors = {key: family.published_tensor(key, tensor).contiguous()
+                           for key, tensor in golden.read_file(file).items()}
+                file.write_bytes(golden.save(tensors, {"format": "pt"}))
     return directory
 
 
@@ -137,8 +144,9 @@ class Reference:
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
         self.processor = Qwen2VLImageProcessorPil.from_pretrained(directory)
         self.model = family.model_class.from_pretrained(
-            directory, dtype=torch.float32, attn_implementation="eager").eval()
+            directory, **golden.EXACTLY).eval()
         self.image_token = self.model.config.image_token_id
+        self.routers = golden.Routers(self.model)
 
     def render(self, messages: list) -> str:
         return self.tokenizer.apply_chat_template(
@@ -190,13 +198,14 @@ def record(reference: Reference, case: str, turns: list) -> None:
             for part in parts]} for role, parts in turns]
         rendered = reference.render(messages)
         ids = reference.tokenize(rendered, grids)
+        reference.routers.take()
         try:
             tokens, gap = golden.greedy(lambda so_far: reference.forward(so_far, images).logits[:, -1], ids)
         except ValueError as error:  # the answer has a placeholder of its own
             print(f"  {case} ({word}): {error}", flush=True)
             continue
         print(f"  {case} ({word}): {len(ids)} tokens, gap {gap:.1e}, {len(set(tokens))} distinct", flush=True)
-        if gap >= golden.MIN_GAP:
+        if gap >= golden.MIN_GAP and reference.routers.take() >= golden.MIN_ROUTER_GAP:
             break
     else:
         raise SystemExit(f"{case}: every prompt comes near a tie; change the seed")
@@ -245,7 +254,7 @@ def check_other_form(reference: Reference) -> None:
                          f"{scratch}/model.safetensors", {"format": "pt"})
         (Path(scratch) / "config.json").write_bytes((reference.directory / "other_form/config.json").read_bytes())
         other = reference.family.model_class.from_pretrained(
-            scratch, dtype=torch.float32, attn_implementation="eager").eval()
+            scratch, **golden.EXACTLY).eval()
         ids = torch.arange(40)[None]
         with torch.no_grad():
             assert torch.equal(other(ids).logits, reference.model(ids).logits)

@@ -81,15 +81,17 @@ def write_checkpoint(family: TextFamily, name: str, spec: Spec) -> Path:
 @torch.no_grad()
 def record(family: TextFamily, directory: Path, cases: dict = CASES) -> None:
     tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
-    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
+    model = AutoModelForCausalLM.from_pretrained(directory, **golden.EXACTLY).eval()
     with tempfile.TemporaryDirectory() as scratch:  # both forms of the configuration are one model
         form = directory / "other_form/config.json"
         for file in directory.glob("model*"):
             (Path(scratch) / file.name).write_bytes(file.read_bytes())
         (Path(scratch) / "config.json").write_bytes((form if form.exists() else directory / "config.json").read_bytes())
-        other = AutoModelForCausalLM.from_pretrained(scratch, dtype=torch.float32, attn_implementation="eager").eval()
+        other = AutoModelForCausalLM.from_pretrained(scratch, **golden.EXACTLY).eval()
         ids = torch.arange(100)[None]
         assert torch.equal(other(ids).logits, model(ids).logits)
+
+    routers = golden.Routers(model)
 
     def last_logits(so_far: list[int]) -> torch.Tensor:
         return model(torch.tensor([so_far]), use_cache=False).logits[:, -1]
@@ -101,9 +103,11 @@ def record(family: TextFamily, directory: Path, cases: dict = CASES) -> None:
                 messages, chat_template=family.published_template or family.chat_template, tokenize=False,
                 add_generation_prompt=True)
             ids = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+            routers.take()
             tokens, gap = golden.greedy(last_logits, ids)
+            routed = routers.take()
             print(f"  {case} ({word}): {len(ids)} tokens, gap {gap:.1e}, {len(set(tokens))} distinct", flush=True)
-            if gap >= golden.MIN_GAP:
+            if gap >= golden.MIN_GAP and routed >= golden.MIN_ROUTER_GAP:
                 break
         else:
             raise SystemExit(f"{case}: every prompt comes near a tie; change the seed")

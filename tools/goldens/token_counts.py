@@ -32,7 +32,7 @@ def write(family: str, config: dict, preprocessor: dict, count, sizes=SIZES) -> 
     print(family, len(sizes), "sizes")
 
 
-def qwen(family: str, preprocessor: dict, sizes=SIZES) -> None:
+def qwen(family: str, preprocessor: dict, sizes=SIZES, checkpoint: str = "odd_heads") -> None:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     processor = Qwen2VLImageProcessorPil(**preprocessor)
@@ -43,7 +43,7 @@ def qwen(family: str, preprocessor: dict, sizes=SIZES) -> None:
         except ValueError:
             return 0
 
-    config = json.loads((GOLDEN / family / "odd_heads/config.json").read_text())
+    config = json.loads((GOLDEN / family / checkpoint / "config.json").read_text())
     write(family, config, preprocessor, count, sizes)
 
 
@@ -62,6 +62,7 @@ def qwen3() -> None:
     bounds = [(256, 256), (255, 257), (240, 272), (240, 271), (4096, 4096), (4096, 4112), (4112, 4113), (4095, 4200),
               (32, 6400), (32, 6401), (6400, 32), (48, 9599), (200, 1), (201, 1)]
     qwen("qwen3_vl", preprocessor, SIZES + ties + bounds)
+    qwen("qwen3_vl_moe", preprocessor, SIZES + ties + bounds, "every_layer")
 
 
 def llava_onevision() -> None:

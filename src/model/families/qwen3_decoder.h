@@ -9,4 +9,8 @@ namespace saccade {
 // queries and keys normed head by head.
 Result<DecoderConfig> parse_qwen3(const json::object& config);
 
+// The same with experts. kUnsupported for windows: its class has them in all layers or none, and no
+// published checkpoint has them.
+Result<DecoderConfig> parse_qwen3_moe(const json::object& config);
+
 }  // namespace saccade

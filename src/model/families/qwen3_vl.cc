@@ -1,13 +1,14 @@
-// Qwen3-VL, dense (2B, 4B, 8B, 32B). Reference: transformers' models/qwen3_vl; report
-// arXiv:2511.21631.
+// Qwen3-VL, dense (2B, 4B, 8B, 32B) and as mixtures of experts (30B-A3B, 235B-A22B). Reference:
+// transformers' models/qwen3_vl and qwen3_vl_moe; report arXiv:2511.21631.
 //
-// Four odd things:
+// Five odd things:
 //  - DeepStack: after three of the vision layers a merger of their own makes rows that are added to
 //    the image's tokens after the first three text layers. An embedding row is four times as wide
 //    as the text.
 //  - Patches have learnt positions besides their angles: a square of 48 x 48, stretched over each
 //    image.
 //  - The axes of a position take turns along a head's frequencies instead of having a section each.
+//  - The mixtures' experts are stored as one tensor a layer, inputs by outputs.
 //  - A video is its groups of frames one by one, as images, each after its time written as text.
 #include <algorithm>
 #include <array>
@@ -44,6 +45,7 @@ DecoderNames text_names() {
   names.embedding = "model.language_model.embed_tokens";
   names.layer = "model.language_model.layers.{}.";
   names.norm = "model.language_model.norm";
+  names.experts.stacked = true;
   return names;
 }
 
@@ -84,9 +86,23 @@ Result<PatchTowerSettings> parse_vision(const json::object& config) {
   return tower;
 }
 
-Result<UnloadedModel> create(const Checkpoint& checkpoint) {
-  TRY(DecoderConfig decoder, parse_decoder(checkpoint.config, kTextDefaults));
-  TRY_DO(read_biases(text_section(checkpoint.config), decoder.settings));
+// What the mixtures' class says where a file is silent. Weights of chosen experts always sum to 1.
+const ExpertSettings kExperts = {
+    .count = 60, .per_token = 4, .intermediate = 1408, .normalise = true, .layers = {}};
+
+Result<void> parse_experts(const json::object& text, DecoderSettings& settings) {
+  TRY_DO(read_experts(text, kExperts, settings));
+  settings.experts.normalise = true;  // there is no such field
+  return {};
+}
+
+Result<UnloadedModel> create_of(const Checkpoint& checkpoint, bool experts) {
+  DecoderDefaults defaults = kTextDefaults;
+  if (experts) defaults.head_dim = 0;
+  TRY(DecoderConfig decoder, parse_decoder(checkpoint.config, defaults));
+  const json::object& section = text_section(checkpoint.config);
+  TRY_DO(read_biases(section, decoder.settings));
+  if (experts) TRY_DO(parse_experts(section, decoder.settings));
   decoder.settings.mlp_bias = false;  // there is no such field
   TRY(PatchTowerSettings tower, parse_vision(checkpoint.config));
   DecoderSettings& text = decoder.settings;
@@ -99,14 +115,22 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
                 tower.deepstack.size(), text.layers.size());
   text.qk_norm = true;
   text.deepstack = static_cast<std::int64_t>(tower.deepstack.size());
-  return make_patch_model("qwen3-vl", checkpoint, std::move(decoder), std::move(tower),
-                          VideoTime{.written = true}, text_names());
+  return make_patch_model(experts ? "qwen3-vl-moe" : "qwen3-vl", checkpoint, std::move(decoder),
+                          std::move(tower), VideoTime{.written = true}, text_names());
+}
+
+Result<UnloadedModel> create(const Checkpoint& checkpoint) { return create_of(checkpoint, false); }
+Result<UnloadedModel> create_moe(const Checkpoint& checkpoint) {
+  return create_of(checkpoint, true);
 }
 
 // --- what checkpoints call themselves ---
 
 constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen3VLForConditionalGeneration"};
 constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_vl"};
+constexpr std::array<std::string_view, 1> kMoeArchitectures = {
+    "Qwen3VLMoeForConditionalGeneration"};
+constexpr std::array<std::string_view, 1> kMoeModelTypes = {"qwen3_vl_moe"};
 
 }  // namespace
 
@@ -118,5 +142,14 @@ const Family kQwen3Vl = {.name = "qwen3-vl",
                          .aliases = {},
                          .create = create,
                          .dummies = &kQwen3VlDummies};
+
+extern const DummySizes kQwen3VlMoeDummies;
+extern const Family kQwen3VlMoe;
+const Family kQwen3VlMoe = {.name = "qwen3-vl-moe",
+                            .architectures = kMoeArchitectures,
+                            .model_types = kMoeModelTypes,
+                            .aliases = {},
+                            .create = create_moe,
+                            .dummies = &kQwen3VlMoeDummies};
 
 }  // namespace saccade
