@@ -8,7 +8,7 @@ Two tiny random models of transformers' class (InternVLForConditionalGeneration)
           and keys as that of the 38B: as the -HF checkpoints of InternVL3.5
   own3, own35   the same weights and answers under OpenGVLab's names and configuration (InternVLChatModel, "template":
           "internvl2_5"): queries, keys and values in one matrix, llm_config, no chat template
-Prompts of hf3 and hf35 are what the published template of the -hf checkpoints renders (one text for both), those of own3
+Prompts of hf3 and hf35 are what the template of the -hf goldens of InternVL2 renders (published ones of these sizes were not at hand), those of own3
 and own35 what internvl2_5 of the original's conversation.py gives: the default system message is its own.
 """
 
