@@ -1,4 +1,4 @@
-// Durations on the command line: 2s, 500ms, 1.5s, 1m; a bare number is seconds.
+// Durations on the command line: 2s, 500ms, 1.5s, 1m, 24h; a bare number is seconds.
 #pragma once
 
 #include <string_view>

@@ -9,19 +9,14 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cluster/proxy/body_scan.h"
+#include "cluster/proxy/pd_request.h"
 
 namespace saccade::cluster {
 namespace {
 
 // Answers up to here are put together and written once; longer ones and streams go on as they come.
 constexpr std::size_t kSmallAnswer = 64u << 10;
-constexpr std::int64_t kBytesOfToken = 4;         // of text
-constexpr std::int64_t kBytesOfImageToken = 400;  // of a data URL with a JPEG in it
-constexpr std::int64_t kRemoteTokens = 1'024;     // of a medium that is not here
-constexpr std::int64_t kLeastImage = 64;
-constexpr std::int64_t kMostImage = 16'384;
-constexpr std::int64_t kEveryRequest = 16;  // tokens
-constexpr std::size_t kMostServers = 256;   // given and found
+constexpr std::size_t kMostServers = 256;  // given and found
 
 // Between two neighbours, not for whoever comes behind (RFC 9110 7.6.1), and what the client of
 // the next hop writes itself.
@@ -75,21 +70,6 @@ Headers passed_on(const Headers& headers) {
     passed.push_back(header);
   }
   return passed;
-}
-
-PdRequest predicted(const ScannedBody& body, std::string_view session) {
-  PdRequest request;
-  request.prompt = kEveryRequest + static_cast<std::int64_t>(body.text_bytes) / kBytesOfToken;
-  for (const ScannedMedia& medium : body.media) {
-    const auto bytes = static_cast<std::int64_t>(medium.end - medium.begin);
-    request.prompt += medium.remote
-                          ? kRemoteTokens
-                          : std::clamp(bytes / kBytesOfImageToken, kLeastImage, kMostImage);
-  }
-  request.work = request.prompt;
-  const std::string_view name = session.empty() ? std::string_view(body.user) : session;
-  request.affinity = name.empty() ? body.opening : hash64(name, 1);
-  return request;
 }
 
 bool is_stream(const net::ClientResponse& response) {
@@ -242,7 +222,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
   if (!request.body.empty()) {
     BodyScan scan;
     scan.feed(request.body);
-    exchange->predicted = predicted(scan.found(), request.header("x-session-id"));
+    exchange->predicted = predicted_request(scan.found(), request.header("x-session-id"));
     exchange->body = std::make_shared<const std::string>(std::move(request.body));
   }
   // Weak: the exchange owns the Responder, which owns this callback.
