@@ -7,5 +7,6 @@ namespace saccade {
 
 void add_profile(CLI::App& app, int& exit_code);
 void add_proxy(CLI::App& app, int& exit_code);
+void add_simulate(CLI::App& app, int& exit_code);
 
 }  // namespace saccade

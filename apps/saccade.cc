@@ -34,6 +34,7 @@ int main(int argc, char** argv) try {
   saccade::add_serve(app, exit_code);
   saccade::add_profile(app, exit_code);
   saccade::add_proxy(app, exit_code);
+  saccade::add_simulate(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
   saccade::add_doctor(app, exit_code);

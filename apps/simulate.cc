@@ -1,0 +1,333 @@
+// saccade simulate: flags to settings, settings to a cluster on a virtual clock.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "apps/cluster_commands.h"
+#include "apps/duration_flag.h"
+#include "apps/size_flag.h"
+#include "base/log.h"
+#include "bench/metrics/metrics.h"
+#include "memory/cache_shape.h"
+#include "simulate/calibration.h"
+
+namespace saccade {
+namespace {
+
+// Expected answers' tokens up to which every one has its own event.
+constexpr double kEveryTokenUpTo = 5e6;
+
+struct Flags {
+  std::string what;
+  std::string cluster = "1PD";
+  std::string costs;
+  std::string shape;
+  std::string calibrate;
+  std::string held_out;
+  std::string costs_output;
+  std::string output;
+  std::string image_size = "vanilla";
+  std::string ttft_target = "2s";
+  std::string over_target = "accept";
+  std::string fallback = "local";
+  std::string duration;
+  std::string log_tokens = "auto";
+  std::string sample_every;
+  double slower = 1;
+  double network_ms = 0.1;
+  double network_gbit = 10;
+  simulate::WorkloadSettings traffic;
+  simulate::SimulationSettings run;
+};
+
+Result<simulate::ServedModel> load_model(const Flags& f) {
+  if (std::filesystem::is_directory(f.what)) {
+    if (!f.shape.empty())
+      return fail(ErrorCode::kInvalid, "--shape {}: {} says itself what its layers keep", f.shape,
+                  f.what);
+    return simulate::model_of_checkpoint(f.what);
+  }
+  std::vector<LayerSpec> layers;
+  if (!f.shape.empty()) {
+    TRY(CacheShape shape, read_cache_shape(f.shape));
+    layers = std::move(shape.layers);
+  }
+  return simulate::model_of_costs(f.what, std::move(layers));
+}
+
+Result<void> interpret(Flags& f) {
+  simulate::SimulationSettings& run = f.run;
+  TRY(run.cluster, simulate::parse_cluster_spec(f.cluster));
+  TRY_DO(serve::choose_image_size(f.image_size, run.image_size));
+  TRY(run.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
+  run.image_size.refuse_late = f.over_target == "refuse";
+  run.pd_tower = f.fallback == "local";
+  if (!run.pd_tower && run.cluster.encoders == 0)
+    return fail(ErrorCode::kInvalid, "--encoder-fallback refuse: --cluster {} has no encoders",
+                f.cluster);
+  if (!run.pd_tower && run.image_size.mode == serve::ImageSizeMode::kDynamic)
+    return fail(ErrorCode::kInvalid,
+                "--image-size dynamic with --encoder-fallback refuse: a server measures by its own "
+                "tower, and would have none");
+  run.network.delay = static_cast<Nanos>(f.network_ms * 1e6);
+  run.network.bytes_per_second = f.network_gbit * 1e9 / 8;
+  if (!f.duration.empty()) {
+    TRY(f.traffic.duration, parse_duration("--duration", f.duration));
+  }
+  if (!f.sample_every.empty()) {
+    TRY(run.sample_every, parse_duration("--sample-every", f.sample_every));
+  }
+  f.traffic.seed = run.seed;
+  return {};
+}
+
+Result<simulate::CostModel> costs_of(const Flags& f) {
+  const std::string& path = !f.costs.empty() ? f.costs : f.what;
+  if (std::filesystem::is_directory(path))
+    return fail(ErrorCode::kInvalid,
+                "what {} takes on a machine is not known: --costs FILE, of `saccade profile {} "
+                "--output FILE` or of --calibrate RUN --costs-output FILE",
+                f.what, f.what);
+  return simulate::read_costs(path);
+}
+
+simulate::LoggedTokens logged(const Flags& f, const simulate::Workload& workload) {
+  if (f.log_tokens == "every") return simulate::LoggedTokens::kEvery;
+  if (f.log_tokens == "ends") return simulate::LoggedTokens::kEnds;
+  double tokens = 0;
+  for (const simulate::Asked& asked : workload.asked)
+    tokens += static_cast<double>(asked.output_tokens);
+  if (tokens <= kEveryTokenUpTo) return simulate::LoggedTokens::kEvery;
+  fmt::print(stderr,
+             "{:.0f} tokens: the log has the first and the last of each answer, so gaps between "
+             "tokens are not known (--log-tokens every has them)\n",
+             tokens);
+  return simulate::LoggedTokens::kEnds;
+}
+
+std::string shares(const std::vector<double>& busy) {
+  std::string text;
+  for (const double share : busy) text += fmt::format(" {:.0f}", 100 * share);
+  return text;
+}
+
+void print_result(const simulate::SimulationResult& result, const Flags& f, double wall) {
+  const bench::RunMetrics metrics = bench::compute_metrics(result.log);
+  fmt::print("{}: {} requests in {:.1f} virtual seconds, {} answered, {} refused\n",
+             f.run.cluster.text(), result.log.requests.size(), seconds(result.ended),
+             metrics.completed, metrics.failed);
+  for (const auto& [status, count] : result.refused)
+    fmt::print("  {} with status {}\n", count, status);
+  const auto line = [](const char* name, const bench::Distribution& of) {
+    if (of.empty()) return;
+    fmt::print("{:<5} P50 {:.4f}  P90 {:.4f}  P95 {:.4f}  P99 {:.4f}  max {:.4f} s\n", name,
+               of.percentile(50), of.percentile(90), of.percentile(95), of.percentile(99),
+               of.max());
+  };
+  line("TTFT", metrics.ttft);
+  line("TPOT", metrics.tpot);
+  line("E2E", metrics.e2el);
+  const double target = seconds(f.run.image_size.ttft_target);
+  std::size_t in_time = 0;
+  for (const double ttft : metrics.ttft.sorted()) in_time += ttft <= target ? 1 : 0;
+  fmt::print(
+      "within {:.2f} s: {:.2f} % of all requests\n", target,
+      100.0 * static_cast<double>(in_time) / static_cast<double>(result.log.requests.size()));
+  if (result.native_image_tokens > 0)
+    fmt::print("image tokens kept: {:.1f} % of {}\n",
+               100.0 * static_cast<double>(result.applied_image_tokens) /
+                   static_cast<double>(result.native_image_tokens),
+               result.native_image_tokens);
+  fmt::print("busy, per cent: PD{}{}{}\n", shares(result.pd_busy),
+             result.encoder_busy.empty() ? "" : ", encoders", shares(result.encoder_busy));
+  if (f.run.cluster.encoders > 0) {
+    fmt::print("images:");
+    for (std::size_t i = 0; i < cluster::kSources; ++i)
+      fmt::print(" {} {}", result.items.items[i],
+                 cluster::name_of(static_cast<cluster::Source>(i)));
+    fmt::print(", {} failed\n", result.items.failed);
+  }
+  fmt::print("{} steps, {} preemptions, {} retries by the proxy\n", result.steps,
+             result.preemptions, result.retries);
+  fmt::print(stderr, "simulated in {:.2f} s\n", wall);
+}
+
+Result<void> write_costs(const std::string& path, const simulate::CostModel& costs) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << simulate::to_json(costs) << "\n";
+  file.close();
+  if (!file) return fail(ErrorCode::kUnavailable, "--costs-output {}: cannot be written", path);
+  return {};
+}
+
+Result<void> run_calibration(const Flags& f, const simulate::ServedModel& model) {
+  TRY(const bench::RunLog run, bench::read_run_log(f.calibrate));
+  auto made = simulate::calibrate(f.run, model, run, f.calibrate);
+  if (!made) return tl::unexpected<Error>(std::move(made).error());
+  simulate::Calibration calibration = *std::move(made);
+  fmt::print("{}", simulate::describe(calibration.costs));
+  fmt::print("{}", simulate::describe(calibration.fitted, f.calibrate + " (fitted to it)"));
+  if (!f.held_out.empty()) {
+    TRY(const bench::RunLog other, bench::read_run_log(f.held_out));
+    TRY(const simulate::Workload workload, simulate::workload_of(other, f.held_out));
+    simulate::SimulationSettings settings = f.run;
+    settings.costs = settings.believed = calibration.costs;
+    settings.tokens = simulate::LoggedTokens::kEnds;
+    TRY(const simulate::SimulationResult replayed, simulate::simulate(settings, model, workload));
+    calibration.held_out = simulate::replay_error(other, workload, replayed.log);
+    fmt::print("{}", simulate::describe(*calibration.held_out, f.held_out + " (held out)"));
+  }
+  if (calibration.calibrated()) {
+    fmt::print("calibrated: TTFT at P50 and P90 within {:.0f} % of {}\n",
+               100 * simulate::kCalibrated,
+               f.held_out.empty() ? "the run that it was fitted to (--held-out RUN says more)"
+                                  : "a run that it had not seen");
+  } else {
+    fmt::print("NOT calibrated: TTFT at P50 or P90 is over {:.0f} % off\n",
+               100 * simulate::kCalibrated);
+  }
+  if (f.costs_output.empty()) return {};
+  return write_costs(f.costs_output, calibration.costs);
+}
+
+Result<void> run(Flags& f) {
+  log::set_level(log::Level::kError);  // of single machines' troubles
+  TRY_DO(interpret(f));
+  TRY(const simulate::ServedModel model, load_model(f));
+  if (!f.calibrate.empty()) return run_calibration(f, model);
+  if (!f.held_out.empty() || !f.costs_output.empty())
+    return fail(ErrorCode::kInvalid, "--held-out and --costs-output go with --calibrate RUN");
+  TRY(f.run.believed, costs_of(f));
+  f.run.costs = simulate::slowed(f.run.believed, f.slower);
+  TRY(const simulate::Workload workload, simulate::make_workload(f.traffic));
+  f.run.tokens = logged(f, workload);
+  const auto begin = std::chrono::steady_clock::now();
+  TRY(simulate::SimulationResult result, simulate::simulate(f.run, model, workload));
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  print_result(result, f, wall.count());
+  if (f.output.empty()) return {};
+  result.log.header.argv = {"saccade", "simulate", f.what, "--cluster", f.cluster};
+  result.log.header.tool_version = SACCADE_VERSION;
+  result.log.header.server_parameters = {{"image_size", f.image_size},
+                                         {"ttft_target", f.ttft_target}};
+  return bench::write_run_log(result.log, f.output);
+}
+
+void add_traffic(CLI::App& cmd, Flags& f) {
+  auto& t = f.traffic;
+  cmd.add_option("--trace", t.trace, "who comes when: gaps, Azure or BurstGPT CSV, Mooncake JSONL");
+  cmd.add_option("--request-rate", t.request_rate, "Poisson arrivals a second, without a trace");
+  cmd.add_option("--duration", f.duration, "of the traffic, as 24h: later arrivals are left out");
+  cmd.add_flag("--repeat", t.repeat, "begin the trace anew until the duration is full");
+  cmd.add_option("--speed", t.speed, "of the trace: 2 is gaps half as long")->capture_default_str();
+  cmd.add_option("--num-prompts", t.num_prompts, "at most; 0: no limit")
+      ->check(CLI::Range(std::int64_t{0}, simulate::kMostRequests));
+  cmd.add_option("--input-tokens", t.input_tokens, "of text, where the trace does not say")
+      ->capture_default_str();
+  cmd.add_option("--output-tokens", t.output_tokens, "where the trace does not say")
+      ->capture_default_str();
+  cmd.add_option("--images", t.images, "of a request, where the trace does not say")
+      ->capture_default_str();
+  cmd.add_option("--image-share", t.image_share, "of requests that have images")
+      ->capture_default_str();
+  cmd.add_option("--image-tokens", t.image_tokens, "the median size, at 28x28 pixels a token")
+      ->capture_default_str();
+  cmd.add_option("--image-sigma", t.image_sigma, "of the sizes' logarithm; 0: all alike")
+      ->capture_default_str();
+  cmd.add_option("--image-pool", t.pool, "different images, by Zipf's law; 0: each is new");
+}
+
+void add_engine(CLI::App& cmd, EngineSettings& e) {
+  cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  cmd.add_option("--max-num-seqs", e.max_sequences)
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 16));
+  cmd.add_option("--max-model-len", e.max_model_len, "0: as far as the cache holds one")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32));
+  cmd.add_option("--kv-cache-bytes", e.kv_cache_bytes, "of each PD, as 8GiB")
+      ->transform(as_bytes())
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 42));
+  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes)
+      ->transform(as_bytes())
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+  cmd.add_option("--encoder-cache", e.encoder_cache)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"store", "overlay", "off"}));
+  cmd.add_option("--kv-policy", e.kv_policy)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
+  cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching);
+  cmd.add_option("--tpot-target-ms", e.tpot_target_ms, "between two tokens; 0: none")
+      ->check(CLI::Range(0.0, 1e6));
+  cmd.add_option("--max-waiting", e.max_waiting, "requests that a PD lets wait; over it 429")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  Flags& f = *flags;
+  f.run.engine.kv_cache_bytes = std::size_t{8} << 30;
+  CLI::App* cmd = app.add_subcommand(
+      "simulate", "a whole cluster on a virtual clock, with the server's own decisions");
+  cmd->add_option("model", f.what,
+                  "checkpoint folder (its weights may be missing), or a file of costs or a profile")
+      ->required();
+  cmd->add_option("--cluster", f.cluster, "machines: 2E1PD is two encoders and one PD")
+      ->capture_default_str();
+  cmd->add_option("--costs", f.costs,
+                  "what the machines take: of --costs-output, or of saccade profile --output");
+  cmd->add_option("--shape", f.shape, "what the layers keep, with costs alone: as data/shapes");
+  add_traffic(*cmd, f);
+  cmd->add_option("--image-size", f.image_size, "vanilla, static:N, seed or dynamic")
+      ->capture_default_str();
+  cmd->add_option("--ttft-target", f.ttft_target, "time to first token that sizes aim at")
+      ->capture_default_str();
+  cmd->add_option("--image-floor", f.run.image_size.floor, "tokens that dynamic leaves an image")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  cmd->add_option("--over-target", f.over_target, "what even the least sizes cannot hold")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"accept", "refuse"}));
+  cmd->add_option("--encoder-fallback", f.fallback, "local: PDs encode too; refuse: they cannot")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"local", "refuse"}));
+  add_engine(*cmd, f.run.engine);
+  cmd->add_option("--slower", f.slower, "the machines' times over those that the costs say")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 100.0));
+  cmd->add_option("--network-ms", f.network_ms, "one way between machines")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e4));
+  cmd->add_option("--network-gbit", f.network_gbit, "of a machine, each direction")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-3, 1e4));
+  cmd->add_option("--seed", f.run.seed, "equal seeds, equal bytes");
+  cmd->add_option("-o,--output", f.output, "run log to write, for saccade bench report");
+  cmd->add_option("--log-tokens", f.log_tokens,
+                  "every; ends: first and last; auto: by their number")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "every", "ends"}));
+  cmd->add_option("--sample-every", f.sample_every,
+                  "levels and waits of the first PD into the log");
+  cmd->add_option("--calibrate", f.calibrate, "run log to fit costs to, and to replay");
+  cmd->add_option("--held-out", f.held_out, "another run log, to tell the error by");
+  cmd->add_option("--costs-output", f.costs_output, "write the fitted costs here");
+  cmd->callback([flags, &exit_code] {
+    const auto done = run(*flags);
+    if (done) return;
+    log::error("{}", done.error().message);
+    exit_code = 1;
+  });
+}
+
+}  // namespace saccade

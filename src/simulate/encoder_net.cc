@@ -1,0 +1,170 @@
+#include "simulate/encoder_net.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace saccade::simulate {
+
+cluster::Greeting greeting_of(int encoder) {
+  cluster::Greeting self;
+  self.node = fmt::format("e{}", encoder);
+  self.epoch = static_cast<std::uint64_t>(encoder) + 1;
+  self.fingerprint = kTower;
+  self.numerics = "virtual";
+  self.row_bytes = 1;
+  return self;
+}
+
+void EncoderNet::add_encoder(cluster::EncoderDesk& desk) {
+  desks_.push_back(&desk);
+  in_free_.push_back(0);
+  out_free_.push_back(0);
+}
+
+int EncoderNet::add_asker(cluster::ItemTable& table) {
+  tables_.push_back(&table);
+  return static_cast<int>(tables_.size()) - 1;
+}
+
+void EncoderNet::start() {
+  if (desks_.empty()) return;
+  for (cluster::ItemTable* table : tables_)
+    for (int encoder = 0; encoder < encoders(); ++encoder)
+      table->connected(encoder, greeting_of(encoder));
+  report();
+}
+
+void EncoderNet::report() {
+  for (std::size_t asker = 0; asker < tables_.size(); ++asker) {
+    const std::string name = fmt::format("pd{}", asker);
+    for (std::size_t encoder = 0; encoder < desks_.size(); ++encoder)
+      tables_[asker]->reported(static_cast<int>(encoder), desks_[encoder]->report(name));
+  }
+  loop_.after(kReportEvery, [this] { report(); });
+}
+
+Nanos EncoderNet::transfer(std::size_t units) const {
+  return static_cast<Nanos>(static_cast<double>(units) * static_cast<double>(row_bytes_) /
+                            cost_.bytes_per_second * 1e9);
+}
+
+void EncoderNet::to_encoder(cluster::CallId id, std::size_t units,
+                            std::function<void(Call&)> message) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  Nanos& free = in_free_[static_cast<std::size_t>(found->second.attempt.encoder)];
+  const Nanos sent = std::max(loop_.now(), units > 0 ? free : 0) + transfer(units);
+  if (units > 0) free = sent;
+  found->second.there = std::max(found->second.there, sent + cost_.delay);
+  loop_.timers().start(found->second.there, [this, id, message = std::move(message)] {
+    const auto call = calls_.find(id);
+    if (call != calls_.end()) message(call->second);
+  });
+}
+
+void EncoderNet::to_asker(cluster::CallId id, std::size_t units,
+                          std::function<void(Call&)> message) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  Nanos& free = out_free_[static_cast<std::size_t>(found->second.attempt.encoder)];
+  const Nanos sent = std::max(loop_.now(), units > 0 ? free : 0) + transfer(units);
+  if (units > 0) free = sent;
+  found->second.back = std::max(found->second.back, sent + cost_.delay);
+  loop_.timers().start(found->second.back, [this, id, message = std::move(message)] {
+    const auto call = calls_.find(id);
+    if (call != calls_.end()) message(call->second);
+  });
+}
+
+void EncoderNet::forget(cluster::CallId id) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  ids_.erase({found->second.asker, found->second.attempt});
+  calls_.erase(found);
+}
+
+// --- from askers ---
+
+void EncoderNet::ask(int asker, const cluster::AttemptId& attempt, const cluster::Order& order,
+                     Nanos left) {
+  const cluster::CallId id = ++last_;
+  Call& call = calls_[id];
+  call.asker = asker;
+  call.attempt = attempt;
+  call.rows = order.rows;
+  call.media = order.media.bytes();
+  ids_[{asker, attempt}] = id;
+  const cluster::Greeting self = greeting_of(attempt.encoder);
+  cluster::OrderHead head;
+  head.asker = fmt::format("pd{}", asker);
+  head.epoch = attempt.epoch;
+  head.stream = attempt.stream;
+  head.fingerprint = self.fingerprint;
+  head.numerics = self.numerics;
+  head.key = order.name;
+  head.recipe = order.recipe;
+  head.layout_key = order.layout_key;
+  head.rows = order.rows;
+  head.file_bytes = {call.media};
+  head.left = left;
+  to_encoder(id, 0, [this, id, head](Call& to) { desk(to).ask(id, head); });
+}
+
+void EncoderNet::receive(int asker, const cluster::AttemptId& attempt) {
+  const auto found = ids_.find({asker, attempt});
+  if (found == ids_.end()) return;
+  const cluster::CallId id = found->second;
+  to_encoder(id, 0, [this, id](Call& at) {
+    to_asker(id, static_cast<std::size_t>(at.rows), [this, id](Call& to) {
+      const Call of = to;
+      forget(id);
+      desk(of).done(id);
+      table(of).received(of.attempt, of.end, of.end.digest, true);
+    });
+  });
+}
+
+void EncoderNet::cancel(int asker, const cluster::AttemptId& attempt) {
+  const auto found = ids_.find({asker, attempt});
+  if (found == ids_.end()) return;
+  const cluster::CallId id = found->second;
+  to_encoder(id, 0, [this, id](Call& of) {
+    cluster::EncoderDesk& at = desk(of);
+    forget(id);
+    at.gone(id);
+  });
+}
+
+// --- from encoders ---
+
+void EncoderNet::accepted(cluster::CallId id, const cluster::Accepted& said) {
+  to_asker(id, 0, [this, id, said](Call& to) {
+    const std::size_t media = to.media;
+    table(to).accepted(to.attempt, said);
+    if (said.cached) return;
+    to_encoder(id, media, [this, id, media](Call& at) {
+      desk(at).media(id, std::string(media, 'm'));
+      if (calls_.contains(id)) desk(at).media_end(id);
+    });
+  });
+}
+
+void EncoderNet::refused(cluster::CallId id, cluster::Refusal refusal, Nanos retry_after,
+                         const std::string& text) {
+  to_asker(id, 0, [this, id, refusal, retry_after, text](Call& to) {
+    const Call of = to;
+    forget(id);
+    table(of).refused(of.attempt, refusal, retry_after, text);
+  });
+}
+
+void EncoderNet::send(cluster::CallId id, const cluster::RowsEnd& end) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  found->second.end = end;
+  to_asker(id, 0, [this](Call& to) {
+    table(to).offered(to.attempt, static_cast<std::uint64_t>(to.rows));
+  });
+}
+
+}  // namespace saccade::simulate

@@ -1,0 +1,83 @@
+#include "simulate/served_model.h"
+
+#include <utility>
+
+#include "engine/kv_pool.h"
+#include "model/checkpoint.h"
+#include "model/patch_images.h"
+
+namespace saccade::simulate {
+namespace {
+
+constexpr std::int64_t kElementBytes = 2;  // of keys, values and embeddings: bfloat16
+constexpr std::int64_t kMostTokens = 16'384;
+constexpr std::int64_t kSide = 28;  // pixels of a token
+constexpr std::int64_t kHidden = 1'536;
+constexpr std::int64_t kLongest = 32'768;
+
+// Nearly native sizes, and nothing else of a model.
+class SquareProcessor final : public Processor {
+ public:
+  SquareProcessor(ModelShape shape, PatchImages images)
+      : Processor(std::move(shape)), images_(std::move(images)) {}
+  Result<ImageLayout> image_layout(int width, int height,
+                                   const ImageControls& controls) const override {
+    return images_.layout(width, height, controls);
+  }
+  Result<Prompt> build_prompt(const Tokenizer&, std::string_view, std::span<const ImageLayout>,
+                              bool) const override {
+    return fail(ErrorCode::kUnsupported, "a model known by its costs alone has no prompts");
+  }
+
+ private:
+  PatchImages images_;
+};
+
+}  // namespace
+
+Result<ServedModel> model_of_checkpoint(const std::string& directory) {
+  TRY(const Checkpoint checkpoint, open_checkpoint(directory));
+  ServedModel model;
+  model.name = directory;
+  TRY(model.processor, Processor::open(checkpoint));
+  const ModelShape& shape = model.processor->shape();
+  model.layers = layer_specs(shape);
+  for (LayerSpec& layer : model.layers) layer.dtype_bytes = kElementBytes;
+  model.row_bytes = shape.embedding_width() * kElementBytes;
+  model.max_position = shape.usual_length > 0 ? shape.usual_length : shape.max_position;
+  if (model.layers.empty())
+    return fail(ErrorCode::kUnsupported, "{}: {} generates no text", directory, shape.family);
+  return model;
+}
+
+Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpec> layers) {
+  ServedModel model;
+  model.name = name;
+  ModelShape shape;
+  shape.family = "costs alone";
+  shape.hidden = kHidden;
+  shape.max_position = kLongest;
+  shape.has_vision = true;
+  shape.max_image_tokens = kMostTokens;
+  shape.max_image_patches = 4 * kMostTokens;
+  const json::object preprocessor{{"min_pixels", 4 * kSide * kSide},
+                                  {"max_pixels", kMostTokens * kSide * kSide},
+                                  {"patch_size", 14},
+                                  {"merge_size", 2},
+                                  {"image_mean", {0.5, 0.5, 0.5}},
+                                  {"image_std", {0.5, 0.5, 0.5}}};
+  TRY(PatchImages images, PatchImages::parse(preprocessor));
+  model.processor = std::make_unique<SquareProcessor>(std::move(shape), std::move(images));
+  model.layers = std::move(layers);
+  if (model.layers.empty()) {
+    LayerSpec layer;
+    layer.kv_heads = 2;
+    layer.head_dim = 128;
+    model.layers.assign(28, layer);
+  }
+  model.row_bytes = kHidden * kElementBytes;
+  model.max_position = kLongest;
+  return model;
+}
+
+}  // namespace saccade::simulate
