@@ -439,18 +439,6 @@ Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
   return delta;
 }
 
-void LocalEngine::count_token(Live& of, Nanos now) {
-  ++current_.generation_tokens;
-  if (of.times.first_token == 0) {
-    of.times.first_token = now;
-    const Nanos from = of.times.arrival > 0 ? of.times.arrival : of.times.queued;
-    current_.time_to_first_token.observe(seconds(now - from));
-  } else {
-    current_.inter_token_latency.observe(seconds(now - of.last_token));
-  }
-  of.last_token = now;
-}
-
 // The last delta. The scheduler has let go of the sequence already.
 void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
   RequestTimes& times = of.times;
@@ -472,16 +460,6 @@ void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
   if (sequence.in_flight > 0) departed_.push_back(std::move(found->second));
   lives_.erase(found);
   --unfinished_;
-}
-
-RequestUsage LocalEngine::usage(const Sequence& sequence) const {
-  RequestUsage usage;
-  usage.prompt_tokens = sequence.prompt_tokens();
-  usage.completion_tokens = sequence.generated();
-  usage.cached_tokens = sequence.cached_tokens;
-  usage.image_tokens = sequence.image_tokens();
-  usage.video_tokens = sequence.video_tokens();
-  return usage;
 }
 
 // --- images ---

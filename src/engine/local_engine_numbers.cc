@@ -88,4 +88,26 @@ void LocalEngine::update_gauges(Nanos now) {
   published_ = to;
 }
 
+void LocalEngine::count_token(Live& of, Nanos now) {
+  ++current_.generation_tokens;
+  if (of.times.first_token == 0) {
+    of.times.first_token = now;
+    const Nanos from = of.times.arrival > 0 ? of.times.arrival : of.times.queued;
+    current_.time_to_first_token.observe(seconds(now - from));
+  } else {
+    current_.inter_token_latency.observe(seconds(now - of.last_token));
+  }
+  of.last_token = now;
+}
+
+RequestUsage LocalEngine::usage(const Sequence& sequence) const {
+  RequestUsage usage;
+  usage.prompt_tokens = sequence.prompt_tokens();
+  usage.completion_tokens = sequence.generated();
+  usage.cached_tokens = sequence.cached_tokens;
+  usage.image_tokens = sequence.image_tokens();
+  usage.video_tokens = sequence.video_tokens();
+  return usage;
+}
+
 }  // namespace saccade

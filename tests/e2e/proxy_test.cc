@@ -237,6 +237,20 @@ TEST(Proxy, AServerThatDrainsCostsNoRequest) {
 }
 
 // The proxy's own drain: what runs ends well, nothing new begins.
+// Names that nobody has yet, as a StatefulSet's that grows: they are passed over at once, whatever
+// retries there may be.
+TEST_F(ProxyOfTwo, WhoCannotBeReachedIsNoRetry) {
+  std::string pds;
+  for (int port = 1; port <= 12; ++port) pds += url_of(static_cast<std::uint16_t>(port)) + ",";
+  for (int i = 0; i < 4; ++i) {
+    const auto proxy = proxy_for(pds + url_of(a_->port()), {"--retries", "0"});
+    const RawAnswer answer = exchange(proxy->port(), "POST", kChat, chat("Hello."));
+    EXPECT_EQ(answer.status, 200) << i << ": " << answer.body;
+    EXPECT_EQ(metric(proxy->port(), "saccade:proxy_retries_total"), 0);
+    EXPECT_EQ(proxy->stop(), 0) << proxy->log();
+  }
+}
+
 TEST_F(ProxyOfTwo, DrainsItself) {
   const Cluster cluster = cluster_with();
   std::vector<std::future<RawAnswer>> running;

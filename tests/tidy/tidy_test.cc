@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "net", "api", "cluster"}},
     {"cluster", {"base", "api", "net", "memory", "engine"}},
     {"bench", {"base", "tensor", "text", "image", "api", "net"}},
+    {"simulate", {"base", "api", "model", "memory", "engine", "serve", "cluster", "bench"}},
 };
 
 // A third-party header and the only places that may include it.
@@ -49,6 +50,7 @@ const std::vector<std::pair<std::regex, std::regex>> kWalls = {
     {std::regex(R"(<prometheus/)"), std::regex(R"(^src/serve/)")},
     {std::regex(R"(<(arrow|parquet)/)"), std::regex(R"(^src/bench/)")},
     {std::regex(R"(<(grpc|grpcpp|google)/)"), std::regex(R"(^src/cluster/grpc/)")},
+    {std::regex(R"(<hiredis/)"), std::regex(R"(^src/cluster/redis/)")},
 };
 
 constexpr int kMaxLines = 600;

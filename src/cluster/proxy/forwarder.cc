@@ -100,7 +100,8 @@ struct Forwarder::Exchange {
 
   std::vector<bool> tried;
   std::size_t pd = 0;
-  ServerPtr server;  // which is there
+  ServerPtr server;    // which is there
+  bool given = false;  // to some server
   int retries = 0;
   std::atomic<net::HttpClient::RequestId> id{0};
   std::atomic<bool> gone{false};
@@ -251,7 +252,7 @@ void Forwarder::attempt(const ExchangePtr& exchange) {
       if (exchange->tried.size() <= *chosen) exchange->tried.resize(*chosen + 1);
       exchange->tried[*chosen] = true;
       table_.given(*chosen, exchange->predicted);
-      if (exchange->retries == 0)
+      if (!std::exchange(exchange->given, true))
         numbers_.added_seconds += seconds(SteadyClock().now() - exchange->read_at);
     } else {
       ++numbers_.no_server;
@@ -334,7 +335,8 @@ void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse respons
   }
   if (exchange->gone) return;
   if (!answered) {
-    if (exchange->begun || !try_again(exchange)) broke_off(*exchange, response);
+    const bool sent = response.failure != net::ClientFailure::kConnect;
+    if (exchange->begun || !try_again(exchange, sent)) broke_off(*exchange, response);
     return;
   }
   if (!exchange->gathers) {
@@ -343,23 +345,23 @@ void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse respons
     ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
     return;
   }
-  if (response.status == 503 && try_again(exchange)) return;
+  if (response.status == 503 && try_again(exchange, true)) return;
   answer(*exchange, std::move(exchange->gathered));
 }
 
 // False: it stays with what came.
-bool Forwarder::try_again(const ExchangePtr& exchange) {
-  if (exchange->retries >= settings_.max_retries) return false;
+bool Forwarder::try_again(const ExchangePtr& exchange, bool sent) {
+  if (sent && exchange->retries >= settings_.max_retries) return false;
   {
     const std::lock_guard lock(mutex_);
     if (!table_.choose(exchange->predicted, exchange->tried)) return false;
-    if (!retries_.take()) {
+    if (sent && !retries_.take()) {
       ++numbers_.retries_denied;
       return false;
     }
     ++numbers_.retries;
   }
-  ++exchange->retries;
+  exchange->retries += sent ? 1 : 0;
   exchange->gathers = false;
   attempt(exchange);
   return true;
