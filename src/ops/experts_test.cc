@@ -8,7 +8,12 @@
 namespace saccade {
 namespace {
 
-using Experts = EveryCpu;
+class Experts : public EveryCpu {
+ protected:
+  void SetUp() override {
+    if (!(*device()).has_experts()) GTEST_SKIP() << GetParam() << " has no experts()";
+  }
+};
 
 // One layer's experts on a device, and what a call needs besides its rows.
 struct Layer {

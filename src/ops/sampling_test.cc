@@ -105,7 +105,7 @@ TEST(Sampling, EveryDeviceChoosesAsItsTwin) {
   Rng rng(21);
   int others = 0;
   int all = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (std::int64_t round = 0; round < scaled(20, 8); ++round) {
     const Case of = random_case(rng, 16);
     const auto reference = make_reference_device();
     const Choice expected = run(*reference, of);
@@ -144,7 +144,7 @@ TEST(Sampling, EmbedReadsTheTokenThatASlotWasGiven) {
   std::vector<float> table(12);
   std::iota(table.begin(), table.end(), 0.0f);
   std::vector<std::int32_t> last = {2, 0, 3};
-  for (const std::string& name : {std::string("reference"), std::string("portable")}) {
+  for (const std::string& name : {std::string("reference"), isas_here().front()}) {
     const TestDevice device =
         name == "reference" ? TestDevice(make_reference_device()) : device_of(name);
     std::vector<float> out(9, -1.0f);

@@ -1,5 +1,6 @@
-// For the tests of this folder: every CPU device this machine runs, and matrices that notice stray
-// writes.
+// For the tests of this folder: every CPU device this machine runs, or, in a program of the same
+// tests built with SACCADE_EMULATED_CUDA, the CUDA device on the emulator; and matrices that notice
+// stray writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,12 +16,22 @@
 
 #include "base/rng.h"
 #include "ops/device.h"
+#if SACCADE_EMULATED_CUDA
+#include "ops/cuda/emulated_device.h"
+#endif
 
 namespace saccade {
 
 constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of one rounding
 
+#if SACCADE_EMULATED_CUDA
+constexpr bool kEmulated = true;
+#else
+constexpr bool kEmulated = false;
+#endif
+
 inline std::vector<std::string> isas_here() {
+  if (kEmulated) return {"cuda"};
   std::vector<std::string> isas;
   for (const char* isa : {"portable", "avx2", "avx512", "vnni", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
@@ -39,6 +50,13 @@ class TestDevice {
 };
 
 inline TestDevice device_of(const std::string& isa, int threads = 2) {
+#if SACCADE_EMULATED_CUDA
+  // The tests read results as soon as a call returns. Threads are seeds of the schedule here.
+  if (isa == "cuda") {
+    emulator::seed(static_cast<std::uint64_t>(threads));
+    return TestDevice(make_emulated_cuda_device({.late = false, .space = Space::kHost}));
+  }
+#endif
   auto device = make_cpu_device(threads, isa);
   CHECK(device.has_value(), "{}", device.error().message);
   return TestDevice(std::move(*device));
@@ -154,6 +172,11 @@ inline void expect_same_bits(const std::vector<float>& a, const std::vector<floa
   for (std::size_t i = 0; i < a.size(); ++i)
     ASSERT_EQ(std::bit_cast<std::uint32_t>(a[i]), std::bit_cast<std::uint32_t>(b[i]))
         << "col " << i << ": " << a[i] << " and " << b[i];
+}
+
+// A sweep's length: an emulated device does in seconds what the CPU does in milliseconds.
+inline std::int64_t scaled(std::int64_t full, std::int64_t emulated) {
+  return kEmulated ? emulated : full;
 }
 
 class EveryCpu : public testing::TestWithParam<std::string> {

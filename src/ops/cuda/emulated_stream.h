@@ -1,15 +1,27 @@
-// The emulator's stream: what is put into it runs in order, at the latest when it is waited for.
+// The emulator's streams and events: what is put into a stream runs in order, at the latest when it
+// is waited for.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <tuple>
 
-struct CUstream_st;
-using cudaStream_t = CUstream_st*;
+#include "ops/cuda/runtime.h"
 
 namespace saccade::emulator {
 
 // A null stream runs its work at once.
 void enqueue(cudaStream_t stream, std::function<void()> work);
+
+struct EmulatedSettings {
+  // Late: work waits in its stream until somebody waits for it, streams in a random legal order;
+  // now and then some of it runs before. Otherwise during the call.
+  bool late = true;
+  std::uint64_t seed = 1;
+  // kDevice: the host may not read what allocate() gives. Under AddressSanitizer it is told if it
+  // does (but where a kernel of a test runs).
+  Space space = Space::kDevice;
+};
+std::unique_ptr<cuda::Runtime> make_emulated_runtime(const EmulatedSettings& settings);
 
 }  // namespace saccade::emulator

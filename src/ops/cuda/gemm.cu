@@ -149,7 +149,7 @@ using SmallTile = Tile<16, 64, 16, 16>;  // a few rows: the weight is read once,
 
 void launch_gemm(const GemmKernelArgs& args, cudaStream_t stream) {
   if (args.y.rows == 0 || args.y.cols == 0) return;
-  if (args.x.type != DType::kBf16) {
+  if (args.x.type != DType::kBf16 || args.weight.type != DType::kBf16) {
     launch_gemm_f32(args, stream);
     return;
   }

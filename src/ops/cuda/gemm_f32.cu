@@ -1,5 +1,5 @@
-// Products of f32 rows, for runs in f32: exact operands, one fused multiply-add at a time along
-// `in`.
+// Products in f32 arithmetic, for runs in f32 and for weights that are kept in it: exact operands,
+// one fused multiply-add at a time along `in`.
 #include "ops/cuda/activate.h"
 #include "ops/cuda/grid.h"
 
@@ -10,7 +10,7 @@ constexpr int kDepth = 16;
 constexpr int kCols = 64;
 
 // A block's tile is kRows x 64; a thread's, 4 x 4.
-template <typename Weight, typename Out, int kRows>
+template <typename X, typename Weight, typename Out, int kRows>
 __global__ void __launch_bounds__(kRows * 4) gemm_f32_kernel(GemmKernelArgs args) {
   constexpr int kThreads = kRows * 4;
   SACCADE_SHARED(float, x, kRows*(kDepth + 1));
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kRows * 4) gemm_f32_kernel(GemmKernelArgs args
       const std::int64_t col = depth + at % kDepth;
       float value = 0;
       if (row < from.rows && col < from.cols) {
-        value = of_x ? static_cast<const float*>(from.data)[row * from.stride + col]
+        value = of_x ? widen(static_cast<const X*>(from.data)[row * from.stride + col])
                      : widen(static_cast<const Weight*>(from.data)[row * from.stride + col]);
       }
       (of_x ? x : w)[at / kDepth * (kDepth + 1) + at % kDepth] = value;
@@ -67,28 +67,34 @@ __global__ void __launch_bounds__(kRows * 4) gemm_f32_kernel(GemmKernelArgs args
   }
 }
 
-template <typename Weight, typename Out, int kRows>
+template <typename X, typename Weight, typename Out, int kRows>
 void launch(const GemmKernelArgs& args, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((args.y.cols + kCols - 1) / kCols),
                   static_cast<unsigned>((args.y.rows + kRows - 1) / kRows));
-  SACCADE_LAUNCH((gemm_f32_kernel<Weight, Out, kRows>), grid, dim3(kRows * 4), 0, stream, args);
+  SACCADE_LAUNCH((gemm_f32_kernel<X, Weight, Out, kRows>), grid, dim3(kRows * 4), 0, stream, args);
 }
 
-template <typename Weight, typename Out>
+template <typename X, typename Weight, typename Out>
 void launch_as(const GemmKernelArgs& args, cudaStream_t stream) {
   if (args.y.rows > 32)
-    launch<Weight, Out, 64>(args, stream);
+    launch<X, Weight, Out, 64>(args, stream);
   else
-    launch<Weight, Out, 8>(args, stream);
+    launch<X, Weight, Out, 8>(args, stream);
 }
 
 }  // namespace
 
 void launch_gemm_f32(const GemmKernelArgs& args, cudaStream_t stream) {
-  if (args.weight.type == DType::kBf16)
-    launch_as<Bf16, float>(args, stream);
+  const bool bf16_x = args.x.type == DType::kBf16;
+  const bool bf16_y = args.y.type == DType::kBf16;
+  if (bf16_x && bf16_y)
+    launch_as<Bf16, float, Bf16>(args, stream);
+  else if (bf16_x)
+    launch_as<Bf16, float, float>(args, stream);
+  else if (args.weight.type == DType::kBf16)
+    launch_as<float, Bf16, float>(args, stream);
   else
-    launch_as<float, float>(args, stream);
+    launch_as<float, float, float>(args, stream);
 }
 
 }  // namespace saccade::cuda

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "ops/activation.h"
 #include "tensor/dtype.h"
@@ -28,7 +29,7 @@ struct Rows {
 };
 
 // out = normalise(x [+ add]) * (offset + weight) [+ bias]; with `add`, x := x + add first. Each row
-// is `groups` pieces of `cols` columns, normalised apart with the same weight (head norms).
+// is `groups` pieces of `cols` columns, normalised apart (head norms).
 struct NormKernelArgs {
   Rows x;  // cols: of one piece
   Rows add;
@@ -36,6 +37,7 @@ struct NormKernelArgs {
   std::int64_t groups = 1;
   const float* weight = nullptr;
   const float* bias = nullptr;
+  std::int64_t weight_step = 0;  // from a piece's weight and bias to the next piece's; 0: the same
   float epsilon = 1e-6f;
   float offset = 0;
   bool subtract_mean = false;
@@ -164,13 +166,76 @@ struct RowStatsEntry {
 };
 struct RowStatsKernelArgs {
   Rows logits;
-  RowStatsEntry* out = nullptr;  // [rows]
+  RowStatsEntry* out = nullptr;                     // [rows]
+  std::int64_t out_stride = sizeof(RowStatsEntry);  // bytes
 };
 void launch_row_stats(const RowStatsKernelArgs& args, cudaStream_t stream);
 
-// y = activation(x w^T + bias) + residual. x and weight both bf16 (tensor cores, sums f32), or x
-// f32 with a weight of f32 or bf16 (exact operands). The weight's rows begin 16 bytes aligned and
-// are zero up to their stride.
+// One sequence's tokens: how often each was generated, and whether its prompt has it.
+constexpr std::int32_t kInPrompt = std::numeric_limits<std::int32_t>::min();
+constexpr std::int32_t kTimesGenerated = std::numeric_limits<std::int32_t>::max();
+struct CountPromptKernelArgs {
+  const std::int32_t* prompt = nullptr;  // [tokens]
+  std::int64_t tokens = 0;
+  std::int32_t* counts = nullptr;  // [vocab], zero so far
+  std::int64_t vocab = 0;
+};
+void launch_count_prompt(const CountPromptKernelArgs& args, cudaStream_t stream);
+
+struct TokenBias {
+  std::int32_t token;
+  float bias;
+};
+struct SampledEntry {
+  std::int32_t token;
+  float logprob;
+  std::int32_t alternatives;
+  std::int32_t failed;
+};
+struct AlternativeEntry {
+  std::int32_t token;
+  float logprob;
+};
+
+// A SamplingRow as the kernel takes it: what the host can work out is worked out.
+struct SampleKernelRow {
+  std::int64_t row = 0;  // of the logits and their statistics
+  const std::uint32_t* allowed = nullptr;
+  std::int32_t allowed_words = 0;
+  std::int32_t masked_count[2] = {0, 0};
+  std::int32_t bias_count = 0;
+  const std::int32_t* masked[2] = {nullptr, nullptr};
+  const TokenBias* bias = nullptr;
+  std::int32_t* counts = nullptr;  // [vocab], or null: no penalties
+  float repetition_penalty = 1;
+  float frequency_penalty = 0;
+  float presence_penalty = 0;
+  bool plain_greedy = false;  // the row's largest, whatever else
+  bool greedy = false;        // the largest of the adjusted
+  float scale = 1;            // 1 / temperature
+  float floor = 0;            // of a logit below the largest, scaled: log(min_p)
+  std::int64_t top_k = 0;     // 0 and below: off
+  double top_p = 1;
+  double uniform = 0;  // the draw, in [0, 1)
+  std::int32_t alternatives = -1;
+  SampledEntry* sampled = nullptr;
+  AlternativeEntry* list = nullptr;    // [alternatives]
+  std::int32_t* last_token = nullptr;  // or null
+};
+
+struct SampleKernelArgs {
+  Rows logits;  // f32; cols: the vocabulary, below 2^24
+  const RowStatsEntry* stats = nullptr;
+  std::int64_t stats_stride = sizeof(RowStatsEntry);  // bytes
+  const SampleKernelRow* rows = nullptr;              // [count]
+  std::int64_t count = 0;
+  float* scratch = nullptr;  // [count, cols]
+};
+void launch_sample(const SampleKernelArgs& args, cudaStream_t stream);
+
+// y = activation(x w^T + bias) + residual. x and weight both bf16 (tensor cores, sums f32), or one
+// of them f32 (exact operands; y is of x's type, or f32). The weight's rows begin 16 bytes aligned
+// and are zero up to their stride.
 struct GemmKernelArgs {
   Rows x;       // [rows, in]
   Rows weight;  // [out, in]
@@ -180,7 +245,7 @@ struct GemmKernelArgs {
   Rows y;         // [rows, out], f32 or bf16
 };
 void launch_gemm(const GemmKernelArgs& args, cudaStream_t stream);
-void launch_gemm_f32(const GemmKernelArgs& args, cudaStream_t stream);  // its part with x in f32
+void launch_gemm_f32(const GemmKernelArgs& args, cudaStream_t stream);  // its latter part
 
 // One sequence's rows of a call.
 struct AttentionSequence {

@@ -25,7 +25,10 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
   SACCADE_SHARED(float, partial, kBlock / 32);
   SACCADE_DYNAMIC_SHARED(float, kept);
   const std::int64_t row = blockIdx.x / args.groups;
-  const std::int64_t first = blockIdx.x % args.groups * args.x.cols;
+  const std::int64_t piece = blockIdx.x % args.groups;
+  const std::int64_t first = piece * args.x.cols;
+  const float* const weights = args.weight + piece * args.weight_step;
+  const float* const biases = args.bias != nullptr ? args.bias + piece * args.weight_step : nullptr;
   T* const x = static_cast<T*>(args.x.data) + row * args.x.stride + first;
   T* const out = static_cast<T*>(args.out.data) + row * args.out.stride + first;
   const auto cols = static_cast<int>(args.x.cols);
@@ -73,8 +76,8 @@ __global__ void __launch_bounds__(kBlock) norm_kernel(NormKernelArgs args) {
     float values[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float weight = args.offset + args.weight[col + i];
-      const float bias = args.bias != nullptr ? args.bias[col + i] : 0.0f;
+      const float weight = args.offset + weights[col + i];
+      const float bias = biases != nullptr ? biases[col + i] : 0.0f;
       values[i] = (kept[col + i] - mean) * scale * weight + bias;
     }
     store(values, out + col);

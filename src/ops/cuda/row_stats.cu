@@ -51,7 +51,8 @@ __global__ void __launch_bounds__(kBlock) row_stats_kernel(RowStatsKernelArgs ar
   if (thread >= 32) return;
   sum = warp_sum(sums[thread]);
   if (thread != 0) return;
-  RowStatsEntry& out = args.out[row];
+  RowStatsEntry& out = *reinterpret_cast<RowStatsEntry*>(reinterpret_cast<std::byte*>(args.out) +
+                                                         row * args.out_stride);
   const bool none = best.max == -std::numeric_limits<float>::infinity();
   out.argmax = none ? 0 : best.at;
   out.max = best.max;

@@ -1,0 +1,146 @@
+// Attention plans as lists of the device, and the ops that go by them.
+#include <limits>
+#include <vector>
+
+#include "ops/cuda/cuda_device.h"
+#include "ops/shapes.h"
+
+namespace saccade::cuda {
+namespace {
+
+// The rows of a sequence by the heads of a group, in tiles.
+void add_tiles(std::vector<AttentionTile>& tiles, std::int32_t sequence, std::int64_t rows,
+               std::int64_t group) {
+  for (std::int64_t first = 0; first < rows * group; first += kAttentionTileRows)
+    tiles.push_back({sequence, static_cast<std::int32_t>(first)});
+}
+
+KvPages pages_of(const KvLayer& layer) {
+  return {.base = layer.blocks.data(),
+          .block_stride = static_cast<std::int64_t>(layer.blocks.row_bytes()),
+          .block_size = layer.block_size,
+          .kv_heads = layer.kv_heads,
+          .head_dim = layer.head_dim,
+          .type = layer.dtype()};
+}
+
+AttentionKernelArgs with_lists(const DeviceAttention& lists) {
+  AttentionKernelArgs args;
+  args.blocks = lists.blocks;
+  args.sequences = lists.sequences;
+  args.tiles = lists.tiles;
+  args.tile_count = lists.tile_count;
+  args.seen = lists.seen;
+  return args;
+}
+
+}  // namespace
+
+const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> spans,
+                                                const AttentionGeometry& geometry) {
+  auto plan = std::make_unique<CudaAttentionPlan>(spans, geometry);
+  CHECK(plan->block_end() * geometry.block_size <= std::numeric_limits<std::int32_t>::max(),
+        "a pool of {} blocks of {} tokens", plan->block_end(), geometry.block_size);
+  const std::int64_t group = geometry.heads / geometry.kv_heads;
+  std::vector<AttentionSequence> sequences;
+  std::vector<AttentionTile> tiles;
+  std::vector<std::int32_t> seen;
+  std::vector<std::int32_t> blocks;
+  std::vector<std::int32_t> slots;
+  for (const SequenceSpan& span : plan->spans()) {
+    if (span.row_count == 0) continue;
+    add_tiles(tiles, static_cast<std::int32_t>(sequences.size()), span.row_count, group);
+    sequences.push_back({.row_begin = static_cast<std::int32_t>(span.row_begin),
+                         .row_count = static_cast<std::int32_t>(span.row_count),
+                         .first_block = static_cast<std::int32_t>(blocks.size())});
+    blocks.insert(blocks.end(), span.blocks.begin(), span.blocks.end());
+    for (std::int64_t row = 0; row < span.row_count; ++row) {
+      const std::int64_t position = span.context + row;
+      const Visible visible = visible_to(span, position, geometry.window);
+      seen.push_back(static_cast<std::int32_t>(visible.begin));
+      seen.push_back(static_cast<std::int32_t>(visible.end));
+      const std::int64_t block =
+          span.blocks[static_cast<std::size_t>(position / geometry.block_size)];
+      slots.push_back(
+          static_cast<std::int32_t>(block * geometry.block_size + position % geometry.block_size));
+    }
+  }
+  plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
+                 .tiles = send_list(std::span<const AttentionTile>(tiles)),
+                 .tile_count = static_cast<std::int64_t>(tiles.size()),
+                 .seen = send_list(std::span<const std::int32_t>(seen)),
+                 .blocks = send_list(std::span<const std::int32_t>(blocks)),
+                 .slots = send_list(std::span<const std::int32_t>(slots))};
+  return *attention_plans_.emplace_back(std::move(plan));
+}
+
+const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begins,
+                                             const SegmentGeometry& geometry) {
+  auto plan = std::make_unique<CudaSegmentPlan>(begins, geometry);
+  const std::int64_t group = geometry.heads / geometry.kv_heads;
+  std::vector<AttentionSequence> sequences;
+  std::vector<AttentionTile> tiles;
+  std::vector<std::int32_t> seen;
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    const std::int32_t count = begins[i + 1] - begins[i];
+    add_tiles(tiles, static_cast<std::int32_t>(i), count, group);
+    sequences.push_back({.row_begin = begins[i], .row_count = count, .first_block = begins[i]});
+    for (std::int32_t row = 0; row < count; ++row) {
+      seen.push_back(0);
+      seen.push_back(count);
+    }
+  }
+  plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
+                 .tiles = send_list(std::span<const AttentionTile>(tiles)),
+                 .tile_count = static_cast<std::int64_t>(tiles.size()),
+                 .seen = send_list(std::span<const std::int32_t>(seen))};
+  return *segment_plans_.emplace_back(std::move(plan));
+}
+
+void CudaStream::kv_write(const KvWriteArgs& args) {
+  check_shapes(args);
+  if (args.plan->rows() == 0) return;
+  flush();
+  QkvKernelArgs kernel;
+  kernel.k = rows_of(args.k);
+  kernel.v = rows_of(args.v);
+  kernel.head_dim = args.layer.head_dim;
+  kernel.pages = pages_of(args.layer);
+  kernel.slots = static_cast<const CudaAttentionPlan*>(args.plan)->lists.slots;
+  launch_qkv(kernel, launching());
+}
+
+void CudaStream::paged_attention(const PagedAttentionArgs& args) {
+  check_shapes(args);
+  if (args.plan->rows() == 0) return;
+  flush();
+  AttentionKernelArgs kernel = with_lists(static_cast<const CudaAttentionPlan*>(args.plan)->lists);
+  kernel.q = rows_of(args.q);
+  kernel.heads = args.plan->geometry().heads;
+  kernel.kv_heads = args.layer.kv_heads;
+  kernel.head_dim = args.layer.head_dim;
+  kernel.pages = pages_of(args.layer);
+  kernel.scale = args.scale;
+  kernel.softcap = args.softcap;
+  kernel.out = rows_of(args.out);
+  launch_attention(kernel, launching());
+}
+
+void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
+  check_shapes(args);
+  if (args.plan->rows() == 0) return;
+  flush();
+  AttentionKernelArgs kernel = with_lists(static_cast<const CudaSegmentPlan*>(args.plan)->lists);
+  const SegmentGeometry& geometry = args.plan->geometry();
+  kernel.q = rows_of(args.q);
+  kernel.k = rows_of(args.k);
+  kernel.v = rows_of(args.v);
+  kernel.heads = geometry.heads;
+  kernel.kv_heads = geometry.kv_heads;
+  kernel.head_dim = geometry.head_dim;
+  kernel.scale = args.scale;
+  kernel.out = rows_of(args.out);
+  launch_attention(kernel, launching());
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,161 @@
+#include "ops/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/shapes.h"
+
+namespace saccade::cuda {
+namespace {
+
+// What host memory goes through on its way, in bands of this size.
+constexpr std::size_t kBandBytes = std::size_t{8} << 20;
+
+std::int64_t padded_cols(std::int64_t cols, DType type) {
+  const std::int64_t pack = 16 / static_cast<std::int64_t>(size_of(type));
+  return (cols + pack - 1) / pack * pack;
+}
+
+}  // namespace
+
+DeviceScratch::~DeviceScratch() {
+  if (data_ != nullptr) runtime_.free(data_);
+}
+
+std::byte* DeviceScratch::reserve(std::size_t bytes) {
+  if (bytes <= bytes_) return data_;
+  if (data_ != nullptr) runtime_.free(data_);
+  bytes_ = bytes + bytes / 4;
+  data_ = runtime_.allocate(bytes_);
+  CHECK(data_ != nullptr, "no {} bytes of scratch on the device", bytes_);
+  return data_;
+}
+
+CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, std::int64_t out, std::int64_t in,
+                       DType type, DType operand)
+    : PackedWeight(out, in), runtime_(std::move(runtime)), operand_(operand) {
+  rows_.type = type;
+  rows_.rows = out;
+  rows_.cols = in;
+  rows_.stride = padded_cols(in, type);
+  bytes_ = static_cast<std::size_t>(out * rows_.stride) * size_of(type);
+  rows_.data = runtime_->allocate(std::max<std::size_t>(bytes_, 16));
+  CHECK(rows_.data != nullptr, "no {} bytes on the device for a weight of {} x {}", bytes_, out,
+        in);
+}
+
+CudaWeight::~CudaWeight() { runtime_->free(static_cast<std::byte*>(rows_.data)); }
+
+CudaTokenCounts::CudaTokenCounts(CudaDevice& device, std::span<const std::int32_t> prompt)
+    : device_(device), prompt_(prompt.begin(), prompt.end()) {}
+
+CudaTokenCounts::~CudaTokenCounts() {
+  if (counts_ != nullptr) device_.spare_counts_.push_back({counts_, vocab_});
+}
+
+CudaDevice::CudaDevice(std::unique_ptr<Runtime> runtime, int threads, DType activations)
+    : runtime_(std::move(runtime)), activations_(activations), pool_(threads) {
+  CHECK(activations == DType::kF32 || activations == DType::kBf16, "activations of {}",
+        name_of(activations));
+  for (std::size_t i = 0; i < kLanes; ++i)
+    lanes_.push_back(std::make_unique<CudaStream>(*this, i == 0 ? 1 : 0));
+}
+
+CudaDevice::~CudaDevice() {
+  for (const auto& lane : lanes_) lane->synchronize();
+  lanes_.clear();
+  for (const SpareCounts& spare : spare_counts_)
+    runtime_->free(reinterpret_cast<std::byte*>(spare.counts));
+}
+
+Result<Buffer> CudaDevice::allocate(std::size_t bytes, Space space) {
+  const std::size_t least = std::max<std::size_t>(bytes, 16);
+  if (space == Space::kHost) {
+    std::byte* const data = runtime_->allocate_pinned(least);
+    if (data == nullptr)
+      return fail(ErrorCode::kExhausted, "no {} bytes of pinned memory of the host", bytes);
+    std::memset(data, 0, least);
+    return Buffer(
+        data, bytes, [runtime = runtime_](std::byte* at, std::size_t) { runtime->free_pinned(at); },
+        Space::kHost);
+  }
+  std::byte* const data = runtime_->allocate(least);
+  if (data == nullptr)
+    return fail(ErrorCode::kExhausted, "no {} bytes of the device's memory, {} are free", bytes,
+                runtime_->free_bytes());
+  // Every lane may use it from now on: so it waits.
+  CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
+  runtime_->zero(data, least, copies.stream_);
+  runtime_->synchronize(copies.stream_);
+  return Buffer(
+      data, bytes, [runtime = runtime_](std::byte* at, std::size_t) { runtime->free(at); },
+      runtime_->space());
+}
+
+// A band of rows at a time: read as numbers, rounded, sent. The copy of one band runs while the
+// next one is read.
+std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
+  check_shapes(parts, compute);
+  CHECK(compute != DType::kI8, "cuda multiplies no bytes");
+  std::int64_t out = 0;
+  for (const StoredMatrix& part : parts) out += part.out();
+  const std::int64_t in = parts.front().in();
+  const bool half = compute == DType::kBf16;
+  auto weight =
+      std::make_unique<CudaWeight>(runtime_, out, in, compute, half ? activations_ : DType::kF32);
+  const Rows& rows = weight->rows();
+  const std::size_t row_bytes = static_cast<std::size_t>(rows.stride) * size_of(compute);
+  if (out == 0 || in == 0) return weight;
+
+  CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
+  constexpr std::int64_t kTileOut = StoredMatrixReader::kTileOut;
+  constexpr std::int64_t kTileIn = StoredMatrixReader::kTileIn;
+  const std::int64_t band =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(kBandBytes / row_bytes) / kTileOut) *
+      kTileOut;
+  std::int64_t first = 0;  // row of the weight
+  for (const StoredMatrix& part : parts) {
+    const StoredMatrixReader reader(part);
+    for (std::int64_t begin = 0; begin < part.out(); begin += band) {
+      const std::int64_t count = std::min(band, part.out() - begin);
+      const std::size_t bytes = static_cast<std::size_t>(count) * row_bytes;
+      const UploadRing::Piece piece = copies.matrices_.take(bytes);
+      std::memset(piece.host, 0, bytes);
+      const std::int64_t tiles = (count + kTileOut - 1) / kTileOut;
+      pool_.parallel_each(tiles, [&](std::int64_t tile, int) {
+        const std::int64_t from = tile * kTileOut;
+        const std::int64_t to = std::min(count, from + kTileOut);
+        std::vector<float> numbers(static_cast<std::size_t>(kTileOut * kTileIn));
+        for (std::int64_t col = 0; col < in; col += kTileIn) {
+          const std::int64_t cols = std::min(kTileIn, in - col);
+          reader.read(begin + from, begin + to, col, col + cols, numbers.data(), kTileIn);
+          for (std::int64_t row = from; row < to; ++row) {
+            const float* const values = numbers.data() + (row - from) * kTileIn;
+            std::byte* const into = piece.host + static_cast<std::size_t>(row) * row_bytes +
+                                    static_cast<std::size_t>(col) * size_of(compute);
+            if (half) {
+              auto* const rounded = reinterpret_cast<Bf16*>(into);
+              for (std::int64_t i = 0; i < cols; ++i) rounded[i] = to_bf16(values[i]);
+            } else {
+              std::memcpy(into, values, static_cast<std::size_t>(cols) * sizeof(float));
+            }
+          }
+        }
+      });
+      runtime_->copy({.to = static_cast<std::byte*>(rows.data) +
+                            static_cast<std::size_t>(first + begin) * row_bytes,
+                      .to_stride = bytes,
+                      .from = piece.host,
+                      .from_stride = bytes,
+                      .row_bytes = bytes,
+                      .rows = 1},
+                     Direction::kToDevice, copies.stream_);
+      copies.matrices_.release();
+    }
+    first += part.out();
+  }
+  runtime_->synchronize(copies.stream_);
+  return weight;
+}
+
+}  // namespace saccade::cuda
