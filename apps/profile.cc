@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/cluster_commands.h"
+#include "apps/device_flag.h"
 #include "base/log.h"
 #include "serve/profile_run.h"
 #include "serve/server.h"
@@ -37,9 +38,9 @@ void add_profile(CLI::App& app, int& exit_code) {
   cmd->add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}));
-  cmd->add_option("--device", s.device)
+  cmd->add_option("--device", s.device, "cpu, cuda, cuda:N, or auto: a GPU where there is one")
       ->capture_default_str()
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(device_name());
   cmd->add_option("--threads", s.threads, "compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
   cmd->add_option("--max-model-len", s.engine.max_model_len, "longest prompt, tokens")

@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/config_file.h"
+#include "apps/device_flag.h"
 #include "apps/flags_page.h"
 #include "apps/serve_flags.h"
 #include "apps/size_flag.h"
@@ -114,9 +115,9 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}));
-  cmd.add_option("--device", s.device)
+  cmd.add_option("--device", s.device, "cpu, cuda, cuda:N, or auto: a GPU where there is one")
       ->capture_default_str()
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+      ->check(device_name());
   cmd.add_option("--kv-cache-dtype", s.kv_dtype,
                  "what keys, values and embeddings of images are kept as; auto: as --dtype")
       ->capture_default_str()

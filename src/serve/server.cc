@@ -13,6 +13,7 @@
 #include "model/families.h"
 #include "net/http_server.h"
 #include "serve/cluster_store.h"
+#include "serve/device_choice.h"
 #include "serve/embedding_service.h"
 #include "serve/encoder_service.h"
 #include "serve/engine_thread.h"
@@ -84,11 +85,6 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
     TRY(chosen->source, template_source(settings.chat_template));
   }
   return chosen;
-}
-
-Result<std::unique_ptr<Device>> make_device(const ServeSettings& settings) {
-  if (settings.device == "cuda") return make_cuda_device(0);
-  return make_cpu_device(settings.threads);
 }
 
 // --root-path: proxies that serve several programs pass the prefix on, or take it off.
@@ -388,7 +384,8 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   lay_over(parts.checkpoint.config, settings.config_overrides);
   TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
   TRY(parts.options, load_options(settings));
-  TRY(parts.device, make_device(settings));
+  TRY(const DeviceChoice choice, parse_device(settings.device));
+  TRY(parts.device, make_device(choice, settings.threads));
   return parts;
 }
 

@@ -1,0 +1,16 @@
+#include <algorithm>
+#include <thread>
+
+#include "ops/cuda/cuda_device.h"
+#include "ops/cuda/gpu_runtime.h"
+
+namespace saccade {
+
+Result<std::unique_ptr<Device>> make_cuda_device(int index) {
+  TRY(std::unique_ptr<cuda::Runtime> runtime, cuda::make_gpu_runtime(index));
+  // Of the host, to read weights.
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::make_unique<cuda::CudaDevice>(std::move(runtime), threads, DType::kBf16);
+}
+
+}  // namespace saccade

@@ -1,0 +1,29 @@
+// --device: which device a model runs on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "ops/device.h"
+
+namespace saccade::serve {
+
+// "auto", "cpu", "cuda" (the first GPU) or "cuda:N".
+struct DeviceChoice {
+  enum class Kind : std::uint8_t { kAuto, kCpu, kCuda };
+  Kind kind = Kind::kCpu;
+  int index = 0;  // of the GPU
+
+  bool operator==(const DeviceChoice&) const = default;
+};
+
+// kInvalid, with the forms there are.
+Result<DeviceChoice> parse_device(std::string_view text);
+
+// threads: of a CPU, 0 for one per core. kAuto takes the first GPU where this build and the machine
+// have one, and says in the log why where it takes the CPU in spite of a driver being loaded.
+Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int threads);
+
+}  // namespace saccade::serve
