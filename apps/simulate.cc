@@ -64,6 +64,10 @@ Result<void> interpret(Flags& f) {
   simulate::SimulationSettings& run = f.run;
   TRY(run.cluster, simulate::parse_cluster_spec(f.cluster));
   TRY_DO(serve::choose_image_size(f.image_size, run.image_size));
+  if (run.image_size.mode == serve::ImageSizeMode::kSeedAsPublished)
+    return fail(ErrorCode::kUnsupported,
+                "--image-size seed-as-published is not simulated: images that are encoded twice "
+                "are not; seed is the rule as it was meant");
   TRY(run.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
   run.image_size.refuse_late = f.over_target == "refuse";
   run.pd_tower = f.fallback == "local";

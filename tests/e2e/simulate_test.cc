@@ -155,6 +155,7 @@ TEST(Simulate, WhatIsWrongIsNamed) {
            Case{{kGlimpse}, "--costs FILE"},
            Case{{costs, "--trace", work / "trace.csv"}, "trace.csv"},
            Case{{costs, "--image-size", "huge"}, "huge"},
+           Case{{costs, "--image-size", "seed-as-published"}, "seed-as-published is not simulated"},
            Case{{costs, "--encoder-fallback", "refuse"}, "1PD has no encoders"},
            Case{{costs, "--held-out", "x"}, "--calibrate"},
            Case{{costs, "--kv-cache-bytes", "4KiB"}, "4096 bytes"},

@@ -284,16 +284,8 @@ void RowStore::publish(const Digest& name, std::int64_t count, std::span<const s
   batch.limit = settings_.write_limit;
   batch.most_bytes = kReplyRoom;
   writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
-    if (!replies) {
-      note(reason_of(replies.error()), "written", replies.error().message);
-      return end(writing, Publication::kFailed, reason_of(replies.error()));
-    }
-    const StoreReply& reply = replies->front();
-    if (reply.kind == StoreReply::Kind::kError) {
-      note(reason_of_reply(reply.text), "written", reply.text);
-      return end(writing, Publication::kFailed, reason_of_reply(reply.text));
-    }
-    if (reply.number > 0) return end(writing, Publication::kPresent);
+    if (failed(writing, replies)) return;
+    if (replies->front().number > 0) return end(writing, Publication::kPresent);
     write_chunks(writing);
   });
 }
@@ -314,15 +306,7 @@ void RowStore::write_chunks(const WritingPtr& writing) {
   batch.limit = settings_.write_limit;
   batch.most_bytes = kReplyRoom;
   writes_.run(std::move(batch), [this, writing, last](Result<std::vector<StoreReply>> replies) {
-    if (!replies) {
-      note(reason_of(replies.error()), "written", replies.error().message);
-      return end(writing, Publication::kFailed, reason_of(replies.error()));
-    }
-    for (const StoreReply& reply : *replies) {
-      if (reply.kind != StoreReply::Kind::kError) continue;
-      note(reason_of_reply(reply.text), "written", reply.text);
-      return end(writing, Publication::kFailed, reason_of_reply(reply.text));
-    }
+    if (failed(writing, replies)) return;
     writing->next = last;
     write_chunks(writing);
   });
@@ -337,17 +321,23 @@ void RowStore::write_manifest_of(const WritingPtr& writing) {
   batch.limit = settings_.write_limit;
   batch.most_bytes = kReplyRoom;
   writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
-    if (!replies) {
-      note(reason_of(replies.error()), "written", replies.error().message);
-      return end(writing, Publication::kFailed, reason_of(replies.error()));
-    }
-    const StoreReply& reply = replies->front();
-    if (reply.kind == StoreReply::Kind::kError) {
-      note(reason_of_reply(reply.text), "written", reply.text);
-      return end(writing, Publication::kFailed, reason_of_reply(reply.text));
-    }
+    if (failed(writing, replies)) return;
     end(writing, Publication::kStored);
   });
+}
+
+bool RowStore::failed(const WritingPtr& writing, const Result<std::vector<StoreReply>>& replies) {
+  const auto with = [&](const std::string& reason, const std::string& why) {
+    note(reason, "written", why);
+    end(writing, Publication::kFailed, reason);
+    return true;
+  };
+  if (!replies) return with(reason_of(replies.error()), replies.error().message);
+  for (const StoreReply& reply : *replies) {
+    if (reply.kind == StoreReply::Kind::kError)
+      return with(reason_of_reply(reply.text), reply.text);
+  }
+  return false;
 }
 
 void RowStore::end(const WritingPtr& writing, Publication how, const std::string& reason) {

@@ -127,6 +127,8 @@ class RowStore {
   void drop(const std::string& key, std::size_t chunks);
   void write_chunks(const WritingPtr& writing);
   void write_manifest_of(const WritingPtr& writing);
+  // True: something went wrong, and the writing has ended with it.
+  bool failed(const WritingPtr& writing, const Result<std::vector<StoreReply>>& replies);
   void end(const WritingPtr& writing, Publication how, const std::string& reason = {});
   void note(const std::string& reason, const char* what, const std::string& why);
 
