@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "tensor/tensor.h"
 
 #if defined(__x86_64__)
@@ -36,6 +37,7 @@ double best_rate(ThreadPool& pool, double amount, const Body& body) {
 }
 
 constexpr std::int64_t kSteps = 500'000;
+constexpr std::int64_t kTileSteps = 50'000;
 constexpr int kChains = 12;  // independent sums: more than latency x ports
 
 #define SACCADE_TWELVE(step) \
@@ -89,15 +91,18 @@ __attribute__((target("avx512f,avx512vnni"))) void multiply_add_vnni() {
   }
 }
 
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1, start = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+constexpr TileConfig kTiles;
+constexpr std::size_t kTile = 1024;  // bytes
+
+// Operands stay in tiles: what the unit itself can do.
 __attribute__((target("amx-tile,amx-bf16"))) void multiply_add_amx(std::int64_t steps) {
-  struct alignas(64) Config {
-    std::uint8_t palette = 1, start = 0, reserved[14] = {};
-    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-  };
-  static constexpr Config kConfig;
-  _tile_loadconfig(&kConfig);
-  alignas(64) static const std::uint16_t zeros[16 * 32] = {};
+  _tile_loadconfig(&kTiles);
+  alignas(64) static const std::byte zeros[kTile] = {};
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -109,6 +114,49 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_add_amx(std::int64_t 
   for (std::int64_t i = 0; i < steps; ++i) {
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+__attribute__((target("amx-tile,amx-int8"))) void multiply_add_amx_int8(std::int64_t steps) {
+  _tile_loadconfig(&kTiles);
+  alignas(64) static const std::byte zeros[kTile] = {};
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, zeros, 64);
+  _tile_loadd(5, zeros, 64);
+  _tile_loadd(6, zeros, 64);
+  _tile_loadd(7, zeros, 64);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+  _tile_release();
+}
+
+// Operands come from `numbers` (32 tiles, the first-level cache) as in the best product of large
+// matrices: four tiles read for four multiplied.
+__attribute__((target("amx-tile,amx-bf16"))) void multiply_loaded_amx(const std::byte* numbers,
+                                                                      std::int64_t steps) {
+  _tile_loadconfig(&kTiles);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const std::byte* const at = numbers + static_cast<std::size_t>(i % 8) * 4 * kTile;
+    _tile_loadd(4, at, 64);
+    _tile_loadd(6, at + kTile, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_loadd(7, at + 2 * kTile, 64);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(5, at + 3 * kTile, 64);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
   }
@@ -171,7 +219,6 @@ double measure_f32_flops(ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 double measure_bf16_flops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 #if defined(__x86_64__)
   if (isa == cpu::Isa::kAmx) {
-    constexpr std::int64_t kTileSteps = 50'000;
     return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 32 * 2),
                      [](int) { multiply_add_amx(kTileSteps); });
   }
@@ -179,8 +226,29 @@ double measure_bf16_flops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cp
   return 0;
 }
 
+double measure_loaded_bf16_flops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
+#if defined(__x86_64__)
+  if (isa == cpu::Isa::kAmx) {
+    // Of either sign and about 1: so far from zeros that the unit draws its full power.
+    Buffer buffer = *allocate_host(32 * kTile);
+    Rng rng(1);
+    for (std::size_t i = 0; i < 32 * kTile; i += 2) {
+      const auto bits = static_cast<std::uint16_t>(0x3f00 + rng.below(256) + rng.below(2) * 0x8000);
+      std::memcpy(buffer.data() + i, &bits, sizeof(bits));
+    }
+    const std::byte* const numbers = buffer.data();
+    return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 32 * 2),
+                     [=](int) { multiply_loaded_amx(numbers, kTileSteps); });
+  }
+#endif
+  return 0;
+}
+
 double measure_int8_ops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 #if defined(__x86_64__)
+  if (isa == cpu::Isa::kAmx)
+    return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 64 * 2),
+                     [](int) { multiply_add_amx_int8(kTileSteps); });
   if (isa >= cpu::Isa::kVnni)
     return best_rate(pool, static_cast<double>(kSteps) * kChains * 64 * 2,
                      [](int) { multiply_add_vnni(); });

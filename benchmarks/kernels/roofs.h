@@ -18,6 +18,9 @@ struct Roofs {
 double measure_read_bytes(ThreadPool& pool);
 double measure_f32_flops(ThreadPool& pool, cpu::Isa isa);
 double measure_bf16_flops(ThreadPool& pool, cpu::Isa isa);
+// The same unit with its operands read from the first-level cache, and numbers instead of zeros (a
+// processor may slow down for those): what is left to a product of large matrices. 0 without one.
+double measure_loaded_bf16_flops(ThreadPool& pool, cpu::Isa isa);
 double measure_int8_ops(ThreadPool& pool, cpu::Isa isa);
 
 }  // namespace saccade
