@@ -70,6 +70,7 @@ TEST_P(Gemm, MatchesReferenceForEveryShape) {
           run_case(*cpu, *reference_, {rows, in, out, DType::kF32, compute});
     run_case(*cpu, *reference_, {530, 70, 290, DType::kF32, compute});  // more than one block
     run_case(*cpu, *reference_, {5, 1600, 130, DType::kF32, compute});
+    run_case(*cpu, *reference_, {scaled(33, 3), 2112, 420, DType::kF32, compute});
   }
 }
 
@@ -135,6 +136,34 @@ TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
                            all[static_cast<std::size_t>(picked[static_cast<std::size_t>(i)])]);
         }
       }
+    }
+  }
+}
+
+// As many inputs as the inner products of an MLP have.
+TEST_P(Gemm, RowsOfManyInputsDoNotDependOnTheBatch) {
+  constexpr std::int64_t kIn = 2600;
+  constexpr std::int64_t kOut = 70;
+  Rng rng(8);
+  Matrix weight(kOut, kIn);
+  weight.random(rng);
+  const StoredMatrix part = weight.view();
+  Matrix x(scaled(50, 5), kIn);
+  x.random(rng);
+  for (const DType compute : {DType::kF32, DType::kBf16}) {
+    const auto cpu = device();
+    const auto packed = (*cpu).pack({&part, 1}, compute);
+    Matrix y(x.rows(), kOut);
+    cpu->gemm({.x = x.view(), .weight = packed.get(), .bias = {}, .residual = {}, .y = y.view()});
+    for (const std::int64_t count : {1, 2, 17}) {
+      Matrix some(std::min(count, x.rows()), kOut);
+      cpu->gemm({.x = x.view().row_range(x.rows() - some.rows(), x.rows()),
+                 .weight = packed.get(),
+                 .bias = {},
+                 .residual = {},
+                 .y = some.view()});
+      for (std::int64_t row = 0; row < some.rows(); ++row)
+        expect_same_bits(some.row(row), y.row(x.rows() - some.rows() + row));
     }
   }
 }

@@ -112,6 +112,12 @@ class CpuDevice final : public Device {
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
 
+// Rows rounded to bytes, as tiles of a matrix unit.
+struct Int8Tiles {
+  const std::uint8_t* tiles = nullptr;  // [row tiles][depth tiles][16][64]
+  const float* scales = nullptr;        // one a row
+};
+
 class CpuStream final : public HostStream {
  public:
   explicit CpuStream(CpuDevice& device);
@@ -151,7 +157,15 @@ class CpuStream final : public HostStream {
     return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1);
   }
   void gemm_tiles(const GemmArgs& args);
+  // x as tiles of bf16, and y from such.
+  const Bf16* round_tiles(View x, Bf16* tiles);
+  void multiply_tiles(const GemmArgs& args, const Bf16* x);
+  void gemm_few_tiles(const GemmArgs& args, const Bf16* x);
+  void gemm_many_tiles(const GemmArgs& args, const Bf16* x);
   void gemm_int8(const GemmArgs& args);
+  void gemm_int8_tiles(const GemmArgs& args);
+  // x in bytes, in shared scratch.
+  Int8Tiles round_int8_tiles(View x, std::int64_t depth_tiles);
   // y gains the terms of one expert.
   void run_expert(const ExpertsArgs& args, const ExpertWeights& weights,
                   std::span<const ExpertRoutes::Visit> visits);

@@ -45,4 +45,59 @@ std::int64_t few_rows_panels(const PanelWeight& weight);
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);
 
+// ---- products on a matrix unit: see gemm_tiles.cc ----
+
+constexpr std::int64_t kTileRows = 16;
+constexpr std::int64_t kTileDepth = 32;
+constexpr std::int64_t kTileElements = kTileRows * kTileDepth;
+
+inline std::int64_t tile_count(std::int64_t count, std::int64_t tile) {
+  return (count + tile - 1) / tile;
+}
+
+// `total` in equal parts of at most `most`, rounded up to `unit`.
+inline std::int64_t even_part(std::int64_t total, std::int64_t most, std::int64_t unit) {
+  const std::int64_t parts = tile_count(total, most);
+  return tile_count(tile_count(total, parts), unit) * unit;
+}
+
+// How many rows and panels are a block, and how many panels are multiplied before the next step of
+// depth.
+struct TileOrder {
+  std::int64_t rows;
+  std::int64_t panels;
+  std::int64_t group;
+};
+
+// For `rows` rows and `panels` panels; gemm_tiles.cc has the reasons. A tile is 1 KiB whatever it
+// holds, so bf16 and bytes go by the same order.
+TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads);
+constexpr std::int64_t kGroupPanels = 8;  // of a group that is finished while it is hot
+
+// Some rows of x, rounded to tiles, times the panels of a weight.
+class TileProduct {
+ public:
+  // x: the first of all rows, as tiles of bf16 or of bytes, as the weight is; `row` is a multiple
+  // of kTileRows.
+  TileProduct(const TileKernels& kernels, const PanelWeight& weight, const void* x,
+              std::int64_t row, std::int64_t rows);
+
+  // Sums (f32, or 32-bit integers of bytes) from one row to the next: an odd number of
+  // cache lines, so that the rows of a tile lie in different sets.
+  static std::int64_t stride(std::int64_t panels) { return panels * 16 + (panels % 2 ? 0 : 16); }
+  // How many multiply() writes for so many panels.
+  std::int64_t sums(std::int64_t panels) const { return row_tiles_ * kTileRows * stride(panels); }
+  // c [rows, stride(panels)] = x times panels [panel, panel + panels).
+  void multiply(std::int64_t panel, std::int64_t panels, void* c) const;
+
+ private:
+  static constexpr std::int64_t kDepthStep = 16;  // tiles
+
+  const PanelWeight& weight_;
+  void (*multiply_)(const TileArgs&);
+  std::int64_t depth_tiles_;
+  std::int64_t row_tiles_;
+  const std::byte* x_;
+};
+
 }  // namespace saccade::cpu

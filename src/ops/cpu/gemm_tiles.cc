@@ -2,9 +2,12 @@
 //
 // The unit is so fast that memory decides nearly everywhere. Few rows cost what reading the weights
 // costs, as in gemm.cc. For many, x is rounded once into tiles (2 bytes an element, 1 KiB a tile),
-// and for 512 rows x 256 columns each step of 512 in depth reads 512 KiB of x and 256 KiB of
-// weights and updates 512 KiB of c for 134 Mflop, all in the second-level cache; a pair of panels
-// (32 KiB) stays in the first level while all rows pass it.
+// and a pair of panels, 512 deep (32 KiB), stays in the first-level cache while rows pass it from
+// the second. Two orders keep them there, of which the caches choose:
+//  - Up to 2048 inputs, 256 rows lie in the second level whole (1 MiB at most) and weights stream
+//    past: a group of panels is finished, while its sums are hot, before the next begins.
+//  - Of more inputs, the sums of 512 rows x 384 columns stay (768 KiB), and each step of 512 in
+//    depth reads 512 KiB of x and 384 KiB of weights for 201 Mflop.
 #include <algorithm>
 
 #include "ops/cpu/gemm.h"
@@ -12,60 +15,120 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr std::int64_t kTileRows = 16;
-constexpr std::int64_t kTileDepth = 32;
-constexpr std::int64_t kTileElements = kTileRows * kTileDepth;
-constexpr std::int64_t kRowBlock = 512;
-constexpr std::int64_t kPanelBlock = 16;
-constexpr std::int64_t kDepthBlock = 512 / kTileDepth;
 constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
-
-std::int64_t tiles(std::int64_t count, std::int64_t tile) { return (count + tile - 1) / tile; }
 
 }  // namespace
 
-void CpuStream::gemm_tiles(const GemmArgs& args) {
-  const auto& weight = static_cast<const PanelWeight&>(*args.weight);
-  const std::int64_t depth_tiles = tiles(weight.in(), kTileDepth);
-  const std::int64_t row_tile_stride = depth_tiles * kTileElements;
-  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
-    const std::int64_t rows = std::min(kMostRows, args.x.rows() - top);
-    const std::int64_t row_tiles = tiles(rows, kTileRows);
-    Bf16* const x = shared_scratch().reserve<Bf16>(row_tiles * row_tile_stride);
-    each_row(row_tiles, kTileRows * weight.in(), [&](std::int64_t tile) {
-      const std::int64_t row = tile * kTileRows;
-      tiles_->round_rows(args.x.row<float>(top + row), args.x.stride(),
-                         std::min(kTileRows, rows - row), weight.in(), x + tile * row_tile_stride);
-    });
+TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads) {
+  constexpr std::int64_t kShallow = 2048 / kTileDepth;
+  const bool shallow = depth_tiles <= kShallow;
+  TileOrder order{};
+  order.rows = even_part(rows, shallow ? 256 : 512, 2 * kTileRows);
+  const std::int64_t down = (rows + order.rows - 1) / order.rows;
+  // Two blocks a thread at the least, where panels suffice.
+  const std::int64_t most =
+      std::clamp<std::int64_t>(panels * down / (2 * threads), 2, shallow ? 64 : 24);
+  order.panels = even_part(panels, most, 2);
+  order.group = shallow ? kGroupPanels : order.panels;
+  return order;
+}
 
-    const bool few = rows <= kFewRows;
-    const Blocks blocks{rows, weight.panels(), few ? rows : kRowBlock,
-                        few ? few_rows_panels(weight) : kPanelBlock};
-    pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
-      Block block = blocks.at(index);
-      const std::int64_t c_stride = block.panels * 16;
-      TileArgs tile;
-      tile.row_tiles = tiles(block.rows, kTileRows);
-      tile.row_tile_stride = row_tile_stride;
-      tile.panel_stride = weight.panel_bytes() / 2;
-      tile.panels = block.panels;
-      const std::int64_t c_size = tile.row_tiles * kTileRows * c_stride;
-      tile.c = worker_scratch(worker).reserve<float>(c_size + depth_tiles * kTileDepth);
-      if (block.rows == 1) tile.one_row = tile.c + c_size;
-      tile.c_stride = c_stride;
-      const std::int64_t step = few ? depth_tiles : kDepthBlock;
-      for (std::int64_t depth = 0; depth < depth_tiles; depth += step) {
-        tile.x = x + block.row / kTileRows * row_tile_stride + depth * kTileElements;
-        tile.weights =
-            reinterpret_cast<const Bf16*>(weight.panel(block.panel)) + depth * kTileElements;
-        tile.depth_tiles = std::min(step, depth_tiles - depth);
-        tile.accumulate = depth > 0;
-        tiles_->multiply(tile);
-      }
-      block.row += top;
-      finish_block(kernels_, args, block, tile.c, c_stride);
-    });
+const Bf16* CpuStream::round_tiles(View x, Bf16* tiles) {
+  const std::int64_t stride = tile_count(x.cols(), kTileDepth) * kTileElements;
+  each_row(tile_count(x.rows(), kTileRows), kTileRows * x.cols(), [&](std::int64_t tile) {
+    const std::int64_t row = tile * kTileRows;
+    tiles_->round_rows(x.row<float>(row), x.stride(), std::min(kTileRows, x.rows() - row), x.cols(),
+                       tiles + tile * stride);
+  });
+  return tiles;
+}
+
+void CpuStream::gemm_few_tiles(const GemmArgs& args, const Bf16* x) {
+  const auto& weight = static_cast<const PanelWeight&>(*args.weight);
+  const std::int64_t rows = args.x.rows();
+  const std::int64_t depth_tiles = tile_count(weight.in(), kTileDepth);
+  const Blocks blocks{rows, weight.panels(), rows, few_rows_panels(weight)};
+  pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
+    const Block block = blocks.at(index);
+    TileArgs tile;
+    tile.x = reinterpret_cast<const std::byte*>(x);
+    tile.row_tiles = 1;
+    tile.weights = weight.panel(block.panel);
+    tile.panel_stride = weight.panel_bytes();
+    tile.panels = block.panels;
+    tile.depth_tiles = depth_tiles;
+    tile.c_stride = block.panels * 16;
+    const std::int64_t c_size = kTileRows * tile.c_stride;
+    tile.c = worker_scratch(worker).reserve<float>(c_size + depth_tiles * kTileDepth);
+    if (rows == 1) tile.one_row = tile.c + c_size;
+    tiles_->multiply(tile);
+    finish_block(kernels_, args, block, tile.c, tile.c_stride);
+  });
+}
+
+void CpuStream::gemm_many_tiles(const GemmArgs& args, const Bf16* x) {
+  const auto& weight = static_cast<const PanelWeight&>(*args.weight);
+  const std::int64_t rows = args.x.rows();
+  const std::int64_t depth_tiles = tile_count(weight.in(), kTileDepth);
+  const TileOrder order = order_of(rows, depth_tiles, weight.panels(), pool_.size());
+  const Blocks blocks{rows, weight.panels(), order.rows, order.panels};
+  pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
+    const Block block = blocks.at(index);
+    TileProduct product(*tiles_, weight, x, block.row, block.rows);
+    float* const c = worker_scratch(worker).reserve<float>(product.sums(order.group));
+    for (std::int64_t first = 0; first < block.panels; first += order.group) {
+      Block part = block;
+      part.panel += first;
+      part.panels = std::min(order.group, block.panels - first);
+      product.multiply(part.panel, part.panels, c);
+      finish_block(kernels_, args, part, c, TileProduct::stride(part.panels));
+    }
+  });
+}
+
+TileProduct::TileProduct(const TileKernels& kernels, const PanelWeight& weight, const void* x,
+                         std::int64_t row, std::int64_t rows)
+    : weight_(weight),
+      multiply_(weight.type() == DType::kI8 ? kernels.multiply_int8 : kernels.multiply),
+      depth_tiles_(weight.panel_bytes() / kTileBytes),
+      row_tiles_(tile_count(rows, kTileRows)),
+      x_(static_cast<const std::byte*>(x) + row / kTileRows * depth_tiles_ * kTileBytes) {}
+
+void TileProduct::multiply(std::int64_t panel, std::int64_t panels, void* c) const {
+  TileArgs tile;
+  tile.row_tiles = row_tiles_;
+  tile.row_tile_stride = depth_tiles_ * kTileBytes;
+  tile.panel_stride = weight_.panel_bytes();
+  tile.panels = panels;
+  tile.c = static_cast<float*>(c);
+  tile.c_stride = stride(panels);
+  if (weight_.type() == DType::kI8) tile.starts = weight_.starts(panel);
+  const std::int64_t step = row_tiles_ == 1 ? depth_tiles_ : kDepthStep;
+  for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
+    tile.x = x_ + depth * kTileBytes;
+    tile.weights = weight_.panel(panel) + depth * kTileBytes;
+    tile.depth_tiles = std::min(step, depth_tiles_ - depth);
+    tile.accumulate = depth > 0;
+    multiply_(tile);
   }
+}
+
+void CpuStream::gemm_tiles(const GemmArgs& args) {
+  const std::int64_t in = tile_count(args.weight->in(), kTileDepth) * kTileDepth;
+  for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
+    const std::int64_t end = std::min(top + kMostRows, args.x.rows());
+    const std::int64_t padded = tile_count(end - top, kTileRows) * kTileRows;
+    GemmArgs part = args;
+    part.x = args.x.row_range(top, end);
+    part.y = args.y.row_range(top, end);
+    if (!args.residual.empty()) part.residual = args.residual.row_range(top, end);
+    multiply_tiles(part, round_tiles(part.x, shared_scratch().reserve<Bf16>(padded * in)));
+  }
+}
+
+void CpuStream::multiply_tiles(const GemmArgs& args, const Bf16* x) {
+  if (args.y.rows() <= kFewRows) return gemm_few_tiles(args, x);
+  gemm_many_tiles(args, x);
 }
 
 }  // namespace saccade::cpu

@@ -26,12 +26,13 @@ bool obtain_tiles() {
 }
 
 // GCC's __builtin_cpu_supports knows no AMX before GCC 13.
-bool has_amx_bf16() {
+bool has_amx() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   const bool tile = (edx >> 24 & 1) != 0;
   const bool bf16 = (edx >> 22 & 1) != 0;
-  return tile && bf16;
+  const bool int8 = (edx >> 25 & 1) != 0;
+  return tile && bf16 && int8;
 }
 
 bool machine_has(Isa isa) {
@@ -48,7 +49,7 @@ bool machine_has(Isa isa) {
     case Isa::kVnni:
       return __builtin_cpu_supports("avx512vnni");
     case Isa::kAmx:
-      return __builtin_cpu_supports("avx512bf16") && has_amx_bf16() && obtain_tiles();
+      return __builtin_cpu_supports("avx512bf16") && has_amx() && obtain_tiles();
   }
   return false;
 }

@@ -74,6 +74,8 @@ struct ChunkArgs {
   Index head_dim = 0;
   const void* queries = nullptr;  // as pack_query left them
 
+  // Keys and values have been packed already: nothing below says where they came from.
+  bool packed = false;
   // Token t's key and value, or a row of zeros where none of the queries sees it; and rows of zeros
   // from `tokens` up to a multiple of kTokenUnit.
   const void* const* key_rows = nullptr;
@@ -90,8 +92,8 @@ struct ChunkArgs {
   float* out = nullptr;  // [rows, cols] of exp(score - max) * value
   Index cols = 0;        // head_dim rounded up to cols_unit
 
-  void* keys = nullptr;     // work: [chunk_tokens, head_dim rounded up to depth_unit] elements
-  void* values = nullptr;   // work: [chunk_tokens, cols] elements
+  void* keys = nullptr;     // packed: [chunk_tokens, head_dim rounded up to depth_unit] elements
+  void* values = nullptr;   // packed: [chunk_tokens, cols] elements
   float* scores = nullptr;  // work: [group_rows, score_stride]
   void* weights = nullptr;  // work: as scores, but elements; unused where elements are f32
 };
@@ -107,6 +109,9 @@ struct AttentionKernels {
   // Writes query `row` of a tile: scale * q.
   void (*pack_query)(const float* q, float scale, Index row, Index head_dim,
                      void* queries) = nullptr;
+  // Keys and values of a chunk, for attend_chunk() of any queries. It packs them itself unless they
+  // are.
+  void (*pack_chunk)(const ChunkArgs&) = nullptr;
   void (*attend_chunk)(const ChunkArgs&) = nullptr;
 };
 
@@ -151,29 +156,33 @@ struct Kernels {
   void (*merge)(const MergeArgs&) = nullptr;
 };
 
-// c [16 * row_tiles, 16 * panels] (+)= x times bf16 weight panels, on a matrix unit that multiplies
-// tiles of 16 rows x 32 deep by tiles of 32 deep x 16 columns. Element sums run over depth in
-// order.
+// c [16 * row_tiles, 16 * panels] (+)= x times weight panels, on a matrix unit that multiplies
+// tiles of 1 KiB: 16 rows x 64 bytes by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and
+// element sums are f32 and run over depth in order; of bytes it is 64, and sums are exact integers.
 struct TileArgs {
-  const Bf16* x = nullptr;  // [row_tiles][.. depth tiles ..][16][32], from round_rows
+  const std::byte* x = nullptr;  // [row_tiles][.. depth tiles ..][16][64 bytes]
   Index row_tiles = 0;
-  Index row_tile_stride = 0;  // elements from one row tile to the next
-  const Bf16* weights = nullptr;
-  Index panel_stride = 0;  // elements
+  Index row_tile_stride = 0;  // bytes from one row tile to the next
+  const std::byte* weights = nullptr;
+  Index panel_stride = 0;  // bytes
   Index panels = 0;
   Index depth_tiles = 0;
-  float* c = nullptr;
+  float* c = nullptr;  // of bytes: 32-bit integers
   Index c_stride = 0;
   bool accumulate = false;
-  // A row alone needs no matrix unit: where only row 0 is wanted, room for 32 * depth_tiles floats.
-  // The other rows of c are left as they are then.
+  // Of bytes: [16 * panels] what sums begin at where they do not accumulate.
+  const std::int32_t* starts = nullptr;
+  // Of bf16, a row alone needs no matrix unit: where only row 0 is wanted, room for
+  // 32 * depth_tiles floats. The other rows of c are left as they are then.
   float* one_row = nullptr;
 };
+constexpr Index kTileBytes = 1024;
 
 struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
-  void (*multiply)(const TileArgs&) = nullptr;
+  void (*multiply)(const TileArgs&) = nullptr;       // bf16
+  void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
   AttentionKernels attention;
 };
 

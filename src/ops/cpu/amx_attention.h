@@ -1,0 +1,211 @@
+// Attention of a tile of queries to a chunk of tokens on AMX tiles of bf16: see ChunkArgs. Included
+// by the translation unit compiled for AMX alone.
+#pragma once
+
+#include "ops/cpu/amx_tiles.h"
+#include "ops/cpu/attention_kernels.h"
+
+namespace saccade::cpu::amx {
+
+// Queries and weights are x; keys and values are panels.
+
+constexpr Index kChunk = 256;  // sums are read from and written to memory once for eight tiles deep
+constexpr Index kGroupRows = 2 * kTileRows;
+// Rows of scores lie 17 lines apart: at 16, a tile's rows would meet in four sets of the
+// first-level cache.
+constexpr Index kScoreStride = kChunk + 16;
+
+inline void pack_query(const float* q, float scale, Index row, Index head_dim, void* queries) {
+  const Index depth_tiles = (head_dim + kTileDepth - 1) / kTileDepth;
+  Bf16* out = static_cast<Bf16*>(queries) +
+              (row / kTileRows * depth_tiles * kTileElements + row % kTileRows * kTileDepth);
+  const F s = _mm512_set1_ps(scale);
+  for (Index dim = 0; dim < head_dim; dim += kTileDepth, out += kTileElements) {
+    const F low = _mm512_maskz_loadu_ps(lanes_below(head_dim - dim), q + dim);
+    const F high = _mm512_maskz_loadu_ps(lanes_below(head_dim - dim - 16), q + dim + 16);
+    _mm512_storeu_si512(out, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high * s, low * s)));
+  }
+}
+
+inline __m512i load_32(const float* p, Index count) { return round_32(p, count); }
+inline __m512i load_32(const Bf16* p, Index count) {
+  return _mm512_maskz_loadu_epi16(
+      static_cast<__mmask32>(count >= 32 ? 0xffffffff : (1U << count) - 1), p);
+}
+// 16 elements as the low halves of 32-bit lanes.
+inline __m512i load_16(const float* p, Index count) {
+  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(lanes_below(count), p));
+  return _mm512_cvtepu16_epi32(reinterpret_cast<__m256i>(rounded));
+}
+inline __m512i load_16(const Bf16* p, Index count) {
+  return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes_below(count), p));
+}
+
+// keys: [tokens / 16][depth tiles][16 pairs of dims][16 tokens][2]: a transpose of 32-bit pairs.
+template <typename T>
+void pack_keys(const ChunkArgs& args) {
+  auto* out = static_cast<Bf16*>(args.keys);
+  for (Index token = 0; token < args.tokens; token += 16) {
+    const void* const* rows = args.key_rows + token;
+    for (Index dim = 0; dim < args.head_dim; dim += kTileDepth, out += kTileElements) {
+      F block[16];
+#pragma GCC unroll 16
+      for (Index i = 0; i < 16; ++i)
+        block[i] =
+            _mm512_castsi512_ps(load_32(static_cast<const T*>(rows[i]) + dim, args.head_dim - dim));
+      V::transpose(block);
+#pragma GCC unroll 16
+      for (Index i = 0; i < 16; ++i) _mm512_storeu_ps(out + i * kTileDepth, block[i]);
+    }
+  }
+}
+
+// values: [dims / 16][kChunk / 32][16 pairs of tokens][16 dims][2]
+template <typename T>
+void pack_values(const ChunkArgs& args) {
+  const Index padded = (args.tokens + kTileDepth - 1) / kTileDepth * kTileDepth;
+  for (Index token = 0; token < padded; token += 2) {
+    const auto* a = static_cast<const T*>(args.value_rows[token]);
+    const auto* b = static_cast<const T*>(args.value_rows[token + 1]);
+    Bf16* out = static_cast<Bf16*>(args.values) + token * 16;
+    for (Index dim = 0; dim < args.head_dim; dim += 16, out += kChunk * 16) {
+      const __m512i low = load_16(a + dim, args.head_dim - dim);
+      const __m512i high = load_16(b + dim, args.head_dim - dim);
+      _mm512_storeu_si512(out, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+    }
+  }
+}
+
+// 2^x for x <= 0 as a cubic of x - floor(x); its error of 1e-4 is a twentieth of the rounding to
+// bf16 that follows. The instruction that scales takes the floor by itself. Below -126 the result
+// stays where it is, as in Math::exp.
+inline F exp2_coarse(F x) {
+  constexpr float kExp2[] = {9.999251962e-01f, 6.958335042e-01f, 2.260672450e-01f,
+                             7.802446187e-02f};
+  x = V::max(V::set(-126.0f), x);  // keeps NaN
+  const F r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  F p = V::fma(r, V::set(kExp2[3]), V::set(kExp2[2]));
+  p = V::fma(p, r, V::set(kExp2[1]));
+  p = V::fma(p, r, V::set(kExp2[0]));
+  return _mm512_scalef_ps(p, x);
+}
+
+// Which of tokens [first, first + 16) are in [begin, end).
+inline __mmask16 seen(Index first, Index begin, Index end) {
+  return lanes_below(end - first) & static_cast<__mmask16>(~lanes_below(begin - first));
+}
+
+// As Attention<V>::softmax, for rows [first, first + rows): scores [rows, kScoreStride] become
+// weights in tiles [rows / 16][kChunk / 32][16][32].
+inline void softmax(const ChunkArgs& args, Index first_row, Index rows) {
+  const Index padded = (args.tokens + kTileDepth - 1) / kTileDepth * kTileDepth;
+  constexpr float kLog2E = 1.442695041f;
+  for (Index i = 0; i < rows; ++i) {
+    const Index row = first_row + i;
+    float* scores = args.scores + i * kScoreStride;
+    Bf16* weights =
+        static_cast<Bf16*>(args.weights) +
+        (i / kTileRows * (kChunk / kTileDepth) * kTileElements + i % kTileRows * kTileDepth);
+    const Index begin = args.begin[row] > 0 ? args.begin[row] : 0;
+    const Index end = args.end[row] < args.tokens ? args.end[row] : args.tokens;
+    if (begin >= end) {
+      for (Index token = 0; token < padded; token += kTileDepth)
+        _mm512_storeu_si512(weights + token * kTileRows, _mm512_setzero_si512());
+      continue;
+    }
+    constexpr float kInfinity = __builtin_inff();
+    F max[2] = {V::set(-kInfinity), V::set(-kInfinity)};
+    const bool plain = begin == 0 && end == padded && args.softcap <= 0;
+    for (Index token = 0; token < padded; token += 32) {
+#pragma GCC unroll 2
+      for (Index half = 0; half < 2; ++half) {
+        const Index first = token + half * 16;
+        F score = V::load(scores + first);
+        if (!plain) {
+          if (args.softcap > 0) score = Attention<V>::capped(score, args.softcap);
+          score = V::select(seen(first, begin, end), score, V::set(-kInfinity));
+          V::store(scores + first, score);
+        }
+        max[half] = V::max(score, max[half]);
+      }
+    }
+    const float old_max = args.max[row];
+    const float chunk_max = V::largest(V::max(max[0], max[1]));
+    const float new_max = chunk_max > old_max ? chunk_max : old_max;
+    const F shift = V::set(-new_max * kLog2E);
+    F sum[2] = {V::zero(), V::zero()};
+    for (Index token = 0; token < padded; token += 32) {
+      F low = exp2_coarse(V::fma(V::load(scores + token), V::set(kLog2E), shift));
+      F high = exp2_coarse(V::fma(V::load(scores + token + 16), V::set(kLog2E), shift));
+      if (!plain) {
+        low = V::select(seen(token, begin, end), low, V::zero());
+        high = V::select(seen(token + 16, begin, end), high, V::zero());
+      }
+      sum[0] = sum[0] + low;
+      sum[1] = sum[1] + high;
+      _mm512_storeu_si512(weights + token * kTileRows,
+                          reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+    }
+    if (new_max > old_max) {
+      const float shrink = V::first(Math<V>::exp(V::set(old_max - new_max)));
+      args.sum[row] *= shrink;
+      float* out = args.out + row * args.cols;
+      for (Index col = 0; col < args.cols; col += 16)
+        V::store(out + col, V::load(out + col) * V::set(shrink));
+      args.max[row] = new_max;
+    }
+    args.sum[row] += V::sum(sum[0] + sum[1]);
+  }
+}
+
+template <typename T>
+void pack_chunk_of(const ChunkArgs& args) {
+  pack_keys<T>(args);
+  pack_values<T>(args);
+}
+
+inline void pack_chunk(const ChunkArgs& args) {
+  if (args.type == DType::kBf16) return pack_chunk_of<Bf16>(args);
+  pack_chunk_of<float>(args);
+}
+
+// Two row tiles at a time from scores to sums, so that their scores stay in the first-level cache.
+template <typename T>
+void attend_chunk_of(const ChunkArgs& args) {
+  if (!args.packed) pack_chunk_of<T>(args);
+  const Tiles tiles;
+  const Index depth_tiles = (args.head_dim + kTileDepth - 1) / kTileDepth;
+  TileArgs score;
+  score.row_tile_stride = depth_tiles * kTileBytes;
+  score.weights = static_cast<const std::byte*>(args.keys);
+  score.panel_stride = depth_tiles * kTileBytes;
+  score.panels = (args.tokens + 15) / 16;
+  score.depth_tiles = depth_tiles;
+  score.c = args.scores;
+  score.c_stride = kScoreStride;
+  TileArgs mix;
+  mix.x = static_cast<const std::byte*>(args.weights);
+  mix.row_tile_stride = kChunk / kTileDepth * kTileBytes;
+  mix.weights = static_cast<const std::byte*>(args.values);
+  mix.panel_stride = kChunk / kTileDepth * kTileBytes;
+  mix.panels = args.cols / 16;
+  mix.depth_tiles = (args.tokens + kTileDepth - 1) / kTileDepth;
+  mix.c_stride = args.cols;
+  mix.accumulate = true;
+  for (Index row = 0; row < args.rows; row += kGroupRows) {
+    const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
+    score.x = static_cast<const std::byte*>(args.queries) + row / kTileRows * score.row_tile_stride;
+    score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
+    mix.c = args.out + row * args.cols;
+    multiply_panels<Stream::kWeights, Unit::kBf16>(score);
+    softmax(args, row, rows);
+    multiply_panels<Stream::kWeights, Unit::kBf16>(mix);
+  }
+}
+
+inline void attend_chunk(const ChunkArgs& args) {
+  if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);
+  attend_chunk_of<float>(args);
+}
+
+}  // namespace saccade::cpu::amx
