@@ -49,6 +49,21 @@ AttentionState TileShape::state_at(float* memory) const {
   return {memory, memory + round_up(rows, 16), memory + 2 * round_up(rows, 16), rows, cols};
 }
 
+PackedTokens::PackedTokens(const AttentionKernels& attention, Index dims, std::byte* at)
+    : head_dim(dims),
+      cols(round_up(dims, attention.cols_unit)),
+      key_bytes(round_up(
+          attention.chunk_tokens * round_up(dims, attention.depth_unit) * attention.element_bytes,
+          64)),
+      value_bytes(round_up(attention.chunk_tokens * cols * attention.element_bytes, 64)),
+      memory(at) {}
+
+Index PackedTokens::bytes(const AttentionKernels& attention, Index head_dim, Index tokens) {
+  const PackedTokens shape(attention, head_dim, nullptr);
+  return round_up(tokens, attention.chunk_tokens) / attention.chunk_tokens *
+         (shape.key_bytes + shape.value_bytes);
+}
+
 AttentionTile::AttentionTile(const Kernels& kernels, const AttentionKernels& attention, Index rows,
                              Index head_dim, Scratch& scratch)
     : kernels_(kernels),
@@ -93,6 +108,27 @@ void AttentionTile::set_query(Index row, const float* q, float scale, Index begi
   first_ = std::min(first_, begin);
   last_ = std::max(last_, end);
   attention_.pack_query(q, scale, row, shape_.head_dim, queries_);
+}
+
+void AttentionTile::attend(DType type, float softcap, const PackedTokens& tokens) {
+  const Index unit = attention_.chunk_tokens;
+  void* const keys = args_.keys;
+  void* const values = args_.values;
+  args_.packed = true;
+  total_.clear();
+  for (Index split = first_ / kSplitTokens; split * kSplitTokens < last_; ++split) {
+    split_.clear();
+    const Index stop = std::min((split + 1) * kSplitTokens, last_);
+    for (Index at = std::max(split * kSplitTokens, first_ / unit * unit); at < stop; at += unit) {
+      args_.keys = tokens.keys(at / unit);
+      args_.values = tokens.values(at / unit);
+      attend_chunk(type, softcap, at, std::min(unit, stop - at), split_);
+    }
+    merge(split_);
+  }
+  args_.packed = false;
+  args_.keys = keys;
+  args_.values = values;
 }
 
 void AttentionTile::attend_chunk(DType type, float softcap, Index chunk, Index tokens,

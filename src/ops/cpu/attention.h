@@ -8,6 +8,8 @@
 // whether splits ran on one thread or several.
 #pragma once
 
+#include <vector>
+
 #include "ops/cpu/cpu_device.h"
 
 namespace saccade::cpu {
@@ -45,6 +47,26 @@ struct TileShape {
   Index cols;
 };
 
+// Keys and values of a run of tokens that begins at a multiple of chunk_tokens, packed once for all
+// tiles of queries: chunk after chunk.
+struct PackedTokens {
+  PackedTokens(const AttentionKernels& attention, Index head_dim, std::byte* memory);
+  static Index bytes(const AttentionKernels& attention, Index head_dim, Index tokens);
+  // token_rows as in AttentionTile, for tokens [chunk * chunk_tokens, end of the chunk or `last`).
+  template <typename TokenRows>
+  void pack(const AttentionKernels& attention, DType type, Index chunk, Index last,
+            const TokenRows& token_rows) const;
+
+  Index head_dim;
+  Index cols;
+  Index key_bytes;  // of a chunk
+  Index value_bytes;
+  std::byte* memory;
+
+  std::byte* keys(Index chunk) const { return memory + chunk * (key_bytes + value_bytes); }
+  std::byte* values(Index chunk) const { return keys(chunk) + key_bytes; }
+};
+
 // One tile at work, in a worker's scratch.
 class AttentionTile {
  public:
@@ -64,6 +86,8 @@ class AttentionTile {
       merge(split_);
     }
   }
+  // The same of tokens that are packed already.
+  void attend(DType type, float softcap, const PackedTokens& tokens);
   // One split alone, into `state`.
   template <typename TokenRows>
   void attend_split(DType type, float softcap, Index split, AttentionState state,
@@ -109,5 +133,30 @@ class AttentionTile {
   AttentionState total_;
   AttentionState split_;
 };
+
+template <typename TokenRows>
+void PackedTokens::pack(const AttentionKernels& attention, DType type, Index chunk, Index last,
+                        const TokenRows& token_rows) const {
+  constexpr Index kMostTokens = 256;
+  const std::vector<float> zeros(static_cast<std::size_t>(head_dim));
+  const void* key_rows[kMostTokens];
+  const void* value_rows[kMostTokens];
+  const Index unit = attention.chunk_tokens;
+  CHECK(unit <= kMostTokens, "chunks of {} tokens", unit);
+  ChunkArgs args;
+  args.tokens = std::min(unit, last - chunk * unit);
+  for (Index i = 0; i < args.tokens || i % kTokenUnit != 0; ++i) {
+    key_rows[i] = value_rows[i] = zeros.data();
+    if (i < args.tokens) token_rows(chunk * unit + i, &key_rows[i], &value_rows[i]);
+  }
+  args.head_dim = head_dim;
+  args.cols = cols;
+  args.type = type;
+  args.key_rows = key_rows;
+  args.value_rows = value_rows;
+  args.keys = keys(chunk);
+  args.values = values(chunk);
+  attention.pack_chunk(args);
+}
 
 }  // namespace saccade::cpu

@@ -176,9 +176,9 @@ struct Attention {
   template <typename T>
   static void attend_chunk_of(const ChunkArgs& args) {
     using Packed = PackedKey<T>;
-    const bool few = args.rows <= V::kTileRows;
-    pack_keys<T>(args);
-    if (!few) pack_values<T>(args);
+    const bool few = !args.packed && args.rows <= V::kTileRows;
+    if (!args.packed) pack_keys<T>(args);
+    if (!args.packed && !few) pack_values<T>(args);
     PanelArgs score;
     score.x_stride = args.head_dim;
     score.weights = args.keys;
@@ -213,6 +213,17 @@ struct Attention {
     if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);
     if (args.type == DType::kF16) return attend_chunk_of<F16>(args);
     attend_chunk_of<float>(args);
+  }
+
+  template <typename T>
+  static void pack_chunk_of(const ChunkArgs& args) {
+    pack_keys<T>(args);
+    pack_values<T>(args);
+  }
+  static void pack_chunk(const ChunkArgs& args) {
+    if (args.type == DType::kBf16) return pack_chunk_of<Bf16>(args);
+    if (args.type == DType::kF16) return pack_chunk_of<F16>(args);
+    pack_chunk_of<float>(args);
   }
 
   static void merge(const MergeArgs& args) {

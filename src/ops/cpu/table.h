@@ -29,6 +29,7 @@ constexpr Kernels table_of(const char* name) {
   table.attention.group_rows = Attention<V>::kGroupRows;
   table.attention.cols_unit = V::kLanes;
   table.attention.pack_query = Attention<V>::pack_query;
+  table.attention.pack_chunk = Attention<V>::pack_chunk;
   table.attention.attend_chunk = Attention<V>::attend_chunk;
   table.merge = Attention<V>::merge;
   return table;
