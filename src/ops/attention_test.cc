@@ -302,7 +302,7 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
       {300, 1, 2, 80, 16, DType::kBf16, 0, 140, 0, DType::kBf16},
       {300, 1, 2, 64, 16, DType::kBf16, 50, 0, 0, DType::kBf16, {{20, 45}, {100, 160}}},
   };
-  if (kEmulated)
+  if (emulated())
     shapes = {{130, 2, 3, 64, 16, DType::kBf16},
               {100, 1, 2, 72, 16, DType::kF32, 40},
               {90, 1, 2, 32, 16, DType::kF16, 0, 70},

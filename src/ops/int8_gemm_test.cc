@@ -300,7 +300,7 @@ SACCADE_EVERY_CPU(Int8);
 TEST(Int8Bits, AreTheSameOnEveryInstructionSet) {
   constexpr std::int64_t kIn = 900;
   constexpr std::int64_t kOut = 133;
-  if (kEmulated) GTEST_SKIP() << "cuda has no gemm of weights packed as int8";
+  if (kCudaUnderTest) GTEST_SKIP() << "cuda has no gemm of weights packed as int8";
   Rng rng(9);
   Matrix weight(kOut, kIn, DType::kBf16);
   weight.random(rng);

@@ -1,6 +1,6 @@
 // For the tests of this folder: every CPU device this machine runs, or, in a program of the same
-// tests built with SACCADE_EMULATED_CUDA, the CUDA device on the emulator; and matrices that notice
-// stray writes.
+// tests built with SACCADE_CUDA_UNDER_TEST, the CUDA device, on the emulator or on a GPU; and
+// matrices that notice stray writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,22 +16,24 @@
 
 #include "base/rng.h"
 #include "ops/device.h"
-#if SACCADE_EMULATED_CUDA
-#include "ops/cuda/emulated_device.h"
+#if SACCADE_CUDA_UNDER_TEST
+#include "ops/cuda/device_under_test.h"
 #endif
 
 namespace saccade {
 
 constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of one rounding
 
-#if SACCADE_EMULATED_CUDA
-constexpr bool kEmulated = true;
+#if SACCADE_CUDA_UNDER_TEST
+constexpr bool kCudaUnderTest = true;
+inline bool emulated() { return cuda::kUnderTestIsEmulated; }
 #else
-constexpr bool kEmulated = false;
+constexpr bool kCudaUnderTest = false;
+inline bool emulated() { return false; }
 #endif
 
 inline std::vector<std::string> isas_here() {
-  if (kEmulated) return {"cuda"};
+  if (kCudaUnderTest) return {"cuda"};
   std::vector<std::string> isas;
   for (const char* isa : {"portable", "avx2", "avx512", "vnni", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
@@ -50,11 +52,12 @@ class TestDevice {
 };
 
 inline TestDevice device_of(const std::string& isa, int threads = 2) {
-#if SACCADE_EMULATED_CUDA
+#if SACCADE_CUDA_UNDER_TEST
   // The tests read results as soon as a call returns. Threads are seeds of the schedule here.
   if (isa == "cuda") {
-    emulator::seed(static_cast<std::uint64_t>(threads));
-    return TestDevice(make_emulated_cuda_device({.late = false, .space = Space::kHost}));
+    auto immediate = cuda::make_immediate_device(static_cast<std::uint64_t>(threads));
+    CHECK(immediate.has_value(), "{}", immediate.error().message);
+    return TestDevice(std::move(*immediate));
   }
 #endif
   auto device = make_cpu_device(threads, isa);
@@ -175,8 +178,8 @@ inline void expect_same_bits(const std::vector<float>& a, const std::vector<floa
 }
 
 // A sweep's length: an emulated device does in seconds what the CPU does in milliseconds.
-inline std::int64_t scaled(std::int64_t full, std::int64_t emulated) {
-  return kEmulated ? emulated : full;
+inline std::int64_t scaled(std::int64_t full, std::int64_t on_emulator) {
+  return emulated() ? on_emulator : full;
 }
 
 class EveryCpu : public testing::TestWithParam<std::string> {

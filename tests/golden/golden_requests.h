@@ -22,10 +22,10 @@ inline const std::vector<std::string> kVideoCases = {"video_one_frame", "video_o
 class GoldenRequests {
  public:
   explicit GoldenRequests(const std::string& checkpoint,
-                          const std::vector<std::string>& cases = kGoldenCases)
-      : directory_(golden_folder(checkpoint)), cases_(cases) {
+                          const std::vector<std::string>& cases = kGoldenCases,
+                          std::unique_ptr<Device> device = engine_device(""))
+      : directory_(golden_folder(checkpoint)), cases_(cases), device_(std::move(device)) {
     log::set_level(log::Level::kError);
-    device_ = engine_device("");
     model_ = load(directory_, *device_);
     tokenizer_ = *load_tokenizer(directory_);
     for (const std::string& name : cases_) {

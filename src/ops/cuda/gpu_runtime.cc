@@ -17,6 +17,8 @@ namespace {
           cudaGetErrorString(cuda_check_status));            \
   } while (false)
 
+bool waits_after_launches = false;
+
 constexpr int kLeastCapability = 80;
 constexpr int kLeastDriver = 13000;  // of the runtime that this is built with
 
@@ -168,8 +170,11 @@ void allow_shared(const void* kernel, std::size_t bytes) {
                                   static_cast<int>(bytes)));
 }
 
+void wait_after_launches() { waits_after_launches = true; }
+
 void check_launch(const char* kernel) {
-  const cudaError_t status = cudaPeekAtLastError();
+  cudaError_t status = cudaPeekAtLastError();
+  if (status == cudaSuccess && waits_after_launches) status = cudaDeviceSynchronize();
   CHECK(status == cudaSuccess, "launch of {}: {}", kernel, cudaGetErrorString(status));
 }
 
