@@ -1,6 +1,7 @@
 // A model alone, in process, with the clock and the roofs beside it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <memory>
@@ -29,24 +30,37 @@ struct Timing {
   double seconds = 0;
   double least_seconds = 0;
   double cpu_seconds = 0;     // processor time of the process, a thread
+  double submit_seconds = 0;  // until the calls returned: what a host that waits for nothing needs
+  double bytes = 0;           // that have to be read
+  double flops = 0;           // that have to be done, of bytes among them
   std::int64_t launches = 0;  // of a device: ops and copies, and what is uploaded besides
   std::int64_t uploads = 0;
 };
 
-// The model with room for kSequences sequences of kPrompt + kDecodeSteps tokens, one block table
+struct HarnessSizes {
+  std::int64_t prompt = kPrompt;
+  std::int64_t decode_steps = kDecodeSteps;
+  std::int64_t sequences = kSequences;
+  int image_side = 1024;  // the largest
+};
+
+// The model with room for `sequences` sequences of prompt + decode_steps tokens, one block table
 // each.
 class Harness {
  public:
   static Result<std::unique_ptr<Harness>> create(const std::string& model,
                                                  std::shared_ptr<Device> device,
-                                                 const LoadOptions& options = {}) {
-    auto made = std::unique_ptr<Harness>(new Harness);
+                                                 const LoadOptions& options = {},
+                                                 const HarnessSizes& sizes = {}) {
+    auto made = std::unique_ptr<Harness>(new Harness(sizes));
     made->device_ = std::move(device);
     made->counting_ = std::make_unique<CountingDevice>(*made->device_);
-    // "cpu amx, 2 threads"
-    const std::string description = made->device_->description();
-    const std::size_t name = description.find(' ') + 1;
-    TRY(made->isa_, cpu::choose_isa(description.substr(name, description.find(',') - name)));
+    if (made->device_->name() == "cpu") {
+      // "cpu amx, 2 threads"
+      const std::string description = made->device_->description();
+      const std::size_t name = description.find(' ') + 1;
+      TRY(made->isa_, cpu::choose_isa(description.substr(name, description.find(',') - name)));
+    }
     TRY(const std::string directory, resolve_checkpoint(model));
     TRY(const Checkpoint checkpoint, open_checkpoint(directory));
     TRY(made->model_, load_model(checkpoint, *made->device_, options));
@@ -57,7 +71,7 @@ class Harness {
   const ModelShape& shape() const { return model_.shape(); }
   Device& device() { return *device_; }
 
-  // Measured anew: neighbours on a shared machine move them by a fifth.
+  // Of a CPU. Measured anew: neighbours on a shared machine move them by a fifth.
   void measure_roofs() {
     roofs_.read_bytes = measure_read_bytes(device_->pool());
     roofs_.f32_flops = measure_f32_flops(device_->pool(), isa_);
@@ -69,19 +83,23 @@ class Harness {
 
   // The first sequence's prompt in one forward.
   Timing prefill() {
-    set_rows(0, 1, 0, kPrompt);
+    set_rows(0, 1, 0, sizes_.prompt);
     return timed([&] { forward(); });
   }
 
-  // A step of `sequences` rows, after prompts of kPrompt tokens: the mean of kDecodeSteps.
+  // A step of `sequences` rows, after prompts: the mean of all steps.
   Timing decode(std::int64_t sequences) {
     Timing total;
-    for (std::int64_t step = 0; step < kDecodeSteps; ++step) {
-      set_rows(0, sequences, kPrompt + step, 1);
+    const auto steps = static_cast<double>(sizes_.decode_steps);
+    for (std::int64_t step = 0; step < sizes_.decode_steps; ++step) {
+      set_rows(0, sequences, sizes_.prompt + step, 1);
       const Timing one = timed([&] { forward(); });
-      total.seconds += one.seconds / kDecodeSteps;
-      total.least_seconds += one.least_seconds / kDecodeSteps;
-      total.cpu_seconds += one.cpu_seconds / kDecodeSteps;
+      total.seconds += one.seconds / steps;
+      total.least_seconds += one.least_seconds / steps;
+      total.cpu_seconds += one.cpu_seconds / steps;
+      total.submit_seconds += one.submit_seconds / steps;
+      total.bytes += one.bytes / steps;
+      total.flops += one.flops / steps;
       total.launches = one.launches;  // of every step
       total.uploads = one.uploads;
     }
@@ -111,22 +129,23 @@ class Harness {
   }
 
  private:
-  Harness() = default;
+  explicit Harness(const HarnessSizes& sizes) : sizes_(sizes) {}
 
   Result<void> allocate() {
     const ModelShape& shape = model_.shape();
-    const std::int64_t length = kPrompt + kDecodeSteps;
+    const std::int64_t length = sizes_.prompt + sizes_.decode_steps;
     blocks_per_sequence_ = (length + kBlock - 1) / kBlock;
     std::int64_t patches = 4;
     if (shape.has_vision) {
-      TRY(const ImageLayout layout, model_.processor->image_layout(1024, 1024, {}));
+      TRY(const ImageLayout layout,
+          model_.processor->image_layout(sizes_.image_side, sizes_.image_side, {}));
       patches = layout.grid_t * layout.grid_h * layout.grid_w;
       TRY(embeddings_,
           device_->allocate(static_cast<std::size_t>(layout.tokens * shape.embedding_width()) * 4));
     }
-    TRY_DO(model_.network->reserve(*device_, {.rows = kPrompt,
-                                              .sequences = kSequences,
-                                              .logit_rows = kSequences,
+    TRY_DO(model_.network->reserve(*device_, {.rows = std::max(sizes_.prompt, sizes_.sequences),
+                                              .sequences = sizes_.sequences,
+                                              .logit_rows = sizes_.sequences,
                                               .image_patches = patches,
                                               .length = length}));
     for (const LayerShape& layer : shape.layers) {
@@ -135,16 +154,16 @@ class Harness {
       kv.kv_heads = layer.kv_heads;
       kv.head_dim = layer.head_dim;
       const std::int64_t elements = 2 * kBlock * layer.kv_heads * layer.head_dim;
-      const std::int64_t blocks = blocks_per_sequence_ * kSequences;
+      const std::int64_t blocks = blocks_per_sequence_ * sizes_.sequences;
       TRY(Buffer cache,
           device_->allocate(static_cast<std::size_t>(elements * blocks) * size_of(shape.kv_dtype)));
       kv.blocks = cache.view(shape.kv_dtype, blocks, elements);
       caches_.push_back(std::move(cache));
       bindings_.push_back({kv, 0});
     }
-    blocks_.resize(static_cast<std::size_t>(blocks_per_sequence_ * kSequences));
+    blocks_.resize(static_cast<std::size_t>(blocks_per_sequence_ * sizes_.sequences));
     std::iota(blocks_.begin(), blocks_.end(), 0);
-    TRY(logits_, device_->allocate(static_cast<std::size_t>(kSequences * shape.vocab) * 4));
+    TRY(logits_, device_->allocate(static_cast<std::size_t>(sizes_.sequences * shape.vocab) * 4));
     return {};
   }
 
@@ -193,20 +212,29 @@ class Harness {
     const double cpu_begin = cpu_seconds();
     const Nanos begin = clock_.now();
     body();
+    const double submitted = saccade::seconds(clock_.now() - begin);
     device_->synchronize();
     const double took = saccade::seconds(clock_.now() - begin);
     const double cpu = (cpu_seconds() - cpu_begin) / device_->pool().size();
     const Work work = counting_->take();
+    Timing timing = {.seconds = took,
+                     .cpu_seconds = cpu,
+                     .submit_seconds = submitted,
+                     .bytes = work.bytes,
+                     .flops = work.flops + work.int8_ops,
+                     .launches = work.launches,
+                     .uploads = work.uploads};
     const bool matrix_unit = model_.shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
-    if (flops == 0) return {took, 0, cpu, work.launches, work.uploads};  // a warm-up: no roofs yet
+    if (flops == 0) return timing;  // a warm-up, or no CPU: no roofs
     const double int8_ops = roofs_.int8_ops > 0 ? roofs_.int8_ops : flops;
-    return {took,
-            std::max(work.bytes / roofs_.read_bytes, work.flops / flops + work.int8_ops / int8_ops),
-            cpu, work.launches, work.uploads};
+    timing.least_seconds =
+        std::max(work.bytes / roofs_.read_bytes, work.flops / flops + work.int8_ops / int8_ops);
+    return timing;
   }
 
   const SteadyClock clock_;
+  HarnessSizes sizes_;
   std::shared_ptr<Device> device_;
   std::unique_ptr<CountingDevice> counting_;
   cpu::Isa isa_ = cpu::Isa::kPortable;

@@ -1,0 +1,89 @@
+// Sequences that meet a pool of keys and values, on the device: what attention is measured over.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "benchmarks/gpu/device_bench.h"
+
+namespace saccade {
+
+struct AttentionShape {
+  std::int64_t sequences = 1;
+  std::int64_t rows = 1;     // of each in this step
+  std::int64_t context = 0;  // tokens of each that are in the pool before
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_dim = 64;
+};
+
+// Blocks of the sequences lie among each other. The plan lives until the stream's retire().
+class AttentionCase {
+ public:
+  AttentionCase(DeviceBench& bench, const AttentionShape& shape)
+      : bench_(bench),
+        shape_(shape),
+        blocks_((shape.context + shape.rows + kBlock - 1) / kBlock),
+        pool_(bench.random(blocks_ * shape.sequences, 2 * shape.kv_heads * kBlock * shape.head_dim,
+                           DType::kBf16)),
+        q_(bench.random(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)),
+        out_(
+            bench.empty(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)) {
+    for (std::int64_t s = 0; s < shape.sequences; ++s) {
+      auto& table = tables_.emplace_back();
+      for (std::int64_t b = 0; b < blocks_; ++b)
+        table.push_back(static_cast<std::int32_t>(b * shape.sequences + s));
+    }
+    args_.layer = {.blocks = pool_.view,
+                   .block_size = kBlock,
+                   .kv_heads = shape.kv_heads,
+                   .head_dim = shape.head_dim};
+    args_.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+    args_.compute = DType::kBf16;
+    plan_all();
+  }
+
+  // The step's sequences from `first` on, `count` of them; q and out are theirs alone.
+  void plan(std::int64_t first, std::int64_t count) {
+    std::vector<SequenceSpan> spans;
+    for (std::int64_t s = 0; s < count; ++s)
+      spans.push_back({s * shape_.rows, shape_.rows, shape_.context, 0,
+                       tables_[static_cast<std::size_t>(first + s)]});
+    args_.plan = &bench_.stream().plan_attention(spans, {.block_size = kBlock,
+                                                         .heads = shape_.heads,
+                                                         .kv_heads = shape_.kv_heads,
+                                                         .head_dim = shape_.head_dim});
+    args_.q = q_.view.row_range(first * shape_.rows, (first + count) * shape_.rows);
+    args_.out = out_.view.row_range(first * shape_.rows, (first + count) * shape_.rows);
+  }
+  void plan_all() { plan(0, shape_.sequences); }
+  void run() { bench_.stream().paged_attention(args_); }
+  const PagedAttentionArgs& args() const { return args_; }
+  View out() const { return out_.view; }
+
+  // Keys and values in sight, once, and q and out.
+  double bytes() const {
+    const auto tokens = static_cast<double>(shape_.sequences * (shape_.context + shape_.rows));
+    return 2 * (2 * tokens * static_cast<double>(shape_.kv_heads * shape_.head_dim) +
+                2 * static_cast<double>(q_.view.rows() * q_.view.cols()));
+  }
+  double flops() const {
+    const double seen =
+        static_cast<double>(shape_.context) + static_cast<double>(shape_.rows + 1) / 2;
+    return 4 * seen * static_cast<double>(q_.view.rows() * q_.view.cols());
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = 16;
+  DeviceBench& bench_;
+  AttentionShape shape_;
+  std::int64_t blocks_;  // of a sequence
+  DeviceMatrix pool_;
+  DeviceMatrix q_;
+  DeviceMatrix out_;
+  std::vector<std::vector<std::int32_t>> tables_;
+  PagedAttentionArgs args_;
+};
+
+}  // namespace saccade

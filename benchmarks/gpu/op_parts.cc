@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <string>
+
+#include "base/rng.h"
+#include "benchmarks/gpu/attention_case.h"
+#include "benchmarks/gpu/model_widths.h"
+#include "benchmarks/gpu/parts.h"
+
+namespace saccade {
+namespace {
+
+// What rotates through more than any second-level cache, so that decode reads memory as in a model.
+constexpr std::int64_t kRotated = std::int64_t{256} << 20;
+
+class OpTable {
+ public:
+  explicit OpTable(DeviceBench& bench) : bench_(bench) {}
+
+  void run() {
+    if (bench_.rehearsal()) {
+      of_width(kRehearsed, {1, 17});
+      tower(9, 1, 32, 2, 16, 48);
+      return;
+    }
+    of_width(kWidths7B, {1, 64, 2048, 8192});
+    tower(5476, 1, 1280, 16, 80, 5120);   // one megapixel of Qwen2-VL
+    tower(5476, 86, 1280, 16, 80, 5120);  // and in windows
+    of_width(kWidths2B, {1, 64, 2048});
+  }
+
+ private:
+  void add(const std::string& name, double seconds, double bytes, double flops,
+           const std::string& note = {}) {
+    bench_.figures().add("ops", name, {{"seconds", seconds}, {"bytes", bytes}, {"flops", flops}},
+                         note);
+  }
+
+  // The note is the shape, for those who measure the same elsewhere.
+  void gemm(const std::string& name, std::int64_t rows, std::int64_t in, std::int64_t out,
+            DType result = DType::kBf16) {
+    if (bench_.over()) return;
+    const std::int64_t bytes = 2 * in * out;
+    const std::int64_t copies =
+        rows > 64 || bench_.rehearsal() ? 1 : std::max<std::int64_t>(1, kRotated / bytes);
+    std::vector<std::unique_ptr<PackedWeight>> weights;
+    for (std::int64_t i = 0; i < copies; ++i) weights.push_back(bench_.weight(out, in));
+    const DeviceMatrix x = bench_.random(rows, in, DType::kBf16);
+    const DeviceMatrix y = bench_.empty(rows, out, result);
+    GemmArgs args;
+    args.x = x.view;
+    args.y = y.view;
+    std::size_t next = 0;
+    const double took = bench_.time([&] {
+      args.weight = weights[next++ % weights.size()].get();
+      bench_.stream().gemm(args);
+    });
+    const auto m = static_cast<double>(rows);
+    add(fmt::format("product {} rows {}", name, rows), took,
+        static_cast<double>(bytes) +
+            m * (2 * static_cast<double>(in) +
+                 static_cast<double>(size_of(result)) * static_cast<double>(out)),
+        2 * m * static_cast<double>(in) * static_cast<double>(out),
+        fmt::format("linear {} {} {}", rows, in, out));
+  }
+
+  void paged(const std::string& name, const AttentionShape& shape) {
+    if (bench_.over()) return;
+    AttentionCase attention(bench_, shape);
+    const double took = bench_.time([&] { attention.run(); });
+    bench_.stream().retire();
+    add(name, took, attention.bytes(), attention.flops(),
+        fmt::format("causal {} {} {} {} {} {}", shape.sequences, shape.rows, shape.context,
+                    shape.heads, shape.kv_heads, shape.head_dim));
+  }
+
+  void of_width(const ModelWidths& w, const std::vector<std::int64_t>& rows) {
+    for (const std::int64_t m : rows) {
+      gemm(fmt::format("{} gate_up", w.name), m, w.hidden, 2 * w.inner);
+      gemm(fmt::format("{} down", w.name), m, w.inner, w.hidden);
+      gemm(fmt::format("{} qkv", w.name), m, w.hidden, w.qkv());
+      gemm(fmt::format("{} out", w.name), m, w.heads * w.head_dim, w.hidden);
+      if (m <= 64) gemm(fmt::format("{} head", w.name), m, w.hidden, w.vocab, DType::kF32);
+    }
+    const auto attention = [&](std::int64_t sequences, std::int64_t count, std::int64_t context) {
+      paged(fmt::format("attention {} {} x {} rows after {}", w.name, sequences, count, context),
+            {sequences, count, context, w.heads, w.kv_heads, w.head_dim});
+    };
+    if (bench_.rehearsal()) {
+      attention(2, 1, 20);
+      attention(1, 9, 0);
+    } else {
+      for (const std::int64_t length : {512, 2048, 8192}) attention(1, length, 0);
+      for (const std::int64_t sequences : {1, 8, 64}) attention(sequences, 1, 1024);
+      attention(1, 1, 8192);
+      attention(4, 512, 2048);
+    }
+    for (const std::int64_t m : rows) rows_of(w, m);
+  }
+
+  template <typename Op>
+  void row_op(const ModelWidths& w, const char* name, std::int64_t rows, double bytes,
+              const Op& op) {
+    if (bench_.over()) return;
+    add(fmt::format("{} {} rows {}", name, w.name, rows), bench_.time(op), bytes, 0);
+  }
+
+  void rows_of(const ModelWidths& w, std::int64_t m) {
+    if (bench_.over()) return;
+    Stream& stream = bench_.stream();
+    const DeviceMatrix x = bench_.random(m, w.hidden, DType::kBf16);
+    const DeviceMatrix y = bench_.random(m, w.hidden, DType::kBf16, 1e-6f);
+    const DeviceMatrix z = bench_.empty(m, w.hidden, DType::kBf16);
+    const DeviceMatrix scale = bench_.random(1, w.hidden, DType::kF32);
+    const double wide = 2.0 * static_cast<double>(m * w.hidden);
+    row_op(w, "norm after add", m, 4 * wide, [&] {
+      NormArgs args;
+      args.x = x.view;
+      args.add = y.view;
+      args.weight = scale.view;
+      args.out = z.view;
+      stream.norm(args);
+    });
+    const DeviceMatrix gate_up = bench_.random(m, 2 * w.inner, DType::kBf16);
+    const DeviceMatrix inner = bench_.empty(m, w.inner, DType::kBf16);
+    row_op(w, "gated silu", m, 6.0 * static_cast<double>(m * w.inner), [&] {
+      stream.gated({gate_up.view.col_range(0, w.inner),
+                    gate_up.view.col_range(w.inner, 2 * w.inner), Activation::kSilu, inner.view});
+    });
+    const DeviceMatrix q = bench_.random(m, w.heads * w.head_dim, DType::kBf16);
+    const DeviceMatrix cos = bench_.random(m, w.head_dim / 2, DType::kF32);
+    const DeviceMatrix sin = bench_.random(m, w.head_dim / 2, DType::kF32);
+    row_op(w, "rope", m, 4.0 * static_cast<double>(m * w.heads * w.head_dim),
+           [&] { stream.rope({q.view, w.head_dim, cos.view, sin.view}); });
+    if (m > 64) return;
+    const DeviceMatrix logits = bench_.random(m, w.vocab, DType::kF32, 8);
+    const DeviceMatrix stats = bench_.empty(m, sizeof(RowStats), DType::kU8);
+    const double table = 4.0 * static_cast<double>(m * w.vocab);
+    row_op(w, "row_stats", m, table, [&] { stream.row_stats(logits.view, stats.view); });
+    const DeviceMatrix sampled = bench_.empty(m, sizeof(SampledToken), DType::kU8);
+    const auto sample = [&](const char* name, double temperature, double top_p) {
+      std::vector<SamplingRow> wanted;
+      for (std::int64_t row = 0; row < m; ++row) {
+        SamplingRow& each = wanted.emplace_back();
+        each.row = row;
+        each.temperature = temperature;
+        each.top_p = top_p;
+        each.draw = static_cast<std::uint64_t>(row) * 77;
+      }
+      row_op(w, name, m, table, [&] {
+        stream.sample({.logits = logits.view,
+                       .stats = stats.view,
+                       .rows = wanted,
+                       .last_tokens = {},
+                       .sampled = sampled.view,
+                       .alternatives = {}});
+        stream.retire();
+      });
+    };
+    sample("sample greedy", 0, 1);
+    sample("sample top_p 0.9", 0.7, 0.9);
+  }
+
+  // One layer's products and attention of a vision tower.
+  void tower(std::int64_t rows, std::int64_t segments, std::int64_t width, std::int64_t heads,
+             std::int64_t head_dim, std::int64_t inner) {
+    if (bench_.over()) return;
+    if (segments == 1) {
+      gemm("tower qkv", rows, width, 3 * width);
+      gemm("tower fc1", rows, width, inner);
+      gemm("tower fc2", rows, inner, width);
+    }
+    if (bench_.over()) return;
+    const DeviceMatrix q = bench_.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix k = bench_.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix v = bench_.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix out = bench_.empty(rows, heads * head_dim, DType::kBf16);
+    std::vector<std::int32_t> begins;
+    double pairs = 0;
+    for (std::int64_t i = 0; i <= segments; ++i) {
+      begins.push_back(static_cast<std::int32_t>(rows * i / segments));
+      if (i == 0) continue;
+      const double length = begins.back() - begins[begins.size() - 2];
+      pairs += length * length;
+    }
+    SegmentAttentionArgs args;
+    args.plan = &bench_.stream().plan_segments(
+        begins, {.heads = heads, .kv_heads = heads, .head_dim = head_dim});
+    args.q = q.view;
+    args.k = k.view;
+    args.v = v.view;
+    args.scale = 1 / std::sqrt(static_cast<float>(head_dim));
+    args.compute = DType::kBf16;
+    args.out = out.view;
+    const double took = bench_.time([&] { bench_.stream().segment_attention(args); });
+    bench_.stream().retire();
+    const auto columns = static_cast<double>(heads * head_dim);
+    add(fmt::format("attention tower {} rows in {}", rows, segments), took,
+        8 * static_cast<double>(rows) * columns, 4 * pairs * columns,
+        fmt::format("full {} {} {} {}", rows, segments, heads, head_dim));
+  }
+
+  DeviceBench& bench_;
+};
+
+}  // namespace
+
+Result<void> measure_ops(DeviceBench& bench) {
+  OpTable(bench).run();
+  return {};
+}
+
+}  // namespace saccade

@@ -1,0 +1,29 @@
+// The parts of gpu_bench, each of which a time limit may end between two rows.
+#pragma once
+
+#include <string>
+
+#include "benchmarks/gpu/device_bench.h"
+
+namespace saccade {
+
+// What the device can do at best: copies within it and over the bus, and mma.sync.
+Result<void> measure_roofs(Figures& figures, bool rehearsal);
+
+// Every op at the shapes of real models: 7B first, its vision tower, 2B.
+Result<void> measure_ops(DeviceBench& bench);
+
+// Whether a row's bits depend on how many rows share the call: products and attention.
+// Row "products" and "attention": how many cases were compared, and in how many a bit differed.
+Result<void> probe_batch_invariance(DeviceBench& bench);
+
+struct ModelFigures {
+  std::string checkpoint;  // folder
+  std::string name;        // of the rows
+  bool random_weights = false;
+};
+// Prefill, decode at 1, 8 and 64 streams, images through the tower.
+Result<void> measure_model(std::unique_ptr<Device> device, Figures& figures,
+                           const ModelFigures& model, bool rehearsal);
+
+}  // namespace saccade
