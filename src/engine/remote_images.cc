@@ -58,6 +58,10 @@ std::vector<ImageNews> RemoteImages::take() {
     }
     return false;
   });
+  // Rows of another that came right behind the decision to encode here: it is not done any more.
+  std::erase_if(all, [&](const ImageNews& news) {
+    return news.kind == ImageNews::Kind::kEncodeHere && !open_.contains(news.key);
+  });
   return all;
 }
 
