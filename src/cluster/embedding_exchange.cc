@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "memory/embedding_store.h"
 
 namespace saccade::cluster {
 
@@ -13,7 +12,8 @@ EmbeddingExchange::EmbeddingExchange(const Clock& clock, ExchangeSettings settin
     : clock_(clock),
       settings_(std::move(settings)),
       rng_(settings_.seed),
-      pool_(clock, {settings_.self, settings_.strict_numerics}) {
+      pool_(clock, {settings_.self, settings_.strict_numerics}),
+      own_(clock) {
   for (const std::string& address : settings_.encoders) pool_.add(address);
   thread_ = std::make_unique<EventThread>(clock_);
   RowsConsumer& consumer = *this;
@@ -37,17 +37,7 @@ void EmbeddingExchange::stop() {
 
 void EmbeddingExchange::want(WantedImage image) {
   thread_->post([this, image = std::move(image)] {
-    Order order;
-    order.key = image.key;
-    order.content = image.content;
-    order.name = embedding_key(image.content, image.layout_key, settings_.self.fingerprint);
-    order.layout_key = image.layout_key;
-    order.rows = image.rows;
-    order.row_bytes = settings_.self.row_bytes;
-    const PortableImage portable = image.source->portable();
-    order.recipe = std::string(portable.recipe);
-    order.media = {portable.files, image.source};
-    rows_[image.key] = image.rows;
+    Order order = own_.wanted(image, settings_.self.fingerprint, settings_.self.row_bytes);
     if (image.unread) unread_.insert(image.key);
     if (settings_.finder != nullptr && !table_->wants(image.key))
       return look(image.ticket, std::move(order));
@@ -79,13 +69,13 @@ void EmbeddingExchange::made_here(const Digest& key, std::uint64_t ticket,
 void EmbeddingExchange::failed_here(const Digest& key, std::uint64_t ticket, const Error& error) {
   thread_->post([this, key, ticket, error] {
     if (alone_.contains(key)) return fail(key, ticket, error);
-    here_.erase(key);
+    own_.failed(key);
     table_->failed_here(key, ticket, error);
   });
 }
 
 void EmbeddingExchange::measured(const EncodeCost& cost) {
-  thread_->post([this, cost] { cost_ = cost; });
+  thread_->post([this, cost] { own_.measured(cost); });
 }
 
 std::vector<ImageNews> EmbeddingExchange::take() {
@@ -173,51 +163,29 @@ void EmbeddingExchange::take_found(const std::vector<FoundEncoder>& encoders) {
 // --- the exchange's thread ---
 
 void EmbeddingExchange::end_here(const Digest& key) {
-  if (here_.erase(key) > 0) here_since_ = clock_.now();
-  rows_.erase(key);
+  own_.end(key);
   unread_.erase(key);
   alone_.erase(key);
 }
 
 LocalLoad EmbeddingExchange::local() const {
-  LocalLoad load;
-  load.possible = settings_.tower && !(settings_.encoders_first && pool_.any_may_be_asked());
-  load.cost = cost_;
-  for (const auto& [key, rows] : here_) load.backlog += cost_.duration(rows);
-  // The first of them has been running since the last one ended.
-  if (!here_.empty())
-    load.backlog = std::max<Nanos>(0, load.backlog - (clock_.now() - here_since_));
-  return load;
+  return own_.load(settings_.tower && !(settings_.encoders_first && pool_.any_may_be_asked()));
 }
 
 void EmbeddingExchange::encode_here(const Digest& key, Ticket ticket, bool beside) {
-  if (here_.empty()) here_since_ = clock_.now();
-  here_[key] = rows_.at(key);
-  ImageNews news;
-  news.kind = ImageNews::Kind::kEncodeHere;
-  news.key = key;
-  news.ticket = ticket;
-  news.digest_wanted = beside && !unread_.contains(key);
-  tell(std::move(news));
+  tell(own_.begin(key, ticket, beside && !unread_.contains(key)));
 }
 
 // The table is done with it, and its rows are to be made here.
 void EmbeddingExchange::make_alone(const Digest& key, Ticket ticket) {
-  const bool at_it = here_.contains(key);
   alone_.insert(key);
-  if (!at_it) encode_here(key, ticket, false);
+  if (!own_.making(key)) encode_here(key, ticket, false);
 }
 
 void EmbeddingExchange::deliver(const Digest& key, Ticket ticket, Rows rows) {
   if (unread_.contains(key)) return make_alone(key, ticket);
   end_here(key);
-  ImageNews news;
-  news.kind = ImageNews::Kind::kRows;
-  news.key = key;
-  news.ticket = ticket;
-  news.rows = rows->bytes;
-  news.held = std::move(rows);
-  tell(std::move(news));
+  tell(own_.rows(key, ticket, std::move(rows)));
 }
 
 void EmbeddingExchange::fail(const Digest& key, Ticket ticket, const Error& error) {
@@ -225,12 +193,7 @@ void EmbeddingExchange::fail(const Digest& key, Ticket ticket, const Error& erro
   const bool final = alone_.contains(key) || error.code == ErrorCode::kUndecodable;
   if (unseen && settings_.tower && !final) return make_alone(key, ticket);
   end_here(key);
-  ImageNews news;
-  news.kind = ImageNews::Kind::kFailed;
-  news.key = key;
-  news.ticket = ticket;
-  news.error = error;
-  tell(std::move(news));
+  tell(own_.failure(key, ticket, error));
 }
 
 void EmbeddingExchange::verify(const Order& order, Rows rows, const AttemptId& of) {

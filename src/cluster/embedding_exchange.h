@@ -12,6 +12,7 @@
 
 #include "cluster/event_thread.h"
 #include "cluster/item_table.h"
+#include "cluster/own_encodes.h"
 #include "cluster/store/row_finder.h"
 #include "engine/image_exchange.h"
 
@@ -114,13 +115,10 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   // The exchange's thread from here on.
   Rng rng_;
   EncoderPool pool_;
-  EncodeCost cost_;
-  std::unordered_map<Digest, std::int64_t, DigestHash> here_;  // rows that are being made here
-  std::unordered_map<Digest, std::int64_t, DigestHash> rows_;  // of what is wanted
-  std::unordered_set<Digest, DigestHash> unread_;              // of these, the reduced copies
+  OwnEncodes own_;
+  std::unordered_set<Digest, DigestHash> unread_;  // of what is wanted, the reduced copies
   std::unordered_set<Digest, DigestHash>
       alone_;  // being made here, and no item of the table any more
-  Nanos here_since_ = 0;
   struct Comparison {
     AttemptId of;
     Digest theirs{};

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/rng.h"
 #include "cluster/encoder_pool.h"
 #include "cluster/item_table.h"
+#include "cluster/own_encodes.h"
 #include "engine/image_exchange.h"
 #include "simulate/encoder_net.h"
 
@@ -34,7 +34,7 @@ class PdImages final : public ImageExchange,
   void made_here(const Digest& key, std::uint64_t ticket, std::optional<Digest> digest) override;
   void failed_here(const Digest& key, std::uint64_t ticket, const Error& error) override;
   void compared(const Digest&, std::optional<Digest>) override {}
-  void measured(const EncodeCost& cost) override { cost_ = cost; }
+  void measured(const EncodeCost& cost) override { own_.measured(cost); }
   std::vector<ImageNews> take() override { return std::exchange(news_, {}); }
 
   bool has_news() const { return !news_.empty(); }
@@ -46,27 +46,22 @@ class PdImages final : public ImageExchange,
   void ask(const cluster::AttemptId& attempt, const cluster::Order& order, Nanos left) override;
   void receive(const cluster::AttemptId& attempt, std::shared_ptr<cluster::RowPages> into) override;
   void cancel(const cluster::AttemptId& attempt) override;
-  cluster::LocalLoad local() const override;
+  cluster::LocalLoad local() const override { return own_.load(settings_.tower); }
   void encode_here(const Digest& key, cluster::Ticket ticket, bool beside) override;
   void deliver(const Digest& key, cluster::Ticket ticket, cluster::Rows rows) override;
   void fail(const Digest& key, cluster::Ticket ticket, const Error& error) override;
   void verify(const cluster::Order&, cluster::Rows, const cluster::AttemptId&) override {}
   void tell(ImageNews news);
-  void end_here(const Digest& key);
 
-  EventLoop& loop_;
   EncoderNet& net_;
   PdImagesSettings settings_;
   Rng rng_;
   cluster::EncoderPool pool_;
+  cluster::OwnEncodes own_;
   std::unique_ptr<cluster::ItemTable> table_;
   int asker_ = 0;
   std::function<void()> wake_;
   std::vector<ImageNews> news_;
-  EncodeCost cost_;
-  std::unordered_map<Digest, std::int64_t, DigestHash> here_;  // rows that are being made here
-  std::unordered_map<Digest, std::int64_t, DigestHash> rows_;  // of what is wanted
-  Nanos here_since_ = 0;
 };
 
 }  // namespace saccade::simulate
