@@ -217,6 +217,12 @@ Result<void> complete(ServeFlags& f) {
   TRY(s.root_path, root_path(std::move(s.root_path)));
   TRY_DO(serve::choose_image_size(f.image_size, s.image_size));
   if (!f.seed_line.empty()) {
+    const serve::ImageSizeMode mode = s.image_size.mode;
+    if (mode != serve::ImageSizeMode::kSeed && mode != serve::ImageSizeMode::kSeedAsPublished)
+      return fail(ErrorCode::kInvalid,
+                  "--seed-line {} has no effect with --image-size {}: seed and seed-as-published "
+                  "take it",
+                  f.seed_line, f.image_size);
     auto line = cluster::parse_seed_line(f.seed_line);
     if (!line) return fail_within("--seed-line", std::move(line).error());
     s.image_size.seed_line = *line;

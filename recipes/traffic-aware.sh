@@ -100,9 +100,10 @@ said() { # FILE PATTERN: what stands behind the pattern, when it is said
 }
 # Sets `port`. FLAGS are the server's.
 start() {
-  local flags=(--port 0 --image-size "$1" --ttft-target "${2}s" --seed-line "$line,$scale" --profile-folder "$out/profiles"
+  local flags=(--port 0 --image-size "$1" --ttft-target "${2}s" --profile-folder "$out/profiles"
     --image-floor "$floor" --no-enable-prefix-caching --encoder-cache off)
   local cores=$server_cores address
+  case $1 in seed*) flags+=(--seed-line "$line,$scale") ;; esac
   stop
   : >"$out/encoder.log" >"$out/server.log"  # or what an earlier server said would be believed
   if [ -n "$together" ]; then

@@ -270,6 +270,8 @@ TEST_F(TrafficSizes, WhatOneProcessCannotDoIsRefusedByName) {
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_NE((ended.out + ended.err).find("seed-as-published"), std::string::npos);
   for (const std::vector<std::string>& bad : {std::vector<std::string>{"--image-size", "static:x"},
+                                              {"--seed-line", "0.2,1", "--image-size", "dynamic"},
+                                              {"--seed-line", "0.2,1"},
                                               {"--ttft-target", "soon"},
                                               {"--ttft-target", "0s", "--image-size", "dynamic"}}) {
     std::vector<std::string> words = {"serve", kGlimpse, "--port", "0"};
