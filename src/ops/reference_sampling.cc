@@ -116,15 +116,22 @@ SampledToken reference_sample(std::span<const float> logits, const RowStats& sta
   SampledToken sampled;
   sampled.failed = 1;
   if (!std::isfinite(stats.max) || !std::isfinite(stats.log_sum_exp)) return sampled;
-  const std::vector<Scored> scores = adjusted(logits, row);
-  const Scored best = *std::min_element(scores.begin(), scores.end(), likelier);
-  if (!std::isfinite(best.logit)) return sampled;
-  sampled.failed = 0;
-  sampled.token =
-      row.temperature < kGreedyTemperature ? best.token : draw(kept(scores, row), row.draw);
-  if (row.counts != nullptr) {
-    ++static_cast<ReferenceTokenCounts*>(row.counts)->generated[sampled.token];
+  if (row.given < 0) {
+    const std::vector<Scored> scores = adjusted(logits, row);
+    const Scored best = *std::min_element(scores.begin(), scores.end(), likelier);
+    if (!std::isfinite(best.logit)) return sampled;
+    sampled.token =
+        row.temperature < kGreedyTemperature ? best.token : draw(kept(scores, row), row.draw);
+    if (row.counts != nullptr) {
+      ++static_cast<ReferenceTokenCounts*>(row.counts)->generated[sampled.token];
+    }
+  } else {
+    sampled.token = row.given;
+    for (const float logit : logits) {
+      if (logit >= logits[static_cast<std::size_t>(row.given)]) ++sampled.rank;
+    }
   }
+  sampled.failed = 0;
   if (row.alternatives < 0) return sampled;
   const auto logprob = [&](std::int32_t token) {
     return logits[static_cast<std::size_t>(token)] - stats.log_sum_exp;

@@ -41,6 +41,9 @@ struct SamplingRow {
   double top_p = 1;        // 1: off
   std::uint64_t draw = 0;  // decides the draw: of the request's seed and the token's number
   int alternatives = -1;   // most likely tokens wanted beside the chosen one; -1: no logprob at all
+  // A token of the vocabulary, or -1. The row's token is known, nothing is chosen or counted: what
+  // is asked for is its log-probability and its rank. All that steers a choice is passed over.
+  std::int32_t given = -1;
 
   // Nothing changes the logits and the largest wins: the row's statistics decide.
   bool plain_greedy() const;
@@ -60,6 +63,7 @@ struct SampledToken {
   float logprob = 0;  // where it was asked for
   std::int32_t alternatives = 0;
   std::int32_t failed = 0;
+  std::int32_t rank = 0;  // of one that was given: how many tokens are as likely or likelier
 };
 
 struct TokenLogit {

@@ -2,6 +2,7 @@
 // between two tokens whose shares differ in the last places.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "ops/test_devices.h"
@@ -137,6 +138,58 @@ TEST(Sampling, EveryDeviceChoosesAsItsTwin) {
   // A draw hits the last places of a share once in many thousands; after it a sequence's second
   // step may differ too.
   EXPECT_LE(others, all / 500) << others << " of " << all;
+}
+
+// A given token is neither chosen nor counted: it has its log-probability, its rank among all
+// tokens, equals counted with it, and the likeliest beside it.
+TEST(Sampling, GivenTokensHaveProbabilityAndRank) {
+  Rng rng(5);
+  Case of = random_case(rng, 24);
+  for (std::size_t i = 0; i < of.logits.size(); i += 3) of.logits[i] = std::floor(of.logits[i]);
+  for (std::size_t i = 0; i < of.rows.size(); ++i) {
+    SamplingRow& row = of.rows[i];
+    if (i % 4 == 3) continue;  // one in four is chosen, beside them
+    row.given = static_cast<std::int32_t>(rng.below(kVocab / 3)) * 3;
+    row.alternatives = static_cast<int>(i % 6);
+  }
+  const auto reference = make_reference_device();
+  const Choice expected = run(*reference, of);
+  for (std::size_t i = 0; i < of.rows.size(); ++i) {
+    const SamplingRow& row = of.rows[i];
+    if (row.given < 0) continue;
+    const std::span logits =
+        std::span(of.logits).subspan(static_cast<std::size_t>(row.row * kVocab), kVocab);
+    double sum = 0;
+    std::int32_t rank = 0;
+    const float logit = logits[static_cast<std::size_t>(row.given)];
+    for (const float other : logits) {
+      sum += std::exp(static_cast<double>(other));
+      rank += other >= logit ? 1 : 0;
+    }
+    EXPECT_EQ(expected.sampled[i].token, row.given);
+    EXPECT_EQ(expected.sampled[i].rank, rank);
+    EXPECT_EQ(expected.sampled[i].alternatives, row.alternatives);
+    EXPECT_NEAR(expected.sampled[i].logprob, static_cast<double>(logit) - std::log(sum), 1e-4);
+  }
+  for (const std::string& isa : isas_here()) {
+    SCOPED_TRACE(isa);
+    const TestDevice device = device_of(isa);
+    const Choice got = run(*device, of);
+    for (std::size_t i = 0; i < got.sampled.size(); ++i) {
+      const SamplingRow& row = of.rows[i % of.rows.size()];
+      if (row.given < 0) continue;
+      const SampledToken& token = got.sampled[i];
+      ASSERT_EQ(token.failed, 0);
+      ASSERT_EQ(token.token, row.given);
+      ASSERT_EQ(token.rank, expected.sampled[i].rank);
+      ASSERT_EQ(token.alternatives, row.alternatives);
+      ASSERT_NEAR(token.logprob, expected.sampled[i].logprob, 1e-4f);
+      for (int a = 0; a < row.alternatives; ++a) {
+        const std::size_t at = i * 5 + static_cast<std::size_t>(a);
+        ASSERT_EQ(got.alternatives[at].token, expected.alternatives[at].token);
+      }
+    }
+  }
 }
 
 // An id that is not known yet is read where sample() left it.

@@ -302,6 +302,8 @@ void check_shapes(const SampleArgs& args) {
           args.logits.rows());
     CHECK(row.slot >= -1 && row.slot < args.last_tokens.rows(), "slot {} of {}", row.slot,
           args.last_tokens.rows());
+    CHECK(row.given < args.logits.cols(), "token {} is given, of {}", row.given,
+          args.logits.cols());
     CHECK(row.alternatives <= room, "{} alternatives, room for {}", row.alternatives, room);
   }
 }

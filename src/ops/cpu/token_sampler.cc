@@ -43,7 +43,12 @@ SampledToken TokenSampler::pick(std::span<const float> logits, const RowStats& s
   SampledToken sampled;
   sampled.failed = 1;
   if (!std::isfinite(stats.max) || !std::isfinite(stats.log_sum_exp)) return sampled;
-  if (row.plain_greedy()) {
+  if (row.given >= 0) {
+    sampled.token = row.given;
+    const float logit = logits[static_cast<std::size_t>(row.given)];
+    sampled.rank = static_cast<std::int32_t>(
+        std::count_if(logits.begin(), logits.end(), [logit](float at) { return at >= logit; }));
+  } else if (row.plain_greedy()) {
     sampled.token = stats.argmax;
   } else {
     logits_.assign(logits.begin(), logits.end());
@@ -55,7 +60,8 @@ SampledToken TokenSampler::pick(std::span<const float> logits, const RowStats& s
     }
   }
   sampled.failed = 0;
-  if (row.counts != nullptr) static_cast<CpuTokenCounts*>(row.counts)->count(sampled.token);
+  if (row.counts != nullptr && row.given < 0)
+    static_cast<CpuTokenCounts*>(row.counts)->count(sampled.token);
   if (row.alternatives < 0) return sampled;
   sampled.logprob = logits[static_cast<std::size_t>(sampled.token)] - stats.log_sum_exp;
   sampled.alternatives = list_alternatives(

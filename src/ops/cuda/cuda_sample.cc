@@ -59,7 +59,8 @@ SampleKernelRow CudaStream::sample_row(const SampleArgs& args, std::size_t index
   for (const auto& [token, value] : row.bias) bias.push_back({token, value});
   kernel.bias = send_list(std::span<const TokenBias>(bias));
   kernel.bias_count = static_cast<std::int32_t>(bias.size());
-  if (row.counts != nullptr) kernel.counts = counts_of(*row.counts, args.logits.cols());
+  if (row.counts != nullptr && row.given < 0)
+    kernel.counts = counts_of(*row.counts, args.logits.cols());
   kernel.repetition_penalty = row.repetition_penalty;
   kernel.frequency_penalty = row.frequency_penalty;
   kernel.presence_penalty = row.presence_penalty;
@@ -74,6 +75,7 @@ SampleKernelRow CudaStream::sample_row(const SampleArgs& args, std::size_t index
   kernel.top_p = row.top_p;
   kernel.uniform = Rng(row.draw).uniform();
   kernel.alternatives = row.alternatives;
+  kernel.given = row.given;
   kernel.sampled = reinterpret_cast<SampledEntry*>(
       args.sampled.data() + static_cast<std::size_t>(at) * args.sampled.row_bytes());
   if (row.alternatives > 0)
@@ -94,7 +96,7 @@ void CudaStream::sample(const SampleArgs& args) {
   bool adjusts = false;
   for (std::size_t i = 0; i < args.rows.size(); ++i) {
     rows.push_back(sample_row(args, i));
-    adjusts = adjusts || !rows.back().plain_greedy;
+    adjusts = adjusts || (!rows.back().plain_greedy && rows.back().given < 0);
   }
   SampleKernelArgs kernel;
   kernel.logits = rows_of(args.logits);

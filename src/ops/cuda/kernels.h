@@ -191,6 +191,7 @@ struct SampledEntry {
   float logprob;
   std::int32_t alternatives;
   std::int32_t failed;
+  std::int32_t rank;
 };
 struct AlternativeEntry {
   std::int32_t token;
@@ -218,6 +219,7 @@ struct SampleKernelRow {
   double top_p = 1;
   double uniform = 0;  // the draw, in [0, 1)
   std::int32_t alternatives = -1;
+  std::int32_t given = -1;
   SampledEntry* sampled = nullptr;
   AlternativeEntry* list = nullptr;    // [alternatives]
   std::int32_t* last_token = nullptr;  // or null

@@ -329,6 +329,15 @@ SACCADE_DEVICE int list_alternatives(const Row& row, const SampleKernelRow& of, 
   return of.alternatives;
 }
 
+// How many tokens are as likely as this one or likelier, it among them.
+SACCADE_DEVICE std::int32_t rank_of_token(const Row& row, int token) {
+  const float logit = row.raw[token];
+  Mass mine = 0;
+  for (int other = row.thread; other < row.vocab; other += row.threads)
+    mine += row.raw[other] >= logit ? 1 : 0;
+  return static_cast<std::int32_t>(block_sum(row, mine));
+}
+
 __global__ void __launch_bounds__(kMostThreads) sample_kernel(SampleKernelArgs args) {
   SACCADE_SHARED(Shared, shared, 1);
   const SampleKernelRow of = args.rows[blockIdx.x];
@@ -342,12 +351,15 @@ __global__ void __launch_bounds__(kMostThreads) sample_kernel(SampleKernelArgs a
   const RowStatsEntry stats = *reinterpret_cast<const RowStatsEntry*>(
       reinterpret_cast<const std::byte*>(args.stats) + of.row * args.stats_stride);
 
-  SampledEntry sampled{0, 0, 0, 1};
+  SampledEntry sampled{0, 0, 0, 1, 0};
   const auto is_number = [](float x) {
     return x - x == 0;  // not for an infinity, nor for NaN
   };
   bool chosen = is_number(stats.max) && is_number(stats.log_sum_exp);
-  if (chosen && of.plain_greedy) {
+  if (chosen && of.given >= 0) {
+    sampled.token = of.given;
+    sampled.rank = rank_of_token(row, of.given);
+  } else if (chosen && of.plain_greedy) {
     sampled.token = stats.argmax;
   } else if (chosen) {
     const Best best = adjust(row, of);
