@@ -58,7 +58,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
   batch.last_tokens = last_tokens;
   batch.spans = span_spans_;
   batch.kv = pool.bindings();
-  batch.logits = logits_.view(DType::kF32, logit_count, vocab_);
+  batch.logits = logits(logit_count);
   lists_.upload(stream, batch);
   if (!lists_.embedding_rows.empty()) place_embeddings(stream, pool, arena, batch);
   return batch;

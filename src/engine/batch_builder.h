@@ -28,6 +28,10 @@ class BatchBuilder {
   Batch build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
 
+  // Where the batch's logits are, and then those of more of its rows.
+  View logits(std::int64_t rows) const { return logits_.view(DType::kF32, rows, vocab_); }
+  std::int64_t max_logit_rows() const { return max_logit_rows_; }
+
   std::int64_t embedding_rows() const {
     return static_cast<std::int64_t>(lists_.embedding_rows.size());
   }

@@ -162,7 +162,7 @@ Capacity capacity_of(const EngineParts& parts) {
   Capacity capacity;
   capacity.rows = parts.settings.max_batched_tokens;
   capacity.sequences = parts.settings.max_sequences;
-  capacity.logit_rows = parts.settings.max_sequences;
+  capacity.logit_rows = parts.logit_rows();
   capacity.image_patches = parts.encoder.max_patches;
   capacity.length = parts.settings.max_model_len;
   return capacity;
@@ -175,7 +175,7 @@ Result<std::int64_t> free_beside_scratch(EngineParts parts, Network& network, De
   const ModelShape& shape = network.shape();
   const std::int64_t free = std::max(kLeastFreeMemory, device.free_bytes());
   if (parts.settings.max_model_len == 0) parts.settings.max_model_len = usual_length(shape);
-  std::int64_t taken = parts.settings.max_sequences * shape.vocab * std::int64_t{sizeof(float)};
+  std::int64_t taken = parts.logit_rows() * shape.vocab * std::int64_t{sizeof(float)};
   if (shape.has_vision) {
     TRY_DO(choose_image_limits(parts, shape));
     const std::int64_t row_bytes =
@@ -252,9 +252,11 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   TRY(parts.sampling,
       SamplingLane::create(device, parts.settings.max_sequences, parts.settings.max_logprobs,
                            parts.settings.steps_in_flight));
+  TRY(parts.scoring,
+      SamplingLane::create(device, parts.logit_rows(), parts.settings.max_logprobs, 1));
   TRY(parts.batches,
       BatchBuilder::create(device, shape, parts.kv->plan().tables,
-                           parts.settings.max_batched_tokens, parts.settings.max_sequences,
+                           parts.settings.max_batched_tokens, parts.logit_rows(),
                            shape.has_vision && parts.encoder_cache == EncoderCache::kOverlay));
   return parts;
 }

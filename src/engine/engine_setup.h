@@ -1,6 +1,7 @@
 // What an engine is made of, and how its settings become sizes. Run once at start.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -23,7 +24,14 @@ struct EngineParts {
   std::optional<EmbeddingArena> arena;  // with images, unless they are overlaid
   std::optional<BatchBuilder> batches;
   std::optional<SamplingLane> sampling;
+  std::optional<SamplingLane> scoring;  // of the prompts' own tokens
 
+  // Rows whose logits are made at once: of all sequences' last tokens, or a slice of those of
+  // prompts that are scored.
+  std::int64_t logit_rows() const {
+    constexpr std::int64_t kLeastSlice = 16;
+    return std::max(settings.max_sequences, kLeastSlice);
+  }
   // The embedding store's capacity: nothing where rows lie in the KV pages, or without images.
   std::int64_t store_bytes() const {
     return arena ? static_cast<std::int64_t>(settings.encoder_cache_bytes) : 0;

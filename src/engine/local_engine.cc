@@ -95,10 +95,13 @@ Result<void> LocalEngine::validate(const Request& request) const {
   CHECK(prompt.positions.size() == static_cast<std::size_t>(network_.shape().position_axes),
         "{} position axes, the model has {}", prompt.positions.size(),
         network_.shape().position_axes);
-  if (request.sampling.logprobs && *request.sampling.logprobs > settings.max_logprobs) {
-    return fail(ErrorCode::kInvalid, "logprobs is {}, the engine is set up for {}",
-                *request.sampling.logprobs, settings.max_logprobs);
-  }
+  const auto listed = [&](std::string_view name, std::optional<int> logprobs) -> Result<void> {
+    if (logprobs.value_or(0) <= settings.max_logprobs) return {};
+    return fail(ErrorCode::kInvalid, "{} is {}, the engine is set up for {}", name, *logprobs,
+                settings.max_logprobs);
+  };
+  TRY_DO(listed("logprobs", request.sampling.logprobs));
+  TRY_DO(listed("prompt_logprobs", request.sampling.prompt_logprobs));
   if (request.sampling.max_tokens < 1) {
     return fail(ErrorCode::kInvalid, "max_tokens is {}, at least 1 is needed",
                 request.sampling.max_tokens);
@@ -342,6 +345,7 @@ void LocalEngine::launch(StepPlan plan) {
   network_.forward(step_stream(), batch);
   step.forwarded = clock_.now();
   sample(step, batch);
+  score_prompts(step.plan);
   step_stream().retire();
   if (step.ticket.done.passed()) step.done = clock_.now();
   scheduler_.launch(step.plan);
@@ -415,17 +419,20 @@ void LocalEngine::deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos
 }
 
 Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
-  const bool taken = !sampled.failed && (!of.guide || of.guide->accept(sampled.token));
+  const bool taken =
+      !sampled.failed && !of.unscorable && (!of.guide || of.guide->accept(sampled.token));
   if (taken) {
     Delta delta = of.stop.push(sampled.token);
     if (of.sequence.request.sampling.logprobs) {
       delta.logprobs.push_back(std::move(sampled.logprob));
     }
+    delta.prompt_logprobs = std::exchange(of.prompt_logprobs, {});
     return delta;
   }
   Delta delta;
   delta.finish = FinishReason::kError;
   delta.error = "the model's logits are not finite";
+  if (of.unscorable) return delta;
   if (of.guide && (!sampled.failed || of.guide->stuck())) {
     delta.error = "the answer can be followed no further: its grammar has too many readings of it";
     delta.error_code = ErrorCode::kInvalid;

@@ -59,7 +59,9 @@ class LocalEngine final : public Engine {
     Sink sink;
     StopChecker stop;
     SamplerState sampler;
-    std::shared_ptr<GuidedSequence> guide;  // null: free text
+    std::shared_ptr<GuidedSequence> guide;      // null: free text
+    std::vector<TokenLogprob> prompt_logprobs;  // so far; until the first token
+    bool unscorable = false;                    // logits of the prompt are not numbers
     RequestTimes times;
     Nanos last_token = 0;
   };
@@ -88,6 +90,7 @@ class LocalEngine final : public Engine {
   void publish_step();
   Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(InFlight& step, const Batch& batch);
+  void score_prompts(const StepPlan& plan);
   void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
   Delta take_token(Live& of, Sampled& sampled);
   void count_token(Live& of, Nanos now);

@@ -51,6 +51,8 @@ struct SamplingParams {
   // Each one, or more in a row, that must not be generated; none is empty.
   Shared<std::vector<std::vector<TokenId>>> bad_words;
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
+  // The same of the prompt's tokens, all of which are computed for it: no prefix cache is read.
+  std::optional<int> prompt_logprobs;
   // What the answer is held to, made for the model's vocabulary; null: free text. It ends the
   // answer under ignore_eos too.
   std::shared_ptr<const grammar::CompiledGrammar> grammar;
@@ -97,6 +99,7 @@ struct TokenLogprob {
   TokenId token = 0;
   float logprob = 0;
   std::vector<std::pair<TokenId, float>> top;  // most likely first
+  std::int32_t rank = 0;  // of a prompt's token: 1 where none is likelier or as likely
 };
 
 // What a step delivers for one sequence.
@@ -104,6 +107,8 @@ struct Delta {
   std::string text;  // certainly complete UTF-8
   std::vector<TokenId> tokens;
   std::vector<TokenLogprob> logprobs;  // one a token when asked
+  // When asked, with the first token: of the prompt's tokens but the first, before which is none.
+  std::vector<TokenLogprob> prompt_logprobs;
   FinishReason finish = FinishReason::kNone;
   std::string stop_string;  // the stop string that matched, if one did
   std::optional<TokenId> stop_token;

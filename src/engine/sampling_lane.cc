@@ -69,6 +69,7 @@ std::vector<Sampled> SamplingLane::read(const Ticket& ticket) {
     if (read[i].failed || !ticket.logprobs[i]) continue;
     read[i].logprob.token = token.token;
     read[i].logprob.logprob = token.logprob;
+    read[i].logprob.rank = token.rank;
     if (token.alternatives == 0) continue;
     const View lists = place.alternatives.view(DType::kU8, ticket.rows, alternative_bytes());
     for (std::int32_t which = 0; which < token.alternatives; ++which) {

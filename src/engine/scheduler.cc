@@ -340,7 +340,7 @@ bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
 }
 
 PrefixHit Scheduler::match(Sequence& sequence) const {
-  return kv_.match(sequence.content(), sequence.shape(), sequence.length() - 1);
+  return kv_.match(sequence.content(), sequence.shape(), sequence.most_cached());
 }
 
 // --- after the step ---

@@ -52,6 +52,7 @@ struct Sequence {
   std::int64_t cached_tokens = 0;  // of the prompt, at first admission
   std::int64_t expected_hit = -1;  // what the prefix cache had when last asked; -1: not asked yet
   std::int64_t reached = 0;        // most tokens ever computed: below it, computing is repetition
+  std::int64_t scored = 0;         // of the prompt, from whose rows log-probabilities were taken
   int preemptions = 0;
   std::uint64_t refused_at = 0;  // KvAllocator::releases() when there was no room, plus 1
   // Tokens at which it ends whatever they are; none is computed from there on.
@@ -69,6 +70,14 @@ struct Sequence {
   std::int64_t pending() const { return length() - computed(); }  // tokens to compute
   std::int64_t image_tokens() const;
   std::int64_t video_tokens() const;
+  // Tokens of the prompt whose rows give log-probabilities, of the next token each: all but the
+  // last where they are wanted.
+  std::int64_t to_score() const {
+    return request.sampling.prompt_logprobs ? prompt_tokens() - 1 : 0;
+  }
+  // Most tokens that may come from the prefix cache: the last one's row is computed always, and so
+  // are those that have yet to be scored.
+  std::int64_t most_cached() const { return scored < to_score() ? scored : length() - 1; }
   // Whether its keys are those of a long sequence.
   bool is_long() const { return short_length > 0 && length() > short_length; }
   Phase phase() const {

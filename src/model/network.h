@@ -90,6 +90,10 @@ class Network {
   // Submits one step. The caller retires the stream's lists afterwards.
   virtual void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) = 0;
 
+  // Logits of more rows of the last forward(), as many at once as Capacity::logit_rows, before
+  // anything else is asked for on the stream. rows: [m]; logits: [m, vocab] f32.
+  virtual void more_logits(Stream& stream, DeviceInts rows, View logits);
+
   // Only of a model that sees. out[i]: [images[i].layout.tokens, embedding_width] of kv_dtype.
   // Images and views must outlive the run. One run at a time.
   virtual std::unique_ptr<EncodeRun> begin_encode(Stream& stream,

@@ -263,7 +263,7 @@ void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
     apply_norm(stream, norm_, settings_.norm, x, normed);
     show(tap, stream, "text.norm", normed);
   }
-  logits(stream, batch, x);
+  logits(stream, batch.logit_rows, batch.logits);
   show(tap, stream, "logits", batch.logits);
 }
 
@@ -446,15 +446,15 @@ void TextDecoder::add_slice(Stream& stream, const Batch& batch, std::int64_t sli
                     .add = true});
 }
 
-void TextDecoder::logits(Stream& stream, const Batch& batch, View x) {
-  if (batch.logit_rows.empty()) return;
-  const std::int64_t count = batch.logit_rows.size();
+void TextDecoder::logits(Stream& stream, DeviceInts rows, View out) {
+  if (rows.empty()) return;
+  const std::int64_t count = rows.size();
   CHECK(count <= last_.rows(), "{} logit rows, {} reserved", count, last_.rows());
   const View last = last_.row_range(0, count);
-  stream.mix_rows({.x = x, .rows = batch.logit_rows, .weights = {}, .out = last});
+  stream.mix_rows({.x = hidden_, .rows = rows, .weights = {}, .out = last});
   apply_norm(stream, norm_, settings_.norm, last, last);
-  apply_linear(stream, head_, last, batch.logits);
-  if (settings_.logit_softcap > 0) stream.softcap(batch.logits, settings_.logit_softcap);
+  apply_linear(stream, head_, last, out);
+  if (settings_.logit_softcap > 0) stream.softcap(out, settings_.logit_softcap);
 }
 
 }  // namespace saccade

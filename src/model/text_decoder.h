@@ -111,6 +111,8 @@ class TextDecoder {
   // Taps: text.embed, text.layer.N, text.deepstack.N (the layer's rows and the slice), text.norm,
   // logits.
   void forward(Stream& stream, const Batch& batch, const Tap& tap);
+  // As Network::more_logits.
+  void logits(Stream& stream, DeviceInts rows, View out);
 
  private:
   struct Layer {
@@ -143,7 +145,6 @@ class TextDecoder {
   void add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
                        const std::string& at);
   void add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x);
-  void logits(Stream& stream, const Batch& batch, View x);
   // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
   void end_block(Stream& stream, const Linear& linear, View part, View y, bool add) const;
   void sum_over_ranks(Stream& stream, View y) const;

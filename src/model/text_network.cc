@@ -54,6 +54,10 @@ class TextNetwork final : public LoadableNetwork {
     text_.forward(stream, batch, tap);
   }
 
+  void more_logits(Stream& stream, DeviceInts rows, View logits) override {
+    text_.logits(stream, rows, logits);
+  }
+
   std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                           std::span<const PreparedImage* const> images,
                                           std::span<const View> out, const Tap& tap) override {

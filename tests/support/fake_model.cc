@@ -180,7 +180,8 @@ void FakeModel::forward(Stream& stream, const Batch& batch, const Tap&) {
 
 void FakeModel::compute(const Batch& batch) {
   const std::int64_t rows = batch.ids.size();
-  std::vector<std::uint64_t> state(static_cast<std::size_t>(rows));
+  std::vector<std::uint64_t>& state = state_;
+  state.assign(static_cast<std::size_t>(rows), 0);
   const auto ids = batch.ids.host();
   for (std::size_t row = 0; row < state.size(); ++row) {
     const TokenId id = ids[row] >= 0 ? ids[row] : *batch.last_tokens.row<TokenId>(-1 - ids[row]);
@@ -223,13 +224,28 @@ void FakeModel::compute(const Batch& batch) {
       }
     }
   }
-  for (std::int64_t i = 0; i < batch.logit_rows.size(); ++i) {
-    float* logits = batch.logits.row<float>(i);
-    const std::uint64_t print = state[static_cast<std::size_t>(batch.logit_rows[i])];
+  write_logits(batch.logit_rows, batch.logits);
+}
+
+void FakeModel::write_logits(DeviceInts rows, View out) const {
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    float* logits = out.row<float>(i);
+    const std::uint64_t print = state_[static_cast<std::size_t>(rows[i])];
     for (std::int64_t token = 0; token < shape_.vocab; ++token) {
       const std::uint64_t hash = hash_combine(print, static_cast<std::uint64_t>(token));
       logits[token] = static_cast<float>(hash >> 40) * 0x1.0p-21f;  // 0 to 8
     }
+  }
+}
+
+void FakeModel::more_logits(Stream& stream, DeviceInts rows, View logits) {
+  CHECK(rows.size() <= capacity_.logit_rows, "{} logit rows, reserved {}", rows.size(),
+        capacity_.logit_rows);
+  if (auto* late = dynamic_cast<DeferredStream*>(&stream)) {
+    late->launch(
+        [this, rows = late->use(rows), logits = late->use(logits)] { write_logits(rows, logits); });
+  } else {
+    write_logits(rows, logits);
   }
 }
 

@@ -36,6 +36,7 @@ class FakeModel final : public Network {
   explicit FakeModel(const FakeModelOptions& options);
   Result<void> reserve(Device& device, const Capacity& capacity) override;
   void forward(Stream& stream, const Batch& batch, const Tap& tap = {}) override;
+  void more_logits(Stream& stream, DeviceInts rows, View logits) override;
   std::size_t scratch_bytes() const override { return options_.scratch_bytes; }
   std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                           std::span<const PreparedImage* const> images,
@@ -54,10 +55,12 @@ class FakeModel final : public Network {
 
  private:
   void compute(const Batch& batch);  // with everything on the host
+  void write_logits(DeviceInts rows, View logits) const;
   std::uint64_t attend(const SequenceSpan& span, std::int64_t position, const LayerShape& shape,
                        const KvLayer& layer) const;
 
   FakeModelOptions options_;
+  std::vector<std::uint64_t> state_;  // of the last forward's rows
   Capacity capacity_;
   std::int64_t forwards_ = 0;
   std::int64_t largest_batch_ = 0;
