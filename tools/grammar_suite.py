@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The JSON Schema test suite through the grammar machine and xgrammar: which instances each takes.
 
-  npm pack json-schema-test-suite@0.0.10 && tar xf json-schema-test-suite-0.0.10.tgz
-  python tools/grammar_suite.py build/release/benchmarks/grammar_masks TOKENIZER_DIR SIZE END package/tests/draft4
+  pip download --no-deps --no-binary :all: jsonschema==4.26.0 && tar xf jsonschema-4.26.0.tar.gz
+  python tools/grammar_suite.py build/release/benchmarks/grammar_masks TOKENIZER_DIR SIZE END \
+      jsonschema-4.26.0/json/tests/draft2020-12
 
 Both are told not to be strict, and an instance is tried as Python writes it. A schema that is refused counts as
 refused. An invalid instance that is taken would be an answer that does not validate: ours must take none, else the
-exit status is 1. A valid one that is not taken is an answer that cannot be had.
+exit status is 1. A valid one that is not taken is an answer that cannot be had. The table has a row a file, which is a
+keyword; "refused" are schemas.
 """
 import collections, glob, json, os, subprocess, sys, tempfile
 
@@ -19,6 +21,19 @@ def texts_of(instance):
     compact = json.dumps(instance, ensure_ascii=False, separators=(",", ":"))
     spaced = json.dumps(instance, ensure_ascii=False)
     return [spaced] if spaced == compact else [spaced, compact]
+
+
+def print_table(rows):
+    print("| file | schemas | refused | valid, taken | invalid, taken | xgrammar: refused | valid, taken | invalid, taken |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, row in sorted(rows.items()):
+        cells = [name, str(row["schemas"])]
+        for who in ("ours", "xgrammar"):
+            cells.append(str(row[who, "refused"]))
+            for kind in ("valid", "invalid"):
+                asked = row[who, kind, "taken"] + row[who, kind, "not taken"]
+                cells.append(f"{row[who, kind, 'taken']} of {asked}" if asked else "")
+        print("| " + " | ".join(cells) + " |")
 
 
 def main():
@@ -46,6 +61,7 @@ def main():
     answers = [json.loads(line) for line in out.splitlines()]
     words, at = (size + 31) // 32, 0
     counts = {"ours": collections.Counter(), "xgrammar": collections.Counter()}
+    rows = collections.defaultdict(collections.Counter)
     differing, wrong, steps = [], 0, 0
     for (name, group, forms), case, answer in zip(tests, cases, answers):
         try:
@@ -83,15 +99,23 @@ def main():
         for who, result in (("ours", ours), ("xgrammar", theirs)):
             for test, took in zip(group["tests"], result):
                 kind = "valid" if test["valid"] else "invalid"
-                counts[who][kind, "refused" if took is None else "taken" if took else "not taken"] += 1
+                fate = "refused" if took is None else "taken" if took else "not taken"
+                counts[who][kind, fate] += 1
+                rows[name][who, kind, fate] += 1
                 if who == "ours" and took and not test["valid"]:
                     wrong += 1
                     print("WRONG", name, json.dumps(group["schema"]), json.dumps(test["data"]))
+        rows[name]["schemas"] += 1
+        rows[name]["ours", "refused"] += "error" in answer
+        rows[name]["xgrammar", "refused"] += compiled is None
+        if "error" in answer:
+            print("refused:", name, "-", group["description"], "-", answer["error"])
         if "error" not in answer and compiled is not None:
             counts["masks"] = counts.get("masks", collections.Counter())
             counts["masks"]["same" if same else "differ"] += 1
             if not same:
                 differing.append((name, json.dumps(group["schema"])[:110]))
+    print_table(rows)
     for who, table in counts.items():
         print(who, dict(sorted(table.items())))
     print(f"{len(cases)} schemas, {sum(len(t[1]['tests']) for t in tests)} instances, {steps} masks compared")

@@ -190,6 +190,26 @@ TEST(JsonSchema, Combinations) {
   EXPECT_FALSE(valid(R"({"type":"integer","anyOf":[{"minimum":10},{"maximum":-10}]})", "0"));
 }
 
+TEST(JsonSchema, ItemsSpeakOfThePrefixOfASchemaJoinedToThem) {
+  for (const char* schema :
+       {R"({"allOf":[{"prefixItems":[{"minimum":3}]}],"items":{"minimum":5}})",
+        R"({"items":{"minimum":5},"allOf":[{"prefixItems":[{"minimum":3}]}]})",
+        R"({"allOf":[{"items":{"minimum":5}},{"prefixItems":[{"minimum":3}]}]})"}) {
+    EXPECT_FALSE(valid(schema, "[3,5]", {.strict = false})) << schema;
+    EXPECT_FALSE(valid(schema, "[5,3]", {.strict = false})) << schema;
+    EXPECT_TRUE(valid(schema, "[5,6,7]", {.strict = false})) << schema;
+  }
+  const char* both =
+      R"({"allOf":[{"prefixItems":[{"minimum":3}],"items":{"maximum":9}}],"items":{"minimum":5}})";
+  EXPECT_TRUE(valid(both, "[50,9]"));
+  EXPECT_FALSE(valid(both, "[50,10]"));
+  EXPECT_FALSE(valid(both, "[4,9]"));
+  EXPECT_FALSE(valid(both, "[5,4]"));
+  const char* none = R"({"allOf":[{"prefixItems":[{"minimum":3}]}],"items":false})";
+  EXPECT_TRUE(valid(none, "[]"));
+  EXPECT_FALSE(valid(none, "[5]"));
+}
+
 TEST(JsonSchema, RefusesByNameAndPath) {
   const std::pair<const char*, const char*> kCases[] = {
       {R"({"type":"object","properties":{"a":{"type":"integer","multipleOf":3}}})",

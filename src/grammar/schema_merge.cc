@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace saccade::grammar {
@@ -211,6 +212,35 @@ bool closes_other(const object& closed, const object& other) {
       });
 }
 
+// `items` where it speaks of every element, as no `prefixItems` stands beside it.
+const value* items_of_all(const object& schema) {
+  const value* items = json::find(schema, "items");
+  return schema.contains("prefixItems") || (items && items->is_array()) ? nullptr : items;
+}
+
+bool has_prefix(const object& schema) {
+  const value* prefix = json::find(schema, "prefixItems");
+  return prefix && prefix->is_array();
+}
+
+// `prefixed` under which every element is valid under `items` too.
+Result<object> with_items(const object& prefixed, const value& items, Budget& budget) {
+  const std::size_t copied =
+      count_values(items) * (1 + prefixed.at("prefixItems").get_array().size());
+  budget.charge(Budget::kSteps, 8 * copied);
+  budget.charge(Budget::kBytes, 64 * copied);
+  TRY_DO(budget.check());
+  const auto under_both = [&](value& at) { at = object{{"allOf", array{at, items}}}; };
+  object made = prefixed;
+  for (value& at : made["prefixItems"].get_array()) under_both(at);
+  if (made.contains("items")) {
+    under_both(made["items"]);
+  } else {
+    made.emplace("items", items);
+  }
+  return made;
+}
+
 }  // namespace
 
 bool only_describes(std::string_view keyword) {
@@ -296,6 +326,14 @@ Result<value> merge_schemas(const value& a, const value& b, Budget& budget) {
       closes_other(b.get_object(), a.get_object())) {
     return fail(ErrorCode::kUnsupported,
                 "'additionalProperties' that closes off the 'properties' of a schema joined to it");
+  }
+  for (const auto& [prefixed, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    const value* items = items_of_all(other->get_object());
+    if (!items || !has_prefix(prefixed->get_object())) continue;
+    TRY(const object joined_items, with_items(prefixed->get_object(), *items, budget));
+    object rest = other->get_object();
+    rest.erase("items");
+    return merge_schemas(joined_items, rest, budget);
   }
   const std::size_t copied = count_values(a) + count_values(b);
   budget.charge(Budget::kSteps, 8 * copied);
