@@ -66,6 +66,8 @@ void add_server_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--allowed-origins,--cors-allow-origins", s.allowed_origins,
                  "web pages that may use the server, besides its own and this machine's; *: all")
       ->expected(1, -1);
+  cmd.add_flag("--ui,!--no-ui", s.page,
+               "a page at / that tries the model (docs/playground.md); on by default");
   cmd.add_flag("--allow-credentials,!--no-allow-credentials", s.allow_credentials,
                "let those pages send cookies along; the server reads none");
   cmd.add_flag("--enable-request-id-headers,!--no-enable-request-id-headers", s.request_id_headers,

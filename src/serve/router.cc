@@ -151,8 +151,10 @@ void Router::add_refusal(std::string_view path, std::string_view api_name, api::
 
 std::string Router::described() const {
   std::vector<api::OpenApiRoute> routes;
-  for (const Route& route : routes_)
+  for (const Route& route : routes_) {
+    if (route.path == "/") continue;  // a page for people
     routes.push_back({route.method, route.path, route.needs_key, route.is_refusal});
+  }
   return api::openapi_document(routes, kVersion);
 }
 
@@ -182,7 +184,7 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
   bool path_known = false;
   for (const Route& route : routes_) {
     const bool meant =
-        route.path.ends_with('/')
+        route.path.size() > 1 && route.path.ends_with('/')
             ? request.path.starts_with(route.path)
             : request.path == route.path || !segment_of(route.path, request.path).empty();
     if (!meant) continue;

@@ -49,7 +49,8 @@ class Router {
   using JsonHandler = std::function<Result<std::string>(const net::HttpRequest&)>;
   struct Route {
     std::string_view method;
-    std::string_view path;  // one that ends in "/" takes everything below it; "{id}" any segment
+    // One that ends in "/" takes everything below it, but for "/" itself; "{id}" any segment.
+    std::string_view path;
     Handler handler;
     bool needs_key = false;
     bool is_work = false;  // refused while draining; done on a worker

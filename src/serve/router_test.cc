@@ -11,7 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "base/base64.h"
+#include "base/hash.h"
 #include "base/json.h"
+#include "serve/page_bytes.h"
+#include "serve/playground.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::serve {
@@ -66,6 +70,44 @@ TEST_F(RouterTest, ExceptionsEndAtTheirRequest) {
     EXPECT_NE(bug.find("HTTP/1.1 500"), std::string::npos) << bug;
     EXPECT_EQ(bug.find("vector"), std::string::npos) << bug;
     EXPECT_NE(ask("POST", "/fine").find("HTTP/1.1 200"), std::string::npos);
+  }
+}
+
+TEST_F(RouterTest, ThePageIsServedAtTheRootAlone) {
+  if (page_html().empty()) GTEST_SKIP() << "built without npm";
+  EXPECT_NE(ask("GET", "/").find("HTTP/1.1 404"), std::string::npos);
+  add_playground(*router_);
+  const std::string page = ask("GET", "/");
+  EXPECT_NE(page.find("HTTP/1.1 200"), std::string::npos) << page.substr(0, 500);
+  EXPECT_NE(page.find("<title>Saccade</title>"), std::string::npos);
+  const std::string head = page.substr(0, page.find("\r\n\r\n"));
+  for (const char* words :
+       {"Content-Type: text/html", "default-src 'none'; script-src 'sha256-", "style-src 'sha256-",
+        "connect-src 'self'", "frame-ancestors 'none'", "X-Content-Type-Options: nosniff"})
+    EXPECT_NE(head.find(words), std::string::npos) << words << " in " << head;
+  EXPECT_EQ(head.find("unsafe"), std::string::npos) << head;
+  // It is no route for what lies below it, and no part of the API's description.
+  EXPECT_NE(ask("GET", "/nothing").find("there is no /nothing"), std::string::npos);
+  EXPECT_NE(ask("POST", "/").find("HTTP/1.1 405"), std::string::npos);
+  EXPECT_EQ(ask("GET", "/openapi.json").find("\"/{id}\""), std::string::npos);
+}
+
+// What a browser holds against the policy, held against it here: a hash that is not the script's
+// would leave the page dead.
+TEST_F(RouterTest, ThePolicyIsOfThePagesOwnScriptAndStyle) {
+  if (page_html().empty()) GTEST_SKIP() << "built without npm";
+  const std::string html(page_html());
+  const auto between = [&](const std::string& tag) {
+    const std::size_t begin = html.find("<" + tag + ">") + tag.size() + 2;
+    return html.substr(begin, html.find("</" + tag + ">", begin) - begin);
+  };
+  for (const char* tag : {"script", "style"}) {
+    const Digest digest = sha256(between(tag));
+    const std::string hash =
+        base64_encode({reinterpret_cast<const char*>(digest.data()), digest.size()});
+    EXPECT_NE(page_policy().find(std::string(tag) + "-src 'sha256-" + hash + "'"),
+              std::string::npos)
+        << tag << " " << hash;
   }
 }
 

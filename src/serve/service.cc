@@ -12,6 +12,7 @@
 #include "serve/detokenize.h"
 #include "serve/limited_tokenizer.h"
 #include "serve/metrics_page.h"
+#include "serve/playground.h"
 
 namespace saccade::serve {
 namespace {
@@ -67,6 +68,7 @@ void Service::add_routes() {
     return detokenized(request.body, *builder_.tokenizer(), router_);
   });
   router_.add_status_routes([this] { return cards(); });
+  if (settings_.page) add_playground(router_);
   router_.add_info_routes({.vision = processor_.shape().has_vision,
                            .max_model_len = engine_.settings().max_model_len,
                            .max_running = engine_.settings().max_sequences},

@@ -48,6 +48,7 @@ struct ServeSettings {
   std::vector<std::string> allowed_origins;  // of web pages, besides may_use()'s; "*": all
   bool allow_credentials = false;            // of those pages
   std::string root_path;                     // "/x": a prefix that paths may have; empty: none
+  bool page = true;                          // GET / shows a page that tries the model
   bool request_id_headers = false;           // X-Request-Id: the client's, or a new one
   std::size_t max_body_bytes = 64u << 20;
   // Bodies, from their headers on, and media of all requests together; over it 503.

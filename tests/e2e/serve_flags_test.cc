@@ -364,8 +364,26 @@ TEST(Answers, MediaThatMayCome) {
 
 // --- HTTP ---------------------------------------------------------------------------------------
 
+// The page asks for the key itself: it is there without one.
+TEST(Http, ThePageIsThereUnlessItIsNotWanted) {
+  {
+    ServerProcess server(SACCADE_BINARY, serve({"--api-key", "secret"}));
+    const RawAnswer page = exchange(server.port(), "GET", "/", "");
+    if (page.status == 404 && server.log().find("built without npm") != std::string::npos)
+      GTEST_SKIP() << "built without npm";
+    EXPECT_EQ(page.status, 200);
+    expect_words(page.head, {"Content-Security-Policy: default-src 'none'"});
+    expect_words(page.body, {"<title>Saccade</title>", "</html>"});
+    EXPECT_EQ(exchange(server.port(), "GET", "/v1/models", "").status, 401);
+  }
+  ServerProcess server(SACCADE_BINARY, serve({"--no-ui"}));
+  EXPECT_EQ(exchange(server.port(), "GET", "/", "").status, 404);
+}
+
 TEST(Http, PathsWithAndWithoutTheRoot) {
   ServerProcess server(SACCADE_BINARY, serve({"--root-path", "/x/"}));
+  const RawAnswer page = exchange(server.port(), "GET", "/", "");
+  EXPECT_EQ(exchange(server.port(), "GET", "/x/", "").body, page.body);
   for (const char* path : {"/v1/models", "/x/v1/models"})
     EXPECT_EQ(exchange(server.port(), "GET", path, "").status, 200) << path;
   EXPECT_EQ(exchange(server.port(), "POST", "/x/v1/completions", kGreedy).status, 200);
