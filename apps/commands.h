@@ -9,6 +9,7 @@ namespace saccade {
 void add_serve(CLI::App& app, int& exit_code);
 void add_model(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_chat(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_manual(CLI::App& app, int& exit_code);
 

@@ -37,6 +37,7 @@ int main(int argc, char** argv) try {
   saccade::add_simulate(app, exit_code);
   saccade::add_model(app, exit_code);
   saccade::add_bench(app, exit_code);
+  saccade::add_chat(app, exit_code);
   saccade::add_doctor(app, exit_code);
   saccade::add_manual(app, exit_code);
   let_the_last_value_win(app);

@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "net", "api", "cluster"}},
     {"cluster", {"base", "api", "net", "memory", "engine"}},
     {"bench", {"base", "tensor", "text", "image", "api", "net"}},
+    {"chat", {"base", "image", "net", "bench"}},
     {"simulate", {"base", "api", "model", "memory", "engine", "serve", "cluster", "bench"}},
 };
 

@@ -1,0 +1,74 @@
+// saccade chat: its flags.
+#include "chat/chat.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "apps/commands.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  chat::ChatSettings settings;
+  std::string where;  // a server, or a model of the default one
+  std::vector<std::string> fields;
+  bool insecure = false;
+};
+
+std::string key_of_environment() {
+  for (const char* name : {"SACCADE_API_KEY", "OPENAI_API_KEY"}) {
+    const char* const key = std::getenv(name);
+    if (key != nullptr && *key != '\0') return key;
+  }
+  return {};
+}
+
+Result<bool> run(Flags& flags) {
+  chat::ChatSettings& s = flags.settings;
+  if (chat::names_server(flags.where)) {
+    s.base_url = flags.where;
+  } else if (!flags.where.empty()) {
+    s.model = flags.where;
+  }
+  if (s.api_key.empty()) s.api_key = key_of_environment();
+  s.verify_tls = !flags.insecure;
+  for (const std::string& field : flags.fields) {
+    const std::size_t equals = field.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return fail(ErrorCode::kInvalid, "--set '{}': NAME=VALUE is required", field);
+    s.fields.emplace_back(field.substr(0, equals), field.substr(equals + 1));
+  }
+  return chat::run_chat(s);
+}
+
+}  // namespace
+
+void add_chat(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  chat::ChatSettings& s = flags->settings;
+  CLI::App* cmd = app.add_subcommand("chat", "talk to a server on the terminal, with images");
+  cmd->add_option(
+      "server", flags->where,
+      "where it is, http://127.0.0.1:8000 by itself; or the name of a model of that one");
+  cmd->add_option("--model", s.model, "name; the server's first when not given");
+  cmd->add_option("--image", s.images, "file or URL that goes with the first question")
+      ->expected(1, -1);
+  cmd->add_option("--system", s.system, "system message");
+  cmd->add_option("--set", flags->fields,
+                  "NAME=VALUE, a field of every request: temperature=0, max_tokens=64")
+      ->expected(1, -1);
+  cmd->add_option("--api-key", s.api_key, "also SACCADE_API_KEY, OPENAI_API_KEY");
+  cmd->add_flag("!--no-preview", s.previews,
+                "no pictures, also where the terminal has sixel or kitty's graphics");
+  cmd->add_flag("--insecure", flags->insecure, "do not verify the server's certificate");
+  cmd->add_option("--ca-file", s.ca_file, "PEM file of trusted certificates");
+  cmd->callback([flags, &exit_code] {
+    const auto done = run(*flags);
+    if (!done) std::fprintf(stderr, "saccade chat: %s\n", done.error().message.c_str());
+    exit_code = done && *done ? 0 : 1;
+  });
+}
+
+}  // namespace saccade
