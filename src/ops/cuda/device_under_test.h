@@ -1,5 +1,5 @@
 // The CUDA device as tests and measurements want it, in a form for each build: on the first GPU in
-// one with CUDA (gpu_under_test.cc), on the emulator in any other (emulated_under_test.cc). What
+// one with CUDA (under_test_gpu.cc), on the emulator in any other (under_test_emulated.cc). What
 // calls these is one source and two programs.
 #pragma once
 
