@@ -16,6 +16,7 @@ class Best final : public AnswerWriter {
     Choice& choice = choices_[static_cast<std::size_t>(piece.rest.index)];
     if (piece.rest.logprobs) {
       for (const LogprobEntry& entry : *piece.rest.logprobs) {
+        if (entry.echoed) continue;
         choice.logprob += entry.logprob;
         ++choice.tokens;
       }

@@ -54,5 +54,23 @@ TEST(BestChoices, LogprobsAreGivenWhereTheyWereAskedFor) {
             (json::array{-0.1, -0.9}));
 }
 
+// What is the prompt's is every choice's alike: the answers alone are compared.
+TEST(BestChoices, AnEchoedPromptDoesNotCount) {
+  const auto writer = best_choices({.prompts = 1, .made = 2, .given = 1, .logprobs = true},
+                                   whole_completion({{"cmpl-1", 7, "m"}, false, false}, 1));
+  for (const int choice : {0, 1}) {
+    AnswerPiece first = piece(choice, choice == 0 ? "a" : "b", choice == 0 ? -2 : -1, choice == 0);
+    LogprobEntry prompt{"p", 2, -9, {}};
+    prompt.echoed = true;
+    first.rest.logprobs->insert(first.rest.logprobs->begin(), prompt);
+    writer->add(std::move(first), nullptr);
+  }
+  // With the prompt's the means are -5.5 and -5; without, -2 and -2.5.
+  writer->add(piece(1, "B", -4, true), nullptr);
+  const json::value answer = json::parse(writer->finish({}, nullptr)).value();
+  EXPECT_EQ(answer.at("choices").at(0).at("text").as_string(), "a");
+  EXPECT_EQ(answer.at("choices").at(0).at("logprobs").at("token_logprobs"), (json::array{-9, -2}));
+}
+
 }  // namespace
 }  // namespace saccade::api

@@ -235,6 +235,8 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY_DO(take_template_fields(fields, request));
   TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_unsupported(fields));
+  TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));
+  TRY_DO(take_beam_search(fields, request.sampling));
   request.unknown = fields.unknown();
   return request;
 }

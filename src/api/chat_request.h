@@ -61,8 +61,7 @@ struct ChatRequest {
 };
 
 // kInvalid names the member (Error::param). Known members that would change the answer and are not
-// there (response_format beyond text, structured outputs, prompt_logprobs, beam search, ...)
-// are kInvalid naming it.
+// there (audio, prediction, logits_processors, ...) are kInvalid naming it.
 Result<ChatRequest> parse_chat_request(std::string_view body);
 
 // What other APIs' requests share with chat's.

@@ -11,17 +11,14 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY(request.prompts, read_prompts(fields.take("prompt"), limits::kPrompts));
-  TRY(request.sampling, take_sampling(fields));
+  TRY(request.sampling, take_sampling(fields, 0));
   TRY(request.delivery, take_delivery(fields));
   TRY(request.logprobs, fields.integer("logprobs", 0));
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
-  if (request.echo && request.logprobs) {
-    return invalid(
-        "echo",
-        "'echo' together with 'logprobs' needs log-probabilities of the prompt, which this server "
-        "does not give");
-  }
+  if (request.prompt_alone() && !request.echo)
+    return invalid("max_tokens", "'max_tokens' is 0 and 'echo' is not true: nothing is asked for");
+  TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
   TRY(const auto best_of,
@@ -35,6 +32,11 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
                    "'best_of' is {}, 'n' is {}, and the answer is streamed: which choices are the "
                    "best is known at their end",
                    request.best_of, request.sampling.n);
+  TRY_DO(take_beam_search(fields, request.sampling));
+  if (request.sampling.beam_search && request.prompt_logprobs())
+    return invalid("echo",
+                   "'echo' with 'logprobs' is not supported together with "
+                   "'use_beam_search'");
   TRY_DO(fields.refuse({"suffix"}));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();

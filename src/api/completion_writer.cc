@@ -75,6 +75,7 @@ class WholeCompletion final : public AnswerWriter {
     ChoiceText& rest = piece.rest;
     choice.index = rest.index;
     if (rest.logprobs) gather(*std::move(rest.logprobs), choice.logprobs);
+    if (rest.prompt_logprobs) choice.prompt_logprobs = std::move(rest.prompt_logprobs);
     if (rest.token_ids) gather(*std::move(rest.token_ids), choice.token_ids);
     choice.finish_reason = rest.finish_reason;
     if (rest.stop_string) choice.stop_string = std::move(rest.stop_string);

@@ -32,6 +32,7 @@ inline constexpr Limit kTokenIds{"token ids", "entries in all", 4'194'304};
 inline constexpr Limit kChoices{"n", "choices", 128};
 inline constexpr Limit kAllChoices{"prompt x n", "choices", 1'024};
 inline constexpr Limit kEcho{"echo x n", "bytes of prompts in the answer", 4'194'304};
+inline constexpr Limit kPromptLogprobs{"prompt_logprobs x n", "entries in the answer", 1'048'576};
 inline constexpr Limit kStops{"stop", "strings", 64};
 inline constexpr Limit kStopBytes{"stop[]", "bytes", 4'096};
 inline constexpr Limit kStopTokenIds{"stop_token_ids", "entries", 4'096};
@@ -59,7 +60,7 @@ inline constexpr Limit kAll[] = {
     kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias, kBadWords,
     kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,  kDocuments,
     kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt, kMetadata,
-    kMetadataBytes};
+    kMetadataBytes,  kPromptLogprobs};
 
 }  // namespace limits
 

@@ -108,6 +108,7 @@ const std::map<std::string, Ask>& asks() {
       {"n", [](std::size_t n) { return chat(with("\"n\":" + std::to_string(n))); }},
       {"prompt x n", [](std::size_t n) { return check_choices(n, 1, 1 << 20); }},
       {"echo x n", [](std::size_t n) { return within(limits::kEcho, n); }},
+      {"prompt_logprobs x n", [](std::size_t n) { return check_prompt_logprobs(1, n, 0); }},
       {"stop", [](std::size_t n) { return chat(with("\"stop\": [" + same(n, R"("x")") + "]")); }},
       {"stop[]", [](std::size_t n) { return chat(with("\"stop\":" + text_of(n))); }},
       {"stop_token_ids",

@@ -197,6 +197,8 @@ Result<ChatRequest> parse(std::string_view body, bool needs_max_tokens) {
   fields.accept({"cache_control", "inference_geo", "speed", "user_profile_id", "workspace_id",
                  "diagnostics", "betas"});
   TRY_DO(refuse_best_of(fields));
+  TRY_DO(refuse_prompt_logprobs(fields));
+  TRY_DO(refuse_beam_search(fields));
   TRY_DO(refuse_unsupported(fields));
   request.unknown = fields.unknown();
   return request;

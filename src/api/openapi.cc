@@ -86,6 +86,8 @@ constexpr Member kMembers[] = {
     {"logprobs", "i", "CompletionRequest"},
     {"logprobs", "b"},
     {"top_logprobs", "i"},
+    {"use_beam_search", "b"},
+    {"prompt_logprobs", "i"},
     {"include", "a"},
     {"echo", "b"},
     {"encoding_format", "s"},

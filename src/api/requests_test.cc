@@ -75,7 +75,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Unsupported, ChatRefusals,
     testing::Values(
-        Refused{R"("tools": [{}])", "tools"}, Refused{R"("prompt_logprobs": 0)", "prompt_logprobs"},
+        Refused{R"("tools": [{}])", "tools"},
+        Refused{R"("prompt_logprobs": -2)", "prompt_logprobs"},
         Refused{R"("tool_choice": "required")", "tool_choice"},
         Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
         Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
@@ -105,8 +106,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("bad_words": [""])", "bad_words"}, Refused{R"("bad_words": [1])", "bad_words"},
         Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": true)", "echo"},
         Refused{R"("audio": {"voice": "a"})", "audio"},
-        Refused{R"("prompt_logprobs": 1)", "prompt_logprobs"},
-        Refused{R"("use_beam_search": true)", "use_beam_search"},
+        Refused{R"("prompt_logprobs": 0, "stream": true)", "prompt_logprobs"},
+        Refused{R"("prompt_logprobs": true)", "prompt_logprobs"},
+        Refused{R"("use_beam_search": 1)", "use_beam_search"},
+        Refused{R"("use_beam_search": true, "stop": "a")", "stop"},
+        Refused{R"("use_beam_search": true, "bad_words": ["a"])", "bad_words"},
+        Refused{R"("use_beam_search": true, "min_tokens": 1)", "min_tokens"},
+        Refused{R"("use_beam_search": true, "prompt_logprobs": 0)", "prompt_logprobs"},
+        Refused{R"("use_beam_search": true, "guided_regex": "a")", "response_format"},
+        Refused{R"("length_penalty": "a")", "length_penalty"},
         Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
         Refused{R"("separate_reasoning": false)", "separate_reasoning"},
         Refused{R"("stream_reasoning": false)", "stream_reasoning"},
@@ -329,13 +337,15 @@ TEST(CompletionRequest, RefusalsNameTheMember) {
            {R"({"prompt": "a", "best_of": 3, "n": 4})", "best_of"},
            {R"({"prompt": "a", "best_of": 3, "n": 2, "stream": true})", "best_of"},
            {R"({"prompt": "a", "best_of": 129})", "best_of"},
-           {R"({"prompt": "a", "use_beam_search": true})", "use_beam_search"},
-           {R"({"prompt": "a", "prompt_logprobs": 1})", "prompt_logprobs"},
+           {R"({"prompt": "a", "use_beam_search": true, "echo": true, "logprobs": 1})", "echo"},
+           {R"({"prompt": "a", "use_beam_search": true, "best_of": 1, "n": 2})", "best_of"},
+           {R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})", "prompt_logprobs"},
            {R"({"prompt": "a", "guided_json": 1})", "guided_json"},
            {R"({"prompt": "a", "response_format": {"type": "json"}})", "response_format"},
            {R"({"prompt": [1.5]})", "prompt"},
            {R"({"prompt": [99999999999999999999]})", "prompt"},
-           {R"({"prompt": "a", "echo": true, "logprobs": 1})", "echo"}}) {
+           {R"({"prompt": "a", "max_tokens": 0})", "max_tokens"},
+           {R"({"prompt": "a", "echo": true, "max_tokens": -1})", "max_tokens"}}) {
     const auto request = parse_completion_request(body);
     ASSERT_FALSE(request) << body;
     EXPECT_EQ(request.error().param, param) << request.error().message;
@@ -352,6 +362,24 @@ TEST(CompletionRequest, TokensThatMayAndMustNotCome) {
   EXPECT_EQ(request->sampling.truncate_prompt_tokens, -1);
   EXPECT_EQ(request->best_of, 5);
   EXPECT_EQ(parse_completion_request(R"({"prompt": "a", "n": 3})")->best_of, 3);
+}
+
+// An echo with log-probabilities needs the prompt's own, as many beside each as are asked for.
+TEST(CompletionRequest, PromptsMayBeScored) {
+  const auto scored = [](const std::string& members) {
+    const auto request = parse_completion_request(R"({"prompt": "a", )" + members + "}");
+    EXPECT_TRUE(request) << request.error().message;
+    return request->prompt_logprobs();
+  };
+  EXPECT_EQ(scored(R"("prompt_logprobs": 0)"), 0);
+  EXPECT_EQ(scored(R"("prompt_logprobs": -1)"), -1);
+  EXPECT_EQ(scored(R"("echo": true, "logprobs": 3)"), 3);
+  EXPECT_EQ(scored(R"("echo": true, "logprobs": 3, "prompt_logprobs": 5)"), 5);
+  EXPECT_EQ(scored(R"("logprobs": 3)"), std::nullopt);
+  EXPECT_EQ(scored(R"("echo": true)"), std::nullopt);
+  EXPECT_TRUE(parse_completion_request(R"({"prompt": "a", "echo": true, "max_tokens": 0})")
+                  ->prompt_alone());
+  EXPECT_FALSE(parse_completion_request(R"({"prompt": "a", "echo": true})")->prompt_alone());
 }
 
 TEST(CompletionRequest, UnknownMembersAreListedOnce) {

@@ -229,6 +229,8 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
   if (user) request.user = json::string(*user);
   fields.accept({"prompt_cache_retention", "prompt_cache_options"});
   TRY_DO(refuse_best_of(fields));
+  TRY_DO(refuse_prompt_logprobs(fields));
+  TRY_DO(refuse_beam_search(fields));
   TRY_DO(refuse_unsupported(fields));
   request.chat.unknown = fields.unknown();
   return request;

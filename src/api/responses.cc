@@ -63,7 +63,13 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.end_array();
   w.key("token_logprobs");
   w.begin_array();
-  for (const auto& entry : entries) w.value(finite(entry.logprob));
+  for (const auto& entry : entries) {
+    if (entry.unscored) {
+      w.null();
+    } else {
+      w.value(finite(entry.logprob));
+    }
+  }
   w.end_array();
   w.key("tokens");
   w.begin_array();
@@ -72,6 +78,10 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.key("top_logprobs");
   w.begin_array();
   for (const auto& entry : entries) {
+    if (entry.unscored) {
+      w.null();
+      continue;
+    }
     w.begin_object();
     bool chosen_is_top = false;
     for (const auto& top : entry.top) {
@@ -83,6 +93,30 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   }
   w.end_array();
   w.end_object();
+}
+
+// An object for each token: {"42": {"logprob", "rank", "decoded_token"}, ...}.
+void write_prompt_logprobs(JsonWriter& w, const ChoiceText& choice) {
+  if (!choice.prompt_logprobs) return;
+  w.key("prompt_logprobs");
+  w.begin_array();
+  for (const std::vector<PromptLogprob>& entries : *choice.prompt_logprobs) {
+    if (entries.empty()) {
+      w.null();
+      continue;
+    }
+    w.begin_object();
+    for (const PromptLogprob& entry : entries) {
+      w.key(fmt::format("{}", entry.id));
+      w.begin_object();
+      w.member("logprob", finite(entry.logprob));
+      w.member("rank", entry.rank);
+      w.member("decoded_token", std::string_view(entry.token));
+      w.end_object();
+    }
+    w.end_object();
+  }
+  w.end_array();
 }
 
 void write_ending(JsonWriter& w, const ChoiceText& choice) {
@@ -181,13 +215,14 @@ void write_text_choice(JsonWriter& w, const ChoiceText& choice) {
     w.null();
   }
   write_ending(w, choice);
+  write_prompt_logprobs(w, choice);
   w.end_object();
 }
 
 template <typename WriteChoice>
 std::string whole(const AnswerHead& head, std::string_view object,
                   std::span<const ChoiceText> choices, const Usage& usage, const StageTimes* times,
-                  WriteChoice write_choice) {
+                  WriteChoice write_choice, bool of_chat) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
@@ -198,6 +233,8 @@ std::string whole(const AnswerHead& head, std::string_view object,
   w.end_array();
   w.key("usage");
   write_usage(w, usage);
+  // A chat's stand beside its choices, which have one prompt.
+  if (of_chat) write_prompt_logprobs(w, choices.front());
   write_metrics(w, times);
   w.end_object();
   return out;
@@ -253,12 +290,12 @@ void write_logprobs(JsonWriter& w, std::span<const LogprobEntry> entries) {
 
 std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, "chat.completion", choices, usage, times, write_chat_choice);
+  return whole(head, "chat.completion", choices, usage, times, write_chat_choice, true);
 }
 
 std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, "text_completion", choices, usage, times, write_text_choice);
+  return whole(head, "text_completion", choices, usage, times, write_text_choice, false);
 }
 
 std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,

@@ -37,6 +37,16 @@ struct LogprobEntry {
   std::int64_t id = 0;
   double logprob = 0;
   std::vector<TopLogprob> top;
+  bool echoed = false;    // of the prompt
+  bool unscored = false;  // its first: nothing stands before it
+};
+
+// What stands in a prompt's place, or might: vLLM's `prompt_logprobs`.
+struct PromptLogprob {
+  std::int64_t id = 0;
+  std::string token;  // as of LogprobEntry
+  double logprob = 0;
+  std::int64_t rank = 0;
 };
 
 // What identifies an answer; the same in every chunk.
@@ -65,6 +75,8 @@ struct ChoiceText {
   std::optional<std::string> stop_string;  // stop_reason: a string, or
   std::optional<std::int64_t> stop_token;  // a token id
   std::optional<std::vector<std::int64_t>> token_ids;
+  // Of each token of the prompt itself and the likeliest in its place; of the first nothing.
+  std::optional<std::vector<std::vector<PromptLogprob>>> prompt_logprobs;
   std::int64_t text_offset = 0;  // characters before this piece's tokens (completion logprobs)
 };
 

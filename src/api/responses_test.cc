@@ -164,6 +164,36 @@ TEST(Responses, ACompletionChunkStartsAtItsOffset) {
   EXPECT_EQ(character_count("\xE2\x82\xAC b"), 3);
 }
 
+TEST(Responses, APromptsFirstTokenHasNoLogprob) {
+  ChoiceText one = choice("ab");
+  LogprobEntry first{"a", 5, 0, {}};
+  first.unscored = true;
+  one.logprobs = {first, {"b", 6, -1, {{"c", 7, -0.5}}}};
+  const auto made = parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr));
+  const auto& logprobs = made.at("choices").at(0).at("logprobs");
+  EXPECT_EQ(logprobs.at("token_logprobs"), (json::array{nullptr, -1.0}));
+  EXPECT_EQ(logprobs.at("tokens"), (json::array{"a", "b"}));
+  EXPECT_EQ(logprobs.at("top_logprobs"),
+            (json::array{nullptr, json::object{{"c", -0.5}, {"b", -1.0}}}));
+}
+
+// In texts of the choice, in chats of the answer.
+TEST(Responses, PromptLogprobsAreObjectsByIds) {
+  ChoiceText one = choice("x");
+  one.prompt_logprobs = {{}, {{42, "\xE2\x82", -3, 7}, {5, "e", -0.5, 1}}};
+  const auto expected = json::array{
+      nullptr,
+      json::object{
+          {"42", json::object{{"logprob", -3.0}, {"rank", 7}, {"decoded_token", "\xEF\xBF\xBD"}}},
+          {"5", json::object{{"logprob", -0.5}, {"rank", 1}, {"decoded_token", "e"}}}}};
+  const auto text = parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr));
+  EXPECT_EQ(text.at("choices").at(0).at("prompt_logprobs"), expected);
+  EXPECT_FALSE(text.as_object().contains("prompt_logprobs"));
+  const auto chat = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  EXPECT_EQ(chat.at("prompt_logprobs"), expected);
+  EXPECT_FALSE(chat.at("choices").at(0).as_object().contains("prompt_logprobs"));
+}
+
 TEST(Responses, TokenizeCountsAndNamesTokens) {
   const std::vector<std::int32_t> ids = {5, 6};
   const std::vector<std::string> pieces = {"a", "b"};

@@ -91,7 +91,7 @@ Result<std::vector<std::string>> take_stops(Fields& fields, std::string_view nam
   return stops;
 }
 
-Result<SamplingFields> take_sampling(Fields& fields) {
+Result<SamplingFields> take_sampling(Fields& fields, std::int64_t least_tokens) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   SamplingFields s;
   TRY(s.temperature, fields.number("temperature", 0, kInfinity));
@@ -109,8 +109,8 @@ Result<SamplingFields> take_sampling(Fields& fields) {
   TRY(const auto frequency, fields.number("frequency_penalty", -2, 2));
   s.frequency_penalty = frequency.value_or(0);
   TRY(s.seed, fields.integer("seed"));
-  TRY(const auto max_tokens, fields.integer("max_tokens", 1));
-  TRY(const auto max_completion_tokens, fields.integer("max_completion_tokens", 1));
+  TRY(const auto max_tokens, fields.integer("max_tokens", least_tokens));
+  TRY(const auto max_completion_tokens, fields.integer("max_completion_tokens", least_tokens));
   s.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
   TRY(const auto min_tokens, fields.integer("min_tokens", 0));
   s.min_tokens = min_tokens.value_or(0);
@@ -195,6 +195,56 @@ Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t mos
                  prompts, n, choices, most_waiting);
 }
 
+Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& into) {
+  TRY(into.prompt_logprobs, fields.integer("prompt_logprobs", -1));
+  if (into.prompt_logprobs && stream)
+    return invalid("prompt_logprobs",
+                   "'prompt_logprobs' is {} and 'stream' is true: they come with whole answers "
+                   "alone",
+                   *into.prompt_logprobs);
+  return {};
+}
+
+Result<void> take_beam_search(Fields& fields, SamplingFields& into) {
+  TRY(const auto beams, fields.boolean("use_beam_search"));
+  into.beam_search = beams.value_or(false);
+  TRY(const auto penalty, fields.number("length_penalty", -100, 100));
+  into.length_penalty = penalty.value_or(1);
+  if (!into.beam_search) return {};
+  const std::pair<std::string_view, bool> given[] = {
+      {"stop", !into.stop.empty()},
+      {"stop_token_ids", !into.stop_token_ids.empty()},
+      {"min_tokens", into.min_tokens > 0},
+      {"logit_bias", !into.logit_bias.empty()},
+      {"bad_words", !into.bad_words.empty()},
+      {"allowed_token_ids", !into.allowed_token_ids.empty()},
+      {"prompt_logprobs", into.prompt_logprobs.has_value()},
+      {"response_format", into.structured.has_value()},
+      {"max_tokens", into.max_tokens == 0}};
+  for (const auto& [name, is_given] : given) {
+    if (is_given)
+      return invalid(name, "'{}' is not supported together with 'use_beam_search'", name);
+  }
+  return {};
+}
+
+Result<void> refuse_beam_search(Fields& fields) { return fields.refuse({"use_beam_search"}); }
+
+Result<void> refuse_prompt_logprobs(Fields& fields) {
+  // 0 asks for the prompt's own tokens, so that only null asks for nothing.
+  if (fields.take("prompt_logprobs") != nullptr)
+    return invalid("prompt_logprobs",
+                   "'prompt_logprobs' is not supported here: /v1/chat/completions and "
+                   "/v1/completions have it");
+  return fields.refuse({"prompt_logprobs"});
+}
+
+Result<void> check_prompt_logprobs(std::int64_t choices, std::size_t prompt_tokens,
+                                   std::int64_t listed) {
+  return within(limits::kPromptLogprobs, static_cast<std::size_t>(choices) * prompt_tokens *
+                                             static_cast<std::size_t>(listed + 1));
+}
+
 Result<void> refuse_best_of(Fields& fields) {
   TRY(const auto best_of, fields.integer("best_of"));
   if (best_of && *best_of > 1)
@@ -204,15 +254,6 @@ Result<void> refuse_best_of(Fields& fields) {
 }
 
 Result<void> refuse_unsupported(Fields& fields) {
-  // 0 asks for the prompt's own tokens, so that only null asks for nothing.
-  if (fields.take("prompt_logprobs") != nullptr)
-    return invalid("prompt_logprobs", "'prompt_logprobs' is not supported by this server");
-  TRY_DO(fields.refuse({"prompt_logprobs"}));
-  const json::value* length_penalty = fields.take("length_penalty");
-  if (length_penalty != nullptr && !length_penalty->is_number()) {
-    return invalid("length_penalty", "'length_penalty' is {}, a number is required",
-                   json::kind_name(*length_penalty));
-  }
   // Routers add them as true. No reasoning is told apart here, so that there is none to hide.
   for (const std::string_view name :
        {"separate_reasoning", "stream_reasoning", "include_reasoning"}) {
@@ -225,10 +266,10 @@ Result<void> refuse_unsupported(Fields& fields) {
                  "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
                  "stream_interval", "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
                  "reasoning_effort"});
-  return fields.refuse({"use_beam_search", "logits_processors", "prompt_embeds",
-                        "kv_transfer_params", "ec_transfer_params", "logprob_token_ids",
-                        "thinking_token_budget", "repetition_detection", "return_hidden_states",
-                        "lora_path", "session_params"});
+  return fields.refuse({"logits_processors", "prompt_embeds", "kv_transfer_params",
+                        "ec_transfer_params", "logprob_token_ids", "thinking_token_budget",
+                        "repetition_detection", "return_hidden_states", "lora_path",
+                        "session_params"});
 }
 
 }  // namespace saccade::api

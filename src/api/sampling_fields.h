@@ -39,7 +39,11 @@ struct SamplingFields {
   std::vector<std::int64_t> allowed_token_ids;  // empty: all
   // The prompt's last ones are kept; -1: as many as leave room for the answer.
   std::optional<std::int64_t> truncate_prompt_tokens;
+  // Most likely tokens listed beside each one of the prompt; -1: all there are.
+  std::optional<std::int64_t> prompt_logprobs;
   std::optional<StructuredOutput> structured;  // absent: free text
+  bool beam_search = false;                    // n, or best_of, is its width
+  double length_penalty = 1;                   // of beams
 };
 
 // Members of a request that steer the answer's form and the queue.
@@ -59,7 +63,8 @@ struct DeliveryFields {
 class Fields;
 
 // Take the shared members out of a request object. Errors name the member, its value and its range.
-Result<SamplingFields> take_sampling(Fields& fields);
+// least_tokens: of max_tokens.
+Result<SamplingFields> take_sampling(Fields& fields, std::int64_t least_tokens = 1);
 Result<DeliveryFields> take_delivery(Fields& fields);
 // A member with one stop string or a list of them.
 Result<std::vector<std::string>> take_stops(Fields& fields, std::string_view name);
@@ -68,6 +73,17 @@ Result<void> take_queue_fields(Fields& fields, DeliveryFields& into);
 Result<std::string> take_request_id(Fields& fields);  // empty when absent
 // prompts x n: kInvalid with the number and the limit before anything is made for them.
 Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);
+// prompt_logprobs, of requests whose answers have a place for them: kInvalid in a stream.
+Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& into);
+// use_beam_search and length_penalty. Of what was taken before, kInvalid names what a search would
+// not follow and what would change its answer.
+Result<void> take_beam_search(Fields& fields, SamplingFields& into);
+// Both, of all other requests.
+Result<void> refuse_prompt_logprobs(Fields& fields);
+Result<void> refuse_beam_search(Fields& fields);
+// choices x prompt tokens x entries: kInvalid with both numbers before anything is computed.
+Result<void> check_prompt_logprobs(std::int64_t choices, std::size_t prompt_tokens,
+                                   std::int64_t listed);
 // More answers made than given, of requests that have one way to ask: best_of above 1.
 Result<void> refuse_best_of(Fields& fields);
 // What both kinds of request refuse, and what both accept without effect.

@@ -24,17 +24,18 @@ std::string_view reason_name(FinishReason reason) {
   return "";
 }
 
+std::string name_of(TokenId id, const AnswerForm& form) {
+  return form.tokens_as_ids ? fmt::format("token_id:{}", id)
+                            : std::string(form.tokenizer->piece(id));
+}
+
 api::LogprobEntry named(const TokenLogprob& from, const AnswerForm& form) {
-  const auto name = [&](TokenId id) {
-    return form.tokens_as_ids ? fmt::format("token_id:{}", id)
-                              : std::string(form.tokenizer->piece(id));
-  };
   api::LogprobEntry entry;
-  entry.token = name(from.token);
+  entry.token = name_of(from.token, form);
   entry.id = from.token;
   entry.logprob = from.logprob;
   for (const auto& [id, logprob] : from.top) {
-    entry.top.push_back(api::TopLogprob{name(id), id, logprob});
+    entry.top.push_back(api::TopLogprob{name_of(id, form), id, logprob});
   }
   return entry;
 }
@@ -73,8 +74,8 @@ std::vector<api::SaidPart> Answer::read(int index, Choice& choice, Delta& delta)
   using Kind = api::SaidPart::Kind;
   std::vector<api::SaidPart> said;
   const bool first = !std::exchange(choice.started, true);
-  const std::string* echo = first ? echo_of(static_cast<std::size_t>(index)) : nullptr;
-  if (echo != nullptr) said.push_back({Kind::kText, *echo, -1, ""});
+  const Echo* echo = first ? echo_of(static_cast<std::size_t>(index)) : nullptr;
+  if (echo != nullptr) said.push_back({Kind::kText, echo->text, -1, ""});
   if (!choice.parser) {
     if (!delta.text.empty()) said.push_back({Kind::kText, std::move(delta.text), -1, ""});
     return said;
@@ -113,12 +114,53 @@ std::string_view Answer::finish_name(const Choice& choice) const {
   return called && choice.finish == FinishReason::kStop ? "tool_calls" : reason_name(choice.finish);
 }
 
-const std::string* Answer::echo_of(std::size_t choice) const {
+const Answer::Echo* Answer::echo_of(std::size_t choice) const {
   return echo_.empty() ? nullptr : &echo_[choice / static_cast<std::size_t>(per_prompt_)];
+}
+
+void Answer::echo_logprobs(int index, const Delta& delta,
+                           std::vector<api::LogprobEntry>& entries) const {
+  api::LogprobEntry& first = entries.emplace_back();
+  first.id = echo_of(static_cast<std::size_t>(index))->first;
+  first.token = name_of(static_cast<TokenId>(first.id), form_);
+  first.unscored = true;
+  for (const TokenLogprob& logprob : delta.prompt_logprobs) {
+    api::LogprobEntry& entry = entries.emplace_back(named(logprob, form_));
+    if (entry.top.size() > *form_.echo_logprobs) entry.top.resize(*form_.echo_logprobs);
+  }
+  for (api::LogprobEntry& entry : entries) entry.echoed = true;
+}
+
+// Of each token but the first: itself, then the likeliest that are not it.
+std::vector<std::vector<api::PromptLogprob>> Answer::prompt_logprobs(const Delta& delta) const {
+  std::vector<std::vector<api::PromptLogprob>> all(1);
+  for (const TokenLogprob& from : delta.prompt_logprobs) {
+    auto& entries = all.emplace_back();
+    const auto add = [&](TokenId id, float logprob, std::int64_t rank) {
+      entries.push_back({id, std::string(form_.tokenizer->piece(id)), logprob, rank});
+    };
+    add(from.token, from.logprob, from.rank);
+    std::int64_t rank = 0;
+    for (const auto& [id, logprob] : from.top) {
+      ++rank;
+      if (id != from.token) add(id, logprob, rank);
+    }
+  }
+  return all;
 }
 
 api::AnswerPiece Answer::piece_of(int index, Delta&& delta, Choice& choice) const {
   api::AnswerPiece made;
+  if (form_.prompt_alone) {
+    delta.text.clear();
+    delta.tokens.clear();
+    delta.logprobs.clear();
+    delta.stop_string.clear();
+    delta.stop_token.reset();
+    if (choice.finish == FinishReason::kStop) choice.finish = FinishReason::kLength;
+    choice.usage.completion_tokens = 0;
+  }
+  const bool first = !choice.started;
   made.said = read(index, choice, delta);
   made.tokens = static_cast<std::int64_t>(delta.tokens.size());
   api::ChoiceText& piece = made.rest;
@@ -128,8 +170,10 @@ api::AnswerPiece Answer::piece_of(int index, Delta&& delta, Choice& choice) cons
   if (delta.stop_token) piece.stop_token = *delta.stop_token;
   if (form_.logprobs) {
     piece.logprobs.emplace();
+    if (first && form_.echo_logprobs) echo_logprobs(index, delta, *piece.logprobs);
     for (const auto& logprob : delta.logprobs) piece.logprobs->push_back(named(logprob, form_));
   }
+  if (first && form_.prompt_logprobs) piece.prompt_logprobs = prompt_logprobs(delta);
   if (form_.return_token_ids) piece.token_ids.emplace(delta.tokens.begin(), delta.tokens.end());
   // By tokens, not by text: what may become a stop string is held back, its tokens are not.
   piece.text_offset = choice.text_offset;

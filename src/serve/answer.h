@@ -26,6 +26,10 @@ struct AnswerForm {
   bool metrics = false;
   bool return_token_ids = false;
   bool logprobs = false;
+  bool prompt_logprobs = false;  // in a member of their own
+  // Before those of the answer, of an echoed prompt: how many are listed beside each token's own.
+  std::optional<std::size_t> echo_logprobs = std::nullopt;
+  bool prompt_alone = false;                                 // what is generated is left out
   bool tokens_as_ids = false;                                // logprobs name tokens "token_id:42"
   api::ErrorShape errors = api::ErrorShape::kOpenAi;         // before a stream has begun
   std::vector<std::pair<std::string, std::string>> headers;  // of the response (CORS)
@@ -48,8 +52,12 @@ class Answer {
   void add_header(std::string name, std::string value) {
     form_.headers.emplace_back(std::move(name), std::move(value));
   }
-  // Before the first delta: text to put before the answers of the next prompt; for all or none.
-  void echo_next(std::string text) { echo_.push_back(std::move(text)); }
+  // Before the first delta: what is put before the answers of the next prompt; for all or none.
+  struct Echo {
+    std::string text;
+    TokenId first = 0;  // of the prompt
+  };
+  void echo_next(Echo echo) { echo_.push_back(std::move(echo)); }
 
   // Before the first delta: text is read as `form` says; calls after the first are left out where
   // they may not be parallel.
@@ -77,7 +85,9 @@ class Answer {
   // The text and the calls of a delta; it ends the choice where it says so.
   std::vector<api::SaidPart> read(int index, Choice& choice, Delta& delta) const;
   std::string_view finish_name(const Choice& choice) const;
-  const std::string* echo_of(std::size_t choice) const;
+  const Echo* echo_of(std::size_t choice) const;
+  void echo_logprobs(int index, const Delta& delta, std::vector<api::LogprobEntry>& entries) const;
+  std::vector<std::vector<api::PromptLogprob>> prompt_logprobs(const Delta& delta) const;
   api::AnswerPiece piece_of(int index, Delta&& delta, Choice& choice) const;
   void fail(const Delta& delta, std::vector<net::StreamWrite>& writes);
   api::Usage total_usage() const;
@@ -89,8 +99,8 @@ class Answer {
   bool parallel_calls_ = true;
   const int per_prompt_;
   const net::Responder responder_;
-  std::vector<std::string> echo_;  // one a prompt, or none
-  std::vector<Choice> choices_;    // engine thread
+  std::vector<Echo> echo_;       // one a prompt, or none
+  std::vector<Choice> choices_;  // engine thread
   int unfinished_;
   bool stream_started_ = false;
   bool failed_ = false;

@@ -317,16 +317,26 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
   return std::min({asked, defaults_.most_tokens.value_or(room), room});
 }
 
+Result<int> RequestBuilder::listed(std::string_view member, std::int64_t logprobs) const {
+  const std::int64_t wanted = logprobs < 0 ? processor_.shape().vocab : logprobs;
+  if (wanted <= settings_.engine.max_logprobs) return static_cast<int>(wanted);
+  return fail(
+      Error{ErrorCode::kInvalid,
+            fmt::format("{} log-probabilities are asked for, the limit is {} (--max-logprobs)",
+                        wanted, settings_.engine.max_logprobs),
+            std::string(member)});
+}
+
 Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& fields,
-                                                std::optional<std::int64_t> logprobs) const {
-  if (logprobs && *logprobs > settings_.engine.max_logprobs) {
-    return fail(
-        Error{ErrorCode::kInvalid,
-              fmt::format("{} log-probabilities are asked for, the limit is {} (--max-logprobs)",
-                          *logprobs, settings_.engine.max_logprobs),
-              "logprobs"});
-  }
+                                                std::optional<std::int64_t> logprobs,
+                                                std::optional<std::int64_t> prompt_logprobs) const {
   SamplingParams params;
+  if (logprobs) {
+    TRY(params.logprobs, listed("logprobs", *logprobs));
+  }
+  if (prompt_logprobs) {
+    TRY(params.prompt_logprobs, listed("prompt_logprobs", *prompt_logprobs));
+  }
   params.temperature = fields.temperature.value_or(defaults_.temperature.value_or(1.0));
   params.top_p = fields.top_p.value_or(defaults_.top_p.value_or(1.0));
   params.top_k = fields.top_k.value_or(defaults_.top_k.value_or(0));
@@ -361,7 +371,6 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
   params.logit_bias = biases_of(fields);
   params.allowed_tokens = bits_of(fields.allowed_token_ids, vocab);
   params.bad_words = ids_of_words(fields.bad_words, *tokenizer_);
-  if (logprobs) params.logprobs = static_cast<int>(*logprobs);
   return params;
 }
 

@@ -79,7 +79,8 @@ class RequestBuilder {
   // All but max_tokens, which depends on a prompt: made once for all prompts of a request. Compiles
   // the grammar that the answer is to be held to.
   Result<SamplingParams> sampling(const api::SamplingFields& fields,
-                                  std::optional<std::int64_t> logprobs) const;
+                                  std::optional<std::int64_t> logprobs,
+                                  std::optional<std::int64_t> prompt_logprobs) const;
   // The request's, or `standard`, or the checkpoint's, or as many as there is room for; not more
   // than the operator's bound. kInvalid with both numbers when the prompt or the answer cannot fit.
   Result<std::int64_t> max_tokens(const api::SamplingFields& fields, std::int64_t prompt_tokens,
@@ -90,6 +91,8 @@ class RequestBuilder {
 
  private:
   Result<void> cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const;
+  // -1 is as many as there are tokens; kInvalid beyond --max-logprobs.
+  Result<int> listed(std::string_view member, std::int64_t logprobs) const;
   // The prompt, and how its answer is read.
   Result<void> render(const api::ChatRequest& request, BuiltPrompt& into) const;
   // The request's own template, if it has one and may.

@@ -1,5 +1,6 @@
 #include "serve/service.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "api/messages_writer.h"
 #include "api/tokenize_request.h"
 #include "base/log.h"
+#include "serve/beam_run.h"
 #include "serve/detokenize.h"
 #include "serve/limited_tokenizer.h"
 #include "serve/metrics_page.h"
@@ -141,6 +143,49 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
   return {};
 }
 
+Result<void> Service::submit_beams(const std::shared_ptr<Answer>& answer,
+                                   const std::vector<Request>& prompts,
+                                   const api::SamplingFields& fields, std::int64_t width) {
+  if (2 * width > engine_.settings().max_logprobs)
+    return fail(Error{ErrorCode::kInvalid,
+                      fmt::format("{} beams take {} log-probabilities of each token, the limit is "
+                                  "{} (--max-logprobs)",
+                                  width, 2 * width, engine_.settings().max_logprobs),
+                      "n"});
+  ++unfinished_;
+  bool complete = false;
+  const std::shared_ptr<void> undo(nullptr, [&](void*) {
+    if (complete) return;
+    for (const RequestId taken : answer->cancel()) engine_.cancel(taken);
+    --unfinished_;
+  });
+  const auto given = static_cast<std::size_t>(fields.n);
+  std::size_t first = 0;
+  for (const Request& prompt : prompts) {
+    BeamSettings settings;
+    settings.width = static_cast<std::size_t>(width);
+    settings.max_tokens = prompt.sampling.max_tokens;
+    settings.prompt_tokens = static_cast<std::int64_t>(prompt.prompt->ids.size());
+    settings.length_penalty = fields.length_penalty;
+    if (!fields.ignore_eos) settings.ends = processor_.shape().eos;
+    settings.keep_end = fields.include_stop_str_in_output;
+    settings.listed = prompt.sampling.logprobs.value_or(0);
+    const auto run = std::make_shared<BeamRun>(
+        std::move(settings), given, prompt, engine_,
+        [answer](RequestId id) { return answer->add(id); },
+        [this, answer, first](std::size_t rank, Delta&& delta, const RequestUsage& usage,
+                              const RequestTimes& times) {
+          if (answer->on_delta(static_cast<int>(first + rank), std::move(delta), usage, times,
+                               writes_))
+            --unfinished_;
+        });
+    TRY_DO(run->start());
+    first += given;
+  }
+  complete = true;
+  return {};
+}
+
 // What both kinds of request say alike of their answer's form.
 AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply& reply) const {
   AnswerForm form;
@@ -203,6 +248,7 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   api::AnswerHead head = router_.head("chatcmpl-", chat.delivery.request_id, chat.model);
   form.id = head.id;
   form.logprobs = chat.logprobs;
+  form.prompt_logprobs = chat.sampling.prompt_logprobs.has_value();
   auto writer = completion_writer({std::move(head), true, chat.delivery.include_usage}, form.stream,
                                   static_cast<std::size_t>(chat.sampling.n));
   return answer_chat(std::move(chat), std::move(form), std::move(writer), request, reply);
@@ -281,7 +327,10 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
   if (chat.logprobs) logprobs = chat.top_logprobs;
   api::SamplingFields sampling = chat.sampling;
   if (built.demanded) sampling.structured = std::move(built.demanded);
-  TRY(made.sampling, builder_.sampling(sampling, logprobs));
+  TRY(made.sampling, builder_.sampling(sampling, logprobs, sampling.prompt_logprobs));
+  if (made.sampling.prompt_logprobs)
+    TRY_DO(api::check_prompt_logprobs(sampling.n, built.prompt.ids.size(),
+                                      *made.sampling.prompt_logprobs));
   TRY(made.sampling.max_tokens,
       builder_.max_tokens(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                           engine_.settings().max_model_len, std::nullopt));
@@ -308,6 +357,13 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
     made.progress = {sizing->sized.work, &work.progress};
     if (sizing->sized.native_tokens > 0)
       answer->add_header("x-saccade-image-scale", fmt::format("{:.2f}", sizing->sized.scale()));
+  }
+  if (chat.sampling.beam_search) {
+    if (made.sampling.grammar)
+      return fail(Error{ErrorCode::kInvalid,
+                        "'tool_choice' demands a call, which 'use_beam_search' does not follow",
+                        "tool_choice"});
+    return submit_beams(answer, {made}, chat.sampling, chat.sampling.n);
   }
   return submit(answer, {made}, static_cast<int>(chat.sampling.n));
 }
@@ -356,14 +412,20 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   api::AnswerHead head = router_.head("cmpl-", completion.delivery.request_id, completion.model);
   form.id = head.id;
   // The best are told by their log-probabilities.
-  const bool choosy = completion.best_of > completion.sampling.n;
+  const bool beams = completion.sampling.beam_search;
+  const bool choosy = completion.best_of > completion.sampling.n && !beams;
   form.logprobs = completion.logprobs || choosy;
 
   TRY(const SamplingParams sampling,
-      builder_.sampling(completion.sampling, form.logprobs
-                                                 ? std::optional(completion.logprobs.value_or(0))
-                                                 : std::nullopt));
-  const int n = static_cast<int>(completion.best_of);
+      builder_.sampling(
+          completion.sampling,
+          form.logprobs ? std::optional(completion.logprobs.value_or(0)) : std::nullopt,
+          completion.prompt_logprobs()));
+  form.prompt_alone = completion.prompt_alone();
+  form.prompt_logprobs = completion.sampling.prompt_logprobs.has_value();
+  if (completion.echo && completion.logprobs)
+    form.echo_logprobs = static_cast<std::size_t>(*completion.logprobs);
+  const int n = static_cast<int>(beams ? completion.sampling.n : completion.best_of);
   const auto given = static_cast<std::size_t>(completion.sampling.n);
   auto writer = completion_writer({std::move(head), false, completion.delivery.include_usage},
                                   form.stream, completion.prompts.size() * given);
@@ -379,6 +441,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   const std::int64_t most = engine_.settings().max_model_len;
   std::vector<Request> requests;
   std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
+  std::size_t scored = 0;  // tokens of prompts, likewise
   for (const auto& prompt : completion.prompts) {
     Request made;
     made.times.arrival = reply.arrival;
@@ -389,6 +452,12 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     TRY(made.sampling.max_tokens,
         builder_.max_tokens(completion.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                             most, 16));
+    // The engine has no prompts without an answer: one token that nobody gets.
+    made.sampling.max_tokens = std::max<std::int64_t>(1, made.sampling.max_tokens);
+    if (sampling.prompt_logprobs) {
+      scored += static_cast<std::size_t>(n) * built.prompt.ids.size();
+      TRY_DO(api::check_prompt_logprobs(1, scored, *sampling.prompt_logprobs));
+    }
     made.priority = completion.delivery.priority;
     made.client = reply.client;
     made.cache_salt = completion.delivery.cache_salt;
@@ -398,7 +467,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
           prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : built.text;
       echoed += text.size() * static_cast<std::size_t>(n);
       TRY_DO(api::within(api::limits::kEcho, echoed));
-      answer->echo_next(std::move(text));
+      answer->echo_next({std::move(text), built.prompt.ids.front()});
     }
     if (sizer_ != nullptr) {
       SizingRequest sizing;
@@ -417,6 +486,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   }
   if (settings_.log_requests)
     log::info("{}: {} prompts, n {}", answer->id(), completion.prompts.size(), n);
+  if (beams) return submit_beams(answer, requests, completion.sampling, completion.best_of);
   return submit(answer, requests, n);
 }
 

@@ -71,6 +71,10 @@ class Service {
   Result<void> submit(const std::shared_ptr<Answer>& answer, const std::vector<Request>& prompts,
                       int per_prompt);
   void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
+  // The same by beam search: `width` beams of each prompt, of which the answer has choices.
+  Result<void> submit_beams(const std::shared_ptr<Answer>& answer,
+                            const std::vector<Request>& prompts, const api::SamplingFields& fields,
+                            std::int64_t width);
   std::vector<api::ModelCard> cards() const;
   void after_step();
 
