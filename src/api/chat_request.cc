@@ -124,9 +124,14 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
 Result<ImagePart> read_image(const json::object& part, std::string_view param,
                              std::string_view where) {
   ImagePart image;
+  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
+  TRY_DO(within(limits::kImageName, image.uuid.size(), fmt::format("{}.uuid", where)));
   const json::value* v = json::find(part, "image_url");
   if (v == nullptr) v = json::find(part, "image");
-  if (v == nullptr) return invalid(param, "{}: 'image_url' is missing", where);
+  if (v == nullptr && image.uuid.empty())
+    return invalid(param, "{}: 'image_url' is missing", where);
+  const json::value nothing = json::string();
+  if (v == nullptr) v = &nothing;
   const json::object* holder = &part;
   if (v->is_string()) {
     image.url = std::string(v->get_string());
@@ -161,7 +166,7 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
   };
   TRY_DO(pixels("min_pixels", image.min_pixels));
   TRY_DO(pixels("max_pixels", image.max_pixels));
-  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
+  if (image.url.empty() && image.uuid.empty()) return invalid(param, "{}: 'url' is empty", where);
   return image;
 }
 
@@ -230,13 +235,13 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
   if (request.echo) return invalid("echo", "'echo' is not supported for chat by this server");
+  TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));
+  TRY_DO(take_beam_search(fields, request.sampling));
   TRY(request.tools, take_tool_fields(fields));
   TRY_DO(fields.refuse({"echo", "audio", "web_search_options", "prediction"}));
   TRY_DO(take_template_fields(fields, request));
   TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_unsupported(fields));
-  TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));
-  TRY_DO(take_beam_search(fields, request.sampling));
   request.unknown = fields.unknown();
   return request;
 }

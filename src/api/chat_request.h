@@ -19,11 +19,11 @@ enum class ImageDetail { kAuto, kLow, kHigh };
 
 // One image of a conversation, in order of appearance over all messages.
 struct ImagePart {
-  std::string url;  // data:, http(s):, file:
+  std::string url;  // data:, http(s):, file:; empty: what its uuid stands for
   ImageDetail detail = ImageDetail::kAuto;
   std::optional<std::int64_t> min_pixels;
   std::optional<std::int64_t> max_pixels;
-  std::string uuid;
+  std::string uuid;  // under which its client finds it again; may be empty
 };
 
 struct ContentPart {

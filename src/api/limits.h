@@ -25,6 +25,7 @@ inline constexpr Limit kMessageMembers{"messages[]", "members", 64};
 inline constexpr Limit kParts{"messages[].content", "parts in all", 65'536};
 inline constexpr Limit kToolCalls{"messages[].tool_calls", "calls", 1'024};
 inline constexpr Limit kImages{"image_url", "images", 4'096};
+inline constexpr Limit kImageName{"messages[].content[].uuid", "bytes", 256};
 inline constexpr Limit kFrames{"video_url", "frames in all", 4'096};
 inline constexpr Limit kPrompts{"prompt", "entries", 1'024};
 inline constexpr Limit kInputs{"input", "entries", 2'048};
@@ -60,7 +61,7 @@ inline constexpr Limit kAll[] = {
     kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias, kBadWords,
     kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,  kDocuments,
     kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt, kMetadata,
-    kMetadataBytes,  kPromptLogprobs};
+    kMetadataBytes,  kImageName,       kPromptLogprobs};
 
 }  // namespace limits
 

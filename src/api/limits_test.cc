@@ -109,6 +109,10 @@ const std::map<std::string, Ask>& asks() {
       {"prompt x n", [](std::size_t n) { return check_choices(n, 1, 1 << 20); }},
       {"echo x n", [](std::size_t n) { return within(limits::kEcho, n); }},
       {"prompt_logprobs x n", [](std::size_t n) { return check_prompt_logprobs(1, n, 0); }},
+      {"messages[].content[].uuid",
+       [](std::size_t n) {
+         return chat(message(R"([{"type": "image_url", "uuid": )" + text_of(n) + "}]"));
+       }},
       {"stop", [](std::size_t n) { return chat(with("\"stop\": [" + same(n, R"("x")") + "]")); }},
       {"stop[]", [](std::size_t n) { return chat(with("\"stop\":" + text_of(n))); }},
       {"stop_token_ids",

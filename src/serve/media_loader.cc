@@ -70,7 +70,10 @@ struct MediaLoader::Medium {
 
 MediaLoader::MediaLoader(const ServeSettings& settings, const Processor& processor,
                          const Clock& clock)
-    : settings_(settings), processor_(processor), clock_(clock) {}
+    : settings_(settings),
+      processor_(processor),
+      clock_(clock),
+      kept_(std::make_unique<KeptImages>(settings.kept_image_bytes)) {}
 
 Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
     const api::ChatRequest& request) const {
@@ -83,7 +86,7 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
   return items;
 }
 
-Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
+Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, std::uint64_t client,
                                       std::vector<std::string> fetched,
                                       const std::shared_ptr<ByteReservation>& reserved,
                                       const std::atomic<bool>& cancelled, RequestTimes& times,
@@ -93,7 +96,7 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
     return {};
   };
   TRY(std::vector<Medium> media, list(request));
-  TRY_DO(read(media, std::move(fetched), cancelled));
+  TRY_DO(read(media, request, client, std::move(fetched), cancelled));
   times.media_done = clock_.now();
   std::size_t bytes = 0;
   for (const Medium& medium : media)
@@ -108,6 +111,8 @@ Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request,
   for (Medium& medium : media) {
     TRY_DO(check_client());
     TRY_DO(measure(medium, request));
+    if (medium.image != nullptr && !medium.image->uuid.empty() && !medium.image->url.empty())
+      kept_->keep({client, request.delivery.cache_salt, medium.image->uuid}, medium.files.front());
   }
   if (sizing != nullptr) TRY_DO(size(media, *sizing));
   LoadedMedia loaded;
@@ -172,7 +177,17 @@ Result<std::vector<MediaLoader::Medium>> MediaLoader::list(const api::ChatReques
   return media;
 }
 
-Result<void> MediaLoader::read(std::vector<Medium>& media, std::vector<std::string> fetched,
+Result<std::string> MediaLoader::kept(const Medium& medium, const ImageName& name) const {
+  if (const auto bytes = kept_->find(name)) return *bytes;
+  return fail(Error{ErrorCode::kInvalid,
+                    fmt::format("{}: no image is kept under the uuid '{}': it was never sent with "
+                                "one, or others took its room; send it again",
+                                medium.name, name.uuid.substr(0, 80)),
+                    "messages"});
+}
+
+Result<void> MediaLoader::read(std::vector<Medium>& media, const api::ChatRequest& request,
+                               std::uint64_t client, std::vector<std::string> fetched,
                                const std::atomic<bool>& cancelled) const {
   std::size_t total = 0;
   std::size_t next_fetched = 0;
@@ -180,6 +195,10 @@ Result<void> MediaLoader::read(std::vector<Medium>& media, std::vector<std::stri
     for (std::size_t i = 0; i < medium.count(); ++i) {
       if (is_remote_media(medium.url(i))) {
         medium.files.push_back(std::move(fetched.at(next_fetched++)));
+      } else if (medium.image != nullptr && medium.url(i).empty()) {
+        TRY(std::string bytes,
+            kept(medium, {client, request.delivery.cache_salt, medium.image->uuid}));
+        medium.files.push_back(std::move(bytes));
       } else {
         auto bytes = read_media(medium.url(i), settings_.media, cancelled);
         if (!bytes) return fail_within(medium.where(i), std::move(bytes).error());

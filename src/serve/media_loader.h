@@ -15,6 +15,7 @@
 #include "model/processor.h"
 #include "serve/http_media.h"
 #include "serve/image_sizer.h"
+#include "serve/kept_images.h"
 #include "serve/settings.h"
 
 namespace saccade::serve {
@@ -32,7 +33,7 @@ struct ImageSizing {
   SizedRequest sized = {};
 };
 
-// Any thread; const after construction.
+// Any thread.
 class MediaLoader {
  public:
   MediaLoader(const ServeSettings& settings, const Processor& processor, const Clock& clock);
@@ -41,13 +42,16 @@ class MediaLoader {
   // settings allow and for media that the model does not take.
   Result<std::vector<DownloadOrder::Item>> remote(const api::ChatRequest& request) const;
 
-  // Blocks. `fetched`: the files of remote(). `reserved`, which may be null, becomes what the media
-  // take and stays with them: kUnavailable when its budget has no room. Stamps media_done;
-  // `cancelled` is looked at between stages. kInvalid as remote() and for frames of different
-  // sizes, kTooLarge for more bytes or tokens than are possible; the rest as read_media, the
-  // decoder, Processor::image_layout and ImageSizer::size say. Messages name the image or frame.
-  // `sizing`: may be null, and images stay as their clients have them.
-  Result<LoadedMedia> load(const api::ChatRequest& request, std::vector<std::string> fetched,
+  // Blocks. Images that bring a `uuid` are kept for `client` under it, and those that bring nothing
+  // else are found by it: kInvalid where there is none. `fetched`: the files of remote().
+  // `reserved`, which may be null, becomes what the media take and stays with them: kUnavailable
+  // when its budget has no room. Stamps media_done; `cancelled` is looked at between stages.
+  // kInvalid as remote() and for frames of different sizes, kTooLarge for more bytes or tokens than
+  // are possible; the rest as read_media, the decoder, Processor::image_layout and ImageSizer::size
+  // say. Messages name the image or frame. `sizing`: may be null, and images stay as their clients
+  // have them.
+  Result<LoadedMedia> load(const api::ChatRequest& request, std::uint64_t client,
+                           std::vector<std::string> fetched,
                            const std::shared_ptr<ByteReservation>& reserved,
                            const std::atomic<bool>& cancelled, RequestTimes& times,
                            ImageSizing* sizing) const;
@@ -55,8 +59,10 @@ class MediaLoader {
  private:
   struct Medium;
   Result<std::vector<Medium>> list(const api::ChatRequest& request) const;
-  Result<void> read(std::vector<Medium>& media, std::vector<std::string> fetched,
+  Result<void> read(std::vector<Medium>& media, const api::ChatRequest& request,
+                    std::uint64_t client, std::vector<std::string> fetched,
                     const std::atomic<bool>& cancelled) const;
+  Result<std::string> kept(const Medium& medium, const ImageName& name) const;
   Result<void> measure(Medium& medium, const api::ChatRequest& request) const;
   Result<void> size(std::vector<Medium>& media, ImageSizing& sizing) const;
   void add_inputs(Medium& medium, const std::shared_ptr<const ByteReservation>& held,
@@ -65,6 +71,7 @@ class MediaLoader {
   const ServeSettings& settings_;
   const Processor& processor_;
   const Clock& clock_;
+  const std::unique_ptr<KeptImages> kept_;
 };
 
 }  // namespace saccade::serve

@@ -208,14 +208,14 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   return {};
 }
 
-Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request,
+Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::uint64_t client,
                                          std::vector<std::string> fetched,
                                          const std::shared_ptr<ByteReservation>& reserved,
                                          std::int64_t most_tokens,
                                          const std::atomic<bool>& cancelled, RequestTimes& times,
                                          ImageSizing* sizing) const {
   TRY(LoadedMedia media,
-      media_.load(request, std::move(fetched), reserved, cancelled, times, sizing));
+      media_.load(request, client, std::move(fetched), reserved, cancelled, times, sizing));
   BuiltPrompt built;
   TRY_DO(render(request, built));
   TRY(const std::int64_t keep, kept_tokens(request.sampling, most_tokens));

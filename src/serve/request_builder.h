@@ -62,10 +62,11 @@ class RequestBuilder {
   Result<void> compile_template();
 
   const MediaLoader& media() const { return media_; }
-  // `fetched`, `reserved`, `sizing`: as MediaLoader::load. Stamps media_done and preprocessed.
-  // `cancelled` is looked at between stages and while text is tokenised. A text of more tokens than
-  // `most_tokens` is kInvalid with both numbers, as soon as that is certain.
-  Result<BuiltPrompt> chat(const api::ChatRequest& request, std::vector<std::string> fetched,
+  // `client`, `fetched`, `reserved`, `sizing`: as MediaLoader::load. Stamps media_done and
+  // preprocessed. `cancelled` is looked at between stages and while text is tokenised. A text of
+  // more tokens than `most_tokens` is kInvalid with both numbers, as soon as that is certain.
+  Result<BuiltPrompt> chat(const api::ChatRequest& request, std::uint64_t client,
+                           std::vector<std::string> fetched,
                            const std::shared_ptr<ByteReservation>& reserved,
                            std::int64_t most_tokens, const std::atomic<bool>& cancelled,
                            RequestTimes& times, ImageSizing* sizing) const;
@@ -90,9 +91,9 @@ class RequestBuilder {
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
  private:
-  Result<void> cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const;
   // -1 is as many as there are tokens; kInvalid beyond --max-logprobs.
   Result<int> listed(std::string_view member, std::int64_t logprobs) const;
+  Result<void> cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const;
   // The prompt, and how its answer is read.
   Result<void> render(const api::ChatRequest& request, BuiltPrompt& into) const;
   // The request's own template, if it has one and may.

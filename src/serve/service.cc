@@ -281,7 +281,7 @@ Result<void> Service::count_tokens(const net::HttpRequest& request, const Reply&
   const auto job = std::make_shared<const api::ChatRequest>(std::move(chat));
   return with_media(*job, request.reserved, reply,
                     [this, job, reply](std::vector<std::string> fetched) -> Result<void> {
-                      TRY(const BuiltPrompt built, counted(*job, std::move(fetched)));
+                      TRY(const BuiltPrompt built, counted(*job, reply.client, std::move(fetched)));
                       router_.respond(reply,
                                       json_response(api::token_count_response(
                                           static_cast<std::int64_t>(built.prompt.ids.size()))));
@@ -313,9 +313,9 @@ Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fet
   Request made;
   made.times.arrival = job.arrival;
   std::optional<ImageSizing> sizing = sizing_of(job);
-  auto built_prompt =
-      builder_.chat(chat, std::move(fetched), job.reserved, engine_.settings().max_model_len,
-                    answer->cancelled(), made.times, sizing ? &*sizing : nullptr);
+  auto built_prompt = builder_.chat(chat, job.client, std::move(fetched), job.reserved,
+                                    engine_.settings().max_model_len, answer->cancelled(),
+                                    made.times, sizing ? &*sizing : nullptr);
   if (!built_prompt && sizing && sizing->sized.retry_after > 0) {
     router_.respond_later(job.reply, built_prompt.error(), sizing->sized.retry_after);
     return {};
@@ -498,24 +498,26 @@ Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& rep
   const std::shared_ptr<ByteReservation> reserved = request.reserved;
   const auto answer = [this, job, reply,
                        reserved](std::vector<std::string> fetched) -> Result<void> {
-    router_.respond(reply, token_counts(*job, std::move(fetched)));
+    router_.respond(reply, token_counts(*job, reply.client, std::move(fetched)));
     return {};
   };
   return job->chat ? with_media(*job->chat, reserved, reply, answer) : answer({});
 }
 
-Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat,
+Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat, std::uint64_t client,
                                      std::vector<std::string> fetched) const {
   const std::atomic<bool> never = false;
   RequestTimes times;
-  return builder_.chat(chat, std::move(fetched), nullptr, kMostCounted, never, times, nullptr);
+  return builder_.chat(chat, client, std::move(fetched), nullptr, kMostCounted, never, times,
+                       nullptr);
 }
 
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
+                                          std::uint64_t client,
                                           std::vector<std::string> fetched) const {
   BuiltPrompt built;
   if (tokenize.chat) {
-    TRY(built, counted(*tokenize.chat, std::move(fetched)));
+    TRY(built, counted(*tokenize.chat, client, std::move(fetched)));
   } else {
     const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostCounted, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),

@@ -63,18 +63,19 @@ class Service {
                                                   const net::HttpRequest& request);
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<void> tokenize(const net::HttpRequest& request, const Reply& reply);
-  Result<BuiltPrompt> counted(const api::ChatRequest& chat, std::vector<std::string> fetched) const;
-  Result<std::string> token_counts(const api::TokenizeRequest& request,
+  Result<BuiltPrompt> counted(const api::ChatRequest& chat, std::uint64_t client,
+                              std::vector<std::string> fetched) const;
+  Result<std::string> token_counts(const api::TokenizeRequest& request, std::uint64_t client,
                                    std::vector<std::string> fetched) const;
   void reset_prefix_cache(const Reply& reply);
   // Choice k of each prompt draws by its seed plus k.
   Result<void> submit(const std::shared_ptr<Answer>& answer, const std::vector<Request>& prompts,
                       int per_prompt);
-  void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
   // The same by beam search: `width` beams of each prompt, of which the answer has choices.
   Result<void> submit_beams(const std::shared_ptr<Answer>& answer,
                             const std::vector<Request>& prompts, const api::SamplingFields& fields,
                             std::int64_t width);
+  void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
   std::vector<api::ModelCard> cards() const;
   void after_step();
 

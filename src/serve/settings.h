@@ -81,6 +81,7 @@ struct ServeSettings {
   std::int64_t max_video_frames = 768;  // of one video
   std::size_t max_request_media_bytes = 256u
                                         << 20;  // of all images and frames of a request, as fetched
+  std::size_t kept_image_bytes = 256u << 20;    // of images that are kept under a client's `uuid`
   std::optional<std::int64_t> min_pixels;       // server-wide mm_processor_kwargs
   std::optional<std::int64_t> max_pixels;
   // What one image may decode to: 3 bytes a pixel on each decoding thread, and about as much again
