@@ -421,6 +421,8 @@ net::HttpResponse Forwarder::health() const {
 }
 
 net::HttpResponse Forwarder::metrics() const {
+  // Before the lock: it waits for a thread that may be waiting for that lock, in found().
+  const std::string more = more_metrics_ ? more_metrics_() : "";
   std::string text;
   const auto line = [&](std::string_view name, std::string_view type, std::string_view help) {
     fmt::format_to(std::back_inserter(text),
@@ -471,7 +473,7 @@ net::HttpResponse Forwarder::metrics() const {
        [](const Pd& pd) { return pd.given; });
   each("server_failures_total", "counter", "Attempts and probes that failed.",
        [](const Pd& pd) { return pd.failures; });
-  if (more_metrics_) text += more_metrics_();
+  text += more;
   return {200, "text/plain; version=0.0.4; charset=utf-8", std::move(text), {}};
 }
 
