@@ -15,30 +15,36 @@ namespace {
 constexpr std::size_t kWarming = 3;           // points
 constexpr std::int64_t kKeptConnections = 8;  // to hosts of images, for the next image
 
-// The sum over all lines of a metric.
+}  // namespace
+
 std::optional<double> value_of(std::string_view page, const std::string& name) {
   std::optional<double> sum;
-  const std::string start = "\n" + name + "{";
+  const std::string start = "\n" + name;
   for (std::size_t at = page.find(start); at != std::string_view::npos;
        at = page.find(start, at + 1)) {
-    const std::size_t value = page.find("} ", at);
-    if (value == std::string_view::npos) break;
-    sum = sum.value_or(0) + std::strtod(std::string(page.substr(value + 2, 40)).c_str(), nullptr);
+    const std::size_t behind = at + start.size();
+    if (behind >= page.size() || (page[behind] != '{' && page[behind] != ' ')) continue;
+    const std::size_t value = page[behind] == ' ' ? behind : page.find("} ", behind) + 1;
+    if (value == 0) break;
+    sum = sum.value_or(0) + std::strtod(std::string(page.substr(value, 40)).c_str(), nullptr);
   }
   return sum;
 }
 
-}  // namespace
-
-std::vector<std::string> restless(std::string_view page) {
+std::vector<std::string> not_zero(std::string_view page, const std::vector<std::string>& names) {
   std::vector<std::string> wrong;
-  for (const char* name :
-       {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-        "saccade:requests_preparing", "saccade:request_bytes", "saccade:pixel_bytes",
-        "saccade:images_loading", "saccade:encoder_queue_images"}) {
+  for (const std::string& name : names) {
     const auto value = value_of(page, name);
     if (!value || *value != 0) wrong.push_back(fmt::format("{} {}", name, value.value_or(-1)));
   }
+  return wrong;
+}
+
+std::vector<std::string> restless(std::string_view page) {
+  std::vector<std::string> wrong = not_zero(
+      page, {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+             "saccade:requests_preparing", "saccade:request_bytes", "saccade:pixel_bytes",
+             "saccade:images_loading", "saccade:encoder_queue_images"});
   // Embeddings are held beside keys and values.
   const auto kv = value_of(page, "saccade:kv_cache_bytes");
   const auto embeddings = value_of(page, "saccade:encoder_cache_bytes");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,12 @@ struct Levels {
   std::int64_t descriptors = 0;
   std::int64_t threads = 0;
 };
+
+// The sum over all lines of a metric; absent where there is none.
+std::optional<double> value_of(std::string_view page, const std::string& name);
+
+// Those of these gauges that are not zero or not there, as "name value".
+std::vector<std::string> not_zero(std::string_view page, const std::vector<std::string>& names);
 
 // The gauges that are to be zero at rest, in the exposition of `page`: those that are not, as
 // "name value"; also what is missing, and memory terms that do not add up to the pool.

@@ -12,6 +12,8 @@ namespace saccade::soak {
 namespace {
 
 constexpr int kPictures = 24;
+// Bytes behind an image's end, which decoders leave alone, as base64. 12 of them.
+constexpr std::string_view kRoom = "RoomForWhatIsNew";
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -70,6 +72,14 @@ std::string greedy(int tokens, bool to_the_end = true) {
          (to_the_end ? R"(,"ignore_eos":true)" : "");
 }
 
+// A picture as data with kRoom behind it.
+std::string roomy_part(const std::string& path) {
+  std::string bytes = read_file(path);
+  bytes.resize((bytes.size() + 2) / 3 * 3);  // no padding in the middle
+  return R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+         base64_encode(bytes) + std::string(kRoom) + R"("}})";
+}
+
 struct Picture {
   std::string file;
   std::string prompt;
@@ -119,6 +129,34 @@ void add_to(std::map<std::int64_t, Choice>& choices, const json::value& tree) {
 
 std::string Question::body(bool streamed) const {
   return (streamed ? R"({"stream":true,)" : "{") + members + "}";
+}
+
+std::string Question::unseen_body(bool streamed, Rng& rng) const {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text = body(streamed);
+  for (std::size_t at = 0; (at = text.find(kRoom, at)) != std::string::npos;) {
+    for (std::size_t i = 0; i < kRoom.size(); ++i) text[at++] = kDigits[rng.below(kDigits.size())];
+  }
+  return text;
+}
+
+Result<std::vector<Question>> unseen_pool(const std::string& source_dir) {
+  const std::string folder = source_dir + "/data/glimpse/";
+  TRY(const std::vector<Picture> shown, pictures(folder + "answers.jsonl"));
+  std::vector<Question> pool;
+  for (std::size_t i = 0; i < kPictures; ++i)
+    pool.push_back(chat(roomy_part(folder + shown[i].file), shown[i].prompt, greedy(24, false)));
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::string parts = roomy_part(folder + shown[i].file);
+    for (std::size_t more = 0; more <= i % 3; ++more)
+      parts += "," + roomy_part(folder + shown[i + more + 1].file);
+    pool.push_back(chat(parts, "What do they say?", greedy(16 + 8 * static_cast<int>(i))));
+  }
+  pool.push_back(
+      chat(roomy_part(source_dir + "/data/images/chelsea.png"), "Read the text.", greedy(20)));
+  for (int i = 0; i < 8; ++i) pool.push_back(chat("", words(1 + i * 8, i), greedy(8 + i * 16)));
+  return pool;
 }
 
 Result<std::vector<Question>> question_pool(const std::string& source_dir,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/rng.h"
 
 namespace saccade::soak {
 
@@ -16,6 +17,8 @@ struct Question {
   std::string answer;   // the solo run's, as gist_of() gives it; empty: not asked yet
 
   std::string body(bool streamed) const;
+  // The same with pictures of other bytes: nobody has seen them before, and their pixels are equal.
+  std::string unseen_body(bool streamed, Rng& rng) const;
 };
 
 // Chats and completions about text, the pictures of data/glimpse and photographs: as data, as files
@@ -23,6 +26,10 @@ struct Question {
 // several choices or prompts. `source_dir`: the repository, as an absolute path.
 Result<std::vector<Question>> question_pool(const std::string& source_dir,
                                             const std::string& image_host);
+
+// Greedy chats about text and pictures as data alone, each of the latter with room for what makes
+// it an unseen one.
+Result<std::vector<Question>> unseen_pool(const std::string& source_dir);
 
 // What must not depend on what else the server does: of each choice text, end and log
 // probabilities. The same for an answer and for its stream. Fails where the answer is not whole.

@@ -65,6 +65,7 @@ class RedisProcess {
       const int nowhere = open("/dev/null", O_WRONLY);
       dup2(nowhere, STDOUT_FILENO);
       dup2(nowhere, STDERR_FILENO);
+      close_range(STDERR_FILENO + 1, ~0U, 0);
       execv(argv[0], argv.data());
       _exit(127);
     }

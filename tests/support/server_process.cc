@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -53,6 +54,8 @@ pid_t start(const std::string& binary, std::vector<std::string> arguments,
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     dup2(log, STDERR_FILENO);
     dup2(log, STDOUT_FILENO);
+    // Connections of this process would outlive it there.
+    close_range(STDERR_FILENO + 1, ~0U, 0);
     execv(binary.c_str(), argv.data());
     _exit(127);
   }
@@ -86,7 +89,8 @@ std::int64_t entries_of(pid_t pid, const char* folder) {
 
 ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string> arguments,
                              const Environment& environment) {
-  arguments.insert(arguments.end(), {"--port", "0"});
+  if (std::ranges::find(arguments, "--port") == arguments.end())
+    arguments.insert(arguments.end(), {"--port", "0"});
   pid_ = start(binary, std::move(arguments), environment, log_path_);
   for (int i = 0; i < kStartSeconds * 20; ++i) {
     const std::string text = this->log();
@@ -112,7 +116,9 @@ ServerProcess::~ServerProcess() {
   unlink(log_path_.c_str());
 }
 
-void ServerProcess::signal(int number) const { kill(pid_, number); }
+void ServerProcess::signal(int number) const {
+  if (pid_ > 0) kill(pid_, number);
+}
 
 int ServerProcess::wait() {
   int status = 0;
@@ -123,6 +129,7 @@ int ServerProcess::wait() {
 
 int ServerProcess::wait_at_most(int seconds) {
   int status = 0;
+  if (pid_ <= 0) return 127;  // has ended before
   for (int i = 0; i < seconds * 20; ++i) {
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
       pid_ = -1;
@@ -133,6 +140,13 @@ int ServerProcess::wait_at_most(int seconds) {
   signal(SIGKILL);
   wait();
   return 124;
+}
+
+std::optional<int> ServerProcess::ended() {
+  int status = 0;
+  if (pid_ <= 0 || waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  pid_ = -1;
+  return shell_status(status);
 }
 
 int ServerProcess::stop() {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,8 +15,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;  // added 
 
 class ServerProcess {
  public:
-  // argv after the program's name, e.g. {"serve", "--model", dir}; "--port 0" is added. Waits for
-  // "Application startup complete." and CHECKs that it came.
+  // argv after the program's name, e.g. {"serve", "--model", dir}; "--port 0" is added where no
+  // port is named. Waits for "Application startup complete." and CHECKs that it came.
   explicit ServerProcess(const std::string& binary, std::vector<std::string> arguments,
                          const Environment& environment = {});
   ~ServerProcess();
@@ -29,6 +30,7 @@ class ServerProcess {
   int stop();
   int wait();
   int wait_at_most(int seconds);  // as wait(); 124 when it had to be killed
+  std::optional<int> ended();     // its status if it has ended by itself; absent while it runs
   std::int64_t resident_bytes() const;
   std::int64_t peak_resident_bytes() const;
   std::int64_t descriptors() const;  // open
