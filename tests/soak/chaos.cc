@@ -34,8 +34,9 @@ constexpr Nanos kLongestOutage = 8 * kSecond;
 constexpr Nanos kSettling = 2 * kSecond;  // after a fault, until the next may strike its like
 constexpr double kRoundSeconds = 60;
 constexpr int kRestSeconds = 120;
-// At rest: connections that are kept for the next request.
-constexpr std::int64_t kKeptDescriptors = 48;
+// At rest: connections that are kept for the next request. The proxy's are the most: one to each of
+// 24 clients at once, and as many to each of two servers.
+constexpr std::int64_t kKeptDescriptors = 80;
 constexpr std::int64_t kAllowedGrowth = 64 << 20;
 
 class Chaos {
