@@ -32,6 +32,7 @@ namespace saccade {
   FAMILY(kQwen3)                 \
   FAMILY(kQwen3Moe)              \
   FAMILY(kLlama3)                \
+  FAMILY(kMistral)               \
   FAMILY(kMiniLm)
 
 #define SACCADE_DECLARE(name) extern const Family name;

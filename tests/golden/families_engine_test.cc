@@ -218,7 +218,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, TextFamiliesEngine,
                          ::testing::Values("qwen3/odd_heads", "qwen3/stretched",
-                                           "qwen3_moe/every_layer", "qwen3_moe/some_layers"),
+                                           "qwen3_moe/every_layer", "qwen3_moe/some_layers",
+                                           "mistral/wide_heads", "mistral/windowed"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

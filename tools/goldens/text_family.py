@@ -38,6 +38,7 @@ class TextFamily:
     chat_template: str
     tokenizer_class: str
     published_template: str = ""  # what prompts are rendered with, where it is at hand
+    named: dict = field(default_factory=dict)  # special tokens that templates know by name: bos_token
 
 
 @dataclass
@@ -55,7 +56,7 @@ def write_checkpoint(family: TextFamily, name: str, spec: Spec) -> Path:
     tokenizer = tiny_tokenizer.byte_level_bpe(family.pattern, family.special, 460, family.nfc)
     tiny_tokenizer.write_tokenizer(tokenizer, family.special, directory, {
         "eos_token": family.end_of_turn, "model_max_length": 2048, "tokenizer_class": family.tokenizer_class,
-        "chat_template": family.chat_template})
+        "chat_template": family.chat_template, **family.named})
     ends = [tokenizer.token_to_id(family.end_of_turn), tokenizer.token_to_id(family.special[0])]
     golden.write_json(directory / "generation_config.json", {
         "do_sample": True, "temperature": 0.6, "top_p": 0.9, "eos_token_id": ends})
@@ -80,7 +81,7 @@ def write_checkpoint(family: TextFamily, name: str, spec: Spec) -> Path:
 
 @torch.no_grad()
 def record(family: TextFamily, directory: Path, cases: dict = CASES) -> None:
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"), **family.named)
     model = AutoModelForCausalLM.from_pretrained(directory, **golden.EXACTLY).eval()
     with tempfile.TemporaryDirectory() as scratch:  # both forms of the configuration are one model
         form = directory / "other_form/config.json"
