@@ -27,6 +27,8 @@ namespace saccade {
   FAMILY(kPaligemma)             \
   FAMILY(kPhi3Vision)            \
   FAMILY(kSmolVlm2)              \
+  FAMILY(kMistral3)              \
+  FAMILY(kPixtral)               \
   FAMILY(kGemma3)                \
   FAMILY(kQwen2)                 \
   FAMILY(kQwen3)                 \

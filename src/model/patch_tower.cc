@@ -110,6 +110,24 @@ PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int6
   return order;
 }
 
+void embed_rows(Stream& stream, std::span<const PreparedImage* const> images, const Linear& linear,
+                std::span<float> cut, View patches, View out) {
+  std::int64_t row = 0;
+  for (const PreparedImage* image : images) {
+    const std::int64_t count = image->patch_rows();
+    for (std::int64_t begin = 0; begin < count; begin += patches.rows()) {
+      const std::int64_t rows = std::min(patches.rows(), count - begin);
+      const View part(cut.data(), DType::kF32, rows, patches.cols());
+      cut_rows(stream.device().pool(), *image, begin, begin + rows,
+               cut.first(static_cast<std::size_t>(rows * patches.cols())));
+      stream.upload(part, patches.row_range(0, rows));
+      apply_linear(stream, linear, patches.row_range(0, rows),
+                   out.row_range(row + begin, row + begin + rows));
+    }
+    row += count;
+  }
+}
+
 void PatchTower::add_weights(WeightTable& table) {
   const PatchTowerSettings& s = settings_;
   const PatchTowerNames& names = s.names;
@@ -225,27 +243,13 @@ class PatchEncodeRun final : public EncodeRun {
     // As the rows come, and then in the order of computation.
     const View as_prepared =
         windowed() ? tower_.scratch_.normed.row_range(0, hidden_.rows()) : hidden_;
-    const std::span<float> cut = tower_.cut_;
-    std::int64_t row = 0;
-    for (const PreparedImage* image : images_) {
-      const std::int64_t count = image->patch_rows();
-      for (std::int64_t begin = 0; begin < count; begin += kMlpRows) {
-        const std::int64_t rows = std::min(kMlpRows, count - begin);
-        const View patches = tower_.patches_.row_range(0, rows);
-        const View part(cut.data(), DType::kF32, rows, patches.cols());
-        cut_rows(stream_.device().pool(), *image, begin, begin + rows,
-                 cut.first(static_cast<std::size_t>(rows * patches.cols())));
-        stream_.upload(part, patches);
-        apply_linear(stream_, tower_.patch_embed_, patches,
-                     as_prepared.row_range(row + begin, row + begin + rows));
-      }
-      row += count;
-    }
+    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, as_prepared);
     if (windowed()) {
-      stream_.mix_rows({.x = as_prepared.reshape(row / square(), settings_.merged()),
+      const std::int64_t squares = hidden_.rows() / square();
+      stream_.mix_rows({.x = as_prepared.reshape(squares, settings_.merged()),
                         .rows = stream_.upload(order_.squares),
                         .weights = {},
-                        .out = hidden_.reshape(row / square(), settings_.merged())});
+                        .out = hidden_.reshape(squares, settings_.merged())});
     }
     if (settings_.positions > 0) add_positions();
     std::vector<std::int32_t> positions = order_.rows;

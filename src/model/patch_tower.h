@@ -125,4 +125,9 @@ struct PatchOrder {
 PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int64_t merge,
                          std::int64_t window);
 
+// The rows of all images, cut, through `linear` to rows of `out` in the same order, a slice of
+// `patches`' rows at a time. `cut` has as many floats as `patches`.
+void embed_rows(Stream& stream, std::span<const PreparedImage* const> images, const Linear& linear,
+                std::span<float> cut, View patches, View out);
+
 }  // namespace saccade

@@ -85,7 +85,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"qwen3_vl", "odd_heads", true}, Family{"internvl2", "internlm2"},
                     Family{"llava_onevision", "newlines"}, Family{"phi_3_vision", "su"},
                     Family{"gemma3", "pooled"}, Family{"smolvlm2", "halves"},
-                    Family{"paligemma", "second", false, 1}),
+                    Family{"paligemma", "second", false, 1}, Family{"mistral3", "squares"},
+                    Family{"pixtral", "short"}),
     [](const testing::TestParamInfo<Family>& param) { return param.param.folder; });
 
 }  // namespace

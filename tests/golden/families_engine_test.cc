@@ -235,7 +235,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "phi_3_vision/su", "phi_3_vision/longrope", "smolvlm2/thirds",
                       "smolvlm2/halves", "smolvlm2/fifths", "qwen3_vl/odd_heads",
                       "qwen3_vl/wide_rows", "qwen3_vl_moe/every_layer", "qwen3_vl_moe/some_layers",
-                      "gemma3/pooled", "gemma3/classes"),
+                      "gemma3/pooled", "gemma3/classes", "mistral3/squares", "mistral3/ninths",
+                      "pixtral/rows", "pixtral/short"),
     [](const auto& checkpoint) {
       std::string name = checkpoint.param;
       std::ranges::replace(name, '/', '_');

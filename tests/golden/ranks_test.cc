@@ -58,6 +58,7 @@ const std::vector<Split> kSplits = {
     {"qwen3_moe/every_layer", {"text"}},
     {"qwen3_vl_moe/every_layer", {"text", "one_image", "three_images", "multi_turn"}},
     {"gemma3/pooled", {"text", "one_image"}},
+    {"mistral3/ninths", {"text", "one_image"}},
     {"variants/biased", {"text"}},
     {"quantised/awq_row", {"text"}},
     {"quantised/gptq_order", {"text"}},

@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
                                            "internvl3", "paligemma", "phi_3_vision",
                                            "phi_3_vision/num_crops_4", "smolvlm2", "qwen3_vl",
-                                           "qwen3_vl_moe", "gemma3"),
+                                           "qwen3_vl_moe", "gemma3", "mistral3", "pixtral"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::ranges::replace(name, '/', '_');
@@ -193,7 +193,7 @@ TEST_P(SizeControls, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SizeControls,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
-                                           "smolvlm2"),
+                                           "smolvlm2", "mistral3", "pixtral"),
                          [](const auto& family) { return std::string(family.param); });
 
 class SmallBounds : public ::testing::TestWithParam<const char*> {};
@@ -245,7 +245,8 @@ TEST_P(SmallBounds, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SmallBounds,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
-                                           "internvl2", "smolvlm2", "paligemma", "gemma3"),
+                                           "internvl2", "smolvlm2", "paligemma", "gemma3",
+                                           "mistral3", "pixtral"),
                          [](const auto& family) { return std::string(family.param); });
 
 // Crops of a request are crops of a processor.
@@ -266,7 +267,8 @@ TEST(SizeControls, BoundsOfPixelsAndTokensAct) {
   constexpr std::int64_t kNone = 0;
   for (const auto& [family, grows] :
        {Case{"qwen2_vl", true}, Case{"qwen2_5_vl", true}, Case{"internvl2", true},
-        Case{"llava_onevision", true}, Case{"phi_3_vision", false}, Case{"smolvlm2", false}}) {
+        Case{"llava_onevision", true}, Case{"phi_3_vision", false}, Case{"smolvlm2", false},
+        Case{"mistral3", true}, Case{"pixtral", true}}) {
     SCOPED_TRACE(family);
     const auto model = published_model(family);
     ASSERT_NE(model, nullptr);
@@ -354,6 +356,10 @@ TEST(SizeControls, OthersAreRefusedByName) {
            Case{"smolvlm2", R"({"size": {"longest_edge": 4096}})", "limit"},
            Case{"smolvlm2", R"({"max_image_size": {"longest_edge": 384}})", "384"},
            Case{"smolvlm2", R"({"do_image_splitting": 1})", "do_image_splitting"},
+           Case{"mistral3", R"({"max_patches": 3})", "max_patches"},
+           Case{"mistral3", R"({"size": {"height": 512, "width": 512}})", "longest_edge"},
+           Case{"pixtral", R"({"size": {"longest_edge": 0}})", "0"},
+           Case{"pixtral", R"({"size": {"longest_edge": 16385}})", "16385"},
        }) {
     SCOPED_TRACE(std::string(family) + kwargs);
     const auto model = published_model(family);
@@ -364,7 +370,7 @@ TEST(SizeControls, OthersAreRefusedByName) {
     ASSERT_FALSE(layout);
     EXPECT_NE(layout.error().message.find(named), std::string::npos) << layout.error().message;
   }
-  for (const char* family : {"qwen2_vl", "internvl2", "paligemma"}) {
+  for (const char* family : {"qwen2_vl", "internvl2", "paligemma", "pixtral"}) {
     ImageControls controls;
     controls.min_pixels = 500'000;
     controls.max_pixels = 400'000;

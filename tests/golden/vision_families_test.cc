@@ -38,7 +38,11 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "qwen3_vl_moe/every_layer",
                                                "qwen3_vl_moe/some_layers",
                                                "gemma3/pooled",
-                                               "gemma3/classes"};
+                                               "gemma3/classes",
+                                               "mistral3/squares",
+                                               "mistral3/ninths",
+                                               "pixtral/rows",
+                                               "pixtral/short"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
 const std::vector<std::string> kVideoCheckpoints = {
@@ -267,6 +271,45 @@ TEST(VisionFamilies, Gemma3SeesImagesWhole) {
       EXPECT_EQ((*run)->greedy(64) == golden->greedy, !causal);
     }
   }
+}
+
+// A row of an image is a span of embeddings; what stands after it takes none, and no user can write
+// it.
+TEST(VisionFamilies, PixtralBreaksItsRows) {
+  const std::string directory = golden_folder("mistral3/squares");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto model = Processor::open(*open_checkpoint(directory)).value();
+  const std::string literal = model->guard_literals("[IMG][IMG_BREAK][IMG_END]");
+  const std::vector<ImageLayout> two = {model->image_layout(112, 56, {}).value(),
+                                        model->image_layout(20, 90, {}).value()};
+  const auto prompt = model->build_prompt(**tokenizer, "a[IMG]" + literal + "[IMG]b", two, false);
+  ASSERT_TRUE(prompt) << prompt.error().message;
+  ASSERT_EQ(prompt->images.size(), 2u + 4u);
+  const auto id = [&](const char* token) { return *(*tokenizer)->token_to_id(token); };
+  std::int64_t image_tokens = 0;
+  for (std::size_t i = 0; i < prompt->images.size(); ++i) {
+    SCOPED_TRACE(i);
+    const ImageSpan& span = prompt->images[i];
+    const int image = i < 2 ? 0 : 1;
+    const auto row = static_cast<std::int64_t>(i) - 2 * image;
+    EXPECT_EQ(span.index, image);
+    EXPECT_EQ(span.tokens, image == 0 ? 4 : 1);
+    EXPECT_EQ(span.first_row, row * span.tokens);
+    for (std::int64_t t = 0; t < span.tokens; ++t)
+      EXPECT_EQ(prompt->ids[static_cast<std::size_t>(span.begin + t)], id("[IMG]"));
+    const bool last = i == 1 || i == 5;
+    EXPECT_EQ(prompt->ids[static_cast<std::size_t>(span.begin + span.tokens)],
+              id(last ? "[IMG_END]" : "[IMG_BREAK]"));
+    image_tokens += span.tokens;
+  }
+  EXPECT_EQ(std::ranges::count(prompt->ids, id("[IMG]")), image_tokens);
+  EXPECT_EQ(std::ranges::count(prompt->ids, id("[IMG_BREAK]")), 1 + 3);
+  EXPECT_EQ(std::ranges::count(prompt->ids, id("[IMG_END]")), 2);
+  EXPECT_FALSE(model->build_prompt(**tokenizer, "[IMG]", two, false));
+  EXPECT_FALSE(model->build_prompt(**tokenizer, "[IMG][IMG][IMG]", two, false));
+  const auto text = model->build_prompt(**tokenizer, literal, {}, false);
+  ASSERT_TRUE(text) << text.error().message;
+  EXPECT_TRUE(text->images.empty());
 }
 
 // What the processor writes around an image is not what a user can write.

@@ -20,6 +20,7 @@ class TileFamily:
     config_class: type
     model_class: type
     cases = golden.CASES
+    named: dict = {}     # special tokens that templates know by name: bos_token
     checkpoints: dict    # name -> dict(seed, dtype, hub_form, shard, config: the hub's config.json, ...)
 
     def write_small_files(self, directory: Path, spec: dict) -> None:
@@ -57,6 +58,18 @@ class TileFamily:
     def tower(self, model):
         return model.model.vision_tower
 
+    def hub_name(self, name: str) -> str:
+        """Today's transformers saves the tower without the vision_model level that published files have."""
+        return name.replace("vision_tower.", "vision_tower.vision_model.")
+
+    def embeddings(self, tower):
+        """What the tower's first layer sees."""
+        return tower.embeddings
+
+    def in_order(self, rows: torch.Tensor, images: dict) -> torch.Tensor:
+        """Rows of all patches in the order in which they are computed here."""
+        return rows
+
     def layers(self, tower):
         """Of the tower, those whose features count."""
         return tower.encoder.layers
@@ -72,19 +85,19 @@ class Reference:
 
     def __init__(self, family: TileFamily, directory: Path):
         self.directory = directory
-        self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
+        self.tokenizer = PreTrainedTokenizerFast(
+            tokenizer_file=str(directory / "tokenizer.json"), **family.named)
         self.processor = family.load_processor(directory)
         self.model = family.model_class.from_pretrained(
             directory, dtype=torch.float32, attn_implementation="eager").eval()
 
 
-def restore_hub_names(directory: Path) -> None:
-    """Today's transformers saves the tower without the vision_model level that published files have."""
+def restore_hub_names(family: TileFamily, directory: Path) -> None:
     tensors = golden.read_tensors(directory)
     for file in directory.glob("model*"):
         file.unlink()
-    golden.save_file({name.replace("vision_tower.", "vision_tower.vision_model."): tensor
-                      for name, tensor in tensors.items()}, str(directory / "model.safetensors"), {"format": "pt"})
+    golden.save_file({family.hub_name(name): tensor for name, tensor in tensors.items()},
+                     str(directory / "model.safetensors"), {"format": "pt"})
 
 
 def write_checkpoint(family: TileFamily, name: str, spec: dict) -> Path:
@@ -98,7 +111,7 @@ def write_checkpoint(family: TileFamily, name: str, spec: dict) -> Path:
         forms = {True: Path(scratch) / "hub", False: Path(scratch) / "current"}
         for original, path in forms.items():
             model.save_pretrained(path, save_original_format=original, max_shard_size=spec["shard"])
-        restore_hub_names(forms[True])
+        restore_hub_names(family, forms[True])
         for file in forms[spec["hub_form"]].glob("model*"):
             (directory / file.name).write_bytes(file.read_bytes())
         current = json.loads((forms[False] / "config.json").read_text())
@@ -135,7 +148,7 @@ def record(family: TileFamily, reference: Reference, case: str, turns: list) -> 
     taps = golden.Taps()
     if pictures:
         tower = family.tower(reference.model)
-        taps.output("vision.patch_embed", tower.embeddings)
+        taps.output("vision.patch_embed", family.embeddings(tower))
         for index, block in enumerate(family.layers(tower)):
             taps.output(f"vision.layer.{index}", block)
         features = reference.model.model.get_image_features(**images).pooler_output
@@ -143,6 +156,9 @@ def record(family: TileFamily, reference: Reference, case: str, turns: list) -> 
     taps.text(family.decoder(reference.model))
     logits = family.logits(reference, forward(ids, ids, logits_to_keep=3).logits[0])
     taps.close()
+    for name in taps.values:
+        if name == "vision.patch_embed" or name.startswith("vision.layer."):
+            taps.values[name] = family.in_order(taps.values[name], images)
     tensors = golden.pack_rows({**taps.values, "logits": logits})
     tensors["ids"] = torch.tensor(ids, dtype=torch.int32)
     tensors["positions"] = torch.arange(len(ids), dtype=torch.int32)[None] + family.first_position
