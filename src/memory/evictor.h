@@ -12,7 +12,7 @@ namespace saccade {
 struct EvictionKey {
   bool early = false;      // before everything that is not: blocks that fell out of a window
   std::int64_t stamp = 0;  // last access, in allocator turns
-  std::int64_t depth = 0;  // tokens of the prefix that ends here
+  std::int64_t depth = 0;  // tokens of the prefix that ends here; below 2^32
 
   bool before(const EvictionKey& other) const {
     if (early != other.early) return early;
@@ -31,15 +31,25 @@ class EvictionQueue {
   bool contains(std::int32_t id) const { return where_[static_cast<std::size_t>(id)] >= 0; }
   bool empty() const { return heap_.empty(); }
   std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }
-  std::int32_t oldest() const { return heap_.front().id; }             // not empty
-  const EvictionKey& oldest_key() const { return heap_.front().key; }  // not empty
+  std::int32_t oldest() const { return heap_.front().id(); }  // not empty
+  // Whether its oldest goes before another's by their keys alone. Neither is empty.
+  bool before(const EvictionQueue& other) const {
+    const Entry& a = heap_.front();
+    const Entry& b = other.heap_.front();
+    return a.when != b.when ? a.when < b.when : a.depth_and_id >> 32 < b.depth_and_id >> 32;
+  }
 
  private:
+  // Key and id as two numbers in the order in which entries go: four siblings are a cache line.
   struct Entry {
-    EvictionKey key;
-    std::int32_t id;
+    std::uint64_t when = 0;          // stamp; above all stamps, whether it is not early
+    std::uint64_t depth_and_id = 0;  // the deepest first; of one depth the least id
+    std::int32_t id() const { return static_cast<std::int32_t>(depth_and_id & 0xffffffffu); }
+    bool operator<(const Entry& other) const {
+      return when != other.when ? when < other.when : depth_and_id < other.depth_and_id;
+    }
   };
-  static bool before(const Entry& a, const Entry& b);
+  static Entry entry_of(std::int32_t id, const EvictionKey& key);
   void place(std::size_t slot, const Entry& entry);
   void sift_up(std::size_t slot, const Entry& entry);
   void sift_down(std::size_t slot, const Entry& entry);
@@ -66,7 +76,7 @@ class Evictor {
     for (int group = 0; group < static_cast<int>(queues_.size()); ++group) {
       const EvictionQueue& candidate = queue(group);
       if (candidate.empty() || !allowed(group)) continue;
-      if (victim && !candidate.oldest_key().before(queue(victim->group).oldest_key())) continue;
+      if (victim && !candidate.before(queue(victim->group))) continue;
       victim = Victim{group, candidate.oldest()};
     }
     return victim;

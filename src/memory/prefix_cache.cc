@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 
@@ -37,14 +38,17 @@ std::uint64_t chain_of(std::uint64_t parent, const BlockContent& content) {
 }  // namespace
 
 PrefixCache::PrefixCache(int groups, std::int64_t block_tokens)
-    : groups_(groups), block_tokens_(block_tokens), buckets_(kFirstBuckets, kNoNode) {}
+    : groups_(groups), block_tokens_(block_tokens), buckets_(kFirstBuckets, kNoNode) {
+  CHECK(block_tokens > 0 && block_tokens <= std::numeric_limits<std::int16_t>::max(),
+        "{} tokens a block", block_tokens);
+}
 
 NodeId PrefixCache::find_root(std::string_view name) const {
   const std::uint64_t chain = hash64(name);
   for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
        id = nodes_[index(id)].next) {
     const Node& node = nodes_[index(id)];
-    if (node.parent == kNoNode && node.chain == chain && node.name == name) return id;
+    if (node.parent == kNoNode && node.chain == chain && names_.at(id) == name) return id;
   }
   return kNoNode;
 }
@@ -52,7 +56,7 @@ NodeId PrefixCache::find_root(std::string_view name) const {
 NodeId PrefixCache::root(std::string_view name) {
   if (const NodeId found = find_root(name); found != kNoNode) return found;
   const NodeId made = make(kNoNode, hash64(name));
-  nodes_[index(made)].name = name;
+  names_.emplace(made, name);
   return made;
 }
 
@@ -61,13 +65,22 @@ NodeId PrefixCache::find(NodeId parent, const BlockContent& content) const {
   for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
        id = nodes_[index(id)].next) {
     const Node& node = nodes_[index(id)];
-    if (node.chain == chain && node.parent == parent && node.marks == content.marks &&
-        std::equal(node.tokens.begin(), node.tokens.end(), content.tokens.begin(),
-                   content.tokens.end())) {
-      return id;
-    }
+    if (node.chain == chain && node.parent == parent && equals(id, content)) return id;
   }
   return kNoNode;
+}
+
+bool PrefixCache::equals(NodeId node, const BlockContent& content) const {
+  const bool marked = nodes_[index(node)].marked;
+  return marked == !content.marks.empty() && std::ranges::equal(tokens(node), content.tokens) &&
+         (!marked || marks_.at(node) == content.marks);
+}
+
+BlockContent PrefixCache::content(NodeId node) const {
+  BlockContent content;
+  content.tokens = tokens(node);
+  if (nodes_[index(node)].marked) content.marks = marks_.at(node);
+  return content;
 }
 
 NodeId PrefixCache::insert(NodeId parent, const BlockContent& content) {
@@ -76,8 +89,11 @@ NodeId PrefixCache::insert(NodeId parent, const BlockContent& content) {
   if (const NodeId found = find(parent, content); found != kNoNode) return found;
   const NodeId made = make(parent, chain_of(nodes_[index(parent)].chain, content));
   Node& node = nodes_[index(made)];
-  node.tokens.assign(content.tokens.begin(), content.tokens.end());
-  node.marks = content.marks;
+  node.tokens = static_cast<std::int16_t>(content.tokens.size());
+  std::ranges::copy(content.tokens,
+                    tokens_.begin() + static_cast<std::ptrdiff_t>(made) * block_tokens_);
+  node.marked = !content.marks.empty();
+  if (node.marked) marks_.emplace(made, content.marks);
   ++nodes_[index(parent)].children;
   return made;
 }
@@ -105,11 +121,12 @@ void PrefixCache::detach(NodeId node, int group) {
 }
 
 NodeId PrefixCache::make(NodeId parent, std::uint64_t chain) {
-  if (static_cast<std::size_t>(live_) >= buckets_.size()) grow();
+  if (static_cast<std::size_t>(live_) * 2 >= buckets_.size()) grow();
   NodeId id = kNoNode;
   if (free_.empty()) {
     id = static_cast<NodeId>(nodes_.size());
     nodes_.emplace_back();
+    tokens_.resize(tokens_.size() + static_cast<std::size_t>(block_tokens_));
     blocks_.resize(blocks_.size() + static_cast<std::size_t>(groups_), kNoBlock);
   } else {
     id = free_.back();
@@ -131,6 +148,8 @@ void PrefixCache::release_if_unused(NodeId node) {
     if (at.held > 0 || at.children > 0 || at.pins > 0) return;
     const NodeId parent = at.parent;
     unlink(node);
+    if (at.marked) marks_.erase(node);
+    if (parent == kNoNode) names_.erase(node);
     at = {};
     free_.push_back(node);
     --live_;
@@ -166,6 +185,8 @@ void PrefixCache::check() const {
     const Node& node = nodes_[index(id)];
     if (!node.used) continue;
     ++used;
+    CHECK(node.marked == marks_.contains(id) && (node.parent == kNoNode) == names_.contains(id),
+          "node {}", id);
     if (node.parent != kNoNode) ++children[index(node.parent)];
     std::int32_t held = 0;
     for (int group = 0; group < groups_; ++group) held += block(id, group) != kNoBlock ? 1 : 0;

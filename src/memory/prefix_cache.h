@@ -13,8 +13,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/layer_policy.h"
@@ -42,27 +44,38 @@ class PrefixCache {
   void attach(NodeId node, int group, BlockId block);  // the node has none for this group yet
   void detach(NodeId node, int group);                 // may free the node
 
+  // The node's look-up key: equal in every process that has seen these tokens after such a parent.
+  std::uint64_t chain(NodeId node) const { return nodes_[index(node)].chain; }
+  NodeId parent(NodeId node) const { return nodes_[index(node)].parent; }  // kNoNode of a root
+  // Valid until the cache changes.
+  BlockContent content(NodeId node) const;
+
   std::int64_t nodes() const { return live_; }
   std::int64_t held() const { return held_; }  // blocks attached
   void check() const;
 
  private:
+  // What look-ups touch: two to a cache line, with nothing on the heap.
   struct Node {
+    std::uint64_t chain = 0;
     NodeId parent = kNoNode;
     NodeId next = kNoNode;  // in its bucket
-    std::uint64_t chain = 0;
     std::int32_t children = 0;
     std::int32_t held = 0;  // groups with a block
     std::int32_t pins = 0;
+    std::int16_t tokens = 0;
     bool used = false;
-    std::vector<std::int32_t> tokens;
-    std::vector<BlockContent::Mark> marks;
-    std::string name;  // roots
+    bool marked = false;  // has images, in marks_
   };
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
   std::size_t slot(NodeId node, int group) const {
     return index(node) * static_cast<std::size_t>(groups_) + static_cast<std::size_t>(group);
   }
+  std::span<const std::int32_t> tokens(NodeId node) const {
+    return {&tokens_[index(node) * static_cast<std::size_t>(block_tokens_)],
+            static_cast<std::size_t>(nodes_[index(node)].tokens)};
+  }
+  bool equals(NodeId node, const BlockContent& content) const;
   NodeId make(NodeId parent, std::uint64_t chain);
   void release_if_unused(NodeId node);
   void link(NodeId node);
@@ -72,9 +85,12 @@ class PrefixCache {
   int groups_;
   std::int64_t block_tokens_;
   std::vector<Node> nodes_;
+  std::vector<std::int32_t> tokens_;  // [nodes, block_tokens]
+  std::unordered_map<NodeId, std::vector<BlockContent::Mark>> marks_;
+  std::unordered_map<NodeId, std::string> names_;  // of roots
   std::vector<NodeId> free_;
   std::vector<BlockId> blocks_;  // [nodes, groups]
-  std::vector<NodeId> buckets_;  // power of two
+  std::vector<NodeId> buckets_;  // power of two, at least twice the nodes
   std::int64_t live_ = 0;
   std::int64_t held_ = 0;
 };
