@@ -338,6 +338,10 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
                  "most bytes of one image's rows that are kept there; accepts 64MiB")
       ->transform(CLI::AsSizeValue(false));
+  cmd.add_option("--kv-events-config", f.kv_events_config,
+                 "JSON; what the prefix cache holds, told to routers over ZeroMQ as vLLM does "
+                 "(docs/cluster.md): {\"enable_kv_cache_events\": true, \"endpoint\": "
+                 "\"tcp://127.0.0.1:5557\"}");
 }
 
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {

@@ -227,6 +227,10 @@ Result<void> complete(ServeFlags& f) {
     if (!line) return fail_within("--seed-line", std::move(line).error());
     s.image_size.seed_line = *line;
   }
+  TRY(s.cache_events, cluster::parse_cache_event_settings(f.kv_events_config));
+  if (s.cache_events.enabled && !s.engine.prefix_caching)
+    return fail(ErrorCode::kInvalid,
+                "--kv-events-config with --no-enable-prefix-caching: there is no cache to tell of");
   TRY(s.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
   TRY(s.cluster.shared_rows_ttl, parse_duration("--shared-rows-ttl", f.shared_rows_ttl));
   s.image_size.refuse_late = f.over_target == "refuse";

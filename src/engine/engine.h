@@ -12,6 +12,7 @@
 
 namespace saccade {
 
+class CacheObserver;
 class ImageExchange;
 class LentImages;
 
@@ -38,11 +39,12 @@ struct EngineSettings {
   std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
   std::string scheduling_policy = "fcfs";     // fcfs | priority
   std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
-  std::string fairness = "client";  // client: clients share; none: first come, first served
-  double tpot_target_ms = 0;        // 0: fixed chunks
-  int max_logprobs = 20;            // most likely tokens that a request may ask for
-  int steps_in_flight = 1;          // 2: the next step is planned while one runs
-  std::uint64_t seed = 0;           // for requests that bring none
+  std::string fairness = "client";          // client: clients share; none: first come, first served
+  double tpot_target_ms = 0;                // 0: fixed chunks
+  int max_logprobs = 20;                    // most likely tokens that a request may ask for
+  int steps_in_flight = 1;                  // 2: the next step is planned while one runs
+  std::uint64_t seed = 0;                   // for requests that bring none
+  CacheObserver* cache_observer = nullptr;  // engine thread; null: nobody. Outlives the engine
 };
 
 class Engine {

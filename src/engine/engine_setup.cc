@@ -210,6 +210,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   kv.plan.max_sequences = parts.settings.max_sequences;
   kv.max_sequences = parts.settings.max_sequences;
   kv.prefix_caching = settings.prefix_caching;
+  kv.observer = settings.cache_observer;
   std::int64_t free = 0;
   if (settings.kv_cache_bytes == 0) {
     EngineParts sketch;

@@ -19,6 +19,7 @@
 
 #include "base/result.h"
 #include "memory/block_store.h"
+#include "memory/cache_observer.h"
 #include "memory/prefix_cache.h"
 
 namespace saccade {
@@ -28,7 +29,8 @@ struct KvSettings {
   std::int64_t pool_bytes = 0;
   std::int64_t max_sequences = 64;  // admitted at once
   bool prefix_caching = true;
-  double watermark = 0.01;  // of the pool: kept free of newcomers while something runs
+  double watermark = 0.01;            // of the pool: kept free of newcomers while something runs
+  CacheObserver* observer = nullptr;  // of the prefix cache; null: nobody. Outlives the allocator
 };
 
 // A page's bytes that must be copied inside the pool before the next forward.
@@ -179,6 +181,8 @@ class KvAllocator {
   void name_encoder_blocks(KvSequence& sequence, const PrefixContent& content);
   void give_name(int group, BlockId block, NodeId node, bool full);
   void forget(int group, BlockId block);
+  bool observed(int group) const;
+  void tell_stored(int group, NodeId node) const;
   void check_sequences() const;
 
   KvSettings settings_;
@@ -194,6 +198,7 @@ class KvAllocator {
   std::vector<OwnerId> free_slots_;
   std::int64_t admitted_ = 0;
   std::int64_t turn_ = 0;  // stamps of releases
+  bool clearing_ = false;  // all names go, and the observer is told once
   std::uint64_t releases_ = 0;
 };
 

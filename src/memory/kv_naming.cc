@@ -115,17 +115,45 @@ void KvAllocator::give_name(int group, BlockId block, NodeId node, bool full) {
   name = node;
   prefixes_.attach(node, group, block);
   store_.set_named(group, block);
+  if (full && observed(group)) tell_stored(group, node);
+}
+
+// Keys and values of text, block by block; states and encoders' rows are not told of.
+bool KvAllocator::observed(int group) const {
+  const GroupPlan& of = group_plan(group);
+  return settings_.observer != nullptr && of.stream == TokenStream::kText &&
+         (of.kind == CacheKind::kFull || of.kind == CacheKind::kSlidingWindow);
+}
+
+void KvAllocator::tell_stored(int group, NodeId node) const {
+  const GroupPlan& of = group_plan(group);
+  const BlockContent content = prefixes_.content(node);
+  StoredBlock block;
+  block.group = group;
+  block.kind = of.kind;
+  block.window = of.window;
+  block.name = prefixes_.chain(node);
+  const NodeId parent = prefixes_.parent(node);
+  if (prefixes_.parent(parent) != kNoNode) block.parent = prefixes_.chain(parent);
+  block.tokens = content.tokens;
+  block.images = content.marks;
+  settings_.observer->stored(block);
 }
 
 void KvAllocator::forget(int group, BlockId block) {
   const Names names = std::exchange(names_[at_index(group)][at_index(block)], {});
+  if (observed(group) && names.full != kNoNode && !clearing_)
+    settings_.observer->removed(group, prefixes_.chain(names.full));
   for (const NodeId node : {names.full, names.partial}) {
     if (node != kNoNode) prefixes_.detach(node, group);
   }
 }
 
 void KvAllocator::reset_prefix_cache() {
+  clearing_ = true;
   store_.forget_all();
+  clearing_ = false;
+  if (settings_.observer != nullptr) settings_.observer->cleared();
   ++releases_;
 }
 

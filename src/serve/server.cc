@@ -9,6 +9,7 @@
 #include "api/error_table.h"
 #include "base/end_signals.h"
 #include "base/log.h"
+#include "cluster/zmq/event_publisher.h"
 #include "model/checkpoint.h"
 #include "model/families.h"
 #include "net/http_server.h"
@@ -295,8 +296,15 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
         store && store->shared().has_rows() ? &store->shared() : nullptr;
     TRY(exchange, make_exchange(settings, model.shape(), *parts.device, clock, finder));
   }
+  EngineSettings engine_settings = settings.engine;
+  std::unique_ptr<cluster::EventPublisher> events;
+  if (settings.cache_events.enabled) {
+    TRY(events, cluster::EventPublisher::create(
+                    settings.cache_events, parts.device->space() == Space::kHost ? "CPU" : "GPU"));
+    engine_settings.cache_observer = &events->observer();
+  }
   TRY(const auto engine,
-      Engine::create(settings.engine, *model.network, *parts.device, clock, exchange.get(), tower));
+      Engine::create(engine_settings, *model.network, *parts.device, clock, exchange.get(), tower));
   model.processor->limit_image_patches(engine->max_image_patches());
   // Its thread wakes the engine: it ends first. And the store's tells it of rows and encoders.
   const std::shared_ptr<void> end_of_exchange(nullptr, [&](void*) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "cluster/events/cache_events.h"
 #include "engine/engine.h"
 #include "serve/image_size_settings.h"
 #include "serve/media_fetcher.h"
@@ -57,6 +58,7 @@ struct ServeSettings {
   int worker_threads = 2;  // parsing, hashing, tokenising; of several, one for short texts alone
   std::size_t response_store_bytes = 256u << 20;  // of /v1/responses, kept in memory; 0: none is
   std::size_t max_preparing = 1024;               // requests waiting for a worker; over it 429
+  cluster::CacheEventSettings cache_events;       // of the prefix cache, for routers
   std::string device = "cpu";
   std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
   std::string kv_dtype = "auto";  // auto | float32 | bfloat16

@@ -82,14 +82,15 @@ void chat(const World& world, std::string_view body) {
   const std::atomic<bool> cancelled = false;
   RequestTimes times;
   const auto built =
-      world.builder->chat(*request, {}, nullptr, kMaxLength, cancelled, times, nullptr);
+      world.builder->chat(*request, 0, {}, nullptr, kMaxLength, cancelled, times, nullptr);
   if (!built) return check_error(built.error());
   check_prompt(world, *built);
   const auto count = static_cast<std::int64_t>(built->prompt.ids.size());
   const auto most = world.builder->max_tokens(request->sampling, count, kMaxLength, std::nullopt);
   if (!most) return check_error(most.error());
   CHECK(count + *most <= kMaxLength && *most > 0, "{} + {} tokens", count, *most);
-  const auto sampling = world.builder->sampling(request->sampling, request->top_logprobs);
+  const auto sampling = world.builder->sampling(request->sampling, request->top_logprobs,
+                                                request->sampling.prompt_logprobs);
   if (!sampling) check_error(sampling.error());
 }
 

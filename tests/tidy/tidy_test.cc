@@ -52,6 +52,7 @@ const std::vector<std::pair<std::regex, std::regex>> kWalls = {
     {std::regex(R"(<(arrow|parquet)/)"), std::regex(R"(^src/bench/)")},
     {std::regex(R"(<(grpc|grpcpp|google)/)"), std::regex(R"(^src/cluster/grpc/)")},
     {std::regex(R"(<hiredis/)"), std::regex(R"(^src/cluster/redis/)")},
+    {std::regex(R"(<zmq)"), std::regex(R"(^src/cluster/zmq/)")},
 };
 
 constexpr int kMaxLines = 600;
