@@ -111,10 +111,14 @@ class DottedFlags {
   std::map<std::string, json::object> objects_;
 };
 
+bool takes_vllms_flags(std::string_view command) {
+  return command == "serve" || command == "batch" || command == "run-batch";
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> spelled_out(std::vector<std::string> arguments) {
-  const bool is_serve = !arguments.empty() && arguments.front() == "serve";
+  const bool of_vllm = !arguments.empty() && takes_vllms_flags(arguments.front());
   DottedFlags dotted;
   std::vector<std::string> spelled;
   std::vector<std::string> waiting;  // flags of `dotted`, by their places
@@ -125,8 +129,8 @@ Result<std::vector<std::string>> spelled_out(std::vector<std::string> arguments)
       continue;
     }
     with_dashes(argument.name);
-    if (is_serve) argument = long_name(std::move(argument));
-    if (!is_serve || !DottedFlags::is_dotted(argument.name)) {
+    if (of_vllm) argument = long_name(std::move(argument));
+    if (!of_vllm || !DottedFlags::is_dotted(argument.name)) {
       spelled.push_back(joined(argument));
       continue;
     }

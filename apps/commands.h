@@ -7,6 +7,7 @@
 namespace saccade {
 
 void add_serve(CLI::App& app, int& exit_code);
+void add_batch(CLI::App& app, int& exit_code);
 void add_model(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_chat(CLI::App& app, int& exit_code);

@@ -32,6 +32,7 @@ int main(int argc, char** argv) try {
   app.require_subcommand(1);
   int exit_code = 0;
   saccade::add_serve(app, exit_code);
+  saccade::add_batch(app, exit_code);
   saccade::add_profile(app, exit_code);
   saccade::add_proxy(app, exit_code);
   saccade::add_simulate(app, exit_code);

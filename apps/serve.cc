@@ -49,13 +49,8 @@ CLI::Validator length_or_auto() {
           ""};
 }
 
-void add_server_flags(CLI::App& cmd, ServeFlags& f) {
+void add_http_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
-  cmd.add_option("model_positional", f.positional_model,
-                 "checkpoint: a folder, or ORG/NAME in HF_HOME");
-  cmd.add_option("--model", s.model, "checkpoint: a folder, or ORG/NAME in HF_HOME");
-  cmd.add_option("--served-model-name", s.served_model_name, "names that requests may use")
-      ->expected(1, -1);
   cmd.add_option("--root-path", s.root_path,
                  "prefix that a proxy in front leaves on paths; they are served with and without");
   cmd.add_option("--host", s.host, "address to listen on")->capture_default_str();
@@ -72,6 +67,20 @@ void add_server_flags(CLI::App& cmd, ServeFlags& f) {
                "let those pages send cookies along; the server reads none");
   cmd.add_flag("--enable-request-id-headers,!--no-enable-request-id-headers", s.request_id_headers,
                "answers have X-Request-Id: the request's, or a new one");
+  cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
+  cmd.add_option("--ssl-certfile", s.tls_certificate);
+  cmd.add_option("--ssl-keyfile", s.tls_key);
+  cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
+                 "between lines about tokens a second under load, 10 by itself; 0: none")
+      ->check(CLI::Range(0, 86'400));
+  cmd.add_flag_callback("--disable-log-stats", [&f] { f.throughput_seconds = 0; }, "no such lines");
+}
+
+void add_request_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& s = f.settings;
+  cmd.add_option("--model", s.model, "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  cmd.add_option("--served-model-name", s.served_model_name, "names that requests may use")
+      ->expected(1, -1);
   cmd.add_option("--max-body-mib", f.body_mib, "largest request body")
       ->capture_default_str()
       ->check(CLI::Range(1, 65'536));
@@ -81,13 +90,10 @@ void add_server_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--response-store-bytes", s.response_store_bytes,
                  "most bytes of responses that /v1/responses keeps; 0: none; accepts 1GiB")
       ->transform(as_bytes());
-  cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
   cmd.add_option("--worker-threads,--renderer-num-workers", s.worker_threads,
                  "threads that parse and tokenise; of several, one for short texts alone")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  cmd.add_option("--ssl-certfile", s.tls_certificate);
-  cmd.add_option("--ssl-keyfile", s.tls_key);
   cmd.add_option("--drain-seconds,--shutdown-timeout", f.drain_seconds,
                  "time for running answers after SIGTERM")
       ->capture_default_str()
@@ -100,10 +106,6 @@ void add_server_flags(CLI::App& cmd, ServeFlags& f) {
       ->check(CLI::IsMember(levels, CLI::ignore_case));
   cmd.add_flag("--enable-log-requests,!--disable-log-requests,!--no-enable-log-requests",
                s.log_requests, "one line a request");
-  cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
-                 "between lines about tokens a second under load, 10 by itself; 0: none")
-      ->check(CLI::Range(0, 86'400));
-  cmd.add_flag_callback("--disable-log-stats", [&f] { f.throughput_seconds = 0; }, "no such lines");
   cmd.add_flag("--enable-force-include-usage,!--no-enable-force-include-usage", s.usage_always,
                "every stream ends with its usage");
   cmd.add_flag("--enable-per-request-metrics,!--no-enable-per-request-metrics", s.metrics_always,
@@ -347,16 +349,23 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
   cmd->add_option("--config", flags.config, "file with these names: TOML, INI or flat YAML");
-  add_server_flags(*cmd, flags);
-  add_model_flags(*cmd, flags);
-  add_image_size_flags(*cmd, flags);
-  add_engine_flags(*cmd, flags);
+  cmd->add_option("model_positional", flags.positional_model,
+                  "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  add_http_flags(*cmd, flags);
+  add_offline_flags(*cmd, flags);
   add_cluster_flags(*cmd, flags);
   add_vllm_flags(*cmd, seen);
   return cmd;
 }
 
 }  // namespace
+
+void add_offline_flags(CLI::App& cmd, ServeFlags& f) {
+  add_request_flags(cmd, f);
+  add_model_flags(cmd, f);
+  add_image_size_flags(cmd, f);
+  add_engine_flags(cmd, f);
+}
 
 void add_serve(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ServeFlags>();

@@ -203,8 +203,7 @@ Result<void> read_variables(ServeFlags& f) {
 Result<void> complete(ServeFlags& f) {
   auto& s = f.settings;
   if (!f.positional_model.empty()) s.model = f.positional_model;
-  if (s.model.empty())
-    return fail(ErrorCode::kInvalid, "no model is given: saccade serve --model DIR");
+  if (s.model.empty()) return fail(ErrorCode::kInvalid, "no model is given: --model DIR");
   TRY_DO(read_variables(f));
   strip_quotes(s.allowed_origins);
   if (f.language_model_only) s.limit_mm_per_prompt = {{"image", 0}, {"video", 0}};

@@ -1,6 +1,7 @@
 // What the flags of `saccade serve` fill besides the server's own settings, and what becomes of it.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct ServeFlags {
   int throughput_seconds = -1;       // the same
   std::vector<std::string> notices;  // variables that change nothing
 };
+
+// Of requests, the model, image sizes and the engine: what is neither HTTP's nor a cluster's.
+void add_offline_flags(CLI::App& cmd, ServeFlags& flags);
 
 // Checks what has been given and fills `settings`; nothing is loaded. Sets the log's level. Errors
 // name the flag.

@@ -12,8 +12,12 @@ class EndSignals {
   EndSignals();
   // Returns at the first one. From then on the next ends the process.
   void wait() const;
+  // Whether the first one has come, without waiting; true once. The next then ends the process too.
+  bool came() const;
 
  private:
+  void end_at_the_next() const;
+
   sigset_t set_;
 };
 

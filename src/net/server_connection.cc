@@ -164,7 +164,7 @@ void ServerConnection::dispatch() {
   read_more();
   // An answer comes back as a post, also from within the handler; without one, the Responder's end
   // posts a 500.
-  Responder responder(std::make_shared<Responder::Exchange>(shared_from_this(), exchange_));
+  Responder responder(std::make_shared<ConnectionExchange>(shared_from_this(), exchange_));
   try {
     context_->handler(std::move(request), std::move(responder));
   } catch (const std::exception& error) {

@@ -264,8 +264,11 @@ std::int64_t stored_tokens(const Engine& engine, const ModelShape& shape) {
   return static_cast<std::int64_t>(engine.settings().encoder_cache_bytes / row);
 }
 
+using OfflineWork = std::function<Result<void>(const Offline&)>;
+
+// `offline`: instead of HTTP; may be empty.
 Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
-                              const EndSignals& signals) {
+                              const EndSignals& signals, const OfflineWork& offline) {
   const SteadyClock clock;
   LoadOptions options = parts.options;
   const bool tower = settings.cluster.fallback;
@@ -333,6 +336,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   const EngineThread thread(*engine);
   std::optional<SizeTicker> ticker;
   if (sizer) ticker.emplace(*sizer, *engine);
+  if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
   TRY(const auto front, Front::listen(settings, service.router()));
   if (store) store->announce(lent.get(), front->port());
   const ThroughputLog throughput(*engine, settings.throughput_interval);
@@ -347,7 +351,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
 }
 
 Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
-                              const EndSignals& signals) {
+                              const EndSignals& signals, const OfflineWork& offline) {
   if (!settings.cluster.listen.empty() || !settings.cluster.encoders.empty() ||
       !settings.cluster.registry.empty())
     return fail(ErrorCode::kInvalid,
@@ -365,6 +369,7 @@ Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
   TRY(const auto engine, EmbeddingEngine::create(embedding, *encoder, *parts.device));
   EmbeddingService service(settings, *encoder, parts.tokenizer, *engine, clock);
   const EngineThread thread(*engine);
+  if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
   TRY(const auto front, Front::listen(settings, service.router()));
   serve_until_signal(*front, service, settings, signals);
   return thread.verdict();
@@ -397,6 +402,19 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   return parts;
 }
 
+void name_model(ServeSettings& settings) {
+  if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
+}
+
+Result<void> serve_model(const ServeSettings& settings, Parts& parts, const EndSignals& signals,
+                         const OfflineWork& offline) {
+  TRY(parts.tokenizer,
+      load_tokenizer(settings.tokenizer.empty() ? parts.directory : settings.tokenizer));
+  TRY(const Family* family, family_of(parts.checkpoint.config));
+  return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals, offline)
+                                           : serve_generation(settings, parts, signals, offline);
+}
+
 }  // namespace
 
 Result<cluster::Profile> run_profile(const ServeSettings& settings, bool again) {
@@ -411,14 +429,19 @@ Result<cluster::Profile> run_profile(const ServeSettings& settings, bool again) 
 Result<void> run_server(ServeSettings settings) {
   TRY_DO(check_cluster(settings));
   const EndSignals signals;
-  if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
+  name_model(settings);
   TRY(Parts parts, open_parts(settings));
   if (settings.cluster.role == "encoder") return serve_encoder(settings, parts, signals);
-  TRY(parts.tokenizer,
-      load_tokenizer(settings.tokenizer.empty() ? parts.directory : settings.tokenizer));
-  TRY(const Family* family, family_of(parts.checkpoint.config));
-  return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals)
-                                           : serve_generation(settings, parts, signals);
+  return serve_model(settings, parts, signals, {});
+}
+
+Result<void> run_offline(ServeSettings settings,
+                         const std::function<Result<void>(const Offline&)>& work) {
+  const EndSignals signals;
+  name_model(settings);
+  settings.api_keys.clear();  // nobody else asks
+  TRY(Parts parts, open_parts(settings));
+  return serve_model(settings, parts, signals, work);
 }
 
 }  // namespace saccade::serve
