@@ -74,7 +74,7 @@ TEST(CacheObserver, IsToldOfFullBlocksWithTheirParents) {
   std::size_t roots = 0;
   for (const auto& [name, parent] : believer.parents) {
     roots += !parent;
-    if (parent) EXPECT_TRUE(believer.believed[0].contains(*parent));
+    EXPECT_TRUE(!parent || believer.believed[0].contains(*parent));
   }
   EXPECT_EQ(roots, 1u);
   // The same again is no news; another salt is another name.
