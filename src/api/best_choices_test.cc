@@ -69,7 +69,8 @@ TEST(BestChoices, AnEchoedPromptDoesNotCount) {
   writer->add(piece(1, "B", -4, true), nullptr);
   const json::value answer = json::parse(writer->finish({}, nullptr)).value();
   EXPECT_EQ(answer.at("choices").at(0).at("text").as_string(), "a");
-  EXPECT_EQ(answer.at("choices").at(0).at("logprobs").at("token_logprobs"), (json::array{-9, -2}));
+  EXPECT_EQ(answer.at("choices").at(0).at("logprobs").at("token_logprobs"),
+            (json::array{-9.0, -2.0}));
 }
 
 }  // namespace

@@ -133,6 +133,28 @@ TEST(Json, WriterQuotesAndSeparates) {
   EXPECT_EQ(out, "{\"a\\\"b\":\"\\u0001\xC3\xA9\xEF\xBF\xBD\",\"list\":[1,true,null],\"x\":1.5}");
 }
 
+TEST(Json, BytesThatAreNoTextAreReplacedAsPythonDoes) {
+  const auto quoted = [](std::string_view text) {
+    std::string out;
+    json::append_quoted(out, text);
+    return out.substr(1, out.size() - 2);
+  };
+  constexpr const char* kOne = "\xEF\xBF\xBD";
+  const auto replaced = [&](int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += kOne;
+    return out;
+  };
+  EXPECT_EQ(quoted("\xE2\x82"), replaced(1));  // a character cut short
+  EXPECT_EQ(quoted("\xE2\x82x"), replaced(1) + "x");
+  EXPECT_EQ(quoted("\xF0\x9F\x98\xE2\x82\xAC"), replaced(1) + "\xE2\x82\xAC");
+  EXPECT_EQ(quoted("\x80\xBF"), replaced(2));          // continuations of nothing
+  EXPECT_EQ(quoted("\xC0\x80"), replaced(2));          // overlong
+  EXPECT_EQ(quoted("\xED\xA0\x80"), replaced(3));      // a surrogate
+  EXPECT_EQ(quoted("\xF4\x90\x80\x80"), replaced(4));  // past U+10FFFF
+  EXPECT_EQ(quoted("\xF4\x8F\xBF\xBF"), "\xF4\x8F\xBF\xBF");
+}
+
 TEST(WorkerPool, RunsEveryJobItTookAndRefusesPastTheLimit) {
   std::atomic<int> done = 0;
   int taken = 0;

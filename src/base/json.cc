@@ -72,27 +72,29 @@ class BoundedMemory final : public boost::json::memory_resource {
   const std::shared_ptr<std::atomic<bool>> exhausted_;
 };
 
-// Length of the UTF-8 sequence at `text`, or 0 when it is not valid (overlong, surrogate,
-// truncated).
-std::size_t utf8_length(std::string_view text) {
+// What begins at `text`, which is not empty: a character of UTF-8, or bytes that are none
+// (overlong, a surrogate, truncated), as many as lossy decoders replace by one U+FFFD: those that
+// could have begun a character, at least one.
+struct Utf8Part {
+  std::size_t length = 1;
+  bool valid = false;
+};
+
+Utf8Part utf8_part(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto tail = [&](std::size_t i) { return i < text.size() && (at(i) & 0xC0) == 0x80; };
   const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    if (!tail(1) || !tail(2)) return 0;
-    if (lead == 0xE0 && at(1) < 0xA0) return 0;
-    if (lead == 0xED && at(1) > 0x9F) return 0;
-    return 3;
+  if (lead < 0x80) return {1, true};
+  if (lead < 0xC2 || lead > 0xF4) return {};
+  const std::size_t wanted = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  // Leads whose second byte is not any continuation.
+  const unsigned char least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned char most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (std::size_t i = 1; i < wanted; ++i) {
+    const bool fits =
+        i < text.size() && at(i) >= (i == 1 ? least : 0x80) && at(i) <= (i == 1 ? most : 0xBF);
+    if (!fits) return {i, false};
   }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    if (!tail(1) || !tail(2) || !tail(3)) return 0;
-    if (lead == 0xF0 && at(1) < 0x90) return 0;
-    if (lead == 0xF4 && at(1) > 0x8F) return 0;
-    return 4;
-  }
-  return 0;
+  return {wanted, true};
 }
 
 Result<value> parse_into(const boost::json::storage_ptr& memory, std::string_view text,
@@ -233,11 +235,10 @@ void append_quoted(std::string& out, std::string_view text) {
       out += "\\f";
     } else if (c < 0x20) {
       out += fmt::format("\\u{:04x}", c);
-    } else if (const std::size_t length = utf8_length(text); length > 0) {
-      out += text.substr(0, length);
-      used = length;
     } else {
-      out += "\xEF\xBF\xBD";
+      const Utf8Part part = utf8_part(text);
+      out += part.valid ? text.substr(0, part.length) : "\xEF\xBF\xBD";
+      used = part.length;
     }
     text.remove_prefix(used);
   }

@@ -45,7 +45,7 @@ Result<std::string> get_string_or(const object& from, std::string_view name,
 std::string_view kind_name(const value& v);
 
 // Appends `text` as a JSON string with its quotes. Non-ASCII is kept as UTF-8; invalid UTF-8
-// becomes U+FFFD.
+// becomes U+FFFD, by maximal parts, as in Python.
 void append_quoted(std::string& out, std::string_view text);
 
 // Appends a number as Python's json does: integers plain, floats by shortest round trip ("2.0",
