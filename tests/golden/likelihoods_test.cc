@@ -67,7 +67,8 @@ struct Scores {
 bool is_scored(std::size_t i, std::size_t goldens) { return (i + i / goldens) % 2 == 0; }
 
 // `rounds` times all goldens at once; of `mixed` ones every second one wants its answer alone.
-Scores score(GoldenRequests& from, const EngineSettings& settings, std::size_t rounds, bool mixed) {
+Scores score(GoldenRequests& from, const EngineSettings& settings, std::size_t rounds, bool mixed,
+             int answer_tokens = 8) {
   const SteadyClock clock;
   auto engine = Engine::create(settings, from.network(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
@@ -77,7 +78,7 @@ Scores score(GoldenRequests& from, const EngineSettings& settings, std::size_t r
   std::vector<std::vector<TokenId>> answers(count);
   for (std::size_t i = 0; i < count; ++i) {
     Request request = from.request(i);
-    request.sampling.max_tokens = 8;
+    request.sampling.max_tokens = answer_tokens;
     if (!mixed || is_scored(i, from.count())) request.sampling.prompt_logprobs = 5;
     const auto id = (*engine)->submit(
         std::move(request),
@@ -96,7 +97,8 @@ Scores score(GoldenRequests& from, const EngineSettings& settings, std::size_t r
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::span greedy = from.golden(i).greedy;
-    EXPECT_TRUE(std::ranges::equal(answers[i], greedy.first(8))) << from.name(i);
+    const auto expected = greedy.first(static_cast<std::size_t>(answer_tokens));
+    EXPECT_TRUE(std::ranges::equal(answers[i], expected)) << from.name(i);
   }
   scores.stats = (*engine)->stats();
   return scores;
@@ -135,16 +137,18 @@ TEST_P(Likelihoods, PreemptedPromptsAreScoredOnce) {
   std::int64_t longest = 0;
   for (std::size_t i = 0; i < from.count(); ++i)
     longest = std::max(longest, static_cast<std::int64_t>(from.golden(i).ids.size()));
+  // Two prompts have room beside each other, and not their answers.
+  constexpr int kAnswer = 60;
   std::uint64_t preempted = 0;
   for (const bool prefix_caching : {false, true}) {
-    EngineSettings settings = settings_of(16);
+    EngineSettings settings = settings_of(48);
     settings.prefix_caching = prefix_caching;
-    settings.max_model_len = longest + 10;
+    settings.max_model_len = longest + kAnswer;
     const LayerShape& layer = from.network().shape().layers.front();
     settings.kv_cache_bytes =
-        static_cast<std::size_t>((longest + 64) * 2 * layer.kv_heads * layer.head_dim * 4 *
+        static_cast<std::size_t>((2 * longest + 24) * 2 * layer.kv_heads * layer.head_dim * 4 *
                                  static_cast<std::int64_t>(from.network().shape().layers.size()));
-    const Scores scores = score(from, settings, 4, false);
+    const Scores scores = score(from, settings, 4, false, kAnswer);
     preempted += scores.stats.num_preemptions;
     for (std::size_t i = 0; i < scores.prompts.size(); ++i)
       expect_likelihoods(scores.prompts[i], from.golden(i), cases[i % cases.size()].tokens);
