@@ -1,6 +1,9 @@
 #include "api/responses.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/utf8.h"
 
@@ -83,12 +86,17 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
       continue;
     }
     w.begin_object();
-    bool chosen_is_top = false;
-    for (const auto& top : entry.top) {
-      w.member(top.token, finite(top.logprob));
-      chosen_is_top = chosen_is_top || top.id == entry.id;
-    }
-    if (!chosen_is_top) w.member(entry.token, finite(entry.logprob));
+    // Tokens that are parts of characters may look the same: the likeliest has the name.
+    std::vector<std::string> names;
+    const auto add = [&](std::string_view token, double logprob) {
+      std::string name;
+      json::append_quoted(name, token);
+      if (std::ranges::find(names, name) != names.end()) return;
+      names.push_back(std::move(name));
+      w.member(token, finite(logprob));
+    };
+    for (const auto& top : entry.top) add(top.token, top.logprob);
+    add(entry.token, entry.logprob);
     w.end_object();
   }
   w.end_array();

@@ -177,6 +177,14 @@ TEST(Responses, APromptsFirstTokenHasNoLogprob) {
             (json::array{nullptr, json::object{{"c", -0.5}, {"b", -1.0}}}));
 }
 
+TEST(Responses, TokensThatLookTheSameHaveOneName) {
+  ChoiceText one = choice("x");
+  one.logprobs = {{"\x80", 1, -2, {{"\xBF", 2, -0.5}, {"a", 3, -1}, {"\x80", 1, -2}}}};
+  const std::string text = text_completion(kHead, {&one, 1}, kUsage, nullptr);
+  EXPECT_NE(text.find("\"top_logprobs\":[{\"\uFFFD\":-0.5,\"a\":-1.0}]"), std::string::npos)
+      << text;
+}
+
 // In texts of the choice, in chats of the answer.
 TEST(Responses, PromptLogprobsAreObjectsByIds) {
   ChoiceText one = choice("x");

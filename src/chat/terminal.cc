@@ -44,6 +44,8 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+constexpr char kEndOfInput = 4;  // Ctrl-D
+
 class Terminal::Raw {
  public:
   Raw() {
@@ -114,6 +116,8 @@ std::optional<std::string> Terminal::read_edited(const std::string& prompt) {
     draw(prompt);
     char byte = 0;
     if (!next_byte(byte, -1)) return std::nullopt;
+    // Ctrl-D that came while no line was read: the terminal has put a zero in its place.
+    if (byte == 0) byte = kEndOfInput;
     switch (editor_.feed(byte)) {
       case LineEditor::Outcome::kMore:
         break;

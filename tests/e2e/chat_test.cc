@@ -68,12 +68,13 @@ class PtyProcess {
     }
   }
 
-  // The exit status, when all that it wrote has been read.
+  // The exit status, when all that it wrote has been read; of one that does not end, SIGKILL's.
   int wait() {
     while (read_more()) {
     }
     int status = 0;
-    waitpid(pid_, &status, 0);
+    for (int i = 0; i < 100 && waitpid(pid_, &status, WNOHANG) == 0; ++i) poll(nullptr, 0, 100);
+    if (kill(pid_, SIGKILL) == 0) waitpid(pid_, &status, 0);
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }

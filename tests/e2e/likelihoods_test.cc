@@ -137,7 +137,9 @@ TEST_F(Likelihoods, EchoGivesTheOlderShape) {
                  std::to_string(generated)));
     const json::value& choice = answer.at("choices").as_array()[0];
     const json::object& logprobs = choice.at("logprobs").as_object();
-    const auto list = [&](const char* name) { return logprobs.at(name).as_array(); };
+    const auto list = [&](const char* name) -> const json::array& {
+      return logprobs.at(name).as_array();
+    };
     const std::size_t all = ids.size() + static_cast<std::size_t>(generated);
     for (const char* name : {"tokens", "token_logprobs", "top_logprobs", "text_offset"})
       EXPECT_EQ(list(name).size(), all) << name;
@@ -250,12 +252,12 @@ TEST_F(Likelihoods, WhatCannotBeAnsweredIsRefusedByName) {
       complete(R"("prompt":[)" + many +
                R"(],"truncate_prompt_tokens":500,"max_tokens":1,"n":64,"prompt_logprobs":20)"),
       "the limit is 1048576");
-  for (const char* path : {"/v1/responses", "/v1/messages"}) {
-    expect_refused(exchange(text_->port(), "POST", path,
-                            R"({"input":"a","messages":[{"role":"user","content":"a"}],)"
-                            R"("max_tokens":1,"prompt_logprobs":0})"),
-                   "prompt_logprobs");
-  }
+  for (const auto& [path, question] :
+       {std::pair("/v1/responses", R"({"input":"a","max_output_tokens":1)"),
+        std::pair("/v1/messages", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1)")})
+    expect_refused(
+        exchange(text_->port(), "POST", path, std::string(question) + R"(,"prompt_logprobs":0})"),
+        "prompt_logprobs");
 }
 
 // --- beam search ---

@@ -118,7 +118,7 @@ try:
     listen(0.3)
     prompt = " ".join(f"word {i}" for i in range(60))
     answer = complete(prompt)
-    tokens = answer["choices"][0]["prompt_token_ids"]
+    tokens = post("/tokenize", {"prompt": prompt})["tokens"]
     listen()
     assert held, "nothing was told"
     longest = max((chain(name) for name in held), key=len)
