@@ -142,8 +142,8 @@ try:
     listen()
     assert any(keys for _, _, keys in held.values()), "no image was told of"
     # In 2 MiB older blocks make room: they are told of, each of them once.
-    for i in range(40):
-        complete(f"{i} " + " ".join(f"again {i * k}" for k in range(70)))
+    for i in range(160):
+        complete(f"{i} " + " ".join(f"again {i * k}" for k in range(16)))
     listen()
     assert b"BlockRemoved" in b"".join(payload for _, payload in heard), "nothing was removed"
     # What was missed can be had again.
