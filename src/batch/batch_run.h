@@ -37,7 +37,7 @@ Result<void> check_files(const BatchSettings& settings);
 
 // Blocks until every line has its answer, or until the process has been told to end: then nothing
 // more is asked, and what runs has drain_time. What is in the output is not asked again. Memory:
-// the lines in flight, and some 60 bytes a line for custom_ids. Errors: of the files, or an engine
+// the lines in flight, and some 120 bytes a line for custom_ids. Errors: of the files, or an engine
 // that has stopped, whose last answers are not written.
 Result<BatchCounts> run_batch(const BatchSettings& settings, const serve::Offline& server,
                               const BatchProgress& progress);
