@@ -3,12 +3,13 @@
 # traces against them once for each way of choosing image sizes, each on servers without a past.
 #
 #   recipes/traffic-aware.sh MODEL [--captions FILE] [--images DIR] [--traces "4 5 7 10"] [--sizes "vanilla static ..."]
-#       [--speed 1] [--seconds N] [--together] [--encoder-cores 0] [--server-cores 1] [--out DIR] [--saccade BINARY]
+#       [--speed 1] [--seconds N] [--seeds 41] [--together] [--encoder-cores 0] [--server-cores 1] [--out DIR] [--saccade BINARY]
 #
 #   --captions   JSON lines or Parquet with images, questions and right answers; default: the labelled pictures of data/glimpse
 #   --sizes      of vanilla, static (the published budget of 4,096 tokens, to scale), static:N, seed, seed-as-published, dynamic
 #   --speed      times as much traffic as the traces have
 #   --seconds    of each trace, on its own axis; default: all of it
+#   --seeds      each replays everything once more, with pictures drawn anew; the table has medians, least and most
 #   --together   one process with all cores instead of encoder and server apart (without seed-as-published)
 #
 # To scale: the publication's first tokens took 0.178 s on average with 1,855 tokens of prompt and nobody else there. What
@@ -21,8 +22,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 model= captions=$here/data/glimpse/answers.jsonl images= traces="4 5 7 10" out=traffic-aware saccade=saccade
-sizes="vanilla static seed seed-as-published dynamic" speed=1 seconds= together= encoder_cores=0 server_cores=1 running= label=vanilla
-usage() { sed -n '5,12p' "$0" >&2; exit 2; }
+sizes="vanilla static seed seed-as-published dynamic" speed=1 seconds= seeds=41 together= encoder_cores=0 server_cores=1 running= label=vanilla
+usage() { sed -n '5,13p' "$0" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case $1 in
     --captions) captions=$2; shift ;;
@@ -31,6 +32,7 @@ while [ $# -gt 0 ]; do
     --sizes) sizes=$2; shift ;;
     --speed) speed=$2; shift ;;
     --seconds) seconds=$2; shift ;;
+    --seeds) seeds=$2; shift ;;
     --encoder-cores) encoder_cores=$2; shift ;;
     --server-cores) server_cores=$2; shift ;;
     --out) out=$2; shift ;;
@@ -60,13 +62,13 @@ similarity() { "$saccade" bench similarity "$1" "${encoder[@]}" || true; }
 replay() { # TRACE SIZE TASK SPEED FLAGS...
   local trace=$1 size=$2 task=$3 times=$4
   shift 4
-  "$saccade" bench trace-run --task-name "$task" --experiments "$out" --trace-file "$trace" --trace-speed "$times" --seed 41 \
-    "${data[@]}" --metadata "image_size=$size" "trace=$trace" --max-failures 1 --disable-tqdm "$@" >"$out/$task-$trace.txt"
+  "$saccade" bench trace-run --task-name "$task" --experiments "$out" --trace-file "$trace" --trace-speed "$times" --seed "$seed" \
+    "${data[@]}" --metadata "image_size=$size" "trace=$trace" "seed=$seed" --max-failures 1 --disable-tqdm "$@" >"$out/$task-$trace.txt"
 }
 
 if [ -n "$running" ]; then
   for trace in $traces; do
-    replay "$trace" "$label" "$label" "$speed" --host "${HOST:-localhost}" --api-port "${PORT:-10003}"
+    seed=${seeds%% *} replay "$trace" "$label" "$label" "$speed" --host "${HOST:-localhost}" --api-port "${PORT:-10003}"
     cat "$out/$label-$trace.txt"
     similarity "$out/$label/Trace with Peak QPS_$trace.json"
   done
@@ -143,23 +145,27 @@ echo "== a published second is $scale s, the target $target s, static $budget to
 # ---- replays -----------------------------------------------------------------------------------------------------
 
 logs=()
-for trace in $traces; do
-  of_trace=()
-  for size in $sizes; do
-    [ "$size" != static ] || size=static:$budget
-    [ "$size" != seed-as-published ] || [ -z "$together" ] || continue
-    echo "== trace $trace, $size"
-    start "$size" "$target"
-    task=${size/:/-}
-    replay "$trace" "$size" "$task" "$(number "$speed / $scale")" --api-port "$port" ${seconds:+--trace-end "$seconds"}
-    log="$out/$task/Trace with Peak QPS_$trace.run.jsonl"
-    of_trace+=("$log")
-    sed -n '1,/^$/p' "$out/$task-$trace.txt" | grep -E 'Successful|Failed|first failure' || true
-    similarity "$out/$task/Trace with Peak QPS_$trace.json" >"$out/$task-$trace-similarity.txt"
+for seed in $seeds; do
+  [ "$seeds" = "$seed" ] && of_seed= || of_seed=-seed$seed
+  for trace in $traces; do
+    of_trace=()
+    for size in $sizes; do
+      [ "$size" != static ] || size=static:$budget
+      [ "$size" != seed-as-published ] || [ -z "$together" ] || continue
+      echo "== trace $trace, $size${of_seed:+, seed $seed}"
+      start "$size" "$target"
+      task=${size/:/-}$of_seed
+      replay "$trace" "$size" "$task" "$(number "$speed / $scale")" --api-port "$port" ${seconds:+--trace-end "$seconds"}
+      log="$out/$task/Trace with Peak QPS_$trace.run.jsonl"
+      of_trace+=("$log")
+      sed -n '1,/^$/p' "$out/$task-$trace.txt" | grep -E 'Successful|Failed|first failure' || true
+      similarity "$out/$task/Trace with Peak QPS_$trace.json" >"$out/$task-$trace-similarity.txt"
+    done
+    stop
+    "$saccade" bench report --format svg --svg-metric ttft --svg-max "$(number "3 * $scale")" \
+      --output "$out/ttft-trace-$trace$of_seed.svg" "${of_trace[@]}"
+    logs+=("${of_trace[@]}")
   done
-  stop
-  "$saccade" bench report --format svg --svg-metric ttft --svg-max "$(number "3 * $scale")" --output "$out/ttft-trace-$trace.svg" "${of_trace[@]}"
-  logs+=("${of_trace[@]}")
 done
 
 "$saccade" bench image-sizes --target 2 --time-scale "$scale" "${logs[@]}" | tee "$out/table.md"

@@ -120,16 +120,48 @@ Line line_of(const RunLog& run, std::string trace, std::string mode,
   return line;
 }
 
-std::string share(const std::optional<double>& value) {
-  return value ? fmt::format("{:.1f} %", 100 * *value) : "-";
+std::string seconds(double value) { return fmt::format("{:.3f}", value); }
+std::string share(double value) { return fmt::format("{:.1f} %", 100 * value); }
+std::string ratio(double value) { return fmt::format("{:.2f}", value); }
+
+// What the repetitions of one line measured: alone as it is, of several the median and from where
+// to where they lie; a dash where one of them has nothing.
+std::string cell(std::vector<std::optional<double>> values, std::string (*form)(double)) {
+  if (!std::ranges::all_of(values, [](const auto& value) { return value.has_value(); }))
+    return " - |";
+  std::ranges::sort(values);
+  if (values.size() == 1) return fmt::format(" {} |", form(*values[0]));
+  const std::size_t half = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? *values[half] : (*values[half - 1] + *values[half]) / 2;
+  return fmt::format(" {} ({} to {}) |", form(median), form(*values.front()), form(*values.back()));
 }
 
-std::string row(const Line& line) {
-  std::string text = fmt::format("| {} | {} | {} |", line.trace, line.mode, line.requests);
-  for (const auto& value : line.ttft_s) text += value ? fmt::format(" {:.3f} |", *value) : " - |";
-  return text + fmt::format(" {} | {} | {} | {} | {} |\n", share(line.in_time), share(line.kept),
-                            line.encodes ? fmt::format("{:.2f}", *line.encodes) : "-",
-                            share(line.right), share(line.in_time_right));
+std::string requests_of(std::span<const Line> repetitions) {
+  std::string text;
+  for (const Line& line : repetitions)
+    if (&line == &repetitions.front() || line.requests != repetitions.front().requests)
+      text += (text.empty() ? "" : "; ") + line.requests;
+  return repetitions.size() == 1 ? text : fmt::format("{} runs: {}", repetitions.size(), text);
+}
+
+std::string row(std::span<const Line> repetitions) {
+  const Line& first = repetitions.front();
+  std::string text =
+      fmt::format("| {} | {} | {} |", first.trace, first.mode, requests_of(repetitions));
+  const auto column = [&](const auto& member, std::string (*form)(double)) {
+    std::vector<std::optional<double>> values;
+    for (const Line& line : repetitions) values.push_back(member(line));
+    text += cell(std::move(values), form);
+  };
+  for (std::size_t i = 0; i < first.ttft_s.size(); ++i)
+    column([i](const Line& line) { return line.ttft_s.at(i); }, seconds);
+  column([](const Line& line) { return line.in_time; }, share);
+  column([](const Line& line) { return line.kept; }, share);
+  column([](const Line& line) { return line.encodes; }, ratio);
+  column([](const Line& line) { return line.right; }, share);
+  column([](const Line& line) { return line.in_time_right; }, share);
+  return text + "\n";
 }
 
 }  // namespace
@@ -137,8 +169,8 @@ std::string row(const Line& line) {
 Result<std::string> image_size_table(std::span<const RunLog> runs,
                                      const ImageSizeTableSettings& settings) {
   std::vector<std::string> traces;  // as they come first
-  std::map<std::pair<std::string, std::string>, const RunLog*> known;
   std::vector<std::pair<std::string, std::string>> names;
+  std::map<std::pair<std::string, std::string>, std::map<std::string, const RunLog*>> known;
   for (const RunLog& run : runs) {
     const auto trace = metadata_of(run, "trace");
     const auto mode = metadata_of(run, "image_size");
@@ -146,10 +178,13 @@ Result<std::string> image_size_table(std::span<const RunLog> runs,
       return fail(ErrorCode::kInvalid,
                   "the run does not say its {}: --metadata image_size=MODE trace=ID",
                   trace ? "image_size" : "trace");
-    if (!known.try_emplace({*trace, *mode}, &run).second)
-      return fail(ErrorCode::kInvalid, "two runs of trace {} with image_size {}", *trace, *mode);
+    auto& repetitions = known[{*trace, *mode}];
+    if (repetitions.empty()) names.emplace_back(*trace, *mode);
+    if (!repetitions.try_emplace(metadata_of(run, "seed").value_or(""), &run).second)
+      return fail(ErrorCode::kInvalid,
+                  "two runs of trace {} with image_size {} (--metadata seed=N makes them two)",
+                  *trace, *mode);
     if (std::ranges::find(traces, *trace) == traces.end()) traces.push_back(*trace);
-    names.emplace_back(*trace, *mode);
   }
   std::string text = fmt::format(
       "Times to first token in seconds of the publication, one of which took {:.4g} s here; in "
@@ -160,12 +195,21 @@ Result<std::string> image_size_table(std::span<const RunLog> runs,
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
       settings.time_scale, settings.target_s);
   for (const std::string& trace : traces) {
-    std::optional<std::int64_t> vanilla;
+    std::map<std::string, std::int64_t> vanilla_tokens;  // by seed
     if (const auto found = known.find({trace, std::string(kVanilla)}); found != known.end())
-      vanilla = compute_metrics(*found->second).total_image_tokens;
+      for (const auto& [seed, run] : found->second)
+        vanilla_tokens[seed] = compute_metrics(*run).total_image_tokens;
     for (const auto& name : names) {
-      if (name.first == trace)
-        text += row(line_of(*known.at(name), trace, name.second, vanilla, settings));
+      if (name.first != trace) continue;
+      std::vector<Line> lines;
+      for (const auto& [seed, run] : known.at(name)) {
+        const auto vanilla = vanilla_tokens.find(seed);
+        lines.push_back(
+            line_of(*run, trace, name.second,
+                    vanilla == vanilla_tokens.end() ? std::nullopt : std::optional(vanilla->second),
+                    settings));
+      }
+      text += row(lines);
     }
     if (!settings.published) continue;
     for (const Published& published : kPublished) {
@@ -175,7 +219,7 @@ Result<std::string> image_size_table(std::span<const RunLog> runs,
       line.mode = published.mode;
       line.requests = "-";
       std::ranges::copy(published.ttft_s, line.ttft_s.begin());
-      text += row(line);
+      text += row(std::span(&line, 1));
     }
   }
   return text;

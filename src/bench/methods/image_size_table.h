@@ -20,8 +20,9 @@ struct ImageSizeTableSettings {
 };
 
 // Runs say which they are by their metadata (--metadata image_size=MODE trace=ID); the run with
-// image_size=vanilla of a trace is what its others are compared with. Markdown, in the order given,
-// by trace. kInvalid where a run does not say, or says the same as another.
+// image_size=vanilla of a trace is what its others are compared with. Several with one name, each
+// with another seed (--metadata seed=N), are one line: medians, least and most. Markdown, in the
+// order given, by trace. kInvalid where a run does not say, or says the same as another.
 Result<std::string> image_size_table(std::span<const RunLog> runs,
                                      const ImageSizeTableSettings& settings);
 // Of files; names the one that is wrong.

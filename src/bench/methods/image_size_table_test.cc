@@ -98,6 +98,32 @@ TEST(ImageSizeTable, PublishedLinesStandBelowTheirTrace) {
       << *table;
 }
 
+TEST(ImageSizeTable, SeedsAreOneLine) {
+  std::vector<RunLog> runs;
+  const auto add = [&](const std::string& mode, const std::string& seed, double ttft_s,
+                       std::int32_t tokens) {
+    runs.push_back(run_of("7", mode, {{ttft_s, tokens, "red"}, {ttft_s, tokens, "blue"}}));
+    runs.back().header.metadata.emplace_back("seed", seed);
+  };
+  add("dynamic", "41", 0.2, 50);
+  add("dynamic", "42", 0.4, 75);
+  add("dynamic", "43", 3.0, 200);
+  add("vanilla", "41", 0.5, 100);
+  add("vanilla", "42", 0.6, 300);
+  const auto table = image_size_table(std::span<const RunLog>(runs), {});
+  ASSERT_TRUE(table) << table.error().message;
+  // What a seed keeps is held against its own vanilla; the third has none.
+  EXPECT_NE(table->find("| 7 | dynamic | 3 runs: 2 | 0.400 (0.200 to 3.000) |"), std::string::npos)
+      << *table;
+  EXPECT_NE(table->find("| 100.0 % (0.0 % to 100.0 %) | - | - | 50.0 % (50.0 % to 50.0 %) |"),
+            std::string::npos)
+      << *table;
+  EXPECT_NE(table->find("| 7 | vanilla | 2 runs: 2 | 0.550 (0.500 to 0.600) |"), std::string::npos)
+      << *table;
+  runs[2].header.metadata.back().second = "42";
+  EXPECT_FALSE(image_size_table(std::span<const RunLog>(runs), {}));
+}
+
 TEST(ImageSizeTable, RunsSayWhichTheyAre) {
   const RunLog one = run_of("7", "seed", {{0.1, 1, "x"}});
   RunLog silent = one;
