@@ -1,5 +1,6 @@
 // A real redis-server (or valkey-server) as a child process, on a socket of its own: started by the
-// test, never the machine's. Where there is none, tests skip.
+// test, never the machine's. SACCADE_REDIS_SERVER names another program. Where there is none, tests
+// skip.
 #pragma once
 
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -21,6 +23,7 @@ namespace saccade::test {
 class RedisProcess {
  public:
   static std::string binary() {
+    if (const char* named = std::getenv("SACCADE_REDIS_SERVER"); named != nullptr) return named;
     for (const char* name : {"redis-server", "valkey-server"}) {
       for (const char* folder : {"/usr/bin/", "/usr/local/bin/"}) {
         if (access((std::string(folder) + name).c_str(), X_OK) == 0)
