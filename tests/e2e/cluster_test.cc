@@ -395,6 +395,32 @@ TEST_F(Cluster, TwoServersShareAnEncoder) {
   expect_nothing_left_at(encoder.process());
 }
 
+// Servers do not speak with each other: an image's name leads both to one encoder, which makes it
+// once for all who ask.
+TEST_F(Cluster, OfTwoServersAndTwoEncodersOneMakesIt) {
+  EncoderRole a;
+  EncoderRole b;
+  const std::string encoders = a.address() + "," + b.address();
+  ServerProcess one(SACCADE_BINARY, serve(kModel, pd(encoders, {"--encoder-fallback", "refuse"})));
+  ServerProcess two(SACCADE_BINARY, serve(kModel, pd(encoders, {"--encoder-fallback", "refuse"})));
+  wait_until_connected(one, 2);
+  wait_until_connected(two, 2);
+  constexpr int kImages = 20;
+  for (std::uint64_t k = 0; k < kImages; ++k) {
+    const std::string body = chat({noise(900 + k)});
+    std::vector<std::int64_t> other;
+    std::thread beside([&] { other = ask(two, body); });
+    const auto answer = ask(one, body);
+    beside.join();
+    EXPECT_EQ(answer, other);
+  }
+  const double encoded = metric(a.process(), "saccade:images_encoded_total") +
+                         metric(b.process(), "saccade:images_encoded_total");
+  EXPECT_GE(encoded, kImages);
+  // Some go to whoever would have them sooner: of an image that takes a millisecond, 1 to 3 in ten.
+  EXPECT_LE(encoded, kImages * 3 / 2);
+}
+
 TEST_F(Cluster, OfTwoEncodersTheSlowOneHoldsNobodyUp) {
   EncoderRole fast;
   EncoderRole slow;
