@@ -7,8 +7,9 @@
 
 Both are told not to be strict, and an instance is tried as Python writes it. A schema that is refused counts as
 refused. An invalid instance that is taken would be an answer that does not validate: ours must take none, else the
-exit status is 1. A valid one that is not taken is an answer that cannot be had. The table has a row a file, which is a
-keyword; "refused" are schemas.
+exit status is 1. A valid one that is not taken is an answer that cannot be had, and is counted by why. The table has a
+row a file, which is a keyword; "refused" are schemas. Of schemas whose masks differ: after which text they first do,
+and how many tokens one lets that the other does not.
 """
 import collections, glob, json, os, subprocess, sys, tempfile
 
@@ -21,6 +22,41 @@ def texts_of(instance):
     compact = json.dumps(instance, ensure_ascii=False, separators=(",", ":"))
     spaced = json.dumps(instance, ensure_ascii=False)
     return [spaced] if spaced == compact else [spaced, compact]
+
+
+TYPE_OF_KEYWORD = {
+    "number": ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf"),
+    "string": ("pattern", "format", "minLength", "maxLength"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "additionalItems"),
+    "object": ("properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
+               "maxProperties")}
+
+
+def type_of(value):
+    for name, of in (("boolean", bool), ("object", dict), ("array", list), ("string", str), ("null", type(None))):
+        if isinstance(value, of):
+            return name
+    return "number"
+
+
+def why_not_taken(schema, value):
+    """Of a valid instance: another type than the keywords of a schema without `type` speak of; or else."""
+    if isinstance(schema, dict) and "type" not in schema:
+        spoken = {kind for kind, names in TYPE_OF_KEYWORD.items() if any(name in schema for name in names)}
+        if spoken and type_of(value) not in spoken:
+            return "another type than the keywords of a schema without 'type' speak of"
+        if "const" in schema or "enum" in schema:
+            return "a constant written otherwise"
+    return "else"
+
+
+def difference(mine, other, vocabulary, before):
+    """One line about two masks: how many tokens each lets alone, with an example."""
+    size = len(vocabulary)
+    bits = [np.unpackbits(mask.view(np.uint8), bitorder="little")[:size] for mask in (mine, other)]
+    only = [np.flatnonzero(bits[0] & ~bits[1] & 1), np.flatnonzero(bits[1] & ~bits[0] & 1)]
+    shown = [f"{len(at)}" + (f" such as {vocabulary[int(at[0])]!r}" if len(at) else "") for at in only]
+    return f"after {before!r}: ours alone {shown[0]}; xgrammar alone {shown[1]}"
 
 
 def print_table(rows):
@@ -62,13 +98,13 @@ def main():
     words, at = (size + 31) // 32, 0
     counts = {"ours": collections.Counter(), "xgrammar": collections.Counter()}
     rows = collections.defaultdict(collections.Counter)
-    differing, wrong, steps = [], 0, 0
+    differing, wrong, steps, reasons = [], 0, 0, collections.Counter()
     for (name, group, forms), case, answer in zip(tests, cases, answers):
         try:
             compiled = compiler.compile_json_schema(case["text"], any_whitespace=True, strict_mode=False)
         except Exception:
             compiled = None
-        ours, theirs, walk_at, same = [], [], 0, True
+        ours, theirs, walk_at, first = [], [], 0, None
         for count in forms:
             taken, their_taken = False, False
             for tokens in case["walks"][walk_at:walk_at + count]:
@@ -85,7 +121,10 @@ def main():
                             bitmask.fill_(-1)
                             matcher.fill_next_token_bitmask(bitmask)
                             mine = masks[at + step * words:at + (step + 1) * words]
-                            same &= bool((mine == bitmask.numpy().view(np.uint32)[0]).all())
+                            other = bitmask.numpy().view(np.uint32)[0]
+                            if first is None and not (mine == other).all():
+                                before = b"".join(vocabulary[at] for at in tokens[:step])
+                                first = difference(mine, other, vocabulary, before)
                             steps += 1
                         complete = complete and matcher.accept_token(token)
                         if not complete:
@@ -102,6 +141,8 @@ def main():
                 fate = "refused" if took is None else "taken" if took else "not taken"
                 counts[who][kind, fate] += 1
                 rows[name][who, kind, fate] += 1
+                if who == "ours" and kind == "valid" and fate == "not taken":
+                    reasons[why_not_taken(group["schema"], test["data"])] += 1
                 if who == "ours" and took and not test["valid"]:
                     wrong += 1
                     print("WRONG", name, json.dumps(group["schema"]), json.dumps(test["data"]))
@@ -112,15 +153,17 @@ def main():
             print("refused:", name, "-", group["description"], "-", answer["error"])
         if "error" not in answer and compiled is not None:
             counts["masks"] = counts.get("masks", collections.Counter())
-            counts["masks"]["same" if same else "differ"] += 1
-            if not same:
-                differing.append((name, json.dumps(group["schema"])[:110]))
+            counts["masks"]["differ" if first else "same"] += 1
+            if first:
+                schema = json.dumps({k: v for k, v in group["schema"].items() if k != "$schema"})
+                differing.append((name, schema[:160], first))
     print_table(rows)
     for who, table in counts.items():
         print(who, dict(sorted(table.items())))
     print(f"{len(cases)} schemas, {sum(len(t[1]['tests']) for t in tests)} instances, {steps} masks compared")
-    for name, schema in differing:
-        print("masks differ:", name, schema)
+    print("valid and not taken:", dict(reasons))
+    for name, schema, first in differing:
+        print("masks differ:", name, schema, first)
     sys.exit(1 if wrong else 0)
 
 

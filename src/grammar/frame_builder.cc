@@ -148,8 +148,9 @@ StateId FrameBuilder::add_item(StateId heads, NodeId item, StateId target, int d
   // by byte and not all at once.
   const auto copied = [&](StateId from) {
     const StateId copy = add_state();
-    budget_.charge(Budget::kSteps, nfa_[from].bytes.size());
+    budget_.charge(Budget::kSteps, nfa_[from].bytes.size() + nfa_[from].calls.size());
     for (const ByteEdge& edge : std::vector<ByteEdge>(nfa_[from].bytes)) add_byte(copy, edge);
+    nfa_[copy].calls = nfa_[from].calls;
     for (const StateId next : std::vector<StateId>(nfa_[from].empty)) add_empty(copy, next);
     return copy;
   };

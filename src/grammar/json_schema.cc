@@ -17,7 +17,7 @@
 #include "grammar/schema_error.h"
 #include "grammar/schema_merge.h"
 #include "grammar/schema_numbers.h"
-#include "grammar/string_formats.h"
+#include "grammar/schema_strings.h"
 
 namespace saccade::grammar {
 namespace {
@@ -33,12 +33,11 @@ constexpr std::size_t kMaxJoinedValues = 1'000'000;
 constexpr std::size_t kMaxNameBytes = std::size_t{16} << 10;
 
 // Keywords by the type that they restrict.
-constexpr std::array<std::string_view, 3> kObjectKeywords = {"properties", "required",
-                                                             "additionalProperties"};
+constexpr std::array<std::string_view, 7> kObjectKeywords = {
+    "properties",    "required",      "additionalProperties", "patternProperties",
+    "propertyNames", "minProperties", "maxProperties"};
 constexpr std::array<std::string_view, 5> kArrayKeywords = {"items", "prefixItems", "minItems",
                                                             "maxItems", "additionalItems"};
-constexpr std::array<std::string_view, 4> kStringKeywords = {"pattern", "format", "minLength",
-                                                             "maxLength"};
 constexpr std::array<std::string_view, 7> kOtherKeywords = {"type",  "enum",  "const", "$ref",
                                                             "allOf", "anyOf", "oneOf"};
 
@@ -56,7 +55,6 @@ bool has_any(const object& schema, const std::array<std::string_view, N>& names)
 bool passes_over(std::string_view keyword, const value& given) {
   // What restricts nothing as given.
   if (keyword == "uniqueItems" && given.is_bool() && !given.get_bool()) return true;
-  if (keyword == "minProperties" && given == value(0)) return true;
   if (keyword == "nullable" && given.is_bool() && !given.get_bool()) return true;
   return only_describes(keyword);
 }
@@ -166,7 +164,7 @@ class SchemaCompiler {
                        int depth) {
     if (type == "object") return object_of(keywords, path, depth);
     if (type == "array") return array_of(keywords, path, depth);
-    if (type == "string") return string_of(keywords, path);
+    if (type == "string") return schema_string(grammar_, json_, keywords, path);
     if (type == "integer" || type == "number")
       return schema_number(grammar_, json_, keywords, type, path);
     if (type == "boolean") return grammar_.choice({grammar_.text("true"), grammar_.text("false")});
@@ -312,12 +310,85 @@ class SchemaCompiler {
     return grammar_.choice(ways);
   }
 
+  // Objects whose members are alike and are named by no list: patternProperties, propertyNames,
+  // counts of members. Of patternProperties members alone that match: others would have to be known
+  // not to.
+  Result<NodeId> map_of(const object& keywords, const std::string& path, int depth) {
+    TRY(const auto min, schema_count(keywords, "minProperties", path));
+    TRY(const auto max, schema_count(keywords, "maxProperties", path));
+    if (min.value_or(0) > 1)
+      return refuse_schema(ErrorCode::kUnsupported, path,
+                           "'minProperties' {}: at most 1 can be held to, as names may repeat",
+                           *min);
+    const value* patterns = json::find(keywords, "patternProperties");
+    const value* names = json::find(keywords, "propertyNames");
+    const value* additional = json::find(keywords, "additionalProperties");
+    NodeId key = json_.string();
+    const value* content = additional;
+    std::string where = path + "/additionalProperties";
+    if (patterns) {
+      if (names || !patterns->is_object() || patterns->get_object().size() != 1)
+        return refuse_schema(ErrorCode::kUnsupported, path,
+                             "'patternProperties' of other than one pattern, or beside "
+                             "'propertyNames'");
+      const auto& only = *patterns->get_object().begin();
+      TRY(key, schema_string(grammar_, json_, object{{"pattern", only.key()}}, path));
+      content = &only.value();
+      where = path + "/patternProperties";
+    } else if (names) {
+      TRY(value strings, joined_with(object{{"type", "string"}}, *names, path));
+      TRY(key, keep(std::move(strings), path + "/propertyNames", depth));
+    }
+    NodeId inside = json_.any();
+    if (content) {
+      TRY(inside, schema(*content, where, depth + 1));
+    }
+    const bool none = content && content->is_bool() && !content->get_bool();
+    if ((none || max == 0u) && min.value_or(0) > 0)
+      return refuse_schema(ErrorCode::kInvalid, path, "no object has as many members");
+    const NodeId empty = grammar_.sequence({grammar_.text("{"), json_.blank(), grammar_.text("}")});
+    if (none || max == 0u) return empty;
+    const NodeId member = json_.member(key, inside);
+    const std::uint32_t more = max.value_or(kUnbounded) == kUnbounded ? kUnbounded : *max - 1;
+    const NodeId full = json_.object(grammar_.sequence(
+        {member, grammar_.repeat(grammar_.sequence({json_.comma(), member}), 0, more)}));
+    return min.value_or(0) > 0 ? full : grammar_.choice({full, empty});
+  }
+
+  // Whether map_of() is to hold what stands beside `properties` too. Counts that these meet anyway
+  // say nothing more.
+  static Result<bool> is_map(const object& keywords, const std::string& path) {
+    static constexpr std::array<std::string_view, 4> kMapKeywords = {
+        "patternProperties", "propertyNames", "minProperties", "maxProperties"};
+    if (!has_any(keywords, kMapKeywords)) return false;
+    const value* properties = json::find(keywords, "properties");
+    const value* required = json::find(keywords, "required");
+    const value* additional = json::find(keywords, "additionalProperties");
+    const auto count = [](const value* of) -> std::size_t {
+      if (of && of->is_object()) return of->get_object().size();
+      return of && of->is_array() ? of->get_array().size() : 0;
+    };
+    if (count(properties) == 0 && count(required) == 0) return true;
+    TRY(const auto min, schema_count(keywords, "minProperties", path));
+    TRY(const auto max, schema_count(keywords, "maxProperties", path));
+    const bool closed = additional && additional->is_bool() && !additional->get_bool();
+    const bool met = min.value_or(0) <= std::min<std::size_t>(1, count(required)) &&
+                     (!max || (closed && count(properties) <= *max));
+    if (met && !keywords.contains("patternProperties") && !keywords.contains("propertyNames"))
+      return false;
+    return refuse_schema(ErrorCode::kUnsupported, path,
+                         "'patternProperties', 'propertyNames', 'minProperties' or "
+                         "'maxProperties' beside 'properties' or 'required'");
+  }
+
   Result<NodeId> object_of(const object& keywords, const std::string& path, int depth) {
     static const object kNone;
     const value* given = json::find(keywords, "properties");
     if (given && !given->is_object()) {
       return refuse_schema(ErrorCode::kInvalid, path, "'properties' must be an object");
     }
+    TRY(const bool map, is_map(keywords, path));
+    if (map) return map_of(keywords, path, depth);
     const object& properties = given ? given->get_object() : kNone;
     TRY(const std::vector<std::string> required, required_of(keywords, path));
     const std::set<std::string, std::less<>> needed(required.begin(), required.end());
@@ -397,26 +468,6 @@ class SchemaCompiler {
     return names;
   }
 
-  // A count such as minItems; nothing where it is not given.
-  static Result<std::optional<std::uint32_t>> count_of(const object& keywords,
-                                                       std::string_view name,
-                                                       const std::string& path) {
-    const value* given = json::find(keywords, name);
-    if (!given) return std::optional<std::uint32_t>();
-    double count = -1;
-    if (given->is_int64()) count = static_cast<double>(given->get_int64());
-    if (given->is_uint64()) count = static_cast<double>(given->get_uint64());
-    if (given->is_double()) count = given->get_double();
-    if (count < 0 || count != std::floor(count)) {
-      return refuse_schema(ErrorCode::kInvalid, path, "'{}' must be a whole number, 0 or more",
-                           name);
-    }
-    if (count >= kUnbounded) {
-      return refuse_schema(ErrorCode::kTooLarge, path, "'{}' is over {}", name, kUnbounded - 1);
-    }
-    return std::optional<std::uint32_t>(static_cast<std::uint32_t>(count));
-  }
-
   Result<NodeId> array_of(const object& keywords, const std::string& path, int depth) {
     static const array kNone;
     const value* prefix_given = json::find(keywords, "prefixItems");
@@ -429,8 +480,8 @@ class SchemaCompiler {
       return refuse_schema(ErrorCode::kInvalid, path, "'prefixItems' must be an array");
     }
     const array& prefix = prefix_given ? prefix_given->get_array() : kNone;
-    TRY(const auto min_given, count_of(keywords, "minItems", path));
-    TRY(const auto max_given, count_of(keywords, "maxItems", path));
+    TRY(const auto min_given, schema_count(keywords, "minItems", path));
+    TRY(const auto max_given, schema_count(keywords, "maxItems", path));
     const std::uint32_t min = min_given.value_or(0);
     std::uint32_t max = max_given.value_or(kUnbounded);
     const auto fixed = static_cast<std::uint32_t>(prefix.size());
@@ -468,48 +519,6 @@ class SchemaCompiler {
     const NodeId full = grammar_.sequence(
         {grammar_.text("["), json_.blank(), rest, json_.blank(), grammar_.text("]")});
     return min == 0 ? grammar_.choice({full, empty}) : full;
-  }
-
-  Result<NodeId> string_of(const object& keywords, const std::string& path) {
-    const value* pattern = json::find(keywords, "pattern");
-    const value* format = json::find(keywords, "format");
-    TRY(const auto min, count_of(keywords, "minLength", path));
-    TRY(const auto max, count_of(keywords, "maxLength", path));
-    const bool bounded = min.value_or(0) > 0 || max;
-    if ((pattern != nullptr) + (format != nullptr) + bounded > 1) {
-      return refuse_schema(ErrorCode::kUnsupported, path,
-                           "more than one of 'pattern', 'format' and 'minLength' with 'maxLength'");
-    }
-    const NodeId quote = grammar_.text("\"");
-    if (pattern || format) {
-      const value& given = pattern ? *pattern : *format;
-      if (!given.is_string()) {
-        return refuse_schema(ErrorCode::kInvalid, path, "'{}' must be a string",
-                             pattern ? "pattern" : "format");
-      }
-      std::string regex(given.get_string());
-      if (format) {
-        const auto known = format_pattern(regex);
-        if (!known) {
-          return refuse_schema(ErrorCode::kUnsupported, path, "the format '{}'; known are {}",
-                               regex, known_formats());
-        }
-        regex = *known;
-      }
-      const auto inside =
-          parse_regex(grammar_, regex, {.search = pattern != nullptr, .json_string = true});
-      if (!inside)
-        return refuse_schema_at(path + (pattern ? "/pattern" : "/format"), inside.error());
-      return grammar_.sequence({quote, *inside, quote});
-    }
-    if (!bounded) return json_.string();
-    if (max && *max < min.value_or(0)) {
-      return refuse_schema(ErrorCode::kInvalid, path, "'maxLength' {} is below 'minLength' {}",
-                           *max, *min);
-    }
-    return grammar_.sequence(
-        {quote, grammar_.repeat(json_.character(), min.value_or(0), max.value_or(kUnbounded)),
-         quote});
   }
 
   const value& root_;

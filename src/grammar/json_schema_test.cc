@@ -82,6 +82,20 @@ TEST(JsonSchema, OtherMembers) {
   EXPECT_TRUE(valid(R"({"type":"object","required":["q"]})", R"({"q":1})"));
 }
 
+// Whatever the names that it lacks: keys of others are a frame of their own beside longer ones.
+TEST(JsonSchema, OtherMembersComeFirstWhereNoOthersAre) {
+  for (const char* schema :
+       {R"({"type":"object","properties":{"a":{}},"additionalProperties":true})",
+        R"({"type":"object","properties":{"alpha":{}},"additionalProperties":true})",
+        R"({"properties":{"foo":{"type":"integer"},"bar":{}},"additionalProperties":true})"}) {
+    EXPECT_TRUE(valid(schema, R"({"quux":true,"x":[]})")) << schema;
+    EXPECT_TRUE(valid(schema, R"({"!":1})")) << schema;
+    EXPECT_TRUE(valid(schema, "{}")) << schema;
+  }
+  EXPECT_TRUE(valid(R"({"properties":{"alpha":{},"beta":{}},"additionalProperties":true})",
+                    R"({"beta":1,"alphabet":2})"));
+}
+
 TEST(JsonSchema, Arrays) {
   const char* counted = R"({"type":"array","items":{"type":"integer"},"minItems":2,"maxItems":4})";
   EXPECT_FALSE(valid(counted, "[1]"));
@@ -210,13 +224,102 @@ TEST(JsonSchema, ItemsSpeakOfThePrefixOfASchemaJoinedToThem) {
   EXPECT_FALSE(valid(none, "[5]"));
 }
 
+// Every number of up to three digits and two decimals, beside arithmetic on integers.
+TEST(JsonSchema, Multiples) {
+  const std::pair<const char*, int> kSteps[] = {{"1", 100},   {"2", 200},   {"3", 300},
+                                                {"7", 700},   {"60", 6000}, {"0.5", 50},
+                                                {"0.25", 25}, {"0.01", 1},  {"1.5", 150}};
+  for (const auto& [step, hundredths] : kSteps) {
+    for (const char* type : {"number", "integer"}) {
+      const std::string schema = fmt::format(R"({{"type":"{}","multipleOf":{}}})", type, step);
+      const auto compiled = compile(schema);
+      ASSERT_TRUE(compiled) << schema;
+      for (int value = 0; value < 25'000; value += value < 1'000 ? 1 : 37) {
+        std::string text = fmt::format("{}", value / 100);
+        if (value % 10 != 0) {
+          text += fmt::format(".{:02}", value % 100);
+        } else if (value % 100 != 0) {
+          text += fmt::format(".{}", value % 100 / 10);
+        }
+        const bool whole = value % 100 == 0;
+        const bool expected =
+            value % hundredths == 0 && (whole || std::string_view(type) == "number");
+        for (const std::string sign : {"", "-"}) {
+          Matcher matcher(compiled);
+          EXPECT_EQ(matcher.accept_bytes(sign + text) && matcher.can_end(), expected)
+              << schema << " " << sign << text;
+        }
+      }
+    }
+  }
+}
+
+TEST(JsonSchema, MultiplesBetweenBounds) {
+  const char* cents = R"({"type":"number","exclusiveMinimum":0,"multipleOf":0.01})";
+  for (const char* good : {"0.01", "0.1", "12", "3.50"}) EXPECT_TRUE(valid(cents, good)) << good;
+  for (const char* bad : {"0", "0.00", "0.001", "-1", "00.1", "1."})
+    EXPECT_FALSE(valid(cents, bad)) << bad;
+  const char* hours = R"({"type":"number","minimum":-0.5,"maximum":1.1,"multipleOf":0.25})";
+  for (const char* good : {"-0.5", "-0.25", "0", "0.75", "1"})
+    EXPECT_TRUE(valid(hours, good)) << good;
+  for (const char* bad : {"-0.75", "1.25", "0.3", "2"}) EXPECT_FALSE(valid(hours, bad)) << bad;
+  const char* tens = R"({"type":"integer","exclusiveMinimum":10,"maximum":40,"multipleOf":10})";
+  EXPECT_TRUE(valid(tens, "20") && valid(tens, "40"));
+  EXPECT_FALSE(valid(tens, "10") || valid(tens, "50") || valid(tens, "25"));
+}
+
+TEST(JsonSchema, MembersThatNoListNames) {
+  const char* by_pattern =
+      R"({"type":"object","patternProperties":{"^x-[a-z]+$":{"type":"integer"}}})";
+  EXPECT_TRUE(valid(by_pattern, R"({"x-a":1,"x-bc":2})"));
+  EXPECT_TRUE(valid(by_pattern, "{}"));
+  EXPECT_FALSE(valid(by_pattern, R"({"x-a":"1"})"));
+  const char* named = R"({"$defs":{"n":{"enum":["a","b"]}},"type":"object",
+      "propertyNames":{"$ref":"#/$defs/n"},"additionalProperties":{"type":"null"}})";
+  EXPECT_TRUE(valid(named, R"({"b":null,"a":null})"));
+  EXPECT_FALSE(valid(named, R"({"c":null})"));
+  const char* few = R"({"type":"object","minProperties":1,"maxProperties":2})";
+  EXPECT_TRUE(valid(few, R"({"a":1,"b":[]})"));
+  EXPECT_FALSE(valid(few, "{}"));
+  EXPECT_FALSE(valid(few, R"({"a":1,"b":2,"c":3})"));
+  EXPECT_TRUE(valid(R"({"type":"object","maxProperties":0})", "{}"));
+  EXPECT_FALSE(valid(R"({"type":"object","maxProperties":0})", R"({"a":1})"));
+  // What zod writes of a record, and counts that the list meets anyway.
+  EXPECT_TRUE(
+      valid(R"({"type":"object","propertyNames":{"type":"string"},"additionalProperties":{}})",
+            R"({"any name":[]})"));
+  EXPECT_TRUE(valid(R"({"type":"object","properties":{"a":{}},"required":["a"],"minProperties":1,
+      "maxProperties":1,"additionalProperties":false})",
+                    R"({"a":1})"));
+}
+
+TEST(JsonSchema, FormatsThatAreRemarksAndThoseWithin) {
+  EXPECT_TRUE(valid(R"({"type":"string","format":"binary","maxLength":3})", R"("abc")"));
+  EXPECT_FALSE(valid(R"({"type":"string","format":"binary","maxLength":3})", R"("abcd")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"uri-reference"})", R"("http://a.b/c?d#e")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"relative-json-pointer"})", R"("1/a/b")"));
+  EXPECT_TRUE(valid(R"({"type":"string","format":"relative-json-pointer"})", R"("0#")"));
+  EXPECT_FALSE(valid(R"({"type":"string","format":"relative-json-pointer"})", R"("/a")"));
+}
+
 TEST(JsonSchema, RefusesByNameAndPath) {
   const std::pair<const char*, const char*> kCases[] = {
-      {R"({"type":"object","properties":{"a":{"type":"integer","multipleOf":3}}})",
-       "schema #/properties/a: 'multipleOf' is not supported"},
+      {R"({"type":"object","properties":{"a":{"type":"array","contains":{}}}})",
+       "schema #/properties/a: 'contains' is not supported"},
+      {R"({"type":"integer","multipleOf":0})", "'multipleOf' must be a number above 0"},
+      {R"({"type":"integer","multipleOf":1001})", "'multipleOf' of over"},
+      {R"({"type":"number","multipleOf":0.0000000001})", "over 9 decimals"},
+      {R"({"type":"integer","multipleOf":2,"maximum":4})", "a bound on one side"},
+      {R"({"type":"integer","multipleOf":2,"minimum":0,"maximum":4000})", "limit 1024"},
+      {R"({"type":"integer","multipleOf":10,"minimum":1,"maximum":9})", "no multiple"},
+      {R"({"type":"object","minProperties":2})", "'minProperties' 2"},
+      {R"({"type":"object","properties":{"a":{}},"patternProperties":{"b":{}}})",
+       "beside 'properties'"},
+      {R"({"type":"object","patternProperties":{"a":{},"b":{}}})", "other than one pattern"},
+      {R"({"type":"object","maxProperties":0,"minProperties":1})", "no object"},
       {R"({"not":{}})", "'not'"},
-      {R"({"type":"array","items":{"type":"string","format":"color"}})",
-       "#/items: the format 'color'"},
+      {R"({"type":"array","items":{"type":"string","format":"regex"}})",
+       "#/items: the format 'regex'"},
       {R"j({"type":"string","pattern":"(?=a)"})j", "#/pattern: regex: look-around"},
       {R"({"$ref":"#/nowhere"})", "'#/nowhere' leads nowhere"},
       {R"({"$ref":"http://example.org/x"})", "only references within"},

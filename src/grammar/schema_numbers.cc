@@ -7,6 +7,7 @@
 
 #include "grammar/number_range.h"
 #include "grammar/schema_error.h"
+#include "grammar/schema_multiples.h"
 
 namespace saccade::grammar {
 namespace {
@@ -25,7 +26,7 @@ Result<Limits> limits_of(const object& keywords, const std::string& path) {
   Limits limits;
   for (const std::string_view name : kNumberKeywords) {
     const value* given = json::find(keywords, name);
-    if (!given) continue;
+    if (!given || name == "multipleOf") continue;
     const bool lower = name.ends_with("inimum");
     const bool excludes = name.starts_with("exclusive");
     if (excludes && given->is_bool()) {  // as draft 4 writes it; `minimum` was read before
@@ -58,6 +59,25 @@ Result<NodeId> schema_number(Grammar& grammar, JsonValues& values, const json::o
     return refuse_schema(ErrorCode::kUnsupported, path, "'format' of a number without 'type'");
   }
   TRY(const Limits limits, limits_of(keywords, path));
+  const auto bound_of = [](std::optional<double> at,
+                           bool excluded) -> Result<std::optional<Bound>> {
+    if (!at) return std::optional<Bound>();
+    TRY(Decimal decimal, decimal_of(*at));
+    return std::optional<Bound>(Bound{std::move(decimal), excluded});
+  };
+  const auto min = bound_of(limits.min, limits.above);
+  if (!min) return refuse_schema_at(path, min.error());
+  const auto max = bound_of(limits.max, limits.below);
+  if (!max) return refuse_schema_at(path, max.error());
+  if (const value* step = json::find(keywords, "multipleOf")) {
+    if (!step->is_number() || !(step->to_number<double>() > 0))
+      return refuse_schema(ErrorCode::kInvalid, path, "'multipleOf' must be a number above 0");
+    const auto of = decimal_of(step->to_number<double>());
+    if (!of) return refuse_schema_at(path, of.error());
+    const auto all = multiples(grammar, {*of, type == "integer", *min, *max});
+    if (!all) return refuse_schema_at(path, all.error());
+    return *all;
+  }
   if (!limits.min && !limits.max) return type == "integer" ? values.integer() : values.number();
   if (type == "integer") {
     constexpr double kMost = 9.0e18;  // within 64 bits
@@ -76,16 +96,6 @@ Result<NodeId> schema_number(Grammar& grammar, JsonValues& values, const json::o
     if (!range) return refuse_schema_at(path, range.error());
     return *range;
   }
-  const auto bound_of = [](std::optional<double> at,
-                           bool excluded) -> Result<std::optional<Bound>> {
-    if (!at) return std::optional<Bound>();
-    TRY(Decimal decimal, decimal_of(*at));
-    return std::optional<Bound>(Bound{std::move(decimal), excluded});
-  };
-  const auto min = bound_of(limits.min, limits.above);
-  if (!min) return refuse_schema_at(path, min.error());
-  const auto max = bound_of(limits.max, limits.below);
-  if (!max) return refuse_schema_at(path, max.error());
   const auto range = number_range(grammar, *min, *max);
   if (!range) return refuse_schema_at(path, range.error());
   return *range;

@@ -1,4 +1,4 @@
-// Numbers as a schema bounds them: minimum, maximum and their exclusive forms.
+// Numbers as a schema bounds them: minimum, maximum, their exclusive forms, and multipleOf.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace saccade::grammar {
 
-inline constexpr std::array<std::string_view, 4> kNumberKeywords = {
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"};
+inline constexpr std::array<std::string_view, 5> kNumberKeywords = {
+    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"};
 
 // `type`: "integer" or "number". With bounds, numbers are written without an exponent. Errors name
 // `path`.

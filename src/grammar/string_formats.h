@@ -14,4 +14,7 @@ std::optional<std::string> format_pattern(std::string_view format);
 // For messages: the known ones, with commas.
 std::string known_formats();
 
+// Whether JSON Schema (draft 2020-12) defines it, held to here or not.
+bool is_standard_format(std::string_view format);
+
 }  // namespace saccade::grammar

@@ -278,9 +278,9 @@ class OpenAiClient(unittest.TestCase):
         self.assertIn(text, ("red", "green"))
         with self.assertRaises(openai.BadRequestError) as caught:
             self.chat([{"role": "user", "content": "x"}], response_format={"type": "json_schema", "json_schema": {
-                "name": "n", "schema": {"type": "object", "patternProperties": {"a": {}}}}})
+                "name": "n", "schema": {"type": "array", "contains": {"const": 1}}}})
         self.assertEqual(caught.exception.param, "response_format")
-        self.assertIn("patternProperties", str(caught.exception))
+        self.assertIn("contains", str(caught.exception))
 
     def test_errors_before_a_stream_are_errors(self):
         broken = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}]
