@@ -177,7 +177,8 @@ Result<RequestId> LocalEngine::submit(Request request, Sink sink) {
   if (valid) made = std::make_unique<Live>(std::move(request), std::move(sink), *this);
   {
     const std::lock_guard lock(inbox_mutex_);
-    if (valid) valid = check_room(client);
+    // What a sink submits goes on with what it is the sink of, which was admitted.
+    if (valid && telling_ != std::this_thread::get_id()) valid = check_room(client);
     if (valid && stopping_) valid = fail(ErrorCode::kUnavailable, "the engine has stopped");
     if (!valid) {
       ++rejections_;
@@ -409,7 +410,7 @@ void LocalEngine::deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos
     if (delta.finish != FinishReason::kError) count_token(of, now);
     if (delta.finish == FinishReason::kNone) {
       if (of.guide) masks_.ask(of.guide);
-      of.sink(sequence.request.id, std::move(delta), usage(sequence), of.times);
+      tell(of, std::move(delta));
     } else {
       scheduler_.finish(sequence);
       finish(of, std::move(delta), now);
@@ -462,7 +463,7 @@ void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
     current_.request_generation_tokens.observe(static_cast<double>(sequence.generated()));
   }
   const RequestId id = sequence.request.id;
-  of.sink(id, std::move(delta), usage(sequence), times);
+  tell(of, std::move(delta));
   const auto found = lives_.find(id);
   if (sequence.in_flight > 0) departed_.push_back(std::move(found->second));
   lives_.erase(found);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -92,6 +93,7 @@ class LocalEngine final : public Engine {
   void sample(InFlight& step, const Batch& batch);
   void score_prompts(const StepPlan& plan);
   void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
+  void tell(Live& of, Delta&& delta);
   Delta take_token(Live& of, Sampled& sampled);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
@@ -141,6 +143,7 @@ class LocalEngine final : public Engine {
   std::atomic<std::int64_t> not_running_{0};  // among lives_
   std::atomic<std::int64_t> unfinished_{0};   // submitted, last delta not delivered
   std::atomic<bool> stopping_{false};
+  std::atomic<std::thread::id> telling_{};  // in a sink; none: no thread is
   std::mutex inbox_mutex_;
   std::condition_variable wake_;
   std::vector<std::unique_ptr<Live>> arrivals_;            // guarded by inbox_mutex_

@@ -29,6 +29,12 @@ void LocalEngine::run_until_stopped() {
   while (!in_flight_.empty()) settle();
 }
 
+void LocalEngine::tell(Live& of, Delta&& delta) {
+  telling_ = std::this_thread::get_id();
+  of.sink(of.sequence.request.id, std::move(delta), usage(of.sequence), of.times);
+  telling_ = std::thread::id();
+}
+
 // Whoever is still here is told.
 void LocalEngine::end_all() {
   drain();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include "api/best_choices.h"
@@ -21,6 +22,13 @@ namespace {
 
 // Texts that are too long for the model may be counted too, up to the limit of token ids.
 constexpr auto kMostCounted = static_cast<std::int64_t>(api::limits::kTokenIds.most);
+
+// Whether all can wait at once: a search has one place, whatever its beams.
+Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::int64_t most) {
+  if (!beams) return api::check_choices(prompts, n, most);
+  TRY_DO(api::check_choices(prompts, n, std::numeric_limits<std::int64_t>::max()));
+  return api::check_choices(prompts, 1, most);
+}
 
 }  // namespace
 
@@ -243,7 +251,8 @@ std::unique_ptr<api::AnswerWriter> Service::completion_writer(api::CompletionFor
 Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) {
   TRY(api::ChatRequest chat, api::parse_chat_request(request.body));
   TRY_DO(router_.check_model(chat.model));
-  TRY_DO(api::check_choices(1, chat.sampling.n, engine_.settings().max_waiting));
+  TRY_DO(
+      check_places(1, chat.sampling.n, chat.sampling.beam_search, engine_.settings().max_waiting));
   AnswerForm form = answer_form(chat.delivery, reply);
   api::AnswerHead head = router_.head("chatcmpl-", chat.delivery.request_id, chat.model);
   form.id = head.id;
@@ -404,8 +413,8 @@ Result<std::optional<Nanos>> Service::ttft_target(const api::DeliveryFields& del
 Result<void> Service::completions(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::CompletionRequest completion, api::parse_completion_request(request.body));
   TRY_DO(router_.check_model(completion.model));
-  TRY_DO(api::check_choices(completion.prompts.size(), completion.best_of,
-                            engine_.settings().max_waiting));
+  TRY_DO(check_places(completion.prompts.size(), completion.best_of,
+                      completion.sampling.beam_search, engine_.settings().max_waiting));
   router_.warn_unknown(completion.unknown);
 
   AnswerForm form = answer_form(completion.delivery, reply);

@@ -3,11 +3,13 @@
 // them, and beam search.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/json/serialize.hpp>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/base64.h"
@@ -347,6 +349,42 @@ TEST_F(Likelihoods, BeamsInOtherForms) {
   const RawAnswer wide = complete(R"("prompt":"a","max_tokens":1,"n":11,"use_beam_search":true)");
   EXPECT_EQ(wide.status, 400);
   EXPECT_NE(wide.body.find("11 beams take 22 log-probabilities"), std::string::npos) << wide.body;
+}
+
+// A search is admitted with its first step: one that is under way is not ended by a queue that its
+// own beams, or others, fill.
+TEST(BeamSearch, IsAdmittedOnce) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "llama3/plain", "--dtype",
+                                        "float32", "--max-waiting", "1", "--max-num-seqs", "1"});
+  const json::value golden = golden_of("llama3/plain", "text");
+  const json::value beams = golden.at("beams").as_array()[1];
+  ASSERT_GT(beams.at("width").to_number<int>(), 2);
+  std::string members = members_of(beams);
+  members.replace(members.find(R"("n":)"), 3, R"("n":1,"best_of")");
+  const std::string ask =
+      R"({"prompt":)" + boost::json::serialize(golden.at("ids")) + members + "}";
+  expect_best(parsed(exchange(server.port(), "POST", "/v1/completions", ask)), beams, 1);
+  // Others find the queue full meanwhile, as they should; the search goes on.
+  std::atomic<bool> over{false};
+  std::atomic<int> refused{0};
+  std::thread others([&] {
+    while (!over) {
+      const RawAnswer other = exchange(server.port(), "POST", "/v1/completions",
+                                       R"({"prompt":"a","max_tokens":4,"ignore_eos":true})");
+      if (other.status == 429) ++refused;
+    }
+  });
+  int searched = 0;
+  for (int i = 0; i < 12; ++i) {
+    const RawAnswer answer = exchange(server.port(), "POST", "/v1/completions", ask);
+    if (answer.status == 429) continue;  // its first step found the queue full
+    expect_best(parsed(answer), beams, 1);
+    ++searched;
+  }
+  over = true;
+  others.join();
+  EXPECT_GE(searched, 1);
+  EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
 }  // namespace
