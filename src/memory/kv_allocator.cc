@@ -451,6 +451,32 @@ void KvAllocator::free_skipped(KvSequence& sequence) {
   update_promise(sequence);
 }
 
+void KvAllocator::give_back(KvSequence& sequence) {
+  bool any = false;
+  for (int group = 0; group < groups(); ++group) {
+    const TokenStream stream = group_plan(group).stream;
+    if (stream == TokenStream::kEncoder) continue;
+    CHECK(group_plan(group).kind != CacheKind::kState, "group {} keeps a state", group);
+    KvSequence::Group& of = sequence.groups_[at_index(group)];
+    const std::int64_t before = stream == TokenStream::kBoth ? sequence.shape_.encoder_tokens : 0;
+    const std::int64_t kept =
+        divide_up(before + sequence.computed_, group_plan(group).block_tokens);
+    const int first_table = plan().first_table(group);
+    while (static_cast<std::int64_t>(of.blocks.size()) > kept) {
+      if (!any) ++turn_;
+      any = true;
+      drop_block(sequence, group, static_cast<std::int64_t>(of.blocks.size()) - 1, false);
+      of.blocks.pop_back();
+      for (int table = 0; table < group_plan(group).tables; ++table)
+        sequence.tables_[at_index(first_table + table)].pop_back();
+    }
+    of.first_live = std::min(of.first_live, static_cast<std::int64_t>(of.blocks.size()));
+  }
+  if (!any) return;
+  ++releases_;
+  update_promise(sequence);
+}
+
 void KvAllocator::release(KvSequence& sequence) {
   CHECK(sequence.admitted(), "a sequence that is not admitted is released");
   ++turn_;

@@ -7,6 +7,7 @@
 //   extend   pages for the next tokens                   (all or nothing)
 //   commit   those tokens are computed: name full blocks, as far as their tokens are known
 //   name     more tokens are known: name the blocks that commit could not
+//   give_back  pages were extended for tokens that did not come after all
 //   release  at the end, or when preempted
 // Between extend and commit, copies() says which pages have to be copied before the step computes.
 #pragma once
@@ -132,6 +133,9 @@ class KvAllocator {
   // being sampled may be missing at its end, and name() comes once they are there.
   void commit(KvSequence& sequence, const PrefixContent& content, std::int64_t computed);
   void name(KvSequence& sequence, const PrefixContent& content);
+  // Lets go of the blocks that hold no computed token. Not of a group that keeps a state: what is
+  // written into one cannot be taken back.
+  void give_back(KvSequence& sequence);
   void release(KvSequence& sequence);
 
   // Changes whenever pages come free: who could not be admitted need not ask again before.

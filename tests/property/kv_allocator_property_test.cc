@@ -96,7 +96,11 @@ void step(KvWorld& world, Choices& choices, const std::vector<LayerSpec>& layers
   } else if (action < 10) {
     const std::size_t which = some();
     const std::int64_t reserve = choices.pick(5) == 0 ? 30 : 0;
-    const bool fits = world.advance(*running[which], choices.between(1, 8), reserve);
+    const KvWorld::Sequence& of = *running[which];
+    const bool decodes = of.kv->computed() >= of.script.prompt_tokens;
+    const bool guesses = decodes && !has(layers, CacheKind::kState) && choices.coin();
+    const bool fits = guesses ? world.guess(*running[which], choices.pick(9), choices.pick(9))
+                              : world.advance(*running[which], choices.between(1, 8), reserve);
     const auto& sequence = *running[which];
     const bool done =
         sequence.kv->computed() == static_cast<std::int64_t>(sequence.script.tokens.size());

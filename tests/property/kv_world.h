@@ -97,6 +97,40 @@ class KvWorld {
     return true;
   }
 
+  // Computes a token more and behind it as many of `drafts` guesses as there is room for, of which
+  // at most `come` turn out to be what follows. False when there is no room for the token.
+  bool guess(Sequence& sequence, std::int64_t drafts, std::int64_t come) {
+    KvSequence& kv = *sequence.kv;
+    const std::int64_t begin = kv.computed();
+    allocator_->free_skipped(kv);
+    if (!allocator_->extend(kv, begin + 1)) return false;
+    while (drafts > 0 && !allocator_->extend(kv, begin + 1 + drafts)) --drafts;
+    std::vector<KvCopy> copies;
+    allocator_->take_copies(kv, copies);
+    for (const KvCopy& copy : copies) run_copy(copy);
+    const auto length = static_cast<std::int64_t>(sequence.prints.size());
+    const std::int64_t end = std::min(begin + 1 + std::min(come, drafts), length);
+    write(sequence, begin, end);
+    write_wrong(sequence, end, begin + 1 + drafts);
+    allocator_->commit(kv, sequence.script.content(), begin + 1);
+    verify(sequence);
+    if (end > begin + 1) allocator_->commit(kv, sequence.script.content(), end);
+    allocator_->give_back(kv);
+    verify(sequence);
+    for (int layer = 0; layer < layers(); ++layer) {
+      const GroupPlan& group = group_of(layer);
+      if (group.kind != CacheKind::kFull && group.kind != CacheKind::kSlidingWindow) continue;
+      const std::int64_t before =
+          group.stream == TokenStream::kBoth ? sequence.script.encoder_tokens() : 0;
+      const LayerPlace& at = place(layer);
+      const auto table = kv.table(allocator_->plan().first_table(at.group) + at.table);
+      EXPECT_LE(static_cast<std::int64_t>(table.size()),
+                (before + end + group.block_tokens - 1) / group.block_tokens)
+          << "layer " << layer;
+    }
+    return true;
+  }
+
   void finish(std::size_t index) {
     allocator_->release(*running_[index]->kv);
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -268,6 +302,19 @@ class KvWorld {
         put({layer, page_of(sequence, layer, (token + shift) / size), (token + shift) % size},
             sequence.prints[static_cast<std::size_t>(token)]);
       }
+    }
+  }
+
+  // What guesses that do not come leave behind.
+  void write_wrong(const Sequence& sequence, std::int64_t begin, std::int64_t end) {
+    for (int layer = 0; layer < layers(); ++layer) {
+      const GroupPlan& group = group_of(layer);
+      if (group.kind != CacheKind::kFull && group.kind != CacheKind::kSlidingWindow) continue;
+      const std::int64_t shift =
+          group.stream == TokenStream::kBoth ? sequence.script.encoder_tokens() : 0;
+      for (std::int64_t at = begin + shift; at < end + shift; ++at)
+        put({layer, page_of(sequence, layer, at / group.block_tokens), at % group.block_tokens},
+            666);
     }
   }
 
