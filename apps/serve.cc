@@ -291,6 +291,10 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
          [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },
          "plan the next step while one runs; off by default")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  cmd.add_option("--speculative-config", f.speculative_config,
+                 "JSON: {\"method\":\"ngram\",\"num_speculative_tokens\":4,"
+                 "\"prompt_lookup_max\":4,\"prompt_lookup_min\":2} guesses tokens from the text "
+                 "itself (docs/speculative.md)");
   cmd.add_option("--seed", e.seed)->capture_default_str();
 }
 

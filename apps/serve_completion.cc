@@ -226,6 +226,11 @@ Result<void> complete(ServeFlags& f) {
     if (!line) return fail_within("--seed-line", std::move(line).error());
     s.image_size.seed_line = *line;
   }
+  if (!f.speculative_config.empty()) {
+    auto config = parse_speculative_config(f.speculative_config);
+    if (!config) return fail_within("--speculative-config", std::move(config).error());
+    s.engine.speculation = *config;
+  }
   TRY(s.cache_events, cluster::parse_cache_event_settings(f.kv_events_config));
   if (s.cache_events.enabled && !s.engine.prefix_caching)
     return fail(ErrorCode::kInvalid,

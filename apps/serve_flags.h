@@ -31,6 +31,7 @@ struct ServeFlags {
   std::string image_size = "vanilla";
   std::string seed_line;
   std::string kv_events_config;
+  std::string speculative_config;
   std::string ttft_target = "2s";
   std::string over_target = "accept";
   std::string shared_rows_ttl = "1h";

@@ -25,7 +25,10 @@ constexpr std::string_view kMergeLora =
 constexpr std::string_view kNoPython =
     "there is no Python in the server that could load it; a proxy in front can do what it does";
 constexpr std::string_view kNoDraft =
-    "there is no draft model; answers are the same without one, only slower";
+    "there is no draft model; --speculative-config with method ngram guesses from the text itself";
+constexpr std::string_view kOneConfig =
+    "--speculative-config says it: "
+    "'{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_max\":4}'";
 constexpr std::string_view kNoTraces =
     "no traces are sent; stage times are in /metrics, and in an answer with \"metrics\": true";
 constexpr std::string_view kNoOffload = "weights and cache are in main memory already";
@@ -364,7 +367,7 @@ constexpr VllmFlag kTable[] = {
     works("--override-generation-config",
           "temperature, top_p, top_k, min_p, repetition_penalty and max_new_tokens, which bounds "
           "every answer"),
-    idle("--per-request-spec-decode-metrics", kNoDraft),
+    idle("--per-request-spec-decode-metrics", "vllm:spec_decode_* in /metrics count all requests"),
     refused("--performance-mode", "balanced interactivity throughput",
             "--tpot-target-ms and --max-num-batched-tokens weigh latency against throughput"),
     refused("--pipeline-parallel-size -pp", "1", kOneDevice),
@@ -413,11 +416,14 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--sleep-mode-offload-cudagraph", kNoGraphs),
     idle_list("--sleep-preserve-parameter-names", kNoSleep),
     idle("--sparse-indexer-topk-backend", kKernels),
-    idle("--spec-method", kNoDraft),
-    idle("--spec-model", kNoDraft),
-    idle("--spec-tokens", kNoDraft),
+    refused("--spec-method", "", kOneConfig),
+    refused("--spec-model", "", kNoDraft),
+    refused("--spec-tokens", "", kOneConfig),
     idle_switch("--specialize-active-lora", kNoAdapters),
-    idle("--speculative-config -sc", kNoDraft),
+    works("--speculative-config -sc",
+          "method ngram; num_speculative_tokens up to 32, prompt_lookup_max and prompt_lookup_min "
+          "up to 16; answers are the same to the bit, and guessing stops where it does not pay "
+          "(docs/speculative.md)"),
     refused("--sse-keep-alive-interval", "0",
             "streams send nothing between tokens; raise the proxy's read timeout"),
     refused("--ssl-ca-certs", "", kClientCertificates),
@@ -481,7 +487,8 @@ constexpr VllmFlag kTable[] = {
                "several prompts share a step's budget; --long-prefill-token-threshold bounds one")),
     older(idle("--max-seq-len-to-capture", kNoGraphs)),
     older(idle("--num-scheduler-steps", "a step is one token; --async-scheduling plans ahead")),
-    older(idle("--num-lookahead-slots", kNoDraft)),
+    older(idle("--num-lookahead-slots",
+               "pages for guessed tokens are taken and given back by the step")),
     older(idle("--preemption-mode", "a preempted sequence is computed again, from cached blocks")),
     older(idle("--swap-space", "a preempted sequence is computed again, from cached blocks")),
     older(refused("--task", "auto generate embed embedding", kRunnerIsFixed)),

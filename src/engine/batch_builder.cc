@@ -44,9 +44,8 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
     const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
     add_rows(rows);
     if (!rows.sequence->images.empty()) gather(rows, first_row, pool, images, arena);
-    if (rows.samples) {
-      lists_.logit_rows.push_back(static_cast<std::int32_t>(first_row + rows.count - 1));
-    }
+    for (std::int64_t row = rows.count - rows.sampled(); row < rows.count; ++row)
+      lists_.logit_rows.push_back(static_cast<std::int32_t>(first_row + row));
   }
   const auto row_count = static_cast<std::int64_t>(lists_.ids.size());
   const auto logit_count = static_cast<std::int64_t>(lists_.logit_rows.size());
@@ -69,12 +68,15 @@ void BatchBuilder::add_rows(const PlannedRows& rows) {
   const Prompt& prompt = *sequence.request.prompt;
   const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
   const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
-  const std::int64_t known = std::min(rows.count, sequence.known() - rows.begin);
+  const std::int64_t certain = rows.count - rows.drafts;
+  const std::int64_t known = std::min(certain, sequence.known() - rows.begin);
   lists_.ids.insert(lists_.ids.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
-  if (known < rows.count) {
-    CHECK(known + 1 == rows.count, "{} tokens of {} are known", known, rows.count);
+  if (known < certain) {
+    CHECK(known + 1 == certain && rows.drafts == 0, "{} tokens of {} are known", known, certain);
     lists_.ids.push_back(-1 - sequence.kv.slot());
   }
+  lists_.ids.insert(lists_.ids.end(), sequence.draft.begin(),
+                    sequence.draft.begin() + static_cast<std::ptrdiff_t>(rows.drafts));
   for (std::size_t axis = 0; axis < lists_.positions.size(); ++axis) {
     const std::vector<std::int32_t>& given = prompt.positions[axis];
     for (std::int64_t token = rows.begin; token < rows.begin + rows.count; ++token) {

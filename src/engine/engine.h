@@ -8,6 +8,7 @@
 
 #include "engine/engine_stats.h"
 #include "engine/request.h"
+#include "engine/speculation.h"
 #include "model/network.h"
 
 namespace saccade {
@@ -43,6 +44,7 @@ struct EngineSettings {
   double tpot_target_ms = 0;                // 0: fixed chunks
   int max_logprobs = 20;                    // most likely tokens that a request may ask for
   int steps_in_flight = 1;                  // 2: the next step is planned while one runs
+  SpeculationSettings speculation;          // tokens guessed ahead
   std::uint64_t seed = 0;                   // for requests that bring none
   CacheObserver* cache_observer = nullptr;  // engine thread; null: nobody. Outlives the engine
 };

@@ -248,10 +248,11 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   parts.scheduler.long_prefill_threshold = settings.long_prefill_threshold;
   parts.scheduler.priority_aging = settings.priority_aging;
   parts.scheduler.fair = settings.fairness == "client";
+  parts.scheduler.most_draft_rows = parts.draft_rows();
 
   TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,
-      SamplingLane::create(device, parts.settings.max_sequences, parts.settings.max_logprobs,
+      SamplingLane::create(device, parts.sampled_rows(), parts.settings.max_logprobs,
                            parts.settings.steps_in_flight));
   TRY(parts.scoring,
       SamplingLane::create(device, parts.logit_rows(), parts.settings.max_logprobs, 1));

@@ -26,11 +26,19 @@ struct EngineParts {
   std::optional<SamplingLane> sampling;
   std::optional<SamplingLane> scoring;  // of the prompts' own tokens
 
-  // Rows whose logits are made at once: of all sequences' last tokens, or a slice of those of
-  // prompts that are scored.
+  // Guessed tokens of a step, all sequences together: where many run, guessing does not pay.
+  std::int64_t draft_rows() const {
+    constexpr std::int64_t kMost = 64;
+    const std::int64_t each = settings.speculation.most_tokens;
+    return std::min(each * settings.max_sequences, std::max(each, kMost));
+  }
+  // Rows that give a token in one step.
+  std::int64_t sampled_rows() const { return settings.max_sequences + draft_rows(); }
+  // Rows whose logits are made at once: of all that give a token, or a slice of those of prompts
+  // that are scored.
   std::int64_t logit_rows() const {
     constexpr std::int64_t kLeastSlice = 16;
-    return std::max(settings.max_sequences, kLeastSlice);
+    return std::max(sampled_rows(), kLeastSlice);
   }
   // The embedding store's capacity: nothing where rows lie in the KV pages, or without images.
   std::int64_t store_bytes() const {

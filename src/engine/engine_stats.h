@@ -54,6 +54,11 @@ struct EngineStats {
   std::uint64_t prompt_tokens_recomputed = 0;  // computed again after a preemption
   std::uint64_t generation_tokens = 0;
   std::uint64_t num_preemptions = 0;
+  std::uint64_t spec_decode_num_drafts = 0;  // of a sequence in a step
+  std::uint64_t spec_decode_num_draft_tokens = 0;
+  std::uint64_t spec_decode_num_accepted_tokens = 0;
+  // [most_tokens] of them, by their place in the draft; empty where nothing is guessed.
+  std::vector<std::uint64_t> spec_decode_num_accepted_tokens_per_pos;
   std::uint64_t prefix_cache_queries = 0;                 // tokens
   std::uint64_t prefix_cache_hits = 0;                    // tokens
   std::vector<std::uint64_t> prefix_hit_tokens_by_group;  // what each group alone would have given

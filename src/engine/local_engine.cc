@@ -27,6 +27,11 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
       times(sequence.request.times) {
   if (sequence.request.sampling.grammar)
     guide = std::make_shared<GuidedSequence>(sequence.request.sampling.grammar);
+  // Under a grammar the mask of a guessed token's follower is not there in time, and rows of a
+  // prompt that is scored are its own.
+  if (const SpeculationSettings& how = engine.parts_.settings.speculation;
+      how.most_tokens > 0 && !guide && !sequence.request.sampling.prompt_logprobs)
+    speculator.emplace(how);
   sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
                               engine.parts_.settings.max_model_len);
 }
@@ -43,6 +48,8 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
       eos_(network.shape().eos) {
   current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
+  current_.spec_decode_num_accepted_tokens_per_pos.resize(
+      static_cast<std::size_t>(parts_.settings.speculation.most_tokens));
   update_gauges(clock_.now());
 }
 
@@ -350,101 +357,6 @@ void LocalEngine::launch(StepPlan plan) {
   step_stream().retire();
   if (step.ticket.done.passed()) step.done = clock_.now();
   scheduler_.launch(step.plan);
-}
-
-// The oldest step in flight.
-void LocalEngine::settle() {
-  InFlight step = std::move(in_flight_.front());
-  in_flight_.pop_front();
-  std::vector<Sampled> sampled = parts_.sampling->read(step.ticket);
-  if (step.done == 0) step.done = clock_.now();
-  std::vector<TokenId> tokens(step.plan.rows.size());
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (step.plan.rows[i].samples) tokens[i] = sampled[next++].token;
-  }
-  scheduler_.settle(step.plan, tokens);
-  for (const PlannedRows& rows : step.plan.rows) {
-    if (!rows.sequence->ended && rows.begin < rows.sequence->prompt_tokens())
-      note_progress(*rows.sequence);
-  }
-  current_.stage_forward.observe(seconds(step.forwarded - step.launched));
-  current_.stage_sample.observe(seconds(step.done - step.forwarded));
-  const Nanos begun = std::max(step.launched, settled_done_);
-  settled_done_ = step.done;
-  const double took = seconds(step.done - begun);
-  pacer_.forwarded(step.plan, took);
-  if (step.plan.tokens > step.plan.decode_rows) {
-    current_.prefill_busy_seconds += took;
-    current_.prefill_tokens += static_cast<std::uint64_t>(step.plan.tokens - step.plan.decode_rows);
-  }
-  deliver(step.plan, sampled, clock_.now());
-  std::erase_if(departed_, [](const auto& of) { return of->sequence.in_flight == 0; });
-}
-
-void LocalEngine::sample(InFlight& step, const Batch& batch) {
-  sampling_rows_.clear();
-  for (const PlannedRows& rows : step.plan.rows) {
-    if (!rows.samples) continue;
-    Live& of = live(*rows.sequence);
-    const std::span<const TokenId> tokens = rows.sequence->tokens;
-    const auto generated = tokens.subspan(static_cast<std::size_t>(rows.sequence->prompt_tokens()));
-    SamplingRow& row = sampling_rows_.emplace_back(of.sampler.next(generated));
-    if (of.guide) of.sampler.hold(row, masks_.wait(*of.guide));
-    row.row = static_cast<std::int64_t>(sampling_rows_.size()) - 1;
-    row.slot = rows.sequence->kv.slot();
-  }
-  step.ticket = parts_.sampling->launch(step_stream(), batch.logits, sampling_rows_);
-}
-
-// all: of the rows that sample, in the plan's order.
-void LocalEngine::deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now) {
-  auto next = all.begin();
-  for (const PlannedRows& rows : plan.rows) {
-    if (!rows.samples) continue;
-    Sampled& sampled = *next++;
-    Sequence& sequence = *rows.sequence;
-    if (sequence.ended) continue;
-    Live& of = live(sequence);
-    Delta delta = take_token(of, sampled);
-    if (delta.finish != FinishReason::kError) count_token(of, now);
-    if (delta.finish == FinishReason::kNone) {
-      if (of.guide) masks_.ask(of.guide);
-      tell(of, std::move(delta));
-    } else {
-      scheduler_.finish(sequence);
-      finish(of, std::move(delta), now);
-    }
-  }
-  masks_.start();
-}
-
-Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
-  const bool taken =
-      !sampled.failed && !of.unscorable && (!of.guide || of.guide->accept(sampled.token));
-  if (taken) {
-    Delta delta = of.stop.push(sampled.token);
-    if (of.sequence.request.sampling.logprobs) {
-      delta.logprobs.push_back(std::move(sampled.logprob));
-    }
-    delta.prompt_logprobs = std::exchange(of.prompt_logprobs, {});
-    return delta;
-  }
-  Delta delta;
-  delta.finish = FinishReason::kError;
-  delta.error = "the model's logits are not finite";
-  if (of.unscorable) return delta;
-  if (of.guide && (!sampled.failed || of.guide->stuck())) {
-    delta.error = "the answer can be followed no further: its grammar has too many readings of it";
-    delta.error_code = ErrorCode::kInvalid;
-  } else if (of.guide) {
-    delta.error = "no token may come next: logits that are not finite, or a grammar that lets none";
-  } else if (!of.sequence.request.sampling.allowed_tokens->empty() ||
-             !of.sequence.request.sampling.bad_words->empty()) {
-    delta.error = "no token may come next: allowed_token_ids, bad_words and min_tokens leave none";
-    delta.error_code = ErrorCode::kInvalid;
-  }
-  return delta;
 }
 
 // The last delta. The scheduler has let go of the sequence already.

@@ -6,6 +6,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +18,7 @@
 #include "engine/pixel_loader.h"
 #include "engine/remote_images.h"
 #include "engine/sampler.h"
+#include "engine/speculation.h"
 #include "engine/step_pacer.h"
 #include "engine/stop_checker.h"
 
@@ -61,6 +64,7 @@ class LocalEngine final : public Engine {
     StopChecker stop;
     SamplerState sampler;
     std::shared_ptr<GuidedSequence> guide;      // null: free text
+    std::optional<Speculator> speculator;       // where tokens may be guessed
     std::vector<TokenLogprob> prompt_logprobs;  // so far; until the first token
     bool unscorable = false;                    // logits of the prompt are not numbers
     RequestTimes times;
@@ -70,6 +74,13 @@ class LocalEngine final : public Engine {
   Result<void> validate(const Request& request) const;
   Result<void> check_room(ClientId client) const;
   Result<void> validate_images(const Request& request) const;
+
+  // What a settled step gave. Row i of the plan has `counts[i]` of the tokens and deltas.
+  struct Answered {
+    std::vector<TokenId> tokens;
+    std::vector<Delta> deltas;  // of each token; none is behind the one that ends the answer
+    std::vector<std::size_t> counts;
+  };
 
   // A step that is under way: what was asked for, and what comes of it.
   struct InFlight {
@@ -92,8 +103,12 @@ class LocalEngine final : public Engine {
   Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(InFlight& step, const Batch& batch);
   void score_prompts(const StepPlan& plan);
-  void deliver(const StepPlan& plan, std::vector<Sampled>& all, Nanos now);
-  void tell(Live& of, Delta&& delta);
+  Answered answer(const StepPlan& plan, std::vector<Sampled>& all);
+  void count_draft(const PlannedRows& rows, std::span<const Sampled> sampled);
+  void deliver(const StepPlan& plan, Answered& answered, Nanos now);
+  void guess_next();
+  // `later`: tokens of this step that come behind it.
+  void tell(Live& of, Delta&& delta, std::size_t later = 0);
   Delta take_token(Live& of, Sampled& sampled);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
@@ -114,7 +129,8 @@ class LocalEngine final : public Engine {
   void note_progress(const Sequence& sequence);
   void publish_waiting();
   void update_gauges(Nanos now);
-  RequestUsage usage(const Sequence& sequence) const;
+  // `later`: tokens that are known and go out with later deltas.
+  RequestUsage usage(const Sequence& sequence, std::size_t later = 0) const;
   Live& live(const Sequence& sequence) { return *lives_.at(sequence.request.id); }
 
   EngineParts parts_;
@@ -130,6 +146,8 @@ class LocalEngine final : public Engine {
   std::vector<TokenId> eos_;
   std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
   std::vector<SamplingRow> sampling_rows_;
+  std::vector<TokenId> guesses_;  // of each of them, as SamplingLane::launch has it
+  std::vector<Live*> to_guess_;   // whose tokens have just become known
   MaskThread masks_;
   std::deque<InFlight> in_flight_;               // as launched; at most settings.steps_in_flight
   std::vector<std::unique_ptr<Live>> departed_;  // have ended, with rows in flight

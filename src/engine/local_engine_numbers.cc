@@ -35,8 +35,7 @@ void LocalEngine::count_plan(const StepPlan& plan, Nanos now) {
     current_.request_queue_time.observe(seconds(now - sequence->request.times.queued));
   }
   for (const PlannedRows& rows : plan.rows) {
-    const std::int64_t again =
-        std::min(rows.begin + rows.count, rows.sequence->reached) - rows.begin;
+    const std::int64_t again = std::min(rows.end(), rows.sequence->reached) - rows.begin;
     if (again > 0) current_.prompt_tokens_recomputed += static_cast<std::uint64_t>(again);
   }
   current_.num_preemptions += plan.preempted.size();
@@ -100,10 +99,10 @@ void LocalEngine::count_token(Live& of, Nanos now) {
   of.last_token = now;
 }
 
-RequestUsage LocalEngine::usage(const Sequence& sequence) const {
+RequestUsage LocalEngine::usage(const Sequence& sequence, std::size_t later) const {
   RequestUsage usage;
   usage.prompt_tokens = sequence.prompt_tokens();
-  usage.completion_tokens = sequence.generated();
+  usage.completion_tokens = sequence.generated() - static_cast<std::int64_t>(later);
   usage.cached_tokens = sequence.cached_tokens;
   usage.image_tokens = sequence.image_tokens();
   usage.video_tokens = sequence.video_tokens();

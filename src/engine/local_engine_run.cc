@@ -29,9 +29,9 @@ void LocalEngine::run_until_stopped() {
   while (!in_flight_.empty()) settle();
 }
 
-void LocalEngine::tell(Live& of, Delta&& delta) {
+void LocalEngine::tell(Live& of, Delta&& delta, std::size_t later) {
   telling_ = std::this_thread::get_id();
-  of.sink(of.sequence.request.id, std::move(delta), usage(of.sequence), of.times);
+  of.sink(of.sequence.request.id, std::move(delta), usage(of.sequence, later), of.times);
   telling_ = std::thread::id();
 }
 

@@ -17,21 +17,23 @@ SamplerState::SamplerState(const SamplingParams& params, std::span<const TokenId
   for (const std::vector<TokenId>& word : *params.bad_words) {
     if (word.size() == 1) bad_.push_back(word.front());
   }
-  always_bad_ = bad_.size();
 }
 
-SamplingRow SamplerState::next(std::span<const TokenId> generated) {
+SamplingRow SamplerState::row(std::int64_t number, std::span<const TokenId> generated,
+                              std::size_t ahead) {
   SamplingRow row;
-  if (asked_ < params_.min_tokens) row.masked[0] = ends_;
+  if (number < params_.min_tokens) row.masked[0] = ends_;
   // Nothing else reads the list while parameters look back: one step is launched at a time.
-  bad_.resize(always_bad_);
+  if (bad_now_.size() <= ahead) bad_now_.resize(ahead + 1);
+  std::vector<TokenId>& bad = bad_now_[ahead];
+  bad = bad_;
   for (const std::vector<TokenId>& word : *params_.bad_words) {
     const std::span begun = std::span(word).first(word.size() - 1);
     if (!begun.empty() && begun.size() <= generated.size() &&
         std::ranges::equal(begun, generated.last(begun.size())))
-      bad_.push_back(word.back());
+      bad.push_back(word.back());
   }
-  row.masked[1] = bad_;
+  row.masked[1] = bad;
   row.allowed = *params_.allowed_tokens;
   row.bias = *params_.logit_bias;
   row.counts = counts_.get();
@@ -43,9 +45,8 @@ SamplingRow SamplerState::next(std::span<const TokenId> generated) {
   row.top_k = params_.top_k;
   row.top_p = params_.top_p;
   // Counter-based: the draw of token i needs no draw before it.
-  row.draw = hash_combine(seed_, static_cast<std::uint64_t>(asked_));
+  row.draw = hash_combine(seed_, static_cast<std::uint64_t>(number));
   if (params_.logprobs) row.alternatives = *params_.logprobs;
-  ++asked_;
   return row;
 }
 

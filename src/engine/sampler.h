@@ -22,9 +22,10 @@ class SamplerState {
   SamplerState(const SamplingParams& params, std::span<const TokenId> prompt,
                std::vector<TokenId> eos, std::uint64_t seed, Device& device);
 
-  // The next token's row, without its place among the logits; it refers to this. Each call is for
-  // one token more. `generated`: all so far, where the parameters look back; else it is not read.
-  SamplingRow next(std::span<const TokenId> generated);
+  // The row of the answer's token `number`, from 0, without its place among the logits; it refers
+  // to this. `generated`: all before it, where the parameters look back; else it is not read.
+  // `ahead`: how many of them are guessed; rows that differ in it are good together.
+  SamplingRow row(std::int64_t number, std::span<const TokenId> generated, std::size_t ahead = 0);
   // Lets the row's token be one of `allowed` alone (bits by token), the grammar's, of those that
   // the request allows. Where that leaves nothing before min_tokens, the grammar goes first.
   void hold(SamplingRow& row, std::span<const std::uint32_t> allowed);
@@ -33,11 +34,12 @@ class SamplerState {
   const SamplingParams& params_;
   std::vector<TokenId> ends_;  // the model's, and those of the request
   std::uint64_t seed_;
-  std::int64_t asked_ = 0;               // tokens that next() has been called for
   std::unique_ptr<TokenCounts> counts_;  // null: no penalties
-  std::vector<TokenId> bad_;             // bad words of one token; behind them, while parameters
-  std::size_t always_bad_ = 0;           // look back, the ends of those that would be complete
-  std::vector<std::uint32_t> both_;      // what the request and its grammar allow
+  std::vector<TokenId> bad_;             // bad words of one token
+  // [tokens guessed] the same and, while parameters look back, the ends of words that would be
+  // complete.
+  std::vector<std::vector<TokenId>> bad_now_;
+  std::vector<std::uint32_t> both_;  // what the request and its grammar allow
 };
 
 }  // namespace saccade

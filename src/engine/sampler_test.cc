@@ -69,7 +69,7 @@ struct Fixture {
       std::vector<std::uint32_t> only(logits.size() / 32 + 1);
       only[static_cast<std::size_t>(token) / 32] |= 1u << token % 32;
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        rows[i] = states[i]->next(generated);
+        rows[i] = states[i]->row(static_cast<std::int64_t>(generated.size()), generated);
         rows[i].masked = {};
         rows[i].allowed = only;
       }
@@ -78,7 +78,8 @@ struct Fixture {
       }
       generated.push_back(token);
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = states[i]->next(generated);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      rows[i] = states[i]->row(static_cast<std::int64_t>(generated.size()), generated);
     return lane.read(lane.launch(stream, row, rows));
   }
 };
@@ -372,7 +373,7 @@ TEST_P(SamplerTest, AGrammarAllowsWhatTheRequestAllows) {
   params.min_tokens = 1;
   SamplerState state(params, {}, {2}, 1, *device_);
   const std::vector<std::uint32_t> grammar = {0b1110, 0b1};
-  SamplingRow row = state.next({});
+  SamplingRow row = state.row(0, {});
   state.hold(row, grammar);
   ASSERT_EQ(row.allowed.size(), 1u);
   EXPECT_EQ(row.allowed[0], 0b0110u);

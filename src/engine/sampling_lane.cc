@@ -26,44 +26,88 @@ Result<SamplingLane> SamplingLane::create(Device& device, std::int64_t rows, int
 }
 
 SamplingLane::Ticket SamplingLane::launch(Stream& stream, View logits,
-                                          std::span<const SamplingRow> rows) {
+                                          std::span<const SamplingRow> rows,
+                                          std::span<const TokenId> guesses) {
   Ticket ticket;
   ticket.place = std::exchange(next_, (next_ + 1) % places_.size());
-  ticket.rows = static_cast<std::int64_t>(rows.size());
+  ticket.at.assign(rows.size(), -1);
+  filled_ = 0;
   const View stats = stats_.view(DType::kU8, logits.rows(), sizeof(RowStats));
   stream.row_stats(logits, stats);
-  SampleArgs args = {.logits = logits,
-                     .stats = stats,
-                     .rows = rows,
-                     .last_tokens = last_tokens(),
-                     .sampled = sampled_.view(DType::kU8, ticket.rows, sizeof(SampledToken)),
-                     .alternatives = {}};
-  bool listed = false;
-  for (const SamplingRow& row : rows) {
-    ticket.logprobs.push_back(row.alternatives >= 0);
-    listed = listed || row.alternatives > 0;
+  const SampleArgs args = {.logits = logits,
+                           .stats = stats,
+                           .rows = rows,
+                           .last_tokens = last_tokens(),
+                           .sampled = {},
+                           .alternatives = {}};
+  std::vector<std::size_t> now;
+  std::vector<std::size_t> later;  // what they count depends on the row before
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ticket.logprobs.push_back(rows[i].alternatives >= 0);
+    const bool counts_on = i < guesses.size() && guesses[i] >= 0 && rows[i].counts != nullptr;
+    (counts_on ? later : now).push_back(i);
   }
-  if (listed) args.alternatives = alternatives_.view(DType::kU8, ticket.rows, alternative_bytes());
-  stream.sample(args);
-  const Place& place = places_[ticket.place];
-  stream.download(args.sampled, place.sampled.view(DType::kU8, ticket.rows, sizeof(SampledToken)));
-  if (listed) {
-    stream.download(args.alternatives,
-                    place.alternatives.view(DType::kU8, ticket.rows, alternative_bytes()));
+  choose(stream, args, now, ticket);
+  while (!later.empty()) {
+    ticket.done.synchronize();
+    now.clear();
+    std::vector<std::size_t> rest;
+    for (const std::size_t i : later) {
+      if (ticket.at[i - 1] >= 0) {
+        const SampledToken before = read_token(ticket, i - 1);
+        if (before.failed == 0 && before.token == guesses[i]) now.push_back(i);
+      } else if (std::ranges::find(rest, i - 1) != rest.end() ||
+                 std::ranges::find(now, i - 1) != now.end()) {
+        rest.push_back(i);
+      }
+    }
+    later = std::move(rest);
+    if (!now.empty()) choose(stream, args, now, ticket);
   }
-  ticket.done = stream.record();
   return ticket;
+}
+
+// Rows `which` of args, into the next rows of the ticket's place.
+void SamplingLane::choose(Stream& stream, SampleArgs args, std::span<const std::size_t> which,
+                          Ticket& ticket) {
+  chosen_.clear();
+  bool listed = false;
+  const std::int64_t first = filled_;
+  for (const std::size_t i : which) {
+    chosen_.push_back(args.rows[i]);
+    listed = listed || args.rows[i].alternatives > 0;
+    ticket.at[i] = filled_++;
+  }
+  args.rows = chosen_;
+  const auto part = [&](const Buffer& of, std::int64_t row_bytes) {
+    return of.view(DType::kU8, filled_, row_bytes).row_range(first, filled_);
+  };
+  const Place& place = places_[ticket.place];
+  args.sampled = part(sampled_, sizeof(SampledToken));
+  if (listed) args.alternatives = part(alternatives_, alternative_bytes());
+  stream.sample(args);
+  stream.download(args.sampled, part(place.sampled, sizeof(SampledToken)));
+  if (listed) stream.download(args.alternatives, part(place.alternatives, alternative_bytes()));
+  ticket.done = stream.record();
+}
+
+SampledToken SamplingLane::read_token(const Ticket& ticket, std::size_t row) const {
+  const View all = places_[ticket.place].sampled.view(DType::kU8, rows_, sizeof(SampledToken));
+  SampledToken token;
+  std::memcpy(&token, all.row<std::uint8_t>(ticket.at[row]), sizeof(token));
+  return token;
 }
 
 std::vector<Sampled> SamplingLane::read(const Ticket& ticket) {
   ticket.done.synchronize();
   const Place& place = places_[ticket.place];
-  const View tokens = place.sampled.view(DType::kU8, ticket.rows, sizeof(SampledToken));
-  std::vector<Sampled> read(static_cast<std::size_t>(ticket.rows));
+  std::vector<Sampled> read(ticket.at.size());
   for (std::size_t i = 0; i < read.size(); ++i) {
-    const auto row = static_cast<std::int64_t>(i);
-    SampledToken token;
-    std::memcpy(&token, tokens.row<std::uint8_t>(row), sizeof(token));
+    if (ticket.at[i] < 0) {
+      read[i].failed = true;
+      continue;
+    }
+    const SampledToken token = read_token(ticket, i);
     read[i].token = token.token;
     read[i].failed = token.failed != 0;
     if (read[i].failed || !ticket.logprobs[i]) continue;
@@ -71,11 +115,12 @@ std::vector<Sampled> SamplingLane::read(const Ticket& ticket) {
     read[i].logprob.logprob = token.logprob;
     read[i].logprob.rank = token.rank;
     if (token.alternatives == 0) continue;
-    const View lists = place.alternatives.view(DType::kU8, ticket.rows, alternative_bytes());
+    const View lists = place.alternatives.view(DType::kU8, rows_, alternative_bytes());
     for (std::int32_t which = 0; which < token.alternatives; ++which) {
       TokenLogit at;
-      std::memcpy(&at, lists.row<std::uint8_t>(row) + static_cast<std::size_t>(which) * sizeof(at),
-                  sizeof(at));
+      std::memcpy(
+          &at, lists.row<std::uint8_t>(ticket.at[i]) + static_cast<std::size_t>(which) * sizeof(at),
+          sizeof(at));
       read[i].logprob.top.emplace_back(at.token, at.logprob);
     }
   }

@@ -27,13 +27,18 @@ class SamplingLane {
   // What is asked for in one step. Good for one read() after `done` has been passed.
   struct Ticket {
     std::size_t place = 0;
-    std::int64_t rows = 0;
-    std::vector<bool> logprobs;  // [rows]
+    std::vector<std::int64_t> at;  // [rows] where in the place; -1: nothing was chosen for it
+    std::vector<bool> logprobs;    // [rows]
     Event done;
   };
   // The token each slot was given last: BatchBuilder's, for tokens that are not known yet.
   View last_tokens() const { return last_tokens_.view(DType::kI32, rows_, 1); }
-  Ticket launch(Stream& stream, View logits, std::span<const SamplingRow> rows);
+  // guesses: [rows], or empty where nothing is guessed. One of at least 0 says that the row goes on
+  // from the row before it, as if that one gave this token; -1: it stands alone. What comes of a
+  // row whose guess turns out wrong means nothing. Where penalties count tokens such rows are
+  // chosen one after the other, each once the one before is known to be right: the engine waits.
+  Ticket launch(Stream& stream, View logits, std::span<const SamplingRow> rows,
+                std::span<const TokenId> guesses = {});
   // Waits for the device. In the order of the launches.
   std::vector<Sampled> read(const Ticket& ticket);
 
@@ -43,16 +48,20 @@ class SamplingLane {
     Buffer alternatives;  // [rows, most] TokenLogit, of the host
   };
   SamplingLane(std::int64_t rows, int alternatives) : rows_(rows), most_(alternatives) {}
+  void choose(Stream& stream, SampleArgs args, std::span<const std::size_t> which, Ticket& ticket);
+  SampledToken read_token(const Ticket& ticket, std::size_t row) const;
   std::int64_t alternative_bytes() const {
     return static_cast<std::int64_t>(most_) * static_cast<std::int64_t>(sizeof(TokenLogit));
   }
 
   std::int64_t rows_;
-  std::int64_t most_;    // alternatives
-  Buffer stats_;         // [rows] RowStats
-  Buffer sampled_;       // [rows] SampledToken
-  Buffer alternatives_;  // [rows, most] TokenLogit
-  Buffer last_tokens_;   // [rows] i32
+  std::int64_t most_;                // alternatives
+  Buffer stats_;                     // [rows] RowStats
+  Buffer sampled_;                   // [rows] SampledToken
+  Buffer alternatives_;              // [rows, most] TokenLogit
+  Buffer last_tokens_;               // [rows] i32
+  std::vector<SamplingRow> chosen_;  // of one choose()
+  std::int64_t filled_ = 0;          // rows of the place of the latest launch
   std::vector<Place> places_;
   std::size_t next_ = 0;
 };

@@ -50,6 +50,7 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   } else {
     plan.blocked_on_memory = true;
   }
+  if (plan.preempted.empty()) plan_drafts(budget, plan);
   return plan;
 }
 
@@ -173,8 +174,9 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
       continue;
     }
     if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
-    // What may come next depends on the token that is being sampled.
-    if (sequence.unknown > 0 && sequence.request.sampling.looks_back()) continue;
+    // What may come next depends on the token that is being sampled, or what is guessed to.
+    const bool waits = sequence.request.sampling.looks_back() || !sequence.draft.empty();
+    if (sequence.unknown > 0 && waits) continue;
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);
     if (count == 0) continue;
@@ -260,6 +262,35 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
   }
   plan.tokens += count;
   plan.context_tokens += begin;
+}
+
+// --- drafts ---
+
+// How many guessed tokens may be computed behind the last known one: none that would be past the
+// end, and none by other angles than a sequence of their length has.
+std::int64_t Scheduler::most_drafted(const Sequence& sequence) const {
+  auto most = std::min(static_cast<std::int64_t>(sequence.draft.size()),
+                       sequence.longest - sequence.length() - 1);
+  if (sequence.short_length > 0 && !sequence.is_long())
+    most = std::min(most, sequence.short_length - sequence.length());
+  return most;
+}
+
+void Scheduler::plan_drafts(Budget& budget, StepPlan& plan) {
+  std::int64_t room = std::min(budget.tokens, settings_.most_draft_rows);
+  for (PlannedRows& rows : plan.rows) {
+    Sequence& sequence = *rows.sequence;
+    if (!rows.samples || rows.count != 1 || rows.begin + 1 != sequence.known()) continue;
+    std::int64_t drafts = std::min(room, most_drafted(sequence));
+    while (drafts > 0 && !kv_.extend(sequence.kv, rows.begin + 1 + drafts)) --drafts;
+    if (drafts <= 0) continue;
+    rows.drafts = drafts;
+    rows.count += drafts;
+    room -= drafts;
+    budget.tokens -= drafts;
+    plan.tokens += drafts;
+    plan.decode_rows += drafts;
+  }
 }
 
 // --- newcomers ---
@@ -348,7 +379,7 @@ PrefixHit Scheduler::match(Sequence& sequence) const {
 void Scheduler::launch(const StepPlan& plan) {
   for (const PlannedRows& rows : plan.rows) {
     Sequence& sequence = *rows.sequence;
-    const std::int64_t end = rows.begin + rows.count;
+    const std::int64_t end = rows.end();
     kv_.commit(sequence.kv, sequence.content(), end);
     if (!sequence.images.empty()) images_.computed(sequence, rows.begin, end);
     sequence.reached = std::max(sequence.reached, end);
@@ -360,18 +391,41 @@ void Scheduler::launch(const StepPlan& plan) {
   }
 }
 
+void Scheduler::settle(const StepPlan& plan, std::span<const std::span<const TokenId>> sampled) {
+  CHECK(sampled.size() == plan.rows.size(), "tokens of {} rows for {}", sampled.size(),
+        plan.rows.size());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) settle(plan.rows[i], sampled[i]);
+}
+
 void Scheduler::settle(const StepPlan& plan, std::span<const TokenId> sampled) {
   CHECK(sampled.size() == plan.rows.size(), "{} tokens for {} rows", sampled.size(),
         plan.rows.size());
-  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
-    Sequence& sequence = *plan.rows[i].sequence;
-    CHECK(sequence.in_flight > 0, "request {} has no rows in flight", sequence.request.id);
-    --sequence.in_flight;
-    if (!plan.rows[i].samples || sequence.ended) continue;
-    --sequence.unknown;
-    sequence.tokens.push_back(sampled[i]);
-    if (sequence.kv.admitted()) kv_.name(sequence.kv, sequence.content());
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) settle(plan.rows[i], sampled.subspan(i, 1));
+}
+
+void Scheduler::settle(const PlannedRows& rows, std::span<const TokenId> sampled) {
+  Sequence& sequence = *rows.sequence;
+  CHECK(sequence.in_flight > 0, "request {} has no rows in flight", sequence.request.id);
+  --sequence.in_flight;
+  if (!rows.samples || sequence.ended) return;
+  const auto count = static_cast<std::int64_t>(sampled.size());
+  CHECK(count >= 1 && count <= rows.sampled(), "{} tokens of {} rows", count, rows.sampled());
+  const bool was_long = sequence.is_long();
+  --sequence.unknown;
+  sequence.tokens.insert(sequence.tokens.end(), sampled.begin(), sampled.end());
+  if (!sequence.kv.admitted()) return;
+  // Rows of guesses that came have their keys and values in place: they were the tokens.
+  const std::int64_t end = rows.end() + count - 1;
+  if (count > 1) {
+    kv_.commit(sequence.kv, sequence.content(), end);
+    queue_.charge(sequence,
+                  std::max<std::int64_t>(0, end - std::max(rows.end(), sequence.reached)));
+    sequence.reached = std::max(sequence.reached, end);
+  } else {
+    kv_.name(sequence.kv, sequence.content());
   }
+  if (rows.drafts > 0) kv_.give_back(sequence.kv);
+  if (sequence.is_long() != was_long) send_back(sequence);
 }
 
 void Scheduler::finish(Sequence& sequence) {

@@ -15,10 +15,11 @@
 //   4. A sequence that has grown longer than its model's short length (LongRoPE) goes back to the
 //      waiting, in its old place: it is computed again, by other angles, from its first token on.
 //   5. A sequence at its greatest length has no more rows planned, and one that waits to be
-//   computed
-//      again does so until its last token is known.
-//
-//   5. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
+//      computed again does so until its last token is known.
+//   6. Guessed tokens (Sequence::draft) take what everybody else has left of the budget and of the
+//      pages, and preempt nobody. What they are depends on the last token: a sequence that has some
+//      is not planned ahead.
+//   7. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
 //      all places are taken, or no pages are free for who is next, clients above their share give
 //      way to those that wait below theirs.
 //
@@ -51,6 +52,7 @@ struct SchedulerSettings {
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
   bool fair = false;                   // between clients; else all requests are as of one
+  std::int64_t most_draft_rows = 0;    // of a step, all sequences together
   // Text before an image that a newcomer starts on while the image is still being encoded. With
   // less it waits, and holds no pages meanwhile.
   std::int64_t worth_starting = 256;
@@ -71,8 +73,11 @@ class Scheduler {
   // The plan's rows are being computed, before anything that a later plan asks for. Before the next
   // plan().
   void launch(const StepPlan& plan);
-  // sampled[i] is what row i of plan.rows gave, and is ignored where it does not sample or where
-  // the sequence has ended. Sequences that end by it are finished by the caller afterwards.
+  // sampled[i] is what row i of plan.rows gave: the tokens of its draft that came, as far as the
+  // answer takes them, and one more. Ignored where it does not sample or where the sequence has
+  // ended. Sequences that end by it are finished by the caller afterwards.
+  void settle(const StepPlan& plan, std::span<const std::span<const TokenId>> sampled);
+  // The same of a plan without drafts: one token a row.
   void settle(const StepPlan& plan, std::span<const TokenId> sampled);
   // Leaves the engine, from any phase, but not between a plan() and its launch(). The sequence must
   // live on until in_flight is 0.
@@ -112,6 +117,9 @@ class Scheduler {
                         StepPlan& plan) const;
   bool make_room(Sequence& sequence, std::int64_t end, std::int64_t reserve, StepPlan& plan);
   void push_rows(Sequence& sequence, std::int64_t count, Budget& budget, StepPlan& plan);
+  void plan_drafts(Budget& budget, StepPlan& plan);
+  std::int64_t most_drafted(const Sequence& sequence) const;
+  void settle(const PlannedRows& rows, std::span<const TokenId> sampled);
   void send_back(Sequence& sequence);
   PrefixHit match(Sequence& sequence) const;
 

@@ -44,6 +44,9 @@ struct Sequence {
   std::int64_t short_length = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated, as far as it is known
   std::int64_t unknown = 0;     // tokens after these that launched steps are sampling
+  // Guessed to follow `tokens`. A step that knows the token before them may compute them too; those
+  // that sampling confirms have come, the others never were.
+  std::vector<TokenId> draft;
   std::vector<PrefixImage> prefix_images;
   std::vector<TokenRange> image_ranges;
   std::vector<SequenceImage> images;  // by begin

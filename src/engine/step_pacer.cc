@@ -22,7 +22,7 @@ StepLoad load_of(const StepPlan& plan) {
   load.prefill_tokens = plan.tokens - plan.decode_rows;
   load.context_tokens = plan.context_tokens;
   for (const PlannedRows& rows : plan.rows) {
-    if (rows.count == 1) continue;
+    if (rows.count == 1 || rows.drafts > 0) continue;
     load.prefill_context += static_cast<double>(rows.count) *
                             (static_cast<double>(rows.begin) + static_cast<double>(rows.count) / 2);
   }
@@ -68,6 +68,22 @@ StepLimits StepPacer::begin(const Scheduler& scheduler, bool encoding, double st
     limits.prefill_tokens = std::max(limits.prefill_tokens, std::min(kLeastPrefill, most_prefill_));
   }
   return limits;
+}
+
+double StepPacer::row_price(const Scheduler& scheduler, std::int64_t more) const {
+  constexpr std::int64_t kTrusted = 16;
+  if (step_time_.observations() < kTrusted) return 0;
+  StepLoad load;
+  for (const Sequence* sequence : scheduler.running()) {
+    if (sequence->phase() != Phase::kDecoding) continue;
+    load.context_tokens += sequence->computed();
+    ++load.decode_rows;
+  }
+  const auto given = static_cast<double>(std::max<std::int64_t>(1, load.decode_rows));
+  const double now = step_time_.predict(load);
+  if (now <= 0) return 0;
+  load.decode_rows += more;
+  return (step_time_.predict(load) - now) / static_cast<double>(more) * given / now;
 }
 
 void StepPacer::forwarded(const StepPlan& plan, double seconds) {

@@ -26,6 +26,10 @@ class StepPacer {
   void staged(double seconds);
   void end() { budget_.settle(outlook_, shares_, spent_); }
 
+  // Tokens that a step of those that decode gives in the time that a row more adds to it, of `more`
+  // on average; 0 while nothing is known.
+  double row_price(const Scheduler& scheduler, std::int64_t more) const;
+
   const StepTimeModel& step_time() const { return step_time_; }
 
  private:

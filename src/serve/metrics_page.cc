@@ -50,6 +50,20 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
                count(s.prompt_tokens_recomputed));
   page.counter("vllm:generation_tokens_total", "Generated tokens.", count(s.generation_tokens));
   page.counter("vllm:num_preemptions_total", "Preemptions.", count(s.num_preemptions));
+  const auto& accepted = s.spec_decode_num_accepted_tokens_per_pos;
+  if (!accepted.empty()) {
+    page.counter("vllm:spec_decode_num_drafts_total", "Drafts computed, of a sequence in a step.",
+                 count(s.spec_decode_num_drafts));
+    page.counter("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens computed.",
+                 count(s.spec_decode_num_draft_tokens));
+    page.counter("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that came.",
+                 count(s.spec_decode_num_accepted_tokens));
+  }
+  for (std::size_t position = 0; position < accepted.size(); ++position) {
+    page.counter("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                 "Guessed tokens that came, by their place in the draft.",
+                 count(accepted[position]), {{"position", std::to_string(position)}});
+  }
   page.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
                count(s.prefix_cache_queries));
   page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",

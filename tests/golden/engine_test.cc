@@ -45,6 +45,25 @@ TEST_P(EngineGolden, AnyPolicyAndPrefixCache) {
   }
 }
 
+// Tokens guessed from the texts themselves are the ones that come without.
+TEST_P(EngineGolden, TokensGuessedAhead) {
+  GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
+  std::uint64_t guessed = 0;
+  for (const std::int64_t chunk : {16, 1000}) {
+    for (const std::size_t together : {1, 8}) {
+      for (const int steps : {1, 2}) {
+        SCOPED_TRACE(std::to_string(chunk) + " tokens a step, " + std::to_string(together) +
+                     " together, " + std::to_string(steps) + " steps in flight");
+        EngineSettings settings = settings_of(chunk);
+        settings.speculation = {.most_tokens = 4, .shortest = 1, .longest = 3};
+        settings.steps_in_flight = steps;
+        guessed += expect_goldens(from, settings, together, 2).spec_decode_num_draft_tokens;
+      }
+    }
+  }
+  EXPECT_GT(guessed, 0u);
+}
+
 // Room for the longest golden alone and little more, and an encoder cache for the largest image.
 EngineSettings tight(GoldenRequests& from, EngineSettings settings) {
   std::int64_t longest = 0;

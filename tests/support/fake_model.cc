@@ -183,9 +183,11 @@ void FakeModel::compute(const Batch& batch) {
   std::vector<std::uint64_t>& state = state_;
   state.assign(static_cast<std::size_t>(rows), 0);
   const auto ids = batch.ids.host();
+  ids_.clear();
   for (std::size_t row = 0; row < state.size(); ++row) {
     const TokenId id = ids[row] >= 0 ? ids[row] : *batch.last_tokens.row<TokenId>(-1 - ids[row]);
     state[row] = hash_combine(11, static_cast<std::uint64_t>(id));
+    ids_.push_back(id);
   }
   for (std::int64_t i = 0; i < batch.embedding_rows.size(); ++i) {
     std::uint64_t print = 13;
@@ -234,6 +236,10 @@ void FakeModel::write_logits(DeviceInts rows, View out) const {
     for (std::int64_t token = 0; token < shape_.vocab; ++token) {
       const std::uint64_t hash = hash_combine(print, static_cast<std::uint64_t>(token));
       logits[token] = static_cast<float>(hash >> 40) * 0x1.0p-21f;  // 0 to 8
+    }
+    if (static_cast<int>(print % 16) < options_.echoes) {
+      const TokenId next = 40 + (ids_[static_cast<std::size_t>(rows[i])] * 3 + 1) % 7;
+      logits[next] += 16;
     }
   }
 }

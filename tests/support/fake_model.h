@@ -25,6 +25,9 @@ struct FakeModelOptions {
   int position_axes = 1;
   std::size_t scratch_bytes = 0;  // said, not taken
   bool has_vision = true;
+  // Of 16 rows, those whose likeliest next token follows from their own token alone, so that text
+  // repeats itself; which rows they are depends on everything.
+  int echoes = 0;
   // Called in each forward and in each stage of the encoder, with the patches of its batch: to let
   // a virtual clock go on.
   std::function<void(const Batch&)> on_forward;
@@ -61,6 +64,7 @@ class FakeModel final : public Network {
 
   FakeModelOptions options_;
   std::vector<std::uint64_t> state_;  // of the last forward's rows
+  std::vector<TokenId> ids_;          // of them
   Capacity capacity_;
   std::int64_t forwards_ = 0;
   std::int64_t largest_batch_ = 0;

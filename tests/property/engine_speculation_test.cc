@@ -1,0 +1,80 @@
+// The same answers with tokens guessed ahead as without: tokens, texts, log-probabilities and how
+// they end, whatever else the engine does meanwhile.
+#include "tests/property/engine_world.h"
+#include "tests/support/letter_tokenizer.h"
+
+namespace saccade {
+namespace {
+
+// A model that says the same again much of the time, so that guesses are right and wrong.
+FakeModelOptions echoing(std::vector<LayerShape> layers) {
+  FakeModelOptions options;
+  options.layers = std::move(layers);
+  options.echoes = 13;
+  return options;
+}
+
+Changes guessing() {
+  Changes changes;
+  changes.guesses = true;
+  changes.settings = [](Choices& choices, EngineSettings& settings) {
+    settings.speculation.most_tokens = choices.between(1, 7);
+    settings.speculation.shortest = choices.between(1, 2);
+    settings.speculation.longest = settings.speculation.shortest + choices.pick(3);
+  };
+  changes.script = [](Choices& choices, Script& script) {
+    SamplingParams& sampling = script.sampling;
+    sampling.max_tokens = choices.between(1, 29);
+    if (choices.coin()) sampling.ignore_eos = true;
+    if (choices.coin()) sampling.logprobs = static_cast<int>(choices.pick(3));
+    switch (choices.pick(8)) {
+      case 0:
+        sampling.frequency_penalty = 4;
+        break;
+      case 1:
+        sampling.min_tokens = choices.between(1, 20);
+        break;
+      case 2:
+        sampling.bad_words = std::vector<std::vector<TokenId>>{{41, 42}, {43}};
+        break;
+      case 3:
+        sampling.logit_bias = std::vector<TokenBias>{{42, -9.0f}, {44, 6.0f}};
+        break;
+      case 4:
+        sampling.stop_token_ids = std::vector<TokenId>{43};
+        break;
+      case 5:
+        sampling.stop = std::vector<std::string>{"*+", ")"};
+        script.tokenizer = std::make_shared<LetterTokenizer>();
+        break;
+      case 6:
+        sampling.presence_penalty = 2;
+        sampling.top_k = 3;
+        break;
+      default:
+        break;
+    }
+  };
+  return changes;
+}
+
+TEST(EngineSpeculation, FullAttention) {
+  scenarios(echoing({full(), full()}), 60, Sight::kCausal, guessing());
+}
+
+TEST(EngineSpeculation, MixedWindows) {
+  scenarios(echoing({window(9), full(), window(9), window(9)}), 60, Sight::kCausal, guessing());
+}
+
+TEST(EngineSpeculation, DifferentPages) {
+  scenarios(
+      echoing({{LayerKind::kFull, 0, 3, 8}, window(6), {LayerKind::kSlidingWindow, 14, 2, 8}}), 60,
+      Sight::kCausal, guessing());
+}
+
+TEST(EngineSpeculation, BidirectionalPrefixes) {
+  scenarios(echoing({full(), full(), window(12)}), 60, Sight::kPrefix, guessing());
+}
+
+}  // namespace
+}  // namespace saccade
