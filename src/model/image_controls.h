@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/json.h"
 
@@ -25,6 +26,15 @@ struct VideoControls {
   std::int64_t frames = 0;
   double fps = 2;                            // of the frames that are given; qwen-vl-utils' default
   std::optional<std::int64_t> total_pixels;  // of all frames after resizing, divided evenly
+  std::vector<double> seconds = {};  // when each frame is, of a file; empty: at `fps` from 0
+};
+
+// Which frames of a video file are taken. Absent: the checkpoint's, or the family's own.
+struct FrameChoice {
+  std::optional<double> fps;
+  std::optional<std::int64_t> num_frames;  // instead of fps; beside it, a bound as max_frames
+  std::optional<std::int64_t> min_frames;
+  std::optional<std::int64_t> max_frames;
 };
 
 }  // namespace saccade

@@ -6,6 +6,7 @@ ImageLayout group_layout(const ImageLayout& video, std::int64_t frames) {
   ImageLayout group = video;
   group.grid_t = 1;
   group.frames = frames;
+  group.seconds.clear();
   group.tokens = video.tokens / video.grid_t;
   return group;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace saccade {
 
@@ -18,7 +19,8 @@ struct ImageLayout {
   std::int64_t grid_t = 1;  // groups of frames; 1 for an image, and for what the encoder takes
   std::int64_t frames = 0;  // of a video, as given; 0: an image
   double fps = 0;           // of a video: frames a second, of those given
-  std::int64_t grid_h = 0;  // patches (Qwen), or tiles (others) before any merging
+  std::vector<double> seconds = {};  // of a video: when each frame is; empty: at fps from 0
+  std::int64_t grid_h = 0;           // patches (Qwen), or tiles (others) before any merging
   std::int64_t grid_w = 0;
   std::int64_t tokens = 0;  // rows of the embedding = placeholders in the prompt
   std::string key;

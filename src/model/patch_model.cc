@@ -43,7 +43,11 @@ constexpr std::string_view kVideo = "<|vision_start|><|video_pad|><|vision_end|>
 double group_seconds(const ImageLayout& video, int frames_per_grid, std::int64_t group) {
   const std::int64_t first = group * frames_per_grid;
   const std::int64_t last = std::min(first + frames_per_grid, video.frames) - 1;
-  return (static_cast<double>(first) / video.fps + static_cast<double>(last) / video.fps) / 2;
+  const auto at = [&video](std::int64_t frame) {
+    return video.seconds.empty() ? static_cast<double>(frame) / video.fps
+                                 : video.seconds[static_cast<std::size_t>(frame)];
+  };
+  return (at(first) + at(last)) / 2;
 }
 
 // `rendered` with each video as its groups, every one after its time. A literal that a user wrote
@@ -92,6 +96,12 @@ class PatchProcessor final : public ImageProcessor {
     TRY_DO(check_fits("a frame", width, height, video.grid_h * video.grid_w));
     if (time_.tokens_per_second > 0) video.key += fmt::format("@{}fps", video.fps);
     return video;
+  }
+
+  Result<std::vector<std::int64_t>> sample_frames(const VideoFacts& file,
+                                                  const FrameChoice& choice) const override {
+    if (videos_ == nullptr) return Processor::sample_frames(file, choice);
+    return videos_->sampling().indices(file, choice);
   }
 
   Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "model/patch_images.h"
 #include "model/patch_rows.h"
@@ -55,6 +56,9 @@ Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor, VideoBo
   TRY(videos.patches_, parse_patches(preprocessor));
   TRY(const NormalizeTable normalize,
       parse_normalize(preprocessor, of_frame ? NormalizeSettings{} : halves()));
+  TRY(videos.sampling_,
+      FrameSampling::parse(preprocessor, of_frame ? SamplingRule::kSteps : SamplingRule::kEnds,
+                           videos.patches_.temporal_patch_size));
   videos.cutter_ = std::make_shared<PatchRows>(videos.patches_, normalize);
   TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
   TRY(videos.max_video_tokens_,
@@ -123,6 +127,9 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
         ErrorCode::kInvalid,
         fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMostFps), "fps"});
   }
+  if (!controls.seconds.empty() && std::cmp_not_equal(controls.seconds.size(), controls.frames))
+    return fail(ErrorCode::kInvalid, "{} times for {} frames", controls.seconds.size(),
+                controls.frames);
   TRY(const ImageSize size, frame_size(width, height, controls));
   const std::int64_t depth = patches_.temporal_patch_size;
   ImageLayout layout;
@@ -132,6 +139,7 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
   layout.resized_height = size.height;
   layout.frames = controls.frames;
   layout.fps = controls.fps;
+  layout.seconds = controls.seconds;
   layout.grid_t = (controls.frames + depth - 1) / depth;
   layout.grid_h = size.height / patches_.patch_size;
   layout.grid_w = size.width / patches_.patch_size;

@@ -12,6 +12,7 @@
 #include "image/patchify.h"
 #include "image/pixels.h"
 #include "image/smart_resize.h"
+#include "model/frame_sampling.h"
 #include "model/image_controls.h"
 #include "model/pixel_bounds.h"
 #include "model/prepared_image.h"
@@ -25,11 +26,13 @@ enum class VideoBounds : std::uint8_t { kOfFrame, kOfVolume };
 class PatchVideos {
  public:
   PatchVideos() = default;
-  // Reads what PatchImages reads, and cap_pixels_per_frame and max_video_tokens.
+  // Reads what PatchImages reads, cap_pixels_per_frame and max_video_tokens, and what FrameSampling
+  // reads.
   static Result<PatchVideos> parse(const json::object& preprocessor,
                                    VideoBounds about = VideoBounds::kOfFrame);
 
   const PatchLayout& patches() const { return patches_; }
+  const FrameSampling& sampling() const { return sampling_; }
 
   // Of a whole video: grid_t groups of frames. kInvalid for an aspect ratio over 200, for controls
   // out of range and for kwargs other than min_pixels, max_pixels, size, total_pixels and
@@ -56,6 +59,7 @@ class PatchVideos {
   bool capped_ = false;                // frames share what max_video_tokens_ leave them
   std::int64_t max_video_tokens_ = 0;  // of a whole video; where bounds are of that, of a frame
   PatchLayout patches_;
+  FrameSampling sampling_;
   ResampleFilter filter_ = ResampleFilter::kBicubic;
   std::shared_ptr<const PatchCutter> cutter_;
 };

@@ -39,6 +39,11 @@ Result<ImageLayout> Processor::video_layout(int, int, const VideoControls&) cons
   return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
 }
 
+Result<std::vector<std::int64_t>> Processor::sample_frames(const VideoFacts&,
+                                                           const FrameChoice&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
+}
+
 Result<PreparedImage> Processor::prepare_frames(std::span<const Pixels>, const ImageLayout&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
 }

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "model/checkpoint.h"
+#include "model/frame_sampling.h"
 #include "model/image_controls.h"
 #include "model/image_layout.h"
 #include "model/model_shape.h"
@@ -51,6 +52,9 @@ class Processor {
   // Of a whole video. Frames are resized by resized_image(), with this layout.
   virtual Result<ImageLayout> video_layout(int width, int height,
                                            const VideoControls& controls) const;
+  // Which frames of a file are taken, rising. kInvalid for a choice that is out of range.
+  virtual Result<std::vector<std::int64_t>> sample_frames(const VideoFacts& file,
+                                                          const FrameChoice& choice) const;
   // One group of a video's decoded frames: at most frames_per_grid; the last fills up a short one.
   virtual Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
                                                const ImageLayout& video) const;

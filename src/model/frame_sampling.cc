@@ -1,0 +1,122 @@
+#include "model/frame_sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace saccade {
+namespace {
+
+constexpr double kOwnFps = 2;
+constexpr std::int64_t kOwnLeast = 4;
+constexpr std::int64_t kMostAsked = 1 << 16;
+
+Result<void> check_count(std::string_view name, const std::optional<std::int64_t>& count) {
+  if (!count || (*count >= 1 && *count <= kMostAsked)) return {};
+  return fail(ErrorCode::kInvalid, "{} is {}, 1 to {} are possible", name, *count, kMostAsked);
+}
+
+Result<void> check(const FrameChoice& choice) {
+  if (choice.fps && !(std::isfinite(*choice.fps) && *choice.fps > 0))
+    return fail(ErrorCode::kInvalid, "fps is {}, a number above 0 is required", *choice.fps);
+  TRY_DO(check_count("num_frames", choice.num_frames));
+  TRY_DO(check_count("min_frames", choice.min_frames));
+  return check_count("max_frames", choice.max_frames);
+}
+
+// Python's round(): half to even.
+std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
+
+// torch.arange(0, frames, frames / count).int(): a product in f64, rounded to f32, cut.
+std::vector<std::int64_t> in_steps(std::int64_t frames, std::int64_t count) {
+  const double step = static_cast<double>(frames) / static_cast<double>(count);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<std::int64_t>(static_cast<float>(static_cast<double>(i) * step));
+    indices.push_back(std::min(at, frames - 1));
+  }
+  return indices;
+}
+
+// numpy.linspace(0, frames - 1, count).round()
+std::vector<std::int64_t> between_ends(std::int64_t frames, std::int64_t count) {
+  if (count == 1) return {0};
+  const auto last = static_cast<double>(frames - 1);
+  const double step = last / static_cast<double>(count - 1);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i + 1 < count; ++i)
+    indices.push_back(rounded(static_cast<double>(i) * step));
+  indices.push_back(frames - 1);
+  return indices;
+}
+
+}  // namespace
+
+Result<FrameSampling> FrameSampling::parse(const json::object& preprocessor, SamplingRule rule,
+                                           std::int64_t depth) {
+  FrameSampling sampling;
+  sampling.rule_ = rule;
+  sampling.depth_ = depth;
+  const auto number = [&](std::string_view name, std::int64_t standard) {
+    return json::get_int_or(preprocessor, name, standard);
+  };
+  TRY(sampling.own_.fps, json::get_double_or(preprocessor, "fps", kOwnFps));
+  TRY(sampling.own_.min_frames, number("min_frames", kOwnLeast));
+  TRY(sampling.own_.max_frames, number("max_frames", kOwnMostFrames));
+  if (json::find(preprocessor, "num_frames") != nullptr) {
+    TRY(sampling.own_.num_frames, number("num_frames", 0));
+  }
+  TRY_DO(check(sampling.own_));
+  return sampling;
+}
+
+// How many frames, by the reference's own order of operations. `choice` is complete.
+std::int64_t FrameSampling::count(const VideoFacts& file, const FrameChoice& choice) const {
+  if (!choice.fps) {
+    std::int64_t asked = *choice.num_frames;
+    if (rule_ == SamplingRule::kSteps)
+      asked = rounded(static_cast<double>(asked) / static_cast<double>(depth_)) * depth_;
+    return std::min(asked, file.frames);
+  }
+  std::int64_t most = *choice.max_frames;
+  if (choice.num_frames) most = std::min(most, *choice.num_frames);
+  const auto frames = static_cast<double>(file.frames);
+  double wanted = frames / file.fps * *choice.fps;
+  if (rule_ == SamplingRule::kEnds) {
+    wanted = std::min(std::floor(wanted), static_cast<double>(kMostAsked));
+    return std::min(std::max(static_cast<std::int64_t>(wanted), *choice.min_frames),
+                    std::min(most, file.frames));
+  }
+  most = std::min(most, file.frames) / depth_ * depth_;
+  wanted = std::min(std::max(wanted, static_cast<double>(*choice.min_frames)),
+                    static_cast<double>(most));
+  return static_cast<std::int64_t>(std::floor(wanted / static_cast<double>(depth_))) * depth_;
+}
+
+Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
+                                                         const FrameChoice& asked) const {
+  TRY_DO(check(asked));
+  if (file.frames < 1) return fail(ErrorCode::kUndecodable, "the file has no frames");
+  if (!(std::isfinite(file.fps) && file.fps > 0))
+    return fail(ErrorCode::kUndecodable, "the file has {} frames a second", file.fps);
+  // What is asked for takes the place of the checkpoint's own rate or number, whichever that has.
+  FrameChoice choice = own_;
+  if (own_.num_frames) choice.fps.reset();
+  if (asked.fps || asked.num_frames) {
+    choice.fps = asked.fps;
+    choice.num_frames = asked.num_frames;
+  }
+  if (asked.min_frames) choice.min_frames = asked.min_frames;
+  if (asked.max_frames) choice.max_frames = asked.max_frames;
+  if (!asked.max_frames && choice.min_frames > choice.max_frames)
+    choice.max_frames = choice.min_frames;
+  if (*choice.min_frames > *choice.max_frames)
+    return fail(ErrorCode::kInvalid, "min_frames is {}, above max_frames, which is {}",
+                *choice.min_frames, *choice.max_frames);
+  // A file of less than a group is shown whole, where the reference divides by zero.
+  const std::int64_t frames = std::max(count(file, choice), std::min(file.frames, std::int64_t{1}));
+  return rule_ == SamplingRule::kSteps ? in_steps(file.frames, frames)
+                                       : between_ends(file.frames, frames);
+}
+
+}  // namespace saccade

@@ -1,0 +1,58 @@
+"""Indices that transformers' video processors take of a file: tests/golden/frame_sampling.json.
+
+    python tools/goldens/frame_sampling.py tests/golden/frame_sampling.json      (packages as for qwen_video.py)
+
+Rows: rule, frames and rate of the file, what is asked (fps or num_frames), min_frames, max_frames, and the indices, as a
+list where they are few, else their number and a checksum, sum((i + 1) * index) mod 1000003.
+"""
+import json
+import sys
+import types
+
+import torch
+
+# As qwen_video.py: nothing here calls torchvision's operators, but it wants them declared.
+OPERATORS = torch.library.Library("torchvision", "DEF")
+for operator in ("nms", "qnms"):
+    OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+import transformers  # noqa: E402
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor  # noqa: E402
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor  # noqa: E402
+from transformers.video_utils import VideoMetadata  # noqa: E402
+
+
+def indices(rule, frames, rate, fps, number, least, most):
+    metadata = VideoMetadata(total_num_frames=frames, fps=rate)
+    own = types.SimpleNamespace(num_frames=None, fps=None, temporal_patch_size=2, min_frames=least, max_frames=most)
+    kind = Qwen2VLVideoProcessor if rule == "steps" else Qwen3VLVideoProcessor
+    taken = kind.sample_frames(own, metadata, fps=fps, num_frames=number)
+    return [int(index) for index in taken]
+
+
+rows = []
+RATES = (10, 12.5, 15, 23.976023976023978, 24, 25, 29.97002997002997, 30, 50, 60)
+for rule in ("steps", "ends"):
+    for frames in (2, 3, 4, 5, 7, 8, 11, 30, 59, 60, 61, 100, 151, 299, 300, 301, 720, 1001, 1800, 9000, 23999, 107892):
+        for rate in RATES:
+            for fps, least, most in ((2, 4, 768), (1, 4, 768), (0.5, 2, 16), (3.3, 4, 768), (24, 4, 60)):
+                if rule == "steps" and min(most, frames) < 2:
+                    continue
+                rows.append((rule, frames, rate, fps, None, least, most))
+        for number in (1, 2, 3, 5, 8, 9, 31, 32, 100):
+            rounded = round(number / 2) * 2 if rule == "steps" else number
+            if 0 < rounded <= frames:
+                rows.append((rule, frames, 30, None, number, 4, 768))
+out, beyond = [], 0
+for row in rows:
+    taken = indices(*row)
+    # torch.arange may round up to one index too many, which names no frame: the reference's readers drop it or raise.
+    beyond += taken[-1] >= row[1]
+    taken = [index for index in taken if index < row[1]]
+    if len(taken) <= 8:
+        out.append([*row, taken])
+    else:
+        out.append([*row, len(taken), sum((i + 1) * index for i, index in enumerate(taken)) % 1000003])
+print(transformers.__version__, len(out), "rows,", beyond, "beyond the last frame", file=sys.stderr)
+with open(sys.argv[1], "w") as file:
+    file.write("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in out) + "\n]\n")
