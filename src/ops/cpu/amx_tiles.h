@@ -68,11 +68,12 @@ enum class Unit { kBf16, kInt8 };
     else                                  \
       _tile_dpbusd(sum, x, weights);      \
   } while (false)
-// What the sums of a panel begin at: for bytes a row of numbers, sixteen times.
+// What the sums of a panel begin at: for bytes a row of numbers, sixteen times. Earlier sums pass
+// the first-level cache as x does.
 #define SACCADE_BEGIN(tile, from, panel)                \
   do {                                                  \
     if (args.accumulate)                                \
-      _tile_loadd(tile, from, stride);                  \
+      _tile_stream_loadd(tile, from, stride);           \
     else if constexpr (kUnit == Unit::kBf16)            \
       _tile_zero(tile);                                 \
     else                                                \
@@ -80,25 +81,41 @@ enum class Unit { kBf16, kInt8 };
   } while (false)
 
 // What a pair of row tiles asks for on its way through the depth, so that it is there when it is
-// needed: its share of the next two panels, into the second-level cache (where they come from
-// memory, the processor's own prefetching stops at page ends), and the sums that the next pair of
-// row tiles goes on from, into the first.
+// needed: its share of the pair of panels that is next, into the second-level cache, and the sums
+// that the next pair of row tiles goes on from, into the first.
+//
+// Weights come from memory, and the first level has room for sixteen lines on their way: if all of
+// these waited for memory, x would wait for them. So a panel's part of the depth is asked for in
+// four places at once, quarter by quarter: the processor's own prefetching follows each (it goes by
+// pages of 4 KiB and runs some twenty lines ahead), and most of what is asked for has come by then.
 template <Stream kStream>
 class Ahead {
  public:
   Ahead(const TileArgs& args, Index panel, Index row)
-      : sums_(args.c + (row + 2) * kTileRows * args.c_stride + panel * 16), stride_(args.c_stride) {
-    const Index bytes = args.depth_tiles * kTileBytes;
-    const Index begin = 2 * bytes * row / args.row_tiles;  // of both panels, one after the other
-    weights_ = args.weights + (panel + 2) * args.panel_stride + begin;
-    if (begin >= bytes) weights_ += args.panel_stride - bytes;
+      : sums_(args.c + (row + 2) * kTileRows * args.c_stride + panel * 16),
+        stride_(args.c_stride),
+        row_pairs_((args.row_tiles + 1) / 2),
+        quarter_(args.depth_tiles * (kTileBytes / 4)) {
+    const std::byte* const next = panel + 2 < args.panels || args.next == nullptr
+                                      ? args.weights + (panel + 2) * args.panel_stride
+                                      : args.next;
+    // In lines of a quarter, of both panels.
+    const Index lines = quarter_ / kLine;
+    const Index begin = 2 * lines * (row / 2) / row_pairs_;
+    const Index behind = begin < lines ? begin : begin - lines;  // in its panel
+    in_panel_ = lines - behind;
+    weights_ = next + (begin < lines ? 0 : args.panel_stride) + behind * kLine;
+    to_panel_ = args.panel_stride - quarter_;
   }
   // Called once a step of depth; sixteen steps ask for all rows of a pair's sums.
   void ask() {
     if constexpr (kStream == Stream::kX) {
-      _mm_prefetch(weights_, _MM_HINT_T1);
-      _mm_prefetch(weights_ + 64, _MM_HINT_T1);
-      weights_ += 128;
+      for (due_ += kLinesOfStep; due_ >= row_pairs_; due_ -= row_pairs_) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) _mm_prefetch(weights_ + i * quarter_, _MM_HINT_T1);
+        weights_ += kLine;
+        if (--in_panel_ == 0) weights_ += to_panel_;
+      }
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i, sums_ += stride_) {
         __builtin_prefetch(sums_);
@@ -108,9 +125,18 @@ class Ahead {
   }
 
  private:
+  static constexpr Index kLine = 64;
+  // Of each quarter of two panels, were there one pair of row tiles.
+  static constexpr Index kLinesOfStep = 2 * kTileBytes / 4 / kLine;
+
   const std::byte* weights_;
   const float* sums_;
   Index stride_;
+  Index row_pairs_;
+  Index quarter_;       // bytes
+  Index in_panel_ = 0;  // lines until its quarters end
+  Index to_panel_ = 0;  // bytes from there to the next panel
+  Index due_ = 0;
 };
 
 // Two row tiles by two panels: tiles 0 to 3 are sums, 4 and 5 x, 6 and 7 weights. Each tile that is

@@ -87,11 +87,12 @@ class TileProduct {
   static std::int64_t stride(std::int64_t panels) { return panels * 16 + (panels % 2 ? 0 : 16); }
   // How many multiply() writes for so many panels.
   std::int64_t sums(std::int64_t panels) const { return row_tiles_ * kTileRows * stride(panels); }
-  // c [rows, stride(panels)] = x times panels [panel, panel + panels).
-  void multiply(std::int64_t panel, std::int64_t panels, void* c) const;
+  // c [rows, stride(panels)] = x times panels [panel, panel + panels). `next`: the panel with which
+  // the caller goes on.
+  void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, void* c) const;
 
  private:
-  static constexpr std::int64_t kDepthStep = 16;  // tiles
+  static constexpr std::int64_t kDepthStep = 16;  // tiles, at most
 
   const PanelWeight& weight_;
   void (*multiply_)(const TileArgs&);

@@ -38,7 +38,7 @@ void CpuStream::gemm_int8_tiles(const GemmArgs& args) {
         Block group = block;
         group.panel += first;
         group.panels = std::min(order.group, block.panels - first);
-        product.multiply(group.panel, group.panels, c);
+        product.multiply(group.panel, group.panels, group.panel + group.panels, c);
         for (group.row = block.row, group.rows = 1; group.row < block.row + block.rows;
              ++group.row) {
           int8_.scale_row(c + (group.row - block.row) * TileProduct::stride(group.panels),

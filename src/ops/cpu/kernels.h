@@ -167,6 +167,9 @@ struct TileArgs {
   Index panel_stride = 0;  // bytes
   Index panels = 0;
   Index depth_tiles = 0;
+  // What is multiplied after the last of these panels, of the same strides, or null where it is
+  // what lies behind them: asked for ahead, never read.
+  const std::byte* next = nullptr;
   float* c = nullptr;  // of bytes: 32-bit integers
   Index c_stride = 0;
   bool accumulate = false;
