@@ -169,6 +169,34 @@ inline void pack_chunk(const ChunkArgs& args) {
   pack_chunk_of<float>(args);
 }
 
+// The sums that a group of rows goes on from come from the second-level cache: 64 bytes are asked
+// for a line.
+inline void ask_for_sums(const float* out, Index floats) {
+  for (Index i = 0; i < floats; i += 16) __builtin_prefetch(out + i);
+}
+
+// What a chunk that is packed asks for of the next one, which lies behind it, while its own rows
+// pass: all chunks of a head may be more than the second-level cache holds.
+class NextChunk {
+ public:
+  explicit NextChunk(const ChunkArgs& args) {
+    if (!args.packed) return;
+    const auto* const keys = static_cast<const std::byte*>(args.keys);
+    const Index key_bytes = static_cast<const std::byte*>(args.values) - keys;
+    const Index bytes = key_bytes + kChunk * args.cols * static_cast<Index>(sizeof(Bf16));
+    at_ = keys + bytes;
+    const Index groups = (args.rows + kGroupRows - 1) / kGroupRows;
+    lines_ = (bytes / 64 + groups - 1) / groups;
+  }
+  void ask() {
+    for (Index i = 0; i < lines_; ++i, at_ += 64) _mm_prefetch(at_, _MM_HINT_T1);
+  }
+
+ private:
+  const std::byte* at_ = nullptr;
+  Index lines_ = 0;  // a group of rows
+};
+
 // Two row tiles at a time from scores to sums, so that their scores stay in the first-level cache.
 template <typename T>
 void attend_chunk_of(const ChunkArgs& args) {
@@ -192,11 +220,14 @@ void attend_chunk_of(const ChunkArgs& args) {
   mix.depth_tiles = (args.tokens + kTileDepth - 1) / kTileDepth;
   mix.c_stride = args.cols;
   mix.accumulate = true;
+  NextChunk next(args);
   for (Index row = 0; row < args.rows; row += kGroupRows) {
     const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
     score.x = static_cast<const std::byte*>(args.queries) + row / kTileRows * score.row_tile_stride;
     score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
     mix.c = args.out + row * args.cols;
+    next.ask();
+    ask_for_sums(mix.c, rows * args.cols);
     multiply_panels<Stream::kWeights, Unit::kBf16>(score);
     softmax(args, row, rows);
     multiply_panels<Stream::kWeights, Unit::kBf16>(mix);

@@ -116,15 +116,10 @@ void AttentionTile::attend(DType type, float softcap, const PackedTokens& tokens
   void* const values = args_.values;
   args_.packed = true;
   total_.clear();
-  for (Index split = first_ / kSplitTokens; split * kSplitTokens < last_; ++split) {
-    split_.clear();
-    const Index stop = std::min((split + 1) * kSplitTokens, last_);
-    for (Index at = std::max(split * kSplitTokens, first_ / unit * unit); at < stop; at += unit) {
-      args_.keys = tokens.keys(at / unit);
-      args_.values = tokens.values(at / unit);
-      attend_chunk(type, softcap, at, std::min(unit, stop - at), split_);
-    }
-    merge(split_);
+  for (Index at = first_ / unit * unit; at < last_; at += unit) {
+    args_.keys = tokens.keys(at / unit);
+    args_.values = tokens.values(at / unit);
+    attend_chunk(type, softcap, at, std::min(unit, last_ - at), total_);
   }
   args_.packed = false;
   args_.keys = keys;

@@ -3,9 +3,9 @@
 // A tile is up to some 512 query rows (tokens x the heads that share a kv head), so that one read
 // of keys and values serves them all. Tokens are taken in chunks (AttentionKernels::chunk_tokens),
 // and chunks in splits of kSplitTokens, both at fixed positions from the sequence's first token. A
-// split starts from nothing; splits are joined in order. So what a row computes depends on which
-// tokens it sees, and not on the rows beside it, on how its sequence was cut into steps, or on
-// whether splits ran on one thread or several.
+// split starts from nothing; splits are joined in order; packed tokens have no splits. So what a
+// row computes depends on which tokens it sees, and not on the rows beside it, on how its sequence
+// was cut into steps, or on whether splits ran on one thread or several.
 #pragma once
 
 #include <vector>
@@ -86,7 +86,7 @@ class AttentionTile {
       merge(split_);
     }
   }
-  // The same of tokens that are packed already.
+  // The same of tokens that are packed already, chunk after chunk: nobody else has a part of them.
   void attend(DType type, float softcap, const PackedTokens& tokens);
   // One split alone, into `state`.
   template <typename TokenRows>
