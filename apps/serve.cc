@@ -266,6 +266,12 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--mm-processor-cache-gb", f.media_cache_gib,
                  "the same in GiB; 0: --encoder-cache off")
       ->check(CLI::Range(0.0, 65536.0));
+  cmd.add_option("--mm-uuid-cache-gb", f.kept_image_gib,
+                 "GiB of images that clients refer to by a uuid, as they came; 0: none is kept")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 65536.0));
+  cmd.add_flag("--enable-mm-embeds,!--no-enable-mm-embeds", f.mm_embeds,
+               "take image_embeds, of trusted clients; off by default");
   cmd.add_flag_callback(
       "--disable-mm-preprocessor-cache", [&f] { f.media_cache_gib = 0; }, "as its 0");
   cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold)

@@ -208,11 +208,13 @@ Result<void> complete(ServeFlags& f) {
   strip_quotes(s.allowed_origins);
   if (f.language_model_only) s.limit_mm_per_prompt = {{"image", 0}, {"video", 0}};
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
+  s.limit_mm_per_prompt["image_embeds"] = f.mm_embeds ? s.limit_mm_per_prompt["image"] : 0;
   TRY_DO(read_pixel_limits(f.mm_processor_kwargs, s));
   TRY_DO(read_generation_overrides(f));
   TRY(s.config_overrides, object_of("--hf-overrides", f.config_overrides));
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));
   read_media_cache(f.media_cache_gib, s.engine);
+  s.kept_image_bytes = static_cast<std::size_t>(f.kept_image_gib * (1 << 30));
   TRY(s.root_path, root_path(std::move(s.root_path)));
   TRY_DO(serve::choose_image_size(f.image_size, s.image_size));
   if (!f.seed_line.empty()) {

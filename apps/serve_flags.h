@@ -25,6 +25,8 @@ struct ServeFlags {
   std::vector<std::string> limit_mm;
   bool language_model_only = false;
   double media_cache_gib = -1;  // below 0: not given
+  double kept_image_gib = 0.25;
+  bool mm_embeds = false;
   std::string mm_processor_kwargs;
   std::string generation_config = "auto";
   std::string config;

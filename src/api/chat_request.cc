@@ -5,6 +5,8 @@
 
 #include "api/fields.h"
 #include "api/limits.h"
+#include "base/base64.h"
+#include "base/rows_file.h"
 
 namespace saccade::api {
 namespace {
@@ -26,6 +28,41 @@ Result<ContentPart> add_video(const json::object& part, std::string_view where,
   return ContentPart{ContentPart::Kind::kVideo, {}, request.videos.size() - 1};
 }
 
+// Base64 of a tensor, or an object that has the model's own names for that and for its grid. As one
+// file in a data: URL, from which images come too.
+Result<ImagePart> read_rows(const json::object& part, std::string_view where) {
+  constexpr std::string_view kRows = "image_embeds";
+  constexpr std::string_view kGrid = "image_grid_thw";
+  ImagePart image;
+  TRY(image.uuid, json::get_string_or(part, "uuid", ""));
+  TRY_DO(within(limits::kImageName, image.uuid.size(), fmt::format("{}.uuid", where)));
+  const json::value* rows = json::find(part, kRows);
+  std::string grid;
+  if (rows == nullptr && !image.uuid.empty()) return image;  // what was sent under that name
+  if (rows != nullptr && rows->is_object()) {
+    const json::object& named = rows->get_object();
+    for (const auto& member : named) {
+      if (member.key() == kRows || member.key() == kGrid) continue;
+      return invalid("messages", "{}: '{}.{}' is not supported; {} and {} are", where, kRows,
+                     std::string_view(member.key()).substr(0, 40), kRows, kGrid);
+    }
+    TRY(const std::string text, json::get_string_or(named, kGrid, ""));
+    auto decoded = base64_decode(text);
+    if (!decoded) return invalid("messages", "{}.{}: {}", where, kGrid, decoded.error().message);
+    grid = *std::move(decoded);
+    rows = json::find(named, kRows);
+  }
+  if (rows == nullptr || !rows->is_string() || rows->get_string().empty())
+    return invalid("messages", "{}: '{}' must be base64 of a tensor", where, kRows);
+  if (const auto file = base64_decode(rows->get_string()); !file)
+    return invalid("messages", "{}: '{}': {}", where, kRows, file.error().message);
+  auto head = rows_file_head(grid);
+  if (!head) return invalid("messages", "{}: {}", where, head.error().message);
+  image.url = "data:application/x-image-embeds;base64," + base64_encode(*head);
+  image.url += rows->get_string();
+  return image;
+}
+
 Result<ContentPart> read_part(const json::value& v, std::string_view where, ChatRequest& request) {
   if (v.is_string()) return ContentPart{ContentPart::Kind::kText, std::string(v.get_string()), 0};
   if (!v.is_object())
@@ -42,8 +79,9 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
     if (!text) return invalid("messages", "{}: {}", where, text.error().message);
     return ContentPart{ContentPart::Kind::kText, *std::move(text), 0};
   }
-  if (type == "image_url" || type == "input_image" || type == "image") {
-    TRY(ImagePart image, read_image(part, "messages", where));
+  const bool rows = type == "image_embeds";
+  if (rows || type == "image_url" || type == "input_image" || type == "image") {
+    TRY(ImagePart image, rows ? read_rows(part, where) : read_image(part, "messages", where));
     if (request.images.size() == limits::kImages.most)
       return invalid("messages", "more than {} images in one request", limits::kImages.most);
     request.images.push_back(std::move(image));
@@ -52,7 +90,8 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
   if (type == "video_url" || type == "input_video" || type == "video")
     return add_video(part, where, request);
   return invalid("messages",
-                 "{}: a part of type '{}' is not supported; text, image_url and video_url are",
+                 "{}: a part of type '{}' is not supported; text, image_url, video_url and "
+                 "image_embeds are",
                  where, type.substr(0, 40));
 }
 

@@ -29,6 +29,8 @@ std::string server_info(const ServerInfo& info) {
   w.member("dp_size", 1);
   w.member("max_running_requests", info.max_running);
   w.member("quantization", info.quantization);
+  w.member("mm_uuid_cache_bytes", info.uuid_cache_bytes);
+  w.member("enable_mm_embeds", info.mm_embeds);
   w.end_object();
   return body;
 }

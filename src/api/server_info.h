@@ -15,7 +15,9 @@ struct ServerInfo {
   bool vision = false;
   std::string quantization = {};  // at load; none: as the checkpoint is
   std::int64_t max_model_len = 0;
-  std::int64_t max_running = 0;  // sequences
+  std::int64_t max_running = 0;       // sequences
+  std::int64_t uuid_cache_bytes = 0;  // most that are kept of images with a uuid
+  bool mm_embeds = false;             // image_embeds is taken
 };
 
 struct ServerLoad {

@@ -287,6 +287,7 @@ bool LocalEngine::step() {
   if (pixels_) busy = take_pixels() || busy;
   if (lent_) busy = take_lent() || busy;
   if (remote_) busy = take_news() || busy;
+  busy = take_given() || busy;
   const Nanos begin = clock_.now();
   const bool encoding = encoder_ && !encoder_->idle();
   StepPlan plan =
@@ -310,7 +311,7 @@ bool LocalEngine::step() {
   }
   const bool encoded = encoder_ && encode();
   pacer_.end();
-  if (!busy && !encoded) return false;
+  if (!busy && !encoded && given_.empty()) return false;
   ++current_.steps;
   if (!computes) ++current_.steps_without_forward;
   publish_step();
@@ -388,7 +389,9 @@ void LocalEngine::want_image(const EncodeWish& wish) {
   const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
   const RequestImage& what =
       (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
-  if (remote_) {
+  if (const auto given = std::dynamic_pointer_cast<const GivenImage>(what.source)) {
+    given_.emplace_back(image.key, given);
+  } else if (remote_) {
     remote_->want(image, what);
   } else {
     encode_here(image.key, what.source);

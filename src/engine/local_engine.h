@@ -10,9 +10,11 @@
 #include <span>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/engine_setup.h"
+#include "engine/given_image.h"
 #include "engine/lent_images.h"
 #include "engine/mask_thread.h"
 #include "engine/pixel_loader.h"
@@ -117,9 +119,10 @@ class LocalEngine final : public Engine {
   bool take_pixels();
   bool take_news();
   bool take_lent();
+  bool take_given();
   bool wanted(const Digest& key) const;  // by a request, by others, or for comparison
   void failed_here(const Digest& key, const Error& error);
-  void publish_remote(const ImageNews& news);
+  void publish_host(const Digest& key, std::span<const std::byte> bytes);
   void fail_image(const Digest& key, const Error& error);
   void publish(const Digest& key, View rows);
   void write_rows(Stream& stream, const Digest& key, View rows);
@@ -139,6 +142,7 @@ class LocalEngine final : public Engine {
   const Clock& clock_;
   ImagePlanner images_;
   Scheduler scheduler_;
+  std::vector<std::pair<Digest, std::shared_ptr<const GivenImage>>> given_;  // wanted, by key
   std::unique_ptr<EncoderQueue> encoder_;  // null: no images, or no tower
   std::unique_ptr<RemoteImages> remote_;   // null: all images are encoded here
   std::unique_ptr<LentImages> lent_;       // null: no tower

@@ -1,8 +1,10 @@
-// Images that others may encode: what the exchange says, and what it is told. And images of others
-// that are encoded here.
+// Images that others may encode: what the exchange says, and what it is told. Images of others that
+// are encoded here. And rows that clients have made themselves.
+#include <string>
 #include <utility>
 
 #include "engine/local_engine.h"
+#include "model/given_rows.h"
 
 namespace saccade {
 
@@ -25,7 +27,7 @@ bool LocalEngine::take_news() {
         encode_here(news.key, remote_->source(news.key));
         break;
       case ImageNews::Kind::kRows:
-        publish_remote(news);
+        publish_host(news.key, news.rows);
         break;
       case ImageNews::Kind::kCompare:
         encode_here(news.key, news.source);
@@ -46,21 +48,32 @@ bool LocalEngine::take_lent() {
   });
 }
 
-void LocalEngine::publish_remote(const ImageNews& news) {
-  if (!images_.wanted(news.key)) return;
+// Rows that came in images' places. Not as they are wanted: then a plan is half carried out.
+bool LocalEngine::take_given() {
+  const auto all = std::exchange(given_, {});
+  for (const auto& [key, source] : all) {
+    const std::string rows = converted(source->given(), network_.shape().kv_dtype);
+    publish_host(key, std::as_bytes(std::span(rows)));
+  }
+  return !all.empty();
+}
+
+// Rows of the embeddings' type, one behind the other; read during the call.
+void LocalEngine::publish_host(const Digest& key, std::span<const std::byte> bytes) {
+  if (!images_.wanted(key)) return;
   const ModelShape& shape = network_.shape();
   const auto width = shape.embedding_width();
   const auto row_bytes = static_cast<std::size_t>(width) * size_of(shape.kv_dtype);
-  const auto count = static_cast<std::int64_t>(news.rows.size() / row_bytes);
+  const auto count = static_cast<std::int64_t>(bytes.size() / row_bytes);
   // Host memory that is only read.
-  const View rows(const_cast<std::byte*>(news.rows.data()), shape.kv_dtype, count, width);
+  const View rows(const_cast<std::byte*>(bytes.data()), shape.kv_dtype, count, width);
   Stream& stream = device_.lane(Lane::kEncode);
   stream.wait(step_stream().record());
-  Result<Buffer> staging = device_.allocate(static_cast<std::size_t>(news.rows.size()));
-  if (!staging) return fail_image(news.key, {ErrorCode::kUnavailable, staging.error().message, {}});
+  Result<Buffer> staging = device_.allocate(bytes.size());
+  if (!staging) return fail_image(key, {ErrorCode::kUnavailable, staging.error().message, {}});
   const View there = staging->view(shape.kv_dtype, count, width);
   stream.upload(rows, there);
-  write_rows(stream, news.key, there);
+  write_rows(stream, key, there);
   step_stream().wait(stream.record());
   stream.synchronize();  // the staging ends here
   if (!encoder_ || !encoder_->running()) stream.retire();

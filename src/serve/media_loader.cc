@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/rows_file.h"
 #include "engine/compressed_image.h"
+#include "engine/given_image.h"
 #include "engine/image_recipe.h"
 #include "image/pixels.h"
 
@@ -53,6 +55,7 @@ struct MediaLoader::Medium {
   const api::VideoPart* video = nullptr;  // or this
   std::string name;                       // "image 0"
   std::vector<std::string> files = {};    // the image, or the frames
+  std::optional<GivenRows> given = {};    // what the file is instead of an image
   std::string recipe = {};                // of its layout: image_recipe.h
   Digest digest{};                        // of an image
   ImageControls controls = {};            // what its client says of its size
@@ -215,6 +218,22 @@ Result<void> MediaLoader::read(std::vector<Medium>& media, const api::ChatReques
 }
 
 Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& request) const {
+  if (medium.image != nullptr && is_rows_file(medium.files.front())) {
+    const auto taken = settings_.limit_mm_per_prompt.find("image_embeds");
+    if (taken == settings_.limit_mm_per_prompt.end() || taken->second == 0)
+      return fail(ErrorCode::kInvalid,
+                  "{}: image_embeds is taken under --enable-mm-embeds alone: who sends rows is "
+                  "trusted",
+                  medium.name);
+    auto given = read_given_rows(medium.files.front(), processor_.shape().embedding_width());
+    if (!given) return fail_within(medium.name, std::move(given).error());
+    auto layout = given_layout(processor_, *given);
+    if (!layout) return fail_within(medium.name, std::move(layout).error());
+    medium.layout = *std::move(layout);
+    medium.given = *std::move(given);
+    medium.digest = content_of(*medium.given);
+    return {};
+  }
   const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
   int width = 0;
   int height = 0;
@@ -265,7 +284,7 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
       sizing.request.other_encodes.insert(sizing.request.other_encodes.end(),
                                           static_cast<std::size_t>(groups),
                                           medium.layout.tokens / groups);
-    } else {
+    } else if (!medium.given) {
       images.push_back({medium.controls, medium.digest,
                         medium.image->detail == api::ImageDetail::kHigh, medium.layout,
                         std::nullopt});
@@ -274,7 +293,7 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
   TRY_DO(sizing.sizer.size(images, sizing.request, sizing.sized));
   auto next = images.begin();
   for (Medium& medium : media) {
-    if (medium.video != nullptr) continue;
+    if (medium.video != nullptr || medium.given) continue;
     medium.layout = std::move(next->layout);
     medium.controls = std::move(next->controls);
     medium.copy = std::move(next->copy);
@@ -285,6 +304,13 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
 
 void MediaLoader::add_inputs(Medium& medium, const std::shared_ptr<const ByteReservation>& held,
                              LoadedMedia& loaded) const {
+  if (medium.given) {
+    RequestImage& input = loaded.inputs.emplace_back();
+    input.content = medium.digest;
+    input.layout = medium.layout;
+    input.source = std::make_shared<const GivenImage>(*std::move(medium.given), held);
+    return;
+  }
   const ImageLimits limits{.max_pixels = settings_.max_image_pixels};
   const ImageLayout& layout = medium.layout;
   const bool video = medium.video != nullptr;

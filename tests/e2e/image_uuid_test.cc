@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "base/base64.h"
 #include "base/json.h"
@@ -85,6 +86,26 @@ TEST_F(ImageUuids, NobodyElseFindsThem) {
   text_of(ask(part(wide, "theirs"), "one", R"(,"cache_salt":"tenant")"));
   text_of(ask(part("null", "theirs"), "one", R"(,"cache_salt":"tenant")"));
   expect_unknown(ask(part("null", "theirs")), "theirs");
+}
+
+TEST(ImageUuidCache, IsAsLargeAsItsFlagSays) {
+  for (const auto& [gib, kept] : {std::pair("0", false), std::pair("0.001", true)}) {
+    ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "odd_heads", "--dtype",
+                                          "float32", "--mm-uuid-cache-gb", gib});
+    const auto ask = [&](const std::string& url) {
+      return exchange(server.port(), "POST", "/v1/chat/completions",
+                      R"({"messages":[{"role":"user","content":[{"type":"image_url","image_url":)" +
+                          url + R"(,"uuid":"a"}]}],"max_tokens":2})");
+    };
+    EXPECT_EQ(ask(data_url("wide.png")).status, 200);
+    EXPECT_EQ(ask("null").status, kept ? 200 : 400) << gib;
+    const RawAnswer info = exchange(server.port(), "GET", "/server_info", "");
+    EXPECT_NE(
+        info.body.find(kept ? R"("mm_uuid_cache_bytes":1073741,)" : R"("mm_uuid_cache_bytes":0,)"),
+        std::string::npos)
+        << info.body;
+    EXPECT_EQ(server.stop(), 0) << server.log();
+  }
 }
 
 TEST_F(ImageUuids, WhatIsNoImageIsNotKept) {

@@ -6,8 +6,9 @@
 #include "bench/datasets/pickle.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saccade;
   using namespace saccade::bench;
-  const auto pickle = parse_pickle({reinterpret_cast<const char*>(data), size});
+  const auto pickle = parse_prompts({reinterpret_cast<const char*>(data), size});
   if (!pickle) return 0;
   CHECK(pickle->root < pickle->values.size());
   CHECK(pickle->values.size() <= size);

@@ -197,7 +197,7 @@ Result<std::vector<std::vector<std::int32_t>>> read_token_rows(const TokensSetti
   const std::string extension = std::filesystem::path(settings.path).extension().string();
   if (extension == ".pkl" || extension == ".pickle") {
     TRY(const std::string bytes, read_text_file(settings.path));
-    auto pickle = parse_pickle(bytes);
+    auto pickle = parse_prompts(bytes);
     if (!pickle) return fail_within(settings.path, std::move(pickle).error());
     auto rows = token_rows(*pickle, settings.column);
     if (!rows) return fail_within(settings.path, std::move(rows).error());

@@ -15,7 +15,7 @@ std::string file(const std::string& path) {
 
 TEST(Pickle, EveryProtocol) {
   for (int protocol = 0; protocol <= 5; ++protocol) {
-    const auto pickle = parse_pickle(file(fmt::format("golden/bench/prompts_p{}.pkl", protocol)));
+    const auto pickle = parse_prompts(file(fmt::format("golden/bench/prompts_p{}.pkl", protocol)));
     ASSERT_TRUE(pickle) << protocol << ": " << pickle.error().message;
     const auto rows = token_rows(*pickle);
     ASSERT_TRUE(rows) << protocol << ": " << rows.error().message;
@@ -36,7 +36,7 @@ TEST(Pickle, DataFrames) {
     for (const char* kind : {"lists_p2", "lists_p4", "lists_p5", "wide_p5", "filtered_p5",
                              "arrays_p2", "arrays_p4", "arrays_p5", "narrow_p5"}) {
       const std::string name = fmt::format("golden/bench/frame_{}_{}.pkl", version, kind);
-      const auto pickle = parse_pickle(file(name));
+      const auto pickle = parse_prompts(file(name));
       ASSERT_TRUE(pickle) << name << ": " << pickle.error().message;
       const auto rows = token_rows(*pickle, "tok_inputs");
       ASSERT_TRUE(rows) << name << ": " << rows.error().message;
@@ -47,7 +47,8 @@ TEST(Pickle, DataFrames) {
       ASSERT_EQ((*rows)[3].size(), 300u) << name;
       EXPECT_EQ((*rows)[3][299], 299) << name;
     }
-    const auto wide = parse_pickle(file(fmt::format("golden/bench/frame_{}_wide_p5.pkl", version)));
+    const auto wide =
+        parse_prompts(file(fmt::format("golden/bench/frame_{}_wide_p5.pkl", version)));
     ASSERT_TRUE(wide);
     EXPECT_EQ(token_rows(*wide, "tok_outputs").value()[3], std::vector<std::int32_t>{9});
     const auto absent = token_rows(*wide, "ids");
@@ -56,7 +57,7 @@ TEST(Pickle, DataFrames) {
               "the DataFrame has no column 'ids', but text, tok_inputs, n, x, tok_outputs");
     for (const char* other : {"text", "n", "x"}) EXPECT_FALSE(token_rows(*wide, other)) << other;
     const auto words =
-        parse_pickle(file(fmt::format("golden/bench/frame_{}_words_p5.pkl", version)));
+        parse_prompts(file(fmt::format("golden/bench/frame_{}_words_p5.pkl", version)));
     ASSERT_TRUE(words);
     EXPECT_FALSE(token_rows(*words));
   }
@@ -70,7 +71,7 @@ TEST(Pickle, ChangedDataFramesAreReadOrRefused) {
     for (const char put : {'\0', '0', 'R', 'b', '\x81', '\xFF', '}', 'u', ')'}) {
       std::string changed = whole;
       changed[at] = put;
-      const auto pickle = parse_pickle(changed);
+      const auto pickle = parse_prompts(changed);
       if (!pickle) continue;
       const auto rows = token_rows(*pickle);
       if (!rows) continue;
@@ -78,7 +79,7 @@ TEST(Pickle, ChangedDataFramesAreReadOrRefused) {
       for (const auto& row : *rows)
         for (const std::int32_t id : row) EXPECT_GE(id, 0);
     }
-    EXPECT_FALSE(parse_pickle(std::string_view(whole).substr(0, at))) << at;
+    EXPECT_FALSE(parse_prompts(std::string_view(whole).substr(0, at))) << at;
   }
   EXPECT_GT(read, 0);
 }
@@ -94,7 +95,7 @@ TEST(Pickle, EverythingElseIsRefusedByName) {
       {"bytes", "bytes"},
       {"big", "an integer of 11 bytes"}};
   for (const auto& [name, expected] : cases) {
-    const auto pickle = parse_pickle(file("fuzz/corpus/pickle/" + name));
+    const auto pickle = parse_prompts(file("fuzz/corpus/pickle/" + name));
     ASSERT_FALSE(pickle) << name;
     EXPECT_NE(pickle.error().message.find(expected), std::string::npos) << pickle.error().message;
     EXPECT_NE(pickle.error().message.find("at byte "), std::string::npos);
@@ -102,10 +103,10 @@ TEST(Pickle, EverythingElseIsRefusedByName) {
 }
 
 TEST(Pickle, SharingAndCyclesEndTheWalk) {
-  const auto itself = parse_pickle(file("fuzz/corpus/pickle/itself"));
+  const auto itself = parse_prompts(file("fuzz/corpus/pickle/itself"));
   ASSERT_TRUE(itself) << itself.error().message;
   EXPECT_FALSE(token_rows(*itself));
-  const auto laughs = parse_pickle(file("fuzz/corpus/pickle/laughs"));
+  const auto laughs = parse_prompts(file("fuzz/corpus/pickle/laughs"));
   ASSERT_TRUE(laughs) << laughs.error().message;
   EXPECT_FALSE(token_rows(*laughs));
 }
@@ -113,26 +114,26 @@ TEST(Pickle, SharingAndCyclesEndTheWalk) {
 TEST(Pickle, AnyCutIsBroken) {
   const std::string whole = file("golden/bench/prompts_p4.pkl");
   for (std::size_t cut = 0; cut < whole.size(); ++cut)
-    EXPECT_FALSE(parse_pickle(std::string_view(whole).substr(0, cut))) << cut;
+    EXPECT_FALSE(parse_prompts(std::string_view(whole).substr(0, cut))) << cut;
   EXPECT_FALSE(
-      parse_pickle("]K\x01"
-                   "a"));                     // no STOP
-  EXPECT_FALSE(parse_pickle("K\x01K\x02."));  // two values
-  EXPECT_FALSE(parse_pickle("a."));           // nothing to append
+      parse_prompts("]K\x01"
+                    "a"));                     // no STOP
+  EXPECT_FALSE(parse_prompts("K\x01K\x02."));  // two values
+  EXPECT_FALSE(parse_prompts("a."));           // nothing to append
   EXPECT_FALSE(
-      parse_pickle("K\x01K\x02"
-                   "a."));  // not a list
+      parse_prompts("K\x01K\x02"
+                    "a."));  // not a list
   EXPECT_FALSE(
-      parse_pickle("](K\x01"
-                   "0"
-                   "0"
-                   "."));                // pops below its mark
-  EXPECT_FALSE(parse_pickle("h\x05."));  // empty memo
-  EXPECT_FALSE(parse_pickle("\xff."));
-  EXPECT_FALSE(token_rows(*parse_pickle("K\x01.")));
+      parse_prompts("](K\x01"
+                    "0"
+                    "0"
+                    "."));                // pops below its mark
+  EXPECT_FALSE(parse_prompts("h\x05."));  // empty memo
+  EXPECT_FALSE(parse_prompts("\xff."));
+  EXPECT_FALSE(token_rows(*parse_prompts("K\x01.")));
   EXPECT_FALSE(
-      token_rows(*parse_pickle("](J\xff\xff\xff\xfft"
-                               "a.")));  // a negative id
+      token_rows(*parse_prompts("](J\xff\xff\xff\xfft"
+                                "a.")));  // a negative id
 }
 
 }  // namespace

@@ -1,0 +1,52 @@
+// Rows that stand for an image and that a client has made itself (vLLM's `image_embeds`): what the
+// model's own encoder would have made of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "model/image_layout.h"
+#include "tensor/dtype.h"
+
+namespace saccade {
+
+class Processor;
+
+// An image's place in patches, as Hugging Face processors have it (image_grid_thw).
+struct PatchGrid {
+  std::int64_t t = 1;
+  std::int64_t h = 0;
+  std::int64_t w = 0;
+  bool operator==(const PatchGrid&) const = default;
+};
+
+struct GivenRows {
+  DType dtype = DType::kF32;  // kF32, kBf16 or kF16
+  std::int64_t rows = 0;
+  std::int64_t width = 0;         // numbers of a row
+  std::string bytes;              // [rows, width], all finite
+  std::optional<PatchGrid> grid;  // where the client has said it
+};
+
+// `file` is one of rows (base/rows_file.h), of which each part is what read_tensor_file() takes; or
+// the first part is a safetensors file with a tensor of each name, image_embeds and image_grid_thw.
+// Rows: [rows, width] or [1, rows, width], float32, bfloat16, float16 or float64
+// (which becomes float32). A grid: three whole numbers. `width`: ModelShape::embedding_width().
+// kInvalid and kUnsupported name the tensor, the value and what is possible.
+Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width);
+
+// As if an image had such rows. kUnsupported for a family whose prompts follow from more than their
+// number and a grid; kInvalid for rows and grids that no image has.
+Result<ImageLayout> given_layout(const Processor& processor, const GivenRows& given);
+
+// RequestImage::content: of the numbers as they came. No image file has it.
+Digest content_of(const GivenRows& given);
+
+// The same numbers as `to` (kF32, kBf16, kF16) has them, rounded to nearest.
+std::string converted(const GivenRows& given, DType to);
+
+}  // namespace saccade

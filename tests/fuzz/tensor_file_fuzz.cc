@@ -1,0 +1,31 @@
+// Tensors of strangers: whatever the bytes are, a tensor that is read lies in them and is as large
+// as its shape says, and rows are finite.
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "base/rows_file.h"
+#include "model/given_rows.h"
+#include "model/tensor_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace saccade;
+  const std::string_view file(reinterpret_cast<const char*>(data), size);
+  if (const auto tensors = read_tensor_file(file)) {
+    for (const FileTensor& tensor : *tensors) {
+      CHECK(tensor.bytes.empty() ||
+            (tensor.bytes.data() >= file.data() &&
+             tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size()));
+    }
+  }
+  const std::string whole = *rows_file_head({}) + std::string(file);
+  for (const std::int64_t width : {2, 96}) {
+    const auto rows = read_given_rows(whole, width);
+    if (!rows) continue;
+    CHECK(rows->rows > 0 && rows->width == width);
+    const std::string floats = converted(*rows, DType::kF32);
+    CHECK(floats.size() == static_cast<std::size_t>(rows->rows * width) * sizeof(float));
+  }
+  return 0;
+}
