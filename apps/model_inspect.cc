@@ -150,7 +150,8 @@ Result<void> inspect(const Flags& flags) {
     line("images", fmt::format("up to {} tokens each, an embedding of {} elements a token",
                                shape.max_image_tokens, shape.embedding_width()));
   if (shape.frames_per_grid > 0)
-    line("videos", fmt::format("lists of frames, {} to a group of tokens", shape.frames_per_grid));
+    line("videos",
+         fmt::format("files and lists of frames, {} to a group of tokens", shape.frames_per_grid));
 
   TRY(const auto quantization, parse_quantization(checkpoint.config));
   const auto weights = Weights::open(directory, family->aliases, quantization);

@@ -180,6 +180,14 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--max-video-frames", s.max_video_frames, "most frames of one video")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  cmd.add_option("--media-io-kwargs", f.media_io_kwargs,
+                 "JSON; video: {num_frames, fps} of video files, where a request says nothing");
+  cmd.add_option("--video-timeout", f.video_seconds, "most seconds to decode one video file")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86'400));
+  cmd.add_option("--video-threads", s.video_threads, "video files that are decoded at a time")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
   cmd.add_option("--max-request-media-bytes", s.max_request_media_bytes,
                  "most bytes of a request's images and frames, as fetched; accepts 256MiB")
       ->transform(as_bytes());

@@ -109,6 +109,33 @@ Result<json::object> object_of(std::string_view flag, const std::string& text) {
               text.substr(0, 80), tree ? "" : ": " + tree.error().message);
 }
 
+// vLLM's media_io_kwargs, as far as they say which frames are taken; its -1 says nothing.
+Result<void> read_frame_choice(const std::string& text, FrameChoice& choice) {
+  constexpr std::string_view kFlag = "--media-io-kwargs";
+  TRY(const json::object tree, object_of(kFlag, text));
+  for (const auto& member : tree) {
+    const std::string_view kind = member.key();
+    if (!member.value().is_object() || (kind != "video" && !member.value().get_object().empty()))
+      return fail(ErrorCode::kInvalid, "{}: '{}' is not known; video with num_frames and fps is",
+                  kFlag, kind);
+    for (const auto& wish : member.value().get_object()) {
+      const std::string_view name = wish.key();
+      const json::value& value = wish.value();
+      const double number = value.is_number() ? value.to_number<double>() : 0;
+      if (name != "num_frames" && name != "fps")
+        return fail(ErrorCode::kInvalid, "{}: video.{} is not known; num_frames and fps are", kFlag,
+                    name);
+      if (number != -1 && (number <= 0 || (name == "num_frames" && !value.is_int64())))
+        return fail(ErrorCode::kInvalid, "{}: video.{} must be a number above 0, or -1", kFlag,
+                    name);
+      if (number == -1) continue;
+      if (name == "fps") choice.fps = number;
+      if (name == "num_frames") choice.num_frames = value.get_int64();
+    }
+  }
+  return {};
+}
+
 Result<void> read_pixel_limits(const std::string& text, serve::ServeSettings& s) {
   TRY(const json::object tree, object_of("--mm-processor-kwargs", text));
   for (const auto& member : tree) {
@@ -210,6 +237,8 @@ Result<void> complete(ServeFlags& f) {
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
   s.limit_mm_per_prompt["image_embeds"] = f.mm_embeds ? s.limit_mm_per_prompt["image"] : 0;
   TRY_DO(read_pixel_limits(f.mm_processor_kwargs, s));
+  TRY_DO(read_frame_choice(f.media_io_kwargs, s.video_frames));
+  s.video_time = std::chrono::seconds(f.video_seconds);
   TRY_DO(read_generation_overrides(f));
   TRY(s.config_overrides, object_of("--hf-overrides", f.config_overrides));
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));

@@ -42,7 +42,7 @@ constexpr std::array kVariables = {
     EnvironmentVariable{"VLLM_CPU_NUM_OF_RESERVED_CPU", false,
                         "--threads says how many threads compute"},
     EnvironmentVariable{"VLLM_VIDEO_FETCH_TIMEOUT", false,
-                        "videos are frames, fetched within --media-timeout"},
+                        "videos are fetched within --media-timeout"},
     EnvironmentVariable{"VLLM_USE_MODELSCOPE", false,
                         "checkpoints come from a folder or the Hugging Face hub (HF_ENDPOINT)"},
     EnvironmentVariable{"VLLM_ATTENTION_BACKEND", false, "kernels are chosen by the processor"},

@@ -28,6 +28,7 @@ struct ServeFlags {
   double kept_image_gib = 0.25;
   bool mm_embeds = false;
   std::string mm_processor_kwargs;
+  std::string media_io_kwargs;
   std::string generation_config = "auto";
   std::string config;
   std::string image_size = "vanilla";
@@ -41,7 +42,8 @@ struct ServeFlags {
   std::string uvicorn_log_level;  // the same
   std::size_t body_mib = 64;
   int drain_seconds = 30;
-  int media_seconds = -1;            // below 0: not given
+  int media_seconds = -1;  // below 0: not given
+  int video_seconds = 60;
   int throughput_seconds = -1;       // the same
   std::vector<std::string> notices;  // variables that change nothing
 };

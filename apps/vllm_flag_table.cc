@@ -52,8 +52,6 @@ constexpr std::string_view kOneProcess =
 constexpr std::string_view kRunnerIsFixed =
     "a model does what its config.json says: it generates, or it is a sentence encoder and embeds";
 constexpr std::string_view kHubPull = "pickles, GGUF and code are never downloaded";
-constexpr std::string_view kNoVideoFiles =
-    "videos come as frames that the client has taken; --max-video-frames bounds them";
 constexpr std::string_view kClientCertificates =
     "clients are known by --api-key; put a proxy that asks for certificates in front";
 constexpr std::string_view kOnePool =
@@ -324,7 +322,7 @@ constexpr VllmFlag kTable[] = {
     refused("--max-num-scheduled-tokens", "", "--max-num-batched-tokens is a step's budget"),
     works("--max-num-seqs"),
     idle("--max-parallel-loading-workers", kMmapped),
-    refused("--media-io-kwargs", "{}", kNoVideoFiles),
+    works("--media-io-kwargs", "video: num_frames and fps"),
     refused_list("--middleware", "", kNoPython),
     idle_switch("--mm-device-do-normalize", "pixels are normalised as they are resized"),
     idle("--mm-encoder-attn-backend", kKernels),

@@ -1,6 +1,7 @@
 #include "api/video_part.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
@@ -12,6 +13,8 @@ namespace {
 
 // Images say themselves what they are: the type of this head is not looked at.
 constexpr std::string_view kFrameHead = "data:image/jpeg;base64,";
+
+constexpr std::string_view kFramesHead = "data:video/jpeg;base64,";
 
 bool starts_with_any_case(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() &&
@@ -26,17 +29,17 @@ std::string_view head_of(std::string_view url) {
   return url.substr(0, kShown);
 }
 
+// Whether a file is behind it, encoded as a whole.
+bool is_file(std::string_view url) {
+  for (const std::string_view scheme : {"http://", "https://", "file://"})
+    if (starts_with_any_case(url, scheme)) return true;
+  return starts_with_any_case(url, "data:video/") &&
+         url.substr(0, url.find(',')).ends_with(";base64");
+}
+
 Result<std::vector<std::string>> frames_of_url(std::string_view url, std::string_view where,
                                                std::size_t room) {
-  constexpr std::string_view kHead = "data:video/jpeg;base64,";
-  if (!starts_with_any_case(url, kHead)) {
-    return invalid("messages",
-                   "{}: '{}' is not a list of frames, and encoded video files (mp4, webm, ...) are "
-                   "not decoded: send data:video/jpeg;base64,FRAME,FRAME,... or a list of image "
-                   "URLs as 'video'",
-                   where, head_of(url));
-  }
-  std::string_view rest = url.substr(kHead.size());
+  std::string_view rest = url.substr(kFramesHead.size());
   std::vector<std::string> frames;
   if (rest.empty()) return frames;
   while (true) {
@@ -65,6 +68,17 @@ Result<std::vector<std::string>> frames_of_list(const json::array& list, std::st
     frames.emplace_back(frame.get_string());
   }
   return frames;
+}
+
+// Of frames to be taken of a file.
+Result<void> read_count(const json::object& from, std::string_view name, std::string_view param,
+                        std::string_view where, std::optional<std::int64_t>& into) {
+  const json::value* said = json::find(from, name);
+  if (said == nullptr || into) return {};
+  if (!said->is_int64() || said->get_int64() <= 0)
+    return invalid(param, "{}: '{}' must be a whole number above 0", where, name);
+  into = said->get_int64();
+  return {};
 }
 
 Result<double> rate(const json::value& v, std::string_view param, std::string_view name) {
@@ -107,6 +121,24 @@ Result<std::optional<double>> original_rate(const json::object& video, std::size
   return std::optional<double>(fps * static_cast<double>(frames) / static_cast<double>(*total));
 }
 
+struct FileWishes {
+  std::optional<double> fps;
+  std::optional<std::int64_t> num_frames;
+};
+
+// media_io_kwargs.video for files; vLLM's -1 and 0 say nothing.
+Result<FileWishes> wishes_of_files(const json::object& video) {
+  constexpr std::string_view kParam = "media_io_kwargs";
+  FileWishes wishes;
+  auto frames = json::get_int_or(video, "num_frames", -1);
+  if (!frames) return invalid(kParam, "media_io_kwargs.video: {}", frames.error().message);
+  if (*frames > 0) wishes.num_frames = *frames;
+  auto fps = json::get_double_or(video, "fps", -1);
+  if (!fps) return invalid(kParam, "media_io_kwargs.video: {}", fps.error().message);
+  if (*fps > 0) wishes.fps = *fps;
+  return wishes;
+}
+
 // mm_processor_kwargs.fps for video `index` of `count`.
 Result<std::optional<double>> stated_rate(const json::value& fps, std::size_t index,
                                           std::size_t count) {
@@ -134,13 +166,22 @@ Result<VideoPart> read_video(const json::object& part, std::string_view where, s
   VideoPart video;
   if (v->is_array()) {
     TRY(video.frames, frames_of_list(v->get_array(), where, room));
-  } else if (v->is_string()) {
+  } else if (v->is_string() && starts_with_any_case(v->get_string(), kFramesHead)) {
     TRY(video.frames, frames_of_url(v->get_string(), where, room));
+  } else if (v->is_string() && is_file(v->get_string())) {
+    video.file = v->get_string();
+  } else if (v->is_string()) {
+    return invalid("messages",
+                   "{}: '{}' is neither a video file (data:video/mp4;base64,..., http(s):// or "
+                   "file://) nor a list of frames (data:video/jpeg;base64,FRAME,FRAME,..., or a "
+                   "list of image URLs as 'video')",
+                   where, head_of(v->get_string()));
   } else {
     return invalid("messages", "{}: the video is {}, a URL or a list of frames is required", where,
                    json::kind_name(*v));
   }
-  if (video.frames.empty()) return invalid("messages", "{}: the video has no frames", where);
+  if (video.frames.empty() && video.file.empty())
+    return invalid("messages", "{}: the video has no frames", where);
 
   const auto member = [&](std::string_view name) {
     const json::value* inner = json::find(*holder, name);
@@ -150,6 +191,14 @@ Result<VideoPart> read_video(const json::object& part, std::string_view where, s
     const json::value* said = member(name);
     if (said == nullptr || video.fps) continue;
     TRY(video.fps, rate(*said, "messages", fmt::format("{}: {}", where, name)));
+  }
+  if (!video.file.empty()) {
+    for (const json::object* from : {holder, &part}) {
+      TRY_DO(read_count(*from, "num_frames", "messages", where, video.num_frames));
+      TRY_DO(read_count(*from, "nframes", "messages", where, video.num_frames));
+      TRY_DO(read_count(*from, "min_frames", "messages", where, video.min_frames));
+      TRY_DO(read_count(*from, "max_frames", "messages", where, video.max_frames));
+    }
   }
   const auto pixels = [&](std::string_view name,
                           std::optional<std::int64_t>& into) -> Result<void> {
@@ -173,25 +222,48 @@ Result<VideoPart> read_video(const json::object& part, std::string_view where, s
 
 Result<void> set_video_rates(std::span<VideoPart> videos, json::object& mm_processor_kwargs,
                              const json::object* media_io_kwargs) {
-  TRY(const bool sampled, json::get_bool_or(mm_processor_kwargs, "do_sample_frames", false));
-  if (sampled)
-    return invalid("mm_processor_kwargs",
-                   "mm_processor_kwargs.do_sample_frames is true: all frames are taken");
+  constexpr std::string_view kKwargs = "mm_processor_kwargs";
+  const auto is_list = [](const VideoPart& video) { return video.file.empty(); };
+  const bool lists = std::ranges::any_of(videos, is_list) || videos.empty();
+  const bool files = !std::ranges::all_of(videos, is_list);
+  TRY(const bool sampled, json::get_bool_or(mm_processor_kwargs, "do_sample_frames", files));
+  if (sampled && !files)
+    return invalid(kKwargs, "mm_processor_kwargs.do_sample_frames is true: all frames are taken");
+  if (!sampled && files)
+    return invalid(kKwargs,
+                   "mm_processor_kwargs.do_sample_frames is false: of a video file frames are "
+                   "sampled; num_frames says how many");
   mm_processor_kwargs.erase("do_sample_frames");
+  std::array<std::optional<std::int64_t>, 3> counts;
+  constexpr std::array<std::string_view, 3> kCounts = {"num_frames", "min_frames", "max_frames"};
+  for (std::size_t i = 0; i < kCounts.size() && !lists; ++i) {
+    TRY_DO(read_count(mm_processor_kwargs, kCounts[i], kKwargs, kKwargs, counts[i]));
+    mm_processor_kwargs.erase(kCounts[i]);
+  }
   const json::value* found = json::find(mm_processor_kwargs, "fps");
   const json::value stated = found == nullptr ? json::value() : *found;
   mm_processor_kwargs.erase("fps");
   const json::value* io =
       media_io_kwargs == nullptr ? nullptr : json::find(*media_io_kwargs, "video");
   for (std::size_t i = 0; i < videos.size(); ++i) {
+    VideoPart& video = videos[i];
     std::optional<double> fps;
-    if (io != nullptr && io->is_object()) {
-      TRY(fps, original_rate(io->get_object(), videos[i].frames.size()));
+    if (!is_list(video)) {
+      FileWishes wishes;
+      if (io != nullptr && io->is_object()) {
+        TRY(wishes, wishes_of_files(io->get_object()));
+      }
+      fps = wishes.fps;
+      if (!video.num_frames) video.num_frames = counts[0] ? counts[0] : wishes.num_frames;
+      if (!video.min_frames) video.min_frames = counts[1];
+      if (!video.max_frames) video.max_frames = counts[2];
+    } else if (io != nullptr && io->is_object()) {
+      TRY(fps, original_rate(io->get_object(), video.frames.size()));
     }
     if (!stated.is_null()) {
       TRY(fps, stated_rate(stated, i, videos.size()));
     }
-    if (!videos[i].fps) videos[i].fps = fps;
+    if (!video.fps) video.fps = fps;
   }
   return {};
 }

@@ -49,16 +49,65 @@ TEST(VideoPart, TakesEveryForm) {
   EXPECT_EQ(made->messages[0].content[5].index, 3u);
 }
 
-TEST(VideoPart, RefusesFilesByName) {
-  for (const std::string url : {"data:video/mp4;base64,AAAA", "https://a/film.mp4",
-                                "file:///film.webm", "data:video/jpeg,A", "x"}) {
+TEST(VideoPart, TakesFiles) {
+  const auto made = request(R"(
+      {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}},
+      {"type": "video_url", "video_url": {"url": "HTTPS://a/film.mp4", "num_frames": 9}, "fps": 3},
+      {"type": "video", "video": "file:///film.webm", "min_frames": 2, "max_frames": 6,
+       "max_pixels": 9},
+      {"type": "text", "text": "a"})");
+  ASSERT_TRUE(made) << made.error().message;
+  ASSERT_EQ(made->videos.size(), 3u);
+  EXPECT_EQ(made->videos[0].file, "data:video/mp4;base64,AAAA");
+  EXPECT_TRUE(made->videos[0].frames.empty());
+  EXPECT_EQ(made->videos[0].num_frames, std::nullopt);
+  EXPECT_EQ(made->videos[1].file, "HTTPS://a/film.mp4");
+  EXPECT_EQ(made->videos[1].num_frames, 9);
+  EXPECT_EQ(made->videos[1].fps, 3);
+  EXPECT_EQ(made->videos[2].min_frames, 2);
+  EXPECT_EQ(made->videos[2].max_frames, 6);
+  EXPECT_EQ(made->videos[2].max_pixels, 9);
+}
+
+TEST(VideoPart, FramesOfFilesAreWishedForByTheNearest) {
+  const std::string file = R"({"type": "video_url", "video_url": "file:///a.mp4"})";
+  auto made = request(file + R"(, {"type": "video", "video": "file:///b.mp4", "num_frames": 7})",
+                      R"(, "mm_processor_kwargs": {"fps": [1, 2], "num_frames": 3, "max_frames": 5,
+                           "do_sample_frames": true, "max_pixels": 99},
+                           "media_io_kwargs": {"video": {"num_frames": 32, "fps": 8}})");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->videos[0].num_frames, 3);
+  EXPECT_EQ(made->videos[1].num_frames, 7);
+  EXPECT_EQ(made->videos[0].fps, 1);
+  EXPECT_EQ(made->videos[1].fps, 2);
+  EXPECT_EQ(made->videos[1].max_frames, 5);
+  EXPECT_EQ(made->mm_processor_kwargs.size(), 1u);  // max_pixels
+  made = request(file, R"(, "media_io_kwargs": {"video": {"num_frames": 32, "fps": 8}})");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->videos[0].num_frames, 32);
+  EXPECT_EQ(made->videos[0].fps, 8);
+  made = request(file, R"(, "media_io_kwargs": {"video": {"num_frames": -1, "fps": -1}})");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->videos[0].num_frames, std::nullopt);
+  EXPECT_EQ(made->videos[0].fps, std::nullopt);
+  for (const std::string members :
+       {R"("mm_processor_kwargs": {"do_sample_frames": false})",
+        R"("mm_processor_kwargs": {"num_frames": 0})", R"("mm_processor_kwargs": {"fps": 0})",
+        R"("media_io_kwargs": {"video": {"num_frames": "4"}})"})
+    EXPECT_FALSE(request(file, ", " + members)) << members;
+  EXPECT_FALSE(request(R"({"type": "video", "video": "file:///b.mp4", "num_frames": 0})"));
+}
+
+TEST(VideoPart, RefusesWhatIsNeitherFileNorFrames) {
+  for (const std::string url : {"data:video/mp4,AAAA", "ftp://a/film.mp4", "/film.webm",
+                                "data:video/jpeg,A", "data:image/png;base64,AAAA", "x"}) {
     for (const std::string& part :
          {R"({"type": "video_url", "video_url": {"url": ")" + url + "\"}}",
           R"({"type": "video", "video": ")" + url + "\"}"}) {
       const auto made = request(part);
       ASSERT_FALSE(made) << part;
       EXPECT_EQ(made.error().param, "messages");
-      EXPECT_THAT(made.error().message, HasSubstr("encoded video files"));
+      EXPECT_THAT(made.error().message, HasSubstr("neither a video file"));
       EXPECT_THAT(made.error().message, HasSubstr("FRAME,FRAME"));
     }
   }

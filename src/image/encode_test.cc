@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "image/bmp_encode.h"
 #include "image/golden_files_test.h"
 
 namespace saccade {
@@ -27,6 +28,20 @@ TEST(Encode, PngIsLossless) {
   const Result<Pixels> back = decode_image(*png);
   ASSERT_TRUE(back.has_value()) << back.error().message;
   EXPECT_EQ(back->rgb, pixels.rgb);
+}
+
+TEST(Encode, BmpIsLosslessAtEveryWidth) {
+  const Pixels photo = golden_pixels("sources/photo.png");
+  for (const int width : {1, 2, 3, 4, 5, 30}) {
+    const Pixels pixels = crop(photo, 1, 2, width, 7);
+    const std::string bmp = encode_bmp(pixels);
+    EXPECT_EQ(bmp.size(), bmp_bytes(width, 7));
+    const Result<Pixels> back = decode_image(std::as_bytes(std::span(bmp)));
+    ASSERT_TRUE(back.has_value()) << back.error().message;
+    EXPECT_EQ(back->width, width);
+    EXPECT_EQ(back->height, 7);
+    EXPECT_EQ(back->rgb, pixels.rgb);
+  }
 }
 
 TEST(Encode, RefusesWhatTheFormatCannotHold) {

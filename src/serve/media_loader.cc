@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "api/limits.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/rows_file.h"
 #include "engine/compressed_image.h"
@@ -56,16 +58,22 @@ struct MediaLoader::Medium {
   std::string name;                       // "image 0"
   std::vector<std::string> files = {};    // the image, or the frames
   std::optional<GivenRows> given = {};    // what the file is instead of an image
+  VideoFrames decoded = {};               // of a video file, less its files
   std::string recipe = {};                // of its layout: image_recipe.h
   Digest digest{};                        // of an image
   ImageControls controls = {};            // what its client says of its size
   ImageLayout layout = {};
   std::optional<LaidOut> copy = std::nullopt;  // what encoders are asked for instead
 
-  std::size_t count() const { return video == nullptr ? 1 : video->frames.size(); }
-  const std::string& url(std::size_t i) const {
-    return video == nullptr ? image->url : video->frames[i];
+  bool is_video_file() const { return video != nullptr && !video->file.empty(); }
+  // Of what was sent.
+  std::size_t count() const {
+    return video == nullptr || is_video_file() ? 1 : video->frames.size();
   }
+  const std::string& url(std::size_t i) const {
+    return video == nullptr ? image->url : is_video_file() ? video->file : video->frames[i];
+  }
+  std::string sent(std::size_t i) const { return is_video_file() ? name : where(i); }
   std::string where(std::size_t i) const {
     return video == nullptr ? name : fmt::format("{}, frame {}", name, i);
   }
@@ -76,7 +84,8 @@ MediaLoader::MediaLoader(const ServeSettings& settings, const Processor& process
     : settings_(settings),
       processor_(processor),
       clock_(clock),
-      kept_(std::make_unique<KeptImages>(settings.kept_image_bytes)) {}
+      kept_(std::make_unique<KeptImages>(settings.kept_image_bytes)),
+      video_files_(settings, processor) {}
 
 Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
     const api::ChatRequest& request) const {
@@ -84,13 +93,42 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
   std::vector<DownloadOrder::Item> items;
   for (const Medium& medium : media) {
     for (std::size_t i = 0; i < medium.count(); ++i)
-      if (is_remote_media(medium.url(i))) items.push_back({medium.url(i), medium.where(i)});
+      if (is_remote_media(medium.url(i))) items.push_back({medium.url(i), medium.sent(i)});
   }
   return items;
 }
 
+Result<FetchedMedia> MediaLoader::decode_videos(const api::ChatRequest& request,
+                                                std::vector<std::string> downloaded,
+                                                ByteReservation* reserved,
+                                                const std::function<bool()>& cancelled) const {
+  TRY(const std::vector<Medium> media, list(request));
+  const std::atomic<bool> never = false;
+  VideoRoom room{settings_.max_request_media_bytes, api::limits::kFrames.most};
+  for (const api::VideoPart& video : request.videos) room.frames -= video.frames.size();
+  FetchedMedia fetched;
+  auto next = downloaded.begin();
+  for (const Medium& medium : media) {
+    if (!medium.is_video_file()) {
+      for (std::size_t i = 0; i < medium.count(); ++i)
+        if (is_remote_media(medium.url(i))) fetched.files.push_back(std::move(*next++));
+      continue;
+    }
+    if (cancelled()) return fail(ErrorCode::kCancelled, "the client went away");
+    Result<std::string> file = is_remote_media(medium.url(0))
+                                   ? Result<std::string>(std::move(*next++))
+                                   : read_media(medium.url(0), settings_.media, never);
+    if (!file) return fail_within(medium.name, std::move(file).error());
+    TRY(const VideoControls controls, video_controls(medium, request));
+    auto frames = video_files_.read(*medium.video, controls, *file, room, reserved, cancelled);
+    if (!frames) return fail_within(medium.name, std::move(frames).error());
+    fetched.videos.push_back(*std::move(frames));
+  }
+  return fetched;
+}
+
 Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, std::uint64_t client,
-                                      std::vector<std::string> fetched,
+                                      FetchedMedia fetched,
                                       const std::shared_ptr<ByteReservation>& reserved,
                                       const std::atomic<bool>& cancelled, RequestTimes& times,
                                       ImageSizing* sizing) const {
@@ -190,14 +228,22 @@ Result<std::string> MediaLoader::kept(const Medium& medium, const ImageName& nam
 }
 
 Result<void> MediaLoader::read(std::vector<Medium>& media, const api::ChatRequest& request,
-                               std::uint64_t client, std::vector<std::string> fetched,
+                               std::uint64_t client, FetchedMedia fetched,
                                const std::atomic<bool>& cancelled) const {
   std::size_t total = 0;
-  std::size_t next_fetched = 0;
+  auto next_fetched = fetched.files.begin();
+  auto next_video = fetched.videos.begin();
   for (Medium& medium : media) {
+    if (medium.is_video_file()) {
+      CHECK(next_video != fetched.videos.end());
+      medium.decoded = std::move(*next_video++);
+      medium.files = std::exchange(medium.decoded.files, {});
+      for (const std::string& file : medium.files) total += file.size();
+      continue;
+    }
     for (std::size_t i = 0; i < medium.count(); ++i) {
       if (is_remote_media(medium.url(i))) {
-        medium.files.push_back(std::move(fetched.at(next_fetched++)));
+        medium.files.push_back(std::move(*next_fetched++));
       } else if (medium.image != nullptr && medium.url(i).empty()) {
         TRY(std::string bytes,
             kept(medium, {client, request.delivery.cache_salt, medium.image->uuid}));
@@ -215,6 +261,21 @@ Result<void> MediaLoader::read(std::vector<Medium>& media, const api::ChatReques
     }
   }
   return {};
+}
+
+Result<VideoControls> MediaLoader::video_controls(const Medium& medium,
+                                                  const api::ChatRequest& request) const {
+  const api::VideoPart& part = *medium.video;
+  VideoControls video;
+  auto frame =
+      controls_of(settings_, request.mm_processor_kwargs, part.min_pixels, part.max_pixels);
+  if (!frame) return fail_within(medium.name, std::move(frame).error());
+  video.frame = *std::move(frame);
+  video.frames = static_cast<std::int64_t>(medium.files.size());
+  video.fps = medium.is_video_file() ? medium.decoded.fps : part.fps.value_or(video.fps);
+  video.seconds = medium.decoded.seconds;
+  video.total_pixels = part.total_pixels;
+  return video;
 }
 
 Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& request) const {
@@ -248,24 +309,19 @@ Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& reques
     width = header->width;
     height = header->height;
   }
-  const auto controls_for = [&](const auto& part) {
-    return controls_of(settings_, request.mm_processor_kwargs, part.min_pixels, part.max_pixels);
-  };
-  auto chosen = medium.video == nullptr ? controls_for(*medium.image) : controls_for(*medium.video);
-  if (!chosen) return fail_within(medium.name, std::move(chosen).error());
-  medium.controls = *std::move(chosen);
   Result<ImageLayout> layout;
   if (medium.video == nullptr) {
+    auto chosen = controls_of(settings_, request.mm_processor_kwargs, medium.image->min_pixels,
+                              medium.image->max_pixels);
+    if (!chosen) return fail_within(medium.name, std::move(chosen).error());
+    medium.controls = *std::move(chosen);
     if (medium.image->detail == api::ImageDetail::kLow)
       medium.controls.max_tokens = settings_.low_detail_tokens;
     medium.digest = media_digest(medium.files, false);
     layout = processor_.image_layout(width, height, medium.controls);
   } else {
-    VideoControls video;
-    video.frame = medium.controls;
-    video.frames = static_cast<std::int64_t>(medium.count());
-    video.fps = medium.video->fps.value_or(video.fps);
-    video.total_pixels = medium.video->total_pixels;
+    TRY(const VideoControls video, video_controls(medium, request));
+    medium.controls = video.frame;
     medium.recipe = write_image_recipe({{}, video});
     layout = processor_.video_layout(width, height, video);
   }

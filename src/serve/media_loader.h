@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "serve/image_sizer.h"
 #include "serve/kept_images.h"
 #include "serve/settings.h"
+#include "serve/video_frames.h"
 
 namespace saccade::serve {
 
@@ -42,8 +44,16 @@ class MediaLoader {
   // settings allow and for media that the model does not take.
   Result<std::vector<DownloadOrder::Item>> remote(const api::ChatRequest& request) const;
 
+  // What load() needs of video files: reads and decodes them, one after the other. Blocks for as
+  // long as that takes; not for workers. `downloaded`: the files of remote(). `reserved` may be
+  // null. Messages name the video.
+  Result<FetchedMedia> decode_videos(const api::ChatRequest& request,
+                                     std::vector<std::string> downloaded, ByteReservation* reserved,
+                                     const std::function<bool()>& cancelled) const;
+
   // Blocks. Images that bring a `uuid` are kept for `client` under it, and those that bring nothing
-  // else are found by it: kInvalid where there is none. `fetched`: the files of remote().
+  // else are found by it: kInvalid where there is none. `fetched`: the files of remote(), and
+  // what decode_videos() makes of video files.
   // `reserved`, which may be null, becomes what the media take and stays with them: kUnavailable
   // when its budget has no room. Stamps media_done; `cancelled` is looked at between stages.
   // kInvalid as remote() and for frames of different sizes, kTooLarge for more bytes or tokens than
@@ -51,8 +61,7 @@ class MediaLoader {
   // say. Messages name the image or frame. `sizing`: may be null, and images stay as their clients
   // have them.
   Result<LoadedMedia> load(const api::ChatRequest& request, std::uint64_t client,
-                           std::vector<std::string> fetched,
-                           const std::shared_ptr<ByteReservation>& reserved,
+                           FetchedMedia fetched, const std::shared_ptr<ByteReservation>& reserved,
                            const std::atomic<bool>& cancelled, RequestTimes& times,
                            ImageSizing* sizing) const;
 
@@ -60,9 +69,10 @@ class MediaLoader {
   struct Medium;
   Result<std::vector<Medium>> list(const api::ChatRequest& request) const;
   Result<void> read(std::vector<Medium>& media, const api::ChatRequest& request,
-                    std::uint64_t client, std::vector<std::string> fetched,
+                    std::uint64_t client, FetchedMedia fetched,
                     const std::atomic<bool>& cancelled) const;
   Result<std::string> kept(const Medium& medium, const ImageName& name) const;
+  Result<VideoControls> video_controls(const Medium& medium, const api::ChatRequest& request) const;
   Result<void> measure(Medium& medium, const api::ChatRequest& request) const;
   Result<void> size(std::vector<Medium>& media, ImageSizing& sizing) const;
   void add_inputs(Medium& medium, const std::shared_ptr<const ByteReservation>& held,
@@ -72,6 +82,7 @@ class MediaLoader {
   const Processor& processor_;
   const Clock& clock_;
   const std::unique_ptr<KeptImages> kept_;
+  const VideoFrameReader video_files_;
 };
 
 }  // namespace saccade::serve

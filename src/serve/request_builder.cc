@@ -209,7 +209,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
 }
 
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::uint64_t client,
-                                         std::vector<std::string> fetched,
+                                         FetchedMedia fetched,
                                          const std::shared_ptr<ByteReservation>& reserved,
                                          std::int64_t most_tokens,
                                          const std::atomic<bool>& cancelled, RequestTimes& times,

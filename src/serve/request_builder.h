@@ -66,8 +66,7 @@ class RequestBuilder {
   // preprocessed. `cancelled` is looked at between stages and while text is tokenised. A text of
   // more tokens than `most_tokens` is kInvalid with both numbers, as soon as that is certain.
   Result<BuiltPrompt> chat(const api::ChatRequest& request, std::uint64_t client,
-                           std::vector<std::string> fetched,
-                           const std::shared_ptr<ByteReservation>& reserved,
+                           FetchedMedia fetched, const std::shared_ptr<ByteReservation>& reserved,
                            std::int64_t most_tokens, const std::atomic<bool>& cancelled,
                            RequestTimes& times, ImageSizing* sizing) const;
   // Of `request` the sampling's truncate_prompt_tokens counts; images are not cut.

@@ -43,6 +43,7 @@ Service::Service(const ServeSettings& settings, const Processor& processor, Requ
       clock_(clock),
       started_at_(wall_clock_now() / kSecond),
       downloads_(settings.media),
+      video_threads_(std::make_unique<WorkerPool>(settings.video_threads, settings.max_preparing)),
       responses_(settings, router_),
       router_(settings, clock) {
   add_routes();
@@ -50,7 +51,11 @@ Service::Service(const ServeSettings& settings, const Processor& processor, Requ
 }
 
 // Its callbacks use the router.
-Service::~Service() { downloads_.stop(); }
+Service::~Service() {
+  downloads_.stop();
+  stopping_ = true;
+  video_threads_.reset();
+}
 
 void Service::add_routes() {
   const auto work = [this](std::string_view path,
@@ -213,20 +218,41 @@ Result<void> Service::with_media(const api::ChatRequest& request,
                                  WithFiles then) {
   if (request.images.empty() && request.videos.empty()) return then({});
   TRY(std::vector<DownloadOrder::Item> remote, builder_.media().remote(request));
-  auto go_on = [this, reply, then = std::move(then)](HttpDownloads::Files files) {
-    router_.go_on(reply, [this, reply, then, files = std::move(files)]() mutable {
-      const auto done = files ? then(*std::move(files)) : fail(std::move(files).error());
+  const auto go_on = [this, reply, then = std::move(then)](Result<FetchedMedia> media) {
+    router_.go_on(reply, [this, reply, then, media = std::move(media)]() mutable {
+      const auto done = media ? then(*std::move(media)) : fail(std::move(media).error());
       if (!done) router_.respond_error(reply, done.error());
     });
   };
+  const bool files = std::ranges::any_of(
+      request.videos, [](const api::VideoPart& video) { return !video.file.empty(); });
+  auto with_downloads = [this, files, &request, reserved, reply,
+                         go_on](HttpDownloads::Files downloaded) {
+    if (!downloaded) return go_on(fail(std::move(downloaded).error()));
+    if (!files) return go_on(FetchedMedia{*std::move(downloaded), {}});
+    decode_videos(request, *std::move(downloaded), reserved, reply, go_on);
+  };
   if (remote.empty()) {
-    go_on({});
+    with_downloads({});
   } else {
     downloads_.start({std::move(remote), settings_.max_request_media_bytes, std::move(reserved),
                       [to = reply.to] { return to.disconnected(); }},
-                     std::move(go_on));
+                     std::move(with_downloads));
   }
   return {};
+}
+
+void Service::decode_videos(const api::ChatRequest& request, std::vector<std::string> downloaded,
+                            std::shared_ptr<ByteReservation> reserved, const Reply& reply,
+                            std::function<void(Result<FetchedMedia>)> done) {
+  const bool taken = video_threads_->post([this, &request, downloaded = std::move(downloaded),
+                                           reserved = std::move(reserved), reply, done]() mutable {
+    const auto cancelled = [this, &reply] { return stopping_ || reply.to.disconnected(); };
+    done(builder_.media().decode_videos(request, std::move(downloaded), reserved.get(), cancelled));
+  });
+  if (!taken)
+    done(fail(ErrorCode::kExhausted, "{} requests wait for their videos to be decoded",
+              settings_.max_preparing));
 }
 
 // A chat on its way to the engine.
@@ -288,14 +314,13 @@ Result<void> Service::count_tokens(const net::HttpRequest& request, const Reply&
   TRY_DO(router_.check_model(chat.model));
   router_.warn_unknown(chat.unknown);
   const auto job = std::make_shared<const api::ChatRequest>(std::move(chat));
-  return with_media(*job, request.reserved, reply,
-                    [this, job, reply](std::vector<std::string> fetched) -> Result<void> {
-                      TRY(const BuiltPrompt built, counted(*job, reply.client, std::move(fetched)));
-                      router_.respond(reply,
-                                      json_response(api::token_count_response(
-                                          static_cast<std::int64_t>(built.prompt.ids.size()))));
-                      return {};
-                    });
+  return with_media(
+      *job, request.reserved, reply, [this, job, reply](FetchedMedia fetched) -> Result<void> {
+        TRY(const BuiltPrompt built, counted(*job, reply.client, std::move(fetched)));
+        router_.respond(reply, json_response(api::token_count_response(
+                                   static_cast<std::int64_t>(built.prompt.ids.size()))));
+        return {};
+      });
 }
 
 Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
@@ -310,13 +335,12 @@ Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
   const auto job =
       std::make_shared<const Chat>(std::move(chat), std::move(answer), reply.arrival, reply.client,
                                    request.reserved, reply, rate, target);
-  return with_media(job->request, job->reserved, reply,
-                    [this, job](std::vector<std::string> fetched) {
-                      return prepare_chat(*job, std::move(fetched));
-                    });
+  return with_media(job->request, job->reserved, reply, [this, job](FetchedMedia fetched) {
+    return prepare_chat(*job, std::move(fetched));
+  });
 }
 
-Result<void> Service::prepare_chat(const Chat& job, std::vector<std::string> fetched) {
+Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
   const api::ChatRequest& chat = job.request;
   const std::shared_ptr<Answer>& answer = job.answer;
   Request made;
@@ -505,8 +529,7 @@ Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& rep
   router_.warn_unknown(tokenize.unknown);
   const auto job = std::make_shared<const api::TokenizeRequest>(std::move(tokenize));
   const std::shared_ptr<ByteReservation> reserved = request.reserved;
-  const auto answer = [this, job, reply,
-                       reserved](std::vector<std::string> fetched) -> Result<void> {
+  const auto answer = [this, job, reply, reserved](FetchedMedia fetched) -> Result<void> {
     router_.respond(reply, token_counts(*job, reply.client, std::move(fetched)));
     return {};
   };
@@ -514,7 +537,7 @@ Result<void> Service::tokenize(const net::HttpRequest& request, const Reply& rep
 }
 
 Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat, std::uint64_t client,
-                                     std::vector<std::string> fetched) const {
+                                     FetchedMedia fetched) const {
   const std::atomic<bool> never = false;
   RequestTimes times;
   return builder_.chat(chat, client, std::move(fetched), nullptr, kMostCounted, never, times,
@@ -522,8 +545,7 @@ Result<BuiltPrompt> Service::counted(const api::ChatRequest& chat, std::uint64_t
 }
 
 Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
-                                          std::uint64_t client,
-                                          std::vector<std::string> fetched) const {
+                                          std::uint64_t client, FetchedMedia fetched) const {
   BuiltPrompt built;
   if (tokenize.chat) {
     TRY(built, counted(*tokenize.chat, client, std::move(fetched)));

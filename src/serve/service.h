@@ -9,6 +9,7 @@
 
 #include "api/completion_writer.h"
 #include "api/tokenize_request.h"
+#include "base/worker_pool.h"
 #include "engine/engine.h"
 #include "model/processor.h"
 #include "serve/answer.h"
@@ -39,14 +40,19 @@ class Service {
   AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
   std::unique_ptr<api::AnswerWriter> completion_writer(api::CompletionForm form, bool stream,
                                                        std::size_t choices) const;
-  // Calls `then` with the files that MediaLoader::remote() names, on a worker: at once for a
-  // request without media; else when they are there. No worker waits for them. An error, the
+  // Calls `then` with the files that MediaLoader::remote() names and the frames of video files, on
+  // a worker: at once for a request without media; else when they are there. No worker waits for
+  // them. An error, the
   // fetching's or then's, is the answer.
-  using WithFiles = std::function<Result<void>(std::vector<std::string> fetched)>;
+  using WithFiles = std::function<Result<void>(FetchedMedia fetched)>;
   // `reserved` grows by what is fetched; may be null.
   Result<void> with_media(const api::ChatRequest& request,
                           std::shared_ptr<ByteReservation> reserved, const Reply& reply,
                           WithFiles then);
+  // Video files on their way to frames; `done` is called once, and keeps `request`.
+  void decode_videos(const api::ChatRequest& request, std::vector<std::string> downloaded,
+                     std::shared_ptr<ByteReservation> reserved, const Reply& reply,
+                     std::function<void(Result<FetchedMedia>)> done);
   Result<void> chat(const net::HttpRequest& request, const Reply& reply);
   Result<void> responses(const net::HttpRequest& request, const Reply& reply);
   Result<void> messages(const net::HttpRequest& request, const Reply& reply);
@@ -56,7 +62,7 @@ class Service {
                            std::unique_ptr<api::AnswerWriter> writer,
                            const net::HttpRequest& request, const Reply& reply);
   struct Chat;
-  Result<void> prepare_chat(const Chat& chat, std::vector<std::string> fetched);
+  Result<void> prepare_chat(const Chat& chat, FetchedMedia fetched);
   std::optional<ImageSizing> sizing_of(const Chat& chat) const;
   // What a request says of the time to its first token: its own member, or a gateway's header.
   static Result<std::optional<Nanos>> ttft_target(const api::DeliveryFields& delivery,
@@ -64,9 +70,9 @@ class Service {
   Result<void> completions(const net::HttpRequest& request, const Reply& reply);
   Result<void> tokenize(const net::HttpRequest& request, const Reply& reply);
   Result<BuiltPrompt> counted(const api::ChatRequest& chat, std::uint64_t client,
-                              std::vector<std::string> fetched) const;
+                              FetchedMedia fetched) const;
   Result<std::string> token_counts(const api::TokenizeRequest& request, std::uint64_t client,
-                                   std::vector<std::string> fetched) const;
+                                   FetchedMedia fetched) const;
   void reset_prefix_cache(const Reply& reply);
   // Choice k of each prompt draws by its seed plus k.
   Result<void> submit(const std::shared_ptr<Answer>& answer, const std::vector<Request>& prompts,
@@ -90,6 +96,8 @@ class Service {
   std::vector<net::StreamWrite> writes_;  // engine thread: this step's events
   std::atomic<std::size_t> unfinished_ = 0;
   HttpDownloads downloads_;
+  std::atomic<bool> stopping_ = false;         // ends what video_threads_ do
+  std::unique_ptr<WorkerPool> video_threads_;  // each waits for one decoder at a time
   StoredResponses responses_;
   Router router_;  // last: its jobs use everything above
 };

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "cluster/events/cache_events.h"
 #include "engine/engine.h"
+#include "model/image_controls.h"
 #include "serve/image_size_settings.h"
 #include "serve/media_fetcher.h"
 
@@ -81,6 +82,9 @@ struct ServeSettings {
   json::object generation_overrides;      // laid over them
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
   std::int64_t max_video_frames = 768;  // of one video
+  FrameChoice video_frames;             // of video files, where a request says nothing
+  std::chrono::seconds video_time{60};  // the most that decoding one may take
+  int video_threads = 2;                // video files that are decoded at a time
   std::size_t max_request_media_bytes = 256u
                                         << 20;  // of all images and frames of a request, as fetched
   std::size_t kept_image_bytes = 256u << 20;    // of images that are kept under a client's `uuid`
