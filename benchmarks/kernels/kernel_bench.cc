@@ -150,6 +150,54 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
       });
 }
 
+// The two products of an MLP and what is between them, as one op and as those it is made of.
+void add_mlp(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
+             std::int64_t width, bool gated, bool composed, DType type) {
+  add((composed ? "mlp_composed/" : "mlp/") + name + "/" + std::string(name_of(type)) +
+          "/rows:" + std::to_string(rows),
+      [=, &bench](benchmark::State& state) {
+        const std::int64_t inner_cols = gated ? 2 * width : width;
+        const Activations source(1, std::max(in, width));
+        const auto pack = [&](std::int64_t out, std::int64_t inputs) {
+          const std::vector<StoredMatrix> parts(static_cast<std::size_t>(out),
+                                                source.view.col_range(0, inputs));
+          return bench.device->pack(parts, type);
+        };
+        const std::int64_t elements = inner_cols * in + in * width;
+        const std::int64_t copies =
+            rows > 16 ? 2 : std::max<std::int64_t>(2, 750'000'000 / elements);
+        std::vector<std::unique_ptr<PackedWeight>> first;
+        std::vector<std::unique_ptr<PackedWeight>> second;
+        for (std::int64_t i = 0; i < copies; ++i) {
+          first.push_back(pack(inner_cols, in));
+          second.push_back(pack(in, width));
+        }
+        const Activations x(rows, in);
+        const Activations inner(rows, inner_cols);
+        const Activations y(rows, in);
+        MlpArgs args{.x = x.view,
+                     .in_bias = {},
+                     .activation = gated ? Activation::kSilu : Activation::kQuickGelu,
+                     .out_bias = {},
+                     .residual = y.view,
+                     .inner = inner.view,
+                     .y = y.view};
+        const double r = static_cast<double>(rows);
+        const Work work = {static_cast<double>(elements) * static_cast<double>(size_of(type)) +
+                               r * static_cast<double>(in) * 12,
+                           2 * r * static_cast<double>(elements), type};
+        std::size_t next = 0;
+        measure(state, bench, work, [&] {
+          args.in = first[next % first.size()].get();
+          args.out = second[next++ % second.size()].get();
+          if (composed)
+            bench.stream().Stream::mlp(args);
+          else
+            bench.stream().mlp(args);
+        });
+      });
+}
+
 void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int64_t context,
                DType type) {
   add("paged_attention/12x2x128/" + std::string(name_of(type)) +
@@ -317,6 +365,12 @@ void add_all(Bench& bench) {
       add_gemm(bench, "vision_mlp:1280x5120", rows, 1280, 5120, type, Activation::kQuickGelu);
     }
     add_gemm(bench, "vision_patch:1176x1280", 1024, 1176, 1280, type);
+    for (const bool composed : {true, false}) {
+      for (const std::int64_t rows : {1, 8, 512})
+        add_mlp(bench, "1536x8960", rows, 1536, 8960, true, composed, type);
+      for (const std::int64_t rows : {1024, 5476})
+        add_mlp(bench, "vision:1280x5120", rows, 1280, 5120, false, composed, type);
+    }
   }
   for (const DType type : {DType::kBf16, DType::kF32}) {
     add_paged(bench, 1, 1, 1000, type);

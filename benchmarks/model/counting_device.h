@@ -51,11 +51,7 @@ class CountingStream final : public Stream {
   void synchronize() override { inner_.synchronize(); }
 
   void gemm(const GemmArgs& args) override {
-    const auto out = static_cast<double>(args.weight->out());
-    const auto in = static_cast<double>(args.weight->in());
-    work_.bytes += static_cast<double>(args.weight->bytes());
-    (args.weight->operand_dtype() == DType::kI8 ? work_.int8_ops : work_.flops) +=
-        2 * static_cast<double>(args.x.rows()) * out * in;
+    count(*args.weight, args.x.rows());
     launch().gemm(args);
   }
   void paged_attention(const PagedAttentionArgs& args) override {
@@ -89,6 +85,11 @@ class CountingStream final : public Stream {
   void rope(const RopeArgs& args) override { launch().rope(args); }
   void kv_write(const KvWriteArgs& args) override { launch().kv_write(args); }
   void gated(const GatedArgs& args) override { launch().gated(args); }
+  void mlp(const MlpArgs& args) override {
+    count(*args.in, args.x.rows());
+    count(*args.out, args.x.rows());
+    launch().mlp(args);
+  }
   void embed(const EmbedArgs& args) override { launch().embed(args); }
   void mix_rows(const MixRowsArgs& args) override { launch().mix_rows(args); }
   void copy_rows(const CopyRowsArgs& args) override { launch().copy_rows(args); }
@@ -105,6 +106,12 @@ class CountingStream final : public Stream {
   Space space() const override { return inner_.device().space(); }
 
  private:
+  void count(const PackedWeight& weight, std::int64_t rows) {
+    work_.bytes += static_cast<double>(weight.bytes());
+    (weight.operand_dtype() == DType::kI8 ? work_.int8_ops : work_.flops) +=
+        2 * static_cast<double>(rows) * static_cast<double>(weight.out()) *
+        static_cast<double>(weight.in());
+  }
   Stream& launch() {
     ++work_.launches;
     return inner_;

@@ -37,6 +37,19 @@ void apply_linear(Stream& stream, const Linear& linear, View x, View y, View res
                .y = y});
 }
 
+void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation, View x,
+               View inner, View y, View residual) {
+  stream.mlp({.x = x,
+              .in = in.weight.get(),
+              .in_bias = in.bias.view,
+              .activation = activation,
+              .out = out.weight.get(),
+              .out_bias = out.bias.view,
+              .residual = residual,
+              .inner = inner,
+              .y = y});
+}
+
 std::vector<float> rope_frequencies(double theta, std::int64_t dim) {
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < dim; i += 2) {
@@ -84,26 +97,7 @@ void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
     const View normed = scratch.normed.row_range(0, part.rows());
     const View inner = scratch.mlp.row_range(0, part.rows());
     apply_norm(stream, block.mlp_norm, norm, part, normed);
-    apply_linear(stream, block.mlp_in, normed, inner, {}, activation);
-    apply_linear(stream, block.mlp_out, inner, part, part);
-  }
-}
-
-void vision_gated_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
-                      Activation activation, const VisionScratch& scratch, View x) {
-  const std::int64_t width = block.mlp_out.weight->in();
-  for (std::int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
-    const View part = x.row_range(begin, std::min(begin + kMlpRows, x.rows()));
-    const View normed = scratch.normed.row_range(0, part.rows());
-    const View inner = scratch.mlp.row_range(0, part.rows());
-    const View gate = inner.col_range(0, width);
-    apply_norm(stream, block.mlp_norm, norm, part, normed);
-    apply_linear(stream, block.mlp_in, normed, inner);
-    stream.gated({.gate = gate,
-                  .up = inner.col_range(width, 2 * width),
-                  .activation = activation,
-                  .out = gate});
-    apply_linear(stream, block.mlp_out, gate, part, part);
+    apply_mlp(stream, block.mlp_in, block.mlp_out, activation, normed, inner, part, part);
   }
 }
 

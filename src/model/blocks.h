@@ -37,6 +37,11 @@ void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x
 void apply_linear(Stream& stream, const Linear& linear, View x, View y, View residual = {},
                   Activation activation = Activation::kNone);
 
+// y = out(act(in x)) [+ residual], gated where `in` has twice the outputs that `out` has inputs.
+// `inner`: room for [rows, in's outputs].
+void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation, View x,
+               View inner, View y, View residual = {});
+
 // inv_freq[i] = theta^(-2i / dim) for i < dim / 2, computed as the reference does: in float32.
 std::vector<float> rope_frequencies(double theta, std::int64_t dim);
 
@@ -81,11 +86,8 @@ inline SegmentGeometry segment_geometry(const VisionAttention& shape) {
 void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                       const VisionAttention& shape, const SegmentPlan& plan, View cos, View sin,
                       const VisionScratch& scratch, View x);
-// x += mlp_out(act(mlp_in(norm(x))))
+// x += mlp(norm(x))
 void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
                 Activation activation, const VisionScratch& scratch, View x);
-// x += mlp_out(act(gate(norm(x))) * up(norm(x)))
-void vision_gated_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
-                      Activation activation, const VisionScratch& scratch, View x);
 
 }  // namespace saccade

@@ -294,8 +294,7 @@ class PatchEncodeRun final : public EncodeRun {
         std::ranges::find(s.whole_layers, static_cast<std::int64_t>(index)) != s.whole_layers.end();
     vision_attention(stream_, block, s.norm, attention_, whole ? *frames_ : *windows_, cos_, sin_,
                      tower_.scratch_, hidden_);
-    const auto mlp = s.gated ? vision_gated_mlp : vision_mlp;
-    mlp(stream_, block, s.norm, s.activation, tower_.scratch_, hidden_);
+    vision_mlp(stream_, block, s.norm, s.activation, tower_.scratch_, hidden_);
     if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
     const auto deep = std::ranges::find(s.deepstack, static_cast<std::int64_t>(index));
     if (deep == s.deepstack.end()) return;

@@ -173,8 +173,7 @@ class PixtralEncodeRun final : public EncodeRun {
     const VisionBlock& block = tower_.blocks_[index];
     vision_attention(stream_, block, settings_.norm, attention_, images_apart_, cos_, sin_,
                      tower_.scratch_, hidden_);
-    vision_gated_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_,
-                     hidden_);
+    vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, hidden_);
     if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
   }
 

@@ -385,20 +385,15 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   const DecoderSettings& s = settings_;
   const View normed = normed_.row_range(0, x.rows());
   const View gate_up = gate_up_.row_range(0, x.rows());
-  const View gate = gate_up.col_range(0, s.intermediate);
 
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
   if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
-  apply_linear(stream, layer.gate_up, normed, gate_up);
-  stream.gated({.gate = gate,
-                .up = gate_up.col_range(s.intermediate, 2 * s.intermediate),
-                .activation = s.activation,
-                .out = gate});
-  if (!s.post_norms) {
-    end_block(stream, layer.mlp_out, gate, x, true);
-    return;
-  }
-  end_block(stream, layer.mlp_out, gate, normed, false);
+  const auto gated_mlp = [&](View y, View residual) {
+    apply_mlp(stream, layer.gate_up, layer.mlp_out, s.activation, normed, gate_up, y, residual);
+    sum_over_ranks(stream, y);
+  };
+  if (!s.post_norms) return gated_mlp(x, carries_residual() ? x : View());
+  gated_mlp(normed, {});
   apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
 }
@@ -421,11 +416,9 @@ void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View 
   sum_over_ranks(stream, x);
 }
 
-// With several ranks the first one's product carries what is added to.
 void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, View y,
                             bool add) const {
-  const bool carries = ranks_ == nullptr || ranks_->rank() == 0;
-  apply_linear(stream, linear, part, y, add && carries ? y : View());
+  apply_linear(stream, linear, part, y, add && carries_residual() ? y : View());
   sum_over_ranks(stream, y);
 }
 

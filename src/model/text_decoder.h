@@ -147,6 +147,8 @@ class TextDecoder {
   void add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x);
   // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
   void end_block(Stream& stream, const Linear& linear, View part, View y, bool add) const;
+  // With several ranks the first one's product carries what is added to.
+  bool carries_residual() const { return ranks_ == nullptr || ranks_->rank() == 0; }
   void sum_over_ranks(Stream& stream, View y) const;
 
   DecoderSettings settings_;

@@ -271,6 +271,24 @@ struct GatedArgs {
   View out;  // [rows, cols]; may be gate
 };
 
+// y = out(act(in(x))) + residual, or of a gated MLP, whose `in` stacks the outputs of gate and up,
+// out(act(gate(x)) * up(x)) + residual. What is between the products is rounded as gemm would round
+// it, and need never be in memory as it is.
+struct MlpArgs {
+  View x;                            // [rows, in]
+  const PackedWeight* in = nullptr;  // [width, in], or [2 * width, in]: the gate's outputs first
+  View in_bias;                      // [1, in's outputs] f32, or empty
+  Activation activation = Activation::kSilu;
+  const PackedWeight* out = nullptr;  // [out, width]
+  View out_bias;                      // [1, out] f32, or empty
+  View residual;                      // [rows, out] or empty; may be y itself
+  // Room for the op's own use, of activation_dtype(); what it leaves there is nobody's.
+  View inner;  // [rows, in's outputs]
+  View y;      // [rows, out]; may be x
+
+  bool gated() const { return in->out() == 2 * out->in(); }
+};
+
 // One expert: down(act(gate(x)) * up(x)).
 struct ExpertWeights {
   const PackedWeight* gate_up = nullptr;  // [2 * width, in], the gate's outputs first
@@ -424,6 +442,8 @@ class Stream {
   virtual void paged_attention(const PagedAttentionArgs& args) = 0;
   virtual void segment_attention(const SegmentAttentionArgs& args) = 0;
   virtual void gated(const GatedArgs& args) = 0;
+  // Composed of gemm and gated, where a device has no better way.
+  virtual void mlp(const MlpArgs& args);
   // Only where Device::has_experts().
   virtual void experts(const ExpertsArgs&) { CHECK(false, "this device has no experts"); }
   virtual void embed(const EmbedArgs& args) = 0;

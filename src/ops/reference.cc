@@ -110,6 +110,32 @@ double round_to_bytes(std::vector<double>& x) {
   return scale;
 }
 
+std::vector<double> row_of(View x, std::int64_t row) {
+  std::vector<double> values(static_cast<std::size_t>(x.cols()));
+  for (std::int64_t col = 0; col < x.cols(); ++col)
+    values[static_cast<std::size_t>(col)] = get(x, row, col);
+  return values;
+}
+
+// x W^T + bias, where there is one.
+std::vector<double> product(const PackedWeight& packed, std::vector<double> x, View bias = {}) {
+  const auto& weight = static_cast<const ReferenceWeight&>(packed);
+  const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
+  std::vector<double> sums;
+  for (std::int64_t out = 0; out < weight.out(); ++out)
+    sums.push_back(weight.dot(out, x) * scale + (bias.empty() ? 0 : get(bias, 0, out)));
+  return sums;
+}
+
+// act(sums), or of twice as many as `width` act(gate) * up.
+std::vector<double> activated(Activation activation, std::vector<double> sums, std::int64_t width) {
+  const auto count = static_cast<std::size_t>(width);
+  for (std::size_t i = 0; i < count; ++i)
+    sums[i] = activate(activation, sums[i]) * (sums.size() > count ? sums[count + i] : 1);
+  sums.resize(count);
+  return sums;
+}
+
 // Where the pool keeps one token's key (or value) of one kv head.
 View kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
             std::int64_t kv_head) {
@@ -162,16 +188,11 @@ class ReferenceStream final : public HostStream {
   void gemm(const GemmArgs& args) override {
     check_shapes(args);
     const auto& weight = static_cast<const ReferenceWeight&>(*args.weight);
-    std::vector<double> x(static_cast<std::size_t>(weight.in()));
     for (std::int64_t row = 0; row < args.y.rows(); ++row) {
-      for (std::size_t in = 0; in < x.size(); ++in)
-        x[in] = get(args.x, row, static_cast<std::int64_t>(in));
-      const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
+      const std::vector<double> sums = product(weight, row_of(args.x, row), args.bias);
       for (std::int64_t out = 0; out < weight.out(); ++out) {
-        double sum = weight.dot(out, x) * scale;
-        if (!args.bias.empty()) sum += get(args.bias, 0, out);
-        sum = activate(args.activation, sum);
-        set(args.y, row, out, args.residual.empty() ? sum : sum + get(args.residual, row, out));
+        const double y = activate(args.activation, sums[static_cast<std::size_t>(out)]);
+        set(args.y, row, out, args.residual.empty() ? y : y + get(args.residual, row, out));
       }
     }
   }
@@ -302,6 +323,21 @@ class ReferenceStream final : public HostStream {
             activate(args.activation, get(args.gate, row, col)) * get(args.up, row, col));
   }
 
+  void mlp(const MlpArgs& args) override {
+    check_shapes(args);
+    for (std::int64_t row = 0; row < args.y.rows(); ++row) {
+      const std::vector<double> y =
+          product(*args.out,
+                  activated(args.activation, product(*args.in, row_of(args.x, row), args.in_bias),
+                            args.out->in()),
+                  args.out_bias);
+      for (std::int64_t col = 0; col < args.y.cols(); ++col)
+        set(args.y, row, col,
+            y[static_cast<std::size_t>(col)] +
+                (args.residual.empty() ? 0 : get(args.residual, row, col)));
+    }
+  }
+
   void experts(const ExpertsArgs& args) override {
     check_shapes(args);
     for (std::int64_t row = 0; row < args.x.rows(); ++row) {
@@ -318,8 +354,10 @@ class ReferenceStream final : public HostStream {
       std::vector<double> sum(static_cast<std::size_t>(args.y.cols()));
       for (const auto& [logit, expert] : likeliest) {
         const double weight = std::exp(-logit) / (args.normalise ? chosen : total);
-        const std::vector<double> term =
-            run_expert(args, args.experts[static_cast<std::size_t>(expert)], row);
+        const ExpertWeights& of = args.experts[static_cast<std::size_t>(expert)];
+        const std::vector<double> term = product(
+            *of.down,
+            activated(args.activation, product(*of.gate_up, row_of(args.x, row)), of.down->in()));
         for (std::size_t col = 0; col < sum.size(); ++col) sum[col] += weight * term[col];
       }
       for (std::int64_t col = 0; col < args.y.cols(); ++col)
@@ -408,27 +446,6 @@ class ReferenceStream final : public HostStream {
   }
 
  private:
-  // down(act(gate(x)) * up(x)) of a row.
-  static std::vector<double> run_expert(const ExpertsArgs& args, const ExpertWeights& expert,
-                                        std::int64_t row) {
-    std::vector<double> x;
-    for (std::int64_t col = 0; col < args.x.cols(); ++col) x.push_back(get(args.x, row, col));
-    const std::vector<double> gate_up = product(*expert.gate_up, std::move(x));
-    const std::size_t width = gate_up.size() / 2;
-    std::vector<double> inner(width);
-    for (std::size_t i = 0; i < width; ++i)
-      inner[i] = activate(args.activation, gate_up[i]) * gate_up[width + i];
-    return product(*expert.down, std::move(inner));
-  }
-
-  static std::vector<double> product(const PackedWeight& packed, std::vector<double> x) {
-    const auto& weight = static_cast<const ReferenceWeight&>(packed);
-    const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
-    std::vector<double> y;
-    for (std::int64_t out = 0; out < weight.out(); ++out) y.push_back(weight.dot(out, x) * scale);
-    return y;
-  }
-
   // Columns [begin, end) of a row.
   static void norm_group(const NormArgs& args, std::int64_t row, std::int64_t begin,
                          std::int64_t end) {

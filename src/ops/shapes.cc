@@ -207,6 +207,22 @@ void check_shapes(const GatedArgs& args) {
   check_matrix("out", args.out, rows, cols);
 }
 
+void check_shapes(const MlpArgs& args) {
+  CHECK(args.in != nullptr && args.out != nullptr, "mlp without weight");
+  const std::int64_t rows = args.x.rows();
+  const std::int64_t inner = args.in->out();
+  const std::int64_t width = args.out->in();
+  CHECK(inner == width || inner == 2 * width, "an mlp of {} outputs into {} inputs", inner, width);
+  check_matrix("x", args.x, rows, args.in->in());
+  check_matrix("inner", args.inner, rows, inner);
+  check_matrix("y", args.y, rows, args.out->out());
+  check_optional("in_bias", args.in_bias, 1, inner);
+  check_optional("out_bias", args.out_bias, 1, args.out->out());
+  check_optional("residual", args.residual, rows, args.out->out());
+  if (args.in_bias.data() != nullptr) check_f32("in_bias", args.in_bias);
+  if (args.out_bias.data() != nullptr) check_f32("out_bias", args.out_bias);
+}
+
 void check_shapes(const ExpertsArgs& args) {
   const std::int64_t rows = args.x.rows();
   const std::int64_t in = args.x.cols();

@@ -19,6 +19,7 @@ void check_shapes(const KvWriteArgs& args);
 void check_shapes(const PagedAttentionArgs& args);
 void check_shapes(const SegmentAttentionArgs& args);
 void check_shapes(const GatedArgs& args);
+void check_shapes(const MlpArgs& args);
 void check_shapes(const ExpertsArgs& args);
 void check_shapes(const EmbedArgs& args);
 void check_shapes(const MixRowsArgs& args);

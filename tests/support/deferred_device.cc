@@ -296,6 +296,18 @@ void DeferredStream::gated(const GatedArgs& args) {
   submit({args.gate, args.up, args.out}, [this, late] { inner_.gated(late); });
 }
 
+void DeferredStream::mlp(const MlpArgs& args) {
+  MlpArgs late = args;
+  late.x = use(args.x);
+  late.in_bias = use(args.in_bias);
+  late.out_bias = use(args.out_bias);
+  late.residual = use(args.residual);
+  late.inner = use(args.inner);
+  late.y = use(args.y);
+  submit({args.x, args.in_bias, args.out_bias, args.residual, args.inner, args.y},
+         [this, late] { inner_.mlp(late); });
+}
+
 void DeferredStream::experts(const ExpertsArgs& args) {
   ExpertsArgs late = args;
   late.x = use(args.x);

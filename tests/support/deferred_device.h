@@ -47,6 +47,7 @@ class DeferredStream final : public Stream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void mlp(const MlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;

@@ -108,6 +108,7 @@ class CpuDevice final : public Device {
   std::vector<Scratch> scratch_;        // one a worker
   std::vector<TokenSampler> samplers_;  // one a worker
   Scratch shared_;                      // written by one phase of an op, read by its next
+  Scratch inner_;                       // as shared_: between the two products of an MLP
   ExpertRoutes routes_;
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
@@ -135,6 +136,7 @@ class CpuStream final : public HostStream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void mlp(const MlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
@@ -157,11 +159,13 @@ class CpuStream final : public HostStream {
     return cols >= 16384 ? 1 : 16384 / (cols > 0 ? cols : 1);
   }
   void gemm_tiles(const GemmArgs& args);
-  // x as tiles of bf16, and y from such.
+  // x as tiles of bf16, and y from such: args.x is not looked at then.
   const Bf16* round_tiles(View x, Bf16* tiles);
   void multiply_tiles(const GemmArgs& args, const Bf16* x);
   void gemm_few_tiles(const GemmArgs& args, const Bf16* x);
   void gemm_many_tiles(const GemmArgs& args, const Bf16* x);
+  // What the second product of an MLP reads.
+  void make_inner_tiles(const MlpArgs& args, const Bf16* x, Bf16* inner);
   void gemm_int8(const GemmArgs& args);
   void gemm_int8_tiles(const GemmArgs& args);
   // x in bytes, in shared scratch.

@@ -27,10 +27,7 @@ void CpuStream::experts(const ExpertsArgs& args) {
 void CpuStream::run_expert(const ExpertsArgs& args, const ExpertWeights& weights,
                            std::span<const ExpertRoutes::Visit> visits) {
   const std::int64_t rows = std::ssize(visits);
-  const std::int64_t width = weights.down->in();
   const View gathered = args.gathered.row_range(0, rows);
-  const View inner = args.inner.row_range(0, rows);
-  const View gate = inner.col_range(0, width);
   const View part = args.part.row_range(0, rows);
   const auto visit = [&](std::int64_t row) { return visits[static_cast<std::size_t>(row)]; };
 
@@ -38,12 +35,15 @@ void CpuStream::run_expert(const ExpertsArgs& args, const ExpertWeights& weights
     std::memcpy(gathered.row<float>(row), args.x.row<float>(visit(row).row),
                 static_cast<std::size_t>(gathered.cols()) * sizeof(float));
   });
-  gemm({.x = gathered, .weight = weights.gate_up, .bias = {}, .residual = {}, .y = inner});
-  gated({.gate = gate,
-         .up = inner.col_range(width, 2 * width),
-         .activation = args.activation,
-         .out = gate});
-  gemm({.x = gate, .weight = weights.down, .bias = {}, .residual = {}, .y = part});
+  mlp({.x = gathered,
+       .in = weights.gate_up,
+       .in_bias = {},
+       .activation = args.activation,
+       .out = weights.down,
+       .out_bias = {},
+       .residual = {},
+       .inner = args.inner.row_range(0, rows),
+       .y = part});
   each_row(rows, part.cols(), [&](std::int64_t row) {
     kernels_.add_row(part.row<float>(row), visit(row).weight, args.y.row<float>(visit(row).row),
                      part.cols());
