@@ -278,7 +278,7 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "GiB of images that clients refer to by a uuid, as they came; 0: none is kept")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 65536.0));
-  cmd.add_flag("--enable-mm-embeds,!--no-enable-mm-embeds", f.mm_embeds,
+  cmd.add_flag("--enable-mm-embeds,!--no-enable-mm-embeds", f.settings.mm_embeds,
                "take image_embeds, of trusted clients; off by default");
   cmd.add_flag_callback(
       "--disable-mm-preprocessor-cache", [&f] { f.media_cache_gib = 0; }, "as its 0");

@@ -235,7 +235,6 @@ Result<void> complete(ServeFlags& f) {
   strip_quotes(s.allowed_origins);
   if (f.language_model_only) s.limit_mm_per_prompt = {{"image", 0}, {"video", 0}};
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
-  s.limit_mm_per_prompt["image_embeds"] = f.mm_embeds ? s.limit_mm_per_prompt["image"] : 0;
   TRY_DO(read_pixel_limits(f.mm_processor_kwargs, s));
   TRY_DO(read_frame_choice(f.media_io_kwargs, s.video_frames));
   s.video_time = std::chrono::seconds(f.video_seconds);

@@ -26,7 +26,6 @@ struct ServeFlags {
   bool language_model_only = false;
   double media_cache_gib = -1;  // below 0: not given
   double kept_image_gib = 0.25;
-  bool mm_embeds = false;
   std::string mm_processor_kwargs;
   std::string media_io_kwargs;
   std::string generation_config = "auto";

@@ -280,8 +280,7 @@ Result<VideoControls> MediaLoader::video_controls(const Medium& medium,
 
 Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& request) const {
   if (medium.image != nullptr && is_rows_file(medium.files.front())) {
-    const auto taken = settings_.limit_mm_per_prompt.find("image_embeds");
-    if (taken == settings_.limit_mm_per_prompt.end() || taken->second == 0)
+    if (!settings_.mm_embeds)
       return fail(ErrorCode::kInvalid,
                   "{}: image_embeds is taken under --enable-mm-embeds alone: who sends rows is "
                   "trusted",

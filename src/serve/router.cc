@@ -119,8 +119,7 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
   info.model_path = settings_.model;
   info.quantization = settings_.quantization.empty() ? "none" : settings_.quantization;
   info.uuid_cache_bytes = static_cast<std::int64_t>(settings_.kept_image_bytes);
-  const auto embeds = settings_.limit_mm_per_prompt.find("image_embeds");
-  info.mm_embeds = embeds != settings_.limit_mm_per_prompt.end() && embeds->second > 0;
+  info.mm_embeds = settings_.mm_embeds;
   info.served_model_name = settings_.served_model_name.front();
   const auto answer = [this](std::string_view path, JsonHandler handler) {
     add_json("GET", path, false, std::move(handler));

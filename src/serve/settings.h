@@ -81,6 +81,7 @@ struct ServeSettings {
   std::string generation_config;          // folder that has them; empty: the checkpoint
   json::object generation_overrides;      // laid over them
   std::map<std::string, std::int64_t> limit_mm_per_prompt{{"image", 64}, {"video", 16}};
+  bool mm_embeds = false;               // image_embeds is taken: who sends rows is trusted
   std::int64_t max_video_frames = 768;  // of one video
   FrameChoice video_frames;             // of video files, where a request says nothing
   std::chrono::seconds video_time{60};  // the most that decoding one may take
