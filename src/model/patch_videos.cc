@@ -11,8 +11,9 @@
 namespace saccade {
 namespace {
 
-// Frames a second: beyond these, positions in time would leave every range that was trained.
-constexpr double kLeastFps = 0.01;
+// Frames a second, of those that are taken. Eight frames of an hour are 0.002; over the most frames
+// that there may be, positions in time of these still fit 32 bits.
+constexpr double kLeastFps = 0.001;
 constexpr double kMostFps = 1000;
 constexpr std::int64_t kMostFrames = 1 << 16;
 

@@ -102,6 +102,9 @@ TEST(PatchVideos, RefusesWhatIsNoVideo) {
     ASSERT_FALSE(layout) << fps;
     EXPECT_EQ(layout.error().param, "fps");
   }
+  VideoControls few_of_an_hour = frames(8);
+  few_of_an_hour.fps = 8 / 3600.0;
+  EXPECT_TRUE(videos.layout(100, 100, few_of_an_hour));
   VideoControls controls = frames(2);
   controls.frame.processor_kwargs = object(R"({"num_frames": 4})");
   EXPECT_THAT(videos.layout(100, 100, controls).error().message, HasSubstr("num_frames"));
