@@ -12,7 +12,9 @@ class Version:
 
 def versions(root, path):
     """Oldest first. Without git, or in a copy that has no history, the one version that is there."""
-    log = _git(root, 'log', '--reverse', '--format=%H %cs %h', '--', path)
+    # In a shallow clone its oldest commit seems to have brought every file, which would date figures wrongly.
+    whole = (_git(root, 'rev-parse', '--is-shallow-repository') or '').strip() == 'false'
+    log = whole and _git(root, 'log', '--reverse', '--format=%H %cs %h', '--', path)
     found = []
     for line in (log or '').splitlines():
         commit, day, short = line.split()
