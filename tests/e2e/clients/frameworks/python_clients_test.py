@@ -62,11 +62,15 @@ class Framework:
     @classmethod
     def setUpClass(cls):
         try:
-            cls.row = TABLE.setdefault(f"{cls.NAME} {importlib.metadata.version(cls.PACKAGE)}", {})
+            cls.row = TABLE.setdefault(f"{cls.NAME} {cls.version()}", {})
         except importlib.metadata.PackageNotFoundError:
             TABLE[cls.NAME] = {}
             raise unittest.SkipTest(f"{cls.PACKAGE} is not installed") from None
         cls.begin()
+
+    @classmethod
+    def version(cls):
+        return importlib.metadata.version(cls.PACKAGE)
 
     @classmethod
     def begin(cls):
@@ -409,6 +413,14 @@ class LlamaIndex(Framework, unittest.TestCase):
 
 class LlmCommand(Framework, unittest.TestCase):
     NAME, PACKAGE = "llm (command)", "llm"
+    PROGRAM = os.environ.get("SACCADE_LLM", "llm")
+
+    @classmethod
+    def version(cls):
+        try:
+            return subprocess.run([cls.PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+        except (FileNotFoundError, subprocess.CalledProcessError):
+            raise importlib.metadata.PackageNotFoundError(cls.PACKAGE) from None
 
     @classmethod
     def begin(cls):
@@ -424,7 +436,7 @@ class LlmCommand(Framework, unittest.TestCase):
             '    return \'{"temperature": -3}\'\n')
 
     def command(self, *arguments, model="tiny"):
-        ended = subprocess.run([Path(sys.executable).with_name("llm"), "-m", model, *map(str, arguments)],
+        ended = subprocess.run([self.PROGRAM, "-m", model, *map(str, arguments)],
                                capture_output=True, text=True, timeout=120,
                                env={**os.environ, "LLM_USER_PATH": self.folder.name}, stdin=subprocess.DEVNULL)
         self.assertEqual(ended.returncode, 0, ended.stderr)
@@ -443,7 +455,7 @@ class LlmCommand(Framework, unittest.TestCase):
         return text[:-1]
 
     def stream(self):
-        process = subprocess.Popen([Path(sys.executable).with_name("llm"), "-m", "tiny", ASK], stdout=subprocess.PIPE,
+        process = subprocess.Popen([self.PROGRAM, "-m", "tiny", ASK], stdout=subprocess.PIPE,
                                    env={**os.environ, "LLM_USER_PATH": self.folder.name}, stdin=subprocess.DEVNULL)
         pieces = [piece.decode() for piece in iter(lambda: os.read(process.stdout.fileno(), 7), b"")]
         process.stdout.close()
