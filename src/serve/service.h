@@ -42,8 +42,7 @@ class Service {
                                                        std::size_t choices) const;
   // Calls `then` with the files that MediaLoader::remote() names and the frames of video files, on
   // a worker: at once for a request without media; else when they are there. No worker waits for
-  // them. An error, the
-  // fetching's or then's, is the answer.
+  // them. An error, the fetching's or then's, is the answer.
   using WithFiles = std::function<Result<void>(FetchedMedia fetched)>;
   // `reserved` grows by what is fetched; may be null.
   Result<void> with_media(const api::ChatRequest& request,
