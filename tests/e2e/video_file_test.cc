@@ -8,13 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <sstream>
 #include <thread>
 
 #include "base/base64.h"
 #include "base/json.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -23,13 +23,6 @@ const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
 const std::string kVideos = kGoldens + "videos/";
 const std::string kGreedy = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 24,
     "ignore_eos": true, "return_token_ids": true)";
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string inline_file(const std::string& name) {
   return "data:video/mp4;base64," + base64_encode(read_file(kVideos + name));

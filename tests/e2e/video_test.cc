@@ -4,14 +4,13 @@
 
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
-#include <fstream>
-#include <sstream>
 
 #include "base/base64.h"
 #include "base/json.h"
 #include "image/pixels.h"
 #include "model/golden.h"
 #include "tests/support/server_process.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -21,13 +20,6 @@ const std::string kFrames = kGoldens + "frames/";
 constexpr std::int64_t kVideoPad = 473;
 const std::string kGreedy = R"(, "temperature": 0, "repetition_penalty": 1.0, "max_tokens": 64,
     "ignore_eos": true, "return_token_ids": true)";
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string frame(const std::string& shot, int index) {
   return base64_encode(read_file(kFrames + shot + "_" + std::to_string(index) + ".png"));
