@@ -57,6 +57,12 @@ void add_target_options(CLI::App& app, bench::TargetChoice& t) {
   app.add_flag("--fresh-connections", t.fresh_connections, "one connection a request");
   app.add_option("--model", t.model, "name; the server's first when not given");
   app.add_option("--served-model-name", t.served_model_name, "sent instead of --model");
+  app.add_option("--lora-modules", t.lora_modules,
+                 "adapters of the server: each request names one of them as its model")
+      ->expected(1, -1);
+  app.add_option("--lora-assignment", t.lora_assignment, "which: random, by --seed, or round-robin")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"random", "round-robin"}));
   app.add_option("--tokenizer", t.tokenizer, "directory with tokenizer.json, to count tokens");
   app.add_flag("--skip-tokenizer-init", t.skip_tokenizer, "count by the server's usage alone");
 }

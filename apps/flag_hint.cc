@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/llama_server_flags.h"
+
 namespace saccade {
 namespace {
 
@@ -30,18 +32,37 @@ const CLI::App& chosen(const CLI::App& app) {
   return subcommands.empty() ? app : chosen(*subcommands.back());
 }
 
+// Where no command is named: the one that is closest to the first word, or that flags need one.
+std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (!app.get_subcommands().empty() || arguments.empty()) return "";
+  const std::string& word = arguments.back();  // they come in reverse
+  if (word.starts_with("-")) return "a command comes first, as in `saccade serve DIR`\n";
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    const std::string& name = command->get_name();
+    if (name.starts_with(word) || word.starts_with(name) || edit_distance(word, name) <= 2)
+      return fmt::format("{}: did you mean {}?\n", word, name);
+  }
+  return fmt::format("there is no command {}\n", word);
+}
+
 }  // namespace
 
 std::string flag_hints(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> names;
   for (const CLI::Option* option : chosen(app).get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
-  std::string hints;
+  const bool serves = &chosen(app) == &app || chosen(app).get_name() == "serve";
+  std::string hints = command_hint(app, arguments);
   for (const std::string& argument : arguments) {
     const std::string flag = argument.substr(0, argument.find('='));
-    if (!flag.starts_with("--") || flag.size() < 4 || std::ranges::find(names, flag) != names.end())
+    if (!flag.starts_with("-") || std::ranges::find(names, flag) != names.end()) continue;
+    if (const auto instead = instead_of_llama_server_flag(flag); serves && !instead.empty()) {
+      hints += fmt::format("{} is llama-server's: {}\n", flag, instead);
       continue;
+    }
+    if (!flag.starts_with("--") || flag.size() < 4) continue;
     const std::string* closest = nullptr;
     std::size_t least = std::max<std::size_t>(2, flag.size() / 4) + 1;  // beyond it: not meant
     for (const std::string& name : names) {

@@ -8,7 +8,8 @@
 namespace saccade {
 
 // One line for each argument that looks like a flag of the chosen subcommand and is none, where a
-// flag is close to it; empty when there is nothing to say.
+// flag is close to it or llama-server has it; and one where no subcommand is chosen. `arguments` as
+// CLI11 takes them, the last first. Empty when there is nothing to say.
 std::string flag_hints(const CLI::App& app, const std::vector<std::string>& arguments);
 
 }  // namespace saccade

@@ -32,29 +32,42 @@ void line(const char* name, const std::string& value) {
 
 // Layers of one kind and shape, and what a token of theirs takes.
 void print_layers(const ModelShape& shape, DType kv) {
-  std::map<std::string, std::pair<int, std::int64_t>> kinds;
+  struct Kind {
+    int count = 0;
+    std::int64_t bytes = 0;
+    bool crosses = false;
+  };
+  std::map<std::string, Kind> kinds;
   for (const LayerShape& layer : shape.layers) {
-    const std::string kind = layer.kind == LayerKind::kFull
-                                 ? "full attention"
-                                 : fmt::format("window of {}", layer.window);
-    auto& [count, bytes] =
-        kinds[fmt::format("{}, {} KV heads of {}", kind, layer.kv_heads, layer.head_dim)];
-    ++count;
-    bytes += 2 * layer.kv_heads * layer.head_dim * static_cast<std::int64_t>(size_of(kv));
+    const bool crosses = layer.kind == LayerKind::kCrossAttention;
+    std::string kind = layer.kind == LayerKind::kFull ? "full attention"
+                                                      : fmt::format("window of {}", layer.window);
+    if (crosses) kind = "attention to images";
+    Kind& of = kinds[fmt::format("{}, {} KV heads of {}", kind, layer.kv_heads, layer.head_dim)];
+    ++of.count;
+    of.crosses = crosses;
+    of.bytes += 2 * layer.kv_heads * layer.head_dim * static_cast<std::int64_t>(size_of(kv));
   }
   std::int64_t total = 0;
+  std::int64_t of_images = 0;
   for (const auto& [kind, value] : kinds) {
-    line("layers", fmt::format("{} x {}: {} bytes a token", value.first, kind, value.second));
-    total += value.second;
+    line("layers", fmt::format("{} x {}: {} bytes a {}", value.count, kind, value.bytes,
+                               value.crosses ? "row of an image" : "token"));
+    (value.crosses ? of_images : total) += value.bytes;
   }
   line("KV cache", fmt::format("{} bytes a token in {}", total, name_of(kv)));
+  if (of_images > 0)
+    line("", fmt::format("{} bytes a row of an image, up to {} rows an image", of_images,
+                         shape.max_image_tokens));
 }
 
-// Bytes of keys and values that one sequence of `length` tokens needs, windows counted as such.
+// Bytes of keys and values that one sequence of `length` tokens needs, windows counted as such, and
+// of layers that attend to images with one image at its largest.
 double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
   double bytes = 0;
   for (const LayerShape& layer : shape.layers) {
-    const std::int64_t kept = layer.window > 0 ? std::min(layer.window, length) : length;
+    std::int64_t kept = layer.window > 0 ? std::min(layer.window, length) : length;
+    if (layer.kind == LayerKind::kCrossAttention) kept = shape.max_image_tokens;
     bytes += 2.0 * static_cast<double>(layer.kv_heads * layer.head_dim * kept) *
              static_cast<double>(size_of(kv));
   }
@@ -62,7 +75,7 @@ double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
 }
 
 Result<void> print_plan(Network& network, std::int64_t parameters, DType compute,
-                        const Flags& flags) {
+                        const Weights::Quantized& quantized, const Flags& flags) {
   const ModelShape& shape = network.shape();
   const std::int64_t length = flags.length > 0 ? flags.length : shape.max_position;
   // Pages that nobody writes cost nothing, so the scratch can be laid out to learn its size.
@@ -77,10 +90,14 @@ Result<void> print_plan(Network& network, std::int64_t parameters, DType compute
   const double image_bytes = static_cast<double>(network.scratch_bytes()) - text_bytes;
 
   std::printf("\nmemory plan\n");
-  line("  weights", fmt::format("{} in {}",
-                                bytes_text(static_cast<double>(parameters) *
-                                           static_cast<double>(size_of(compute))),
-                                name_of(compute)));
+  const double numbers = static_cast<double>(parameters) * static_cast<double>(size_of(compute));
+  line("  weights", fmt::format("{} in {}", bytes_text(numbers), name_of(compute)));
+  if (quantized.four_bits > 0)
+    line("  on a CPU",
+         fmt::format("{} with four bits kept",
+                     bytes_text(numbers + static_cast<double>(quantized.four_bit_bytes) -
+                                static_cast<double>(quantized.four_bit_weights) *
+                                    static_cast<double>(size_of(compute)))));
   line("  KV", fmt::format("{} for one sequence of {} tokens",
                            bytes_text(sequence_bytes(shape, shape.kv_dtype, length)), length));
   line("  step", fmt::format("{} of activations for {} rows", bytes_text(text_bytes), flags.rows));
@@ -155,21 +172,24 @@ Result<void> inspect(const Flags& flags) {
 
   TRY(const auto quantization, parse_quantization(checkpoint.config));
   const auto weights = Weights::open(directory, family->aliases, quantization);
+  const auto quantized = weights ? weights->quantized() : Weights::Quantized{};
   if (weights) {
     const auto met = weights->require(specs, model.network->weight_table().ignored());
     line("weights", met ? fmt::format("{}, every tensor present",
                                       bytes_text(static_cast<double>(weights->bytes())))
                         : met.error().message);
     if (quantization)
-      line("quantisation", fmt::format("{}: {} matrices, dequantised at load",
-                                       describe(*quantization), weights->quantized_count()));
+      line(
+          "quantisation",
+          fmt::format("{}: {} matrices, {} in four bits, which a CPU keeps; others are dequantised",
+                      describe(*quantization), quantized.matrices, quantized.four_bits));
   } else {
     line("weights", weights.error().message);
   }
   if (flags.tensors)
     for (const TensorSpec& spec : specs)
       std::printf("  %-60s %s\n", spec.name.c_str(), shape_text(spec.shape).c_str());
-  return print_plan(*model.network, parameters, compute, flags);
+  return print_plan(*model.network, parameters, compute, quantized, flags);
 }
 
 }  // namespace

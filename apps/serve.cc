@@ -7,6 +7,7 @@
 #include "apps/config_file.h"
 #include "apps/device_flag.h"
 #include "apps/flags_page.h"
+#include "apps/gpu_flags.h"
 #include "apps/serve_flags.h"
 #include "apps/size_flag.h"
 #include "apps/vllm_flags.h"
@@ -127,10 +128,12 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       ->capture_default_str()
       ->check(kv_dtype());
   cmd.add_option("--quantization", s.quantization,
-                 "int8: matrices of the text's layers are rounded at load; awq, gptq, fp8, "
+                 "int8, int4: matrices of the text's layers are rounded at load; awq, gptq, fp8, "
                  "compressed-tensors: has to be what the checkpoint says");
   cmd.add_flag("--quantize-head", s.quantize_head,
-               "with int8: the head too, and an embedding tied to it");
+               "with int8 or int4: the head too, to bytes, and an embedding tied to it");
+  cmd.add_flag("--dequantize", s.dequantize,
+               "matrices that the checkpoint has in four bits become numbers of --dtype");
   cmd.add_option("--load-format", f.load_format,
                  "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()
@@ -262,6 +265,7 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--kv-cache-bytes,--kv-cache-memory-bytes,--kv-cache-memory", e.kv_cache_bytes,
                  "bytes of the KV cache; accepts 4GiB; 0: a share of free memory")
       ->transform(as_bytes());
+  add_gpu_flags(cmd, f);
   cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching,
                "on by default");
   cmd.add_option("--kv-policy", e.kv_policy)
@@ -383,6 +387,7 @@ void add_offline_flags(CLI::App& cmd, ServeFlags& f) {
   add_model_flags(cmd, f);
   add_image_size_flags(cmd, f);
   add_engine_flags(cmd, f);
+  add_lora_flags(cmd, f.lora, f.settings);
 }
 
 void add_serve(CLI::App& app, int& exit_code) {

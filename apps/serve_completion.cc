@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/duration_flag.h"
+#include "apps/gpu_flags.h"
 #include "apps/serve_environment.h"
 #include "apps/serve_flags.h"
 #include "base/json.h"
@@ -232,6 +233,7 @@ Result<void> complete(ServeFlags& f) {
   if (!f.positional_model.empty()) s.model = f.positional_model;
   if (s.model.empty()) return fail(ErrorCode::kInvalid, "no model is given: --model DIR");
   TRY_DO(read_variables(f));
+  complete_gpu_flags(f);
   strip_quotes(s.allowed_origins);
   if (f.language_model_only) s.limit_mm_per_prompt = {{"image", 0}, {"video", 0}};
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
@@ -261,6 +263,7 @@ Result<void> complete(ServeFlags& f) {
     if (!config) return fail_within("--speculative-config", std::move(config).error());
     s.engine.speculation = *config;
   }
+  TRY_DO(complete_lora(f.lora, s));
   TRY(s.cache_events, cluster::parse_cache_event_settings(f.kv_events_config));
   if (s.cache_events.enabled && !s.engine.prefix_caching)
     return fail(ErrorCode::kInvalid,

@@ -35,6 +35,8 @@ constexpr std::array kVariables = {
                         "auto and nobind: wherever the system puts them"},
     EnvironmentVariable{"VLLM_IMAGE_FETCH_TIMEOUT", true,
                         "seconds, as --media-timeout, which goes before it; 30 by itself"},
+    EnvironmentVariable{"VLLM_ALLOW_RUNTIME_LORA_UPDATING", true,
+                        "1: as --allow-runtime-lora-updating"},
     EnvironmentVariable{"VLLM_HOST_IP", false,
                         "it is for vLLM's workers; --host says where to listen"},
     EnvironmentVariable{"VLLM_PORT", false,

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "apps/lora_flags.h"
 #include "base/result.h"
 #include "serve/settings.h"
 
@@ -34,6 +36,11 @@ struct ServeFlags {
   std::string seed_line;
   std::string kv_events_config;
   std::string speculative_config;
+  double gpu_memory_utilization = -1;  // below 0: not given
+  bool eager = false;
+  std::vector<std::int64_t> graph_rows;
+  std::int64_t most_graph_rows = -1;  // below 0: not given
+  LoraFlags lora;
   std::string ttft_target = "2s";
   std::string over_target = "accept";
   std::string shared_rows_ttl = "1h";

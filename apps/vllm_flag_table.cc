@@ -19,9 +19,10 @@ constexpr std::string_view kKernels =
     "kernels are chosen by the processor; `saccade doctor` shows which";
 constexpr std::string_view kNoExperts = "no family that is served has experts";
 constexpr std::string_view kNoMamba = "no family that is served has state-space layers";
-constexpr std::string_view kNoAdapters = "there are no adapters";
-constexpr std::string_view kMergeLora =
-    "LoRA adapters are not applied; merge the adapter into the checkpoint and serve that";
+constexpr std::string_view kTextAdapters =
+    "adapters go to the text's decoder alone; merge one of a vision tower into the checkpoint and "
+    "serve that (docs/lora.md)";
+constexpr std::string_view kNoExpertAdapters = "experts take no adapters";
 constexpr std::string_view kNoPython =
     "there is no Python in the server that could load it; a proxy in front can do what it does";
 constexpr std::string_view kNoDraft =
@@ -127,7 +128,8 @@ constexpr VllmFlag kTable[] = {
     idle("--cpu-distributed-timeout-seconds", kNoRanks),
     idle("--cpu-offload-gb", kNoOffload),
     idle_list("--cpu-offload-params", kNoOffload),
-    idle_list("--cudagraph-capture-sizes", kNoGraphs),
+    works("--cudagraph-capture-sizes",
+          "a size is captured when steps of it come; a CPU makes no graphs"),
     idle_switch("--cudagraph-metrics", kNoGraphs),
     idle("--custom-histogram-buckets", "the histograms of /metrics have fixed bounds"),
     idle("--data-parallel-address -dpa", kNoRanks),
@@ -148,7 +150,7 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--dcp-q-replicate", kNoRanks),
     refused("--decode-context-parallel-size -dcp", "1", kOneDevice),
     works("--default-chat-template-kwargs"),
-    refused("--default-mm-loras", "{}", kMergeLora),
+    refused("--default-mm-loras", "{}", "a request names its adapter as its model"),
     refused("--device-ids", "0", "one device is used, the first; CUDA_VISIBLE_DEVICES says which"),
     refused("--diffusion-config -dc", "{}", "no family that is served generates by diffusion"),
     idle("--disable-access-log-for-endpoints",
@@ -200,14 +202,14 @@ constexpr VllmFlag kTable[] = {
     works_switch("--enable-log-requests --disable-log-requests"),
     idle_switch("--enable-logging-iteration-details",
                 "the log has tokens a second; steps are in /metrics"),
-    refused_switch("--enable-lora", kMergeLora),
+    works_switch("--enable-lora"),
     idle_switch("--enable-mamba-cache-stochastic-rounding", kNoMamba),
     idle_switch("--enable-mamba-shared-prefix-checkpoint", kNoMamba),
     idle_switch("--enable-mfu-metrics", "/metrics has tokens and times, not shares of a peak"),
-    idle_switch("--enable-mixed-moe-lora-format", kNoAdapters),
+    idle_switch("--enable-mixed-moe-lora-format", kNoExpertAdapters),
     works_switch("--enable-mm-embeds",
                  "image_embeds of images (docs/api.md); of videos there are none"),
-    idle_switch("--enable-moe-shared-loras", kNoAdapters),
+    idle_switch("--enable-moe-shared-loras", kNoExpertAdapters),
     idle_switch("--enable-nccl-comm-suspend", kNoRanks),
     idle_switch("--enable-offline-docs", "there are no pages of documentation"),
     works_switch("--enable-per-request-metrics",
@@ -227,9 +229,9 @@ constexpr VllmFlag kTable[] = {
     refused_switch("--enable-tokenizer-info-endpoint",
                    "there is no /tokenizer_info; tokenizer_config.json is in the checkpoint's "
                    "folder, and /tokenize and /detokenize are served"),
-    idle_switch("--enable-tower-connector-lora", kNoAdapters),
+    refused_switch("--enable-tower-connector-lora", kTextAdapters),
     refused_switch("--enable-trace-replay", "decoding cannot be made to follow given tokens"),
-    idle_switch("--enforce-eager", kNoGraphs),
+    works("--enforce-eager", "a CPU makes no graphs"),
     refused("--engram-config", "{}", "no family that is served has such tables"),
     idle("--eplb-config", kNoExperts),
     works_switch("--exclude-tools-when-tool-choice-none"),
@@ -239,11 +241,11 @@ constexpr VllmFlag kTable[] = {
     idle("--fault-tolerance-config", kNoRanks),
     idle("--fingerprint-mode", "answers have no system_fingerprint"),
     idle("--fingerprint-value", "answers have no system_fingerprint"),
-    idle_switch("--fully-sharded-loras", kNoAdapters),
+    idle_switch("--fully-sharded-loras", kNoRanks),
     idle("--gdn-prefill-backend", kKernels),
     works("--generation-config"),
-    idle("--gpu-memory-utilization --device-memory-utilization",
-         "the cache takes a share of free memory; --kv-cache-bytes sets it"),
+    works("--gpu-memory-utilization --device-memory-utilization",
+          "0.9 by itself; on a CPU it has no effect, the cache takes a share of free memory"),
     refused_switch("--grpc", "clients speak HTTP; gRPC is between servers and encoders alone"),
     refused("--grpc-port", "", "clients speak HTTP; gRPC is between servers and encoders alone"),
     idle("--h11-max-header-count", kFixedHeaders),
@@ -292,9 +294,9 @@ constexpr VllmFlag kTable[] = {
     works("--long-prefill-token-threshold"),
     idle_switch("--long-prefill-token-threshold-adaptive",
                 "clients share a step's budget by turns already (--fairness)"),
-    idle("--lora-dtype", kNoAdapters),
-    refused_list("--lora-modules", "", kMergeLora),
-    idle_list("--lora-target-modules", kNoAdapters),
+    idle("--lora-dtype", "adapters are multiplied as the model's matrices are"),
+    works("--lora-modules"),
+    idle_list("--lora-target-modules", "an adapter's own configuration names its modules"),
     idle("--mamba-backend", kNoMamba),
     idle("--mamba-block-size", kNoMamba),
     idle("--mamba-cache-dtype", kNoMamba),
@@ -304,13 +306,13 @@ constexpr VllmFlag kTable[] = {
     idle("--mamba-ssu-algorithm", kNoMamba),
     idle("--master-addr", kNoRanks),
     idle("--master-port", kNoRanks),
-    idle("--max-cpu-loras", kNoAdapters),
-    idle("--max-cudagraph-capture-size", kNoGraphs),
+    works("--max-cpu-loras"),
+    works("--max-cudagraph-capture-size", "a CPU makes no graphs"),
     idle("--max-log-len", kNoLogText),
     works("--max-logprobs", "-1 is the whole vocabulary"),
-    idle("--max-lora-cls-labels", kNoAdapters),
-    idle("--max-lora-rank", kNoAdapters),
-    idle("--max-loras", kNoAdapters),
+    idle("--max-lora-cls-labels", "no family that is served classifies"),
+    works("--max-lora-rank", "any number up to 4096"),
+    works("--max-loras"),
     works("--max-model-len", "1k is 1000, 1K is 1024; auto and -1: as far as the cache holds one"),
     refused("--max-num-active-seqs", "", "--max-num-seqs is the most that run at once"),
     works("--max-num-batched-tokens", "1k is 1000, 1K is 1024"),
@@ -379,7 +381,8 @@ constexpr VllmFlag kTable[] = {
     refused("--profiler-config", "{}", "there is no profiler; perf and /metrics see the process"),
     idle("--pt-load-map-location", "PyTorch files are not read"),
     works("--quantization -q",
-          "int8 rounds text layers at load; awq, gptq, fp8 and compressed-tensors have to be what "
+          "int8 and int4 round text layers at load; awq, gptq, fp8 and compressed-tensors have to "
+          "be what "
           "the checkpoint says"),
     refused("--quantization-config", "{}",
             "weights are read as the checkpoint's quantization_config says (docs/quantised.md)"),
@@ -417,7 +420,7 @@ constexpr VllmFlag kTable[] = {
     refused("--spec-method", "", kOneConfig),
     refused("--spec-model", "", kNoDraft),
     refused("--spec-tokens", "", kOneConfig),
-    idle_switch("--specialize-active-lora", kNoAdapters),
+    idle_switch("--specialize-active-lora", kNoGraphs),
     works("--speculative-config -sc",
           "method ngram; num_speculative_tokens up to 32, prompt_lookup_max and prompt_lookup_min "
           "up to 16; answers are the same to the bit, and guessing stops where it does not pay "

@@ -53,7 +53,8 @@ DeviceMatrix DeviceBench::random(std::int64_t rows, std::int64_t cols, DType typ
   return made;
 }
 
-std::unique_ptr<PackedWeight> DeviceBench::weight(std::int64_t out, std::int64_t in) {
+std::unique_ptr<PackedWeight> DeviceBench::weight(std::int64_t out, std::int64_t in,
+                                                  DType compute) {
   // Bands of the same rows, one below another.
   const std::int64_t band = std::min<std::int64_t>(out, 1024);
   std::vector<float> rows(static_cast<std::size_t>(band * in));
@@ -62,7 +63,7 @@ std::unique_ptr<PackedWeight> DeviceBench::weight(std::int64_t out, std::int64_t
   std::vector<StoredMatrix> parts;
   for (std::int64_t row = 0; row < out; row += band)
     parts.emplace_back(view.row_range(0, std::min(band, out - row)));
-  return device_->pack(parts, DType::kBf16);
+  return device_->pack(parts, compute);
 }
 
 Buffer DeviceBench::download(View from) {

@@ -33,8 +33,9 @@ class DeviceBench {
   // Numbers in (-scale, scale), the same at every call. Ends the program when memory is short.
   DeviceMatrix random(std::int64_t rows, std::int64_t cols, DType type, float scale = 0.5f);
   DeviceMatrix empty(std::int64_t rows, std::int64_t cols, DType type);
-  // [out, in] of random bf16.
-  std::unique_ptr<PackedWeight> weight(std::int64_t out, std::int64_t in);
+  // [out, in] of random bf16, packed as `compute` says.
+  std::unique_ptr<PackedWeight> weight(std::int64_t out, std::int64_t in,
+                                       DType compute = DType::kBf16);
   // Rows as the host sees them.
   Buffer download(View from);
 

@@ -52,7 +52,10 @@ Result<Arguments> parse(int argc, char** argv) {
 Result<void> run(const Arguments& arguments, Figures& figures) {
   const bool rehearsal = arguments.sizes == "rehearsal";
   if (arguments.part == "roofs") return measure_roofs(figures, rehearsal);
-  TRY(std::unique_ptr<Device> device, cuda::make_device_under_test(DType::kBf16));
+  // As a server has it; rows in company by what holds whatever the company.
+  const CudaSettings settings = {.libraries = {},
+                                 .batch_invariant = arguments.part == "invariance"};
+  TRY(std::unique_ptr<Device> device, cuda::make_device_under_test(DType::kBf16, 1, settings));
   if (arguments.part == "model")
     return measure_model(std::move(device), figures, arguments.model, rehearsal);
   DeviceBench bench(std::move(device), figures, std::atof(arguments.seconds.c_str()), rehearsal);

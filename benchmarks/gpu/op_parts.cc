@@ -206,6 +206,8 @@ class OpTable {
 
 Result<void> measure_ops(DeviceBench& bench) {
   OpTable(bench).run();
+  measure_codes(bench);
+  measure_experts(bench);
   return {};
 }
 

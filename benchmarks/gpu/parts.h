@@ -13,6 +13,10 @@ Result<void> measure_roofs(Figures& figures, bool rehearsal);
 // Every op at the shapes of real models: 7B first, its vision tower, 2B.
 Result<void> measure_ops(DeviceBench& bench);
 
+// Products with weights of codes, and layers of experts: rows of the same table.
+void measure_codes(DeviceBench& bench);
+void measure_experts(DeviceBench& bench);
+
 // Whether a row's bits depend on how many rows share the call: products and attention.
 // Row "products" and "attention": how many cases were compared, and in how many a bit differed.
 Result<void> probe_batch_invariance(DeviceBench& bench);

@@ -118,6 +118,63 @@ void add_roofs(Bench& bench) {
   if (bench.roofs.int8_ops > 0) row("roof/int8", "GFLOP/s", bench.roofs.int8_ops);
 }
 
+// Codes of four bits in groups of 128, with the memory they lie in.
+struct FourBitSource {
+  FourBitSource(std::int64_t out, std::int64_t in)
+      : codes(random(out * in / 2)),
+        zeros(random(in / kGroup * out / 2)),
+        scales(static_cast<std::size_t>(in / kGroup * out), to_f16(0.01f)) {
+    matrix.format = StoredMatrix::Format::kGptq;
+    matrix.stored_out = matrix.out_end = out;
+    matrix.stored_in = matrix.in_end = in;
+    matrix.codes = {DType::kI32, codes};
+    matrix.zeros = {DType::kI32, zeros};
+    matrix.scales = {DType::kF16, std::as_bytes(std::span(scales))};
+    matrix.group = kGroup;
+  }
+  static std::vector<std::byte> random(std::int64_t bytes) {
+    Rng rng(1);
+    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+    for (std::byte& value : values) value = static_cast<std::byte>(rng.below(256));
+    return values;
+  }
+  static constexpr std::int64_t kGroup = 128;
+  std::vector<std::byte> codes;
+  std::vector<std::byte> zeros;
+  std::vector<F16> scales;
+  StoredMatrix matrix;
+};
+
+// Weights of four bits, for a model of numbers of `type`.
+void add_four_bit_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
+                       std::int64_t out, DType type) {
+  add("gemm/" + name + "/int4-" + std::string(name_of(type)) + "/rows:" + std::to_string(rows),
+      [=, &bench](benchmark::State& state) {
+        constexpr std::int64_t kRotated = 800'000'000;
+        const FourBitSource source(out, in);
+        std::vector<std::unique_ptr<PackedWeight>> weights;
+        weights.push_back(bench.device->pack({&source.matrix, 1}, type));
+        const auto bytes = static_cast<std::int64_t>(weights.front()->bytes());
+        const std::int64_t copies =
+            rows > 16 ? 2 : std::max<std::int64_t>(2, (kRotated + bytes - 1) / bytes);
+        while (std::ssize(weights) < copies)
+          weights.push_back(bench.device->pack({&source.matrix, 1}, type));
+        const Activations x(rows, in);
+        const Activations y(rows, out);
+        GemmArgs args;
+        args.x = x.view;
+        args.y = y.view;
+        std::size_t next = 0;
+        const double r = static_cast<double>(rows);
+        const Work work = {static_cast<double>(bytes) + r * static_cast<double>(in + out) * 4,
+                           2 * r * static_cast<double>(in) * static_cast<double>(out), type};
+        measure(state, bench, work, [&] {
+          args.weight = weights[next++ % weights.size()].get();
+          bench.stream().gemm(args);
+        });
+      });
+}
+
 void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
               std::int64_t out, DType type, Activation activation = Activation::kNone) {
   add("gemm/" + name + "/" + std::string(name_of(type)) + "/rows:" + std::to_string(rows),
@@ -352,6 +409,13 @@ void add_all_rows(Bench& bench) {
 // 1280, which sees a 448 x 448 image as 1024 patches and a 1024 x 1024 one as 5476.
 void add_all(Bench& bench) {
   add_roofs(bench);
+  for (const DType type : {DType::kBf16, DType::kF32}) {
+    for (const std::int64_t rows : {1, 2, 4, 8, 16, 512}) {
+      add_four_bit_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);
+      add_four_bit_gemm(bench, "gate_up:1536x17920", rows, 1536, 17920, type);
+      add_four_bit_gemm(bench, "down:8960x1536", rows, 8960, 1536, type);
+    }
+  }
   for (const DType type : {DType::kI8, DType::kBf16, DType::kF32}) {
     for (const std::int64_t rows : {1, 2, 4, 8, 512}) {
       add_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);

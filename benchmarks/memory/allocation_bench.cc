@@ -113,7 +113,7 @@ class RunningSequences {
       prompt.positions.assign(1, std::vector<std::int32_t>(300));
       std::iota(prompt.positions[0].begin(), prompt.positions[0].end(), 0);
       request.prompt = std::move(prompt);
-      sequences_.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0));
+      sequences_.push_back(std::make_unique<Sequence>(std::move(request), "bench", 0, kBlock));
       scheduler_->add(*sequences_.back());
     }
     while (step([](const StepPlan&) {}) < kSequences) {
@@ -175,7 +175,8 @@ void planning_and_building(benchmark::State& state) {
   RunningSequences running(*kv);
   Stream& stream = device->lane(Lane::kStep);
   run_steps(state, running, [&](const StepPlan& plan) {
-    benchmark::DoNotOptimize(builder.build(stream, plan, {}, *pool, running.images(), nullptr));
+    benchmark::DoNotOptimize(
+        builder.build(stream, plan, {}, *pool, running.images(), nullptr, nullptr));
     stream.retire();
   });
 }

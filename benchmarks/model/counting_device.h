@@ -49,6 +49,9 @@ class CountingStream final : public Stream {
   Event record() override { return inner_.record(); }
   void wait(const Event& of) override { inner_.wait(of); }
   void synchronize() override { inner_.synchronize(); }
+  void fill(const StoredMatrix& from, View to) override { inner_.fill(from, to); }
+  void begin_repeated(std::int64_t kind) override { inner_.begin_repeated(kind); }
+  void end_repeated() override { inner_.end_repeated(); }
 
   void gemm(const GemmArgs& args) override {
     count(*args.weight, args.x.rows());
@@ -145,6 +148,8 @@ class CountingDevice final : public Device {
   }
   Space space() const override { return inner_.space(); }
   std::int64_t free_bytes() const override { return inner_.free_bytes(); }
+  std::int64_t total_bytes() const override { return inner_.total_bytes(); }
+  bool makes_graphs() const override { return inner_.makes_graphs(); }
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     return inner_.pack(parts, compute);
   }

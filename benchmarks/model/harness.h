@@ -87,13 +87,14 @@ class Harness {
     return timed([&] { forward(); });
   }
 
-  // A step of `sequences` rows, after prompts: the mean of all steps.
-  Timing decode(std::int64_t sequences) {
+  // A step of `sequences` rows, after prompts: the mean of all steps. `graphs`: as one launch, from
+  // the third step of as many sequences on, where the device makes one of it.
+  Timing decode(std::int64_t sequences, bool graphs = false) {
     Timing total;
     const auto steps = static_cast<double>(sizes_.decode_steps);
     for (std::int64_t step = 0; step < sizes_.decode_steps; ++step) {
       set_rows(0, sequences, sizes_.prompt + step, 1);
-      const Timing one = timed([&] { forward(); });
+      const Timing one = timed([&] { forward(graphs ? sequences : 0); });
       total.seconds += one.seconds / steps;
       total.least_seconds += one.least_seconds / steps;
       total.cpu_seconds += one.cpu_seconds / steps;
@@ -186,9 +187,10 @@ class Harness {
     }
   }
 
-  void forward() {
+  void forward(std::int64_t repeated = 0) {
     lists_.positions.assign(static_cast<std::size_t>(model_.shape().position_axes), position_);
     Stream& stream = counting_->lane(Lane::kStep);
+    if (repeated > 0) stream.begin_repeated(repeated);
     const std::span<const SequenceSpan> group = spans_;
     Batch batch;
     lists_.upload(stream, batch);
@@ -197,6 +199,7 @@ class Harness {
     batch.logits = logits_.view(DType::kF32, static_cast<std::int64_t>(lists_.logit_rows.size()),
                                 model_.shape().vocab);
     model_.network->forward(stream, batch);
+    if (repeated > 0) stream.end_repeated();
     stream.retire();
   }
 

@@ -3,7 +3,7 @@
 //   model_bench --model DIR [--runs 5] [--threads N]
 //               [--peer LLAMA_BENCH --peer-model GGUF] [--peer-mtmd LLAMA_MTMD_CLI --peer-mmproj
 //               GGUF] [--json FILE]
-//   model_bench --model DIR --quantization int8|int8-head [--runs 5] ...
+//   model_bench --model DIR --quantization int8|int8-head|int4|int4-head [--runs 5] ...
 //               rounded at load, and in turn with it the same model as it is stored
 //   model_bench --model DIR --launches SIDE     what a device is asked to do instead of how fast
 #include <algorithm>
@@ -243,8 +243,9 @@ Result<void> measure(const Arguments& arguments) {
   TRY(auto made, make_cpu_device(arguments.threads));
   const std::shared_ptr<Device> device = std::move(made);
   LoadOptions options;
-  if (!arguments.quantization.empty()) options.text_layers = DType::kI8;
-  if (arguments.quantization == "int8-head") options.head = DType::kI8;
+  options.four_bit_text = arguments.quantization.starts_with("int4");
+  if (arguments.quantization.starts_with("int8")) options.text_layers = DType::kI8;
+  if (arguments.quantization.ends_with("-head")) options.head = DType::kI8;
   TRY(const auto harness, Harness::create(arguments.model, device, options));
   std::unique_ptr<Harness> beside;
   if (!arguments.quantization.empty()) {
@@ -291,8 +292,9 @@ int main(int argc, char** argv) {
     }
   }
   const std::string& how = arguments.quantization;
-  if (!how.empty() && how != "int8" && how != "int8-head") {
-    std::fprintf(stderr, "model_bench: --quantization %s: int8 and int8-head are known\n",
+  if (!how.empty() && how != "int8" && how != "int8-head" && how != "int4" && how != "int4-head") {
+    std::fprintf(stderr,
+                 "model_bench: --quantization %s: int8, int8-head, int4 and int4-head are known\n",
                  how.c_str());
     return 2;
   }

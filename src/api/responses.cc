@@ -256,7 +256,11 @@ void write_card(JsonWriter& w, const ModelCard& model) {
   w.member("owned_by", std::string_view("saccade"));
   w.member("root", std::string_view(model.root));
   w.key("parent");
-  w.null();
+  if (model.parent.empty()) {
+    w.null();
+  } else {
+    w.value(std::string_view(model.parent));
+  }
   w.member("max_model_len", model.max_model_len);
   w.key("permission");
   w.begin_array();

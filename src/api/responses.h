@@ -109,6 +109,7 @@ struct ModelCard {
   bool embeds = false;  // instead of generating
   bool video = false;
   bool tools = false;
+  std::string parent = {};  // of an adapter: the model that it is for; else empty
 };
 std::string model_list(std::span<const ModelCard> models);
 std::string model_card(const ModelCard& model);

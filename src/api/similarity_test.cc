@@ -77,6 +77,8 @@ TEST(Similarity, CosinesAreOfDirections) {
   ASSERT_EQ(pairs.size(), 3u);
   EXPECT_EQ(pairs[0], -1.0);
   EXPECT_NEAR(pairs[1], std::sqrt(0.5), 1e-12);
+  const std::vector<float> crossed = {1, 0, 0, 1, 3, 0, 0, 2};
+  EXPECT_EQ(cosines(crossed, 2, 2), (std::vector<double>{1, 1}));
 }
 
 TEST(RerankResponse, TheLikeliestComeFirst) {

@@ -202,8 +202,9 @@ TEST(WorkerPool, QuickJobsDoNotWaitForBulkOnes) {
 
 TEST(WorkerPool, BulkJobsAreNotStarvedByQuickOnes) {
   std::atomic<bool> done = false;
+  std::function<void()> again;  // outlives the jobs that post it
   WorkerPool pool(2, 1000);
-  std::function<void()> again = [&] {
+  again = [&] {
     if (done) return;
     EXPECT_TRUE(pool.post(again));
   };

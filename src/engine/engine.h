@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/engine_stats.h"
 #include "engine/request.h"
@@ -23,6 +24,12 @@ struct EngineSettings {
   std::int64_t max_model_len = 0;          // 0: the checkpoint's, as far as the cache holds one
   std::int64_t block_size = 16;            // tokens a KV block
   std::size_t kv_cache_bytes = 0;          // 0: a share of free memory, said at start
+  // Of a device's own memory, for weights, activations, keys and values together.
+  double device_memory_utilization = 0.9;
+  // Where the device makes graphs (Device::makes_graphs()): the rows that steps of decode are
+  // padded to, ascending; empty: usual_graph_rows(). `eager`: none is.
+  std::vector<std::int64_t> graph_rows;
+  bool eager = false;
   // Submitted and not yet running, of one client; over it submit() is kExhausted, and so it is over
   // kClientsWaiting times as many of all clients together.
   std::int64_t max_waiting = 1024;
@@ -40,11 +47,13 @@ struct EngineSettings {
   std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
   std::string scheduling_policy = "fcfs";     // fcfs | priority
   std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
-  std::string fairness = "client";          // client: clients share; none: first come, first served
-  double tpot_target_ms = 0;                // 0: fixed chunks
-  int max_logprobs = 20;                    // most likely tokens that a request may ask for
-  int steps_in_flight = 1;                  // 2: the next step is planned while one runs
-  SpeculationSettings speculation;          // tokens guessed ahead
+  std::string fairness = "client";  // client: clients share; none: first come, first served
+  double tpot_target_ms = 0;        // 0: fixed chunks
+  int max_logprobs = 20;            // most likely tokens that a request may ask for
+  int steps_in_flight = 1;          // 2: the next step is planned while one runs
+  SpeculationSettings speculation;  // tokens guessed ahead
+  std::int64_t max_loras = 0;       // adapters of one step; 0: requests have none
+  std::int64_t max_lora_rank = 16;
   std::uint64_t seed = 0;                   // for requests that bring none
   CacheObserver* cache_observer = nullptr;  // engine thread; null: nobody. Outlives the engine
 };

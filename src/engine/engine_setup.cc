@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/log.h"
+#include "engine/graph_rows.h"
+#include "engine/memory_budget.h"
 
 namespace saccade {
 namespace {
@@ -14,6 +16,12 @@ constexpr double kShareOfFreeMemory = 0.5;  // for the KV pool, when nothing is 
 // A stage of several images takes no more of the latency target, so that it fits beside decode.
 constexpr double kStageShareOfTarget = 0.25;
 constexpr std::int64_t kLeastFreeMemory = std::int64_t{1} << 30;  // assumed when it cannot be told
+// Of a device's own: lists and matrices on their way, streams and events, and what the device's
+// runtime keeps for kernels.
+constexpr std::int64_t kListBytes = std::int64_t{256} << 20;
+// A step of a few hundred launches as a graph; an assumption, to be held against what a GPU's
+// runtime takes (the log says it for each, at debug level).
+constexpr std::int64_t kGraphBytes = std::int64_t{4} << 20;
 
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
@@ -34,12 +42,20 @@ Result<void> check_counts(EngineSettings& settings) {
     return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed",
                 settings.steps_in_flight);
   }
+  if (!(settings.device_memory_utilization > 0 && settings.device_memory_utilization <= 1)) {
+    return fail(ErrorCode::kInvalid, "gpu_memory_utilization is {}, above 0 up to 1 is possible",
+                settings.device_memory_utilization);
+  }
   if (settings.max_model_len < 0 || settings.long_prefill_threshold < 0 ||
       settings.tpot_target_ms < 0) {
     return fail(ErrorCode::kInvalid,
                 "max_model_len {}, long_prefill_token_threshold {}, tpot_target_ms {}: none may be "
                 "negative",
                 settings.max_model_len, settings.long_prefill_threshold, settings.tpot_target_ms);
+  }
+  if (settings.max_loras < 0 || settings.max_lora_rank < 1) {
+    return fail(ErrorCode::kInvalid, "max_loras {}, max_lora_rank {}: at least 0 and 1 are needed",
+                settings.max_loras, settings.max_lora_rank);
   }
   if (settings.max_sequences > settings.max_batched_tokens) {
     log::warning("max_num_seqs {} is over the step's {} tokens: {} run at once",
@@ -63,23 +79,14 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
                                   : usual_length(shape);
   std::int64_t large_pages = 0;
   for (const GroupPlan& group : plan.groups) {
+    // Of a model that attends across, with one image at its largest beside the text.
+    std::int64_t tokens = group.stream == TokenStream::kEncoder ? 0 : length;
+    if (group.stream != TokenStream::kText) tokens += shape.max_image_tokens;
     const std::int64_t blocks =
-        make_layer_policy(group)->peak_blocks(length, settings.max_batched_tokens, {});
+        make_layer_policy(group)->peak_blocks(tokens, settings.max_batched_tokens, {});
     large_pages += (blocks * group.tables + group.ratio - 1) / group.ratio;
   }
   return (large_pages + 1) * settings.max_sequences * plan.large_bytes;
-}
-
-// `free`: bytes of the device that nothing else will take.
-Result<std::int64_t> choose_kv_bytes(const EngineSettings& settings, const ModelShape& shape,
-                                     const PagePlanSettings& plan, std::int64_t free) {
-  if (settings.kv_cache_bytes > 0) return static_cast<std::int64_t>(settings.kv_cache_bytes);
-  TRY(const std::int64_t useful, most_useful_bytes(settings, shape, plan));
-  const auto share = static_cast<std::int64_t>(kShareOfFreeMemory * static_cast<double>(free));
-  const std::int64_t chosen = std::min(share, useful);
-  log::info("KV cache: {:.2f} GiB of the {:.2f} GiB that are free (kv_cache_bytes sets it)",
-            gibibytes(chosen), gibibytes(free));
-  return chosen;
 }
 
 Result<void> choose_length(EngineSettings& settings, const ModelShape& shape,
@@ -114,7 +121,8 @@ void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
   const PagePlan& plan = kv.plan();
   double large_pages = 0;
   for (const GroupPlan& group : plan.groups) {
-    const std::int64_t blocks = make_layer_policy(group)->peak_blocks(1, 1, {});
+    const std::int64_t tokens = group.stream == TokenStream::kEncoder ? 0 : 1;
+    const std::int64_t blocks = make_layer_policy(group)->peak_blocks(tokens, 1, {});
     large_pages += static_cast<double>(blocks * group.tables) / static_cast<double>(group.ratio);
   }
   const auto held = static_cast<double>(kv.settings().pool_bytes / plan.large_bytes);
@@ -126,6 +134,23 @@ void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
   settings.max_sequences = most;
 }
 
+// Sizes that steps of decode are padded to, where that is worth it.
+// Padding has no pages among those of images' keys.
+Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settings,
+                                                    const ModelShape& shape, const Device& device) {
+  std::vector<std::int64_t> sizes = settings.graph_rows;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1 || (i > 0 && sizes[i] <= sizes[i - 1]))
+      return fail(ErrorCode::kInvalid, "cudagraph_capture_sizes: {} is not above {}", sizes[i],
+                  i > 0 ? sizes[i - 1] : 0);
+  }
+  if (settings.eager || !device.makes_graphs() || shape.cross_attends())
+    return std::vector<std::int64_t>();
+  if (sizes.empty()) sizes = usual_graph_rows(settings.max_sequences);
+  std::erase_if(sizes, [&](std::int64_t rows) { return rows > settings.max_sequences; });
+  return sizes;
+}
+
 // How large an image may be: what the checkpoint allows, as far as a request and the encoder cache
 // hold it.
 Result<void> choose_image_limits(EngineParts& parts, const ModelShape& shape) {
@@ -133,7 +158,9 @@ Result<void> choose_image_limits(EngineParts& parts, const ModelShape& shape) {
   const std::int64_t row_bytes =
       shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
   const std::int64_t most_rows = shape.max_image_tokens;
-  std::int64_t rows = std::min(most_rows, settings.max_model_len);
+  // Rows that are attended to across take no places of the text.
+  std::int64_t rows =
+      shape.cross_attends() ? most_rows : std::min(most_rows, settings.max_model_len);
   if (parts.encoder_cache != EncoderCache::kOverlay) {
     const std::int64_t page_bytes = kEmbeddingPageRows * row_bytes;
     const std::int64_t held =
@@ -165,29 +192,78 @@ Capacity capacity_of(const EngineParts& parts) {
   capacity.logit_rows = parts.logit_rows();
   capacity.image_patches = parts.encoder.max_patches;
   capacity.length = parts.settings.max_model_len;
+  capacity.lora_rank = parts.settings.max_loras > 0 ? parts.settings.max_lora_rank : 0;
   return capacity;
 }
 
-// Bytes that are left for the KV pool when the model's scratch, the embedding store, and the rows
-// and logits of a step have theirs. What the device calls free is read before any of them is made:
-// memory of the host is taken when it is first written to.
-Result<std::int64_t> free_beside_scratch(EngineParts parts, Network& network, Device& device) {
+// What the rest of the engine takes beside the KV pool, and what of the device's memory is there.
+// What it calls free is read before any of that is made: memory of the host is taken when it is
+// first written to.
+Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& device) {
   const ModelShape& shape = network.shape();
-  const std::int64_t free = std::max(kLeastFreeMemory, device.free_bytes());
+  DeviceMemory use;
+  use.total = device.total_bytes();
+  use.free = device.free_bytes();
   if (parts.settings.max_model_len == 0) parts.settings.max_model_len = usual_length(shape);
-  std::int64_t taken = parts.logit_rows() * shape.vocab * std::int64_t{sizeof(float)};
+  constexpr std::int64_t kLogit = sizeof(float);
+  use.sampling = parts.logit_rows() * shape.vocab * kLogit;
   if (shape.has_vision) {
     TRY_DO(choose_image_limits(parts, shape));
     const std::int64_t row_bytes =
         shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
-    taken += parts.encoder.max_rows * row_bytes;
-    taken += parts.encoder_cache == EncoderCache::kOverlay
-                 ? parts.settings.max_batched_tokens * row_bytes
-                 : static_cast<std::int64_t>(parts.settings.encoder_cache_bytes);
+    use.images = parts.encoder.max_rows * row_bytes;
+    use.images += parts.encoder_cache == EncoderCache::kOverlay
+                      ? parts.settings.max_batched_tokens * row_bytes
+                      : static_cast<std::int64_t>(parts.settings.encoder_cache_bytes);
   }
+  use.adapters = parts.settings.max_loras * packed_lora_bytes(network.lora_targets(),
+                                                              parts.settings.max_lora_rank,
+                                                              network.lora_compute());
   TRY_DO(network.reserve(device, capacity_of(parts)));
-  taken += static_cast<std::int64_t>(network.scratch_bytes());
-  return std::max(free - taken, kLeastFreeMemory / 16);
+  use.scratch = static_cast<std::int64_t>(network.scratch_bytes());
+  if (use.total == 0) return use;
+  // Adjusted logits and their room to grow, and a quarter of the sequences with penalties.
+  use.sampling += parts.sampled_rows() * shape.vocab * kLogit * 5 / 4;
+  use.sampling += parts.settings.max_sequences / 4 * shape.vocab * kLogit;
+  use.lists = kListBytes;
+  use.graphs = static_cast<std::int64_t>(parts.graph_rows.size()) * kGraphBytes;
+  return use;
+}
+
+// A share of what is left, or of a device's own memory what its utilisation leaves; no more than
+// would ever be used.
+Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, const PagePlanSettings& plan,
+                                     Network& network, Device& device) {
+  const EngineSettings& settings = parts.settings;
+  if (settings.kv_cache_bytes > 0) return static_cast<std::int64_t>(settings.kv_cache_bytes);
+  EngineParts sketch;
+  sketch.settings = settings;
+  sketch.encoder_cache = parts.encoder_cache;
+  sketch.graph_rows = parts.graph_rows;
+  TRY(const DeviceMemory use, memory_use(std::move(sketch), network, device));
+  TRY(const std::int64_t useful, most_useful_bytes(settings, network.shape(), plan));
+  if (use.total > 0) {
+    TRY(const std::int64_t left,
+        kv_bytes_of(settings.device_memory_utilization, use, kLeastFreeMemory / 64));
+    const std::int64_t chosen = std::min(left, useful);
+    log::info(
+        "KV cache: {:.2f} GiB; gpu_memory_utilization {} of {:.2f} GiB leaves {:.2f} beside "
+        "{:.2f} of weights and others, {:.2f} of activations, {:.2f} of images, {:.2f} of logits, "
+        "{:.2f} of adapters, {:.2f} of graphs and lists",
+        gibibytes(chosen), settings.device_memory_utilization, gibibytes(use.total),
+        gibibytes(left), gibibytes(use.total - use.free), gibibytes(use.scratch),
+        gibibytes(use.images), gibibytes(use.sampling), gibibytes(use.adapters),
+        gibibytes(use.graphs + use.lists));
+    return chosen;
+  }
+  const std::int64_t free = std::max(
+      std::max(kLeastFreeMemory, use.free) - use.sampling - use.images - use.adapters - use.scratch,
+      kLeastFreeMemory / 16);
+  const auto share = static_cast<std::int64_t>(kShareOfFreeMemory * static_cast<double>(free));
+  const std::int64_t chosen = std::min(share, useful);
+  log::info("KV cache: {:.2f} GiB of the {:.2f} GiB that are free (kv_cache_bytes sets it)",
+            gibibytes(chosen), gibibytes(free));
+  return chosen;
 }
 
 }  // namespace
@@ -198,11 +274,15 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   parts.settings = settings;
   const ModelShape& shape = network.shape();
   TRY_DO(check_counts(parts.settings));
+  if (settings.max_loras > 0 && network.lora_targets().empty())
+    return fail(ErrorCode::kUnsupported, "enable_lora: {} takes no adapters here", shape.family);
   TRY(const KvPolicy kv_policy, parse_kv_policy(settings.kv_policy));
   TRY(parts.encoder_cache, parse_encoder_cache(settings.encoder_cache));
   TRY(parts.scheduler.policy, parse_scheduling_policy(settings.scheduling_policy));
   if (settings.fairness != "client" && settings.fairness != "none")
     return fail(ErrorCode::kInvalid, "fairness \"{}\" is none of client, none", settings.fairness);
+
+  TRY(parts.graph_rows, choose_graph_rows(parts.settings, shape, device));
 
   KvSettings kv;
   kv.plan.policy = kv_policy;
@@ -211,25 +291,27 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   kv.max_sequences = parts.settings.max_sequences;
   kv.prefix_caching = settings.prefix_caching;
   kv.observer = settings.cache_observer;
-  std::int64_t free = 0;
-  if (settings.kv_cache_bytes == 0) {
-    EngineParts sketch;
-    sketch.settings = parts.settings;
-    sketch.encoder_cache = parts.encoder_cache;
-    TRY(free, free_beside_scratch(std::move(sketch), network, device));
-  }
-  TRY(kv.pool_bytes, choose_kv_bytes(parts.settings, shape, kv.plan, free));
+  TRY(kv.pool_bytes, choose_kv_bytes(parts, kv.plan, network, device));
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), kv));
   parts.settings.kv_cache_bytes = static_cast<std::size_t>(kv.pool_bytes);
   TRY_DO(choose_length(parts.settings, shape, *parts.kv));
   limit_sequences(parts.settings, *parts.kv);
-  TRY(parts.pool, KvPool::create(device, shape, parts.kv->plan(), kv.pool_bytes));
+  std::erase_if(parts.graph_rows,
+                [&](std::int64_t rows) { return rows > parts.settings.max_sequences; });
+  TRY(parts.pool,
+      KvPool::create(device, shape, parts.kv->plan(), kv.pool_bytes, !parts.graph_rows.empty()));
   std::istringstream plan(parts.kv->plan().describe());
   for (std::string line; std::getline(plan, line);) log::info("KV cache, {}", line);
 
   if (shape.has_vision) {
     TRY_DO(choose_image_limits(parts, shape));
     if (parts.encoder_cache == EncoderCache::kOverlay) {
+      if (shape.cross_attends()) {
+        return fail(ErrorCode::kUnsupported,
+                    "encoder_cache overlay: {} attends to images across, whose rows have no tokens "
+                    "that they could be laid over",
+                    shape.family);
+      }
       if (!parts.pool->holds_embeddings()) {
         return fail(ErrorCode::kUnsupported,
                     "encoder_cache overlay: keys and values of the full-attention layers are "
@@ -249,6 +331,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   parts.scheduler.priority_aging = settings.priority_aging;
   parts.scheduler.fair = settings.fairness == "client";
   parts.scheduler.most_draft_rows = parts.draft_rows();
+  parts.scheduler.max_loras = settings.max_loras;
 
   TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,

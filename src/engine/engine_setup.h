@@ -18,6 +18,7 @@ struct EngineParts {
   EncoderCache encoder_cache = EncoderCache::kStore;
   SchedulerSettings scheduler;
   EncoderLimits encoder;
+  std::vector<std::int64_t> graph_rows;  // ascending; empty: no step is padded
   std::int64_t embedding_page_rows = 0;
   std::unique_ptr<KvAllocator> kv;
   std::unique_ptr<KvPool> pool;

@@ -43,8 +43,12 @@ struct EngineStats {
   std::int64_t kv_cache_bytes = 0;
   std::int64_t encoder_cache_bytes = 0;
   std::int64_t encoder_queue_images = 0;  // wanted and not ready
-  MemoryUse memory;                       // KV pool and embedding arena together
-  double utilisation = 0;                 // memory.useful over all of it
+  // Adapters of requests that run and of those that wait, by name.
+  std::vector<std::string> running_loras;
+  std::vector<std::string> waiting_loras;
+  std::uint64_t loras_packed = 0;  // made ready on the device, so far
+  MemoryUse memory;                // KV pool and embedding arena together
+  double utilisation = 0;          // memory.useful over all of it
 
   // Counters.
   std::uint64_t steps = 0;

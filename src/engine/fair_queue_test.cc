@@ -16,7 +16,7 @@ std::unique_ptr<Sequence> sequence_of(ClientId client, RequestId id) {
   Request request;
   request.id = id;
   request.client = client;
-  return std::make_unique<Sequence>(std::move(request), "model", 0);
+  return std::make_unique<Sequence>(std::move(request), "model", 0, 16);
 }
 
 std::vector<RequestId> turns_of(FairQueue& queue) {

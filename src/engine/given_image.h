@@ -14,7 +14,7 @@ class GivenImage final : public ImageSource {
   // `held` counts the bytes (a ByteReservation), and may be null.
   GivenImage(GivenRows rows, std::shared_ptr<const void> held)
       : rows_(std::move(rows)), held_(std::move(held)) {}
-  const GivenRows& given() const { return rows_; }
+  const GivenRows* rows() const override { return &rows_; }
   Result<PreparedImage> load() const override {
     return fail(ErrorCode::kInternal, "an image that came as rows has no pixels");
   }

@@ -13,6 +13,8 @@
 
 namespace saccade {
 
+struct GivenRows;
+
 // What an encoder elsewhere is sent for an image: its files as they came, and how their layout
 // follows from them (image_recipe.h). Views of the source.
 struct PortableImage {
@@ -32,6 +34,8 @@ class ImageSource {
   // About as many bytes as load() holds at most, its result included.
   virtual std::size_t load_bytes() const = 0;
   virtual PortableImage portable() const { return {}; }
+  // Of an image that came as its rows: they take the place of decoding and encoding. Null: pixels.
+  virtual const GivenRows* rows() const { return nullptr; }
 };
 
 // Pixels that are in memory: tests, tools.

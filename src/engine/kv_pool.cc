@@ -8,11 +8,27 @@
 
 namespace saccade {
 
+namespace {
+
+CacheKind cache_kind(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kFull:
+      return CacheKind::kFull;
+    case LayerKind::kSlidingWindow:
+      return CacheKind::kSlidingWindow;
+    case LayerKind::kCrossAttention:
+      return CacheKind::kCrossAttention;
+  }
+  return CacheKind::kFull;
+}
+
+}  // namespace
+
 std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
   std::vector<LayerSpec> specs;
   for (const LayerShape& layer : shape.layers) {
     LayerSpec& spec = specs.emplace_back();
-    spec.kind = layer.kind == LayerKind::kFull ? CacheKind::kFull : CacheKind::kSlidingWindow;
+    spec.kind = cache_kind(layer.kind);
     spec.window = layer.window;
     spec.kv_heads = layer.kv_heads;
     spec.head_dim = layer.head_dim;
@@ -22,16 +38,32 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
 }
 
 Result<std::unique_ptr<KvPool>> KvPool::create(Device& device, const ModelShape& shape,
-                                               const PagePlan& plan, std::int64_t bytes) {
-  TRY(Buffer buffer, device.allocate(static_cast<std::size_t>(bytes)));
-  return std::unique_ptr<KvPool>(new KvPool(shape, plan, std::move(buffer)));
+                                               const PagePlan& plan, std::int64_t bytes,
+                                               bool padding) {
+  std::vector<PageId> pages;  // the first of each table that begins behind all others
+  std::int64_t end = bytes;
+  for (const GroupPlan& group : plan.groups) {
+    if (!padding) break;
+    const std::int64_t page = (bytes + group.page_bytes - 1) / group.page_bytes;
+    pages.insert(pages.end(), static_cast<std::size_t>(group.tables), static_cast<PageId>(page));
+    end = std::max(end, (page + 1) * group.page_bytes);
+  }
+  TRY(Buffer buffer, device.allocate(static_cast<std::size_t>(end)));
+  return std::unique_ptr<KvPool>(new KvPool(shape, plan, std::move(buffer), std::move(pages)));
 }
 
-KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer)
-    : buffer_(std::move(buffer)), block_tokens_(plan.block_tokens), dtype_(shape.kv_dtype) {
+KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer,
+               std::vector<PageId> padding)
+    : buffer_(std::move(buffer)),
+      block_tokens_(plan.block_tokens),
+      dtype_(shape.kv_dtype),
+      padding_(std::move(padding)) {
   for (const GroupPlan& group : plan.groups) {
     group_tables_.push_back(static_cast<int>(table_bytes_.size()));
-    for (int table = 0; table < group.tables; ++table) table_bytes_.push_back(group.page_bytes);
+    for (int table = 0; table < group.tables; ++table) {
+      table_bytes_.push_back(group.page_bytes);
+      streams_.push_back(group.stream);
+    }
   }
   for (std::size_t layer = 0; layer < shape.layers.size(); ++layer) {
     const LayerPlace& place = plan.places[layer];
@@ -48,6 +80,7 @@ KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer)
     binding.layer.kv_heads = of.kv_heads;
     binding.layer.head_dim = of.head_dim;
     binding.group = group_tables_[static_cast<std::size_t>(place.group)] + place.table;
+    if (of.kind == LayerKind::kCrossAttention) binding.group += plan.tables;
   }
   cut_pieces(shape, plan);
 }
@@ -58,6 +91,7 @@ void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
   for (std::size_t layer = 0; layer < shape.layers.size() && column < width; ++layer) {
     const LayerPlace& place = plan.places[layer];
     if (plan.groups[static_cast<std::size_t>(place.group)].kind != CacheKind::kFull) continue;
+    if (shape.cross_attends()) continue;  // an image has one token, and as many rows as ever
     const LayerShape& of = shape.layers[layer];
     const auto head_bytes =
         block_tokens_ * of.head_dim * static_cast<std::int64_t>(size_of(dtype_));

@@ -16,12 +16,28 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape);
 // Engine thread.
 class KvPool {
  public:
-  // kExhausted when the device has no `bytes`.
+  // kExhausted when the device has no `bytes`. `padding`: besides, a page of each table that no
+  // sequence gets.
   static Result<std::unique_ptr<KvPool>> create(Device& device, const ModelShape& shape,
-                                                const PagePlan& plan, std::int64_t bytes);
+                                                const PagePlan& plan, std::int64_t bytes,
+                                                bool padding = false);
 
-  std::span<const KvBinding> bindings() const { return bindings_; }  // [layers]
+  // [layers]. Of one that attends to images the group is its table's number and as many as there
+  // are tables besides: its spans are others than those of self-attention in the same table.
+  std::span<const KvBinding> bindings() const { return bindings_; }
+  std::int64_t block_tokens() const { return block_tokens_; }
+  // Whether a table's blocks hold tokens of text, rows of images that layers attend to, or both.
+  bool holds_text(int table) const { return stream_of(table) != TokenStream::kEncoder; }
+  bool holds_images(int table) const { return stream_of(table) != TokenStream::kText; }
+  // The block of a table that holds a sequence's first token of text.
+  std::size_t text_block(int table, std::int64_t encoder_tokens) const {
+    return stream_of(table) == TokenStream::kBoth
+               ? static_cast<std::size_t>(encoder_tokens / block_tokens_)
+               : 0;
+  }
   void copy(Stream& stream, const KvCopy& copy);
+  // Where rows that are nobody's put their keys and values: [tables], or empty.
+  std::span<const PageId> padding() const { return padding_; }
 
   // An embedding row laid into the slot of its own token: head_dim elements at a time over keys and
   // values of the full-attention layers. Empty pieces: the slot is too small for a row.
@@ -44,7 +60,8 @@ class KvPool {
     std::int64_t first = 0;   // columns of the row: [first, last)
     std::int64_t last = 0;
   };
-  KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer);
+  KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer, std::vector<PageId> padding);
+  TokenStream stream_of(int table) const { return streams_[static_cast<std::size_t>(table)]; }
   void cut_pieces(const ModelShape& shape, const PagePlan& plan);
 
   Buffer buffer_;
@@ -52,7 +69,9 @@ class KvPool {
   DType dtype_;
   std::vector<KvBinding> bindings_;
   std::vector<std::int64_t> table_bytes_;  // [tables] bytes a page
+  std::vector<TokenStream> streams_;       // [tables]
   std::vector<int> group_tables_;          // [groups] first table
+  std::vector<PageId> padding_;            // [tables]
   std::vector<Piece> pieces_;
   std::int64_t unit_ = 1;  // elements: divides every piece, its place and its stride
 };

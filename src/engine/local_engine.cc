@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/graph_rows.h"
+
 namespace saccade {
 namespace {
 
@@ -18,7 +20,7 @@ std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
 
 LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
     : sequence(std::move(request), engine.network_.shape().tower_fingerprint,
-               engine.network_.shape().short_length),
+               engine.network_.shape().short_length, engine.parts_.kv->plan().block_tokens),
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), engine.eos_,
            sequence.prompt_tokens(), engine.parts_.settings.max_model_len),
@@ -44,6 +46,7 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       images_(parts_.encoder_cache, parts_.store_bytes(),
               std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(network.shape()),
               row_bytes(network.shape())),
+      lora_slots_(network, device, parts_.settings.max_loras),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
       eos_(network.shape().eos) {
@@ -87,6 +90,12 @@ Result<void> LocalEngine::validate(const Request& request) const {
   const Prompt& prompt = *request.prompt;
   const EngineSettings& settings = parts_.settings;
   const auto length = static_cast<std::int64_t>(prompt.ids.size());
+  if (request.adapter != nullptr && settings.max_loras == 0)
+    return fail(ErrorCode::kInvalid, "adapter '{}': the engine was made for none",
+                request.adapter->name());
+  if (request.adapter != nullptr && request.adapter->max_rank() > settings.max_lora_rank)
+    return fail(ErrorCode::kInvalid, "adapter '{}' has rank {}, the engine was made for {}",
+                request.adapter->name(), request.adapter->max_rank(), settings.max_lora_rank);
   if (length == 0) return fail(ErrorCode::kInvalid, "the prompt has no tokens");
   if (length + 1 > settings.max_model_len) {
     return fail(ErrorCode::kInvalid,
@@ -94,10 +103,20 @@ Result<void> LocalEngine::validate(const Request& request) const {
                 settings.max_model_len);
   }
   for (const TokenId id : prompt.ids) {
-    if (id < 0 || id >= network_.shape().vocab) {
+    if (id < 0 || id >= network_.shape().vocab + network_.shape().placeholders) {
       return fail(ErrorCode::kInvalid, "token id {} is not in the vocabulary of {}", id,
                   network_.shape().vocab);
     }
+  }
+  // What follows from a placeholder has a row of logits, and the placeholder itself has none.
+  if (request.sampling.prompt_logprobs) {
+    const auto placeholder = std::find_if(prompt.ids.begin() + 1, prompt.ids.end(),
+                                          [&](TokenId id) { return id >= network_.shape().vocab; });
+    if (placeholder != prompt.ids.end())
+      return fail(ErrorCode::kUnsupported,
+                  "prompt_logprobs of a prompt with an image: its token {} is none of the {} that "
+                  "the model gives probabilities",
+                  *placeholder, network_.shape().vocab);
   }
   CHECK(prompt.positions.size() == static_cast<std::size_t>(network_.shape().position_axes),
         "{} position axes, the model has {}", prompt.positions.size(),
@@ -128,6 +147,7 @@ Result<void> LocalEngine::validate(const Request& request) const {
 Result<void> LocalEngine::validate_images(const Request& request) const {
   if (request.images->empty()) return {};
   if (!encoder_ && !remote_) return fail(ErrorCode::kUnsupported, "the model takes no images");
+  TRY_DO(check_images_fit(request));
   const auto what = [](const ImageLayout& image, std::size_t i) {
     return image.frames > 0 ? fmt::format("a group of {} frames", image.frames)
                             : fmt::format("image {}", i);
@@ -157,6 +177,24 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
                 parts_.store_bytes());
   }
   return {};
+}
+
+// Images that are attended to stay in the KV cache beside the text, up to the answer's last token.
+Result<void> LocalEngine::check_images_fit(const Request& request) const {
+  std::vector<std::int64_t> rows;
+  for (const RequestImage& image : *request.images) rows.push_back(image.layout.tokens);
+  const std::int64_t block = parts_.kv->plan().block_tokens;
+  KvShape shape;
+  shape.encoder_tokens = stream_length(lay_out_cross_images(*request.prompt, rows, block), block);
+  if (shape.encoder_tokens == 0) return {};
+  shape.prompt_tokens = static_cast<std::int64_t>(request.prompt->ids.size());
+  const std::int64_t length =
+      std::min(shape.prompt_tokens + request.sampling.max_tokens, parts_.settings.max_model_len);
+  if (parts_.kv->fits(shape, length, parts_.settings.max_batched_tokens)) return {};
+  return fail(
+      ErrorCode::kTooLarge,
+      "{} rows of images and {} tokens of text and answer do not fit a KV cache of {} bytes",
+      shape.encoder_tokens, length, parts_.kv->settings().pool_bytes);
 }
 
 // With inbox_mutex_ held.
@@ -347,11 +385,14 @@ void LocalEngine::launch(StepPlan plan) {
     Live& of = live(*rows.sequence);
     if (of.times.first_scheduled == 0) of.times.first_scheduled = step.launched;
   }
+  const std::int64_t padded = graph_rows_of(step.plan, parts_.graph_rows);
+  if (padded > 0) step_stream().begin_repeated(padded);
   const Batch batch =
       parts_.batches->build(step_stream(), step.plan, parts_.sampling->last_tokens(), *parts_.pool,
-                            images_, parts_.arena ? &*parts_.arena : nullptr);
+                            images_, parts_.arena ? &*parts_.arena : nullptr, &lora_slots_, padded);
   current_.encoder_tokens_consumed += static_cast<std::uint64_t>(parts_.batches->embedding_rows());
   network_.forward(step_stream(), batch);
+  if (padded > 0) step_stream().end_repeated();
   step.forwarded = clock_.now();
   sample(step, batch);
   score_prompts(step.plan);
@@ -389,8 +430,8 @@ void LocalEngine::want_image(const EncodeWish& wish) {
   const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
   const RequestImage& what =
       (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
-  if (const auto given = std::dynamic_pointer_cast<const GivenImage>(what.source)) {
-    given_.emplace_back(image.key, given);
+  if (what.source->rows() != nullptr) {
+    given_.emplace_back(image.key, what.source);
   } else if (remote_) {
     remote_->want(image, what);
   } else {

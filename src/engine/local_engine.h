@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "engine/engine_setup.h"
-#include "engine/given_image.h"
 #include "engine/lent_images.h"
 #include "engine/mask_thread.h"
 #include "engine/pixel_loader.h"
@@ -76,6 +75,7 @@ class LocalEngine final : public Engine {
   Result<void> validate(const Request& request) const;
   Result<void> check_room(ClientId client) const;
   Result<void> validate_images(const Request& request) const;
+  Result<void> check_images_fit(const Request& request) const;
 
   // What a settled step gave. Row i of the plan has `counts[i]` of the tokens and deltas.
   struct Answered {
@@ -131,6 +131,7 @@ class LocalEngine final : public Engine {
   void count_plan(const StepPlan& plan, Nanos now);
   void note_progress(const Sequence& sequence);
   void publish_waiting();
+  void list_loras();
   void update_gauges(Nanos now);
   // `later`: tokens that are known and go out with later deltas.
   RequestUsage usage(const Sequence& sequence, std::size_t later = 0) const;
@@ -141,8 +142,9 @@ class LocalEngine final : public Engine {
   Device& device_;
   const Clock& clock_;
   ImagePlanner images_;
+  LoraSlots lora_slots_;
   Scheduler scheduler_;
-  std::vector<std::pair<Digest, std::shared_ptr<const GivenImage>>> given_;  // wanted, by key
+  std::vector<std::pair<Digest, std::shared_ptr<const ImageSource>>> given_;  // wanted, by key
   std::unique_ptr<EncoderQueue> encoder_;  // null: no images, or no tower
   std::unique_ptr<RemoteImages> remote_;   // null: all images are encoded here
   std::unique_ptr<LentImages> lent_;       // null: no tower

@@ -53,6 +53,19 @@ void LocalEngine::publish_waiting() {
   waiting_of_ = std::move(counts);
 }
 
+void LocalEngine::list_loras() {
+  current_.loras_packed = lora_slots_.packed();
+  current_.running_loras.clear();
+  current_.waiting_loras.clear();
+  for (const auto& [id, of] : lives_) {
+    const LoraAdapter* const adapter = of->sequence.request.adapter.get();
+    if (adapter == nullptr || of->sequence.ended) continue;
+    auto& names = of->sequence.kv.admitted() ? current_.running_loras : current_.waiting_loras;
+    const auto place = std::ranges::lower_bound(names, adapter->name());
+    if (place == names.end() || *place != adapter->name()) names.insert(place, adapter->name());
+  }
+}
+
 void LocalEngine::update_gauges(Nanos now) {
   EngineStats& to = current_;
   to.num_requests_running = static_cast<std::int64_t>(scheduler_.running().size());
@@ -76,6 +89,7 @@ void LocalEngine::update_gauges(Nanos now) {
   to.embedding_byte_seconds +=
       static_cast<double>(images_.store().leased_bytes()) * seconds(now - gauges_at_);
   gauges_at_ = now;
+  if (parts_.settings.max_loras > 0) list_loras();
   publish_waiting();
   if (measured_at_ == 0 || now - measured_at_ >= kMeasureEvery) {
     measured_at_ = now;

@@ -52,7 +52,7 @@ bool LocalEngine::take_lent() {
 bool LocalEngine::take_given() {
   const auto all = std::exchange(given_, {});
   for (const auto& [key, source] : all) {
-    const std::string rows = converted(source->given(), network_.shape().kv_dtype);
+    const std::string rows = converted(*source->rows(), network_.shape().kv_dtype);
     publish_host(key, std::as_bytes(std::span(rows)));
   }
   return !all.empty();

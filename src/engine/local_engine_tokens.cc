@@ -33,7 +33,10 @@ void LocalEngine::sample(InFlight& step, const Batch& batch) {
       guesses_.push_back(guess);
     }
   }
-  step.ticket = parts_.sampling->launch(step_stream(), batch.logits, sampling_rows_, guesses_);
+  // Rows of padding have logits too.
+  const auto rows = static_cast<std::int64_t>(sampling_rows_.size());
+  step.ticket = parts_.sampling->launch(step_stream(), batch.logits.row_range(0, rows),
+                                        sampling_rows_, guesses_);
 }
 
 // The oldest step in flight.

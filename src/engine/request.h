@@ -19,6 +19,7 @@
 
 namespace saccade {
 
+class LoraAdapter;
 namespace grammar {
 class CompiledGrammar;
 }
@@ -126,7 +127,8 @@ struct Request {
   std::int64_t priority = 0;  // lower runs earlier under --scheduling-policy priority
   ClientId client = 0;        // who shares with whom under --fairness client
   std::string cache_salt;
-  RequestTimes times;  // up to `queued`
+  std::shared_ptr<const LoraAdapter> adapter;  // null: the model as it is
+  RequestTimes times;                          // up to `queued`
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<RequestProgress> progress;  // of as many images; may be null
 };

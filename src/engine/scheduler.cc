@@ -66,7 +66,7 @@ void Scheduler::rebalance(StepPlan& plan) {
     const ClientId client = sequence->request.client;
     if (queue_.running_of(client) + given[client] >= queue_.share()) continue;
     // Room that it could not use yet would be lost.
-    if (sequence->unknown > 0) continue;
+    if (sequence->unknown > 0 || !has_lora_place(*sequence)) continue;
     const std::int64_t hit = std::max<std::int64_t>(0, sequence->expected_hit);
     if (images_.first_unready(*sequence, hit) != nullptr) continue;
     if (!give_way(plan)) return;
@@ -301,13 +301,35 @@ void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
   };
   if (queue_.waiting() == 0 || !has_place()) return;
   FairQueue::Turns turns(queue_);
+  Sequence* held_up = nullptr;  // the first that waits for the place of another adapter
   for (Sequence* next = turns.next(); next != nullptr && has_place(); next = turns.next()) {
+    const bool adapted = next->request.adapter != nullptr;
+    const bool too_many = held_up != nullptr && held_up->overtaken >= settings_.max_sequences;
+    if (adapted && (too_many || !has_lora_place(*next))) {
+      if (held_up == nullptr) held_up = next;
+      continue;
+    }
     if (budget.tokens == 0) {
       plan.blocked_on_budget = true;
       return;
     }
-    if (plan_newcomer(*next, budget, plan) == Newcomer::kNoRoom) return;
+    const Newcomer what = plan_newcomer(*next, budget, plan);
+    if (what == Newcomer::kNoRoom) return;
+    if (what == Newcomer::kStarted && adapted && held_up != nullptr) ++held_up->overtaken;
   }
+}
+
+// Whether its adapter, if it has one, is among those that run or there is room for one more.
+bool Scheduler::has_lora_place(const Sequence& sequence) const {
+  if (sequence.request.adapter == nullptr) return true;
+  std::vector<std::string_view> running;
+  for (const Sequence* other : running_) {
+    if (other->request.adapter == nullptr) continue;
+    const std::string_view identity = other->request.adapter->identity();
+    if (identity == sequence.request.adapter->identity()) return true;
+    if (std::ranges::find(running, identity) == running.end()) running.push_back(identity);
+  }
+  return static_cast<std::int64_t>(running.size()) < settings_.max_loras;
 }
 
 Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {

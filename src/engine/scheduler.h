@@ -22,6 +22,8 @@
 //   7. Clients that have work share the places and the order of the waiting (fair_queue.h). Where
 //      all places are taken, or no pages are free for who is next, clients above their share give
 //      way to those that wait below theirs.
+//   8. Of adapters no more than max_loras run at once. Who waits for another's to end is passed
+//      over, by no more newcomers with adapters than there are places.
 //
 // Rank = priority * aging + steps at arrival. A less urgent request is so overtaken by at most
 // `aging` steps' worth of later arrivals for each unit of priority: nobody starves, and the order
@@ -53,6 +55,7 @@ struct SchedulerSettings {
   std::int64_t priority_aging = 1000;  // steps that one unit of priority is worth
   bool fair = false;                   // between clients; else all requests are as of one
   std::int64_t most_draft_rows = 0;    // of a step, all sequences together
+  std::int64_t max_loras = 0;          // adapters of all that run
   // Text before an image that a newcomer starts on while the image is still being encoded. With
   // less it waits, and holds no pages meanwhile.
   std::int64_t worth_starting = 256;
@@ -111,6 +114,7 @@ class Scheduler {
   void plan_running(Budget& budget, StepPlan& plan);
   void plan_waiting(Budget& budget, StepPlan& plan);
   enum class Newcomer { kStarted, kPassedOver, kNoRoom };
+  bool has_lora_place(const Sequence& sequence) const;
   bool waits_for_image(const Sequence& sequence, std::int64_t begin);
   Newcomer plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan);
   std::int64_t chunk_of(const Sequence& sequence, std::int64_t begin, const Budget& budget,

@@ -19,7 +19,8 @@ std::int64_t media_tokens(const Request& request, bool of_videos) {
 
 }  // namespace
 
-Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from)
+Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from,
+                   std::int64_t block_tokens)
     : request(std::move(from)), short_length(short_from), tokens(request.prompt->ids) {
   for (std::size_t index = 0; index < request.images->size(); ++index) {
     SequenceImage& image = images.emplace_back();
@@ -36,6 +37,13 @@ Sequence::Sequence(Request from, std::string_view model, std::int64_t short_from
     prefix_images.push_back({span.begin, span.tokens, span.first_row, image.key});
     image_ranges.push_back({span.begin, span.tokens});
   }
+  std::vector<std::int64_t> rows;
+  for (const SequenceImage& image : images) rows.push_back(image.rows);
+  cross_images = lay_out_cross_images(*request.prompt, rows, block_tokens);
+  encoder_tokens = stream_length(cross_images, block_tokens);
+  for (const CrossImage& image : cross_images)
+    encoder_images.push_back(
+        {image.first, image.rows, 0, images[static_cast<std::size_t>(image.index)].key});
   std::sort(images.begin(), images.end(),
             [](const SequenceImage& a, const SequenceImage& b) { return a.begin < b.begin; });
 }

@@ -9,6 +9,8 @@
 
 #include "engine/request.h"
 #include "memory/kv_allocator.h"
+#include "model/cross_images.h"
+#include "model/lora_adapter.h"
 
 namespace saccade {
 
@@ -35,8 +37,9 @@ enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };
 // Engine thread. Not moved once submitted: the allocator keeps its address.
 struct Sequence {
   // `model`, what makes the embeddings, is part of the images' keys: ModelShape::tower_fingerprint.
-  // `short_length`: ModelShape's.
-  Sequence(Request request, std::string_view model, std::int64_t short_length);
+  // `short_length`: ModelShape's. `block_tokens`: of the KV cache.
+  Sequence(Request request, std::string_view model, std::int64_t short_length,
+           std::int64_t block_tokens);
   Sequence(const Sequence&) = delete;
   Sequence& operator=(const Sequence&) = delete;
 
@@ -50,6 +53,10 @@ struct Sequence {
   std::vector<PrefixImage> prefix_images;
   std::vector<TokenRange> image_ranges;
   std::vector<SequenceImage> images;  // by begin
+  // Of a model that attends across: where the rows of its images are in their stream.
+  std::vector<CrossImage> cross_images;
+  std::vector<PrefixImage> encoder_images;
+  std::int64_t encoder_tokens = 0;
   KvSequence kv;
   std::int64_t rank = 0;           // who goes first: lower; ties by id
   std::int64_t cached_tokens = 0;  // of the prompt, at first admission
@@ -57,6 +64,7 @@ struct Sequence {
   std::int64_t reached = 0;        // most tokens ever computed: below it, computing is repetition
   std::int64_t scored = 0;         // of the prompt, from whose rows log-probabilities were taken
   int preemptions = 0;
+  std::int64_t overtaken = 0;    // by others with adapters, while there was no place for its own
   std::uint64_t refused_at = 0;  // KvAllocator::releases() when there was no room, plus 1
   // Tokens at which it ends whatever they are; none is computed from there on.
   std::int64_t longest = std::numeric_limits<std::int64_t>::max();
@@ -88,11 +96,18 @@ struct Sequence {
     return pending() > 1 || computed() < prompt_tokens() ? Phase::kPrefilling : Phase::kDecoding;
   }
   PrefixContent content() const {
-    return {tokens,   prefix_images, {}, request.cache_salt, request.prompt->bidirectional_prefix,
-            is_long()};
+    PrefixContent content{tokens,
+                          prefix_images,
+                          encoder_images,
+                          request.cache_salt,
+                          request.prompt->bidirectional_prefix,
+                          is_long()};
+    if (const LoraAdapter* adapter = request.adapter.get())
+      content.adapter = {adapter->identity(), adapter->name(), adapter->number()};
+    return content;
   }
   KvShape shape() const {
-    return {length(), 0, image_ranges, request.prompt->bidirectional_prefix};
+    return {length(), encoder_tokens, image_ranges, request.prompt->bidirectional_prefix};
   }
   bool before(const Sequence& other) const {
     return rank != other.rank ? rank < other.rank : request.id < other.request.id;

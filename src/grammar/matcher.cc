@@ -77,30 +77,64 @@ void Matcher::add_tokens_one_by_one(std::span<std::uint32_t> words) {
 }
 
 std::uint32_t Matcher::add_tokens(const StackTop& top, std::span<std::uint32_t> words) {
-  const Vocabulary& vocabulary = grammar_->vocabulary();
   const std::shared_ptr<const StateMask> mask = grammar_->masks().find(top);
   for (std::size_t i = 0; i < mask->words.size(); ++i) words[i] |= mask->words[i];
   for (const TokenId token : mask->few) set_bit(words, token);
   exhausted_ |= !mask->complete;
   std::uint32_t deepest = sets_.depth(history_.back());
   if (mask->exits.empty() || top.below == StackSets::kBottom) return deepest + mask->deepest;
+  // Parses that meet are as deep as the deepest of them.
+  return std::max(deepest, add_past_exits(top, *mask, words)) + mask->deepest;
+}
+
+std::uint32_t Matcher::add_past_exits(const StackTop& top, const StateMask& mask,
+                                      std::span<std::uint32_t> words) {
+  const Vocabulary& vocabulary = grammar_->vocabulary();
   const Frame& frame = grammar_->automaton().frame(grammar_->automaton().state(top.state).frame);
   const auto nodes = vocabulary.nodes();
-  for (const StateMask::Exit& exit : mask->exits) {
-    if (mask->by_laps) {
-      const std::uint64_t laps = std::uint64_t{top.laps} + exit.laps;
-      if (laps < frame.min || (frame.max != kUnbounded && laps > frame.max)) continue;
+  std::uint32_t deepest = 0;
+  const auto counts = [&](const StateMask::Exit& exit) {
+    const std::uint64_t laps = std::uint64_t{top.laps} + exit.laps;
+    return !mask.by_laps || (laps >= frame.min && (frame.max == kUnbounded || laps <= frame.max));
+  };
+  const auto take = [&](std::uint32_t node, SetId at) {
+    deepest = std::max(deepest, sets_.demand(at));
+    for (const TokenId token : vocabulary.tokens_at(node)) set_bit(words, token);
+  };
+  const auto walk_below = [&](std::uint32_t node, SetId from) {
+    exhausted_ |= !walk_trie(vocabulary, sets_, from, node + 1, nodes[node].end, nodes[node].depth,
+                             path_, take);
+  };
+
+  // Few bytes lead on, mostly, and fewer edges of the trie have one of them than there are exits.
+  std::array<bool, 256> next{};
+  sets_.next_bytes(top.below, next);
+  std::size_t links = 0;
+  for (std::size_t byte = 0; byte < next.size(); ++byte)
+    links += next[byte] ? vocabulary.links(static_cast<std::uint8_t>(byte)).size() : 0;
+  if (links > mask.exits.size()) {
+    for (const StateMask::Exit& exit : mask.exits) {
+      if (counts(exit)) walk_below(exit.node, top.below);
+      if (exhausted_) break;
     }
-    exhausted_ |= !walk_trie(vocabulary, sets_, top.below, exit.node + 1, nodes[exit.node].end,
-                             nodes[exit.node].depth, path_, [&](std::uint32_t node, SetId at) {
-                               deepest = std::max(deepest, sets_.demand(at));
-                               for (const TokenId token : vocabulary.tokens_at(node))
-                                 set_bit(words, token);
-                             });
-    if (exhausted_) break;
+    return deepest;
   }
-  // Parses that meet are as deep as the deepest of them.
-  return deepest + mask->deepest;
+  for (std::size_t byte = 0; byte < next.size() && !exhausted_; ++byte) {
+    if (!next[byte]) continue;
+    const SetId at = sets_.step(top.below, static_cast<std::uint8_t>(byte));
+    if (at == StackSets::kDead) continue;
+    auto exit = mask.exits.begin();
+    for (const auto& [parent, node] : vocabulary.links(static_cast<std::uint8_t>(byte))) {
+      while (exit != mask.exits.end() && exit->node < parent) ++exit;
+      if (exit == mask.exits.end()) break;
+      if (exit->node != parent || !counts(*exit)) continue;
+      exhausted_ |= !sets_.charge(1);
+      take(node, at);
+      walk_below(node, at);
+      if (exhausted_) break;
+    }
+  }
+  return deepest;
 }
 
 void Matcher::advance(SetId to) {

@@ -48,6 +48,9 @@ class Matcher {
   // What the stacks under `top` let pass. How many frames must be let lie on one another for that
   // to be all.
   std::uint32_t add_tokens(const StackTop& top, std::span<std::uint32_t> words);
+  // Of the tokens that leave the top's frame within them: what the rest of each has to say.
+  std::uint32_t add_past_exits(const StackTop& top, const StateMask& mask,
+                               std::span<std::uint32_t> words);
   void add_tokens_one_by_one(std::span<std::uint32_t> words);
   bool finish_mask(std::span<std::uint32_t> words) const;
   void advance(SetId to);

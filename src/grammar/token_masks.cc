@@ -1,6 +1,7 @@
 #include "grammar/token_masks.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace saccade::grammar {
 namespace {
@@ -122,14 +123,14 @@ const TokenMasks::LapTokens& TokenMasks::lap_tokens(StateId state) {
                               if (exits && nodes[node].end > node + 1)
                                 made.exits.push_back({node, laps});
                             });
-  std::sort(found.begin(), found.end());
-  for (const auto& [laps, token] : found) {
-    while (made.begin.size() <= laps) {
-      made.begin.push_back(static_cast<std::uint32_t>(made.tokens.size()));
-    }
-    made.tokens.push_back(token);
-  }
-  made.begin.push_back(static_cast<std::uint32_t>(made.tokens.size()));
+  std::uint32_t most = 0;
+  for (const auto& [laps, token] : found) most = std::max(most, laps);
+  made.begin.assign(found.empty() ? 1 : std::size_t{most} + 2, 0);
+  for (const auto& [laps, token] : found) ++made.begin[std::size_t{laps} + 1];
+  std::partial_sum(made.begin.begin(), made.begin.end(), made.begin.begin());
+  made.tokens.resize(found.size());
+  std::vector<std::uint32_t> next = made.begin;
+  for (const auto& [laps, token] : found) made.tokens[next[laps]++] = token;
   lap_bytes_ += made.tokens.size() * sizeof(TokenId);
   return made;
 }

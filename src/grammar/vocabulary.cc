@@ -76,6 +76,25 @@ void Vocabulary::build() {
   for (const std::uint32_t node : path)
     nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
   nodes_.push_back({0, static_cast<std::uint32_t>(tokens_.size()), 0, 0});
+  link();
+}
+
+void Vocabulary::link() {
+  const auto each_link = [&](auto&& take) {
+    for (std::uint32_t parent = 0; parent + 1 < nodes_.size(); ++parent) {
+      for (std::uint32_t node = parent + 1; node < nodes_[parent].end; node = nodes_[node].end)
+        take(parent, node);
+    }
+  };
+  each_link([&](std::uint32_t, std::uint32_t node) {
+    ++link_begin_[std::size_t{nodes_[node].byte} + 1];
+  });
+  std::partial_sum(link_begin_.begin(), link_begin_.end(), link_begin_.begin());
+  links_.resize(link_begin_.back());
+  auto next = link_begin_;
+  each_link([&](std::uint32_t parent, std::uint32_t node) {
+    links_[next[nodes_[node].byte]++] = {parent, node};
+  });
 }
 
 }  // namespace saccade::grammar

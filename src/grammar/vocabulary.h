@@ -1,6 +1,7 @@
 // The tokens of a tokenizer as bytes, in a trie that a mask is walked over.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,6 +35,16 @@ class Vocabulary {
     return std::span(tokens_).subspan(nodes_[node].first_token,
                                       nodes_[node + 1].first_token - nodes_[node].first_token);
   }
+  // An edge of the trie below its first level.
+  struct Link {
+    std::uint32_t parent = 0;
+    std::uint32_t node = 0;
+  };
+  // All that have this byte, by their parents.
+  std::span<const Link> links(std::uint8_t byte) const {
+    return std::span(links_).subspan(link_begin_[byte],
+                                     link_begin_[std::size_t{byte} + 1] - link_begin_[byte]);
+  }
   std::span<const TokenId> end_tokens() const { return end_tokens_; }
   bool is_end(TokenId token) const;
   // Empty: never allowed.
@@ -44,11 +55,14 @@ class Vocabulary {
 
  private:
   void build();
+  void link();
   std::string bytes_;                   // all pieces, one after another
   std::vector<std::uint32_t> offsets_;  // by id
   std::vector<TokenId> end_tokens_;
   std::vector<TrieNode> nodes_;  // and one past the last
   std::vector<TokenId> tokens_;  // by their bytes
+  std::vector<Link> links_;      // by byte, then by parent
+  std::array<std::uint32_t, 257> link_begin_{};
   std::size_t longest_ = 0;
 };
 

@@ -16,12 +16,13 @@ struct StoredBlock {
   int group = 0;  // of layers; a block is stored once for each
   CacheKind kind = CacheKind::kFull;
   std::int64_t window = 0;  // tokens, of kSlidingWindow
-  // Of its tokens and all before them, salt and images included. Equal contents have equal names,
-  // in other processes too.
+  // Of its tokens and all before them, salt, images and adapter included. Equal contents have equal
+  // names, in other processes too.
   std::uint64_t name = 0;
   std::optional<std::uint64_t> parent;  // absent: a prompt begins with it
   std::span<const std::int32_t> tokens;
   std::span<const BlockContent::Mark> images;
+  PrefixAdapter adapter;  // that they were computed with first
 };
 
 // Called by the thread that owns the allocator; must not block.

@@ -23,6 +23,7 @@ class Believer final : public CacheObserver {
     last = {block.tokens.begin(), block.tokens.end()};
     parents[block.name] = block.parent;
     images += block.images.size();
+    adapters[block.name] = block.adapter.name;
   }
   void removed(int group, std::uint64_t name) override {
     EXPECT_EQ(believed[group].erase(name), 1u) << "removed, and was not there";
@@ -34,6 +35,7 @@ class Believer final : public CacheObserver {
   std::map<int, std::set<std::uint64_t>> believed;
   std::map<std::uint64_t, std::optional<std::uint64_t>> parents;
   std::vector<std::int32_t> last;
+  std::map<std::uint64_t, std::string> adapters;
   std::size_t images = 0;
   int clears = 0;
 };
@@ -86,6 +88,20 @@ TEST(CacheObserver, IsToldOfFullBlocksWithTheirParents) {
   kv->reset_prefix_cache();
   EXPECT_EQ(believer.clears, 1);
   EXPECT_TRUE(believer.believed.empty());
+}
+
+TEST(CacheObserver, IsToldOfAdapters) {
+  Believer believer;
+  auto kv = make(believer, 64);
+  const std::vector<std::int32_t> tokens(8, 3);
+  run(*kv, {tokens, {}, {}, "", 0});
+  const auto plain = believer.believed[0];
+  PrefixContent adapted{tokens, {}, {}, "", 0};
+  adapted.adapter = {"digest", "style", 2};
+  run(*kv, adapted);
+  ASSERT_EQ(believer.believed[0].size(), 2 * plain.size());
+  for (const std::uint64_t name : believer.believed[0])
+    EXPECT_EQ(believer.adapters[name], plain.contains(name) ? "" : "style");
 }
 
 TEST(CacheObserver, NamesAreEqualInOtherProcesses) {

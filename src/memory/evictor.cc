@@ -1,71 +1,99 @@
 #include "memory/evictor.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/check.h"
 
 namespace saccade {
-
 namespace {
-constexpr std::size_t kArity = 4;  // shallower than a binary heap, and siblings lie together
+
+constexpr std::int64_t kMostDepth = std::int64_t{0xffffffff};
+constexpr std::int64_t kStaleAllowed = 1024;  // besides as many as there are others
+
+// In the order in which stamps go: the early ones first.
+std::uint64_t when_of(const EvictionKey& key) {
+  return static_cast<std::uint64_t>(key.stamp) | (key.early ? 0 : std::uint64_t{1} << 63);
 }
 
-EvictionQueue::EvictionQueue(std::int64_t ids) : where_(static_cast<std::size_t>(ids), -1) {}
+}  // namespace
 
-EvictionQueue::Entry EvictionQueue::entry_of(std::int32_t id, const EvictionKey& key) {
-  constexpr std::int64_t kMostDepth = std::int64_t{0xffffffff};
-  CHECK(key.stamp >= 0 && key.depth >= 0 && key.depth <= kMostDepth, "stamp {}, depth {}",
-        key.stamp, key.depth);
-  return {
-      static_cast<std::uint64_t>(key.stamp) | (key.early ? 0 : std::uint64_t{1} << 63),
-      static_cast<std::uint64_t>(kMostDepth - key.depth) << 32 | static_cast<std::uint32_t>(id)};
+EvictionQueue::EvictionQueue(std::int64_t ids)
+    : tickets_(static_cast<std::size_t>(ids), kNotQueued) {}
+
+void EvictionQueue::Turn::add(const Entry& entry) {
+  const bool in_order =
+      ordered == entries.size() && (first == ordered || !(entry < entries.back()));
+  entries.push_back(entry);
+  if (in_order) ordered = entries.size();
 }
 
-void EvictionQueue::place(std::size_t slot, const Entry& entry) {
-  heap_[slot] = entry;
-  where_[static_cast<std::size_t>(entry.id())] = static_cast<std::int32_t>(slot);
+void EvictionQueue::Turn::order() {
+  if (ordered == entries.size()) return;
+  const auto begin = entries.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto middle = entries.begin() + static_cast<std::ptrdiff_t>(ordered);
+  std::sort(middle, entries.end());
+  std::inplace_merge(begin, middle, entries.end());
+  ordered = entries.size();
 }
 
-void EvictionQueue::sift_up(std::size_t slot, const Entry& entry) {
-  while (slot > 0) {
-    const std::size_t parent = (slot - 1) / kArity;
-    if (!(entry < heap_[parent])) break;
-    place(slot, heap_[parent]);
-    slot = parent;
-  }
-  place(slot, entry);
-}
-
-void EvictionQueue::sift_down(std::size_t slot, const Entry& entry) {
-  while (true) {
-    const std::size_t first = slot * kArity + 1;
-    if (first >= heap_.size()) break;
-    std::size_t child = first;
-    for (std::size_t other = first + 1; other < first + kArity && other < heap_.size(); ++other) {
-      if (heap_[other] < heap_[child]) child = other;
-    }
-    if (!(heap_[child] < entry)) break;
-    place(slot, heap_[child]);
-    slot = child;
-  }
-  place(slot, entry);
+EvictionQueue::Turn& EvictionQueue::turn_at(std::uint64_t when) {
+  if (!turns_.empty() && turns_.rbegin()->first == when) return turns_.rbegin()->second;
+  return turns_[when];
 }
 
 void EvictionQueue::add(std::int32_t id, const EvictionKey& key) {
   CHECK(!contains(id), "{} is queued already", id);
-  heap_.emplace_back();
-  sift_up(heap_.size() - 1, entry_of(id, key));
+  CHECK(key.stamp >= 0 && key.depth >= 0 && key.depth <= kMostDepth, "stamp {}, depth {}",
+        key.stamp, key.depth);
+  tickets_[index(id)] = ++last_ticket_;
+  const auto shallowness = static_cast<std::uint64_t>(kMostDepth - key.depth);
+  turn_at(when_of(key)).add({shallowness << 32 | static_cast<std::uint32_t>(id), last_ticket_});
+  ++queued_;
+  ++stored_;
 }
 
 void EvictionQueue::remove(std::int32_t id) {
   CHECK(contains(id), "{} is not queued", id);
-  const auto slot = static_cast<std::size_t>(where_[static_cast<std::size_t>(id)]);
-  where_[static_cast<std::size_t>(id)] = -1;
-  const Entry last = heap_.back();
-  heap_.pop_back();
-  if (slot == heap_.size()) return;
-  if (slot > 0 && last < heap_[(slot - 1) / kArity]) {
-    sift_up(slot, last);
-  } else {
-    sift_down(slot, last);
+  tickets_[index(id)] = kNotQueued;
+  --queued_;
+  if (stored_ > 2 * queued_ + kStaleAllowed) drop_stale();
+}
+
+std::int32_t EvictionQueue::oldest() { return settle().id(); }
+
+bool EvictionQueue::before(EvictionQueue& other) {
+  const std::uint64_t depth = settle().depth_and_id >> 32;
+  const std::uint64_t other_depth = other.settle().depth_and_id >> 32;
+  const std::uint64_t when = turns_.begin()->first;
+  const std::uint64_t other_when = other.turns_.begin()->first;
+  return when != other_when ? when < other_when : depth < other_depth;
+}
+
+const EvictionQueue::Entry& EvictionQueue::settle() {
+  CHECK(!empty(), "nothing is queued");
+  while (true) {
+    Turn& turn = turns_.begin()->second;
+    turn.order();
+    while (turn.first < turn.entries.size() && stale(turn.entries[turn.first])) ++turn.first;
+    if (turn.first < turn.entries.size()) return turn.entries[turn.first];
+    stored_ -= static_cast<std::int64_t>(turn.entries.size());
+    turns_.erase(turns_.begin());
+  }
+}
+
+void EvictionQueue::drop_stale() {
+  stored_ = 0;
+  for (auto at = turns_.begin(); at != turns_.end();) {
+    Turn& turn = at->second;
+    turn.order();
+    turn.entries.erase(turn.entries.begin(),
+                       turn.entries.begin() + static_cast<std::ptrdiff_t>(turn.first));
+    std::erase_if(turn.entries, [this](const Entry& entry) { return stale(entry); });
+    turn.first = 0;
+    turn.ordered = turn.entries.size();
+    stored_ += static_cast<std::int64_t>(turn.entries.size());
+    at = turn.entries.empty() ? turns_.erase(at) : std::next(at);
   }
 }
 

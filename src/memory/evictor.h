@@ -3,7 +3,9 @@
 // entry is globally oldest gives way, which keeps the groups balanced.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,41 +23,58 @@ struct EvictionKey {
   }
 };
 
-// A heap that knows where each entry is: add, remove and oldest in O(log entries), no allocation
-// once grown. Entries are ids in [0, ids).
+// Entries are ids in [0, ids), kept by their stamps: nearly all come with the newest one, the
+// deepest first, and leave from the oldest one, so that both ends are read and written in order,
+// whatever the number of entries. A heap of them missed the cache at each of its levels.
+//
+// remove() only forgets the entry's ticket; what lies on is passed over when its turn comes, or
+// dropped with all others once it is more than what counts. So add and remove are O(1) amortised,
+// but for a stamp that is not the newest: O(log stamps). oldest() and before() put in order, once,
+// what was added out of it.
 class EvictionQueue {
  public:
   explicit EvictionQueue(std::int64_t ids);
   void add(std::int32_t id, const EvictionKey& key);
   void remove(std::int32_t id);
-  bool contains(std::int32_t id) const { return where_[static_cast<std::size_t>(id)] >= 0; }
-  bool empty() const { return heap_.empty(); }
-  std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }
-  std::int32_t oldest() const { return heap_.front().id(); }  // not empty
+  bool contains(std::int32_t id) const { return tickets_[index(id)] != kNotQueued; }
+  bool empty() const { return queued_ == 0; }
+  std::int64_t size() const { return queued_; }
+  std::int64_t stored() const { return stored_; }  // what takes memory: at most 2 size() + 1024
+  std::int32_t oldest();                           // not empty
   // Whether its oldest goes before another's by their keys alone. Neither is empty.
-  bool before(const EvictionQueue& other) const {
-    const Entry& a = heap_.front();
-    const Entry& b = other.heap_.front();
-    return a.when != b.when ? a.when < b.when : a.depth_and_id >> 32 < b.depth_and_id >> 32;
-  }
+  bool before(EvictionQueue& other);
 
  private:
-  // Key and id as two numbers in the order in which entries go: four siblings are a cache line.
-  struct Entry {
-    std::uint64_t when = 0;          // stamp; above all stamps, whether it is not early
-    std::uint64_t depth_and_id = 0;  // the deepest first; of one depth the least id
-    std::int32_t id() const { return static_cast<std::int32_t>(depth_and_id & 0xffffffffu); }
-    bool operator<(const Entry& other) const {
-      return when != other.when ? when < other.when : depth_and_id < other.depth_and_id;
-    }
-  };
-  static Entry entry_of(std::int32_t id, const EvictionKey& key);
-  void place(std::size_t slot, const Entry& entry);
-  void sift_up(std::size_t slot, const Entry& entry);
-  void sift_down(std::size_t slot, const Entry& entry);
+  static constexpr std::uint64_t kNotQueued = 0;
+  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-  std::vector<Entry> heap_;
-  std::vector<std::int32_t> where_;  // [ids] slot in heap_, -1 when not in it
+  struct Entry {
+    std::uint64_t depth_and_id = 0;  // the deepest first; of one depth the least id
+    std::uint64_t ticket = 0;        // what add() gave it: of a later add(), or none, it is stale
+    std::int32_t id() const { return static_cast<std::int32_t>(depth_and_id & 0xffffffffu); }
+    bool operator<(const Entry& other) const { return depth_and_id < other.depth_and_id; }
+  };
+  // Entries of one stamp: [first, ordered) in order, what comes after as it came.
+  struct Turn {
+    std::vector<Entry> entries;
+    std::size_t first = 0;
+    std::size_t ordered = 0;
+
+    void add(const Entry& entry);
+    void order();
+  };
+
+  bool stale(const Entry& entry) const { return tickets_[index(entry.id())] != entry.ticket; }
+  Turn& turn_at(std::uint64_t when);
+  // The first turn begins with an entry that counts, afterwards. Not empty.
+  const Entry& settle();
+  void drop_stale();
+
+  std::map<std::uint64_t, Turn> turns_;  // by stamp; early ones before all others
+  std::vector<std::uint64_t> tickets_;   // [ids]
+  std::uint64_t last_ticket_ = kNotQueued;
+  std::int64_t queued_ = 0;
+  std::int64_t stored_ = 0;  // entries, the stale too
 };
 
 // The queues of all groups.
@@ -71,10 +90,10 @@ class Evictor {
   const EvictionQueue& queue(int group) const { return queues_[static_cast<std::size_t>(group)]; }
   // The oldest entry of all groups that `allowed(group)` lets give way.
   template <typename Allowed>
-  std::optional<Victim> oldest(Allowed&& allowed) const {
+  std::optional<Victim> oldest(Allowed&& allowed) {
     std::optional<Victim> victim;
     for (int group = 0; group < static_cast<int>(queues_.size()); ++group) {
-      const EvictionQueue& candidate = queue(group);
+      EvictionQueue& candidate = queue(group);
       if (candidate.empty() || !allowed(group)) continue;
       if (victim && !candidate.before(queue(victim->group))) continue;
       victim = Victim{group, candidate.oldest()};

@@ -35,6 +35,29 @@ TEST(Evictor, GroupsShareOneOrder) {
   EXPECT_FALSE(evictor.oldest(any).has_value());
 }
 
+// A prefix that every request hits is cached and taken again at every turn, and never evicted.
+TEST(Evictor, WhatIsTakenAgainAndAgainLeavesNothingBehind) {
+  EvictionQueue queue(200);
+  queue.add(199, {false, 0, 16});
+  for (std::int64_t turn = 1; turn <= 1000; ++turn) {
+    for (std::int32_t id = 0; id < 100; ++id) queue.add(id, {false, turn, 1600 - 16 * id});
+    EXPECT_LE(queue.stored(), 2 * queue.size() + 1024);
+    for (std::int32_t id = 0; id < 100; ++id) queue.remove(id);
+    EXPECT_LE(queue.stored(), 2 * queue.size() + 1024);
+  }
+  EXPECT_EQ(queue.oldest(), 199);
+}
+
+TEST(Evictor, WhatEndsInOneTurnGoesDeepestFirstInWhateverOrderItCame) {
+  constexpr std::int32_t kIds = 3000;
+  EvictionQueue queue(kIds);
+  for (std::int32_t id = 0; id < kIds; ++id) queue.add(id, {false, 7, 16 * (id % 1000)});
+  for (std::int32_t place = 0; place < kIds; ++place) {
+    EXPECT_EQ(queue.oldest(), 999 - place / 3 + 1000 * (place % 3));
+    queue.remove(queue.oldest());
+  }
+}
+
 TEST(Evictor, AgreesWithASortedSet) {
   using Order = std::tuple<bool, std::int64_t, std::int64_t, std::int32_t>;
   Rng rng(4);

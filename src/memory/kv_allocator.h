@@ -183,10 +183,10 @@ class KvAllocator {
   void name_blocks(KvSequence& sequence, const PrefixContent& content, std::int64_t before);
   void name_partial(KvSequence& sequence, const PrefixContent& content, std::int64_t end);
   void name_encoder_blocks(KvSequence& sequence, const PrefixContent& content);
-  void give_name(int group, BlockId block, NodeId node, bool full);
+  void give_name(int group, BlockId block, NodeId node, const PrefixAdapter* full);
   void forget(int group, BlockId block);
   bool observed(int group) const;
-  void tell_stored(int group, NodeId node) const;
+  void tell_stored(int group, NodeId node, const PrefixAdapter& adapter) const;
   void check_sequences() const;
 
   KvSettings settings_;

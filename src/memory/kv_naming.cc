@@ -37,7 +37,10 @@ void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content
   const std::int64_t block_tokens = plan().block_tokens;
   const std::int64_t known =
       std::min(sequence.computed_, static_cast<std::int64_t>(content.tokens.size()));
-  if (sequence.shape_.encoder_tokens > 0) name_encoder_blocks(sequence, content);
+  const bool all_images =
+      sequence.images_.empty() ||
+      sequence.images_.back().begin + sequence.images_.back().tokens <= sequence.computed_;
+  if (sequence.shape_.encoder_tokens > 0 && all_images) name_encoder_blocks(sequence, content);
   while (true) {
     const std::int64_t begin = sequence.cursor_tokens_;
     const std::int64_t end = begin + block_tokens;
@@ -59,7 +62,7 @@ void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content
       const std::int64_t block = end / group_of.block_tokens - 1;
       const std::vector<BlockId>& blocks = sequence.groups_[at_index(group)].blocks;
       if (block < static_cast<std::int64_t>(blocks.size())) {
-        give_name(group, blocks[at_index(block)], node, true);
+        give_name(group, blocks[at_index(block)], node, &content.adapter);
       }
     }
   }
@@ -78,13 +81,14 @@ void KvAllocator::name_partial(KvSequence& sequence, const PrefixContent& conten
     const std::int64_t block = begin / plan().block_tokens;
     const std::vector<BlockId>& blocks = sequence.groups_[at_index(group)].blocks;
     if (block < static_cast<std::int64_t>(blocks.size())) {
-      give_name(group, blocks[at_index(block)], node, false);
+      give_name(group, blocks[at_index(block)], node, nullptr);
     }
   }
   prefixes_.unpin(node);
 }
 
-// Cross-attention pages are written whole with the first chunk.
+// Cross-attention pages are written with the chunks that hold their images' tokens, or where these
+// are not in the text with the first: they get names once all are.
 void KvAllocator::name_encoder_blocks(KvSequence& sequence, const PrefixContent& content) {
   const std::int64_t block_tokens = plan().block_tokens;
   const std::int64_t tokens = sequence.shape_.encoder_tokens;
@@ -98,7 +102,7 @@ void KvAllocator::name_encoder_blocks(KvSequence& sequence, const PrefixContent&
     for (int group = 0; group < groups(); ++group) {
       if (!cacheable(group) || group_plan(group).stream != TokenStream::kEncoder) continue;
       give_name(group, sequence.groups_[at_index(group)].blocks[at_index(begin / block_tokens)],
-                node, true);
+                node, &content.adapter);
     }
     prefixes_.unpin(std::exchange(parent, node));
   }
@@ -106,16 +110,16 @@ void KvAllocator::name_encoder_blocks(KvSequence& sequence, const PrefixContent&
 }
 
 // The first block of a content keeps its name; a later twin stays nameless and dies with its
-// sequence.
-void KvAllocator::give_name(int group, BlockId block, NodeId node, bool full) {
+// sequence. `full`: of a block that is, its adapter; null: it is not.
+void KvAllocator::give_name(int group, BlockId block, NodeId node, const PrefixAdapter* full) {
   if (block == kNoBlock || prefixes_.block(node, group) != kNoBlock) return;
   Names& names = names_[at_index(group)][at_index(block)];
-  NodeId& name = full ? names.full : names.partial;
+  NodeId& name = full != nullptr ? names.full : names.partial;
   if (name != kNoNode) return;
   name = node;
   prefixes_.attach(node, group, block);
   store_.set_named(group, block);
-  if (full && observed(group)) tell_stored(group, node);
+  if (full != nullptr && observed(group)) tell_stored(group, node, *full);
 }
 
 // Keys and values of text, block by block; states and encoders' rows are not told of.
@@ -125,7 +129,7 @@ bool KvAllocator::observed(int group) const {
          (of.kind == CacheKind::kFull || of.kind == CacheKind::kSlidingWindow);
 }
 
-void KvAllocator::tell_stored(int group, NodeId node) const {
+void KvAllocator::tell_stored(int group, NodeId node, const PrefixAdapter& adapter) const {
   const GroupPlan& of = group_plan(group);
   const BlockContent content = prefixes_.content(node);
   StoredBlock block;
@@ -137,6 +141,7 @@ void KvAllocator::tell_stored(int group, NodeId node) const {
   if (prefixes_.parent(parent) != kNoNode) block.parent = prefixes_.chain(parent);
   block.tokens = content.tokens;
   block.images = content.marks;
+  block.adapter = adapter;
   settings_.observer->stored(block);
 }
 

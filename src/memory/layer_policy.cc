@@ -81,7 +81,7 @@ class SlidingWindow final : public LayerPolicy {
   const std::int64_t window_;
 };
 
-// Written once with the first chunk; found again whole or not at all.
+// Written once; found again whole or not at all.
 class CrossAttention final : public FullAttention {
  public:
   using FullAttention::FullAttention;

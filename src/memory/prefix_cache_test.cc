@@ -107,6 +107,29 @@ TEST(PrefixCache, ManyChildrenSurviveGrowth) {
   cache.check();
 }
 
+TEST(PrefixContent, RootsOfAdaptersAreTheirOwn) {
+  const std::vector<std::int32_t> tokens(4, 1);
+  const auto root = [&](std::string_view adapter, std::string_view salt) {
+    PrefixContent content{tokens, {}, {}, salt, 0};
+    content.adapter.identity = adapter;
+    return prefix_root(content) + "|" + encoder_root(content);
+  };
+  EXPECT_EQ(root("a", "salt"), root("a", "salt"));
+  EXPECT_NE(root("a", ""), root("b", ""));
+  EXPECT_NE(root("a", ""), root("", ""));
+  // A client chooses its salt: it must not lead to an adapter's pages.
+  PrefixContent adapted{tokens, {}, {}, "", 0};
+  adapted.adapter.identity = "a";
+  const std::string salt = prefix_root(adapted);
+  const PrefixContent plain{tokens, {}, {}, salt, 0};
+  EXPECT_NE(prefix_root(plain), prefix_root(adapted));
+  // Names and numbers are for those who are told.
+  PrefixContent named = adapted;
+  named.adapter.name = "x";
+  named.adapter.number = 3;
+  EXPECT_EQ(prefix_root(named), prefix_root(adapted));
+}
+
 TEST(PrefixContent, ImageEndsAndMarks) {
   const std::vector<PrefixImage> images = {{2, 5, 0, identity(1)}, {9, 3, 5, identity(1)}};
   EXPECT_EQ(last_image_end(images, 0, 6), 0);

@@ -21,10 +21,19 @@ void append_images(Sha256& hash, std::span<const PrefixImage> images) {
   }
 }
 
+// What names begin with: before the salt, which is a client's to choose.
+std::string adapter_root(const PrefixContent& content) {
+  if (content.adapter.identity.empty()) return {};
+  std::string name = "lora ";
+  name += content.adapter.identity;
+  return name + ' ';
+}
+
 }  // namespace
 
 std::string prefix_root(const PrefixContent& content) {
-  std::string name = content.is_long ? "long text " : "text ";
+  std::string name = adapter_root(content);
+  name += content.is_long ? "long text " : "text ";
   name += content.salt;
   if (content.bidirectional_prefix == 0 && content.encoder_images.empty()) return name;
   const auto prefix = static_cast<std::size_t>(content.bidirectional_prefix);
@@ -41,7 +50,8 @@ std::string prefix_root(const PrefixContent& content) {
 }
 
 std::string encoder_root(const PrefixContent& content) {
-  std::string name = "encoder ";
+  std::string name = adapter_root(content);
+  name += "encoder ";
   name += content.salt;
   return name;
 }

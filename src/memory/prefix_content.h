@@ -19,6 +19,13 @@ struct PrefixImage {
   Digest identity{};  // content, layout key and model
 };
 
+// The adapter that keys and values are computed with.
+struct PrefixAdapter {
+  std::string_view identity;  // empty: none
+  std::string_view name;      // as requests have it; no part of names of blocks
+  std::int64_t number = 0;    // likewise
+};
+
 // What a sequence consists of, for naming its blocks. Views: they must outlive the call.
 struct PrefixContent {
   std::span<const std::int32_t> tokens;         // prompt and generated
@@ -27,10 +34,11 @@ struct PrefixContent {
   std::string_view salt;
   std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
   bool is_long = false;                   // over the length from which keys are others (LongRoPE)
+  PrefixAdapter adapter = {};
 };
 
 // The root's name for text blocks of `content`: the salt, and what every token depends on besides
-// the tokens before it (a bidirectional prefix, cross-attended images, being long).
+// the tokens before it (a bidirectional prefix, cross-attended images, being long, an adapter).
 std::string prefix_root(const PrefixContent& content);
 
 // What one node stands for.

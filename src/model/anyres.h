@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/tile_tower.h"
 
@@ -57,6 +58,9 @@ class AnyresImages final : public ImagePipeline {
   // min_pixels leaves the pinpoints that reach it, or else the largest; max_pixels and max_tokens
   // those that hold them, or else the smallest. mm_processor_kwargs: image_grid_pinpoints.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_rows(given);
+  }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override;

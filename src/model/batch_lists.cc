@@ -4,7 +4,8 @@ namespace saccade {
 
 void BatchLists::clear() {
   for (auto& axis : positions) axis.clear();
-  for (auto* list : {&ids, &long_rows, &embedding_sources, &embedding_rows, &logit_rows})
+  for (auto* list : {&ids, &long_rows, &embedding_sources, &embedding_rows, &seeing_rows,
+                     &image_rows, &logit_rows, &lora_rows})
     list->clear();
 }
 
@@ -15,7 +16,8 @@ void BatchLists::upload(Stream& stream, Batch& batch) {
   };
   for (const auto& axis : positions) add(axis);
   const auto position_count = static_cast<std::int64_t>(side_by_side_.size());
-  for (const auto* list : {&ids, &long_rows, &embedding_sources, &embedding_rows, &logit_rows})
+  for (const auto* list : {&ids, &long_rows, &embedding_sources, &embedding_rows, &seeing_rows,
+                           &image_rows, &logit_rows, &lora_rows})
     add(*list);
 
   const DeviceInts all = stream.upload(side_by_side_);
@@ -30,7 +32,10 @@ void BatchLists::upload(Stream& stream, Batch& batch) {
   batch.long_rows = next(long_rows);
   batch.embedding_sources = next(embedding_sources);
   batch.embedding_rows = next(embedding_rows);
+  batch.seeing_rows = next(seeing_rows);
+  batch.image_rows = next(image_rows);
   batch.logit_rows = next(logit_rows);
+  batch.lora_rows = next(lora_rows);
 }
 
 }  // namespace saccade

@@ -15,7 +15,10 @@ struct BatchLists {
   std::vector<std::int32_t> long_rows;
   std::vector<std::int32_t> embedding_sources;
   std::vector<std::int32_t> embedding_rows;
+  std::vector<std::int32_t> seeing_rows;
+  std::vector<std::int32_t> image_rows;
   std::vector<std::int32_t> logit_rows;
+  std::vector<std::int32_t> lora_rows;
 
   void clear();
   // One transfer, of which the batch gets slices: good until the stream's retire().

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/tile_tower.h"
 
@@ -44,6 +45,9 @@ class DynamicTiles final : public ImagePipeline {
   // mm_processor_kwargs: min_dynamic_patch, max_dynamic_patch and dynamic_image_size, or
   // transformers' min_patches, max_patches and crop_to_patches.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_tiles(given, settings_.tile_tokens);
+  }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }

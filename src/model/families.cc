@@ -29,6 +29,7 @@ namespace saccade {
   FAMILY(kSmolVlm2)              \
   FAMILY(kMistral3)              \
   FAMILY(kPixtral)               \
+  FAMILY(kMllama)                \
   FAMILY(kGemma3)                \
   FAMILY(kQwen2)                 \
   FAMILY(kQwen3)                 \
@@ -56,9 +57,15 @@ std::string text_of(const json::value* value) {
 
 // What was done to a quantised checkpoint, for the log.
 void report_quantization(const Checkpoint& checkpoint, const Quantization& quantization,
-                         const Weights& weights, DType compute) {
-  log::info("{}: {}: {} matrices dequantised to {}", checkpoint.directory, describe(quantization),
-            weights.quantized_count(), name_of(compute));
+                         const Weights& weights, DType compute, bool dequantize) {
+  const Weights::Quantized all = weights.quantized();
+  log::info("{}: {}: {} matrices of {:.1f} M weights in {:.2f} GB{}", checkpoint.directory,
+            describe(quantization), all.matrices, static_cast<double>(all.weights) / 1e6,
+            static_cast<double>(all.bytes) / 1e9,
+            dequantize
+                ? fmt::format(", dequantised to {}", name_of(compute))
+                : fmt::format(", dequantised to {} where the device has no product of its codes",
+                              name_of(compute)));
   if (weights.unused_scales() > 0)
     log::info(
         "{}: {} scales of activations or of a KV cache are not used: neither is quantised here",
@@ -88,6 +95,8 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   WeightTypes types = compute;
   types.text_layers = options.text_layers.value_or(compute);
   types.head = options.head.value_or(compute);
+  types.dequantize = options.dequantize;
+  types.four_bit_text = options.four_bit_text;
   const bool bytes = types.text_layers == DType::kI8 || types.head == DType::kI8;
   if (bytes && !device.multiplies_int8())
     return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
@@ -119,10 +128,10 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     return fail(ErrorCode::kUnsupported, "{}: {} has no vision tower", checkpoint.directory,
                 family->name);
   const WeightTable table = into.weight_table(options.parts);
-  if (types.text_layers == DType::kI8 && options.parts != Parts::kVision &&
+  if ((types.text_layers == DType::kI8 || types.four_bit_text) && options.parts != Parts::kVision &&
       !table.has(MatrixRole::kTextLayer))
-    return fail(ErrorCode::kUnsupported, "{}: {} has no text layers that become int8",
-                checkpoint.directory, family->name);
+    return fail(ErrorCode::kUnsupported, "{}: {} has no text layers that become {}",
+                checkpoint.directory, family->name, types.four_bit_text ? "int4" : "int8");
   // Beside the packing: hashing is as fast as one core reads.
   std::future<std::string> fingerprint;
   if (!tower.empty())
@@ -140,10 +149,12 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
   if (options.random_weights)
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights)
-    report_quantization(checkpoint, *quantization, weights, compute);
+    report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
   log::info("{}: {} of {} in {}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
             family->name, parameter_count(table.specs()), name_of(compute),
-            types.text_layers == DType::kI8 ? ", text layers in int8" : "",
+            types.text_layers == DType::kI8 ? ", text layers in int8"
+            : types.four_bit_text           ? ", text layers in int4"
+                                            : "",
             types.head == DType::kI8 ? ", head in int8" : "", static_cast<double>(*bytes) / 1e9,
             seconds(clock.now() - start));
   return {};

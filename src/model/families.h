@@ -31,6 +31,12 @@ struct LoadOptions {
   // that is the embedding too is one matrix, and then both are.
   std::optional<DType> text_layers = {};
   std::optional<DType> head = {};
+  // The matrices of the text's layers are rounded to four bits at load (model/code_rounding.h), but
+  // for those whose inputs are no multiple of 32; `text_layers` says what they are multiplied as.
+  bool four_bit_text = false;
+  // Matrices that the checkpoint has in four bits become numbers of the types above, on a device
+  // that would keep them as they are.
+  bool dequantize = false;
   // Keys, values and image embeddings. Absent: as `compute`.
   std::optional<DType> kv;
   // Those of `saccade model make-dummy` instead of the checkpoint's: no weight file is read.

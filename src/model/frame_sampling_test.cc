@@ -96,6 +96,8 @@ TEST(FrameSampling, TheNearestWishWins) {
   EXPECT_EQ(sampling(rule, R"({"fps": 1})").indices(minute, {})->size(), 60u);
   EXPECT_EQ(sampling(rule, R"({"fps": 1, "max_frames": 16})").indices(minute, {})->size(), 16u);
   EXPECT_EQ(sampling(rule, R"({"num_frames": 32})").indices(minute, {})->size(), 32u);
+  // A checkpoint's number takes the place of its rate, where that would give fewer, too.
+  EXPECT_EQ(sampling(rule, R"({"num_frames": 32})").indices({300, 30}, {})->size(), 32u);
   EXPECT_EQ(sampling(rule, R"({"num_frames": 32})").indices(minute, choice(1))->size(), 60u);
   EXPECT_EQ(sampling(rule, R"({"fps": 1})").indices(minute, choice({}, 9))->size(), 9u);
   // Beside a rate a number is the most, as vLLM has it.

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/rows_file.h"
-#include "model/processor.h"
 #include "model/safetensors.h"
 #include "model/tensor_file.h"
 #include "tensor/tensor.h"
@@ -15,24 +14,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::string_view kRows = "image_embeds";
-constexpr std::string_view kGrid = "image_grid_thw";
-
-// How much a family's prompts need to know of an image.
-enum class Lays { kByGrid, kByTiles, kAlike, kByRows };
-struct FamilyLayout {
-  std::string_view family;
-  Lays lays;
-};
-// kByGrid: positions count the grid's rows and columns. kByTiles: any number of tiles of one number
-// of rows. kAlike: all images have one number. kByRows: a placeholder a row, whatever their number.
-constexpr std::array kFamilies = {
-    FamilyLayout{"qwen2-vl", Lays::kByGrid},        FamilyLayout{"qwen2.5-vl", Lays::kByGrid},
-    FamilyLayout{"qwen3-vl", Lays::kByGrid},        FamilyLayout{"qwen3-vl-moe", Lays::kByGrid},
-    FamilyLayout{"internvl2", Lays::kByTiles},      FamilyLayout{"paligemma", Lays::kAlike},
-    FamilyLayout{"paligemma2", Lays::kAlike},       FamilyLayout{"gemma-3", Lays::kAlike},
-    FamilyLayout{"llava-onevision", Lays::kByRows}, FamilyLayout{"phi-3-vision", Lays::kByRows},
-};
+constexpr std::string_view kRows = kGivenRows;
+constexpr std::string_view kGrid = kGivenGrid;
 
 template <typename T>
 T element(std::string_view bytes, std::size_t index) {
@@ -153,60 +136,6 @@ Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width) {
     return fail(ErrorCode::kInvalid, "the safetensors file has no tensor '{}'", kGrid);
   TRY(given.grid, grid_of(*grid));
   return given;
-}
-
-// What a family makes of images is asked of it with one, so that nothing of it is said twice.
-Result<ImageLayout> given_layout(const Processor& processor, const GivenRows& given) {
-  const ModelShape& shape = processor.shape();
-  const auto family = std::ranges::find(kFamilies, shape.family, &FamilyLayout::family);
-  if (family == kFamilies.end())
-    return fail(ErrorCode::kUnsupported,
-                "{} is not taken by {}: its prompts say how an image was cut, and rows do not tell",
-                kRows, shape.family);
-  if (given.rows > shape.max_image_tokens)
-    return fail(ErrorCode::kInvalid, "{} has {} rows, the largest image has {}", kRows, given.rows,
-                shape.max_image_tokens);
-  constexpr int kSide = 336;
-  TRY(const ImageLayout square, processor.image_layout(kSide, kSide, {}));
-  ImageLayout layout;
-  layout.tokens = given.rows;
-  layout.key = "given";
-  switch (family->lays) {
-    case Lays::kByRows:
-      return layout;
-    case Lays::kAlike:
-      if (given.rows != square.tokens)
-        return fail(ErrorCode::kInvalid, "{} has {} rows, an image has {}", kRows, given.rows,
-                    square.tokens);
-      return layout;
-    case Lays::kByTiles: {
-      const std::int64_t rows = square.tokens / square.grid_t;
-      if (given.rows % rows != 0)
-        return fail(ErrorCode::kInvalid, "{} has {} rows, a tile of an image has {}", kRows,
-                    given.rows, rows);
-      layout.grid_t = given.rows / rows;
-      return layout;
-    }
-    case Lays::kByGrid:
-      break;
-  }
-  if (!given.grid)
-    return fail(ErrorCode::kInvalid, "{} needs {} beside it for {}", kRows, kGrid, shape.family);
-  const auto [t, h, w] = *given.grid;
-  const std::int64_t patches = square.grid_h * square.grid_w / square.tokens;  // of a row
-  std::int64_t merge = 1;
-  while (merge * merge < patches) ++merge;
-  const std::int64_t most = given.rows * patches;  // keeps the product below from overflowing
-  if (t != 1 || h < 1 || w < 1 || h > most || w > most || h % merge != 0 || w % merge != 0 ||
-      h * w != most)
-    return fail(
-        ErrorCode::kInvalid,
-        "{} is [{}, {}, {}] for {} rows: t must be 1, h and w multiples of {}, and h * w {}", kGrid,
-        t, h, w, given.rows, merge, most);
-  layout.grid_h = h;
-  layout.grid_w = w;
-  layout.key = fmt::format("given {}x{}", h, w);
-  return layout;
 }
 
 Digest content_of(const GivenRows& given) {

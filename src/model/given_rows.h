@@ -1,5 +1,5 @@
 // Rows that stand for an image and that a client has made itself (vLLM's `image_embeds`): what the
-// model's own encoder would have made of it.
+// model's own encoder would have made of it. given_layouts.h has what a prompt makes of them.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 #include "base/hash.h"
 #include "base/result.h"
-#include "model/image_layout.h"
 #include "tensor/dtype.h"
 
 namespace saccade {
 
-class Processor;
+// What clients call them.
+constexpr std::string_view kGivenRows = "image_embeds";
+constexpr std::string_view kGivenGrid = "image_grid_thw";
 
 // An image's place in patches, as Hugging Face processors have it (image_grid_thw).
 struct PatchGrid {
@@ -38,10 +39,6 @@ struct GivenRows {
 // (which becomes float32). A grid: three whole numbers. `width`: ModelShape::embedding_width().
 // kInvalid and kUnsupported name the tensor, the value and what is possible.
 Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width);
-
-// As if an image had such rows. kUnsupported for a family whose prompts follow from more than their
-// number and a grid; kInvalid for rows and grids that no image has.
-Result<ImageLayout> given_layout(const Processor& processor, const GivenRows& given);
 
 // RequestImage::content: of the numbers as they came. No image file has it.
 Digest content_of(const GivenRows& given);

@@ -297,7 +297,8 @@ Result<std::vector<PreparedImage>> prepare_golden_images(const Processor& proces
 }
 
 Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
-                                         const Tokenizer& tokenizer, const Golden& golden) {
+                                         const Tokenizer& tokenizer, const Golden& golden,
+                                         const LoraAdapter* adapter) {
   const Processor& processor = *model.processor;
   TRY(const GoldenMedia media, prepare_golden_media(processor, golden));
   const std::vector<ImageLayout>& layouts = media.layouts;
@@ -323,8 +324,9 @@ Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
   const auto last = std::ranges::find(golden.taps, "logits", &GoldenTap::name);
   const auto rows =
       last == golden.taps.end() ? std::int64_t{1} : static_cast<std::int64_t>(last->rows.size());
-  TRY(const auto run, SoloRun::create(*model.network, device, std::move(prompt), media.prepared,
-                                      static_cast<std::int64_t>(golden.greedy.size()), tap));
+  TRY(const auto run,
+      SoloRun::create(*model.network, device, std::move(prompt), media.prepared,
+                      static_cast<std::int64_t>(golden.greedy.size()), tap, adapter));
   run->prefill(0, rows, tap);
   for (StageResult& stage : comparison.take()) report.stages.push_back(std::move(stage));
   report.stages.push_back(compare_exact(

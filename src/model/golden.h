@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/lora_adapter.h"
 #include "model/model.h"
 #include "model/safetensors.h"
 #include "ops/device.h"
@@ -64,8 +65,10 @@ struct GoldenReport {
 };
 
 // Pixels, prompt, positions, every tap of one prefill, and the greedy tokens. Reserves the model.
+// `adapter`: of this model, or null.
 Result<GoldenReport> compare_with_golden(const Model& model, Device& device,
-                                         const Tokenizer& tokenizer, const Golden& golden);
+                                         const Tokenizer& tokenizer, const Golden& golden,
+                                         const LoraAdapter* adapter = nullptr);
 
 // The images and videos of a golden, decoded and prepared.
 struct GoldenMedia {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/tile_tower.h"
 
@@ -35,6 +36,9 @@ class HdImages final : public ImagePipeline {
   // num_crops may be asked for; max_pixels and max_tokens leave fewer tiles, at least one. kInvalid
   // for an image so thin that nothing of it is left.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_rows(given);
+  }
   // The padded image, tiles in their places.
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   // The whole image as one tile, then its tiles, row by row.

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/given_rows.h"
 #include "model/placeholders.h"
 
 namespace saccade {
@@ -13,6 +14,12 @@ void describe_images(const ImagePipeline& images, ModelShape& shape) {
   shape.max_image_tokens = images.max_tokens();
 }
 
+Result<ImageLayout> ImagePipeline::given_layout(const GivenRows&) const {
+  return fail(ErrorCode::kUnsupported,
+              "{} is not taken: prompts say how an image was cut, and rows do not tell",
+              kGivenRows);
+}
+
 Result<ImageLayout> ImageProcessor::image_layout(int width, int height,
                                                  const ImageControls& controls) const {
   if (controls.min_pixels && controls.max_pixels && *controls.min_pixels > *controls.max_pixels)
@@ -20,6 +27,15 @@ Result<ImageLayout> ImageProcessor::image_layout(int width, int height,
                 *controls.max_pixels);
   TRY(ImageLayout layout, images_->layout(width, height, controls));
   TRY_DO(check_fits("an image", width, height, layout.grid_t * layout.grid_h * layout.grid_w));
+  return layout;
+}
+
+Result<ImageLayout> ImageProcessor::given_layout(const GivenRows& given) const {
+  auto layout = images_->given_layout(given);
+  if (!layout) return fail_within(shape().family, std::move(layout).error());
+  if (given.rows > shape().max_image_tokens)
+    return fail(ErrorCode::kInvalid, "{} has {} rows, the largest image has {}", kGivenRows,
+                given.rows, shape().max_image_tokens);
   return layout;
 }
 

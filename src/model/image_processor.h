@@ -18,6 +18,10 @@ class ImagePipeline {
   virtual ~ImagePipeline() = default;
   virtual Result<ImageLayout> layout(int width, int height,
                                      const ImageControls& controls) const = 0;
+  // Of an image that came as its rows, as if one had such (given_layouts.h). Whether one has as
+  // many is asked elsewhere. A pipeline without an answer takes none: its family's prompts say how
+  // an image was cut.
+  virtual Result<ImageLayout> given_layout(const GivenRows& given) const;
   // The 8-bit pixels that are normalised and cut: tiles stand below each other. `pixels` has the
   // layout's original size.
   virtual Pixels resized(const Pixels& pixels, const ImageLayout& layout) const = 0;
@@ -38,6 +42,7 @@ class ImageProcessor : public Processor {
 
   Result<ImageLayout> image_layout(int width, int height,
                                    const ImageControls& controls) const override;
+  Result<ImageLayout> given_layout(const GivenRows& given) const override;
   Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override;
   Result<PreparedImage> prepare_image(const Pixels& pixels,
                                       const ImageLayout& layout) const override;

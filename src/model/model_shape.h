@@ -2,6 +2,7 @@
 // but for what only its weights tell.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,7 +13,8 @@
 
 namespace saccade {
 
-enum class LayerKind { kFull, kSlidingWindow };
+// kCrossAttention: the keys and values are those of images' rows, and text keeps none.
+enum class LayerKind { kFull, kSlidingWindow, kCrossAttention };
 
 // What one text layer keeps for each token.
 struct LayerShape {
@@ -25,7 +27,9 @@ struct LayerShape {
 struct ModelShape {
   std::string family;
   std::int64_t hidden = 0;
-  std::int64_t vocab = 0;         // rows of the logits
+  std::int64_t vocab = 0;  // rows of the logits
+  std::int64_t placeholders =
+      0;  // token ids from `vocab` on that a prompt may hold, unlike answers
   std::int64_t max_position = 0;  // longest sequence the checkpoint promises, tokens
   // Longest sequence without scaled positions, 0: max_position. What an engine takes unless it is
   // told more.
@@ -57,6 +61,11 @@ struct ModelShape {
   // process that makes the same embeddings; part of the name of each. Empty without a tower.
   std::string tower_fingerprint;
 
+  // Whether there are layers that attend to images across, which then take one token each.
+  bool cross_attends() const {
+    return std::ranges::any_of(
+        layers, [](const LayerShape& of) { return of.kind == LayerKind::kCrossAttention; });
+  }
   // Elements of an image's embedding row.
   std::int64_t embedding_width() const { return hidden * (1 + deepstack); }
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/lora_rows.h"
 #include "model/model_shape.h"
 #include "model/prepared_image.h"
 #include "ops/device.h"
@@ -42,8 +43,17 @@ struct Batch {
   View embeddings;               // [.., embedding_width] of kv_dtype, or empty
   DeviceInts embedding_sources;  // [n] rows of `embeddings`, or empty: its rows in order
   DeviceInts embedding_rows;     // [n] rows of this batch that they replace
-  DeviceInts logit_rows;         // [m] rows whose logits are wanted
-  View logits;                   // [m, vocab] f32
+  // Of layers that attend to images (LayerKind::kCrossAttention), in whose groups `spans` is of
+  // seeing_rows alone: each of a span's rows sees its whole prefix of the images' keys.
+  DeviceInts seeing_rows = {};  // [s] rows of this batch that see an image, ascending
+  DeviceInts image_rows = {};   // [k] rows of `embeddings` whose keys and values are new, and where
+  std::span<const std::span<const SequenceSpan>> image_spans = {};  // [groups] they go
+  DeviceInts logit_rows;  // [m] rows whose logits are wanted
+  View logits;            // [m, vocab] f32
+  // Rows that adapters are added for, each at most once; and the list that they refer to. Good
+  // until the step has been submitted.
+  std::span<const LoraRows> loras = {};
+  DeviceInts lora_rows = {};
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:
@@ -73,6 +83,7 @@ struct Capacity {
   std::int64_t logit_rows = 0;     // of Batch::logit_rows
   std::int64_t image_patches = 0;  // patch rows of all images of one EncodeRun
   std::int64_t length = 0;         // longest sequence, tokens (rope scaling goes by it)
+  std::int64_t lora_rank = 0;      // highest of adapters; 0: there are none
 };
 
 class Network {
@@ -99,6 +110,11 @@ class Network {
   virtual std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                                   std::span<const PreparedImage* const> images,
                                                   std::span<const View> out, const Tap& tap = {});
+
+  // What adapters may be added to; empty: the model takes none. Addresses stay.
+  virtual std::span<const LoraTarget> lora_targets() const { return {}; }
+  // As the decoder's own matrices are multiplied, but never in bytes.
+  virtual DType lora_compute() const { return DType::kF32; }
 
  protected:
   ModelShape shape_;

@@ -10,6 +10,7 @@
 #include "image/patchify.h"
 #include "image/pixels.h"
 #include "image/smart_resize.h"
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/pixel_bounds.h"
 
@@ -32,6 +33,9 @@ class PatchImages final : public ImagePipeline {
   // kInvalid for an aspect ratio over 200, for controls out of range and for kwargs other than
   // min_pixels, max_pixels and size, and those of videos, which change nothing here.
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_grid(given, patches_.merge_size);
+  }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 

@@ -27,6 +27,10 @@ Result<ImageLayout> Processor::image_layout(int, int, const ImageControls&) cons
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
+Result<ImageLayout> Processor::given_layout(const GivenRows&) const {
+  return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
+}
+
 Result<Pixels> Processor::resized_image(const Pixels&, const ImageLayout&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
@@ -50,7 +54,7 @@ Result<PreparedImage> Processor::prepare_frames(std::span<const Pixels>, const I
 
 Result<Prompt> Processor::wrap_tokens(std::vector<TokenId> ids) const {
   for (const TokenId id : ids) {
-    if (id < 0 || id >= shape_.vocab)
+    if (id < 0 || id >= shape_.vocab + shape_.placeholders)
       return fail(ErrorCode::kInvalid, "token id {} is outside the vocabulary of {}", id,
                   shape_.vocab);
   }

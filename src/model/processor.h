@@ -22,6 +22,8 @@
 
 namespace saccade {
 
+struct GivenRows;
+
 // Immutable once it is shared; any thread. A model that takes no images, or no videos, is
 // kUnsupported where it is asked for them.
 class Processor {
@@ -43,6 +45,9 @@ class Processor {
   // --- images ---
   virtual Result<ImageLayout> image_layout(int width, int height,
                                            const ImageControls& controls) const;
+  // Of an image that came as its rows (given_rows.h). kUnsupported for a family whose prompts
+  // follow from more than their number and a grid; kInvalid for rows and grids that no image has.
+  virtual Result<ImageLayout> given_layout(const GivenRows& given) const;
   // The 8-bit pixels that are normalised and cut; tiles stand below each other.
   virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const;
   virtual Result<PreparedImage> prepare_image(const Pixels& pixels,

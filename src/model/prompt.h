@@ -25,6 +25,9 @@ struct Prompt {
   std::vector<std::vector<std::int32_t>> positions;  // [position_axes][ids]
   std::int64_t position_delta = 0;  // position of generated token at index i is i + position_delta
   std::vector<ImageSpan> images;    // ascending
+  // An image stands as one token, which keeps an embedding of its own; its rows are attended to
+  // from there on (cross_images.h).
+  bool cross_attends = false;
   std::int64_t bidirectional_prefix = 0;  // tokens; 0: causal
   // Tokens that see each other both ways in a prompt that is causal otherwise: SequenceSpan's.
   std::vector<TokenInterval> both_ways;

@@ -12,7 +12,7 @@ namespace saccade {
 namespace {
 
 constexpr std::string_view kInstead =
-    "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ or fp8";
+    "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ, fp8 or compressed-tensors";
 constexpr std::int64_t kMostGroup = std::int64_t{1} << 20;
 
 // Methods that people are likely to try, by a name that they know.
@@ -135,14 +135,8 @@ Result<Quantization> parse_fp8(const json::object& section) {
   return q;
 }
 
-// Weights of one group of compressed-tensors: floats of 8 bits.
-Result<void> parse_group_weights(const json::value& group, Quantization& q) {
-  const json::value* weights =
-      group.is_object() ? json::find(group.get_object(), "weights") : nullptr;
-  if (weights == nullptr || !weights->is_object())
-    return fail(ErrorCode::kInvalid,
-                "quantization_config: a member of config_groups has no weights");
-  const json::object& w = weights->get_object();
+// Floats of 8 bits.
+Result<void> parse_float_weights(const json::object& w, Quantization& q) {
   TRY(const std::int64_t bits, json::get_int_or(w, "num_bits", 8));
   TRY(const std::string type, json::get_string_or(w, "type", "int"));
   TRY(const std::string strategy, json::get_string_or(w, "strategy", "tensor"));
@@ -156,11 +150,76 @@ Result<void> parse_group_weights(const json::value& group, Quantization& q) {
   return {};
 }
 
+// Integers in words (kPacked), or as bytes (kInt8).
+Result<void> parse_int_weights(const json::object& w, Quantization& q) {
+  TRY(const std::int64_t bits, json::get_int_or(w, "num_bits", 8));
+  TRY(const std::string type, json::get_string_or(w, "type", "int"));
+  TRY(const std::string strategy, json::get_string_or(w, "strategy", "tensor"));
+  TRY(q.symmetric, json::get_bool_or(w, "symmetric", true));
+  const bool packed = q.method == QuantMethod::kPacked;
+  const bool known = type == "int" && (packed ? bits == 4 || bits == 8 : bits == 8 && q.symmetric);
+  if (!known)
+    return refuse(fmt::format("compressed-tensors' {}{} of {} bits",
+                              q.symmetric ? "" : "asymmetric ", type, bits));
+  q.bits = static_cast<int>(bits);
+  if (strategy == "channel" || (!packed && strategy == "tensor")) {
+    q.group = 0;
+    return {};
+  }
+  if (!packed || strategy != "group")
+    return refuse(fmt::format("compressed-tensors' strategy \"{}\"", strategy));
+  TRY(q.group, parse_group(w, -1));
+  return {};
+}
+
+// Whether a group's rows of activations become bytes of their own scale as they come; kUnsupported
+// where something else is to be done to them.
+Result<bool> parse_activations(const json::object& group) {
+  const json::value* input = json::find(group, "input_activations");
+  if (input == nullptr || !input->is_object()) return false;
+  const json::object& a = input->get_object();
+  TRY(const std::int64_t bits, json::get_int_or(a, "num_bits", 8));
+  TRY(const std::string type, json::get_string_or(a, "type", "int"));
+  TRY(const std::string strategy, json::get_string_or(a, "strategy", "tensor"));
+  TRY(const bool symmetric, json::get_bool_or(a, "symmetric", true));
+  TRY(const bool dynamic, json::get_bool_or(a, "dynamic", false));
+  if (bits != 8 || type != "int" || strategy != "token" || !symmetric || !dynamic)
+    return refuse(fmt::format("compressed-tensors' {}{}{} activations of {} bits by {}",
+                              dynamic ? "" : "static ", symmetric ? "" : "asymmetric ", type, bits,
+                              strategy));
+  return true;
+}
+
+// The same, whichever the group, but for what it says.
+Result<void> parse_config_group(const json::value& group, Quantization& q) {
+  const json::value* weights =
+      group.is_object() ? json::find(group.get_object(), "weights") : nullptr;
+  if (weights == nullptr || !weights->is_object())
+    return fail(ErrorCode::kInvalid,
+                "quantization_config: a member of config_groups has no weights");
+  if (q.method == QuantMethod::kFp8) return parse_float_weights(weights->get_object(), q);
+  const Quantization before = q;
+  TRY_DO(parse_int_weights(weights->get_object(), q));
+  TRY(q.activations, parse_activations(group.get_object()));
+  if (q.activations && q.method == QuantMethod::kPacked)
+    return refuse(
+        fmt::format("compressed-tensors' weights of {} bits with activations of 8", q.bits));
+  const bool first = before.group < 0;
+  if (!first && (q.bits != before.bits || q.group != before.group ||
+                 q.symmetric != before.symmetric || q.activations != before.activations))
+    return refuse("compressed-tensors' config_groups that differ");
+  return {};
+}
+
 Result<Quantization> parse_compressed_tensors(const json::object& section) {
   Quantization q{.method = QuantMethod::kFp8, .bits = 8, .group = 0};
   TRY(const std::string format, json::get_string_or(section, "format", "dense"));
-  if (format != "float-quantized" && format != "naive-quantized")
+  if (format == "pack-quantized" || format == "int-quantized") {
+    q.method = format == "pack-quantized" ? QuantMethod::kPacked : QuantMethod::kInt8;
+    q.group = -1;  // not known yet
+  } else if (format != "float-quantized" && format != "naive-quantized") {
     return refuse(fmt::format("compressed-tensors' format \"{}\"", format));
+  }
   const json::value* sparsity = json::find(section, "sparsity_config");
   if (sparsity != nullptr && sparsity->is_object()) {
     TRY(const std::string kind, json::get_string_or(sparsity->get_object(), "format", "dense"));
@@ -172,7 +231,7 @@ Result<Quantization> parse_compressed_tensors(const json::object& section) {
   const json::value* groups = json::find(section, "config_groups");
   if (groups == nullptr || !groups->is_object() || groups->get_object().empty())
     return fail(ErrorCode::kInvalid, "quantization_config: config_groups is missing");
-  for (const auto& group : groups->get_object()) TRY_DO(parse_group_weights(group.value(), q));
+  for (const auto& group : groups->get_object()) TRY_DO(parse_config_group(group.value(), q));
   return q;
 }
 
@@ -202,7 +261,11 @@ std::string describe(const Quantization& q) {
     return q.block_out > 0 ? fmt::format("fp8 (e4m3), scales of {} x {}", q.block_out, q.block_in)
                            : "fp8 (e4m3)";
   }
-  return fmt::format("{}, {} bits, {}", q.method == QuantMethod::kAwq ? "AWQ" : "GPTQ", q.bits,
+  if (q.method == QuantMethod::kInt8) return q.activations ? "bytes, activations too" : "bytes";
+  const char* const name = q.method == QuantMethod::kAwq    ? "AWQ"
+                           : q.method == QuantMethod::kGptq ? "GPTQ"
+                                                            : "compressed-tensors";
+  return fmt::format("{}, {} bits, {}", name, q.bits,
                      q.group > 0 ? fmt::format("groups of {}", q.group) : "one group a row");
 }
 

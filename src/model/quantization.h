@@ -11,17 +11,20 @@
 
 namespace saccade {
 
-enum class QuantMethod { kAwq, kGptq, kFp8 };
+// kPacked, kInt8: compressed-tensors' pack-quantized and int-quantized.
+enum class QuantMethod { kAwq, kGptq, kFp8, kPacked, kInt8 };
 
 struct Quantization {
   QuantMethod method = QuantMethod::kAwq;
-  int bits = 4;                 // of a weight: 4 (AWQ); 2, 4 or 8 (GPTQ); 8 (fp8)
+  int bits = 4;                 // of a weight: 4 (AWQ); 4 or 8 (packed); 2, 4 or 8 (GPTQ); else 8
   std::int64_t group = 128;     // inputs that share a scale and a zero; 0: all of them
-  bool symmetric = false;       // GPTQ: every zero is the middle of the range
+  bool symmetric = false;       // GPTQ, packed: every zero is the middle of the range
   bool zeros_less_one = false;  // GPTQ's first format stores each zero minus one
   // fp8: outputs and inputs that share a scale; 0: one a matrix or one an output, as stored.
   std::int64_t block_out = 0;
   std::int64_t block_in = 0;
+  // kInt8: activations are to be rounded to bytes too, each row by itself.
+  bool activations = false;
 };
 
 // Nothing for a checkpoint that is not quantised. kUnsupported names a method, format or field that

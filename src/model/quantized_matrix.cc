@@ -123,12 +123,53 @@ Result<StoredMatrix> join_integers(const Quantization& quantization, const Quant
   return matrix;
 }
 
-Result<StoredMatrix> join_floats(const Quantization& quantization, const QuantizedParts& parts) {
-  TRY_DO(expect_type(parts.codes, "weight", {"F8_E4M3"}));
+// compressed-tensors' words: rows are filled up to whole words, so their shape is a tensor.
+Result<StoredMatrix> join_packed(const Quantization& quantization, const QuantizedParts& parts) {
+  TRY_DO(expect_type(parts.codes, "weight_packed", {"I32"}));
+  TRY_DO(expect_type(parts.scales, "weight_scale", {"F16", "BF16", "F32"}));
+  TRY_DO(expect_type(parts.shape, "weight_shape", {"I64", "I32"}));
+  TRY_DO(expect_matrix(parts.codes, "weight_packed"));
+  TRY_DO(expect(parts.shape, "weight_shape", std::array{std::int64_t{2}}));
+  const auto extent = [&](std::int64_t i) {
+    return parts.shape.dtype == "I32" ? load<std::int32_t>(parts.shape, i)
+                                      : load<std::int64_t>(parts.shape, i);
+  };
+  const std::int64_t per_word = kWordBits / quantization.bits;
+  const std::int64_t out = extent(0);
+  const std::int64_t in = extent(1);
+  if (out != parts.codes.shape[0] || in < 1 || in > kMostExtent ||
+      ceil_div(in, per_word) != parts.codes.shape[1])
+    return fail(ErrorCode::kCorrupt, "weight_shape says {} x {}, weight_packed is {}", out, in,
+                shape_text(parts.codes.shape));
+  const std::int64_t group = quantization.group == 0 ? in : quantization.group;
+  const std::int64_t groups = ceil_div(in, group);
+  TRY_DO(expect(parts.scales, "weight_scale", std::array{out, groups}));
+  StoredMatrix matrix = whole_matrix(StoredMatrix::Format::kPacked, parts.codes, out, in);
+  if (!quantization.symmetric) {
+    TRY_DO(expect_type(parts.zeros, "weight_zero_point", {"I32"}));
+    TRY_DO(expect(parts.zeros, "weight_zero_point", std::array{ceil_div(out, per_word), groups}));
+    matrix.zeros = numbers_of(parts.zeros);
+  }
+  if (!parts.order.dtype.empty()) {
+    TRY_DO(check_order(parts.order, in, groups));
+    matrix.group_of = numbers_of(parts.order);
+  }
+  matrix.bits = quantization.bits;
+  matrix.scales = numbers_of(parts.scales);
+  matrix.group = group;
+  return matrix;
+}
+
+// Bytes with a scale of each output or of all: floats and integers.
+Result<StoredMatrix> join_bytes(const Quantization& quantization, const QuantizedParts& parts) {
+  const bool floats = quantization.method == QuantMethod::kFp8;
+  TRY_DO(expect_type(parts.codes, "weight", {floats ? "F8_E4M3" : "I8"}));
   TRY_DO(expect_type(parts.scales, "its scale", {"F32", "BF16", "F16"}));
   TRY_DO(expect_matrix(parts.codes, "weight"));
-  StoredMatrix matrix = whole_matrix(StoredMatrix::Format::kE4m3, parts.codes, parts.codes.shape[0],
-                                     parts.codes.shape[1]);
+  StoredMatrix matrix =
+      whole_matrix(floats ? StoredMatrix::Format::kE4m3 : StoredMatrix::Format::kInt8, parts.codes,
+                   parts.codes.shape[0], parts.codes.shape[1]);
+  matrix.rounds_activations = quantization.activations;
   matrix.scales = numbers_of(parts.scales);
   const std::span<const std::int64_t> scale = parts.scales.shape;
   if (quantization.block_out > 0 && scale.size() == 2) {
@@ -153,16 +194,28 @@ Result<StoredMatrix> join_floats(const Quantization& quantization, const Quantiz
 }  // namespace
 
 Result<StoredMatrix> join_parts(const Quantization& quantization, const QuantizedParts& parts) {
-  return quantization.method == QuantMethod::kFp8 ? join_floats(quantization, parts)
-                                                  : join_integers(quantization, parts);
+  switch (quantization.method) {
+    case QuantMethod::kFp8:
+    case QuantMethod::kInt8:
+      return join_bytes(quantization, parts);
+    case QuantMethod::kPacked:
+      return join_packed(quantization, parts);
+    case QuantMethod::kAwq:
+    case QuantMethod::kGptq:
+      break;
+  }
+  return join_integers(quantization, parts);
 }
 
 Result<QuantizedModules> find_quantized(
     const Quantization& quantization,
     const std::map<std::string, StoredTensor, std::less<>>& tensors) {
   QuantizedModules found;
-  const bool floats = quantization.method == QuantMethod::kFp8;
-  const std::string_view suffix = floats ? "weight" : "qweight";
+  const bool bytes =
+      quantization.method == QuantMethod::kFp8 || quantization.method == QuantMethod::kInt8;
+  const bool packed = quantization.method == QuantMethod::kPacked;
+  const std::string_view byte_type = quantization.method == QuantMethod::kFp8 ? "F8_E4M3" : "I8";
+  const std::string_view suffix = bytes ? "weight" : packed ? "weight_packed" : "qweight";
   for (const auto& [name, tensor] : tensors) {
     for (const std::string_view unused : {".input_scale", ".output_scale", ".k_scale", ".v_scale",
                                           ".q_scale", ".kv_scale", ".input_zero_point"}) {
@@ -170,10 +223,10 @@ Result<QuantizedModules> find_quantized(
     }
     const bool codes = name.ends_with(suffix) && name.size() > suffix.size() &&
                        name[name.size() - suffix.size() - 1] == '.';
-    if (!codes || (floats && tensor.dtype != "F8_E4M3")) continue;
+    if (!codes || (bytes && tensor.dtype != byte_type)) continue;
     const std::string stem = name.substr(0, name.size() - suffix.size());
 
-    QuantizedParts parts{.codes = tensor, .scales = {}, .zeros = {}, .order = {}};
+    QuantizedParts parts{.codes = tensor, .scales = {}, .zeros = {}, .order = {}, .shape = {}};
     std::vector<std::string> used = {name};
     const auto add = [&](StoredTensor& into, std::string_view part) {
       const auto at = tensors.find(stem + std::string(part));
@@ -181,9 +234,14 @@ Result<QuantizedModules> find_quantized(
       into = at->second;
       used.push_back(at->first);
     };
-    if (floats) {
+    if (bytes) {
       add(parts.scales, "weight_scale");
       if (parts.scales.dtype.empty()) add(parts.scales, "weight_scale_inv");
+    } else if (packed) {
+      add(parts.scales, "weight_scale");
+      add(parts.zeros, "weight_zero_point");
+      add(parts.order, "weight_g_idx");
+      add(parts.shape, "weight_shape");
     } else {
       add(parts.scales, "scales");
       add(parts.zeros, "qzeros");

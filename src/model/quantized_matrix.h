@@ -23,12 +23,13 @@ struct StoredTensor {
   std::span<const std::byte> bytes;
 };
 
-// The tensors of one module. `zeros` and `order` are empty for methods that have none.
+// The tensors of one module. Those that a method does not have are empty.
 struct QuantizedParts {
-  StoredTensor codes;   // qweight, or the weight itself
-  StoredTensor scales;  // scales, weight_scale or weight_scale_inv
-  StoredTensor zeros;   // qzeros
-  StoredTensor order;   // g_idx: the group of each input
+  StoredTensor codes;       // qweight, weight_packed, or the weight itself
+  StoredTensor scales;      // scales, weight_scale or weight_scale_inv
+  StoredTensor zeros;       // qzeros, weight_zero_point
+  StoredTensor order;       // g_idx, weight_g_idx: the group of each input
+  StoredTensor shape = {};  // weight_shape: outputs and inputs
 };
 
 // The matrix that they make, over the same bytes. kCorrupt names the tensor whose type, shape or

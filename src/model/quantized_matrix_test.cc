@@ -256,5 +256,50 @@ TEST(QuantizedModules, ScalesOfFloatsHaveTwoNames) {
   }
 }
 
+// compressed-tensors: rows are filled up to whole words, zeros are words of outputs.
+TEST(QuantizedMatrix, PackedRows) {
+  Tensors t;
+  const Quantization asymmetric = {.method = QuantMethod::kPacked, .bits = 4, .group = 2};
+  QuantizedParts parts = {.codes = t.add<std::uint32_t>("I32", {2, 1}, {0x321, 0x654}),
+                          .scales = t.add<float>("F32", {2, 2}, {1, 10, 2, 20}),
+                          .zeros = t.add<std::uint32_t>("I32", {1, 2}, {0x41, 0x52}),
+                          .order = {},
+                          .shape = t.add<std::int64_t>("I64", {2}, {2, 3})};
+  const auto matrix = join_parts(asymmetric, parts);
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  EXPECT_THAT(values_of(*matrix), ElementsAre(0, 1, 10, 0, 2, 20));
+  parts.order = t.add<std::int32_t>("I32", {3}, {1, 0, 0});
+  EXPECT_THAT(values_of(*join_parts(asymmetric, parts)), ElementsAre(-10, 1, 2, -20, 2, 4));
+
+  Quantization symmetric = asymmetric;
+  symmetric.symmetric = true;
+  parts.zeros = parts.order = {};
+  EXPECT_THAT(values_of(*join_parts(symmetric, parts)), ElementsAre(-7, -6, -50, -8, -6, -40));
+
+  const auto error = [&](const Quantization& how) {
+    return join_parts(how, parts).error().message;
+  };
+  EXPECT_THAT(error(asymmetric), HasSubstr("weight_zero_point is missing"));
+  parts.shape = t.add<std::int64_t>("I64", {2}, {2, 9});
+  EXPECT_THAT(error(symmetric), HasSubstr("weight_shape says 2 x 9"));
+  parts.shape = {};
+  EXPECT_THAT(error(symmetric), HasSubstr("weight_shape is missing"));
+}
+
+// Bytes with a scale each output; with activations that are to be bytes too.
+TEST(QuantizedMatrix, SignedBytes) {
+  Tensors t;
+  const QuantizedParts parts = {.codes = t.add<std::int8_t>("I8", {2, 2}, {-128, 127, 1, -1}),
+                                .scales = t.add<float>("F32", {2, 1}, {0.5F, 3}),
+                                .zeros = {},
+                                .order = {}};
+  const auto matrix =
+      join_parts({.method = QuantMethod::kInt8, .bits = 8, .group = 0, .activations = true}, parts);
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  EXPECT_THAT(values_of(*matrix), ElementsAre(-64, 63.5F, 3, -3));
+  EXPECT_TRUE(matrix->rounds_activations);
+  EXPECT_TRUE(has_byte_rows(*matrix));
+}
+
 }  // namespace
 }  // namespace saccade

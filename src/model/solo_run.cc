@@ -29,7 +29,8 @@ std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin,
 
 Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
-                                                 std::int64_t new_tokens, const Tap& tap) {
+                                                 std::int64_t new_tokens, const Tap& tap,
+                                                 const LoraAdapter* adapter) {
   std::int64_t patches = 0;
   for (const PreparedImage& image : images)
     patches += image.layout.grid_t * image.layout.grid_h * image.layout.grid_w;
@@ -38,40 +39,50 @@ Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& devic
                                   .sequences = 1,
                                   .logit_rows = length,
                                   .image_patches = patches,
-                                  .length = length + new_tokens}));
+                                  .length = length + new_tokens,
+                                  .lora_rank = adapter != nullptr ? adapter->max_rank() : 0}));
   std::unique_ptr<SoloRun> run(new SoloRun(network, device, std::move(prompt)));
-  TRY_DO(run->allocate(new_tokens));
+  if (adapter != nullptr) run->lora_.emplace(*adapter, device, network.lora_compute());
+  TRY_DO(run->allocate(images, new_tokens));
   TRY_DO(run->encode(images, tap));
   return run;
 }
 
-Result<void> SoloRun::allocate(std::int64_t new_tokens) {
+Result<void> SoloRun::allocate(std::span<const PreparedImage> images, std::int64_t new_tokens) {
   ids_ = prompt_.ids;
   const ModelShape& shape = network_.shape();
   const std::int64_t length = static_cast<std::int64_t>(ids_.size()) + new_tokens;
   const std::int64_t count = (length + kBlock - 1) / kBlock;
   blocks_.resize(static_cast<std::size_t>(count));
   std::iota(blocks_.begin(), blocks_.end(), 0);
+  std::vector<std::int64_t> image_rows;
+  for (const PreparedImage& image : images) image_rows.push_back(image.layout.tokens);
+  cross_images_ = lay_out_cross_images(prompt_, image_rows, kBlock);
+  const std::int64_t cross_count = stream_length(cross_images_, kBlock) / kBlock;
+  cross_blocks_.resize(static_cast<std::size_t>(cross_count));
+  std::iota(cross_blocks_.begin(), cross_blocks_.end(), 0);
 
   std::size_t bytes = 0;
   std::vector<std::size_t> offsets;
   for (const LayerShape& layer : shape.layers) {
+    const bool crosses = layer.kind == LayerKind::kCrossAttention;
     const auto stride = static_cast<std::size_t>(2 * layer.kv_heads * kBlock * layer.head_dim) *
                         size_of(shape.kv_dtype);
     layers_.push_back({{.blocks = {},
                         .block_size = kBlock,
                         .kv_heads = layer.kv_heads,
                         .head_dim = layer.head_dim},
-                       0});
+                       crosses ? 1 : 0});
     offsets.push_back(bytes);
-    bytes += stride * static_cast<std::size_t>(count);
+    bytes += stride * static_cast<std::size_t>(crosses ? cross_count : count);
   }
   TRY(cache_, device_.allocate(bytes));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     KvLayer& layer = layers_[i].layer;
     const std::int64_t elements = 2 * layer.kv_heads * kBlock * layer.head_dim;
     layer.blocks =
-        View(cache_.data() + offsets[i], shape.kv_dtype, count, elements, elements, cache_.space());
+        View(cache_.data() + offsets[i], shape.kv_dtype,
+             layers_[i].group == 0 ? count : cross_count, elements, elements, cache_.space());
   }
   TRY(logits_,
       device_.allocate(static_cast<std::size_t>(shape.vocab) * ids_.size() * sizeof(float)));
@@ -104,6 +115,33 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   return {};
 }
 
+View SoloRun::image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists) const {
+  // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
+  std::int64_t first = -1;
+  std::int64_t taken = 0;
+  std::int64_t passed = 0;
+  for (const ImageSpan& span : prompt_.images) {
+    const std::int64_t rows =
+        prompt_.cross_attends ? image_rows_[static_cast<std::size_t>(span.index)].rows() : 1;
+    for (std::int64_t token = span.begin; token < span.begin + span.tokens;
+         ++token, passed += rows) {
+      if (token < begin || token >= end) continue;
+      if (first < 0) first = passed;
+      taken += rows;
+      if (!prompt_.cross_attends)
+        lists.embedding_rows.push_back(static_cast<std::int32_t>(token - begin));
+    }
+  }
+  if (taken == 0) return {};
+  if (prompt_.cross_attends) {
+    lists.image_rows.resize(static_cast<std::size_t>(taken));
+    std::iota(lists.image_rows.begin(), lists.image_rows.end(), 0);
+  }
+  const ModelShape& shape = network_.shape();
+  return embeddings_.view(shape.kv_dtype, first + taken, shape.embedding_width())
+      .row_range(first, first + taken);
+}
+
 View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap) {
   const bool is_long = is_long_sequence(network_.shape(), static_cast<std::int64_t>(ids_.size()));
   BatchLists lists;
@@ -117,25 +155,13 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
                                          .prefix = prompt_.bidirectional_prefix,
                                          .blocks = blocks_,
                                          .both_ways = prompt_.both_ways}};
-  const std::array<std::span<const SequenceSpan>, 1> groups = {spans};
-
-  // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
-  std::int64_t first = 0;
-  std::int64_t passed = 0;
-  for (const ImageSpan& span : prompt_.images) {
-    for (std::int64_t i = 0; i < span.tokens; ++i, ++passed) {
-      const std::int64_t token = span.begin + i;
-      if (token < begin || token >= end) continue;
-      if (lists.embedding_rows.empty()) first = passed;
-      lists.embedding_rows.push_back(static_cast<std::int32_t>(token - begin));
-    }
-  }
-  const auto taken = static_cast<std::int64_t>(lists.embedding_rows.size());
+  CrossSpans cross;
+  cross.add(cross_images_, begin, end, cross_blocks_, kBlock);
+  add_seeing_rows(cross_images_, begin, end, 0, lists.seeing_rows);
+  const std::array<std::span<const SequenceSpan>, 2> groups = {spans, cross.seeing};
+  const std::array<std::span<const SequenceSpan>, 2> image_groups = {{{}, cross.images}};
+  const View embeddings = image_rows(begin, end, lists);
   const ModelShape& shape = network_.shape();
-  const View embeddings =
-      taken == 0 ? View()
-                 : embeddings_.view(shape.kv_dtype, first + taken, shape.embedding_width())
-                       .row_range(first, first + taken);
 
   lists.logit_rows.resize(static_cast<std::size_t>(rows));
   std::iota(lists.logit_rows.begin(), lists.logit_rows.end(),
@@ -145,9 +171,12 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   Batch batch;
   lists.upload(stream, batch);
   batch.spans = groups;
+  batch.image_spans = image_groups;
   batch.kv = layers_;
   batch.embeddings = embeddings;
   batch.logits = logits;
+  const LoraRows all = {lora_ ? &*lora_ : nullptr, 0, end - begin, 0};
+  if (lora_) batch.loras = {&all, 1};
   network_.forward(stream, batch, tap);
   stream.retire();
   return logits;

@@ -4,10 +4,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "model/batch_lists.h"
+#include "model/cross_images.h"
+#include "model/lora_adapter.h"
 #include "model/network.h"
 #include "model/prompt.h"
 #include "ops/device.h"
@@ -21,7 +25,8 @@ class SoloRun {
   // `new_tokens` more.
   static Result<std::unique_ptr<SoloRun>> create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
-                                                 std::int64_t new_tokens, const Tap& tap = {});
+                                                 std::int64_t new_tokens, const Tap& tap = {},
+                                                 const LoraAdapter* adapter = nullptr);
 
   // Runs the prompt in chunks of `chunk` tokens (0: whole). Logits of its last `rows` tokens,
   // [rows, vocab] on the device; with several chunks only the last token's can be asked for.
@@ -33,9 +38,12 @@ class SoloRun {
  private:
   SoloRun(Network& network, Device& device, Prompt prompt)
       : network_(network), device_(device), prompt_(std::move(prompt)) {}
-  Result<void> allocate(std::int64_t new_tokens);
+  Result<void> allocate(std::span<const PreparedImage> images, std::int64_t new_tokens);
   Result<void> encode(std::span<const PreparedImage> images, const Tap& tap);
   TokenId most_likely(View logits);
+  // Rows of embeddings_ that take the places of tokens [begin, end), or whose keys are made with
+  // them. In both cases they are neighbours.
+  View image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists) const;
   // One forward over tokens [begin, end) of ids_; logits of its last `rows`.
   View step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap);
 
@@ -47,6 +55,9 @@ class SoloRun {
   std::vector<TokenId> ids_;  // prompt and what came after
   std::vector<KvBinding> layers_;
   std::vector<std::int32_t> blocks_;
+  std::optional<PackedLora> lora_;
+  std::vector<CrossImage> cross_images_;
+  std::vector<std::int32_t> cross_blocks_;
   Buffer cache_;
   Buffer embeddings_;
   std::vector<View> image_rows_;  // of embeddings_, one view an image

@@ -1,5 +1,6 @@
 #include "model/text_decoder.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -146,7 +147,7 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   if (s.tied_head) {
     table.tied(head_, embedding_, names.embedding, names.head, s.vocab, s.hidden);
   } else {
-    table.embedding(embedding_, names.embedding + ".weight", s.vocab, s.hidden);
+    table.embedding(embedding_, names.embedding + ".weight", s.vocab + s.placeholders, s.hidden);
     table.linear(head_, names.head, s.vocab, s.hidden, Bias::kNo, MatrixRole::kHead);
   }
   const Share share = ranks_ == nullptr ? Share{} : Share{ranks_->rank(), ranks_->ranks()};
@@ -157,6 +158,12 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     Layer& layer = layers_[i];
     const std::string at = fmt::format(fmt::runtime(names.layer), i);
     add_norm(table, layer.attention_norm, at + names.attention_norm, s.hidden, s.norm);
+    if (s.attends_across(i)) {
+      add_cross_weights(table, names, layer, at, share.rank, share.ranks);
+      add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
+      add_mlp_weights(table, names, i, at);
+      continue;
+    }
     table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias,
                   MatrixRole::kTextLayer);
     if (s.qk_norm) {
@@ -176,6 +183,17 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     }
   }
   add_norm(table, norm_, names.norm, s.hidden, s.norm);
+  if (ranks_ != nullptr) return;
+  // Those whose products lora_ is asked about, of layers that take all rows of a step.
+  lora_targets_ = lora_targets_of(table, [this](const Linear* linear) {
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const Layer& layer = layers_[i];
+      if (linear == &layer.qkv || linear == &layer.attention_out || linear == &layer.gate_up ||
+          linear == &layer.mlp_out)
+        return !settings_.attends_across(i);
+    }
+    return false;
+  });
 }
 
 void TextDecoder::add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
@@ -221,11 +239,15 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   scratch_.add(window_axis_, DType::kU8, s.window_rope.axis.empty() ? 0 : 1, window_pairs);
   scratch_.add(window_cos_, DType::kF32, capacity.rows, window_pairs);
   scratch_.add(window_sin_, DType::kF32, capacity.rows, window_pairs);
+  const bool crosses = std::ranges::any_of(
+      s.layers, [](const LayerShape& of) { return of.kind == LayerKind::kCrossAttention; });
+  scratch_.add(seeing_, type, crosses ? capacity.rows : 0, s.hidden);
   scratch_.add(last_, type, capacity.logit_rows, s.hidden);
   scratch_.add(router_logits_, DType::kF32, expert_rows, s.experts.count);
   scratch_.add(gathered_, type, expert_rows, s.hidden);
   scratch_.add(expert_inner_, type, expert_rows, 2 * s.experts.intermediate);
   scratch_.add(expert_part_, type, expert_rows, s.hidden);
+  lora_.add_scratch(scratch_, type, capacity.rows, capacity.lora_rank, lora_targets_);
   TRY_DO(scratch_.allocate(device));
   Stream& copy = device.lane(Lane::kCopy);
   copy.upload(row_of(frequencies), inv_freq_.row_range(0, 1));
@@ -242,13 +264,20 @@ void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
   CHECK(rows <= hidden_.rows(), "{} rows, {} reserved", rows, hidden_.rows());
   const View x = hidden_.row_range(0, rows);
 
+  lora_.begin(batch.loras, batch.lora_rows);
   const std::vector<const AttentionPlan*> plans = plan(stream, batch);
+  const std::vector<CrossPlan> cross_plans = plan_cross(stream, batch);
   embed(stream, batch, x);
   show(tap, stream, "text.embed", x);
   const Angles angles = turn(stream, batch);
   const Angles window_angles = turn_in_windows(stream, batch, angles);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const LayerShape& shape = settings_.layers[i];
+    if (settings_.attends_across(i)) {
+      cross_layer(stream, layers_[i], batch.kv[i], cross_plans, batch, x);
+      if (tap && !batch.seeing_rows.empty()) show(tap, stream, fmt::format("text.layer.{}", i), x);
+      continue;
+    }
     attention(stream, layers_[i], batch.kv[i].layer, *plans[i],
               shape.window > 0 ? window_angles : angles, x);
     mlp(stream, layers_[i], x);
@@ -314,6 +343,10 @@ std::vector<const AttentionPlan*> TextDecoder::plan(Stream& stream, const Batch&
   std::vector<const AttentionPlan*> plans;
   std::vector<std::pair<int, const AttentionPlan*>> made;  // and the group it is of
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (settings_.attends_across(i)) {
+      plans.push_back(nullptr);
+      continue;
+    }
     const auto& [layer, group] = batch.kv[i];
     const AttentionGeometry geometry = {.block_size = layer.block_size,
                                         .heads = settings_.heads,
@@ -346,6 +379,7 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
 
   apply_norm(stream, layer.attention_norm, s.norm, x, normed);
   apply_linear(stream, layer.qkv, normed, qkv);
+  lora_.add(stream, layer.qkv, normed, qkv);
   if (s.qk_norm) {
     const View heads = qkv.col_range(0, k_end);
     stream.norm({.x = heads,
@@ -389,13 +423,31 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
   if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
   const auto gated_mlp = [&](View y, View residual) {
-    apply_mlp(stream, layer.gate_up, layer.mlp_out, s.activation, normed, gate_up, y, residual);
+    if (lora_.adds_to(layer.gate_up) || lora_.adds_to(layer.mlp_out))
+      mlp_in_parts(stream, layer, normed, gate_up, y, residual);
+    else
+      apply_mlp(stream, layer.gate_up, layer.mlp_out, s.activation, normed, gate_up, y, residual);
     sum_over_ranks(stream, y);
   };
   if (!s.post_norms) return gated_mlp(x, carries_residual() ? x : View());
   gated_mlp(normed, {});
   apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
+}
+
+// The same with adapters added to its products: rows without one get the bits of the op.
+void TextDecoder::mlp_in_parts(Stream& stream, const Layer& layer, View x, View inner, View y,
+                               View residual) const {
+  const std::int64_t width = settings_.intermediate;
+  const View gate = inner.col_range(0, width);
+  apply_linear(stream, layer.gate_up, x, inner);
+  lora_.add(stream, layer.gate_up, x, inner);
+  stream.gated({.gate = gate,
+                .up = inner.col_range(width, 2 * width),
+                .activation = settings_.activation,
+                .out = gate});
+  apply_linear(stream, layer.mlp_out, gate, y, residual);
+  lora_.add(stream, layer.mlp_out, gate, y);
 }
 
 void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View x) {
@@ -419,6 +471,7 @@ void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View 
 void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, View y,
                             bool add) const {
   apply_linear(stream, linear, part, y, add && carries_residual() ? y : View());
+  lora_.add(stream, linear, part, y);
   sum_over_ranks(stream, y);
 }
 

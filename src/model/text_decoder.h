@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "model/blocks.h"
 #include "model/expert_block.h"
+#include "model/lora_rows.h"
 #include "model/network.h"
 #include "model/scratch.h"
 #include "model/weight_table.h"
@@ -65,8 +66,23 @@ struct DecoderSettings {
   bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
   bool tied_head = false;              // the embedding is the head, unless two are stored
   ExpertSettings experts = {};         // of layers that have several MLPs
+  std::int64_t placeholders = 0;       // rows of the embedding after the vocabulary's, of no logit
 
+  bool attends_across(std::size_t layer) const {
+    return layers[layer].kind == LayerKind::kCrossAttention;
+  }
   bool has_experts(std::size_t layer) const { return experts.count > 0 && experts.layers[layer]; }
+};
+
+// Of a layer that attends to images across; the last two are whole names of one number each.
+struct CrossNames {
+  std::string q = "cross_attn.q_proj";
+  std::vector<std::string> kv = {"cross_attn.k_proj", "cross_attn.v_proj"};
+  std::string q_norm = "cross_attn.q_norm";
+  std::string k_norm = "cross_attn.k_norm";
+  std::string attention_out = "cross_attn.o_proj";
+  std::string attention_gate = "cross_attn_attn_gate";
+  std::string mlp_gate = "cross_attn_mlp_gate";
 };
 
 // Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.
@@ -87,6 +103,7 @@ struct DecoderNames {
   std::vector<std::string> gate_up = {"mlp.gate_proj", "mlp.up_proj"};  // two, or one for both
   std::string mlp_out = "mlp.down_proj";
   ExpertNames experts = {};   // in place of the last two
+  CrossNames cross = {};      // of layers that attend across, in place of the self-attention's
   std::string post_mlp_norm;  // with post_norms
   std::string norm = "model.norm";
   std::string head = "lm_head";
@@ -108,6 +125,9 @@ class TextDecoder {
   void set_compute(DType compute);
   Result<void> reserve(Device& device, const Capacity& capacity);
   std::size_t scratch_bytes() const { return scratch_.bytes(); }
+  // As Network's; none of a decoder that has been split.
+  std::span<const LoraTarget> lora_targets() const { return lora_targets_; }
+  DType compute() const { return compute_; }
   // Taps: text.embed, text.layer.N, text.deepstack.N (the layer's rows and the slice), text.norm,
   // logits.
   void forward(Stream& stream, const Batch& batch, const Tap& tap);
@@ -126,21 +146,49 @@ class TextDecoder {
     Linear mlp_out;
     ExpertBlock experts;  // instead of both
     Norm post_mlp_norm;
+    // Of a layer that attends across, whose qkv is its queries' alone and qk_norm theirs.
+    Linear image_kv;
+    VectorWeight image_k_norm;
+    float attention_gate = 0;  // tanh of what is stored
+    float mlp_gate = 0;
   };
   struct Angles {
     View cos;
     View sin;
   };
 
+  // --- text_decoder_cross.cc: layers that attend to images ---
+  // Of one block table: images' rows on their way into the pool, in slices that the scratch holds,
+  // and the rows that see them.
+  struct CrossPlan {
+    struct Slice {
+      std::int64_t begin = 0;  // of Batch::image_rows
+      const AttentionPlan* plan = nullptr;
+    };
+    int group = 0;
+    std::vector<Slice> images;
+    const AttentionPlan* seeing = nullptr;
+  };
+  void add_cross_weights(WeightTable& table, const DecoderNames& names, Layer& layer,
+                         const std::string& at, std::int64_t rank, std::int64_t ranks);
+  std::vector<CrossPlan> plan_cross(Stream& stream, const Batch& batch) const;
+  void write_images(Stream& stream, const Layer& layer, const KvLayer& kv, const CrossPlan& plan,
+                    const Batch& batch);
+  void cross_layer(Stream& stream, const Layer& layer, const KvBinding& kv,
+                   std::span<const CrossPlan> plans, const Batch& batch, View x);
+
   void embed(Stream& stream, const Batch& batch, View x);
   // The angles of the batch's rows: of the full layers, and of those with a window.
   Angles turn(Stream& stream, const Batch& batch) const;
   Angles turn_in_windows(Stream& stream, const Batch& batch, const Angles& full) const;
-  // One for each layer; layers of one block table and geometry share it.
+  // One for each layer; layers of one block table and geometry share it. Null where one attends
+  // across.
   std::vector<const AttentionPlan*> plan(Stream& stream, const Batch& batch) const;
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
   void mlp(Stream& stream, const Layer& layer, View x);
+  void mlp_in_parts(Stream& stream, const Layer& layer, View x, View inner, View y,
+                    View residual) const;
   void experts(Stream& stream, const Layer& layer, View normed, View x);
   void add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
                        const std::string& at);
@@ -159,6 +207,8 @@ class TextDecoder {
   std::vector<Layer> layers_;
   Norm norm_;
   Linear head_;
+  std::vector<LoraTarget> lora_targets_;
+  LoraAdder lora_;
 
   Scratch scratch_;
   View hidden_;           // [rows, hidden] the residual stream
@@ -174,6 +224,7 @@ class TextDecoder {
   View window_axis_;
   View window_cos_;
   View window_sin_;
+  View seeing_;         // [rows, hidden] the rows that see an image, with layers that attend across
   View last_;           // [logit rows, hidden]
   View router_logits_;  // [rows, experts]
   View gathered_;       // [rows, hidden] what ExpertsArgs wants

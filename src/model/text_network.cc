@@ -54,6 +54,12 @@ class TextNetwork final : public LoadableNetwork {
     text_.forward(stream, batch, tap);
   }
 
+  std::span<const LoraTarget> lora_targets() const override {
+    if (parts_ == Parts::kVision) return {};
+    return text_.lora_targets();
+  }
+  DType lora_compute() const override { return text_.compute(); }
+
   void more_logits(Stream& stream, DeviceInts rows, View logits) override {
     text_.logits(stream, rows, logits);
   }

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "model/code_rounding.h"
+
 namespace saccade {
 namespace {
 
@@ -22,10 +24,42 @@ Result<std::size_t> store_vector(VectorWeight& into, std::span<const View> views
   return bytes;
 }
 
+// Rows that are made up, by the device and on it.
+Result<std::size_t> make_rows(EmbeddingTable& into, const StoredMatrix& made, Device& device) {
+  const std::size_t bytes = static_cast<std::size_t>(made.out() * made.in()) * sizeof(Bf16);
+  TRY(into.storage, device.allocate(bytes));
+  into.view = into.storage.view(DType::kBf16, made.out(), made.in());
+  device.lane(Lane::kCopy).fill(made, into.view);
+  return bytes;
+}
+
 std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Device& device,
                          DType compute) {
   into.weight = device.pack(parts, compute);
   return into.weight->bytes();
+}
+
+// Bytes whose checkpoint says that activations be rounded to bytes too.
+bool multiplies_bytes(const WeightTable::Tensors& tensors, const Device& device) {
+  return device.multiplies_int8() && !tensors.matrices.empty() &&
+         std::ranges::all_of(tensors.matrices, [](const StoredMatrix& matrix) {
+           return has_byte_rows(matrix) && matrix.rounds_activations && !matrix.dequantize;
+         });
+}
+
+// Of the matrices that are not codes already; what is in `tensors` refers to the result.
+std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool& pool) {
+  std::vector<RoundedMatrix> rounded;
+  rounded.reserve(tensors.matrices.size());
+  for (StoredMatrix& matrix : tensors.matrices) {
+    const std::int64_t group = group_of_inputs(matrix.in());
+    if (codes_of_bits(matrix) <= 4 || group == 0) continue;
+    const StoredMatrix before = matrix;
+    rounded.emplace_back(before, CodeRounding{.bits = 4, .group = group}, pool);
+    matrix = rounded.back().matrix();
+    matrix.output_scale = before.output_scale;
+  }
+  return rounded;
 }
 
 }  // namespace
@@ -39,6 +73,7 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
                           MatrixRole role) {
   Row row;
   row.role = role;
+  if (role == MatrixRole::kTextLayer) text_matrices_.push_back({&into, parts, in});
   for (const Part& part : parts)
     row.tensors.push_back({part.name + ".weight", {part.out, in}, TensorKind::kMatrix});
   if (bias == Bias::kYes) {
@@ -125,6 +160,7 @@ void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::
   rows_.push_back(
       {{{name, {rows, cols}, TensorKind::kEmbedding}},
        [&into](const Tensors& tensors, Device& device, DType compute) -> Result<std::size_t> {
+         if (!tensors.matrices.empty()) return make_rows(into, tensors.matrices.front(), device);
          const View from = tensors.others.front();
          const DType dtype = compute == DType::kBf16 ? DType::kBf16 : from.dtype();
          const std::size_t bytes =
@@ -134,6 +170,7 @@ void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::
          device.lane(Lane::kCopy).upload(from, into.view);
          return bytes;
        }});
+  rows_.back().makes_rows = true;
 }
 
 void WeightTable::tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
@@ -180,12 +217,17 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     for (const TensorSpec& tensor : row.tensors) {
       if (tensor.kind == TensorKind::kExperts)
         tensors.matrices = weights.take_experts(tensor.name, tensor.shape[1], tensor.shape[2]);
-      else if (tensor.kind == TensorKind::kMatrix)
+      else if (tensor.kind == TensorKind::kMatrix || (row.makes_rows && weights.are_made()))
         tensors.matrices.push_back(weights.take_matrix(tensor.name));
       else
         tensors.others.push_back(weights.take(tensor.name));
     }
-    TRY(const std::size_t stored, row.store(tensors, device, types.of(row.role)));
+    for (StoredMatrix& matrix : tensors.matrices) matrix.dequantize = types.dequantize;
+    const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
+    const std::vector<RoundedMatrix> rounded =
+        round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
+    const DType compute = multiplies_bytes(tensors, device) ? DType::kI8 : types.of(row.role);
+    TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }

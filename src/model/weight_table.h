@@ -47,6 +47,10 @@ struct WeightTypes {
   DType compute = DType::kF32;
   DType text_layers = DType::kF32;
   DType head = DType::kF32;
+  // Matrices of these roles are rounded to codes of four bits first (model/code_rounding.h), unless
+  // their checkpoint has them so.
+  bool four_bit_text = false;
+  bool dequantize = false;  // quantised matrices become numbers (StoredMatrix::dequantize)
 
   WeightTypes(DType all)  // NOLINT(google-explicit-constructor)
       : compute(all), text_layers(all), head(all) {}
@@ -121,6 +125,14 @@ class WeightTable {
   // The same of all that another table reads or ignores.
   void ignore(const WeightTable& other);
 
+  // A matrix of the text's layers, and the tensors that it is stacked from.
+  struct TextMatrix {
+    const Linear* into = nullptr;
+    std::vector<Part> parts;
+    std::int64_t in = 0;
+  };
+  const std::vector<TextMatrix>& text_matrices() const { return text_matrices_; }
+
   std::vector<TensorSpec> specs() const;
   bool has(MatrixRole role) const;
   const std::vector<std::string>& ignored() const { return ignored_; }
@@ -134,6 +146,7 @@ class WeightTable {
     std::vector<TensorSpec> tensors;
     Store store;  // null: nothing is read
     MatrixRole role = MatrixRole::kOther;
+    bool makes_rows = false;  // rows that are made up are the store's to make, as a matrix
   };
   struct Tie {
     std::size_t row = 0;  // among rows_
@@ -151,6 +164,7 @@ class WeightTable {
   std::vector<Row> rows_;
   std::vector<std::string> ignored_;
   std::optional<Tie> tie_;
+  std::vector<TextMatrix> text_matrices_;
 };
 
 }  // namespace saccade

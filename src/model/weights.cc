@@ -232,10 +232,7 @@ Weights::Tensor& Weights::taken(std::string_view name) {
   Tensor& tensor = found->second;
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
-  if (tensor.made != nullptr) {
-    make(tensor);
-    return tensor;
-  }
+  if (tensor.made != nullptr) return tensor;
   for (const Stored& part : tensor.stored) files_[part.file].prefetch(*part.entry);
   return tensor;
 }
@@ -245,7 +242,12 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
   if (tensor.quantized) return *tensor.quantized;
   const SafetensorsEntry& entry = tensor.entry();
   StoredMatrix matrix;
-  matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8), bytes_of(tensor)};
+  if (tensor.made != nullptr) {
+    matrix.format = StoredMatrix::Format::kMade;
+    matrix.made = made_numbers(*tensor.made, made_->seed);
+  } else {
+    matrix.codes = {safetensors_dtype(entry.dtype).value_or(DType::kU8), bytes_of(tensor)};
+  }
   matrix.stored_out = matrix.out_end = entry.shape.size() > 1 ? entry.shape.front() : 1;
   matrix.stored_in = matrix.in_end =
       matrix.stored_out == 0 ? 0 : element_count(entry.shape) / matrix.stored_out;
@@ -256,7 +258,8 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
 std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int64_t inputs,
                                                 std::int64_t outputs) {
   StoredMatrix one = take_matrix(name);
-  CHECK(one.format == StoredMatrix::Format::kNumbers && one.in() == inputs * outputs,
+  const bool made = one.format == StoredMatrix::Format::kMade;
+  CHECK((made || one.format == StoredMatrix::Format::kNumbers) && one.in() == inputs * outputs,
         "{}: experts of {} elements, want {} x {}", name, one.in(), inputs, outputs);
   const std::span<const std::byte> all = one.codes.bytes;
   const auto count = static_cast<std::size_t>(one.out());
@@ -266,7 +269,10 @@ std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int6
   one.stored_in = one.in_end = inputs;
   std::vector<StoredMatrix> experts;
   for (std::size_t i = 0; i < count; ++i) {
-    one.codes.bytes = all.subspan(i * (all.size() / count), all.size() / count);
+    if (made)
+      one.made_first = static_cast<std::int64_t>(i) * inputs * outputs;
+    else
+      one.codes.bytes = all.subspan(i * (all.size() / count), all.size() / count);
     experts.push_back(one);
   }
   return experts;
@@ -282,6 +288,7 @@ View Weights::take(std::string_view name) {
                                     matrix.in());
     return view;
   }
+  if (tensor.made != nullptr) make(tensor);
   const SafetensorsEntry& entry = tensor.entry();
   const std::span<const std::byte> bytes = bytes_of(tensor);
   const DType dtype = safetensors_dtype(entry.dtype).value_or(DType::kU8);
@@ -347,9 +354,20 @@ std::size_t Weights::bytes() const {
   return total;
 }
 
-std::size_t Weights::quantized_count() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      tensors_, [](const auto& each) { return each.second.quantized.has_value(); }));
+Weights::Quantized Weights::quantized() const {
+  Quantized all;
+  for (const auto& [name, tensor] : tensors_) {
+    if (!tensor.quantized) continue;
+    const std::int64_t weights = tensor.quantized->out() * tensor.quantized->in();
+    ++all.matrices;
+    all.weights += weights;
+    all.bytes += tensor.bytes();
+    if (codes_of_bits(*tensor.quantized) > 4) continue;
+    ++all.four_bits;
+    all.four_bit_weights += weights;
+    all.four_bit_bytes += tensor.bytes();
+  }
+  return all;
 }
 
 std::int64_t parameter_count(std::span<const TensorSpec> specs) {

@@ -46,8 +46,8 @@ class Weights {
   static Result<Weights> open(const std::string& directory, std::span<const NameAlias> aliases,
                               const std::optional<Quantization>& quantization = std::nullopt);
 
-  // No files: the tensors of `specs` in bf16, with the values that make-dummy writes for `seed`,
-  // made when they are taken.
+  // No files: the tensors of `specs` in bf16, with the values that make-dummy writes for `seed`.
+  // Those that take() gives are made then; of matrices only what they are made of is given.
   static Result<Weights> random(std::span<const TensorSpec> specs, std::uint64_t seed);
 
   // The checkpoint holds exactly `specs`, in these shapes and in bf16, f16 or f32. Otherwise an
@@ -57,6 +57,7 @@ class Weights {
   Result<void> require(std::span<const TensorSpec> specs,
                        std::span<const std::string> ignored) const;
 
+  bool are_made() const { return made_ != nullptr; }  // random()
   bool has(std::string_view name) const { return tensors_.contains(name); }
   // The same values of the same type and shape; false for quantised ones. Both exist.
   bool equal(std::string_view one, std::string_view other) const;
@@ -75,8 +76,16 @@ class Weights {
 
   // Of the largest tensor that is not quantised: what the checkpoint was saved in.
   DType dtype() const;
-  std::size_t bytes() const;            // as stored
-  std::size_t quantized_count() const;  // matrices
+  std::size_t bytes() const;  // as stored
+  struct Quantized {
+    std::size_t matrices = 0;
+    std::size_t four_bits = 0;  // of them, in four bits or less
+    std::int64_t weights = 0;
+    std::size_t bytes = 0;  // as stored: codes, scales, zeros
+    std::int64_t four_bit_weights = 0;
+    std::size_t four_bit_bytes = 0;
+  };
+  Quantized quantized() const;
   // Scales of activations and of KV caches: tensors that are there and not read.
   std::size_t unused_scales() const { return unused_scales_; }
   // SHA-256 over the names, types, shapes and bytes of these tensors as they are stored, in this

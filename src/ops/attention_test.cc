@@ -356,6 +356,88 @@ TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
     ASSERT_NO_FATAL_FAILURE(expect_same_rows(together[i].rows, alone[i].rows));
 }
 
+// Cross attention: rows that have no keys of their own, fewer or more than what they see, which may
+// begin at any block. Against a sum written out here.
+TEST_P(PagedAttention, RowsThatOnlyLookSeeTheirWholePrefix) {
+  constexpr std::int64_t kKvHeads = 2;
+  constexpr std::int64_t kGroup = 3;
+  constexpr std::int64_t kDim = 32;
+  constexpr std::int64_t kBlock = 16;
+  const std::int64_t keys = scaled(600, 90);
+  Pool pool(keys / kBlock + 3, kBlock, kKvHeads, kDim, DType::kF32);
+  std::vector<std::int32_t> blocks;
+  for (std::int64_t token = 0; token < keys; token += kBlock) blocks.push_back(pool.take());
+  struct Looking {
+    std::int64_t rows, prefix, first_block;
+  };
+  const std::vector<Looking> looking = {
+      {3, keys, 0}, {1, 20, 0}, {5, keys - 32, 2}, {1, 1, 1}, {20, 20, 0}};
+  std::vector<SequenceSpan> spans;
+  std::int64_t rows = 0;
+  for (const Looking& each : looking) {
+    spans.push_back({.row_begin = rows,
+                     .row_count = each.rows,
+                     .context = 0,
+                     .prefix = each.prefix,
+                     .blocks = std::span<const std::int32_t>(blocks).subspan(
+                         static_cast<std::size_t>(each.first_block))});
+    rows += each.rows;
+  }
+  Rng rng(21);
+  Matrix k(keys, kKvHeads * kDim);
+  Matrix v(keys, kKvHeads * kDim);
+  Matrix q(rows, kKvHeads * kGroup * kDim);
+  k.random(rng, 2);
+  v.random(rng, 2);
+  q.random(rng, 2);
+  const float scale = 1 / std::sqrt(static_cast<float>(kDim));
+  const AttentionGeometry geometry = {.block_size = kBlock,
+                                      .heads = kKvHeads * kGroup,
+                                      .kv_heads = kKvHeads,
+                                      .head_dim = kDim,
+                                      .window = 0};
+  const SequenceSpan whole = {.row_begin = 0, .row_count = keys, .context = 0, .blocks = blocks};
+  const auto cpu = device();
+  for (Device* each : {&*reference_, &*cpu}) {
+    Stream& stream = each->lane(Lane::kStep);
+    stream.kv_write(
+        {&stream.plan_attention({&whole, 1}, geometry), k.view(), v.view(), pool.layer});
+    Matrix out(rows, q.cols());
+    PagedAttentionArgs args;
+    args.plan = &stream.plan_attention(spans, geometry);
+    args.q = q.view();
+    args.layer = pool.layer;
+    args.scale = scale;
+    args.out = out.view();
+    stream.paged_attention(args);
+    stream.retire();
+    for (std::size_t i = 0; i < looking.size(); ++i) {
+      const std::int64_t begin = looking[i].first_block * kBlock;
+      for (std::int64_t row = spans[i].row_begin; row < spans[i].row_begin + looking[i].rows;
+           ++row) {
+        for (std::int64_t head = 0; head < kKvHeads * kGroup; ++head) {
+          std::vector<double> weights;
+          double sum = 0;
+          for (std::int64_t key = begin; key < begin + looking[i].prefix; ++key) {
+            double score = 0;
+            for (std::int64_t d = 0; d < kDim; ++d)
+              score += double{q.at(row, head * kDim + d)} * k.at(key, head / kGroup * kDim + d);
+            sum += weights.emplace_back(std::exp(score * scale));
+          }
+          for (std::int64_t d = 0; d < kDim; ++d) {
+            double want = 0;
+            for (std::int64_t key = 0; key < looking[i].prefix; ++key)
+              want += weights[static_cast<std::size_t>(key)] *
+                      v.at(begin + key, head / kGroup * kDim + d) / sum;
+            ASSERT_NEAR(out.at(row, head * kDim + d), want, kTolerance)
+                << "span " << i << " row " << row << " head " << head;
+          }
+        }
+      }
+    }
+  }
+}
+
 struct Segments {
   std::vector<std::int32_t> begins;
   std::int64_t heads, kv_heads, head_dim;

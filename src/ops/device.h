@@ -155,8 +155,8 @@ struct KvLayer {
 
 // One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at
 // positions [context, context + row_count), context tokens being in the pool already. Every row
-// below `prefix` needs the whole prefix in the pool: prefix <= context + row_count whenever
-// context < prefix. The same goes for each interval of `both_ways` that a row lies in.
+// below `prefix` needs the whole prefix in the pool, as does each `both_ways` interval that a row
+// lies in. Rows whose own keys are not written (cross attention) may be fewer than their prefix.
 struct SequenceSpan {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
@@ -425,7 +425,10 @@ class Stream {
 
   // Same extents; f32, bf16 and f16 become each other, other types stay themselves.
   virtual void upload(View from, View to) = 0;  // a host matrix, of any memory, to the device
-  virtual void copy(View from, View to) = 0;    // within the device
+  // The numbers of a stored matrix, `to` [out, in] of f32, bf16 or f16. Made-up ones are made where
+  // they are to be, if the device can.
+  virtual void fill(const StoredMatrix& from, View to);
+  virtual void copy(View from, View to) = 0;  // within the device
   // `to` is memory of Device::allocate(kHost); it is written at any time until the stream has
   // passed.
   virtual void download(View from, View to) = 0;
@@ -433,6 +436,13 @@ class Stream {
   virtual Event record() = 0;              // passed once the work submitted so far is done
   virtual void wait(const Event& of) = 0;  // what is submitted from here on runs after it
   virtual void synchronize() = 0;          // blocks until all work submitted is done
+
+  // What is submitted between these two is what it was the last time with this `kind`, but for what
+  // its lists and plans hold: a device may make one launch of it. It need not be so, and then takes
+  // the time that it takes without. Lists and plans are made between the two; results of them are
+  // read by the host after end_repeated() only.
+  virtual void begin_repeated(std::int64_t kind) { static_cast<void>(kind); }
+  virtual void end_repeated() {}
 
   virtual void gemm(const GemmArgs& args) = 0;
   virtual void norm(const NormArgs& args) = 0;
@@ -480,6 +490,10 @@ class Device {
   virtual Space space() const = 0;
   // Bytes of space() that may still be allocated; 0 when it cannot be told.
   virtual std::int64_t free_bytes() const = 0;
+  // Bytes of space() in all, where it is the device's own; 0 where it is the host's.
+  virtual std::int64_t total_bytes() const { return 0; }
+  // Whether begin_repeated() is worth the rows that make steps of one size alike.
+  virtual bool makes_graphs() const { return false; }
 
   // `parts` are stacked along `out` (fused q/k/v, gate/up), and read during the call only. The
   // device decides what to keep of them. `compute` chooses what is multiplied: kF32 exact weights,
@@ -511,7 +525,18 @@ class Device {
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
 // The slow twin as a Device (double-precision accumulation, one thread).
 std::unique_ptr<Device> make_reference_device();
-// kUnsupported with what to install when this build has no CUDA.
-Result<std::unique_ptr<Device>> make_cuda_device(int index);
+struct CudaSettings {
+  // Where NVIDIA's libraries lie that are opened at run time: a folder, a file, or "none" for the
+  // own kernels alone. Empty: the variable SACCADE_CUDA_LIBS, or else the usual places.
+  std::string libraries = {};
+  // A row's bits are the same in batches of every size, at the price of speed. Otherwise they are
+  // so in batches of one class of sizes (ops/cuda/product_table.h).
+  bool batch_invariant = false;
+
+  bool operator==(const CudaSettings&) const = default;
+};
+// kUnsupported with what to install when this build has no CUDA; kNotFound when libraries are not
+// where the settings or the variable say.
+Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings& settings = {});
 
 }  // namespace saccade

@@ -286,12 +286,52 @@ TEST_P(Int8, LargestSumsAreExact) {
     for (std::int64_t col = 0; col < 3; ++col) EXPECT_EQ(y.at(row, col), want[row][col]);
 }
 
+// Weights that are stored as bytes stay what they are: -128, which has no negative, and any scale.
+TEST_P(Int8, StoredBytesAreMultipliedAsTheyAre) {
+  const auto cpu = device();
+  constexpr std::int64_t kOut = 37;
+  constexpr std::int64_t kIn = 261;
+  std::vector<std::int8_t> codes(kOut * kIn);
+  Rng rng(12);
+  for (std::int8_t& code : codes) code = static_cast<std::int8_t>(rng.below(256));
+  for (std::int64_t i = 0; i < kIn; ++i) codes[static_cast<std::size_t>(i)] = -128;
+  std::vector<float> scales(kOut);
+  for (float& scale : scales) scale = static_cast<float>(0.01 + rng.uniform());
+  StoredMatrix matrix;
+  matrix.format = StoredMatrix::Format::kInt8;
+  matrix.stored_out = matrix.out_end = kOut;
+  matrix.stored_in = matrix.in_end = kIn;
+  matrix.codes = {DType::kI8, std::as_bytes(std::span(codes))};
+  matrix.scales = {DType::kF32, std::as_bytes(std::span(scales))};
+  matrix.block_out = 1;
+  matrix.block_in = kIn;
+  const auto packed = (*cpu).pack({&matrix, 1}, DType::kI8);
+  const auto twin = (*reference_).pack({&matrix, 1}, DType::kI8);
+  ASSERT_EQ(packed->operand_dtype(), DType::kI8);
+  const Matrix rows = rows_of(*cpu, *packed);
+  for (std::int64_t o = 0; o < kOut; ++o)
+    for (std::int64_t i = 0; i < kIn; ++i)
+      ASSERT_EQ(rows.at(o, i), static_cast<float>(codes[static_cast<std::size_t>(o * kIn + i)]) *
+                                   scales[static_cast<std::size_t>(o)]);
+  for (const std::int64_t count : {1, 5, 40}) {
+    Matrix x(count, kIn);
+    x.random(rng);
+    for (std::int64_t i = 0; i < kIn; ++i) x.set(0, i, 1);  // all codes at the end of their range
+    const Matrix got = product(*cpu, *packed, x.view());
+    const Matrix want = product(*reference_, *twin, x.view());
+    expect_near(got, want, [&](std::int64_t row, std::int64_t col) {
+      return 8 * kEpsilon * (1 + std::abs(want.at(row, col)));
+    });
+  }
+}
+
 TEST_P(Int8, PackedBytesAreThoseOfTheType) {
   const auto cpu = device();
   Matrix weight(256, 512);
   Rng rng(1);
   weight.random(rng);
-  EXPECT_EQ(pack(*cpu, weight)->bytes(), 256U * 512 + 256U * 8);
+  // An output's scale, and on CPUs where its panel starts.
+  EXPECT_EQ(pack(*cpu, weight)->bytes(), 256U * 512 + 256U * (kCudaUnderTest ? 4 : 8));
 }
 
 SACCADE_EVERY_CPU(Int8);
@@ -300,7 +340,6 @@ SACCADE_EVERY_CPU(Int8);
 TEST(Int8Bits, AreTheSameOnEveryInstructionSet) {
   constexpr std::int64_t kIn = 900;
   constexpr std::int64_t kOut = 133;
-  if (kCudaUnderTest) GTEST_SKIP() << "cuda has no gemm of weights packed as int8";
   Rng rng(9);
   Matrix weight(kOut, kIn, DType::kBf16);
   weight.random(rng);
@@ -312,7 +351,9 @@ TEST(Int8Bits, AreTheSameOnEveryInstructionSet) {
     Matrix residual(rows, kOut);
     residual.random(rng);
     std::vector<std::vector<float>> first;
-    for (const std::string& isa : isas_here()) {
+    std::vector<std::string> isas = isas_here();
+    if (kCudaUnderTest) isas.emplace_back("portable");
+    for (const std::string& isa : isas) {
       SCOPED_TRACE(isa);
       const auto cpu = device_of(isa);
       const auto packed = pack(*cpu, weight);

@@ -5,7 +5,9 @@
 // A code is the nearest integer to value * (127 / clip), ties to even, from -127 to 127; it stands
 // for code * (clip / 127). Both quotients are rounded to f32, and so is the product. A row whose
 // largest magnitude is under kInt8Least becomes zeros; one with an infinity or a NaN gets a NaN for
-// its scale, so that what is made of it is NaN too.
+// its scale, so that what is made of it is NaN too. Weights that are stored as bytes
+// (StoredMatrix's kInt8) are not rounded: any code from -128 on and any scale are taken as they
+// are.
 #pragma once
 
 #include <cstdint>

@@ -84,16 +84,21 @@ class ReferenceWeight final : public PackedWeight {
       sum += x[i] * (codes.empty() ? static_cast<double>(values[begin + i]) : codes[begin + i]);
     return codes.empty() ? sum : sum * scales[static_cast<std::size_t>(row)];
   }
-  // Of kI8: the codes of row r stand for code * scales[r].
-  void round_to_bytes() {
+  // Of kI8: the codes of row r stand for code * scales[r]. Those of parts that are bytes already
+  // are what they are.
+  void round_to_bytes(std::span<const StoredMatrix> parts) {
     codes.resize(values.size());
-    for (std::int64_t row = 0; row < out(); ++row) {
-      const auto begin = static_cast<std::size_t>(row * in());
-      const auto count = static_cast<std::size_t>(in());
-      const std::span<std::int8_t> rounded = std::span(codes).subspan(begin, count);
-      scales.push_back(round_weights(std::span(values).subspan(begin, count), rounded));
-      for (std::size_t i = 0; i < count; ++i)
-        values[begin + i] = static_cast<float>(rounded[i]) * scales.back();
+    const auto count = static_cast<std::size_t>(in());
+    for (const StoredMatrix& part : parts) {
+      for (std::int64_t row = 0; row < part.out(); ++row) {
+        const std::size_t begin = scales.size() * count;
+        const std::span<std::int8_t> rounded = std::span(codes).subspan(begin, count);
+        scales.push_back(has_byte_rows(part)
+                             ? copy_byte_row(part, row, rounded)
+                             : round_weights(std::span(values).subspan(begin, count), rounded));
+        for (std::size_t i = 0; i < count; ++i)
+          values[begin + i] = static_cast<float>(rounded[i]) * scales.back();
+      }
     }
   }
   std::vector<float> values;  // [out, in]
@@ -498,7 +503,7 @@ class ReferenceDevice final : public Device {
     if (compute == DType::kBf16) {
       for (float& value : packed->values) value = to_float(to_bf16(value));
     }
-    if (compute == DType::kI8) packed->round_to_bytes();
+    if (compute == DType::kI8) packed->round_to_bytes(parts);
     return packed;
   }
 

@@ -147,14 +147,17 @@ void check_shapes(std::span<const SequenceSpan> spans, const AttentionGeometry& 
     CHECK(span.context >= 0 &&
               length <= static_cast<std::int64_t>(span.blocks.size()) * geometry.block_size,
           "{} tokens in {} blocks of {}", length, span.blocks.size(), geometry.block_size);
-    CHECK(span.row_count == 0 || span.context >= span.prefix || span.prefix <= length,
-          "prefix {} is cut at {}", span.prefix, length);
+    CHECK(span.context >= span.prefix ||
+              span.prefix <= static_cast<std::int64_t>(span.blocks.size()) * geometry.block_size,
+          "a prefix of {} tokens in {} blocks of {}", span.prefix, span.blocks.size(),
+          geometry.block_size);
     check_both_ways(span, length);
     if (span.row_count == 0) continue;
     // The first row sees furthest back.
     const Visible first = visible_to(span, span.context, geometry.window);
-    for (std::int64_t block = first.begin / geometry.block_size;
-         block * geometry.block_size < length; ++block)
+    const std::int64_t end = std::max(length, first.end);
+    for (std::int64_t block = first.begin / geometry.block_size; block * geometry.block_size < end;
+         ++block)
       CHECK(span.blocks[static_cast<std::size_t>(block)] >= 0, "block {} is seen and not there",
             block);
   }
@@ -175,6 +178,10 @@ void check_shapes(const KvWriteArgs& args) {
   const std::int64_t cols = args.layer.kv_heads * args.layer.head_dim;
   check_matrix("k", args.k, args.plan->rows(), cols);
   check_matrix("v", args.v, args.plan->rows(), cols);
+  for (const SequenceSpan& span : args.plan->spans())
+    CHECK(span.row_count == 0 || span.context >= span.prefix ||
+              span.prefix <= span.context + span.row_count,
+          "prefix {} is cut at {}", span.prefix, span.context + span.row_count);
 }
 
 void check_shapes(const PagedAttentionArgs& args) {

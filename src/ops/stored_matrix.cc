@@ -57,6 +57,11 @@ void check_window(std::int64_t begin, std::int64_t end, std::int64_t count, cons
   CHECK(0 <= begin && begin <= end && end <= count, "{} [{}, {}) of {}", what, begin, end, count);
 }
 
+bool codes_in_words(StoredMatrix::Format format) {
+  return format == StoredMatrix::Format::kAwq || format == StoredMatrix::Format::kGptq ||
+         format == StoredMatrix::Format::kPacked;
+}
+
 }  // namespace
 
 StoredMatrix::StoredMatrix(View numbers)
@@ -89,13 +94,33 @@ StoredMatrix StoredMatrix::inputs(std::int64_t begin, std::int64_t end) const {
 }
 
 StoredMatrix StoredMatrix::transposed() const {
-  CHECK(format == Format::kNumbers && output_scale.empty(), "W^T of a matrix that is no floats");
+  const bool by_place = format == Format::kNumbers || format == Format::kMade;
+  CHECK(by_place && output_scale.empty(), "W^T of a matrix that is no floats");
   StoredMatrix other = *this;
   other.turned = !turned;
   std::swap(other.stored_out, other.stored_in);
   std::swap(other.out_begin, other.in_begin);
   std::swap(other.out_end, other.in_end);
   return other;
+}
+
+int codes_of_bits(const StoredMatrix& matrix) {
+  return codes_in_words(matrix.format) && matrix.output_scale.empty() ? matrix.bits : kWordBits;
+}
+
+bool has_byte_rows(const StoredMatrix& matrix) {
+  return matrix.format == StoredMatrix::Format::kInt8 && matrix.block_in >= matrix.stored_in &&
+         matrix.output_scale.empty();
+}
+
+float copy_byte_row(const StoredMatrix& matrix, std::int64_t out, std::span<std::int8_t> codes) {
+  CHECK(has_byte_rows(matrix) && std::ssize(codes) == matrix.in(), "no row of {} bytes",
+        codes.size());
+  const std::int64_t row = matrix.out_begin + out;
+  if (!codes.empty())
+    std::memcpy(codes.data(), matrix.codes.bytes.data() + row * matrix.stored_in + matrix.in_begin,
+                codes.size());
+  return load_float(matrix.scales, row / matrix.block_out);
 }
 
 // In coordinates of the whole matrix.
@@ -112,13 +137,13 @@ struct StoredMatrixReader::Tile {
 
 StoredMatrixReader::StoredMatrixReader(const StoredMatrix& matrix) : matrix_(matrix) {
   const StoredMatrix& m = matrix_;
-  if (m.format == StoredMatrix::Format::kE4m3) {
+  if (m.format == StoredMatrix::Format::kE4m3 || m.format == StoredMatrix::Format::kInt8) {
     scale_cols_ = ceil_div(m.stored_in, m.block_in);
     const std::int64_t count = ceil_div(m.stored_out, m.block_out) * scale_cols_;
     scales_.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i)
       scales_[static_cast<std::size_t>(i)] = load_float(m.scales, i);
-  } else if (m.format != StoredMatrix::Format::kNumbers) {
+  } else if (codes_in_words(m.format)) {
     read_grid();
   }
   if (m.output_scale.empty()) return;
@@ -129,26 +154,36 @@ StoredMatrixReader::StoredMatrixReader(const StoredMatrix& matrix) : matrix_(mat
     output_scale_.push_back(load_float(scale.codes, o));
 }
 
+std::int64_t StoredMatrixReader::group_count() const {
+  return static_cast<std::int64_t>(matrix_.scales.bytes.size() / size_of(matrix_.scales.dtype)) /
+         matrix_.stored_out;
+}
+
 void StoredMatrixReader::read_grid() {
   const StoredMatrix& m = matrix_;
   const bool awq = m.format == StoredMatrix::Format::kAwq;
+  const bool by_output = m.format == StoredMatrix::Format::kPacked;
   const std::int64_t per_word = kWordBits / m.bits;
   const std::uint32_t mask = (1u << m.bits) - 1;
   const std::uint32_t borrowed = m.zeros_less_one ? ones(m.bits) : 0;
-  const std::int64_t groups =
-      static_cast<std::int64_t>(m.scales.bytes.size() / size_of(m.scales.dtype)) / m.stored_out;
+  const std::int64_t groups = group_count();
   scales_.reserve(static_cast<std::size_t>(groups * m.out()));
   zeros_.reserve(static_cast<std::size_t>(groups * m.out()));
   for (std::int64_t group = 0; group < groups; ++group) {
     for (std::int64_t o = m.out_begin; o < m.out_end; ++o) {
-      const std::int64_t at = group * m.stored_out + o;
+      const std::int64_t at = by_output ? o * groups + group : group * m.stored_out + o;
+      scales_.push_back(load_float(m.scales, at));
+      if (m.zeros.empty()) {
+        zeros_.push_back(static_cast<std::uint8_t>(1u << (m.bits - 1)));
+        continue;
+      }
       // The writer subtracted one from each field, borrowing between them: adding the ones back to
       // the whole word undoes it.
-      const std::uint32_t word = load<std::uint32_t>(m.zeros, at / per_word) + borrowed;
+      const std::int64_t word_at = by_output ? o / per_word * groups + group : at / per_word;
+      const std::uint32_t word = load<std::uint32_t>(m.zeros, word_at) + borrowed;
       const std::int64_t field = o % per_word;
       const int shift =
           (awq ? kAwqNibble[static_cast<std::size_t>(field)] : static_cast<int>(field)) * m.bits;
-      scales_.push_back(load_float(m.scales, at));
       zeros_.push_back(static_cast<std::uint8_t>(word >> shift & mask));
     }
   }
@@ -174,10 +209,15 @@ void StoredMatrixReader::read(std::int64_t out_begin, std::int64_t out_end, std:
       break;
     case StoredMatrix::Format::kAwq:
     case StoredMatrix::Format::kGptq:
+    case StoredMatrix::Format::kPacked:
       read_integers(whole);
       break;
     case StoredMatrix::Format::kE4m3:
-      read_e4m3(whole);
+    case StoredMatrix::Format::kInt8:
+      read_bytes(whole);
+      break;
+    case StoredMatrix::Format::kMade:
+      read_made(whole);
       break;
   }
   if (output_scale_.empty()) return;
@@ -197,46 +237,90 @@ void StoredMatrixReader::read_numbers(const Tile& tile) const {
   }
 }
 
-void StoredMatrixReader::read_integers(const Tile& tile) const {
+template <typename Store>
+void StoredMatrixReader::each_code(std::int64_t out_begin, std::int64_t out_end,
+                                   std::int64_t in_begin, std::int64_t in_end,
+                                   Store&& store) const {
   const StoredMatrix& m = matrix_;
-  const bool awq = m.format == StoredMatrix::Format::kAwq;
   const auto per_word = static_cast<std::int64_t>(kWordBits / m.bits);
   const std::uint32_t mask = (1u << m.bits) - 1;
-  for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i) {
-    const std::int64_t grid =
-        group_of_[static_cast<std::size_t>(i - m.in_begin)] * m.out() - m.out_begin;
-    const float* const scales = scales_.data();
-    const std::uint8_t* const zeros = zeros_.data();
-    float* const column = tile.into + (i - tile.in_begin);
-    const auto store = [&](std::int64_t o, std::uint32_t code) {
-      const int level = static_cast<int>(code & mask) -
-                        static_cast<int>(zeros[static_cast<std::size_t>(grid + o)]);
-      column[(o - tile.out_begin) * tile.stride] =
-          static_cast<float>(level) * scales[static_cast<std::size_t>(grid + o)];
-    };
-    if (awq) {
+  for (std::int64_t i = in_begin; i < in_end; ++i) {
+    if (m.format == StoredMatrix::Format::kAwq) {
       const std::int64_t words = i * (m.stored_out / per_word);
-      for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o)
-        store(o, load<std::uint32_t>(m.codes, words + o / per_word) >>
-                     (kAwqNibble[static_cast<std::size_t>(o % per_word)] * m.bits));
+      for (std::int64_t o = out_begin; o < out_end; ++o)
+        store(o, i,
+              load<std::uint32_t>(m.codes, words + o / per_word) >>
+                      (kAwqNibble[static_cast<std::size_t>(o % per_word)] * m.bits) &
+                  mask);
+    } else if (m.format == StoredMatrix::Format::kPacked) {
+      const std::int64_t row_words = ceil_div(m.stored_in, per_word);
+      const auto shift = static_cast<int>(i % per_word) * m.bits;
+      for (std::int64_t o = out_begin; o < out_end; ++o)
+        store(o, i, load<std::uint32_t>(m.codes, o * row_words + i / per_word) >> shift & mask);
     } else {
       const std::int64_t words = i / per_word * m.stored_out;
       const auto shift = static_cast<int>(i % per_word) * m.bits;
-      for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o)
-        store(o, load<std::uint32_t>(m.codes, words + o) >> shift);
+      for (std::int64_t o = out_begin; o < out_end; ++o)
+        store(o, i, load<std::uint32_t>(m.codes, words + o) >> shift & mask);
     }
   }
 }
 
-void StoredMatrixReader::read_e4m3(const Tile& tile) const {
+void StoredMatrixReader::read_integers(const Tile& tile) const {
   const StoredMatrix& m = matrix_;
+  const float* const scales = scales_.data();
+  const std::uint8_t* const zeros = zeros_.data();
+  each_code(tile.out_begin, tile.out_end, tile.in_begin, tile.in_end,
+            [&](std::int64_t o, std::int64_t i, std::uint32_t code) {
+              const std::int64_t at =
+                  group_of_[static_cast<std::size_t>(i - m.in_begin)] * m.out() + o - m.out_begin;
+              const int level = static_cast<int>(code) - static_cast<int>(zeros[at]);
+              tile.row(o)[i - tile.in_begin] = static_cast<float>(level) * scales[at];
+            });
+}
+
+void StoredMatrixReader::read_codes(std::int64_t out_begin, std::int64_t out_end,
+                                    std::int64_t in_begin, std::int64_t in_end, std::uint8_t* tile,
+                                    std::int64_t stride) const {
+  const StoredMatrix& m = matrix_;
+  check_window(out_begin, out_end, m.out(), "outputs");
+  check_window(in_begin, in_end, m.in(), "inputs");
+  const std::int64_t first_out = m.out_begin + out_begin;
+  const std::int64_t first_in = m.in_begin + in_begin;
+  each_code(first_out, m.out_begin + out_end, first_in, m.in_begin + in_end,
+            [&](std::int64_t o, std::int64_t i, std::uint32_t code) {
+              tile[(o - first_out) * stride + (i - first_in)] = static_cast<std::uint8_t>(code);
+            });
+}
+
+void StoredMatrixReader::read_bytes(const Tile& tile) const {
+  const StoredMatrix& m = matrix_;
+  const bool integers = m.format == StoredMatrix::Format::kInt8;
   for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
     const std::int64_t scales = o / m.block_out * scale_cols_;
     const std::byte* const codes = m.codes.bytes.data() + o * m.stored_in;
     float* const row = tile.row(o);
-    for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i)
-      row[i - tile.in_begin] = kE4m3[std::to_integer<std::size_t>(codes[i])] *
-                               scales_[static_cast<std::size_t>(scales + i / m.block_in)];
+    for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i) {
+      const auto code = std::to_integer<std::uint8_t>(codes[i]);
+      row[i - tile.in_begin] =
+          (integers ? static_cast<float>(static_cast<std::int8_t>(code)) : kE4m3[code]) *
+          scales_[static_cast<std::size_t>(scales + i / m.block_in)];
+    }
+  }
+}
+
+void StoredMatrixReader::read_made(const Tile& tile) const {
+  const StoredMatrix& m = matrix_;
+  for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
+    float* const row = tile.row(o);
+    std::uint64_t bits = 0;
+    for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i, bits >>= 16) {
+      const std::int64_t at = m.made_first + (m.turned ? i * m.stride + o : o * m.stride + i);
+      // Neighbours share a word.
+      if (m.turned || at % 4 == 0 || i == tile.in_begin)
+        bits = made_word(m.made.key, static_cast<std::uint64_t>(at) / 4) >> (at % 4 * 16);
+      row[i - tile.in_begin] = to_float(to_bf16(made_of(m.made, bits)));
+    }
   }
 }
 

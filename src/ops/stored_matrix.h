@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/made_numbers.h"
 #include "tensor/tensor.h"
 
 namespace saccade {
@@ -29,8 +30,14 @@ struct StoredMatrix {
     // `bits` wide codes in words of 32 bits: (code - zero) * scale of the input's group.
     kAwq,   // [in, out / codes a word], outputs 0 2 4 6 1 3 5 7 of eight from the lowest nibble
     kGptq,  // [in / codes a word, out], consecutive inputs from the lowest bits
+    // The same of compressed-tensors: [out, ceil(in / codes a word)], consecutive inputs from the
+    // lowest bits; scales and zeros by output.
+    kPacked,
     // Bytes [out, in] of float8_e4m3fn: code * scale of its block.
     kE4m3,
+    kInt8,  // the same of signed integers
+    // Stored nowhere: `made`, element by element, rows as kNumbers has them.
+    kMade,
   };
 
   StoredMatrix() = default;
@@ -42,28 +49,37 @@ struct StoredMatrix {
   // Outputs or inputs [begin, end) of this window.
   StoredMatrix outputs(std::int64_t begin, std::int64_t end) const;
   StoredMatrix inputs(std::int64_t begin, std::int64_t end) const;
-  // W^T, of floats without an output_scale.
+  // W^T, of floats or made-up numbers without an output_scale.
   StoredMatrix transposed() const;
 
   Format format = Format::kNumbers;
   std::int64_t stored_out = 0;  // of the whole matrix
   std::int64_t stored_in = 0;
   StoredNumbers codes;      // the dtype is kNumbers' own
-  std::int64_t stride = 0;  // kNumbers: elements from row to row
-  bool turned = false;      // kNumbers: stored as [in, out]
-  int bits = 4;             // kAwq, kGptq: 2, 4 or 8
-  // kAwq, kGptq: [groups, stored_out]; kE4m3: one a block, [ceil(stored_out / block_out),
-  // ceil(stored_in / block_in)]. f32, bf16 or f16.
+  std::int64_t stride = 0;  // kNumbers, kMade: elements from row to row
+  bool turned = false;      // the same: stored as [in, out]
+  int bits = 4;             // kAwq, kGptq, kPacked: 2, 4 or 8
+  // kAwq, kGptq: [groups, stored_out]; kPacked: [stored_out, groups]; kE4m3, kInt8: one a block,
+  // [ceil(stored_out / block_out), ceil(stored_in / block_in)]. f32, bf16 or f16.
   StoredNumbers scales;
-  StoredNumbers zeros;          // kAwq, kGptq: codes in words, [groups, stored_out / codes a word]
+  // Codes in words. kAwq, kGptq: [groups, stored_out / codes a word]; kPacked: [ceil(stored_out /
+  // codes a word), groups], or empty: all in the middle.
+  StoredNumbers zeros;
   bool zeros_less_one = false;  // each stored as one less, borrowing inside its word
-  std::int64_t group = 0;       // kAwq, kGptq: consecutive inputs a group, unless `group_of`
+  std::int64_t group = 0;       // of codes in words: consecutive inputs a group, unless `group_of`
   StoredNumbers group_of;       // [stored_in] i32, or empty: each input's group
   std::int64_t block_out = 0;
   std::int64_t block_in = 0;
+  MadeNumbers made;
+  std::int64_t made_first = 0;  // kMade: the element of `made` that is the whole matrix's first
 
   // [1, stored_out] floats that outputs are multiplied by besides (LayerScale), or empty.
   View output_scale;
+
+  // kInt8: made for rows of activations that are rounded to bytes as ops/int8_rows.h says.
+  bool rounds_activations = false;
+  // The device keeps numbers of what it multiplies, whatever it could do with the codes.
+  bool dequantize = false;
 
   // The window.
   std::int64_t out_begin = 0;
@@ -72,8 +88,18 @@ struct StoredMatrix {
   std::int64_t in_end = 0;
 };
 
-// A matrix as float32. What integers and halves make is exact, but for output_scale. Immutable
-// after construction; any thread.
+// The bits of a code where weights are (code - zero) * scale and nothing else is done to them; a
+// large number where they are something else.
+int codes_of_bits(const StoredMatrix& matrix);
+
+// Whether each output's weights are bytes times one scale: kInt8 by output or by matrix, with
+// nothing else done to them.
+bool has_byte_rows(const StoredMatrix& matrix);
+// Output `out` of one: copies its codes, of the window's inputs, and returns their scale.
+float copy_byte_row(const StoredMatrix& matrix, std::int64_t out, std::span<std::int8_t> codes);
+
+// A matrix as float32, or as its codes. What integers and halves make is exact, but for
+// output_scale. Immutable after construction; any thread.
 class StoredMatrixReader {
  public:
   // The tile that reads words of every format whole, and fits the first-level cache.
@@ -89,19 +115,40 @@ class StoredMatrixReader {
   void read(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
             std::int64_t in_end, float* tile, std::int64_t stride) const;
 
+  // Whether weights are (code - zero) * scale of their input's group, with codes below 16. Only
+  // then what follows may be asked for.
+  bool has_four_bit_codes() const { return codes_of_bits(matrix_) <= 4; }
+  // As read().
+  void read_codes(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
+                  std::int64_t in_end, std::uint8_t* tile, std::int64_t stride) const;
+  // The group of each input of the window.
+  const std::vector<std::int32_t>& group_of() const { return group_of_; }
+  float scale(std::int64_t group, std::int64_t out) const {
+    return scales_[static_cast<std::size_t>(group * matrix_.out() + out)];
+  }
+  std::uint8_t zero(std::int64_t group, std::int64_t out) const {
+    return zeros_[static_cast<std::size_t>(group * matrix_.out() + out)];
+  }
+
  private:
   struct Tile;
   void read_grid();
   void read_numbers(const Tile& tile) const;
   void read_integers(const Tile& tile) const;
-  void read_e4m3(const Tile& tile) const;
+  // store(output, input, code) for each element, in coordinates of the whole matrix.
+  template <typename Store>
+  void each_code(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
+                 std::int64_t in_end, Store&& store) const;
+  void read_bytes(const Tile& tile) const;
+  void read_made(const Tile& tile) const;
+  std::int64_t group_count() const;
 
   StoredMatrix matrix_;
-  std::vector<float> scales_;           // integers: [groups, out()]; kE4m3: as stored
+  std::vector<float> scales_;           // integers: [groups, out()]; kE4m3, kInt8: as stored
   std::vector<std::uint8_t> zeros_;     // [groups, out()]
   std::vector<std::int32_t> group_of_;  // [in()]
   std::vector<float> output_scale_;     // [out()]
-  std::int64_t scale_cols_ = 1;         // of kE4m3's scales
+  std::int64_t scale_cols_ = 1;         // of kE4m3's and kInt8's scales
 };
 
 }  // namespace saccade

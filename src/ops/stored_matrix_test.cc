@@ -42,6 +42,22 @@ class Stored {
     }
     return matrix;
   }
+  StoredMatrix packed(int bits, bool zeros) {
+    StoredMatrix matrix = whole(StoredMatrix::Format::kPacked);
+    constexpr std::int64_t kGroups = 18;
+    matrix.bits = bits;
+    matrix.group = kIn / kGroups;
+    matrix.codes = random(kOut * kIn * bits / 8, DType::kI32);
+    matrix.scales = floats(DType::kBf16, kGroups * kOut);
+    if (zeros) matrix.zeros = random(kGroups * kOut * bits / 8, DType::kI32);
+    return matrix;
+  }
+  StoredMatrix bytes(std::int64_t block_out) {
+    StoredMatrix matrix = e4m3(block_out, kIn);
+    matrix.format = StoredMatrix::Format::kInt8;
+    matrix.codes = random(kOut * kIn, DType::kI8);
+    return matrix;
+  }
   StoredMatrix e4m3(std::int64_t block_out, std::int64_t block_in) {
     StoredMatrix matrix = whole(StoredMatrix::Format::kE4m3);
     matrix.block_out = block_out;
@@ -115,6 +131,10 @@ std::vector<Named> every_form(Stored& stored) {
       {"e4m3 a matrix", stored.e4m3(kOut, kIn)},
       {"e4m3 an output", stored.e4m3(1, kIn)},
       {"e4m3 a block", stored.e4m3(48, 32)},
+      {"packed", stored.packed(4, false)},
+      {"packed with zeros", stored.packed(8, true)},
+      {"bytes a matrix", stored.bytes(kOut)},
+      {"bytes an output", stored.bytes(1)},
   };
   forms[4].matrix.output_scale = stored.output_scale();
   return forms;
@@ -198,6 +218,26 @@ TEST(StoredMatrix, TurnsAndScales) {
   std::array<float, 2> scale = {10, 100};
   matrix.output_scale = View(scale.data(), DType::kF32, 1, 2);
   EXPECT_EQ(numbers_of(matrix.outputs(1, 2)), (std::vector<float>{400, 500, 600}));
+}
+
+// Two rows of nine inputs in groups of four: words are filled up, scales and zeros stand by output.
+TEST(StoredMatrix, PackedWordsByHand) {
+  const std::array<std::uint32_t, 4> codes = {0x76543210, 0x0000000f, 0xfedcba98, 0x00000003};
+  const std::array<std::uint32_t, 3> zeros = {0x10, 0x21, 0x32};
+  const std::array<float, 6> scales = {1, 2, 3, 10, 20, 30};
+  StoredMatrix matrix;
+  matrix.format = StoredMatrix::Format::kPacked;
+  matrix.stored_out = matrix.out_end = 2;
+  matrix.stored_in = matrix.in_end = 9;
+  matrix.group = 4;
+  matrix.codes = {DType::kI32, std::as_bytes(std::span(codes))};
+  matrix.scales = {DType::kF32, std::as_bytes(std::span(scales))};
+  EXPECT_EQ(numbers_of(matrix), (std::vector<float>{-8, -7, -6, -5, -8, -6, -4, -2, 21, 0, 10, 20,
+                                                    30, 80, 100, 120, 140, -150}));
+  matrix.zeros = {DType::kI32, std::as_bytes(std::span(zeros))};
+  EXPECT_EQ(numbers_of(matrix.outputs(1, 2)),
+            (std::vector<float>{70, 80, 90, 100, 200, 220, 240, 260, 0}));
+  EXPECT_EQ(numbers_of(matrix.outputs(0, 1).inputs(4, 9)), (std::vector<float>{6, 8, 10, 12, 39}));
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ Result<DeviceChoice> parse_device(std::string_view text) {
 }
 
 Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int threads) {
-  if (choice.kind == DeviceChoice::Kind::kCuda) return make_cuda_device(choice.index);
+  if (choice.kind == DeviceChoice::Kind::kCuda) return make_cuda_device(choice.index, choice.cuda);
   if (choice.kind == DeviceChoice::Kind::kAuto) {
-    auto device = make_cuda_device(0);
+    auto device = make_cuda_device(0, choice.cuda);
     if (device) return device;
     std::error_code ignored;
     if (std::filesystem::exists("/proc/driver/nvidia/version", ignored))

@@ -14,7 +14,8 @@ namespace saccade::serve {
 struct DeviceChoice {
   enum class Kind : std::uint8_t { kAuto, kCpu, kCuda };
   Kind kind = Kind::kCpu;
-  int index = 0;  // of the GPU
+  int index = 0;           // of the GPU
+  CudaSettings cuda = {};  // where it is one
 
   bool operator==(const DeviceChoice&) const = default;
 };

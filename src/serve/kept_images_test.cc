@@ -15,6 +15,8 @@ TEST(KeptImages, AreFoundByTheirOwnNamesAlone) {
   EXPECT_FALSE(images.find({1, "", "ca"}));
   EXPECT_FALSE(images.find({2, "", "cat"}));
   EXPECT_FALSE(images.find({1, "tenant", "cat"}));
+  images.keep({1, "tenant a", "cat"}, "a's cat");
+  EXPECT_FALSE(images.find({1, "tenant b", "cat"}));
   // Not by moving the border between two parts of a name either.
   images.keep({1, "ab", "c"}, "another");
   EXPECT_FALSE(images.find({1, "a", "bc"}));

@@ -287,7 +287,7 @@ Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& reques
                   medium.name);
     auto given = read_given_rows(medium.files.front(), processor_.shape().embedding_width());
     if (!given) return fail_within(medium.name, std::move(given).error());
-    auto layout = given_layout(processor_, *given);
+    auto layout = processor_.given_layout(*given);
     if (!layout) return fail_within(medium.name, std::move(layout).error());
     medium.layout = *std::move(layout);
     medium.given = *std::move(given);

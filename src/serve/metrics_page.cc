@@ -1,8 +1,11 @@
 #include "serve/metrics_page.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "serve/metrics_text.h"
 
 namespace saccade::serve {
@@ -38,6 +41,18 @@ void queue_and_cache(MetricsText& page, const EngineStats& s, std::size_t prepar
              static_cast<double>(s.images_loading));
   page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
              static_cast<double>(s.encoder_queue_images));
+}
+
+// The value is when it was so, as vLLM's.
+void adapters(MetricsText& page, const EngineStats& s, std::int64_t most) {
+  if (most == 0) return;
+  page.gauge("vllm:lora_requests_info", "Adapters of requests, now.",
+             static_cast<double>(wall_clock_now()) / static_cast<double>(kSecond),
+             {{"max_lora", std::to_string(most)},
+              {"running_lora_adapters", fmt::format("{}", fmt::join(s.running_loras, ","))},
+              {"waiting_lora_adapters", fmt::format("{}", fmt::join(s.waiting_loras, ","))}});
+  page.counter("saccade:loras_packed_total", "Adapters made ready on the device.",
+               static_cast<double>(s.loras_packed));
 }
 
 void tokens_and_requests(MetricsText& page, const EngineStats& s) {
@@ -188,6 +203,7 @@ std::string MetricsPage::render(const Preparation& preparation) const {
   const EngineStats stats = engine_.stats();
   MetricsText page(model_name_);
   queue_and_cache(page, stats, preparation.requests);
+  adapters(page, stats, engine_.settings().max_loras);
   page.gauge("saccade:requests_preparing", "Requests between their bodies and the engine.",
              static_cast<double>(preparation.requests));
   page.gauge("saccade:request_bytes", "Bytes of bodies and media that requests hold.",

@@ -36,20 +36,20 @@ std::string stored_method(const json::object& config) {
 
 Result<void> check_quantization(std::string_view asked, const json::object& config) {
   if (asked.empty() || asked == "none" || asked == "None") return {};
-  if (asked == kRoundToBytes) return {};  // at load, however the checkpoint is stored
+  if (asked == kRoundToBytes || asked == kRoundToFourBits)
+    return {};  // at load, however the checkpoint is stored
   const auto* method = std::ranges::find(kMethods, asked, &Method::asked);
   if (method == kMethods.end())
-    return fail(
-        ErrorCode::kUnsupported,
-        "--quantization {}: int8 rounds any checkpoint's text layers at load; awq, gptq, fp8 "
-        "and compressed-tensors are read, of checkpoints that are stored so "
-        "(docs/quantised.md); leave the flag out to take the checkpoint as it is",
-        asked);
+    return fail(ErrorCode::kUnsupported,
+                "--quantization {}: int8 and int4 round any checkpoint's text layers at load; awq, "
+                "gptq, fp8 and compressed-tensors are read, of checkpoints that are stored so "
+                "(docs/quantised.md); leave the flag out to take the checkpoint as it is",
+                asked);
   const std::string stored = stored_method(config);
   if (stored == method->stored) return {};
   return fail(ErrorCode::kInvalid,
-              "--quantization {}: the checkpoint is {}, and int8 alone is made while weights are "
-              "loaded; leave the flag out, or give a checkpoint that is stored as {}",
+              "--quantization {}: the checkpoint is {}, and int8 and int4 alone are made while "
+              "weights are loaded; leave the flag out, or give a checkpoint that is stored as {}",
               asked, stored.empty() ? "not quantised" : "stored as " + stored, method->stored);
 }
 

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "serve/client_identity.h"
 #include "serve/origin.h"
+#include "serve/path_hint.h"
 
 namespace saccade::serve {
 namespace {
@@ -210,8 +211,12 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
     return refused(405, "MethodNotAllowedError",
                    fmt::format("{} does not take {}", request.path, request.method));
   }
-  return {nullptr,
-          error_response({ErrorCode::kNotFound, fmt::format("there is no {}", request.path), {}})};
+  std::string why = fmt::format("there is no {}", request.path);
+  const std::string meant = path_meant(request.path, [this](std::string_view path) {
+    return std::ranges::find(routes_, path, &Route::path) != routes_.end();
+  });
+  if (!meant.empty()) why += fmt::format("; did you mean {}?", meant);
+  return {nullptr, error_response({ErrorCode::kNotFound, std::move(why), {}})};
 }
 
 net::HttpAdmission Router::admit(const net::HttpRequest& head,
@@ -382,6 +387,7 @@ void Router::respond_error(const Reply& reply, const Error& error) const {
 Result<void> Router::check_model(const std::string& name) const {
   const auto& names = settings_.served_model_name;
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return {};
+  if (more_models_ && more_models_(name)) return {};
   return fail(Error{ErrorCode::kNotFound,
                     fmt::format("The model `{}` does not exist.", name.substr(0, 256)), "model"});
 }

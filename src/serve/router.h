@@ -94,6 +94,10 @@ class Router {
   void respond_error(const Reply& reply, const Error& error) const;
   // The same, to be tried again after so many seconds.
   void respond_later(const Reply& reply, const Error& error, std::int64_t seconds) const;
+  // Models that requests may name besides the settings'. Before the first handle().
+  void set_more_models(std::function<bool(const std::string&)> has) {
+    more_models_ = std::move(has);
+  }
   Result<void> check_model(const std::string& name) const;
   // Logs each name once.
   void warn_unknown(const std::vector<std::string>& names);
@@ -126,6 +130,7 @@ class Router {
   const ServeSettings& settings_;
   const Clock& clock_;
   std::vector<Route> routes_;
+  std::function<bool(const std::string&)> more_models_;  // empty: there are none
   std::atomic<bool> draining_ = false;
   std::atomic<std::size_t> preparing_ = 0;
   ByteBudget held_bytes_;

@@ -33,13 +33,17 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   const std::string& dtype = settings.dtype;
   LoadOptions options;
   options.random_weights = settings.random_weights;
+  options.dequantize = settings.dequantize;
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
-  if (settings.quantization == kRoundToBytes) {
-    options.text_layers = DType::kI8;
-    if (settings.quantize_head) options.head = DType::kI8;
-  } else if (settings.quantize_head) {
-    return fail(ErrorCode::kInvalid, "--quantize-head is given without --quantization int8");
+  const bool bytes = settings.quantization == kRoundToBytes;
+  if (bytes) options.text_layers = DType::kI8;
+  options.four_bit_text = settings.quantization == kRoundToFourBits;
+  if (settings.quantize_head) {
+    if (!bytes && !options.four_bit_text)
+      return fail(ErrorCode::kInvalid,
+                  "--quantize-head is given without --quantization int8 or int4");
+    options.head = DType::kI8;
   }
   if (dtype == "auto") return options;
   if (dtype == "float32" || dtype == "float") {
@@ -331,8 +335,13 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   if (costs)
     sizer.emplace(settings.image_size, *model.processor, *costs,
                   stored_tokens(*engine, model.shape()), clock);
+  std::optional<LoraAdapters> adapters;
+  if (settings.engine.max_loras > 0) {
+    adapters.emplace(settings, *model.network);
+    TRY_DO(adapters->add_all());
+  }
   Service service(settings, *model.processor, builder, *engine, metrics, sizer ? &*sizer : nullptr,
-                  clock);
+                  adapters ? &*adapters : nullptr, clock);
   const EngineThread thread(*engine);
   std::optional<SizeTicker> ticker;
   if (sizer) ticker.emplace(*sizer, *engine);
@@ -397,7 +406,8 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   lay_over(parts.checkpoint.config, settings.config_overrides);
   TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
   TRY(parts.options, load_options(settings));
-  TRY(const DeviceChoice choice, parse_device(settings.device));
+  TRY(DeviceChoice choice, parse_device(settings.device));
+  choice.cuda = settings.cuda;
   TRY(parts.device, make_device(choice, settings.threads));
   return parts;
 }

@@ -14,6 +14,7 @@
 #include "serve/beam_run.h"
 #include "serve/detokenize.h"
 #include "serve/limited_tokenizer.h"
+#include "serve/lora_routes.h"
 #include "serve/metrics_page.h"
 #include "serve/playground.h"
 
@@ -33,13 +34,15 @@ Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::
 }  // namespace
 
 Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
-                 Engine& engine, MetricsPage& metrics, ImageSizer* sizer, const Clock& clock)
+                 Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
+                 const Clock& clock)
     : settings_(settings),
       processor_(processor),
       builder_(builder),
       engine_(engine),
       metrics_(metrics),
       sizer_(sizer),
+      adapters_(adapters),
       clock_(clock),
       started_at_(wall_clock_now() / kSecond),
       downloads_(settings.media),
@@ -83,6 +86,10 @@ void Service::add_routes() {
     return detokenized(request.body, *builder_.tokenizer(), router_);
   });
   router_.add_status_routes([this] { return cards(); });
+  if (adapters_ != nullptr) {
+    router_.set_more_models([this](const std::string& name) { return adapters_->has(name); });
+    if (settings_.lora.runtime_updates) add_lora_routes(router_, *adapters_);
+  }
   if (settings_.page) add_playground(router_);
   router_.add_info_routes({.vision = processor_.shape().has_vision,
                            .max_model_len = engine_.settings().max_model_len,
@@ -345,6 +352,7 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
   const std::shared_ptr<Answer>& answer = job.answer;
   Request made;
   made.times.arrival = job.arrival;
+  TRY(made.adapter, adapter_of(chat.model));
   std::optional<ImageSizing> sizing = sizing_of(job);
   auto built_prompt = builder_.chat(chat, job.client, std::move(fetched), job.reserved,
                                     engine_.settings().max_model_len, answer->cancelled(),
@@ -472,6 +480,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
 
   if (sizer_ != nullptr) sizer_->arrived();
   const std::int64_t most = engine_.settings().max_model_len;
+  TRY(const std::shared_ptr<const LoraAdapter> adapter, adapter_of(completion.model));
   std::vector<Request> requests;
   std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
   std::size_t scored = 0;  // tokens of prompts, likewise
@@ -494,6 +503,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     made.priority = completion.delivery.priority;
     made.client = reply.client;
     made.cache_salt = completion.delivery.cache_salt;
+    made.adapter = adapter;
     made.tokenizer = builder_.tokenizer();
     if (completion.echo) {
       std::string text =
@@ -560,17 +570,6 @@ Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
   return api::tokenize_response(built.prompt.ids, engine_.settings().max_model_len,
                                 tokenize.return_token_strs ? &strings : nullptr, built.image_tokens,
                                 built.video_tokens);
-}
-
-std::vector<api::ModelCard> Service::cards() const {
-  std::vector<api::ModelCard> cards;
-  for (const auto& name : settings_.served_model_name) {
-    cards.push_back({name, started_at_, settings_.model, engine_.settings().max_model_len,
-                     processor_.shape().has_vision, processor_.shape().max_image_tokens, false,
-                     processor_.shape().frames_per_grid > 0,
-                     builder_.tool_reading().calls_tools()});
-  }
-  return cards;
 }
 
 void Service::reset_prefix_cache(const Reply& reply) {

@@ -14,6 +14,7 @@
 #include "model/processor.h"
 #include "serve/answer.h"
 #include "serve/http_media.h"
+#include "serve/lora_adapters.h"
 #include "serve/request_builder.h"
 #include "serve/router.h"
 #include "serve/settings.h"
@@ -26,9 +27,10 @@ class MetricsPage;
 // Handlers run on the router's workers; deltas come on the engine thread.
 class Service {
  public:
-  // `sizer` may be null: images keep their clients' sizes.
+  // `sizer` may be null: images keep their clients' sizes. So may `adapters`: there are none.
   Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
-          Engine& engine, MetricsPage& metrics, ImageSizer* sizer, const Clock& clock);
+          Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
+          const Clock& clock);
   ~Service();
 
   Router& router() { return router_; }
@@ -82,6 +84,9 @@ class Service {
                             std::int64_t width);
   void watch(const std::shared_ptr<Answer>& answer, const Reply& reply);
   std::vector<api::ModelCard> cards() const;
+  // The adapter that a request's model is; null of the model itself. kNotFound: it has been
+  // unloaded since the name was checked.
+  Result<std::shared_ptr<const LoraAdapter>> adapter_of(const std::string& model) const;
   void after_step();
 
   const ServeSettings& settings_;
@@ -90,6 +95,7 @@ class Service {
   Engine& engine_;
   MetricsPage& metrics_;
   ImageSizer* sizer_;
+  LoraAdapters* adapters_;
   const Clock& clock_;
   const std::int64_t started_at_;         // Unix seconds
   std::vector<net::StreamWrite> writes_;  // engine thread: this step's events

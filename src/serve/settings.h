@@ -38,6 +38,20 @@ struct ClusterSettings {
   std::size_t shared_rows_bytes = std::size_t{64} << 20;  // of one image
 };
 
+// An adapter that requests may name instead of the model.
+struct LoraModule {
+  std::string name;
+  std::string path;             // a folder as PEFT's save_pretrained leaves it
+  std::string base_model_name;  // what /v1/models says is its parent; empty: the model's first name
+};
+
+struct LoraSettings {
+  std::vector<LoraModule> modules;         // loaded at start
+  std::int64_t max_in_memory = 0;          // 0: EngineSettings::max_loras
+  bool runtime_updates = false;            // /v1/load_lora_adapter and /v1/unload_lora_adapter
+  std::vector<std::string> allowed_paths;  // folders that adapters may lie in; empty: any
+};
+
 struct ServeSettings {
   std::string model;       // folder, or ORG/NAME in HF_HOME
   std::string checkpoint;  // its folder, where that has been found; empty: found by `model`
@@ -61,12 +75,14 @@ struct ServeSettings {
   std::size_t max_preparing = 1024;               // requests waiting for a worker; over it 429
   cluster::CacheEventSettings cache_events;       // of the prefix cache, for routers
   std::string device = "cpu";
+  CudaSettings cuda;              // where it is a GPU
   std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
   std::string kv_dtype = "auto";  // auto | float32 | bfloat16
-  // int8: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
+  // int8, int4: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
   // whatever it is.
   std::string quantization;
-  bool quantize_head = false;     // with int8: the head too
+  bool quantize_head = false;     // with int8 or int4: the head too, to bytes
+  bool dequantize = false;        // four bits of a checkpoint become numbers
   bool random_weights = false;    // instead of the checkpoint's
   json::object config_overrides;  // laid over config.json
   int threads = 0;                // compute threads; 0: one a core
@@ -105,6 +121,7 @@ struct ServeSettings {
   std::string tls_certificate;
   std::string tls_key;
   ImageSizeSettings image_size;
+  LoraSettings lora;
   MediaSettings media;
   EngineSettings engine;
   ClusterSettings cluster;

@@ -66,7 +66,7 @@ class PdMachine final : public Stepper {
 
  private:
   struct Live : Sequence {
-    Live(std::uint32_t of, Request asked) : Sequence(std::move(asked), kTower, 0), index(of) {
+    Live(std::uint32_t of, Request asked) : Sequence(std::move(asked), kTower, 0, 1), index(of) {
       times = request.times;
     }
     std::uint32_t index;

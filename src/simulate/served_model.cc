@@ -41,6 +41,9 @@ Result<ServedModel> model_of_checkpoint(const std::string& directory) {
   model.name = directory;
   TRY(model.processor, Processor::open(checkpoint));
   const ModelShape& shape = model.processor->shape();
+  if (shape.cross_attends())
+    return fail(ErrorCode::kUnsupported, "{}: simulating layers that attend to images is not done",
+                directory);
   model.layers = layer_specs(shape);
   for (LayerSpec& layer : model.layers) layer.dtype_bytes = kElementBytes;
   model.row_bytes = shape.embedding_width() * kElementBytes;

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"llava_onevision", "newlines"}, Family{"phi_3_vision", "su"},
                     Family{"gemma3", "pooled"}, Family{"smolvlm2", "halves"},
                     Family{"paligemma", "second", false, 1}, Family{"mistral3", "squares"},
-                    Family{"pixtral", "short"}),
+                    Family{"pixtral", "short"}, Family{"mllama", "quarters"}),
     [](const testing::TestParamInfo<Family>& param) { return param.param.folder; });
 
 }  // namespace

@@ -161,6 +161,11 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused(serve({"--max-num-seq", "8"}), 2, {"--max-num-seq: did you mean --max-num-seqs?"});
   refused(serve({"--served_modelname", "x"}), 2, {"did you mean --served-model-name?"});
   refused(serve({"--entirely-else"}), 2, {"--entirely-else"});
+  refused(serve({"--ctx-size", "4096"}), 2, {"--ctx-size is llama-server's: --max-model-len"});
+  refused({"serve", "-m", "model.gguf"}, 2, {"-m is llama-server's", "GGUF is not read"});
+  refused({"server", "x"}, 2, {"server: did you mean serve?"});
+  refused({"--model", "x"}, 2, {"a command comes first"});
+  refused({"entirely-else"}, 2, {"there is no command entirely-else"});
   refused(serve({"--port", "http"}), 2, {"--port", "http"});
   refused(serve({"--dtype", "int3"}), 2, {"--dtype", "int3", "bfloat16"});
   refused(serve({"--max-num-seqs", "0"}), 2, {"--max-num-seqs", "0"});

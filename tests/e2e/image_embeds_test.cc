@@ -1,9 +1,11 @@
 // Rows that a client brings in an image's place: those that transformers' encoder makes of a
 // picture, saved by PyTorch (tools/goldens/image_embeds.py), get the answer that the picture gets.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <boost/json/serialize.hpp>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "base/base64.h"
 #include "base/json.h"
+#include "tensor/dtype.h"
 #include "tests/support/server_process.h"
 
 namespace saccade::test {
@@ -38,6 +41,12 @@ std::string safetensors(const std::string& name, const std::string& type, const 
   std::string file(8, '\0');
   file[0] = static_cast<char>(header.size());
   return file + header + bytes;
+}
+// t, h and w as int64.
+std::string grid_bytes(const std::array<char, 3>& thw) {
+  std::string numbers(24, '\0');
+  for (std::size_t i = 0; i < thw.size(); ++i) numbers[8 * i] = thw[i];
+  return numbers;
 }
 std::string rows_part(const std::string& embeds, const std::string& more = "") {
   return R"({"type":"image_embeds","image_embeds":)" + embeds + more + "}";
@@ -71,8 +80,12 @@ class Server {
     if (!tree || raw.status != 200) return "";
     const json::value& usage = tree->at("usage");
     cached_ = usage.at("prompt_tokens_details").at("cached_tokens").to_number<std::int64_t>();
-    return boost::json::serialize(tree->at("choices").at(0).at("message")) +
-           boost::json::serialize(usage.at("prompt_tokens"));
+    const json::value& choice = tree->at("choices").at(0);
+    std::string all = boost::json::serialize(choice.at("message")) +
+                      boost::json::serialize(usage.at("prompt_tokens"));
+    for (const json::value& token : choice.at("logprobs").at("content").as_array())
+      all += boost::json::serialize(token.at("bytes"));
+    return all;
   }
   std::int64_t cached() const { return cached_; }  // tokens of the last prompt
   void expect_refused(const std::string& parts, const std::vector<std::string>& named) {
@@ -123,6 +136,75 @@ TEST(ImageEmbeds, FamiliesWhoseRowsAreCounted) {
             of_picture);
 }
 
+// The same tokens as the picture's, one for one; and rows of zeros get others, so that rows matter.
+// The same numbers in other types: those of fewer bits are rounded first, so that all can have
+// them.
+TEST(ImageEmbeds, EveryTypeOfNumbers) {
+  Server server("llava_onevision/newlines");
+  const std::string file = rows_file("llava_onevision.safetensors");
+  constexpr std::size_t kNumbers = 49 * 96;
+  const std::string floats = file.substr(file.size() - kNumbers * sizeof(float));
+  std::vector<Bf16> bf16;
+  std::vector<F16> f16;
+  std::vector<float> of_bf16;
+  std::vector<float> of_f16;
+  std::vector<double> f64;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    float number = 0;
+    std::memcpy(&number, floats.data() + i * sizeof number, sizeof number);
+    f64.push_back(static_cast<double>(number));
+    of_bf16.push_back(to_float(bf16.emplace_back(to_bf16(number))));
+    of_f16.push_back(to_float(f16.emplace_back(to_f16(number))));
+  }
+  const auto answer = [&](const std::string& type, const auto& numbers) {
+    const std::string bytes(reinterpret_cast<const char*>(numbers.data()),
+                            numbers.size() * sizeof(numbers[0]));
+    return server.answer(
+        rows_part(as_base64(safetensors("image_embeds", type, "[1,49,96]", bytes))));
+  };
+  const std::string whole = server.answer(rows_part(as_base64(file)));
+  EXPECT_EQ(answer("F64", f64), whole);
+  EXPECT_EQ(answer("F16", f16), answer("F32", of_f16));
+  EXPECT_EQ(answer("BF16", bf16), answer("F32", of_bf16));
+}
+
+TEST(ImageEmbeds, EveryFamilyThatTakesThem) {
+  struct Family {
+    const char* checkpoint;
+    const char* file;
+    std::size_t rows;
+    std::size_t width;
+    bool grid;
+  };
+  for (const auto& [checkpoint, file, count, width, grid] :
+       {Family{"internvl3/hf3", "internvl3.pt", 12, 48, false},
+        Family{"paligemma/first", "paligemma.pt", 9, 96, false},
+        Family{"gemma3/pooled", "gemma3.pt", 4, 96, false},
+        Family{"phi_3_vision/su", "phi_3_vision.pt", 73, 96, false},
+        Family{"qwen2_5_vl/odd_heads", "qwen2_5_vl.safetensors", 10, 96, true},
+        Family{"qwen3_vl/odd_heads", "qwen3_vl.safetensors", 8, 288, true},
+        Family{"qwen3_vl_moe/every_layer", "qwen3_vl_moe.safetensors", 8, 144, true}}) {
+    SCOPED_TRACE(checkpoint);
+    Server server(checkpoint);
+    const std::string family = std::string(checkpoint).substr(0, std::string(checkpoint).find('/'));
+    const std::string picture = picture_part(file_of(kGoldens + family + "/images/wide.png"));
+    const std::string of_picture = server.answer(picture);
+    const std::string file_of_rows = rows_file(file);
+    const std::string rows = rows_part(as_base64(file_of_rows));
+    EXPECT_EQ(server.answer(rows), of_picture);
+    // Among pictures.
+    const std::string of_three = server.answer(picture + "," + picture + "," + picture);
+    EXPECT_NE(of_three, of_picture);
+    EXPECT_EQ(server.answer(picture + "," + rows + "," + picture), of_three);
+
+    const std::string zeros =
+        safetensors("image_embeds", "F32", fmt::format("[{},{}]", count, width),
+                    std::string(count * width * sizeof(float), '\0'));
+    EXPECT_NE(server.answer(rows_part(grid ? with_grid(zeros, file_of_rows) : as_base64(zeros))),
+              of_picture);
+  }
+}
+
 TEST(ImageEmbeds, EveryEncoderCache) {
   for (const char* cache : {"off", "overlay"}) {
     Server server("qwen2_vl/odd_heads", {"--enable-mm-embeds", "--encoder-cache", cache});
@@ -152,14 +234,14 @@ TEST(ImageEmbeds, WhatIsWrongIsNamed) {
                         {"other than one tensor"});
   server.expect_refused(rows_part(with_grid(rows_file("refused_bare_pickle.pt"), grid)),
                         {"bare pickle"});
-  server.expect_refused(rows_part(with_grid(rows_file("llava_onevision.pt"), grid)),
-                        {"49 rows", "the largest image has 48"});
+  server.expect_refused(
+      rows_part(with_grid(rows_file("llava_onevision.pt"),
+                          safetensors("image_grid_thw", "I64", "[3]", grid_bytes({1, 14, 14})))),
+      {"49 rows", "the largest image has 48"});
   constexpr std::array<std::array<char, 3>, 3> kGrids = {{{1, 4, 8}, {2, 2, 10}, {1, 5, 8}}};
   for (const auto& thw : kGrids) {
-    std::string numbers(24, '\0');
-    for (std::size_t i = 0; i < thw.size(); ++i) numbers[8 * i] = thw[i];
     server.expect_refused(
-        rows_part(with_grid(rows, safetensors("image_grid_thw", "I64", "[1,3]", numbers))),
+        rows_part(with_grid(rows, safetensors("image_grid_thw", "I64", "[1,3]", grid_bytes(thw)))),
         {"image_grid_thw is [", "for 10 rows", "multiples of 2", "h * w 40"});
   }
   server.expect_refused(rows_part(as_base64("no tensor at all")), {"neither torch.save's zip"});

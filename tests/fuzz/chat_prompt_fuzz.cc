@@ -58,7 +58,8 @@ void check_error(const Error& error) {
 void check_prompt(const World& world, const serve::BuiltPrompt& built) {
   const Prompt& prompt = built.prompt;
   const ModelShape& shape = world.model->shape();
-  for (const TokenId id : prompt.ids) CHECK(id >= 0 && id < shape.vocab, "token {}", id);
+  for (const TokenId id : prompt.ids)
+    CHECK(id >= 0 && id < shape.vocab + shape.placeholders, "token {}", id);
   CHECK(prompt.positions.size() == static_cast<std::size_t>(shape.position_axes), "axes");
   for (const auto& axis : prompt.positions)
     CHECK(axis.size() == prompt.ids.size(), "{} positions", axis.size());

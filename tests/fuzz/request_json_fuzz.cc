@@ -58,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_sampling(chat->sampling);
     check_parts(*chat);
     for (const auto& video : chat->videos) {
-      CHECK(!video.frames.empty() && video.frames.size() <= 4096, "{} frames", video.frames.size());
+      CHECK(video.file.empty() != video.frames.empty() && video.frames.size() <= 4096,
+            "a file of {} characters and {} frames", video.file.size(), video.frames.size());
       CHECK(!video.fps || (std::isfinite(*video.fps) && *video.fps > 0), "fps {}", *video.fps);
       for (const auto& frame : video.frames) CHECK(!frame.empty(), "a frame without a URL");
     }

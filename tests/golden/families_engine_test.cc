@@ -51,6 +51,7 @@ TEST_P(FamiliesEngine, AnyChunkAndBatch) {
 
 // An embedding row lies in the place of its token's keys and values in the full layers.
 bool overlay_fits(const ModelShape& shape) {
+  if (shape.cross_attends()) return false;  // an image is one token
   std::int64_t values = 0;
   for (const LayerShape& layer : shape.layers)
     if (layer.kind == LayerKind::kFull) values += 2 * layer.kv_heads * layer.head_dim;
@@ -89,6 +90,86 @@ TEST_P(FamiliesEngine, PreemptedAnswersAreTheSame) {
   GoldenRequests from(GetParam());
   expect_preempted(from);
 }
+
+// Layers that attend to images keep these in a group of their own: whatever the policy, the caches
+// and the size of blocks.
+class AcrossEngine : public ::testing::TestWithParam<const char*> {};
+
+const std::vector<std::string> kAcrossCases = {"text", "one_image", "three_images", "multi_turn",
+                                               "first"};
+
+TEST_P(AcrossEngine, EveryPolicyAndCacheGivesTheReferencesTokens) {
+  GoldenRequests from(GetParam(), kAcrossCases);
+  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const bool prefixes : {false, true}) {
+      for (const char* cache : {"off", "store"}) {
+        SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes " : " ") + cache);
+        EngineSettings settings = settings_of(prefixes ? 7 : 64);
+        settings.kv_policy = policy;
+        settings.prefix_caching = prefixes;
+        settings.encoder_cache = cache;
+        settings.block_size = prefixes ? 16 : 4;
+        settings.steps_in_flight = prefixes ? 2 : 1;
+        const EngineStats stats = expect_goldens(from, settings, 8, 2);
+        EXPECT_GT(stats.encoder_tokens_consumed, 0u);
+      }
+    }
+  }
+}
+
+// Keys of images are found again by their content: a second round encodes and writes none.
+TEST_P(AcrossEngine, KeysOfImagesAreMadeOnce) {
+  GoldenRequests from(GetParam(), kAcrossCases);
+  EngineSettings settings = settings_of(64);
+  settings.max_sequences = 1;
+  const EngineStats once = expect_goldens(from, settings, 1, 1);
+  const EngineStats twice = expect_goldens(from, settings, 1, 2);
+  EXPECT_EQ(twice.encoder_tokens_consumed, once.encoder_tokens_consumed);
+  EXPECT_EQ(twice.images_encoded, once.images_encoded);
+  EXPECT_GT(twice.prefix_cache_hits, once.prefix_cache_hits);
+}
+
+TEST_P(AcrossEngine, WhatCannotBeIsRefusedByName) {
+  GoldenRequests from(GetParam(), {"three_images"});
+  const SteadyClock clock;
+  EngineSettings settings = settings_of(64);
+  settings.encoder_cache = "overlay";
+  const auto overlaid = Engine::create(settings, from.network(), from.device(), clock);
+  ASSERT_FALSE(overlaid);
+  EXPECT_NE(overlaid.error().message.find("overlay"), std::string::npos);
+  settings.encoder_cache = "store";
+  settings.max_model_len =
+      static_cast<std::int64_t>(from.golden(0).ids.size() + from.golden(0).greedy.size());
+  std::int64_t text_bytes = 0;
+  for (const LayerShape& layer : from.network().shape().layers)
+    if (layer.kind == LayerKind::kFull) text_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
+  // Room for the text alone.
+  settings.kv_cache_bytes =
+      static_cast<std::size_t>((settings.max_model_len + 2 * 16) * text_bytes);
+  auto engine = Engine::create(settings, from.network(), from.device(), clock);
+  ASSERT_TRUE(engine) << engine.error().message;
+  const auto submitted = (*engine)->submit(
+      from.request(0), [](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {});
+  ASSERT_FALSE(submitted);
+  EXPECT_EQ(submitted.error().code, ErrorCode::kTooLarge);
+  EXPECT_NE(submitted.error().message.find("rows of images"), std::string::npos)
+      << submitted.error().message;
+  Request scored = from.request(0);
+  scored.images = {};
+  scored.sampling.prompt_logprobs = 0;
+  const auto refused = (*engine)->submit(
+      std::move(scored), [](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("prompt_logprobs"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, AcrossEngine,
+                         ::testing::Values("mllama/quarters", "mllama/thirds"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
 
 // Families of text alone.
 class TextFamiliesEngine : public ::testing::TestWithParam<const char*> {};
@@ -241,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "smolvlm2/halves", "smolvlm2/fifths", "qwen3_vl/odd_heads",
                       "qwen3_vl/wide_rows", "qwen3_vl_moe/every_layer", "qwen3_vl_moe/some_layers",
                       "gemma3/pooled", "gemma3/classes", "mistral3/squares", "mistral3/ninths",
-                      "pixtral/rows", "pixtral/short"),
+                      "pixtral/rows", "pixtral/short", "mllama/quarters", "mllama/thirds"),
     [](const auto& checkpoint) {
       std::string name = checkpoint.param;
       std::ranges::replace(name, '/', '_');

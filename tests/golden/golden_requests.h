@@ -23,10 +23,11 @@ class GoldenRequests {
  public:
   explicit GoldenRequests(const std::string& checkpoint,
                           const std::vector<std::string>& cases = kGoldenCases,
-                          std::unique_ptr<Device> device = engine_device(""))
+                          std::unique_ptr<Device> device = engine_device(""),
+                          const LoadOptions& options = {.compute = DType::kF32, .kv = {}})
       : directory_(golden_folder(checkpoint)), cases_(cases), device_(std::move(device)) {
     log::set_level(log::Level::kError);
-    model_ = load(directory_, *device_);
+    model_ = load(directory_, *device_, options);
     tokenizer_ = *load_tokenizer(directory_);
     for (const std::string& name : cases_) {
       goldens_.push_back(*read_golden(directory_ + "/golden/" + name + ".safetensors"));

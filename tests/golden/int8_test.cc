@@ -1,5 +1,6 @@
-// Text layers rounded to bytes at load: near what the numbers give, equal everywhere, and as good
-// at what glimpse does. The figures that it prints are those of docs/quantised.md.
+// Text layers rounded to bytes, or to four bits, at load: near what the numbers give, equal
+// everywhere, and as good at what glimpse does. The figures that it prints are those of
+// docs/quantised.md.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +24,13 @@ LoadOptions bytes_of_text(DType compute, bool head = false) {
   options.compute = compute;
   options.text_layers = DType::kI8;
   if (head) options.head = DType::kI8;
+  return options;
+}
+
+LoadOptions four_bits_of_text(DType compute) {
+  LoadOptions options;
+  options.compute = compute;
+  options.four_bit_text = true;
   return options;
 }
 
@@ -92,10 +100,40 @@ TEST(Int8Load, RoundsWhatIsStoredInFourBits) {
   const auto device = make_cpu_device(2).value();
   for (const char* name : {"quantised/awq_row", "quantised/gptq_order", "quantised/fp8_block"}) {
     const std::string directory = golden_folder(name);
-    const auto numbers = testing::load(directory, *device);
+    LoadOptions as_numbers;
+    as_numbers.compute = DType::kF32;
+    as_numbers.dequantize = true;
+    const auto numbers = testing::load(directory, *device, as_numbers);
     const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
     ASSERT_TRUE(numbers && bytes) << name;
     EXPECT_LT(bytes->shape().weight_bytes, numbers->shape().weight_bytes);
+  }
+}
+
+// Half a byte and a scale for every group instead of two bytes; the tower and the head stay.
+TEST(Int4Load, KeepsFourBitsOfTextLayersAlone) {
+  const auto device = make_cpu_device(2).value();
+  const std::string directory = golden_folder("qwen2_vl/odd_heads");
+  const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kBf16));
+  const auto codes = testing::load(directory, *device, four_bits_of_text(DType::kBf16));
+  ASSERT_TRUE(bytes && codes);
+  EXPECT_LT(codes->shape().weight_bytes, bytes->shape().weight_bytes);
+  EXPECT_EQ(codes->network->shape().tower_fingerprint, bytes->network->shape().tower_fingerprint);
+}
+
+// What the checkpoint has in four bits stays as it is: the same bytes with the flag as without.
+TEST(Int4Load, LeavesFourBitsOfACheckpoint) {
+  const auto device = make_cpu_device(2).value();
+  for (const char* name : {"quantised/awq_vision", "quantised/gptq_order"}) {
+    const std::string directory = golden_folder(name);
+    const auto stored = testing::load(directory, *device);
+    const auto rounded = testing::load(directory, *device, four_bits_of_text(DType::kF32));
+    LoadOptions numbers;
+    numbers.dequantize = true;
+    const auto wide = testing::load(directory, *device, numbers);
+    ASSERT_TRUE(stored && rounded && wide);
+    EXPECT_EQ(stored->shape().weight_bytes, rounded->shape().weight_bytes);
+    EXPECT_LT(stored->shape().weight_bytes, wide->shape().weight_bytes);
   }
 }
 
@@ -215,8 +253,17 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
   LoadOptions stored;
   stored.compute = DType::kBf16;
   Glimpse numbers(*device, stored);
-  for (const bool head : {false, true}) {
-    Glimpse bytes(*device, bytes_of_text(DType::kBf16, head));
+  struct Form {
+    const char* name;
+    LoadOptions options;
+    int wrong;  // of a hundred answers, at most more than in sixteen bits
+    int other;  // the same that are not those of sixteen bits
+    double divergence;
+  };
+  for (const Form& form : {Form{"int8", bytes_of_text(DType::kBf16), 2, 3, 0.01},
+                           Form{"int8 and head", bytes_of_text(DType::kBf16, true), 2, 3, 0.01},
+                           Form{"int4", four_bits_of_text(DType::kBf16), 5, 8, 0.05}}) {
+    Glimpse bytes(*device, form.options);
     Agreement seen;  // at the tokens of the answers
     Agreement read;  // at every token of the questions, without a picture
     int right = 0;
@@ -241,18 +288,18 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
       return of.divergence / static_cast<double>(of.positions);
     };
     std::printf(
-        "glimpse int8%s: right %d, in bf16 %d, the same answer %d of %d; answers: KL %.2e nats, "
+        "glimpse %s: right %d, in bf16 %d, the same answer %d of %d; answers: KL %.2e nats, "
         "top-1 %lld of %lld; questions: KL %.2e, top-1 %lld of %lld; %.2f MB of %.2f\n",
-        head ? " and head" : "", right, right_numbers, equal, asked, each(seen),
+        form.name, right, right_numbers, equal, asked, each(seen),
         static_cast<long long>(seen.same), static_cast<long long>(seen.positions), each(read),
         static_cast<long long>(read.same), static_cast<long long>(read.positions),
         static_cast<double>(bytes.weight_bytes()) / 1e6,
         static_cast<double>(numbers.weight_bytes()) / 1e6);
-    EXPECT_GE(right, right_numbers - (asked + 49) / 50);  // two in a hundred
-    EXPECT_GE(equal, asked - (3 * asked + 99) / 100);     // three
-    EXPECT_LT(each(seen), 0.01);
-    EXPECT_GT(each(read), 1e-7);  // bytes were multiplied
-    EXPECT_GE(seen.same, seen.positions * 98 / 100);
+    EXPECT_GE(right, right_numbers - (form.wrong * asked + 99) / 100);
+    EXPECT_GE(equal, asked - (form.other * asked + 99) / 100);
+    EXPECT_LT(each(seen), form.divergence);
+    EXPECT_GT(each(read), 1e-7);  // something was rounded
+    EXPECT_GE(seen.same, seen.positions * (100 - form.wrong) / 100);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "image/pixels.h"
+#include "model/given_rows.h"
 #include "model/mapped_file.h"
 #include "tests/golden/family_golden.h"
 
@@ -34,7 +35,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
   for (const std::string name :
        {"qwen2_vl/odd_heads", "qwen3_vl/odd_heads", "internvl2/internlm2", "phi_3_vision/su",
         "gemma3/pooled", "smolvlm2/thirds", "llava_onevision/newlines", "paligemma/first",
-        "mistral3/squares", "pixtral/rows"}) {
+        "mistral3/squares", "pixtral/rows", "mllama/quarters"}) {
     SCOPED_TRACE(name);
     const std::string directory = without_weights(name);
     const auto checkpoint = open_checkpoint(directory);
@@ -88,6 +89,69 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     EXPECT_EQ(layout->key, want->front().layout.key);
   }
   fs::remove_all(::testing::TempDir() + "/saccade_processor");
+}
+
+GivenRows some_rows(std::int64_t count, std::optional<PatchGrid> grid = std::nullopt) {
+  GivenRows rows;
+  rows.rows = count;
+  rows.grid = grid;
+  return rows;
+}
+
+// An image that came as rows makes the reference's prompt, too, without a look at its size.
+TEST(Processor, GivenRowsMakeThePromptOfTheirImage) {
+  for (const std::string name :
+       {"qwen2_vl/odd_heads", "qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads",
+        "qwen3_vl_moe/every_layer", "internvl2/internlm2", "internvl3/hf3", "phi_3_vision/su",
+        "gemma3/pooled", "llava_onevision/newlines", "paligemma/first", "paligemma/second"}) {
+    for (const char* const conversation : {"one_image", "three_images"}) {
+      SCOPED_TRACE(name + "/" + conversation);
+      const auto checkpoint = open_checkpoint(golden_folder(name));
+      ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+      const auto processor = Processor::open(*checkpoint);
+      ASSERT_TRUE(processor) << processor.error().message;
+      const auto tokenizer = load_tokenizer(golden_folder(name));
+      ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+      const auto golden =
+          read_golden(golden_folder(name) + "/golden/" + conversation + ".safetensors");
+      ASSERT_TRUE(golden) << golden.error().message;
+      const auto images = prepare_golden_images(**processor, *golden);
+      ASSERT_TRUE(images) << images.error().message;
+      std::vector<ImageLayout> layouts;
+      for (const PreparedImage& image : *images) {
+        const PatchGrid grid{1, image.layout.grid_h, image.layout.grid_w};
+        const auto layout = (*processor)->given_layout(some_rows(image.layout.tokens, grid));
+        ASSERT_TRUE(layout) << layout.error().message;
+        EXPECT_EQ(layout->tokens, image.layout.tokens);
+        EXPECT_NE(layout->key, image.layout.key);
+        layouts.push_back(*layout);
+      }
+      const auto prompt = (*processor)->build_prompt(**tokenizer, golden->rendered, layouts, false);
+      ASSERT_TRUE(prompt) << prompt.error().message;
+      EXPECT_EQ(prompt->ids, golden->ids);
+      for (std::size_t axis = 0;
+           axis < std::min(prompt->positions.size(), golden->positions.size()); ++axis)
+        EXPECT_EQ(prompt->positions[axis], golden->positions[axis]);
+      const auto many = (*processor)
+                            ->given_layout(some_rows((*processor)->shape().max_image_tokens + 1,
+                                                     PatchGrid{1, 2, 2}));
+      ASSERT_FALSE(many);
+      EXPECT_EQ(many.error().code, ErrorCode::kInvalid);
+    }
+  }
+}
+
+// Prompts that say how an image was cut do not follow from its rows.
+TEST(Processor, FamiliesWithoutGivenRowsSayIt) {
+  for (const std::string name : {"smolvlm2/thirds", "mistral3/squares", "pixtral/rows"}) {
+    const auto processor = Processor::open(open_checkpoint(golden_folder(name)).value());
+    ASSERT_TRUE(processor) << processor.error().message;
+    const auto layout = (*processor)->given_layout(some_rows(1'000'000));
+    ASSERT_FALSE(layout);
+    EXPECT_EQ(layout.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(layout.error().message.find((*processor)->shape().family), std::string::npos)
+        << layout.error().message;
+  }
 }
 
 TEST(Processor, WhatIsNotServedIsSaid) {

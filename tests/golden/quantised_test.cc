@@ -20,7 +20,8 @@ const std::vector<Quantised> kCheckpoints = {
     {"quantised/awq_vision", {"text", "one_image"}}, {"quantised/awq_row", {"text", "long"}},
     {"quantised/gptq_order", {"text", "long"}},      {"quantised/gptq_v2", {"text", "long"}},
     {"quantised/fp8_tensor", {"text", "long"}},      {"quantised/fp8_block", {"text", "one_image"}},
-    {"quantised/fp8_channel", {"text", "long"}}};
+    {"quantised/fp8_channel", {"text", "long"}},     {"quantised/packed_group", {"text", "long"}},
+    {"quantised/packed_row", {"text", "long"}},      {"quantised/int_channel", {"text", "long"}}};
 
 class QuantisedGolden : public ::testing::TestWithParam<std::string> {};
 

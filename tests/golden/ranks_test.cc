@@ -48,7 +48,7 @@ struct Split {
 
 // What splits differently: biases, those of sums too, key heads that hold their queries
 // (InternLM2), matrices that are stored in one (Phi-3), norms of heads and DeepStack, experts,
-// norms after a block, and stored codes.
+// norms after a block, layers that attend to images, and stored codes.
 const std::vector<Split> kSplits = {
     {"qwen2/odd_heads", {"text", "long"}},
     {"qwen3/odd_heads", {"text"}},
@@ -58,6 +58,7 @@ const std::vector<Split> kSplits = {
     {"qwen3_moe/every_layer", {"text"}},
     {"qwen3_vl_moe/every_layer", {"text", "one_image", "three_images", "multi_turn"}},
     {"gemma3/pooled", {"text", "one_image"}},
+    {"mllama/quarters", {"text", "one_image", "three_images"}},
     {"mistral3/ninths", {"text", "one_image"}},
     {"variants/biased", {"text"}},
     {"quantised/awq_row", {"text"}},
@@ -104,6 +105,7 @@ TEST(Ranks, TwoAgreeWithOne) {
        {std::pair<std::string, std::string>{"llama3/scaled", "text"},
         {"qwen2_5_vl/odd_heads", "one_image"},
         {"internvl2/internlm2", "one_image"},
+        {"mllama/quarters", "one_image"},
         {"quantised/gptq_order", "long"}}) {
     SCOPED_TRACE(checkpoint);
     const std::string directory = golden_folder(checkpoint);

@@ -42,7 +42,9 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "mistral3/squares",
                                                "mistral3/ninths",
                                                "pixtral/rows",
-                                               "pixtral/short"};
+                                               "pixtral/short",
+                                               "mllama/quarters",
+                                               "mllama/thirds"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
 const std::vector<std::string> kVideoCheckpoints = {
@@ -63,6 +65,19 @@ TEST_P(VisionGolden, EveryStageAgrees) {
     ASSERT_NE(model, nullptr);
     for (const std::string& golden : kCases)
       testing::expect_golden(*model, *device, directory, golden);
+  }
+}
+
+// A prompt that begins with its image, where transformers and Meta's code are one.
+TEST_P(VisionGolden, PromptsThatBeginWithTheirImageAgree) {
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  for (const char* name : {"mllama/quarters", "mllama/thirds"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto model = testing::load(directory, *device);
+    ASSERT_NE(model, nullptr);
+    testing::expect_golden(*model, *device, directory, "first");
   }
 }
 

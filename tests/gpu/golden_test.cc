@@ -40,6 +40,15 @@ const std::vector<Checkpoint> kCheckpoints = {
     {"phi_3_vision/longrope", true},
     {"smolvlm2/halves", true},
     {"gemma3/pooled", true},
+    {"qwen3_moe/every_layer", false, true},
+    {"qwen3_moe/some_layers"},
+    {"qwen3_vl_moe/every_layer", true},
+    {"qwen3_vl_moe/some_layers", true, true},
+    {"quantised/gptq_order", false, true},
+    {"quantised/awq_vision", true},
+    {"quantised/awq_row"},
+    {"quantised/fp8_block", true, true},
+    {"quantised/fp8_channel"},
 };
 
 std::string parameter_name(const Checkpoint& checkpoint) {
@@ -121,6 +130,55 @@ TEST_P(CudaGolden, TheEngineSaysTheSame) {
   const testing::GoldenRun run = testing::run_goldens(from, settings, 2, 2);
   for (std::size_t i = 0; i < run.answers.size(); ++i)
     EXPECT_EQ(run.answers[i], from.golden(i).greedy) << from.name(i);
+}
+
+// --load-format dummy: what the device makes of nothing is what the CPU makes.
+TEST(CudaMadeWeights, GiveTheCpusAnswer) {
+  if (const auto device = cuda::make_device_under_test(DType::kF32); !device)
+    GTEST_SKIP() << device.error().message;
+  const std::string folder = golden_folder("qwen2_vl/odd_heads");
+  const auto greedy = [&](Device& device) -> std::vector<TokenId> {
+    const auto model =
+        testing::load(folder, device, {.compute = DType::kF32, .kv = {}, .random_weights = true});
+    CHECK(model != nullptr, "{}", folder);
+    Prompt prompt;
+    prompt.ids = {3, 14, 15, 92, 65, 35, 89, 79, 32, 38};
+    prompt.positions.assign(static_cast<std::size_t>(model->shape().position_axes), {});
+    for (auto& axis : prompt.positions)
+      for (std::int32_t i = 0; i < 10; ++i) axis.push_back(i);
+    auto run = SoloRun::create(*model->network, device, std::move(prompt), {}, 4);
+    CHECK(run.has_value(), "{}", run.error().message);
+    (*run)->prefill();
+    return (*run)->greedy(4);
+  };
+  const auto device = device_under_test(DType::kF32, 4);
+  EXPECT_EQ(greedy(*device), greedy(**make_cpu_device(2)));
+}
+
+// Text layers in bytes, within the bound of tests/golden/int8_test.cc and far from equal: bytes
+// were multiplied.
+TEST(CudaBytes, EveryStageIsNearTheNumbers) {
+  const auto device = cuda::make_device_under_test(DType::kF32, 4);
+  if (!device) GTEST_SKIP() << device.error().message;
+  const std::string folder = golden_folder("qwen2_vl/odd_heads");
+  LoadOptions options;
+  options.compute = DType::kF32;
+  options.text_layers = DType::kI8;
+  const auto model = testing::load(folder, **device, options);
+  ASSERT_NE(model, nullptr);
+  const auto tokenizer = load_tokenizer(folder);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const auto golden = read_golden(folder + "/golden/text.safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const auto report = compare_with_golden(*model, **device, **tokenizer, *golden);
+  ASSERT_TRUE(report) << report.error().message;
+  for (const StageResult& stage : report->stages) {
+    SCOPED_TRACE(stage.name);
+    const bool text = stage.name.starts_with("text.layer") || stage.name == "logits";
+    if (stage.exact || !text) continue;
+    EXPECT_LT(stage.error, 0.13);
+    EXPECT_GT(stage.error, 1e-3);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CudaGolden, ::testing::ValuesIn(kCheckpoints),

@@ -31,6 +31,20 @@ TEST(EngineProperty, ImagesSeenWhole) {
   scenarios(options, 60, Sight::kImages);
 }
 
+// Images in a group of their own, whose keys are written with their tokens and found again by
+// content.
+TEST(EngineProperty, ImagesAttendedAcross) {
+  FakeModelOptions options;
+  options.layers = {full(), across(), full(), across()};
+  scenarios(options, 60, Sight::kAcross);
+}
+
+TEST(EngineProperty, ImagesAttendedAcrossInPagesOfAnotherSize) {
+  FakeModelOptions options;
+  options.layers = {full(), {LayerKind::kCrossAttention, 0, 3, 8}, window(7)};
+  scenarios(options, 60, Sight::kAcross);
+}
+
 // Between clients: who comes gets its share of the places in the next step, whoever holds them,
 // and nobody's answer changes by it.
 TEST(EngineProperty, AClientThatComesGetsItsShareAtOnce) {

@@ -8,10 +8,10 @@
 namespace saccade {
 namespace {
 
-// Says how much memory is free, and has what the reference has.
+// Says how much memory is free, and of how much if it is its own, and has what the reference has.
 class MeteredDevice final : public Device {
  public:
-  explicit MeteredDevice(std::int64_t free) : free_(free) {}
+  explicit MeteredDevice(std::int64_t free, std::int64_t total = 0) : free_(free), total_(total) {}
   std::string_view name() const override { return "metered"; }
   std::string description() const override { return "metered"; }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
@@ -24,6 +24,7 @@ class MeteredDevice final : public Device {
   }
   Space space() const override { return inner_->space(); }
   std::int64_t free_bytes() const override { return free_; }
+  std::int64_t total_bytes() const override { return total_; }
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     return inner_->pack(parts, compute);
   }
@@ -31,6 +32,7 @@ class MeteredDevice final : public Device {
 
  private:
   std::int64_t free_;
+  std::int64_t total_;
   std::unique_ptr<Device> inner_ = make_reference_device();
 };
 
@@ -60,6 +62,41 @@ TEST(EngineSetup, KvPoolComesAfterScratch) {
     EXPECT_NEAR(static_cast<double>(alone - beside), static_cast<double>(taken) / 2, 1 << 22);
   }
   EXPECT_LT(pool_bytes(0, 1 << 30), alone);
+}
+
+// Of a device's own memory all that the utilisation leaves: what is taken already, by whomever,
+// counts, and so does what the engine makes later.
+TEST(EngineSetup, KvPoolIsWhatTheUtilisationLeaves) {
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  const auto set_up = [&](double utilisation, std::int64_t free, std::int64_t scratch) {
+    FakeModelOptions options;
+    options.max_position = 1 << 20;
+    options.layers.assign(64, {LayerKind::kFull, 0, 4, 64});
+    options.scratch_bytes = static_cast<std::size_t>(scratch);
+    FakeModel model(options);
+    MeteredDevice device(free, 4 * kGib);
+    EngineSettings settings;
+    settings.encoder_cache_bytes = 1 << 20;
+    settings.device_memory_utilization = utilisation;
+    auto parts = set_up_engine(settings, model, device);
+    return parts ? Result<std::int64_t>(static_cast<std::int64_t>(parts->settings.kv_cache_bytes))
+                 : Result<std::int64_t>(fail(std::move(parts).error()));
+  };
+  const auto all = set_up(1, 4 * kGib, 0);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_GT(*all, 3 * kGib);
+  EXPECT_LT(*all, 4 * kGib);
+  const std::int64_t half = *all - *set_up(0.5, 4 * kGib, 0);
+  EXPECT_NEAR(static_cast<double>(half), 2.0 * kGib, 1 << 20);
+  EXPECT_EQ(*all - *set_up(1, 3 * kGib, 0), kGib);
+  EXPECT_EQ(*all - *set_up(1, 4 * kGib, kGib), kGib);
+  const auto none = set_up(0.5, 2 * kGib, 0);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().message.find("2.00 GiB are taken"), std::string::npos)
+      << none.error().message;
+  for (const double wrong : {0.0, -1.0, 1.01})
+    EXPECT_NE(set_up(wrong, 4 * kGib, 0).error().message.find("gpu_memory_utilization"),
+              std::string::npos);
 }
 
 }  // namespace

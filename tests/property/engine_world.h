@@ -28,8 +28,11 @@ inline std::int64_t rounds(std::int64_t usual) {
 inline LayerShape full() { return {LayerKind::kFull, 0, 1, 8}; }
 inline LayerShape window(std::int64_t tokens) { return {LayerKind::kSlidingWindow, tokens, 1, 8}; }
 
-// What sees each other both ways: nothing, a prefix, each image.
-enum class Sight { kCausal, kPrefix, kImages };
+inline LayerShape across() { return {LayerKind::kCrossAttention, 0, 1, 8}; }
+
+// What sees each other both ways: nothing, a prefix, each image. kAcross: nothing, and images are
+// attended to from the text.
+enum class Sight { kCausal, kPrefix, kImages, kAcross };
 
 struct Script {
   std::vector<TokenId> ids;
@@ -38,11 +41,12 @@ struct Script {
   std::string salt;
   std::int64_t bidirectional_prefix = 0;
   std::vector<TokenInterval> both_ways = {};
+  bool across = false;
   std::int64_t priority = 0;
   ClientId client = 0;
   std::shared_ptr<const Tokenizer> tokenizer = nullptr;
   Request request() const {
-    Request made = fake_request(ids, images, sampling.max_tokens);
+    Request made = fake_request(ids, images, sampling.max_tokens, 1, across);
     made.sampling = sampling;
     made.cache_salt = salt;
     made.priority = priority;
@@ -58,6 +62,7 @@ struct Script {
 
 inline Script make_script(Choices& choices, Sight sight) {
   Script script;
+  script.across = sight == Sight::kAcross;
   const std::int64_t length = choices.between(1, 60);
   const std::int64_t fork = choices.pick(60);
   const auto family = static_cast<TokenId>(choices.between(6, 8));
@@ -68,9 +73,10 @@ inline Script make_script(Choices& choices, Sight sight) {
     std::int64_t begin = choices.pick(6);
     while (script.images.size() < 4 && choices.pick(4) > 0) {
       const std::int64_t tokens = choices.between(1, 16);
-      if (begin + tokens >= length) break;
+      const std::int64_t taken = script.across ? 1 : tokens;
+      if (begin + taken >= length) break;
       script.images.push_back({begin, static_cast<std::uint64_t>(choices.pick(3)), tokens});
-      begin += tokens + choices.pick(5);
+      begin += taken + choices.pick(5);
     }
   }
   if (sight == Sight::kPrefix && choices.coin()) {
@@ -153,7 +159,7 @@ class Bench {
       const std::int64_t block = kv.plan().block_tokens;
       for (int table = 0; table < kv.plan().tables; ++table) {
         ASSERT_LE(static_cast<std::int64_t>(sequence->kv.table(table).size()),
-                  (sequence->length() + block - 1) / block);
+                  (sequence->encoder_tokens + sequence->length() + block - 1) / block);
       }
     }
     ASSERT_LE(model_.largest_batch(), engine_->settings().max_batched_tokens);
@@ -211,7 +217,7 @@ inline EngineSettings random_settings(Choices& choices, const FakeModelOptions& 
   settings.max_model_len = 90;
   settings.kv_policy = kPolicies[choices.pick(4)];
   settings.prefix_caching = choices.coin();
-  settings.encoder_cache = kCaches[choices.pick(3)];
+  settings.encoder_cache = kCaches[choices.pick(sight == Sight::kAcross ? 2 : 3)];
   settings.max_batched_tokens = sight == Sight::kPrefix ? 80 : kChunks[choices.pick(6)];
   settings.max_sequences = choices.between(1, 8);
   settings.steps_in_flight = static_cast<int>(choices.between(1, 2));
@@ -245,6 +251,21 @@ inline bool holds_one_sequence(const EngineSettings& settings, const FakeModelOp
   return engine.has_value();
 }
 
+// Whether the pool holds the longest answer beside four images of the largest, each from a block's
+// beginning.
+inline bool holds_images(const EngineSettings& settings, const FakeModelOptions& options) {
+  VirtualClock clock;
+  FakeModel model(options);
+  const auto device = engine_device("reference");
+  const auto engine = Engine::create(settings, model, *device, clock);
+  if (!engine) return false;
+  KvShape shape;
+  shape.prompt_tokens = 60;
+  shape.encoder_tokens = 4 * (16 + settings.block_size) / settings.block_size * settings.block_size;
+  const auto& local = static_cast<const LocalEngine&>(**engine);
+  return local.parts().kv->fits(shape, settings.max_model_len, settings.max_batched_tokens);
+}
+
 // What the scenarios have seen: a walk that never preempts proves little.
 struct Seen {
   std::uint64_t preemptions = 0;
@@ -270,6 +291,8 @@ inline void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight 
   EngineSettings settings = random_settings(choices, options, sight);
   changes.settings(choices, settings);
   while (!holds_one_sequence(settings, options)) settings.kv_cache_bytes += 2000;
+  while (sight == Sight::kAcross && !holds_images(settings, options))
+    settings.kv_cache_bytes += 2000;
   SCOPED_TRACE(
       fmt::format("policy {}, prefix caching {}, encoder cache {} of {} bytes, chunk {}, {} "
                   "sequences, block {}, "

@@ -25,9 +25,19 @@ struct KvScript {
   std::vector<std::int32_t> tokens;
   std::vector<PrefixImage> images;
   std::vector<PrefixImage> encoder_images;
+  bool written_with_tokens = false;  // encoder image i with the last token of image i
   std::string salt;
   std::int64_t bidirectional_prefix = 0;
   std::int64_t prompt_tokens = 0;
+  // Rows of the encoder that are written once tokens [0, computed) are.
+  std::int64_t encoder_written(std::int64_t computed) const {
+    if (!written_with_tokens) return computed > 0 ? encoder_tokens() : 0;
+    std::int64_t rows = 0;
+    for (std::size_t i = 0; i < images.size(); ++i)
+      if (images[i].begin + images[i].tokens <= computed)
+        rows = encoder_images[i].begin + encoder_images[i].tokens;
+    return rows;
+  }
   std::int64_t encoder_tokens() const {
     return encoder_images.empty() ? 0 : encoder_images.back().begin + encoder_images.back().tokens;
   }
@@ -230,7 +240,7 @@ class KvWorld {
   std::vector<std::pair<Row, std::uint64_t>> readable(const Sequence& sequence) const {
     std::vector<std::pair<Row, std::uint64_t>> rows;
     const std::int64_t computed = sequence.kv->computed();
-    const std::int64_t encoder = computed > 0 ? sequence.script.encoder_tokens() : 0;
+    const std::int64_t encoder = sequence.script.encoder_written(computed);
     for (int layer = 0; layer < layers(); ++layer) {
       const LayerSpec& spec = layers_[static_cast<std::size_t>(layer)];
       const std::int64_t size = group_of(layer).block_tokens;
@@ -291,7 +301,8 @@ class KvWorld {
         continue;
       }
       if (spec.kind == CacheKind::kCrossAttention) {
-        for (std::int64_t row = 0; row < encoder && begin == 0; ++row) {
+        for (std::int64_t row = sequence.script.encoder_written(begin);
+             row < sequence.script.encoder_written(end); ++row) {
           put({layer, page_of(sequence, layer, row / size), row % size},
               encoder_print(sequence.script, row));
         }
@@ -337,7 +348,9 @@ class KvWorld {
     std::set<Row> rows;
     std::int64_t bytes = 0;
     for (const auto& sequence : running_) {
-      for (const auto& [row, print] : readable(*sequence)) {
+      auto counted = readable(*sequence);
+      add_unwritten(*sequence, counted);
+      for (const auto& [row, print] : counted) {
         if (!rows.insert(row).second) continue;
         const LayerSpec& spec = layers_[static_cast<std::size_t>(std::get<0>(row))];
         bytes += spec.kind == CacheKind::kState ? spec.state_bytes : spec.token_bytes();
@@ -345,6 +358,20 @@ class KvWorld {
       bytes += count_embeddings(*sequence);
     }
     return bytes;
+  }
+
+  // Rows of cross-attended images that have pages and are still to be written: they count from the
+  // first chunk on.
+  void add_unwritten(const Sequence& sequence,
+                     std::vector<std::pair<Row, std::uint64_t>>& rows) const {
+    if (sequence.kv->computed() == 0) return;
+    for (int layer = 0; layer < layers(); ++layer) {
+      const LayerSpec& spec = layers_[static_cast<std::size_t>(layer)];
+      const std::int64_t size = group_of(layer).block_tokens;
+      if (spec.kind != CacheKind::kCrossAttention) continue;
+      for (std::int64_t row = 0; row < sequence.script.encoder_tokens(); ++row)
+        rows.push_back({{layer, page_of(sequence, layer, row / size), row % size}, 0});
+    }
   }
 
   // Rows of images that have pages and are still to be computed.

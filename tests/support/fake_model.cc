@@ -33,21 +33,17 @@ struct KeptBatch {
       kept.layer.blocks = stream.use(binding.layer.blocks);
     }
     for (std::size_t group = 0; group < of.spans.size(); ++group) {
-      const auto layer = std::ranges::find(of.kv, static_cast<int>(group), &KvBinding::group);
-      const KvLayer& shape = layer->layer;
-      const AttentionPlan& plan = *plans.emplace_back(std::make_unique<AttentionPlan>(
-          of.spans[group], AttentionGeometry{.block_size = shape.block_size,
-                                             .heads = shape.kv_heads,
-                                             .kv_heads = shape.kv_heads,
-                                             .head_dim = shape.head_dim,
-                                             .window = 1}));
-      spans.push_back(plan.spans());
+      spans.push_back(keep(of, group, of.spans[group]));
+      if (!of.image_spans.empty()) image_spans.push_back(keep(of, group, of.image_spans[group]));
     }
     batch.ids = stream.use(of.ids);
     batch.last_tokens = stream.use(of.last_tokens);
     batch.positions = stream.use(of.positions);
     batch.long_rows = stream.use(of.long_rows);
     batch.spans = spans;
+    batch.image_spans = image_spans;
+    batch.seeing_rows = stream.use(of.seeing_rows);
+    batch.image_rows = stream.use(of.image_rows);
     batch.kv = kv;
     batch.embeddings = stream.use(of.embeddings);
     batch.embedding_sources = stream.use(of.embedding_sources);
@@ -56,10 +52,27 @@ struct KeptBatch {
     batch.logits = stream.use(of.logits);
   }
 
+  // As AttentionPlan copies them; none of a group that no layer reads.
+  std::span<const SequenceSpan> keep(const Batch& of, std::size_t group,
+                                     std::span<const SequenceSpan> given) {
+    const auto layer = std::ranges::find(of.kv, static_cast<int>(group), &KvBinding::group);
+    if (layer == of.kv.end()) return {};
+    const KvLayer& shape = layer->layer;
+    return plans
+        .emplace_back(
+            std::make_unique<AttentionPlan>(given, AttentionGeometry{.block_size = shape.block_size,
+                                                                     .heads = shape.kv_heads,
+                                                                     .kv_heads = shape.kv_heads,
+                                                                     .head_dim = shape.head_dim,
+                                                                     .window = 1}))
+        ->spans();
+  }
+
   Batch batch;
   std::vector<KvBinding> kv;
   std::vector<std::unique_ptr<AttentionPlan>> plans;
   std::vector<std::span<const SequenceSpan>> spans;
+  std::vector<std::span<const SequenceSpan>> image_spans;
 };
 
 }  // namespace
@@ -205,6 +218,10 @@ void FakeModel::compute(const Batch& batch) {
     }
   }
   for (std::size_t l = 0; l < shape_.layers.size(); ++l) {
+    if (shape_.layers[l].kind == LayerKind::kCrossAttention) {
+      attend_across(batch, l);
+      continue;
+    }
     const KvLayer& layer = batch.kv[l].layer;
     const auto spans = batch.spans[static_cast<std::size_t>(batch.kv[l].group)];
     for (const SequenceSpan& span : spans) {
@@ -227,6 +244,33 @@ void FakeModel::compute(const Batch& batch) {
     }
   }
   write_logits(batch.logit_rows, batch.logits);
+}
+
+// Keys and values follow from an image's row alone, and rows that see no image keep their state.
+void FakeModel::attend_across(const Batch& batch, std::size_t l) {
+  const KvLayer& layer = batch.kv[l].layer;
+  const auto group = static_cast<std::size_t>(batch.kv[l].group);
+  for (const SequenceSpan& span : batch.image_spans[group]) {
+    for (std::int64_t i = 0; i < span.row_count; ++i) {
+      std::uint64_t print = 17;
+      const float* embedding = batch.embeddings.row<float>(batch.image_rows[span.row_begin + i]);
+      for (std::int64_t column = 0; column < shape_.hidden; ++column)
+        print = absorb(print, embedding[column]);
+      for (std::int64_t head = 0; head < 2 * layer.kv_heads; ++head) {
+        float* slot = slot_of(span, layer, span.context + i, head);
+        for (std::int64_t d = 0; d < layer.head_dim; ++d)
+          slot[d] =
+              print_of(hash_combine(print, l * 1000 + static_cast<std::uint64_t>(head * 100 + d)));
+      }
+    }
+  }
+  for (const SequenceSpan& span : batch.spans[group]) {
+    for (std::int64_t i = 0; i < span.row_count; ++i) {
+      const auto row = static_cast<std::size_t>(batch.seeing_rows[span.row_begin + i]);
+      state_[row] =
+          hash_combine(state_[row], attend(span, span.context + i, shape_.layers[l], layer));
+    }
+  }
 }
 
 void FakeModel::write_logits(DeviceInts rows, View out) const {
@@ -280,16 +324,17 @@ RequestImage fake_image(std::uint64_t seed, std::int64_t tokens) {
 }
 
 Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& images,
-                     std::int64_t max_tokens, int position_axes) {
+                     std::int64_t max_tokens, int position_axes, bool across) {
   Prompt prompt;
+  prompt.cross_attends = across && !images.empty();
   std::vector<RequestImage> media;
   for (std::size_t i = 0; i < images.size(); ++i) {
     const FakeImageAt& at = images[i];
     RequestImage image = fake_image(at.seed, at.tokens);
-    image.span = {at.begin, at.tokens, static_cast<int>(i), 0};
+    image.span = {at.begin, across ? 1 : at.tokens, static_cast<int>(i), 0};
     prompt.images.push_back(image.span);
+    std::fill_n(ids.begin() + at.begin, image.span.tokens, 5);
     media.push_back(std::move(image));
-    std::fill_n(ids.begin() + at.begin, at.tokens, 5);
   }
   // As M-RoPE has it: an image takes less room than its tokens, and what follows goes on from
   // there.
@@ -298,7 +343,7 @@ Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& i
   for (std::int64_t token = 0; token < static_cast<std::int64_t>(ids.size());) {
     const auto image = std::find_if(images.begin(), images.end(),
                                     [&](const FakeImageAt& at) { return at.begin == token; });
-    const std::int64_t count = image == images.end() ? 1 : image->tokens;
+    const std::int64_t count = image == images.end() || across ? 1 : image->tokens;
     for (std::int64_t i = 0; i < count; ++i) {
       for (std::int64_t axis = 0; axis < position_axes; ++axis) {
         prompt.positions[static_cast<std::size_t>(axis)].push_back(

@@ -58,6 +58,7 @@ class FakeModel final : public Network {
 
  private:
   void compute(const Batch& batch);  // with everything on the host
+  void attend_across(const Batch& batch, std::size_t l);
   void write_logits(DeviceInts rows, View logits) const;
   std::uint64_t attend(const SequenceSpan& span, std::int64_t position, const LayerShape& shape,
                        const KvLayer& layer) const;
@@ -79,13 +80,13 @@ class FakeModel final : public Network {
 RequestImage fake_image(std::uint64_t seed, std::int64_t tokens);
 
 // A prompt of `ids` in which image i, of `tokens` rows, stands at images[i].first. Placeholders are
-// token 5.
+// token 5. Across: each is one token, whose rows layers attend to.
 struct FakeImageAt {
   std::int64_t begin = 0;
   std::uint64_t seed = 0;
   std::int64_t tokens = 0;
 };
 Request fake_request(std::vector<TokenId> ids, const std::vector<FakeImageAt>& images,
-                     std::int64_t max_tokens, int position_axes = 1);
+                     std::int64_t max_tokens, int position_axes = 1, bool across = false);
 
 }  // namespace saccade

@@ -11,11 +11,17 @@ matrices, in float32 in transformers, give the logits and tokens. No quantisatio
   fp8_tensor     a scale a matrix, and scales of activations that nobody needs
   fp8_block      a scale for 128 x 128, the last ones cut off; with images
   fp8_channel    compressed-tensors: a bfloat16 scale an output
+  packed_group   compressed-tensors' pack-quantized, 4 bits, groups of 32 with zeros, inputs shuffled (actorder)
+  packed_row     the same, symmetric, one bfloat16 scale an output
+  int_channel    compressed-tensors' int-quantized: bytes, a bfloat16 scale an output, activations left alone
+
+    python tools/goldens/quantised.py [NAME ...]    all of them, or those named beside what is there
 """
 
 import dataclasses
 import json
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -115,6 +121,40 @@ def gptq(weight: np.ndarray, bits: int, group: int, symmetric: bool, second: boo
     return parts, product(read, read_zeros, scales, group_of)
 
 
+def packed(weight: np.ndarray, bits: int, group: int, symmetric: bool, shuffle: np.random.Generator | None,
+           scale_type: torch.dtype):
+    inputs, outputs = weight.shape[1], weight.shape[0]
+    group_of = np.arange(inputs) // (inputs if group == -1 else group)
+    if shuffle is not None:
+        group_of = shuffle.permutation(group_of)
+    codes, scales, zeros = levels(weight, bits, group_of, symmetric, scale_type)
+    per_word = 32 // bits
+
+    def words_of(rows: np.ndarray) -> np.ndarray:  # along the last axis, filled up with zeros
+        filled = np.pad(rows, ((0, 0), (0, -rows.shape[1] % per_word)))
+        return pack(filled.reshape(rows.shape[0], -1, per_word), bits)
+
+    words, zero_words = words_of(codes.T), words_of(zeros).T
+    parts = {"weight_packed": word_tensor(words), "weight_scale": scales.T.contiguous(),
+             "weight_shape": torch.tensor([outputs, inputs], dtype=torch.int64)}
+    if not symmetric:
+        parts["weight_zero_point"] = word_tensor(np.ascontiguousarray(zero_words))
+    if shuffle is not None:
+        parts["weight_g_idx"] = torch.tensor(group_of, dtype=torch.int32)
+
+    read = unpack(words, bits).reshape(outputs, -1)[:, :inputs].T
+    read_zeros = unpack(zero_words.T, bits).reshape(zeros.shape[0], -1)[:, :outputs]
+    assert np.array_equal(read, codes) and np.array_equal(read_zeros, zeros)
+    return parts, product(read, read_zeros, scales, group_of)
+
+
+def int8(weight: np.ndarray, scale_type: torch.dtype):
+    tensor = torch.tensor(weight, dtype=torch.float32)
+    scales = (tensor.abs().amax(1, keepdim=True) / 127.5).to(scale_type)
+    codes = (tensor / scales.float()).round().clamp(-128, 127).to(torch.int8)
+    return {"weight": codes, "weight_scale": scales}, codes.float() * scales.float()
+
+
 def fp8(weight: np.ndarray, block: tuple[int, int] | None, name: str, scale_type: torch.dtype, scale_shape: str,
         activations: bool):
     """`block` None: the whole matrix, or with scale_shape "channel" each output."""
@@ -157,6 +197,16 @@ def compressed(strategy: str) -> dict:
                                       "symmetric": True},
                 "weights": {"num_bits": 8, "type": "float", "strategy": strategy, "dynamic": False, "symmetric": True,
                             "group_size": None, "block_structure": None}}}}
+
+
+def integers(form: str, bits: int, group: int, symmetric: bool, order: str | None) -> dict:
+    return {"quant_method": "compressed-tensors", "format": form, "ignore": ["lm_head"],
+            "quantization_status": "compressed", "kv_cache_scheme": None, "global_compression_ratio": None,
+            "config_groups": {"group_0": {
+                "targets": ["Linear"], "output_activations": None, "input_activations": None,
+                "weights": {"num_bits": bits, "type": "int", "strategy": "channel" if group == -1 else "group",
+                            "group_size": None if group == -1 else group, "dynamic": False, "symmetric": symmetric,
+                            "actorder": order, "block_structure": None, "observer": "minmax"}}}}
 
 
 @dataclasses.dataclass
@@ -204,6 +254,15 @@ CHECKPOINTS = {
     "fp8_channel": Checkpoint(
         67, {**TEXT, **NARROW}, None, compressed("channel"),
         lambda weight: fp8(weight, None, "weight_scale", torch.bfloat16, "channel", False), torch.bfloat16),
+    "packed_group": Checkpoint(
+        69, {**TEXT, **NARROW}, None, integers("pack-quantized", 4, 32, False, "group"),
+        lambda weight, order=np.random.default_rng(8): packed(weight, 4, 32, False, order, torch.float16)),
+    "packed_row": Checkpoint(
+        70, {**TEXT, **NARROW}, None, integers("pack-quantized", 4, -1, True, None),
+        lambda weight: packed(weight, 4, -1, True, None, torch.bfloat16), torch.bfloat16),
+    "int_channel": Checkpoint(
+        71, {**TEXT, **NARROW}, None, integers("int-quantized", 8, -1, True, None),
+        lambda weight: int8(weight, torch.bfloat16), torch.bfloat16),
 }
 
 
@@ -277,15 +336,19 @@ def make(name: str, checkpoint: Checkpoint, folder: Path) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    golden.fresh(OUT)
+    names = sys.argv[1:]
+    if not names:
+        golden.fresh(OUT)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "images").mkdir()
         for name, (width, height, seed) in qwen_vision.PICTURES.items():
             golden.picture(width, height, seed).save(folder / "images" / name, optimize=True)
-        for name, checkpoint in CHECKPOINTS.items():
+        for name in names or CHECKPOINTS:
             print(name)
-            make(name, checkpoint, folder)
+            make(name, CHECKPOINTS[name], folder)
+        if names:
+            return
         (OUT / "images").mkdir()
         shutil.copy(folder / "images/wide.png", OUT / "images")
         shutil.copytree(folder / "pixels", OUT / "pixels")

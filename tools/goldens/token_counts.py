@@ -9,6 +9,8 @@ line a size: height, width, tokens; 0 where the processor refuses the size.
 import json
 from pathlib import Path
 
+import numpy as np
+
 GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
 
 # (height, width): usual ones, portrait and landscape, exact ties, extreme ratios, single pixels.
@@ -139,6 +141,24 @@ def gemma3() -> None:
         processor, image_sizes=[(h, w)])["num_image_tokens"][0])
 
 
+def mllama() -> None:
+    from transformers.models.mllama.image_processing_pil_mllama import MllamaImageProcessorPil
+
+    preprocessor = {"max_image_tiles": 4, "resample": 2, "size": {"height": 560, "width": 560}}
+    processor = MllamaImageProcessorPil(**preprocessor)
+    config = json.loads((GOLDEN / "mllama/quarters/config.json").read_text())
+    config["vision_config"] |= {"image_size": 560, "patch_size": 14}
+
+    def count(height: int, width: int) -> int:
+        tiles = processor.resize(np.zeros((3, height, width), np.uint8), processor.size, 4, processor.resample)[1]
+        return 1601 * tiles[0] * tiles[1]
+
+    # What just fits some tiles and what is a pixel over, and the ties of two arrangements.
+    edges = [(560, 560), (561, 560), (560, 561), (560, 1120), (561, 1121), (1120, 1120), (1121, 1120), (1680, 560),
+             (1681, 560), (560, 2240), (560, 2241), (2240, 560), (1120, 1121), (840, 840), (1121, 1121)]
+    write("mllama", config, preprocessor, count, SIZES + edges)
+
+
 if __name__ == "__main__":
     qwen2()
     qwen3()
@@ -146,3 +166,4 @@ if __name__ == "__main__":
     paligemma()
     internvl2()
     gemma3()
+    mllama()

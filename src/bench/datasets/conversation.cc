@@ -38,7 +38,8 @@ LoadRequest Conversations::request(std::size_t conversation, std::size_t turn,
   Prompt asked;
   asked.max_tokens = turns.back().max_tokens;
   LoadRequest request;
-  request.body = encode_body(body_, conversation_messages(turns, answers, images_), asked);
+  request.body =
+      encode_body(body_, conversation_messages(turns, answers, images_), asked, conversation);
   request.prompt = static_cast<std::uint32_t>(begin_[conversation] + turn);
   request.max_tokens = asked.max_tokens;
   request.conversation = static_cast<std::int32_t>(conversation);

@@ -46,7 +46,7 @@ RunRequests encode_requests(const Dataset& dataset, const BodySettings& body, bo
   for (std::size_t i = 0; i < dataset.prompts.size(); ++i) {
     const Prompt& prompt = dataset.prompts[i];
     LoadRequest request;
-    request.body = encode_body(body, prompt);
+    request.body = encode_body(body, prompt, i);
     request.prompt = static_cast<std::uint32_t>(i);
     request.max_tokens = prompt.max_tokens;
     what.requests.push_back(std::move(request));
@@ -140,7 +140,7 @@ Result<std::vector<LoadRequest>> warm_up_requests(const Dataset& dataset, const 
       }
     }
     LoadRequest request;
-    request.body = encode_body(body, prompt);
+    request.body = encode_body(body, prompt, static_cast<std::size_t>(i));
     request.prompt = static_cast<std::uint32_t>(i);
     request.max_tokens = prompt.max_tokens;
     request.warmup = true;

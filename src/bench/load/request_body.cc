@@ -1,6 +1,7 @@
 #include "bench/load/request_body.h"
 
 #include "base/hash.h"
+#include "base/rng.h"
 
 namespace saccade::bench {
 namespace {
@@ -148,12 +149,21 @@ std::uint64_t size_of(const BodyPieces& body) {
   return bytes;
 }
 
+const std::string& model_of(const BodySettings& settings, std::size_t index) {
+  const std::vector<std::string>& loras = settings.lora_modules;
+  if (loras.empty()) return settings.model;
+  const std::size_t drawn = settings.lora_in_turn
+                                ? index
+                                : Rng(hash_combine(settings.lora_seed, index)).below(loras.size());
+  return loras[drawn % loras.size()];
+}
+
 BodyPieces encode_body(const BodySettings& settings, std::span<const ChatMessage> history,
-                       const Prompt& prompt) {
+                       const Prompt& prompt, std::size_t index) {
   const BodySettings& s = settings;
   PieceWriter out;
   out.text += R"({"model":)";
-  json::append_quoted(out.text, s.model);
+  json::append_quoted(out.text, model_of(s, index));
   out.text += ',';
   const bool chat = s.endpoint == Endpoint::kChat;
   if (chat)

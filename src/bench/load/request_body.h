@@ -17,6 +17,10 @@ enum class Endpoint { kChat, kCompletions };
 struct BodySettings {
   Endpoint endpoint = Endpoint::kChat;
   std::string model = {};
+  // Adapters that requests name instead, each by itself: drawn by the seed, or one after another.
+  std::vector<std::string> lora_modules = {};
+  bool lora_in_turn = false;
+  std::uint64_t lora_seed = 0;
   bool stream = true;
   bool include_usage = true;            // stream_options, when streamed
   bool continuous_usage_stats = false;  // stream_options: usage in every event
@@ -38,11 +42,15 @@ struct BodySettings {
 using BodyPieces = std::vector<net::SharedBytes>;
 std::uint64_t size_of(const BodyPieces& body);
 
-// `history` goes before the prompt's own messages.
+// What request `index` names as its model.
+const std::string& model_of(const BodySettings& settings, std::size_t index);
+
+// `history` goes before the prompt's own messages. `index`: of the request, or the conversation.
 BodyPieces encode_body(const BodySettings& settings, std::span<const ChatMessage> history,
-                       const Prompt& prompt);
-inline BodyPieces encode_body(const BodySettings& settings, const Prompt& prompt) {
-  return encode_body(settings, {}, prompt);
+                       const Prompt& prompt, std::size_t index = 0);
+inline BodyPieces encode_body(const BodySettings& settings, const Prompt& prompt,
+                              std::size_t index = 0) {
+  return encode_body(settings, {}, prompt, index);
 }
 
 // Joined, for tests and for messages.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace saccade::bench {
 namespace {
 
@@ -47,6 +49,26 @@ TEST(RequestBody, OfTheCurrentClient) {
   EXPECT_EQ(join(encode_body(parts, question("Hi"))),
             R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}],)"
             R"("max_completion_tokens":200,"stream":false})");
+}
+
+TEST(RequestBody, NamesAnAdapterEach) {
+  BodySettings settings{.model = "m", .lora_modules = {"a", "b", "c"}, .lora_in_turn = true};
+  for (std::size_t i = 0; i < 7; ++i) {
+    const std::string body = join(encode_body(settings, question("Hi"), i));
+    EXPECT_TRUE(body.starts_with(std::string(R"({"model":")") + "abc"[i % 3] + "\"")) << body;
+  }
+  settings.lora_in_turn = false;
+  std::map<std::string, int> drawn;
+  for (std::size_t i = 0; i < 3000; ++i) {
+    ++drawn[model_of(settings, i)];
+    EXPECT_EQ(model_of(settings, i), model_of(settings, i));
+  }
+  for (const char* name : {"a", "b", "c"}) EXPECT_NEAR(drawn[name], 1000, 120) << name;
+  BodySettings other = settings;
+  other.lora_seed = 1;
+  int same = 0;
+  for (std::size_t i = 0; i < 3000; ++i) same += model_of(settings, i) == model_of(other, i);
+  EXPECT_NEAR(same, 1000, 120);
 }
 
 TEST(RequestBody, Completions) {

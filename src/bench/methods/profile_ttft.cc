@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -74,7 +75,9 @@ Result<std::vector<TtftPoint>> points_of(const RunLog& log) {
   for (const RequestMetrics& m : metrics.requests) {
     const RequestRecord& record = log.requests[m.position];
     const PromptRecord& prompt = log.prompts[record.prompt];
-    if (!m.success || !m.ttft)
+    // An answer is one token: where that has no text (part of a character), it came with the end.
+    const std::optional<double> ttft = m.ttft ? m.ttft : m.e2el;
+    if (!m.success || !ttft)
       return fail(ErrorCode::kUnavailable, "{} failed: {} {}", prompt.row_id, name_of(m.error),
                   log.text_of(record.error));
     TtftPoint& point = points[prompt.row_id];
@@ -85,7 +88,7 @@ Result<std::vector<TtftPoint>> points_of(const RunLog& log) {
                        ? record.image_tokens
                        : qwen_vision_tokens(point.width, point.height);
     if (point.ttft_s.empty()) point.first_event = log.text_of(record.first_event);
-    point.ttft_s.push_back(*m.ttft);
+    point.ttft_s.push_back(*ttft);
   }
   std::vector<TtftPoint> sorted;
   for (auto& [name, point] : points) {

@@ -98,11 +98,11 @@ void pack_stored(MessagePack& out, const CacheEvent& event, std::string_view med
   out.text("block_size");
   out.number(std::uint64_t{event.tokens.size() / event.names.size()});
   out.text("lora_id");
-  out.nil();
+  event.lora_name.empty() ? out.nil() : out.number(static_cast<std::uint64_t>(event.lora_id));
   out.text("medium");
   out.text(medium);
   out.text("lora_name");
-  out.nil();
+  event.lora_name.empty() ? out.nil() : out.text(event.lora_name);
   out.text("extra_keys");
   out.list(event.images.size());
   for (const std::vector<std::string>& images : event.images) {
@@ -177,13 +177,16 @@ void CacheEventLog::stored(const StoredBlock& block) {
     CacheEvent* event = first ? nullptr : &events_.back();
     // Blocks one after another in a prompt are one event.
     const bool goes_on = event != nullptr && event->kind == CacheEvent::Kind::kStored &&
-                         event->group == block.group && block.parent == event->names.back();
+                         event->group == block.group && block.parent == event->names.back() &&
+                         event->lora_name == block.adapter.name;
     if (!goes_on) {
       event = next(CacheEvent::Kind::kStored);
       event->group = block.group;
       event->layers = block.kind;
       event->window = block.window;
       event->parent = block.parent;
+      event->lora_name = block.adapter.name;
+      event->lora_id = block.adapter.number;
     }
     event->names.push_back(block.name);
     event->tokens.insert(event->tokens.end(), block.tokens.begin(), block.tokens.end());

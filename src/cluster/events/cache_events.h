@@ -41,6 +41,8 @@ struct CacheEvent {
   std::optional<std::uint64_t> parent;
   std::vector<std::int32_t> tokens;              // of all of them
   std::vector<std::vector<std::string>> images;  // [names] identities, in hex
+  std::string lora_name;                         // empty: no adapter
+  std::int64_t lora_id = 0;
 };
 
 // Collects on the engine's thread, is emptied on another.

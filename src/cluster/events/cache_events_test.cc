@@ -45,6 +45,27 @@ TEST(CacheEvents, BlocksOfOnePromptAreOneEvent) {
   EXPECT_EQ(woken, 2);
 }
 
+// Blocks of an adapter are told apart, though one follows the other.
+TEST(CacheEvents, NameTheirAdapter) {
+  CacheEventLog log(100, [] {});
+  const std::vector<std::int32_t> tokens = {10, 11};
+  log.stored(block(1, std::nullopt, tokens));
+  StoredBlock adapted = block(2, 1, tokens);
+  adapted.adapter = {"digest", "style", 7};
+  log.stored(adapted);
+  const auto events = log.take();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].lora_name, "");
+  EXPECT_EQ(events[1].lora_name, "style");
+  EXPECT_EQ(events[1].lora_id, 7);
+  const std::string plain = packed({events[0]}, 0, "CPU");
+  EXPECT_NE(plain.find("\xa7lora_id\xc0"), std::string::npos);
+  EXPECT_NE(plain.find("\xa9lora_name\xc0"), std::string::npos);
+  const std::string named = packed({events[1]}, 0, "CPU");
+  EXPECT_NE(named.find("\xa7lora_id\x07"), std::string::npos);
+  EXPECT_NE(named.find("\xa9lora_name\xa5style"), std::string::npos);
+}
+
 // Who does not keep up is told that nothing is there, and then what has come since.
 TEST(CacheEvents, WhatIsNotSentInTimeIsForgotten) {
   CacheEventLog log(3, [] {});

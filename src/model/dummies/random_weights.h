@@ -6,6 +6,7 @@
 #include <span>
 
 #include "model/weights.h"
+#include "ops/made_numbers.h"
 
 namespace saccade {
 
@@ -14,8 +15,10 @@ constexpr std::uint64_t kDummySeed = 0;                     // where nobody give
 
 std::size_t element_count(const TensorSpec& spec);
 
-// Elements [block * kRandomBlock, + out.size()) of the tensor; they follow from its name, its kind
-// and the seed.
+// Its elements, which follow from its name, its kind and the seed.
+MadeNumbers made_numbers(const TensorSpec& spec, std::uint64_t seed);
+
+// Elements [block * kRandomBlock, + out.size()) of the tensor.
 void fill_random(const TensorSpec& spec, std::uint64_t seed, std::size_t block,
                  std::span<std::uint16_t> out);
 

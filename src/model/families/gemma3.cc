@@ -18,6 +18,7 @@
 #include "model/decoder_config.h"
 #include "model/families/known_templates.h"
 #include "model/family.h"
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
@@ -200,6 +201,9 @@ class PooledImages final : public ImagePipeline {
                        .grid_w = shape_.tower.side(),
                        .tokens = shape_.tokens(),
                        .key = fmt::format("{}", side)};
+  }
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_alike(given, shape_.tokens());
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
     return resize(pixels, layout.resized_width, layout.resized_height, filter_);

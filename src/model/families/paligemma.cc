@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "model/decoder_config.h"
 #include "model/family.h"
+#include "model/given_layouts.h"
 #include "model/image_processor.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
@@ -116,6 +117,9 @@ class SquareImages final : public ImagePipeline {
                        .grid_w = tower_.side(),
                        .tokens = tower_.patches(),
                        .key = fmt::format("{}", side)};
+  }
+  Result<ImageLayout> given_layout(const GivenRows& given) const override {
+    return lay_out_alike(given, tower_.patches());
   }
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
     return resize(pixels, layout.resized_width, layout.resized_height, filter_);

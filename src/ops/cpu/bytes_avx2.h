@@ -21,9 +21,10 @@ struct BytesAvx2 {
     std::memcpy(&four, p, sizeof(four));
     return _mm256_set1_epi32(four);
   }
-  // VPMADDUBSW saturates at sixteen bits; |x| times w with the sign of x, in pairs, stays inside.
+  // VPMADDUBSW saturates at sixteen bits; |w| times x with the sign of w, in pairs, stays inside,
+  // and so does a weight of -128, which has no negative.
   static I dot(I sum, B x, B w) {
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8(w, x));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
   static __m256 to_float(I a) { return _mm256_cvtepi32_ps(a); }

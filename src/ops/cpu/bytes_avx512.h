@@ -22,11 +22,12 @@ struct BytesAvx512 {
     std::memcpy(&four, p, sizeof(four));
     return _mm512_set1_epi32(four);
   }
-  // VPMADDUBSW saturates at sixteen bits; |x| times w with the sign of x, in pairs, stays inside.
+  // VPMADDUBSW saturates at sixteen bits; |w| times x with the sign of w, in pairs, stays inside,
+  // and so does a weight of -128, which has no negative.
   static I dot(I sum, B x, B w) {
     const __m512i turned =
-        _mm512_mask_sub_epi8(w, _mm512_movepi8_mask(x), _mm512_setzero_si512(), w);
-    const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(x), turned);
+        _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(w), turned);
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
   static __m512 to_float(I a) { return _mm512_cvtepi32_ps(a); }

@@ -29,6 +29,14 @@ const Int8Kernels& int8_of([[maybe_unused]] Isa isa) {
   return portable_int8();
 }
 
+const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::kAvx512) return avx512_four_bits();
+  if (isa == Isa::kAvx2) return avx2_four_bits();
+#endif
+  return portable_four_bits();
+}
+
 const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAmx) return &amx_kernels();
@@ -50,6 +58,7 @@ CpuDevice::CpuDevice(int threads, Isa isa)
       kernels_(kernels_of(isa)),
       tiles_(tiles_of(isa)),
       int8_(int8_of(isa)),
+      four_bits_(four_bits_of(isa)),
       pool_(threads),
       scratch_(static_cast<std::size_t>(threads)),
       samplers_(static_cast<std::size_t>(threads)) {
@@ -72,6 +81,7 @@ CpuStream::CpuStream(CpuDevice& device)
       kernels_(device.kernels_),
       tiles_(device.tiles_),
       int8_(device.int8_),
+      four_bits_(device.four_bits_),
       pool_(device.pool_) {}
 
 void CpuStream::copy(View from, View to) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/cpu/expert_routes.h"
+#include "ops/cpu/four_bit_weight.h"
 #include "ops/cpu/isa.h"
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/token_sampler.h"
@@ -103,12 +104,14 @@ class CpuDevice final : public Device {
   const Kernels& kernels_;
   const TileKernels* tiles_;  // null without a matrix unit
   const Int8Kernels& int8_;
+  const FourBitKernels& four_bits_;
   ThreadPool pool_;
   // Of all lanes: one thread calls, and an op is over when its call returns.
   std::vector<Scratch> scratch_;        // one a worker
   std::vector<TokenSampler> samplers_;  // one a worker
   Scratch shared_;                      // written by one phase of an op, read by its next
   Scratch inner_;                       // as shared_: between the two products of an MLP
+  Scratch ordered_;                     // x in the order of a weight's inputs
   ExpertRoutes routes_;
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
@@ -166,6 +169,9 @@ class CpuStream final : public HostStream {
   void gemm_many_tiles(const GemmArgs& args, const Bf16* x);
   // What the second product of an MLP reads.
   void make_inner_tiles(const MlpArgs& args, const Bf16* x, Bf16* inner);
+  void gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight);
+  void gemm_few_four_bits(const GemmArgs& args, const FourBitWeight& weight);
+  void gemm_four_bits_f32(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_int8(const GemmArgs& args);
   void gemm_int8_tiles(const GemmArgs& args);
   // x in bytes, in shared scratch.
@@ -184,6 +190,7 @@ class CpuStream final : public HostStream {
   const Kernels& kernels_;
   const TileKernels* tiles_;
   const Int8Kernels& int8_;
+  const FourBitKernels& four_bits_;
   ThreadPool& pool_;
 };
 

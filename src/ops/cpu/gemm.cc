@@ -65,9 +65,10 @@ void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& blo
 
 void CpuStream::gemm(const GemmArgs& args) {
   check_shapes(args);
+  if (args.x.rows() == 0 || args.weight->out() == 0) return;
+  CHECK(args.weight->in() > 0, "gemm over no inputs");
+  if (const FourBitWeight* codes = four_bits(args.weight)) return gemm_four_bits(args, *codes);
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
-  if (args.x.rows() == 0 || weight.out() == 0) return;
-  CHECK(weight.in() > 0, "gemm over no inputs");
   if (weight.operand_dtype() == DType::kBf16) return gemm_tiles(args);
   if (weight.operand_dtype() == DType::kI8) return gemm_int8(args);
 

@@ -74,19 +74,32 @@ struct TileOrder {
 TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads);
 constexpr std::int64_t kGroupPanels = 8;  // of a group that is finished while it is hot
 
-// Some rows of x, rounded to tiles, times the panels of a weight.
+// Panels of a weight on a matrix unit, whatever they are stored as.
+inline std::int64_t panels_of(const PackedWeight& weight) {
+  return tile_count(weight.out(), kTileRows);
+}
+
+// Some rows of x, rounded to tiles, times the panels of a weight. One of codes of four bits is
+// unpacked a step of depth at a time.
 class TileProduct {
  public:
   // x: the first of all rows, as tiles of bf16 or of bytes, as the weight is; `row` is a multiple
-  // of kTileRows.
-  TileProduct(const TileKernels& kernels, const PanelWeight& weight, const void* x,
-              std::int64_t row, std::int64_t rows);
+  // of kTileRows. `room`: room() numbers for the panels of a multiply().
+  TileProduct(const TileKernels& kernels, const PackedWeight& weight, const void* x,
+              std::int64_t row, std::int64_t rows, float* room);
 
   // Sums (f32, or 32-bit integers of bytes) from one row to the next: an odd number of
   // cache lines, so that the rows of a tile lie in different sets.
   static std::int64_t stride(std::int64_t panels) { return panels * 16 + (panels % 2 ? 0 : 16); }
   // How many multiply() writes for so many panels.
-  std::int64_t sums(std::int64_t panels) const { return row_tiles_ * kTileRows * stride(panels); }
+  static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
+    return tile_count(rows, kTileRows) * kTileRows * stride(panels);
+  }
+  // For the unpacked tiles of so many panels.
+  static std::int64_t room(const PackedWeight& weight, std::int64_t panels) {
+    constexpr std::int64_t kTileFloats = kTileBytes / static_cast<std::int64_t>(sizeof(float));
+    return four_bits(&weight) == nullptr ? 0 : panels * kDepthStep * kTileFloats;
+  }
   // c [rows, stride(panels)] = x times panels [panel, panel + panels). `next`: the panel with which
   // the caller goes on.
   void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, void* c) const;
@@ -94,11 +107,16 @@ class TileProduct {
  private:
   static constexpr std::int64_t kDepthStep = 16;  // tiles, at most
 
-  const PanelWeight& weight_;
+  void multiply_codes(TileArgs& tile, std::int64_t panel) const;
+
+  const FourBitWeight* codes_;
+  const PanelWeight* panels_;  // unless there are codes
+  const TileKernels& kernels_;
   void (*multiply_)(const TileArgs&);
   std::int64_t depth_tiles_;
   std::int64_t row_tiles_;
   const std::byte* x_;
+  std::byte* room_;
 };
 
 }  // namespace saccade::cpu

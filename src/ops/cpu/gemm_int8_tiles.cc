@@ -29,11 +29,11 @@ void CpuStream::gemm_int8_tiles(const GemmArgs& args) {
     const Blocks blocks{rows, weight.panels(), order.rows, order.panels};
     pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
       const Block block = blocks.at(index);
-      const TileProduct product(*tiles_, weight, x.tiles, block.row, block.rows);
+      const TileProduct product(*tiles_, weight, x.tiles, block.row, block.rows, nullptr);
+      const std::int64_t sums = TileProduct::sums(block.rows, order.group);
       const std::int64_t stride = TileProduct::stride(order.group);
-      auto* const c =
-          worker_scratch(worker).reserve<std::int32_t>(product.sums(order.group) + stride);
-      auto* const scaled = reinterpret_cast<float*>(c + product.sums(order.group));
+      auto* const c = worker_scratch(worker).reserve<std::int32_t>(sums + stride);
+      auto* const scaled = reinterpret_cast<float*>(c + sums);
       for (std::int64_t first = 0; first < block.panels; first += order.group) {
         Block group = block;
         group.panel += first;

@@ -68,15 +68,18 @@ void CpuStream::gemm_few_tiles(const GemmArgs& args, const Bf16* x) {
 }
 
 void CpuStream::gemm_many_tiles(const GemmArgs& args, const Bf16* x) {
-  const auto& weight = static_cast<const PanelWeight&>(*args.weight);
+  const PackedWeight& weight = *args.weight;
   const std::int64_t rows = args.y.rows();
   const std::int64_t depth_tiles = tile_count(weight.in(), kTileDepth);
-  const TileOrder order = order_of(rows, depth_tiles, weight.panels(), pool_.size());
-  const Blocks blocks{rows, weight.panels(), order.rows, order.panels};
+  const std::int64_t panels = panels_of(weight);
+  const TileOrder order = order_of(rows, depth_tiles, panels, pool_.size());
+  const Blocks blocks{rows, panels, order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
-    TileProduct product(*tiles_, weight, x, block.row, block.rows);
-    float* const c = worker_scratch(worker).reserve<float>(product.sums(order.group));
+    const std::int64_t sums = TileProduct::sums(block.rows, order.group);
+    float* const c =
+        worker_scratch(worker).reserve<float>(sums + TileProduct::room(weight, order.group));
+    const TileProduct product(*tiles_, weight, x, block.row, block.rows, c + sums);
     for (std::int64_t first = 0; first < block.panels; first += order.group) {
       Block part = block;
       part.panel += first;
@@ -87,31 +90,55 @@ void CpuStream::gemm_many_tiles(const GemmArgs& args, const Bf16* x) {
   });
 }
 
-TileProduct::TileProduct(const TileKernels& kernels, const PanelWeight& weight, const void* x,
-                         std::int64_t row, std::int64_t rows)
-    : weight_(weight),
-      multiply_(weight.type() == DType::kI8 ? kernels.multiply_int8 : kernels.multiply),
-      depth_tiles_(weight.panel_bytes() / kTileBytes),
+TileProduct::TileProduct(const TileKernels& kernels, const PackedWeight& weight, const void* x,
+                         std::int64_t row, std::int64_t rows, float* room)
+    : codes_(four_bits(&weight)),
+      panels_(codes_ == nullptr ? static_cast<const PanelWeight*>(&weight) : nullptr),
+      kernels_(kernels),
+      multiply_(weight.operand_dtype() == DType::kI8 ? kernels.multiply_int8 : kernels.multiply),
+      depth_tiles_(codes_ == nullptr ? panels_->panel_bytes() / kTileBytes
+                                     : tile_count(weight.in(), kTileDepth)),
       row_tiles_(tile_count(rows, kTileRows)),
-      x_(static_cast<const std::byte*>(x) + row / kTileRows * depth_tiles_ * kTileBytes) {}
+      x_(static_cast<const std::byte*>(x) + row / kTileRows * depth_tiles_ * kTileBytes),
+      room_(reinterpret_cast<std::byte*>(room)) {}
 
 void TileProduct::multiply(std::int64_t panel, std::int64_t panels, std::int64_t next,
                            void* c) const {
   TileArgs tile;
   tile.row_tiles = row_tiles_;
   tile.row_tile_stride = depth_tiles_ * kTileBytes;
-  tile.panel_stride = weight_.panel_bytes();
   tile.panels = panels;
   tile.c = static_cast<float*>(c);
   tile.c_stride = stride(panels);
-  if (weight_.type() == DType::kI8) tile.starts = weight_.starts(panel);
+  if (codes_ != nullptr) return multiply_codes(tile, panel);
+  tile.panel_stride = panels_->panel_bytes();
+  if (panels_->type() == DType::kI8) tile.starts = panels_->starts(panel);
   const std::int64_t step = row_tiles_ == 1 ? depth_tiles_ : even_part(depth_tiles_, kDepthStep, 1);
   for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
     const std::int64_t end = std::min(depth + step, depth_tiles_);
     tile.x = x_ + depth * kTileBytes;
-    tile.weights = weight_.panel(panel) + depth * kTileBytes;
-    tile.next = end < depth_tiles_ ? weight_.panel(panel) + end * kTileBytes : weight_.panel(next);
+    tile.weights = panels_->panel(panel) + depth * kTileBytes;
+    tile.next =
+        end < depth_tiles_ ? panels_->panel(panel) + end * kTileBytes : panels_->panel(next);
     tile.depth_tiles = end - depth;
+    tile.accumulate = depth > 0;
+    multiply_(tile);
+  }
+}
+
+void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
+  FourBitTileArgs codes;
+  codes.w = codes_->panels(panel, tile.panels);
+  codes.tiles = room_;
+  const std::int64_t step = even_part(depth_tiles_, kDepthStep, 4);
+  for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
+    codes.begin = depth;
+    codes.depth_tiles = std::min(step, depth_tiles_ - depth);
+    kernels_.unpack_four_bits(codes);
+    tile.x = x_ + depth * kTileBytes;
+    tile.weights = tile.next = room_;
+    tile.panel_stride = codes.depth_tiles * kTileBytes;
+    tile.depth_tiles = codes.depth_tiles;
     tile.accumulate = depth > 0;
     multiply_(tile);
   }
@@ -131,7 +158,8 @@ void CpuStream::gemm_tiles(const GemmArgs& args) {
 }
 
 void CpuStream::multiply_tiles(const GemmArgs& args, const Bf16* x) {
-  if (args.y.rows() <= kFewRows) return gemm_few_tiles(args, x);
+  if (args.y.rows() <= kFewRows && four_bits(args.weight) == nullptr)
+    return gemm_few_tiles(args, x);
   gemm_many_tiles(args, x);
 }
 

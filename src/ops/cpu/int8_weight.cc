@@ -1,5 +1,6 @@
 // Packing as bytes: each row is read as numbers, rounded (ops/int8_rows.h) and scattered into its
-// panel. Beside the result there are the numbers of a few rows a thread.
+// panel; one that is stored as bytes is scattered as it is. Beside the result there are the numbers
+// of a few rows a thread.
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -23,6 +24,7 @@ class PartRows {
   }
 
   std::int64_t out() const { return part_.out(); }
+  const StoredMatrix& stored() const { return part_; }
 
   // [begin, end), each `in` floats.
   void read(std::int64_t begin, std::int64_t end, const Kernels& kernels, float* into) const {
@@ -87,8 +89,16 @@ std::unique_ptr<PackedWeight> CpuDevice::pack_int8(std::span<const StoredMatrix>
     auto& [numbers, fours] = scratch[static_cast<std::size_t>(worker)];
     numbers.resize(static_cast<std::size_t>(kRows * in));
     fours.assign(static_cast<std::size_t>((in + 3) / 4), 0);
-    unit.part->read(unit.begin, unit.end, kernels_, numbers.data());
     auto* const codes = reinterpret_cast<std::int8_t*>(fours.data());
+    if (has_byte_rows(unit.part->stored())) {
+      for (std::int64_t row = unit.begin; row < unit.end; ++row) {
+        const float scale =
+            copy_byte_row(unit.part->stored(), row, {codes, static_cast<std::size_t>(in)});
+        packed->store_codes(unit.out + row - unit.begin, fours, scale, int8_.offset);
+      }
+      return;
+    }
+    unit.part->read(unit.begin, unit.end, kernels_, numbers.data());
     for (std::int64_t row = 0; row < unit.end - unit.begin; ++row) {
       const float scale = int8_.round_weights(numbers.data() + row * in, in, codes);
       packed->store_codes(unit.out + row, fours, scale, int8_.offset);

@@ -156,6 +156,52 @@ struct Kernels {
   void (*merge)(const MergeArgs&) = nullptr;
 };
 
+// Panels of codes of four bits: `lanes` outputs each, of which each group of inputs has a scale and
+// a zero. What a code stands for is code * scale - zero * scale, the latter rounded to f32 first.
+struct FourBitPanels {
+  const std::byte* weights = nullptr;  // scales [groups][lanes], then zeros, then codes
+  Index panel_stride = 0;              // bytes
+  Index panels = 0;
+  Index zeros = 0;  // bytes [groups][lanes], so far behind a panel's begin
+  Index codes = 0;  // the same
+  Index group = 0;  // inputs
+  DType scale_type = DType::kF32;
+};
+
+// As PanelArgs. Codes: [inputs / 8] words of 32 bits [lanes], eight inputs a word from the lowest.
+struct FourBitArgs {
+  FourBitPanels w;
+  Index begin = 0;  // inputs [begin, begin + depth), begin a multiple of 32
+  Index depth = 0;
+  const float* x = nullptr;  // at input `begin`
+  Index x_stride = 0;
+  Index rows = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+  bool accumulate = false;
+};
+
+struct FourBitKernels {
+  void (*panels)(const FourBitArgs&) = nullptr;
+  // c [panels][depth][lanes]: the weights, as PanelArgs has them.
+  void (*unpack)(const FourBitArgs&) = nullptr;
+};
+
+// On a matrix unit, with 16 outputs a panel. Codes: [inputs / 128][16 outputs][32] words of 16
+// bits: nibble i of word j is input 32 * i + j of the 128.
+struct FourBitTileArgs {
+  FourBitPanels w;
+  Index begin = 0;  // tiles of 32 inputs; a multiple of 4
+  Index depth_tiles = 0;
+  // Of multiply():
+  const std::byte* x = nullptr;  // as round_pairs() left it
+  Index rows = 0;                // 1 to 16
+  float* c = nullptr;            // [rows, 16 * panels]
+  Index c_stride = 0;
+  // Of unpack(): [panels][depth_tiles] tiles, as TileArgs has weights.
+  std::byte* tiles = nullptr;
+};
+
 // c [16 * row_tiles, 16 * panels] (+)= x times weight panels, on a matrix unit that multiplies
 // tiles of 1 KiB: 16 rows x 64 bytes by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and
 // element sums are f32 and run over depth in order; of bytes it is 64, and sums are exact integers.
@@ -186,6 +232,12 @@ struct TileKernels {
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
   void (*multiply)(const TileArgs&) = nullptr;       // bf16
   void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
+  // Tiles [begin, end) of 32 columns of up to 16 rows, to bf16: [tile][16 pairs][rows][2]. Columns
+  // from `cols` on become zeros.
+  void (*round_pairs)(const float* x, Index x_stride, Index rows, Index cols, Index begin,
+                      Index end, Bf16* out) = nullptr;
+  void (*multiply_four_bits)(const FourBitTileArgs&) = nullptr;  // the bits of multiply()
+  void (*unpack_four_bits)(const FourBitTileArgs&) = nullptr;
   AttentionKernels attention;
 };
 
@@ -224,6 +276,10 @@ const Int8Kernels& portable_int8();
 const Int8Kernels& avx2_int8();
 const Int8Kernels& avx512_int8();
 const Int8Kernels& vnni_int8();
+
+const FourBitKernels& portable_four_bits();
+const FourBitKernels& avx2_four_bits();
+const FourBitKernels& avx512_four_bits();
 
 const TileKernels& amx_kernels();
 const Kernels& portable_kernels();

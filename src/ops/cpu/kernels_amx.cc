@@ -1,5 +1,6 @@
 // The kernels for AMX, compiled with AMX, AVX512-BF16 and AVX-512.
 #include "ops/cpu/amx_attention.h"
+#include "ops/cpu/amx_four_bits.h"
 #include "ops/cpu/amx_tiles.h"
 
 namespace saccade::cpu {
@@ -99,6 +100,9 @@ constexpr TileKernels make_table() {
   table.round_rows = round_rows;
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
+  table.round_pairs = round_pairs;
+  table.multiply_four_bits = multiply_four_bits;
+  table.unpack_four_bits = unpack_four_bits;
   table.attention.chunk_tokens = kChunk;
   table.attention.score_stride = kScoreStride;
   table.attention.row_unit = kTileRows;

@@ -1,6 +1,8 @@
 // The kernels for avx2, compiled with its flags.
 #include "ops/cpu/bytes_avx2.h"
+#include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/nibbles_avx2.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_avx2.h"
 
@@ -13,6 +15,11 @@ const Kernels& avx2_kernels() {
 
 const Int8Kernels& avx2_int8() {
   static constexpr Int8Kernels kTable = Int8<VecAvx2, BytesAvx2>::table();
+  return kTable;
+}
+
+const FourBitKernels& avx2_four_bits() {
+  static constexpr FourBitKernels kTable = FourBits<VecAvx2, NibblesAvx2>::table();
   return kTable;
 }
 

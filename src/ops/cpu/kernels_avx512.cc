@@ -1,6 +1,8 @@
 // The kernels for avx512, compiled with its flags.
 #include "ops/cpu/bytes_avx512.h"
+#include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/nibbles_avx512.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_avx512.h"
 
@@ -13,6 +15,11 @@ const Kernels& avx512_kernels() {
 
 const Int8Kernels& avx512_int8() {
   static constexpr Int8Kernels kTable = Int8<VecAvx512, BytesAvx512>::table();
+  return kTable;
+}
+
+const FourBitKernels& avx512_four_bits() {
+  static constexpr FourBitKernels kTable = FourBits<VecAvx512, NibblesAvx512>::table();
   return kTable;
 }
 

@@ -1,6 +1,8 @@
 // The kernels for portable, compiled with its flags.
 #include "ops/cpu/bytes_portable.h"
+#include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/nibbles_portable.h"
 #include "ops/cpu/table.h"
 #include "ops/cpu/vec_portable.h"
 
@@ -13,6 +15,11 @@ const Kernels& portable_kernels() {
 
 const Int8Kernels& portable_int8() {
   static constexpr Int8Kernels kTable = Int8<VecPortable, BytesPortable>::table();
+  return kTable;
+}
+
+const FourBitKernels& portable_four_bits() {
+  static constexpr FourBitKernels kTable = FourBits<VecPortable, NibblesPortable>::table();
   return kTable;
 }
 

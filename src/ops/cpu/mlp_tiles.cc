@@ -16,10 +16,9 @@ constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scrat
 
 // How the first product is cut. Of a gated MLP a panel is two of the weights'.
 TileOrder inner_order(std::int64_t rows, const MlpArgs& args, int threads) {
-  const auto& weight = static_cast<const PanelWeight&>(*args.in);
   const std::int64_t panels = tile_count(args.out->in(), 16);
   const std::int64_t parts = args.gated() ? 2 : 1;
-  TileOrder order = order_of(rows, tile_count(weight.in(), kTileDepth), panels, threads);
+  TileOrder order = order_of(rows, tile_count(args.in->in(), kTileDepth), panels, threads);
   order.group = std::max<std::int64_t>(2, order.group / parts / 2 * 2);
   if (order.group > kGroupPanels) order.panels = order.group;
   return order;
@@ -34,16 +33,16 @@ class InnerBlock {
       : args_(args),
         kernels_(kernels),
         tiles_(tiles),
-        product_(tiles, static_cast<const PanelWeight&>(*args.in), x, block.row, block.rows),
+        product_(tiles, *args.in, x, block.row, block.rows, room),
         rows_(block.rows),
         width_(args.out->in()),
         tile_stride_(tile_count(width_, kTileDepth) * kTileElements),
         inner_(inner + block.row / kTileRows * tile_stride_),
-        gate_(room),
-        up_(room + product_.sums(group)) {}
-  static std::int64_t room_for(std::int64_t rows, std::int64_t group) {
-    const std::int64_t row_tiles = tile_count(rows, kTileRows);
-    return row_tiles * kTileRows * (TileProduct::stride(group) + TileProduct::stride(group + 1));
+        gate_(room + TileProduct::room(*args.in, group + 1)),
+        up_(gate_ + TileProduct::sums(rows_, group)) {}
+  static std::int64_t room_for(const PackedWeight& in, std::int64_t rows, std::int64_t group) {
+    return TileProduct::room(in, group + 1) + TileProduct::sums(rows, group) +
+           TileProduct::sums(rows, group + 1);
   }
 
   // Panels [panel, panel + panels) of the width; both are even but at its end.
@@ -105,7 +104,9 @@ class InnerBlock {
 
 void CpuStream::mlp(const MlpArgs& args) {
   const auto on_tiles = [](const PackedWeight* weight) {
-    return weight != nullptr && weight->operand_dtype() == DType::kBf16;
+    const FourBitWeight* const codes = four_bits(weight);  // whose inputs may want another order
+    return weight != nullptr && weight->operand_dtype() == DType::kBf16 &&
+           (codes == nullptr || codes->order().empty());
   };
   // Of few rows the sums are small, and reading all weights in their order is what counts.
   if (args.x.rows() <= kFewRows || !on_tiles(args.in) || !on_tiles(args.out))
@@ -137,8 +138,8 @@ void CpuStream::make_inner_tiles(const MlpArgs& args, const Bf16* x, Bf16* inner
   const Blocks blocks{rows, tile_count(args.out->in(), 16), order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
-    float* const room =
-        worker_scratch(worker).reserve<float>(InnerBlock::room_for(block.rows, order.group));
+    float* const room = worker_scratch(worker).reserve<float>(
+        InnerBlock::room_for(*args.in, block.rows, order.group));
     InnerBlock work(args, kernels_, *tiles_, x, inner, block, order.group, room);
     for (std::int64_t first = 0; first < block.panels; first += order.group)
       work.make(block.panel + first, std::min(order.group, block.panels - first));

@@ -142,13 +142,14 @@ class PartPacker {
 std::unique_ptr<PackedWeight> CpuDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
   check_shapes(parts, compute);
   if (compute == DType::kI8) return pack_int8(parts);
+  const bool tiled = tiles_ != nullptr && compute == DType::kBf16;
+  if (auto codes = FourBitWeight::pack(parts, kernels_.lanes, tiled, pool_)) return codes;
   std::vector<PartPacker> packers;
   std::int64_t out = 0;
   for (const StoredMatrix& part : parts) {
     packers.emplace_back(part, out);
     out += part.out();
   }
-  const bool tiled = tiles_ != nullptr && compute == DType::kBf16;
   const std::int64_t depth_unit = tiled ? 32 : compute == DType::kBf16 ? 2 : 1;
   auto packed = std::make_unique<PanelWeight>(out, parts.front().in(), compute, kernels_.lanes,
                                               depth_unit, tiled ? DType::kBf16 : DType::kF32);

@@ -6,13 +6,18 @@ namespace saccade::cpu {
 
 void CpuStream::embed(const EmbedArgs& args) {
   check_shapes(args);
-  const auto* packed = static_cast<const PanelWeight*>(args.packed);
+  const FourBitWeight* const codes = four_bits(args.packed);
+  const auto* const panels =
+      codes == nullptr ? static_cast<const PanelWeight*>(args.packed) : nullptr;
   each_row(args.out.rows(), args.out.cols(), [&](std::int64_t row) {
     const std::int64_t given = args.ids.data()[row];
     const std::int64_t id = given >= 0 ? given : *args.last_tokens.row<std::int32_t>(-1 - given);
     float* out = args.out.row<float>(row);
-    if (packed != nullptr) {
-      packed->unpack_row(id, out);
+    if (args.packed != nullptr) {
+      if (codes != nullptr)
+        codes->unpack_row(id, out);
+      else
+        panels->unpack_row(id, out);
       if (args.scale != 1) kernels_.mix_row(out, args.scale, false, out, args.out.cols());
       return;
     }

@@ -107,7 +107,7 @@ void CudaStream::kv_write(const KvWriteArgs& args) {
   kernel.head_dim = args.layer.head_dim;
   kernel.pages = pages_of(args.layer);
   kernel.slots = static_cast<const CudaAttentionPlan*>(args.plan)->lists.slots;
-  launch_qkv(kernel, launching());
+  launch(launch_qkv, kernel);
 }
 
 void CudaStream::paged_attention(const PagedAttentionArgs& args) {
@@ -123,7 +123,7 @@ void CudaStream::paged_attention(const PagedAttentionArgs& args) {
   kernel.scale = args.scale;
   kernel.softcap = args.softcap;
   kernel.out = rows_of(args.out);
-  launch_attention(kernel, launching());
+  launch(launch_attention, kernel);
 }
 
 void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
@@ -140,7 +140,7 @@ void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
   kernel.head_dim = geometry.head_dim;
   kernel.scale = args.scale;
   kernel.out = rows_of(args.out);
-  launch_attention(kernel, launching());
+  launch(launch_attention, kernel);
 }
 
 }  // namespace saccade::cuda

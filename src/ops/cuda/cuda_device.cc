@@ -94,9 +94,11 @@ Result<Buffer> CudaDevice::allocate(std::size_t bytes, Space space) {
 
 // A band of rows at a time: read as numbers, rounded, sent. The copy of one band runs while the
 // next one is read.
-std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
+std::unique_ptr<PackedWeight> CudaDevice::pack_weight(std::span<const StoredMatrix> parts,
+                                                      DType compute) {
   check_shapes(parts, compute);
-  CHECK(compute != DType::kI8, "cuda multiplies no bytes");
+  if (compute == DType::kI8) return pack_bytes(parts);
+  if (auto kept = pack_kept(parts, compute)) return kept;
   std::int64_t out = 0;
   for (const StoredMatrix& part : parts) out += part.out();
   const std::int64_t in = parts.front().in();
@@ -105,7 +107,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> par
       std::make_unique<CudaWeight>(runtime_, out, in, compute, half ? activations_ : DType::kF32);
   const Rows& rows = weight->rows();
   const std::size_t row_bytes = static_cast<std::size_t>(rows.stride) * size_of(compute);
-  if (out == 0 || in == 0) return weight;
+  if (out == 0 || in == 0 || make_weight(parts, rows)) return weight;
 
   CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
   constexpr std::int64_t kTileOut = StoredMatrixReader::kTileOut;

@@ -2,11 +2,18 @@
 // is here; kernels.h computes. The same code runs on the GPU and, in tests, on the emulator.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "ops/cuda/code_kernels.h"
+#include "ops/cuda/expert_kernels.h"
 #include "ops/cuda/kernels.h"
+#include "ops/cuda/product_table.h"
+#include "ops/cuda/repeated_step.h"
 #include "ops/cuda/runtime.h"
 #include "ops/cuda/upload_ring.h"
 #include "ops/device.h"
@@ -28,6 +35,7 @@ class DeviceScratch {
   DeviceScratch(const DeviceScratch&) = delete;
   DeviceScratch& operator=(const DeviceScratch&) = delete;
   std::byte* reserve(std::size_t bytes);
+  bool holds(std::size_t bytes) const { return bytes <= bytes_; }  // reserve() would not move it
 
  private:
   Runtime& runtime_;
@@ -36,21 +44,54 @@ class DeviceScratch {
 };
 
 // Rows [out, in] of f32 or bf16, each from a 16-byte boundary on and zero behind its last: what
-// the kernels' 16-byte loads take.
+// the kernels' 16-byte loads take. Or codes (code_kernels.h), whose scales lie behind them.
 class CudaWeight final : public PackedWeight {
  public:
   CudaWeight(std::shared_ptr<Runtime> runtime, std::int64_t out, std::int64_t in, DType type,
              DType operand);
+  // Of codes: of `like`, which has no memory yet; `ordered`: its inputs have an order.
+  CudaWeight(std::shared_ptr<Runtime> runtime, const CodedRows& like, DType operand,
+             bool ordered = false);
   ~CudaWeight() override;
   std::size_t bytes() const override { return bytes_; }
   DType operand_dtype() const override { return operand_; }
-  const Rows& rows() const { return rows_; }
+  const Rows& rows() const { return rows_; }                              // of numbers
+  const CodedRows* codes() const { return codes_ ? &*codes_ : nullptr; }  // of codes
 
  private:
   std::shared_ptr<Runtime> runtime_;
   DType operand_;
   std::size_t bytes_;
-  Rows rows_;
+  Rows rows_;  // its data: all of the weight's memory
+  std::optional<CodedRows> codes_;
+};
+
+// Rows of activations as codes.
+struct RoundedRows {
+  std::int8_t* codes = nullptr;
+  std::int64_t stride = 0;
+  float* scales = nullptr;
+};
+
+// Lists of weights in the memory of the device. A layer's is made when it is first asked for, and
+// again when its weights are others.
+class WeightTables {
+ public:
+  explicit WeightTables(Runtime& runtime) : runtime_(runtime) {}
+  ~WeightTables();
+  WeightTables(const WeightTables&) = delete;
+  WeightTables& operator=(const WeightTables&) = delete;
+  // For what is launched into `stream` from here on.
+  const GroupWeight* of(std::span<const GroupWeight> weights, UploadRing& ring,
+                        cudaStream_t stream);
+
+ private:
+  struct Table {
+    std::vector<GroupWeight> weights;
+    std::byte* device = nullptr;
+  };
+  Runtime& runtime_;
+  std::unordered_map<const void*, Table> tables_;  // by the first weight's data
 };
 
 // Lists of a step's rows and sequences in the memory of the device, for kv_write and attention.
@@ -118,11 +159,16 @@ class CudaStream final : public Stream {
                                    const SegmentGeometry& geometry) override;
   void retire() override;
   void upload(View from, View to) override;
+  void fill(const StoredMatrix& from, View to) override;
   void copy(View from, View to) override;
   void download(View from, View to) override;
   Event record() override;
   void wait(const Event& of) override;
   void synchronize() override;
+
+  void begin_repeated(std::int64_t kind) override;
+  void end_repeated() override;
+  const RepeatedStep& repeated() const { return repeated_; }
 
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override;
@@ -132,6 +178,7 @@ class CudaStream final : public Stream {
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
+  void experts(const ExpertsArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
@@ -153,10 +200,36 @@ class CudaStream final : public Stream {
   }
   // What a kernel is launched into: which device a thread means is the thread's own.
   cudaStream_t launching() {
+    repeated_.interrupt();
     runtime_.select();
     return stream_;
   }
+  // A launch, now or with the rest of a repeated step: all that its arguments point to has a place
+  // of its own.
+  template <typename Args>
+  void launch(void (*kernel)(const Args&, cudaStream_t), const std::type_identity_t<Args>& args) {
+    if (repeated_.keeps())
+      repeated_.calls().add(kernel, args);
+    else
+      kernel(args, launching());
+  }
+  // Launches that are kept point into it: they are made before it moves.
+  std::byte* reserve(DeviceScratch& scratch, std::size_t bytes) {
+    if (!scratch.holds(bytes)) repeated_.interrupt();
+    return scratch.reserve(bytes);
+  }
   void flush() { lists_.send(); }  // before whatever reads a list
+  void gemm_codes(const GemmArgs& args, const CodedRows& weight);
+  RoundedRows rounded(const Rows& x);  // good until the next call
+  // As OrderColsKernelArgs; good until the next call.
+  Rows ordered(const Rows& x, const std::int32_t* order, const GemmGroups& groups,
+               std::int64_t rows);
+  void experts_of_band(const ExpertsArgs& args);
+  // Of the groups whose weights are as `like`.
+  void grouped_product(const Rows& x, const CudaWeight& like, const GemmGroups& groups,
+                       const Rows& y);
+  // False: it is the own kernel's.
+  bool multiply_by_library(const GemmKernelArgs& args);
   std::int32_t* counts_of(TokenCounts& counts, std::int64_t vocab);
   SampleKernelRow sample_row(const SampleArgs& args, std::size_t index);
 
@@ -167,7 +240,15 @@ class CudaStream final : public Stream {
   UploadRing lists_;     // and plans: until retire()
   UploadRing matrices_;  // until the stream has passed
   DeviceScratch converted_;
-  DeviceScratch logits_;  // of rows that sample() adjusts
+  DeviceScratch logits_;   // of rows that sample() adjusts
+  DeviceScratch rounded_;  // rows of activations
+  DeviceScratch ordered_;  // likewise
+  DeviceScratch expert_scratch_;
+  WeightTables weight_tables_;
+  std::vector<GroupWeight> group_weights_;  // of the call
+  DeviceScratch workspace_;                 // of the library's products
+  DeviceScratch sums_;                      // of theirs that are finished apart
+  RepeatedStep repeated_;
   std::vector<std::unique_ptr<CudaAttentionPlan>> attention_plans_;
   std::vector<std::unique_ptr<CudaSegmentPlan>> segment_plans_;
 };
@@ -179,21 +260,48 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   std::string_view name() const override { return "cuda"; }
-  std::string description() const override { return "cuda " + runtime_->description(); }
+  std::string description() const override {
+    return "cuda " + runtime_->description() +
+           (products_ != nullptr ? ", " + products_->library().description() : "");
+  }
   DType activation_dtype() const override { return activations_; }
   ThreadPool& pool() override { return pool_; }
   Result<Buffer> allocate(std::size_t bytes, Space space) override;
   Space space() const override { return runtime_->space(); }
   std::int64_t free_bytes() const override { return runtime_->free_bytes(); }
+  std::int64_t total_bytes() const override { return runtime_->total_bytes(); }
+  bool makes_graphs() const override { return runtime_->space() == Space::kDevice; }
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
+  bool multiplies_int8() const override { return true; }
+  bool has_experts() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CudaTokenCounts>(*this, prompt);
   }
+  // Finds and opens them. An error only where somebody said where they lie: elsewhere the log says
+  // why the own kernels multiply.
+  Result<void> open_libraries(const CudaSettings& settings);
+  // Products by a library from here on; weights that are packed later are probed. Before any is.
+  void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant);
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:
   friend class CudaStream;
   friend class CudaTokenCounts;
+
+  std::unique_ptr<PackedWeight> pack_weight(std::span<const StoredMatrix> parts, DType compute);
+  std::unique_ptr<PackedWeight> pack_bytes(std::span<const StoredMatrix> parts);
+  // As the checkpoint's own codes; null where they are to become numbers.
+  std::unique_ptr<PackedWeight> pack_kept(std::span<const StoredMatrix> parts, DType compute);
+  // Makes outputs [begin, end) of a part in host memory, the first of which is row `row` of the
+  // weight.
+  using CodeFiller = std::function<void(std::size_t part, std::int64_t begin, std::int64_t end,
+                                        std::byte* codes, std::int64_t row)>;
+  void send_codes(const CodedRows& weight, std::span<const StoredMatrix> parts,
+                  const CodeFiller& fill);
+  void send(const void* to, std::span<const std::byte> from);
+  void send_piece(const std::byte* to, const UploadRing::Piece& piece, std::size_t bytes);
+  // Whether all parts are made up: then they are now, in `rows`, which are stacked from them.
+  bool make_weight(std::span<const StoredMatrix> parts, const Rows& rows);
 
   // Arrays of `vocab` counts that no sequence has.
   struct SpareCounts {
@@ -205,6 +313,7 @@ class CudaDevice final : public Device {
   DType activations_;
   ThreadPool pool_;
   std::vector<SpareCounts> spare_counts_;
+  std::unique_ptr<ProductTable> products_;  // null: the own kernel multiplies
   std::vector<std::unique_ptr<CudaStream>> lanes_;
 };
 

@@ -64,6 +64,23 @@ TEST_F(CudaDeviceTest, MemoryIsZeroAndSaysWhereItIs) {
   EXPECT_EQ(pinned.view(DType::kF32, 1, 10).row<float>(0)[9], 0.0f);
 }
 
+TEST_F(CudaDeviceTest, ItsOwnMemoryEnds) {
+  constexpr std::int64_t kTotal = 8 << 20;
+  const auto small = make_emulated_cuda_device({.total_bytes = kTotal}, DType::kBf16);
+  EXPECT_EQ(small->total_bytes(), kTotal);
+  const std::int64_t free = small->free_bytes();
+  EXPECT_LE(free, kTotal);
+  {
+    const auto half = small->allocate(kTotal / 2);
+    ASSERT_TRUE(half);
+    EXPECT_EQ(small->free_bytes(), free - kTotal / 2);
+    const auto more = small->allocate(kTotal / 2 + 1);
+    ASSERT_FALSE(more);
+    EXPECT_EQ(more.error().code, ErrorCode::kExhausted);
+  }
+  EXPECT_EQ(small->free_bytes(), free);
+}
+
 TEST_F(CudaDeviceTest, MatricesAreConvertedAndKeepWhatLiesBetweenTheirRows) {
   for (const DType type : {DType::kF32, DType::kBf16, DType::kF16}) {
     const Buffer wide = *device->allocate(5 * 8 * size_of(type));

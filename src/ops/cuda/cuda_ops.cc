@@ -18,13 +18,15 @@ void CudaStream::gemm(const GemmArgs& args) {
   check_shapes(args);
   CHECK(args.residual.data() == nullptr || args.residual.dtype() == args.y.dtype(),
         "residual is {}, y is {}", name_of(args.residual.dtype()), name_of(args.y.dtype()));
-  launch_gemm({.x = rows_of(args.x),
-               .weight = weight_of(*args.weight).rows(),
-               .bias = floats(args.bias),
-               .activation = args.activation,
-               .residual = rows_of(args.residual),
-               .y = rows_of(args.y)},
-              launching());
+  if (const CodedRows* const codes = weight_of(*args.weight).codes())
+    return gemm_codes(args, *codes);
+  const GemmKernelArgs kernel = {.x = rows_of(args.x),
+                                 .weight = weight_of(*args.weight).rows(),
+                                 .bias = floats(args.bias),
+                                 .activation = args.activation,
+                                 .residual = rows_of(args.residual),
+                                 .y = rows_of(args.y)};
+  if (!multiply_by_library(kernel)) launch(launch_gemm, kernel);
 }
 
 void CudaStream::norm(const NormArgs& args) {
@@ -43,20 +45,19 @@ void CudaStream::norm(const NormArgs& args) {
   kernel.epsilon = args.epsilon;
   kernel.offset = args.weight_offset;
   kernel.subtract_mean = args.subtract_mean;
-  launch_norm(kernel, launching());
+  launch(launch_norm, kernel);
 }
 
 void CudaStream::rope_table(const RopeTableArgs& args) {
   flush();
   check_shapes(args);
-  launch_rope_table({.positions = args.positions.data(),
-                     .inv_freq = rows_of(args.inv_freq),
-                     .tables = args.tables.empty() ? nullptr : args.tables.data(),
-                     .axis = reinterpret_cast<const std::uint8_t*>(data_of(args.axis)),
-                     .scale = args.scale,
-                     .cos = rows_of(args.cos),
-                     .sin = rows_of(args.sin)},
-                    launching());
+  launch(launch_rope_table, {.positions = args.positions.data(),
+                             .inv_freq = rows_of(args.inv_freq),
+                             .tables = args.tables.empty() ? nullptr : args.tables.data(),
+                             .axis = reinterpret_cast<const std::uint8_t*>(data_of(args.axis)),
+                             .scale = args.scale,
+                             .cos = rows_of(args.cos),
+                             .sin = rows_of(args.sin)});
 }
 
 void CudaStream::rope(const RopeArgs& args) {
@@ -66,7 +67,7 @@ void CudaStream::rope(const RopeArgs& args) {
   kernel.head_dim = args.head_dim;
   kernel.cos = rows_of(args.cos);
   kernel.sin = rows_of(args.sin);
-  launch_qkv(kernel, launching());
+  launch(launch_qkv, kernel);
 }
 
 void CudaStream::gated(const GatedArgs& args) {
@@ -76,7 +77,7 @@ void CudaStream::gated(const GatedArgs& args) {
   kernel.up = rows_of(args.up);
   kernel.activation = args.activation;
   kernel.out = rows_of(args.out);
-  launch_gated(kernel, launching());
+  launch(launch_gated, kernel);
 }
 
 void CudaStream::embed(const EmbedArgs& args) {
@@ -84,44 +85,53 @@ void CudaStream::embed(const EmbedArgs& args) {
   check_shapes(args);
   CHECK(args.last_tokens.empty() || args.last_tokens.stride() == 1, "last_tokens of stride {}",
         args.last_tokens.stride());
+  const auto* const last_token = reinterpret_cast<const std::int32_t*>(data_of(args.last_tokens));
+  if (const CodedRows* const codes =
+          args.packed != nullptr ? weight_of(*args.packed).codes() : nullptr) {
+    launch_embed_codes({.table = *codes,
+                        .ids = args.ids.data(),
+                        .last_token = last_token,
+                        .scale = args.scale,
+                        .out = rows_of(args.out)},
+                       launching());
+    return;
+  }
   EmbedKernelArgs kernel;
   kernel.table = args.packed != nullptr ? weight_of(*args.packed).rows() : rows_of(args.table);
   kernel.ids = args.ids.data();
-  kernel.last_token = reinterpret_cast<const std::int32_t*>(data_of(args.last_tokens));
+  kernel.last_token = last_token;
   kernel.scale = args.scale;
   kernel.out = rows_of(args.out);
-  launch_embed(kernel, launching());
+  launch(launch_embed, kernel);
 }
 
 void CudaStream::mix_rows(const MixRowsArgs& args) {
   flush();
   check_shapes(args);
-  launch_mix_rows({.x = rows_of(args.x),
-                   .rows = args.rows.data(),
-                   .weights = args.weights.empty() ? nullptr : args.weights.data(),
-                   .taps = args.taps,
-                   .out = rows_of(args.out)},
-                  launching());
+  launch(launch_mix_rows, {.x = rows_of(args.x),
+                           .rows = args.rows.data(),
+                           .weights = args.weights.empty() ? nullptr : args.weights.data(),
+                           .taps = args.taps,
+                           .out = rows_of(args.out)});
 }
 
 void CudaStream::copy_rows(const CopyRowsArgs& args) {
   flush();
   check_shapes(args);
-  launch_copy_rows({.from = rows_of(args.from),
-                    .from_rows = args.from_rows.empty() ? nullptr : args.from_rows.data(),
-                    .to = rows_of(args.to),
-                    .to_rows = args.to_rows.empty() ? nullptr : args.to_rows.data(),
-                    .count = args.count(),
-                    .add = args.add},
-                   launching());
+  launch(launch_copy_rows, {.from = rows_of(args.from),
+                            .from_rows = args.from_rows.empty() ? nullptr : args.from_rows.data(),
+                            .to = rows_of(args.to),
+                            .to_rows = args.to_rows.empty() ? nullptr : args.to_rows.data(),
+                            .count = args.count(),
+                            .add = args.add});
 }
 
 void CudaStream::add(View x, View y, float scale) {
   check_add_shapes(x, y);
-  launch_add({rows_of(x), rows_of(y), scale}, launching());
+  launch(launch_add, {rows_of(x), rows_of(y), scale});
 }
 
-void CudaStream::softcap(View x, float cap) { launch_softcap({rows_of(x), cap}, launching()); }
+void CudaStream::softcap(View x, float cap) { launch(launch_softcap, {rows_of(x), cap}); }
 
 void CudaStream::row_stats(View logits, View stats) {
   check_row_stats_shapes(logits, stats);

@@ -91,6 +91,7 @@ SampleKernelRow CudaStream::sample_row(const SampleArgs& args, std::size_t index
 void CudaStream::sample(const SampleArgs& args) {
   check_shapes(args);
   if (args.rows.empty()) return;
+  repeated_.interrupt();
   CHECK(args.logits.cols() < (std::int64_t{1} << 24), "a vocabulary of {}", args.logits.cols());
   std::vector<SampleKernelRow> rows;
   bool adjusts = false;

@@ -64,7 +64,14 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       lists_(runtime_, stream_, kMostLists),
       matrices_(runtime_, stream_, kMostMatrices),
       converted_(runtime_),
-      logits_(runtime_) {}
+      logits_(runtime_),
+      rounded_(runtime_),
+      ordered_(runtime_),
+      expert_scratch_(runtime_),
+      weight_tables_(runtime_),
+      workspace_(runtime_),
+      sums_(runtime_),
+      repeated_(runtime_, stream_, matrices_) {}
 
 CudaStream::~CudaStream() { runtime_.synchronize(stream_); }
 
@@ -72,13 +79,25 @@ Device& CudaStream::device() { return device_; }
 
 Space CudaStream::space() const { return runtime_.space(); }
 
+// Where the host can read the device's memory, ops check what lists hold as they are called: they
+// cannot lie elsewhere until then.
+void CudaStream::begin_repeated(std::int64_t kind) {
+  if (device_.makes_graphs()) repeated_.begin(kind);
+}
+
+void CudaStream::end_repeated() { repeated_.end(); }
+
 const std::byte* CudaStream::upload_bytes(std::span<const std::byte> bytes) {
+  if (repeated_.keeps()) {
+    if (const std::byte* const place = repeated_.place(bytes); place != nullptr) return place;
+  }
   const UploadRing::Piece piece = lists_.take(bytes.size());
   std::memcpy(piece.host, bytes.data(), bytes.size());
   return piece.device;
 }
 
 void CudaStream::retire() {
+  repeated_.interrupt();
   flush();
   lists_.release();
   attention_plans_.clear();
@@ -90,6 +109,7 @@ void CudaStream::retire() {
 void CudaStream::upload(View from, View to) {
   check_copy_shapes(from, to);
   if (to.empty()) return;
+  repeated_.interrupt();
   const std::size_t row_bytes = packed_row_bytes(from);
   const std::int64_t band =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kBandBytes / row_bytes));
@@ -115,6 +135,7 @@ void CudaStream::upload(View from, View to) {
 void CudaStream::copy(View from, View to) {
   check_copy_shapes(from, to);
   if (to.empty()) return;
+  repeated_.interrupt();
   if (from.dtype() == to.dtype())
     runtime_.copy(copy_of(from, to), Direction::kWithinDevice, stream_);
   else
@@ -124,6 +145,7 @@ void CudaStream::copy(View from, View to) {
 void CudaStream::download(View from, View to) {
   check_copy_shapes(from, to);
   if (to.empty()) return;
+  repeated_.interrupt();
   if (from.dtype() != to.dtype()) {
     const std::size_t bytes = static_cast<std::size_t>(to.rows()) * packed_row_bytes(to);
     const View converted = packed_at(converted_.reserve(bytes), to);
@@ -134,11 +156,13 @@ void CudaStream::download(View from, View to) {
 }
 
 Event CudaStream::record() {
+  repeated_.interrupt();
   flush();
   return Event(std::make_shared<CudaEvent>(device_.runtime_, stream_));
 }
 
 void CudaStream::wait(const Event& of) {
+  repeated_.interrupt();
   const auto* const event = dynamic_cast<const CudaEvent*>(of.state().get());
   if (event != nullptr && event->runtime() == &runtime_)
     runtime_.wait(stream_, event->event());
@@ -146,6 +170,9 @@ void CudaStream::wait(const Event& of) {
     of.synchronize();
 }
 
-void CudaStream::synchronize() { runtime_.synchronize(stream_); }
+void CudaStream::synchronize() {
+  repeated_.interrupt();
+  runtime_.synchronize(stream_);
+}
 
 }  // namespace saccade::cuda

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,12 @@ struct EmulatedEvent {
   std::vector<Point> records;
 };
 
+struct EmulatedGraph {
+  std::vector<std::function<void()>> work;
+  EmulatedStream* stream = nullptr;  // that it was launched into last
+  std::uint64_t done = 0;            // it has run once that has done as many
+};
+
 EmulatedStream& of(cudaStream_t stream) { return *reinterpret_cast<EmulatedStream*>(stream); }
 EmulatedEvent& of(cudaEvent_t event) { return *reinterpret_cast<EmulatedEvent*>(event); }
 
@@ -51,17 +58,25 @@ class EmulatedRuntime final : public cuda::Runtime {
   ~EmulatedRuntime() override {
     CHECK(allocations_.empty(), "{} allocations of the device are left", allocations_.size());
     CHECK(pinned_.empty(), "{} pinned allocations are left", pinned_.size());
+    CHECK(graphs_.empty(), "{} graphs are left", graphs_.size());
     CHECK(streams_.empty() && events_ == 0, "{} streams and {} events are left", streams_.size(),
           events_);
   }
 
   std::string description() const override { return "emulated"; }
   Space space() const override { return settings_.space; }
-  std::int64_t free_bytes() const override { return available_host_bytes(); }
+  std::int64_t free_bytes() const override {
+    return settings_.total_bytes > 0 ? settings_.total_bytes - taken_ : available_host_bytes();
+  }
+  std::int64_t total_bytes() const override { return settings_.total_bytes; }
 
   std::byte* allocate(std::size_t bytes) override {
+    check_no_capture("allocates");
+    const auto wanted = static_cast<std::int64_t>(bytes);
+    if (settings_.total_bytes > 0 && wanted > settings_.total_bytes - taken_) return nullptr;
     std::byte* const data = take(bytes);
     if (data == nullptr) return nullptr;
+    taken_ += wanted;
     // As unlike zero as memory of a device is.
     std::memset(data, 0xff, bytes);
     allocations_[data] = bytes;
@@ -69,11 +84,13 @@ class EmulatedRuntime final : public cuda::Runtime {
     return data;
   }
   void free(std::byte* data) override {
+    check_no_capture("frees");
     // The device's own free waits for all of its work.
     synchronize_all();
     const auto found = allocations_.find(data);
     CHECK(found != allocations_.end(), "freed what is no allocation of the device");
     open(data, found->second);
+    taken_ -= static_cast<std::int64_t>(found->second);
     allocations_.erase(found);
     std::free(data);
   }
@@ -101,9 +118,13 @@ class EmulatedRuntime final : public cuda::Runtime {
     synchronize(stream);
     std::erase(streams_, &of(stream));
   }
-  void synchronize(cudaStream_t stream) override { run_until(of(stream), of(stream).submitted); }
+  void synchronize(cudaStream_t stream) override {
+    check_no_capture("waits");
+    run_until(of(stream), of(stream).submitted);
+  }
 
   void copy(const cuda::Copy2d& copy, cuda::Direction direction, cudaStream_t stream) override {
+    check_no_capture("copies");
     if (direction == cuda::Direction::kToHost) check_pinned(copy.to, extent(copy, copy.to_stride));
     if (direction == cuda::Direction::kToDevice)
       check_pinned(copy.from, extent(copy, copy.from_stride));
@@ -133,6 +154,7 @@ class EmulatedRuntime final : public cuda::Runtime {
     delete &of(event);
   }
   void record(cudaEvent_t event, cudaStream_t stream) override {
+    check_no_capture("records an event");
     of(event).records.push_back({&of(stream), of(stream).submitted});
   }
   void wait(cudaStream_t stream, cudaEvent_t event) override {
@@ -148,13 +170,45 @@ class EmulatedRuntime final : public cuda::Runtime {
     return has_passed(event, of(event).records.size());
   }
   void synchronize(cudaEvent_t event) override {
+    check_no_capture("waits");
     if (of(event).records.empty()) return;
     const EmulatedEvent::Point point = of(event).records.back();
     run_until(*point.stream, point.count);
   }
 
+  // Closures with their arguments: those of the capture, whatever became of them since.
+  void begin_capture(cudaStream_t stream) override {
+    CHECK(capturing_ == nullptr, "a capture in a capture");
+    capturing_ = &of(stream);
+    captured_ = std::make_unique<EmulatedGraph>();
+  }
+  cudaGraphExec_t end_capture(cudaStream_t stream) override {
+    CHECK(capturing_ == &of(stream), "the capture is of another stream");
+    capturing_ = nullptr;
+    graphs_.insert(captured_.get());
+    return reinterpret_cast<cudaGraphExec_t>(captured_.release());
+  }
+  void launch(cudaGraphExec_t graph, cudaStream_t stream) override {
+    auto& of_graph = *reinterpret_cast<EmulatedGraph*>(graph);
+    CHECK(graphs_.contains(&of_graph), "launch of a graph that is gone");
+    for (const auto& work : of_graph.work) submit(stream, work);
+    of_graph.stream = &of(stream);
+    of_graph.done = of(stream).submitted;
+  }
+  void destroy(cudaGraphExec_t graph) override {
+    auto* const of_graph = reinterpret_cast<EmulatedGraph*>(graph);
+    CHECK(graphs_.erase(of_graph) == 1, "a graph is destroyed twice");
+    CHECK(of_graph->stream == nullptr || of_graph->stream->done >= of_graph->done,
+          "a graph is destroyed that has not run");
+    delete of_graph;
+  }
+
   void submit(cudaStream_t stream, std::function<void()> work) {
     EmulatedStream& into = of(stream);
+    if (capturing_ == &into) {
+      captured_->work.push_back(std::move(work));
+      return;
+    }
     ++into.submitted;
     into.queue.push_back({std::move(work), nullptr, 0});
     if (!settings_.late) run_until(into, into.submitted);
@@ -164,6 +218,9 @@ class EmulatedRuntime final : public cuda::Runtime {
   }
 
  private:
+  void check_no_capture(const char* what) const {
+    CHECK(capturing_ == nullptr, "{} in a capture: a GPU's runtime would refuse it", what);
+  }
   static std::byte* take(std::size_t bytes) {
     // Exactly as long as asked for: AddressSanitizer sees the end.
     void* data = nullptr;
@@ -235,7 +292,11 @@ class EmulatedRuntime final : public cuda::Runtime {
   EmulatedSettings settings_;
   Rng rng_;
   bool running_ = false;
+  EmulatedStream* capturing_ = nullptr;
+  std::unique_ptr<EmulatedGraph> captured_;
+  std::set<EmulatedGraph*> graphs_;
   std::map<std::byte*, std::size_t> allocations_;
+  std::int64_t taken_ = 0;  // by them
   std::map<std::byte*, std::size_t> pinned_;
   std::vector<EmulatedStream*> streams_;
   std::vector<std::unique_ptr<EmulatedStream>> all_streams_;  // events outlive their streams

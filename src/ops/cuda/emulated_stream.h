@@ -21,6 +21,8 @@ struct EmulatedSettings {
   // kDevice: the host may not read what allocate() gives. Under AddressSanitizer it is told if it
   // does (but where a kernel of a test runs).
   Space space = Space::kDevice;
+  // That the device has; 0: as many as the host has, and it does not say how many.
+  std::int64_t total_bytes = 0;
 };
 std::unique_ptr<cuda::Runtime> make_emulated_runtime(const EmulatedSettings& settings);
 

@@ -336,31 +336,61 @@ float half_of(std::uint32_t word, unsigned which) {
   return to_float(Bf16{static_cast<std::uint16_t>(which != 0 ? word >> 16 : word & 0xffff)});
 }
 
-}  // namespace
+// What the 32 lanes gave to one tile's product, as seen by a lane: words[r][q] holds the registers
+// of A in lane q of its row, columns[c][q] those of B in lane q of its column c.
+struct Fragments {
+  std::uint32_t rows[4][4];
+  std::uint32_t columns[2][4][2];
+};
 
-void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
-               Where where) {
+Fragments exchange_fragments(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                             Where where) {
   std::uint32_t mine[6];
   std::copy_n(a, 4, mine);
   std::copy_n(b, 2, mine + 4);
   const Exchange exchange(mine, sizeof(mine), "mma.sync", where);
   const unsigned me = lane();
-  std::uint32_t rows[4][4];        // the registers of A in the lanes of my row
-  std::uint32_t columns[2][4][2];  // and those of B in the lanes of my two columns
+  Fragments all;
   for (unsigned i = 0; i < 4; ++i) {
-    std::memcpy(rows[i], exchange.of(me / 4 * 4 + i), sizeof(rows[i]));
+    std::memcpy(all.rows[i], exchange.of(me / 4 * 4 + i), sizeof(all.rows[i]));
     for (unsigned c = 0; c < 2; ++c)
-      std::memcpy(columns[c][i], exchange.of((me % 4 * 2 + c) * 4 + i) + 16, sizeof(columns[c][i]));
+      std::memcpy(all.columns[c][i], exchange.of((me % 4 * 2 + c) * 4 + i) + 16,
+                  sizeof(all.columns[c][i]));
   }
+  return all;
+}
+
+}  // namespace
+
+void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+               Where where) {
+  const Fragments all = exchange_fragments(a, b, where);
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned lower = i / 2;  // row me / 4 + 8 lower, column me % 4 * 2 + i % 2
     float sum = d[i];
     for (unsigned k = 0; k < 16; ++k) {
       const unsigned quad = k % 8 / 2;
-      sum += half_of(rows[quad][lower + k / 8 * 2], k % 2) *
-             half_of(columns[i % 2][quad][k / 8], k % 2);
+      sum += half_of(all.rows[quad][lower + k / 8 * 2], k % 2) *
+             half_of(all.columns[i % 2][quad][k / 8], k % 2);
     }
     d[i] = sum;
+  }
+}
+
+void mma_16832(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+               Where where) {
+  const Fragments all = exchange_fragments(a, b, where);
+  const auto byte_of = [](std::uint32_t word, unsigned which) {
+    return static_cast<std::int32_t>(static_cast<std::int8_t>(word >> 8 * which & 0xff));
+  };
+  for (unsigned i = 0; i < 4; ++i) {
+    auto sum = static_cast<std::uint32_t>(d[i]);
+    for (unsigned k = 0; k < 32; ++k) {
+      const unsigned quad = k % 16 / 4;
+      sum += static_cast<std::uint32_t>(byte_of(all.rows[quad][i / 2 + k / 16 * 2], k % 4) *
+                                        byte_of(all.columns[i % 2][quad][k / 16], k % 4));
+    }
+    d[i] = static_cast<std::int32_t>(sum);
   }
 }
 

@@ -85,6 +85,9 @@ unsigned lane();
 // d += a b for one tile of 16 x 8 x 16 bf16, fragments as mma.sync.m16n8k16 has them.
 void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                Where where);
+// The same of 16 x 8 x 32 signed bytes, as mma.sync.m16n8k32 has them; sums wrap.
+void mma_16832(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+               Where where);
 // Four 8 x 8 tiles of 16-bit elements; lane 8 i + r gives the address of row r of tile i.
 void ldmatrix_x4(std::uint32_t (&d)[4], const void* row, bool transposed, Where where);
 

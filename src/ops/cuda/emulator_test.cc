@@ -140,6 +140,48 @@ TEST(Emulator, MultipliesTiles) {
     for (int j = 0; j < 8; ++j) EXPECT_NEAR(got[i][j], want[i][j], 1e-5) << i << " " << j;
 }
 
+TEST(Emulator, MultipliesTilesOfBytes) {
+  Rng rng(2);
+  std::int8_t a[16][32];
+  std::int8_t b[32][8];
+  std::int32_t want[16][8];
+  for (auto& row : a)
+    for (std::int8_t& x : row) x = static_cast<std::int8_t>(static_cast<int>(rng.below(256)) - 128);
+  for (auto& row : b)
+    for (std::int8_t& x : row) x = static_cast<std::int8_t>(static_cast<int>(rng.below(256)) - 128);
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 8; ++j) {
+      want[i][j] = i * 1000 - j;
+      for (int k = 0; k < 32; ++k) want[i][j] += a[i][k] * b[k][j];
+    }
+  std::int32_t got[16][8];
+  run(
+      [&] {
+        const unsigned group = threadIdx.x / 4;
+        const unsigned quad = threadIdx.x % 4;
+        const auto word = [](const auto& element) {
+          std::uint32_t bits = 0;
+          for (unsigned i = 0; i < 4; ++i)
+            bits |= std::uint32_t{static_cast<std::uint8_t>(element(i))} << 8 * i;
+          return bits;
+        };
+        std::uint32_t fa[4];
+        for (unsigned i = 0; i < 4; ++i)
+          fa[i] = word([&](unsigned k) { return a[group + i % 2 * 8][i / 2 * 16 + quad * 4 + k]; });
+        std::uint32_t fb[2];
+        for (unsigned i = 0; i < 2; ++i)
+          fb[i] = word([&](unsigned k) { return b[i * 16 + quad * 4 + k][group]; });
+        std::int32_t d[4];
+        for (int i = 0; i < 4; ++i)
+          d[i] = (static_cast<int>(group) + i / 2 * 8) * 1000 - static_cast<int>(quad * 2) - i % 2;
+        mma(d, fa, fb);
+        for (unsigned i = 0; i < 4; ++i) got[group + i / 2 * 8][quad * 2 + i % 2] = d[i];
+      },
+      1, 32);
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 8; ++j) EXPECT_EQ(got[i][j], want[i][j]) << i << " " << j;
+}
+
 TEST(Emulator, LoadsMatrices) {
   std::vector<std::uint32_t> got(32 * 4);
   std::vector<std::uint32_t> turned(32 * 4);

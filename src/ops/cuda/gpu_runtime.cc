@@ -42,13 +42,8 @@ class GpuRuntime final : public Runtime {
   void select() const override { CUDA_CHECK(cudaSetDevice(index_)); }
   std::string description() const override { return description_; }
   Space space() const override { return Space::kDevice; }
-  std::int64_t free_bytes() const override {
-    select();
-    std::size_t free = 0;
-    std::size_t total = 0;
-    CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return static_cast<std::int64_t>(free);
-  }
+  std::int64_t free_bytes() const override { return memory().free; }
+  std::int64_t total_bytes() const override { return memory().total; }
 
   std::byte* allocate(std::size_t bytes) override {
     select();
@@ -109,7 +104,35 @@ class GpuRuntime final : public Runtime {
   }
   void synchronize(cudaEvent_t event) override { CUDA_CHECK(cudaEventSynchronize(event)); }
 
+  // Of this thread: others go on as they like.
+  void begin_capture(cudaStream_t stream) override {
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  }
+  cudaGraphExec_t end_capture(cudaStream_t stream) override {
+    cudaGraph_t graph = nullptr;
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    cudaGraphExec_t made = nullptr;
+    CUDA_CHECK(cudaGraphInstantiate(&made, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+    return made;
+  }
+  void launch(cudaGraphExec_t graph, cudaStream_t stream) override {
+    CUDA_CHECK(cudaGraphLaunch(graph, stream));
+  }
+  void destroy(cudaGraphExec_t graph) override { CUDA_CHECK(cudaGraphExecDestroy(graph)); }
+
  private:
+  struct Memory {
+    std::int64_t free;
+    std::int64_t total;
+  };
+  Memory memory() const {
+    select();
+    std::size_t free = 0;
+    std::size_t total = 0;
+    CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+  }
   static std::byte* taken(cudaError_t status, void* data) {
     if (status == cudaErrorMemoryAllocation) {
       static_cast<void>(cudaGetLastError());  // said; the next launch is not to blame for it

@@ -180,12 +180,34 @@ SACCADE_DEVICE void ldmatrix_transposed(std::uint32_t (&d)[4], const void* row) 
                : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
                : "memory");
 }
+// Of two bf16 a word, each rounded to nearest.
+SACCADE_DEVICE std::uint32_t pair_bits(__nv_bfloat162 pair) {
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+SACCADE_DEVICE __nv_bfloat162 pair_of(std::uint32_t bits) {
+  return *reinterpret_cast<const __nv_bfloat162*>(&bits);
+}
+SACCADE_DEVICE std::uint32_t subtract_pairs(std::uint32_t a, std::uint32_t b) {
+  return pair_bits(__hsub2(pair_of(a), pair_of(b)));
+}
+SACCADE_DEVICE std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
+  return pair_bits(__hmul2(pair_of(a), pair_of(b)));
+}
 // d += a b: 16 x 8 x 16, bf16 with f32 sums.
 SACCADE_DEVICE void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// d += a b: 16 x 8 x 32, signed bytes with exact sums.
+SACCADE_DEVICE void mma(std::int32_t (&d)[4], const std::uint32_t (&a)[4],
+                        const std::uint32_t (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
@@ -219,9 +241,29 @@ SACCADE_DEVICE void ldmatrix_transposed(
     ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
   emulator::ldmatrix_x4(d, row, true, where);
 }
+template <typename Combine>
+std::uint32_t combine_pairs(std::uint32_t a, std::uint32_t b, Combine combine) {
+  const auto half = [&](int shift) {
+    const float x = to_float(Bf16{static_cast<std::uint16_t>(a >> shift)});
+    const float y = to_float(Bf16{static_cast<std::uint16_t>(b >> shift)});
+    return std::uint32_t{to_bf16(combine(x, y)).bits} << shift;
+  };
+  return half(0) | half(16);
+}
+SACCADE_DEVICE std::uint32_t subtract_pairs(std::uint32_t a, std::uint32_t b) {
+  return combine_pairs(a, b, [](float x, float y) { return x - y; });
+}
+SACCADE_DEVICE std::uint32_t multiply_pairs(std::uint32_t a, std::uint32_t b) {
+  return combine_pairs(a, b, [](float x, float y) { return x * y; });
+}
 SACCADE_DEVICE void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                         ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
   emulator::mma_16816(d, a, b, where);
+}
+SACCADE_DEVICE void mma(std::int32_t (&d)[4], const std::uint32_t (&a)[4],
+                        const std::uint32_t (&b)[2],
+                        ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
+  emulator::mma_16832(d, a, b, where);
 }
 
 #endif

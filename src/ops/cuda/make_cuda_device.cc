@@ -6,11 +6,13 @@
 
 namespace saccade {
 
-Result<std::unique_ptr<Device>> make_cuda_device(int index) {
+Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings& settings) {
   TRY(std::unique_ptr<cuda::Runtime> runtime, cuda::make_gpu_runtime(index));
   // Of the host, to read weights.
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  return std::make_unique<cuda::CudaDevice>(std::move(runtime), threads, DType::kBf16);
+  auto device = std::make_unique<cuda::CudaDevice>(std::move(runtime), threads, DType::kBf16);
+  TRY_DO(device->open_libraries(settings));
+  return device;
 }
 
 }  // namespace saccade

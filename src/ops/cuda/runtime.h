@@ -14,8 +14,10 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraphExec_st;
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
 
 namespace saccade::cuda {
 
@@ -41,6 +43,7 @@ class Runtime {
   // Of what allocate() gives.
   virtual Space space() const = 0;
   virtual std::int64_t free_bytes() const = 0;
+  virtual std::int64_t total_bytes() const = 0;  // 0: space() is not the device's own
 
   // 256-byte aligned; null: there is no more.
   virtual std::byte* allocate(std::size_t bytes) = 0;
@@ -62,6 +65,13 @@ class Runtime {
   virtual void wait(cudaStream_t stream, cudaEvent_t event) = 0;  // the stream waits
   virtual bool passed(cudaEvent_t event) = 0;
   virtual void synchronize(cudaEvent_t event) = 0;  // the host waits
+
+  // Between the two, what this thread launches into the stream is kept, arguments and all, and does
+  // not run; nothing else is asked of the stream, and no memory is allocated.
+  virtual void begin_capture(cudaStream_t stream) = 0;
+  virtual cudaGraphExec_t end_capture(cudaStream_t stream) = 0;
+  virtual void launch(cudaGraphExec_t graph, cudaStream_t stream) = 0;
+  virtual void destroy(cudaGraphExec_t graph) = 0;  // that is not running
 };
 
 }  // namespace saccade::cuda

@@ -6,7 +6,8 @@ namespace cuda {
 
 const bool kUnderTestIsEmulated = true;
 
-Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::uint64_t seed) {
+Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::uint64_t seed,
+                                                       const CudaSettings&) {
   return make_emulated_cuda_device({.late = true, .seed = seed}, activations);
 }
 
@@ -22,7 +23,7 @@ Result<std::unique_ptr<Runtime>> make_runtime_under_test() {
 }  // namespace cuda
 
 // A program that is linked with this takes the emulator for the machine's first GPU.
-Result<std::unique_ptr<Device>> make_cuda_device(int index) {
+Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings&) {
   if (index != 0)
     return fail(ErrorCode::kInvalid, "CUDA device {} was asked for, and there is 1, emulated",
                 index);

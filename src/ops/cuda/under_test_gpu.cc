@@ -20,6 +20,7 @@ class HostMemoryRuntime final : public Runtime {
   std::string description() const override { return gpu_->description(); }
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return gpu_->free_bytes(); }
+  std::int64_t total_bytes() const override { return 0; }
 
   std::byte* allocate(std::size_t bytes) override { return gpu_->allocate_pinned(bytes); }
   void free(std::byte* data) override { gpu_->free_pinned(data); }
@@ -45,6 +46,11 @@ class HostMemoryRuntime final : public Runtime {
   bool passed(cudaEvent_t event) override { return gpu_->passed(event); }
   void synchronize(cudaEvent_t event) override { gpu_->synchronize(event); }
 
+  void begin_capture(cudaStream_t stream) override { gpu_->begin_capture(stream); }
+  cudaGraphExec_t end_capture(cudaStream_t stream) override { return gpu_->end_capture(stream); }
+  void launch(cudaGraphExec_t graph, cudaStream_t stream) override { gpu_->launch(graph, stream); }
+  void destroy(cudaGraphExec_t graph) override { gpu_->destroy(graph); }
+
  private:
   std::unique_ptr<Runtime> gpu_;
 };
@@ -53,9 +59,12 @@ class HostMemoryRuntime final : public Runtime {
 
 const bool kUnderTestIsEmulated = false;
 
-Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::uint64_t) {
+Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::uint64_t,
+                                                       const CudaSettings& settings) {
   TRY(std::unique_ptr<Runtime> runtime, make_gpu_runtime(0));
-  return std::make_unique<CudaDevice>(std::move(runtime), host_threads(), activations);
+  auto device = std::make_unique<CudaDevice>(std::move(runtime), host_threads(), activations);
+  TRY_DO(device->open_libraries(settings));
+  return device;
 }
 
 Result<std::unique_ptr<Device>> make_immediate_device(std::uint64_t) {

@@ -3,7 +3,7 @@
 
 namespace saccade {
 
-Result<std::unique_ptr<Device>> make_cuda_device(int index) {
+Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings&) {
   return fail(ErrorCode::kUnsupported,
               "CUDA device {} was asked for, and this build has no CUDA: use --device cpu", index);
 }

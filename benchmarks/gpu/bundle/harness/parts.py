@@ -3,6 +3,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -130,18 +131,36 @@ def ops(machine):
 def folder_of(machine, size):
     """Configuration and tokenizer of the model's true shape; weights are made up when it is loaded."""
     if machine.rehearsal:
-        return ROOT / "tests/golden/qwen2_vl/odd_heads", "auto"
+        return ROOT / "tests/golden/qwen2_vl/odd_heads", "dummy"
     folder = machine.work / size
     if not (folder / "config.json").exists():
         machine.expect(machine.program("saccade", "model", "make-dummy", "--family", "qwen2_vl", "--size", size,
                                        "--config-only", "--out", folder), most=60)
+    if size == "72b":
+        config = json.loads((folder / "config.json").read_text())
+        config["num_hidden_layers"] = layers_of_72b(machine)
+        (folder / "config.json").write_text(json.dumps(config))
     return folder, "dummy"
+
+
+def layers_of_72b(machine):
+    """As many of its 80 layers as leave a third of the GPU's memory: a layer has 1.75 GB of weights in bf16, and what is
+    beside the layers 6.3 GB."""
+    mebibytes = [float(each) for each in re.findall(r"([0-9.]+) MiB", str(machine.facts.get("gpu")))]
+    gigabytes = mebibytes[0] * 2**20 / 1e9 if mebibytes else 80
+    layers = min(80, int((gigabytes * 2 / 3 - 6.3) / 1.75))
+    if layers < 8:
+        raise Skipped(f"{gigabytes:.0f} GB of GPU memory hold {max(0, layers)} of its 80 layers")
+    return layers
 
 
 def model(size):
     def run(machine):
         folder, load_format = folder_of(machine, size)
-        bench(machine, "model", "--model", folder, "--name", size, "--load-format", load_format)
+        name = size
+        if size == "72b" and not machine.rehearsal:
+            name = f"72b ({layers_of_72b(machine)} of 80 layers)"
+        bench(machine, "model", "--model", folder, "--name", name, "--load-format", load_format)
     return run
 
 
@@ -184,4 +203,5 @@ PARTS = [
          serve("2b", serving.loads_2b)),
     Part("transformers", "the same 2B shape in transformers, bf16, sdpa", 50, 30, peers("transformers")),
     Part("serving-7b", "64 clients with images", 90, 60, serve("7b", serving.loads_7b)),
+    Part("model-72b", "Qwen2-VL-72B, random weights, as many layers as the memory holds", 60, 30, model("72b")),
 ]

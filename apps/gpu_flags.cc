@@ -1,0 +1,59 @@
+#include "apps/gpu_flags.h"
+
+#include <algorithm>
+
+#include "engine/graph_rows.h"
+
+namespace saccade {
+
+void add_gpu_flags(CLI::App& cmd, ServeFlags& f) {
+  cmd.add_option("--gpu-memory-utilization,--device-memory-utilization", f.gpu_memory_utilization,
+                 "share of a GPU's memory for weights, activations and the KV cache together; 0.9 "
+                 "by itself")
+      ->check(CLI::Range(0.01, 1.0));
+  cmd.add_flag("--enforce-eager,!--no-enforce-eager", f.eager,
+               "on a GPU no step of decode becomes a graph");
+  cmd.add_option("--cudagraph-capture-sizes", f.graph_rows,
+                 "rows that steps of decode are padded to on a GPU, so that each size becomes a "
+                 "graph; 1, 2, 4, 8 and every 8th up to 256 by themselves")
+      ->expected(1, -1)
+      ->delimiter(',')
+      ->check(CLI::Range(1, 65536));
+  cmd.add_option("--max-cudagraph-capture-size", f.most_graph_rows,
+                 "the largest of them; 0: as --enforce-eager")
+      ->check(CLI::Range(0, 65536));
+  cmd.add_option("--cuda-libraries", f.settings.cuda.libraries,
+                 "where NVIDIA's libraries lie: a folder, a file, or none for Saccade's own "
+                 "kernels; SACCADE_CUDA_LIBS, or else the usual places, by itself");
+  cmd.add_flag("--batch-invariant,!--no-batch-invariant", f.settings.cuda.batch_invariant,
+               "on a GPU a row's bits are the same in batches of every size; off by default "
+               "(docs/cuda.md)");
+}
+
+void complete_gpu_flags(ServeFlags& f) {
+  const bool on_cpu = f.settings.device == "cpu";
+  const auto idle = [&](std::string_view name, std::string_view why) {
+    if (on_cpu) f.notices.push_back(fmt::format("{} has no effect here: {}", name, why));
+  };
+  if (f.gpu_memory_utilization >= 0) {
+    f.settings.engine.device_memory_utilization = f.gpu_memory_utilization;
+    idle("--gpu-memory-utilization",
+         "on a CPU the cache takes a share of free memory; --kv-cache-bytes sets it");
+  }
+  const std::string_view no_graphs = "a CPU makes no graphs";
+  auto& e = f.settings.engine;
+  e.eager = f.eager || f.most_graph_rows == 0;
+  if (f.eager) idle("--enforce-eager", no_graphs);
+  if (!f.graph_rows.empty()) idle("--cudagraph-capture-sizes", no_graphs);
+  if (f.most_graph_rows >= 0) idle("--max-cudagraph-capture-size", no_graphs);
+  std::ranges::sort(f.graph_rows);
+  f.graph_rows.erase(std::ranges::unique(f.graph_rows).begin(), f.graph_rows.end());
+  e.graph_rows = f.graph_rows;
+  if (f.most_graph_rows > 0) {
+    if (e.graph_rows.empty()) e.graph_rows = usual_graph_rows(f.most_graph_rows);
+    std::erase_if(e.graph_rows, [&](std::int64_t rows) { return rows > f.most_graph_rows; });
+    e.eager = e.eager || e.graph_rows.empty();
+  }
+}
+
+}  // namespace saccade

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <functional>
+
+#include "benchmarks/gpu/model_widths.h"
+#include "benchmarks/gpu/parts.h"
+
+namespace saccade {
+namespace {
+
+// What rotates through more than any second-level cache.
+constexpr std::int64_t kRotated = std::int64_t{256} << 20;
+constexpr std::int64_t kGroup = 128;
+
+// A weight as a checkpoint would have it: codes and scales of nothing in particular.
+class StoredCodes {
+ public:
+  StoredCodes(StoredMatrix::Format format, std::int64_t out, std::int64_t in)
+      : scales_(static_cast<std::size_t>((out + kGroup - 1) * ((in + kGroup - 1) / kGroup)),
+                0.01F) {
+    const bool e4m3 = format == StoredMatrix::Format::kE4m3;
+    codes_.resize(static_cast<std::size_t>(e4m3 ? out * in : out * in / 2));
+    for (std::size_t i = 0; i < codes_.size(); ++i)
+      codes_[i] = static_cast<std::byte>(i * 2654435761U >> 13 & 0x77);
+    zeros_.resize(scales_.size());
+    matrix_.format = format;
+    matrix_.stored_out = matrix_.out_end = out;
+    matrix_.stored_in = matrix_.in_end = in;
+    matrix_.codes = {e4m3 ? DType::kU8 : DType::kI32, codes_};
+    matrix_.scales = {DType::kF32, std::as_bytes(std::span(scales_))};
+    matrix_.zeros = {DType::kI32, std::as_bytes(std::span(zeros_))};
+    matrix_.group = matrix_.block_out = matrix_.block_in = kGroup;
+  }
+  const StoredMatrix& matrix() const { return matrix_; }
+
+ private:
+  std::vector<std::byte> codes_;
+  std::vector<float> scales_;
+  std::vector<std::uint32_t> zeros_;
+  StoredMatrix matrix_;
+};
+
+struct Product {
+  const char* form;
+  const char* name;
+  std::int64_t rows, in, out;
+  std::int64_t weight_bytes;
+};
+
+// The share of the roof is that of bf16's.
+void product(DeviceBench& bench, const Product& of,
+             const std::function<std::unique_ptr<PackedWeight>()>& weight) {
+  if (bench.over()) return;
+  const std::int64_t copies =
+      of.rows > 64 || bench.rehearsal() ? 1 : std::max<std::int64_t>(1, kRotated / of.weight_bytes);
+  std::vector<std::unique_ptr<PackedWeight>> weights;
+  for (std::int64_t i = 0; i < copies; ++i) weights.push_back(weight());
+  const DeviceMatrix x = bench.random(of.rows, of.in, DType::kBf16);
+  const DeviceMatrix y = bench.empty(of.rows, of.out, DType::kBf16);
+  GemmArgs args;
+  args.x = x.view;
+  args.y = y.view;
+  std::size_t next = 0;
+  const double took = bench.time([&] {
+    args.weight = weights[next++ % weights.size()].get();
+    bench.stream().gemm(args);
+  });
+  const auto m = static_cast<double>(of.rows);
+  bench.figures().add(
+      "ops", fmt::format("{} {} rows {}", of.form, of.name, of.rows),
+      {{"seconds", took},
+       {"bytes",
+        static_cast<double>(of.weight_bytes) + 2 * m * static_cast<double>(of.in + of.out)},
+       {"flops", 2 * m * static_cast<double>(of.in) * static_cast<double>(of.out)}});
+}
+
+void every_form(DeviceBench& bench, const char* name, std::int64_t rows, std::int64_t in,
+                std::int64_t out) {
+  // Of bytes the rounding of the rows is part of it.
+  product(bench, {"bytes", name, rows, in, out, in * out},
+          [&] { return bench.weight(out, in, DType::kI8); });
+  const auto kept = [&](const char* form, StoredMatrix::Format format, std::int64_t bytes) {
+    if (bench.over()) return;
+    const StoredCodes stored(format, out, in);
+    product(bench, {form, name, rows, in, out, bytes},
+            [&] { return bench.device().pack({&stored.matrix(), 1}, DType::kBf16); });
+  };
+  kept("e4m3", StoredMatrix::Format::kE4m3, in * out);
+  kept("four bits", StoredMatrix::Format::kGptq, in * out / 2);
+}
+
+}  // namespace
+
+void measure_codes(DeviceBench& bench) {
+  const ModelWidths& w = bench.rehearsal() ? kRehearsed : kWidths7B;
+  const std::vector<std::int64_t> rows =
+      bench.rehearsal() ? std::vector<std::int64_t>{1, 17} : std::vector<std::int64_t>{1, 64, 2048};
+  for (const std::int64_t m : rows) {
+    every_form(bench, "gate_up", m, w.hidden, 2 * w.inner);
+    every_form(bench, "down", m, w.inner, w.hidden);
+  }
+}
+
+}  // namespace saccade

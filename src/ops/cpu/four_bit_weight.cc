@@ -1,0 +1,192 @@
+// Packing of codes of four bits: inputs are put into the order of their groups, so that a group is
+// read as one run, and x is put into the same order before each product.
+#include "ops/cpu/four_bit_weight.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/host_memory.h"
+
+namespace saccade::cpu {
+namespace {
+
+constexpr std::int64_t kUnit = 32;      // inputs that have one group at least
+constexpr std::int64_t kBlock = 128;    // inputs whose codes share words of a matrix unit
+constexpr std::int64_t kRows = 64;      // packed at a time: whole panels
+constexpr std::int64_t kDepth = 64;     // of a tile that is read at a time
+constexpr std::int64_t kWordCodes = 8;  // of 32 bits
+constexpr std::int64_t kLine = 64;
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// Inputs by their groups, and the groups in this order.
+struct Order {
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> groups;
+  std::int64_t group = 0;  // inputs each, but for the last
+  bool fits = true;        // all but the last have as many, a multiple of kUnit
+};
+
+Order order_of(const std::vector<std::int32_t>& group_of) {
+  Order order;
+  order.inputs.resize(group_of.size());
+  std::iota(order.inputs.begin(), order.inputs.end(), 0);
+  const auto of = [&](std::int32_t input) { return group_of[static_cast<std::size_t>(input)]; };
+  std::ranges::stable_sort(order.inputs, std::less<>(), of);
+  std::vector<std::int64_t> counts;
+  for (const std::int32_t input : order.inputs) {
+    if (order.groups.empty() || order.groups.back() != of(input)) {
+      order.groups.push_back(of(input));
+      counts.push_back(0);
+    }
+    ++counts.back();
+  }
+  if (counts.empty()) {
+    order.fits = false;
+    return order;
+  }
+  order.group = counts.size() == 1 ? round_up(counts.front(), kUnit) : counts.front();
+  order.fits = order.group % kUnit == 0 && counts.back() <= order.group &&
+               std::ranges::all_of(std::span(counts).first(counts.size() - 1),
+                                   [&](std::int64_t count) { return count == order.group; });
+  return order;
+}
+
+}  // namespace
+
+struct FourBitWeight::Part {
+  explicit Part(const StoredMatrix& matrix)
+      : codes(matrix), order(codes.has_four_bit_codes() ? order_of(codes.group_of()) : Order{}) {}
+
+  StoredMatrixReader codes;
+  Order order;
+  std::int64_t first = 0;  // where its outputs begin
+
+  std::int64_t out() const { return codes.matrix().out(); }
+};
+
+const FourBitWeight* four_bits(const PackedWeight* weight) {
+  return dynamic_cast<const FourBitWeight*>(weight);
+}
+
+std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix> parts,
+                                                   std::int64_t lanes, bool tiles,
+                                                   ThreadPool& pool) {
+  for (const StoredMatrix& matrix : parts) {
+    if (matrix.format == StoredMatrix::Format::kNumbers || matrix.dequantize) return nullptr;
+  }
+  std::vector<Part> read;
+  std::int64_t out = 0;
+  DType scale_type = parts.front().scales.dtype;
+  for (const StoredMatrix& matrix : parts) {
+    const Part& part = read.emplace_back(matrix);
+    if (!part.codes.has_four_bit_codes() || !part.order.fits ||
+        part.order.inputs != read.front().order.inputs ||
+        part.order.group != read.front().order.group)
+      return nullptr;
+    read.back().first = out;
+    out += part.out();
+    if (matrix.scales.dtype != scale_type) scale_type = DType::kF32;
+  }
+  const Order& order = read.front().order;
+  std::unique_ptr<FourBitWeight> packed(
+      new FourBitWeight(out, parts.front().in(), order.group, scale_type, lanes, tiles));
+  if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
+  pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
+    for (const Part& part : read) packed->store(part, unit * kRows, (unit + 1) * kRows);
+  });
+  return packed;
+}
+
+FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group,
+                             DType scale_type, std::int64_t lanes, bool tiles)
+    : PackedWeight(out, in), lanes_(lanes), tiles_(tiles) {
+  const std::int64_t groups = (in + group - 1) / group;
+  layout_.panels = (out + lanes - 1) / lanes;
+  layout_.group = group;
+  layout_.scale_type = scale_type;
+  layout_.zeros = groups * lanes * static_cast<std::int64_t>(size_of(scale_type));
+  layout_.codes = round_up(layout_.zeros + groups * lanes, kLine);
+  layout_.panel_stride =
+      round_up(layout_.codes + round_up(in, tiles ? kBlock : kUnit) * lanes / 2, kLine);
+  Result<Buffer> storage =
+      allocate_host(static_cast<std::size_t>(layout_.panels * layout_.panel_stride));
+  CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
+  storage_ = std::move(*storage);
+  layout_.weights = storage_.data();
+}
+
+FourBitWeight::Place FourBitWeight::place(std::int64_t lane, std::int64_t input) const {
+  if (!tiles_)
+    return {(input / kWordCodes * lanes_ + lane) * 4 + input % kWordCodes / 2,
+            static_cast<int>(input % 2) * 4};
+  const std::int64_t nibble = input % kBlock / kUnit;
+  const std::int64_t word = (input / kBlock * lanes_ + lane) * kUnit + input % kUnit;
+  return {word * 2 + nibble / 2, static_cast<int>(nibble % 2) * 4};
+}
+
+void FourBitWeight::store_grid(const Part& part, std::int64_t row) {
+  const std::int64_t out = part.first + row;
+  std::byte* const grid = panel(out / lanes_);
+  for (std::size_t i = 0; i < part.order.groups.size(); ++i) {
+    const std::int64_t at = static_cast<std::int64_t>(i) * lanes_ + out % lanes_;
+    const std::int32_t group = part.order.groups[i];
+    const float scale = part.codes.scale(group, row);
+    std::byte* const to = grid + at * static_cast<std::int64_t>(size_of(layout_.scale_type));
+    const std::uint16_t half =
+        layout_.scale_type == DType::kF16 ? to_f16(scale).bits : to_bf16(scale).bits;
+    if (layout_.scale_type == DType::kF32)
+      std::memcpy(to, &scale, sizeof(scale));
+    else
+      std::memcpy(to, &half, sizeof(half));
+    grid[layout_.zeros + at] = static_cast<std::byte>(part.codes.zero(group, row));
+  }
+}
+
+void FourBitWeight::store(const Part& part, std::int64_t begin, std::int64_t end) {
+  begin = std::max(begin, part.first) - part.first;
+  end = std::min(end - part.first, part.out());
+  if (begin >= end) return;
+  for (std::int64_t row = begin; row < end; ++row) store_grid(part, row);
+  std::vector<std::int32_t> packed_at(static_cast<std::size_t>(in()));  // of each input
+  for (std::size_t i = 0; i < packed_at.size(); ++i)
+    packed_at[static_cast<std::size_t>(part.order.inputs[i])] = static_cast<std::int32_t>(i);
+  std::uint8_t tile[kRows * kDepth];
+  for (std::int64_t col = 0; col < in(); col += kDepth) {
+    const std::int64_t cols = std::min(kDepth, in() - col);
+    part.codes.read_codes(begin, end, col, col + cols, tile, kDepth);
+    for (std::int64_t i = 0; i < cols; ++i) {
+      const std::int64_t input = packed_at[static_cast<std::size_t>(col + i)];
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::int64_t out = part.first + row;
+        const Place at = place(out % lanes_, input);
+        panel(out / lanes_)[layout_.codes + at.byte] |=
+            static_cast<std::byte>(tile[(row - begin) * kDepth + i] << at.shift);
+      }
+    }
+  }
+}
+
+void FourBitWeight::unpack_row(std::int64_t out, float* values) const {
+  const std::byte* const from = panel(out / lanes_);
+  for (std::int64_t input = 0; input < in(); ++input) {
+    const std::int64_t grid = input / layout_.group * lanes_ + out % lanes_;
+    float scale = 0;
+    if (layout_.scale_type == DType::kF32)
+      std::memcpy(&scale, from + grid * 4, sizeof(scale));
+    else if (layout_.scale_type == DType::kF16)
+      scale = to_float(reinterpret_cast<const F16*>(from)[grid]);
+    else
+      scale = to_float(reinterpret_cast<const Bf16*>(from)[grid]);
+    const Place at = place(out % lanes_, input);
+    const auto code = static_cast<int>(from[layout_.codes + at.byte] >> at.shift & std::byte{15});
+    const auto zero = static_cast<int>(from[layout_.zeros + grid]);
+    const auto to = order_.empty() ? input : order_[static_cast<std::size_t>(input)];
+    values[to] = static_cast<float>(code - zero) * scale;
+  }
+}
+
+}  // namespace saccade::cpu

@@ -1,0 +1,67 @@
+// A weight of codes of four bits, (code - zero) * scale of its group of inputs, as panels of
+// outputs: FourBitPanels in kernels.h.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ops/cpu/kernels.h"
+#include "ops/device.h"
+
+namespace saccade::cpu {
+
+class FourBitWeight final : public PackedWeight {
+ public:
+  // The matrix that the parts make, stacked along their outputs; null where it is not one of such
+  // codes, or where its groups do not begin at multiples of 32 inputs once they are in order.
+  // `tiles`: for a matrix unit, of 16 lanes, rather than for vectors.
+  static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
+                                             std::int64_t lanes, bool tiles, ThreadPool& pool);
+
+  std::size_t bytes() const override {
+    return storage_.bytes() + order_.size() * sizeof(std::int32_t);
+  }
+  DType operand_dtype() const override { return tiles_ ? DType::kBf16 : DType::kF32; }
+
+  std::int64_t panel_bytes() const { return layout_.panel_stride; }
+  std::int64_t panels() const { return layout_.panels; }
+  // Some panels from `first` on.
+  FourBitPanels panels(std::int64_t first, std::int64_t count) const {
+    FourBitPanels some = layout_;
+    some.weights += first * layout_.panel_stride;
+    some.panels = count;
+    return some;
+  }
+  // Which input of x each packed one takes; empty: its own.
+  std::span<const std::int32_t> order() const { return order_; }
+  // Row `out` of the matrix as numbers, inputs where they were stored.
+  void unpack_row(std::int64_t out, float* values) const;
+
+ private:
+  struct Part;
+  FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group, DType scale_type,
+                std::int64_t lanes, bool tiles);
+  void store(const Part& part, std::int64_t begin, std::int64_t end);
+  void store_grid(const Part& part, std::int64_t row);
+  std::byte* panel(std::int64_t index) const {
+    return storage_.data() + index * layout_.panel_stride;
+  }
+  // Where the code of an output of a panel and a packed input is, and how far it is shifted there.
+  struct Place {
+    std::int64_t byte;
+    int shift;
+  };
+  Place place(std::int64_t lane, std::int64_t input) const;
+
+  std::int64_t lanes_;
+  bool tiles_;
+  FourBitPanels layout_;
+  Buffer storage_;
+  std::vector<std::int32_t> order_;
+};
+
+// Null where it is none.
+const FourBitWeight* four_bits(const PackedWeight* weight);
+
+}  // namespace saccade::cpu

@@ -1,0 +1,19 @@
+// cuBLASLt as a ProductLibrary.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "ops/cuda/library_places.h"
+#include "ops/cuda/product_library.h"
+
+namespace saccade::cuda {
+
+// kNotFound: a function is missing. kUnsupported: it is too old, or finds no GPU. On the device
+// that the thread has selected.
+Result<std::unique_ptr<ProductLibrary>> open_cublaslt(OpenedLibrary library);
+
+// The file's name.
+constexpr const char* kCublasLtFile = "libcublasLt.so.13";
+
+}  // namespace saccade::cuda

@@ -1,0 +1,212 @@
+// Layers of several MLPs: which row goes to which expert is decided on the device, so the host
+// launches the same kernels whatever the router says.
+#include <algorithm>
+#include <cstring>
+
+#include "ops/cuda/cuda_device.h"
+#include "ops/shapes.h"
+
+namespace saccade::cuda {
+namespace {
+
+// Of a call's visits at once: bounds the scratch.
+constexpr std::int64_t kMostVisits = 16384;
+
+const CudaWeight& weight_of(const PackedWeight* weight) {
+  return static_cast<const CudaWeight&>(*weight);
+}
+
+// Whether one product can take both.
+bool alike(const CudaWeight& a, const CudaWeight& b) {
+  const CodedRows* const codes = a.codes();
+  const CodedRows* const others = b.codes();
+  if (codes == nullptr || others == nullptr)
+    return codes == others && a.rows().type == b.rows().type;
+  return codes->form == others->form && codes->group_steps == others->group_steps &&
+         codes->groups == others->groups && (codes->order == nullptr) == (others->order == nullptr);
+}
+
+GroupWeight group_weight(const CudaWeight& weight) {
+  const CodedRows* const codes = weight.codes();
+  if (codes == nullptr) return {weight.rows().data, nullptr, nullptr, nullptr};
+  return {codes->codes, codes->scales, codes->zeros, codes->order};
+}
+
+// Pieces of one scratch, each from a 256-byte boundary on.
+class Carving {
+ public:
+  std::size_t take(std::int64_t count, std::size_t size) {
+    const std::size_t at = bytes_;
+    bytes_ += (static_cast<std::size_t>(count) * size + 255) / 256 * 256;
+    return at;
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+WeightTables::~WeightTables() {
+  for (const auto& [key, table] : tables_) runtime_.free(table.device);
+}
+
+const GroupWeight* WeightTables::of(std::span<const GroupWeight> weights, UploadRing& ring,
+                                    cudaStream_t stream) {
+  Table& table = tables_[std::ranges::find_if(weights, [](const GroupWeight& weight) {
+                           return weight.data != nullptr;
+                         })->data];
+  const std::size_t bytes = weights.size_bytes();
+  if (table.weights.size() == weights.size() &&
+      std::memcmp(table.weights.data(), weights.data(), bytes) == 0)
+    return reinterpret_cast<const GroupWeight*>(table.device);
+  if (table.device != nullptr) runtime_.free(table.device);
+  table.weights.assign(weights.begin(), weights.end());
+  table.device = runtime_.allocate(bytes);
+  CHECK(table.device != nullptr, "no {} bytes on the device for a list of weights", bytes);
+  const UploadRing::Piece piece = ring.take(bytes);
+  std::memcpy(piece.host, weights.data(), bytes);
+  runtime_.copy({.to = table.device,
+                 .to_stride = bytes,
+                 .from = piece.host,
+                 .from_stride = bytes,
+                 .row_bytes = bytes,
+                 .rows = 1},
+                Direction::kToDevice, stream);
+  ring.release();
+  return reinterpret_cast<const GroupWeight*>(table.device);
+}
+
+void CudaStream::experts(const ExpertsArgs& args) {
+  check_shapes(args);
+  CHECK(std::ssize(args.experts) <= kMostExperts, "{} experts, {} are the most",
+        args.experts.size(), kMostExperts);
+  repeated_.interrupt();
+  const std::int64_t band = std::max<std::int64_t>(1, kMostVisits / args.per_row);
+  for (std::int64_t begin = 0; begin < args.x.rows(); begin += band) {
+    const std::int64_t end = std::min(args.x.rows(), begin + band);
+    ExpertsArgs rows = args;
+    rows.x = args.x.row_range(begin, end);
+    rows.logits = args.logits.row_range(begin, end);
+    rows.y = args.y.row_range(begin, end);
+    experts_of_band(rows);
+  }
+}
+
+void CudaStream::grouped_product(const Rows& x, const CudaWeight& like, const GemmGroups& groups,
+                                 const Rows& y) {
+  GemmKernelArgs gemm;
+  gemm.x = x;
+  gemm.weight = like.rows();
+  gemm.y = y;
+  if (like.codes() == nullptr) {
+    launch_grouped_gemm(gemm, groups, launching());
+  } else if (like.codes()->order != nullptr) {
+    gemm.x = ordered(x, nullptr, groups, y.rows);
+    GemmGroups by_place = groups;
+    by_place.x_rows = nullptr;
+    launch_grouped_gemm_codes(gemm, *like.codes(), by_place, launching());
+  } else if (like.codes()->form != CodeForm::kBytes) {
+    launch_grouped_gemm_codes(gemm, *like.codes(), groups, launching());
+  } else {
+    const RoundedRows codes = rounded(x);
+    GemmBytesKernelArgs bytes;
+    bytes.x = codes.codes;
+    bytes.x_stride = codes.stride;
+    bytes.x_scales = codes.scales;
+    bytes.weight = *like.codes();
+    bytes.y = y;
+    launch_grouped_gemm_bytes(bytes, groups, launching());
+  }
+}
+
+void CudaStream::experts_of_band(const ExpertsArgs& args) {
+  const auto count = std::ssize(args.experts);
+  const std::int64_t visits = args.x.rows() * args.per_row;
+  const std::int64_t width = args.experts.front().down->in();
+  const std::int64_t out = args.y.cols();
+  const DType type = args.y.dtype();
+  const int tile_rows = visits > 2 * kFewTileRows * count ? kManyTileRows : kFewTileRows;
+  const std::int64_t tile_count = most_tiles(visits, count, tile_rows);
+  const std::int64_t inner_stride = (2 * width + 7) / 8 * 8;
+  const std::int64_t part_stride = (out + 7) / 8 * 8;
+
+  Carving pieces;
+  const std::size_t experts_at = pieces.take(visits, sizeof(std::int32_t));
+  const std::size_t weights_at = pieces.take(visits, sizeof(float));
+  const std::size_t rows_at = pieces.take(visits, sizeof(std::int32_t));
+  const std::size_t places_at = pieces.take(visits, sizeof(std::int32_t));
+  const std::size_t tiles_at = pieces.take(tile_count, sizeof(GroupTile));
+  const std::size_t inner_at = pieces.take(visits * inner_stride, size_of(type));
+  const std::size_t part_at = pieces.take(visits * part_stride, size_of(type));
+  std::byte* const scratch = expert_scratch_.reserve(pieces.bytes());
+  auto* const experts = reinterpret_cast<std::int32_t*>(scratch + experts_at);
+  auto* const weights = reinterpret_cast<float*>(scratch + weights_at);
+  auto* const rows = reinterpret_cast<std::int32_t*>(scratch + rows_at);
+  auto* const places = reinterpret_cast<std::int32_t*>(scratch + places_at);
+  auto* const tiles = reinterpret_cast<GroupTile*>(scratch + tiles_at);
+  const Rows inner{scratch + inner_at, type, visits, 2 * width, inner_stride};
+  const Rows part{scratch + part_at, type, visits, out, part_stride};
+
+  launch_route({.logits = rows_of(args.logits),
+                .per_row = args.per_row,
+                .normalise = args.normalise,
+                .experts = experts,
+                .weights = weights},
+               launching());
+  launch_sort_visits({.experts = experts,
+                      .visits = visits,
+                      .per_row = args.per_row,
+                      .count = count,
+                      .rows = rows,
+                      .places = places,
+                      .tiles = tiles,
+                      .tile_count = tile_count,
+                      .tile_rows = tile_rows},
+                     launching());
+  GemmGroups groups;
+  groups.tiles = tiles;
+  groups.tile_count = tile_count;
+  groups.tile_rows = tile_rows;
+  const auto product = [&](Rows x, const PackedWeight* ExpertWeights::* which,
+                           const std::int32_t* x_rows, Rows y) {
+    groups.x_rows = x_rows;
+    // Nearly always all are alike, and this is one product.
+    std::vector<bool> done(args.experts.size());
+    for (std::size_t first = 0; first < done.size(); ++first) {
+      if (done[first]) continue;
+      const CudaWeight& like = weight_of(args.experts[first].*which);
+      group_weights_.assign(done.size(), {});
+      for (std::size_t e = first; e < done.size(); ++e) {
+        const CudaWeight& weight = weight_of(args.experts[e].*which);
+        if (done[e] || !alike(weight, like)) continue;
+        done[e] = true;
+        group_weights_[e] = group_weight(weight);
+      }
+      groups.weights = weight_tables_.of(group_weights_, matrices_, stream_);
+      grouped_product(x, like, groups, y);
+    }
+  };
+  product(rows_of(args.x), &ExpertWeights::gate_up, rows, inner);
+  Rows gate = inner;
+  gate.cols = width;
+  Rows up = gate;
+  up.data = static_cast<std::byte*>(inner.data) + static_cast<std::size_t>(width) * size_of(type);
+  GatedKernelArgs gated;
+  gated.gate = gate;
+  gated.up = up;
+  gated.activation = args.activation;
+  gated.out = gate;
+  launch_gated(gated, launching());
+  product(gate, &ExpertWeights::down, nullptr, part);
+  launch_combine({.part = part,
+                  .places = places,
+                  .weights = weights,
+                  .per_row = args.per_row,
+                  .add = args.add,
+                  .y = rows_of(args.y)},
+                 launching());
+}
+
+}  // namespace saccade::cuda

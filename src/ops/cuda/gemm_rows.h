@@ -1,0 +1,85 @@
+// What the products share: which rows a block takes, how rows of bf16 come to shared memory, and
+// what becomes of a sum.
+#pragma once
+
+#include "ops/cuda/activate.h"
+#include "ops/cuda/expert_kernels.h"
+#include "ops/cuda/grid.h"
+
+namespace saccade::cuda {
+
+// The rows of y that are a block's, and the weight that they go by.
+template <bool kGrouped>
+struct BlockRows {
+  std::int64_t first = 0;
+  std::int64_t end = 0;  // nothing is written from here on; at first: there are none
+  std::int32_t group = 0;
+  const std::int32_t* x_rows = nullptr;
+
+  SACCADE_DEVICE BlockRows(std::int64_t rows, const GemmGroups& groups, int tile_rows) {
+    if constexpr (kGrouped) {
+      const GroupTile tile = groups.tiles[blockIdx.y];
+      group = tile.group;
+      first = tile.first;
+      end = groups.weights[group].data != nullptr ? first + tile.count : first;
+      x_rows = groups.x_rows;
+    } else {
+      first = std::int64_t{blockIdx.y} * tile_rows;
+      end = smaller(first + tile_rows, rows);
+    }
+  }
+  SACCADE_DEVICE bool none() const { return kGrouped && end == first; }
+  // The row of x that row `row` of y is made of.
+  SACCADE_DEVICE std::int64_t of_x(std::int64_t row) const {
+    if constexpr (kGrouped) {
+      if (x_rows != nullptr) return x_rows[row];
+    }
+    return row;
+  }
+};
+
+// What a step of a product takes at once along `in`: kDepth elements of each row, kStride from row
+// to row in shared memory.
+template <int kDepth, int kStride>
+struct StageOfRows {
+  // Rows [first, end) of y's, kCount at most, columns [depth, depth + kDepth) of those of `from`
+  // that `of` gives; zero where there are none. Rows begin 16 bytes aligned.
+  template <int kCount, int kThreads, typename RowOf>
+  static SACCADE_DEVICE void fetch(Bf16* to, const Bf16* from, std::int64_t stride,
+                                   std::int64_t cols, std::int64_t first, std::int64_t end,
+                                   std::int64_t depth, const RowOf& of) {
+    for (int i = static_cast<int>(threadIdx.x); i < kCount * (kDepth / 8); i += kThreads) {
+      const int r = i / (kDepth / 8);
+      const int c = i % (kDepth / 8) * 8;
+      const std::int64_t left = first + r < end ? cols - (depth + c) : 0;
+      const int bytes = static_cast<int>(left >= 8 ? 16 : left > 0 ? 2 * left : 0);
+      const Bf16* const source = bytes > 0 ? from + of(first + r) * stride + depth + c : from;
+      async_copy(to + r * kStride + c, source, bytes);
+    }
+  }
+
+  // The same of rows that begin anywhere.
+  template <int kCount, int kThreads, typename RowOf>
+  static SACCADE_DEVICE void copy(Bf16* to, const Bf16* from, std::int64_t stride,
+                                  std::int64_t cols, std::int64_t first, std::int64_t end,
+                                  std::int64_t depth, const RowOf& of) {
+    for (int i = static_cast<int>(threadIdx.x); i < kCount * kDepth; i += kThreads) {
+      const std::int64_t row = first + i / kDepth;
+      const std::int64_t col = depth + i % kDepth;
+      const bool inside = row < end && col < cols;
+      to[i / kDepth * kStride + i % kDepth] = inside ? from[of(row) * stride + col] : Bf16{0};
+    }
+  }
+};
+
+template <typename Out>
+SACCADE_DEVICE void finish(const GemmKernelArgs& args, std::int64_t row, std::int64_t col,
+                           float sum) {
+  if (args.bias != nullptr) sum += args.bias[col];
+  if (args.activation != Activation::kNone) sum = activate_by_call(args.activation, sum);
+  if (args.residual.data != nullptr)
+    sum += widen(static_cast<const Out*>(args.residual.data)[row * args.residual.stride + col]);
+  narrow(sum, static_cast<Out*>(args.y.data)[row * args.y.stride + col]);
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,351 @@
+// Matrices that the device keeps as their checkpoint's codes, on the emulated device: products near
+// those of the numbers that the codes are, in bf16 and in f32, rows that do not know of each other,
+// and what cannot be kept.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <numeric>
+
+#include "base/rng.h"
+#include "ops/cuda/emulated_device.h"
+#include "ops/device.h"
+#include "ops/readback.h"
+
+namespace saccade::cuda {
+namespace {
+
+using Format = StoredMatrix::Format;
+
+// Matrices over random bytes.
+class Stored {
+ public:
+  explicit Stored(std::uint64_t seed) : rng_(seed) {}
+
+  StoredMatrix e4m3(std::int64_t out, std::int64_t in, std::int64_t block_out,
+                    std::int64_t block_in) {
+    StoredMatrix matrix = whole(Format::kE4m3, out, in);
+    matrix.block_out = block_out;
+    matrix.block_in = block_in;
+    std::vector<std::byte> codes = bytes(out * in);
+    for (std::byte& code : codes)  // no NaN
+      if ((code & std::byte{0x7f}) == std::byte{0x7f}) code ^= std::byte{1};
+    matrix.codes = {DType::kU8, keep(std::move(codes))};
+    matrix.scales =
+        floats((out + block_out - 1) / block_out * ((in + block_in - 1) / block_in), 0.002);
+    return matrix;
+  }
+  // `ordered`: inputs are in groups of one size, but anywhere (act-order).
+  StoredMatrix integers(Format format, std::int64_t out, std::int64_t in, std::int64_t group,
+                        bool ordered = false) {
+    StoredMatrix matrix = whole(format, out, in);
+    const std::int64_t groups = (in + group - 1) / group;
+    matrix.bits = 4;
+    matrix.group = group;
+    matrix.codes = {DType::kI32, keep(bytes(out * in / 2))};
+    matrix.scales = floats(groups * out, 0.05);
+    matrix.zeros = {DType::kI32, keep(bytes(groups * out / 2))};
+    matrix.zeros_less_one = format == Format::kGptq;
+    if (ordered) {
+      std::vector<std::int32_t> group_of(static_cast<std::size_t>(in));
+      for (std::size_t i = 0; i < group_of.size(); ++i)
+        group_of[i] = static_cast<std::int32_t>(i / static_cast<std::size_t>(group));
+      for (std::size_t i = group_of.size(); i > 1; --i)
+        std::swap(group_of[i - 1], group_of[rng_.below(i)]);
+      const auto raw = std::as_bytes(std::span(group_of));
+      matrix.group_of = {DType::kI32, keep({raw.begin(), raw.end()})};
+    }
+    return matrix;
+  }
+  Rng& rng() { return rng_; }
+  std::span<std::byte> bytes_of(const StoredNumbers& numbers) {  // to spoil them
+    for (std::vector<std::byte>& kept : kept_)
+      if (kept.data() == numbers.bytes.data()) return kept;
+    return {};
+  }
+
+ private:
+  static StoredMatrix whole(Format format, std::int64_t out, std::int64_t in) {
+    StoredMatrix matrix;
+    matrix.format = format;
+    matrix.stored_out = matrix.out_end = out;
+    matrix.stored_in = matrix.in_end = in;
+    return matrix;
+  }
+  std::vector<std::byte> bytes(std::int64_t count) {
+    std::vector<std::byte> values(static_cast<std::size_t>(count));
+    for (std::byte& value : values) value = static_cast<std::byte>(rng_.below(256));
+    return values;
+  }
+  std::span<const std::byte> keep(std::vector<std::byte> values) {
+    return kept_.emplace_back(std::move(values));
+  }
+  StoredNumbers floats(std::int64_t count, double size) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(static_cast<float>(size * (0.5 + rng_.uniform())));
+    const auto raw = std::as_bytes(std::span(values));
+    return {DType::kF32, keep({raw.begin(), raw.end()})};
+  }
+
+  Rng rng_;
+  std::deque<std::vector<std::byte>> kept_;
+};
+
+std::vector<float> numbers_of(const StoredMatrix& matrix) {
+  std::vector<float> values(static_cast<std::size_t>(matrix.out() * matrix.in()));
+  StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), values.data(), matrix.in());
+  return values;
+}
+
+std::vector<float> random_bf16(std::int64_t count, Rng& rng) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < count; ++i)
+    values.push_back(to_float(to_bf16(static_cast<float>(2 * rng.uniform() - 1))));
+  return values;
+}
+
+std::vector<float> downloaded(Device& device, View from) {
+  Stream& stream = device.lane(Lane::kStep);
+  Buffer wide =
+      *device.allocate(static_cast<std::size_t>(from.rows() * from.cols()) * sizeof(float));
+  const View to = wide.view(DType::kF32, from.rows(), from.cols());
+  stream.copy(from, to);
+  Buffer staging;
+  const View got = *readable(stream, to, staging);
+  return {got.row<float>(0), got.row<float>(0) + from.rows() * from.cols()};
+}
+
+// Rows [begin, end) of x, of `in` columns, times the weight.
+std::vector<float> product(Device& device, const PackedWeight& weight, std::vector<float>& x,
+                           std::int64_t begin, std::int64_t end) {
+  const DType type = device.activation_dtype();
+  Stream& stream = device.lane(Lane::kStep);
+  const std::int64_t rows = end - begin;
+  const Buffer x_at =
+      *device.allocate(static_cast<std::size_t>(rows * weight.in()) * size_of(type));
+  const Buffer y_at =
+      *device.allocate(static_cast<std::size_t>(rows * weight.out()) * sizeof(float));
+  const View x_view = x_at.view(type, rows, weight.in());
+  const View y_view = y_at.view(DType::kF32, rows, weight.out());
+  stream.upload(View(x.data() + begin * weight.in(), DType::kF32, rows, weight.in()), x_view);
+  GemmArgs args;
+  args.x = x_view;
+  args.weight = &weight;
+  args.y = y_view;
+  stream.gemm(args);
+  return downloaded(device, y_view);
+}
+
+struct Form {
+  const char* name;
+  std::vector<StoredMatrix> parts;
+  double bytes;  // a weight, at most, of that many weights; 0: it becomes numbers
+};
+
+std::vector<Form> forms(Stored& stored) {
+  const auto e4m3 = [&](std::int64_t block_out, std::int64_t block_in) {
+    return stored.e4m3(136, 320, block_out, block_in);
+  };
+  const StoredMatrix awq = stored.integers(Format::kAwq, 136, 320, 64);
+  const StoredMatrix ordered = stored.integers(Format::kGptq, 136, 320, 32, true);
+  return {{"e4m3 a matrix", {e4m3(136, 320)}, 1.2},
+          {"e4m3 an output", {e4m3(1, 320), e4m3(136, 320)}, 1.2},
+          {"e4m3 a block", {e4m3(128, 128)}, 1.2},
+          {"e4m3 small blocks and none", {e4m3(48, 32).outputs(3, 100), e4m3(1, 320)}, 1.4},
+          {"e4m3 in a window", {e4m3(48, 64).inputs(64, 300)}, 1.4},
+          {"e4m3 cut in a block", {e4m3(48, 64).inputs(60, 300)}, 0},
+          {"awq 32", {stored.integers(Format::kAwq, 136, 320, 32)}, 0.8},
+          {"awq 128", {stored.integers(Format::kAwq, 136, 320, 128)}, 0.8},
+          {"awq halves", {awq.outputs(0, 77), awq.outputs(77, 136)}, 0.8},
+          {"awq a row", {stored.integers(Format::kAwq, 136, 80, 80)}, 0.9},
+          {"awq short groups", {stored.integers(Format::kAwq, 136, 320, 8)}, 0},
+          {"gptq", {stored.integers(Format::kGptq, 136, 320, 64)}, 0.8},
+          {"gptq act-order", {ordered.outputs(0, 40), ordered.outputs(50, 136)}, 0.9},
+          {"gptq of two orders", {ordered, stored.integers(Format::kGptq, 136, 320, 32, true)}, 0}};
+}
+
+TEST(KeptCodes, ProductsAreNearThoseOfTheNumbers) {
+  Stored stored(1);
+  for (const DType activations : {DType::kBf16, DType::kF32}) {
+    const auto device = make_emulated_cuda_device({.late = true, .seed = 3}, activations);
+    for (const Form& form : forms(stored)) {
+      SCOPED_TRACE(form.name);
+      const auto weight = device->pack(form.parts, DType::kF32);
+      const std::int64_t in = weight->in();
+      const std::int64_t out = weight->out();
+      if (form.bytes > 0) {
+        EXPECT_LT(static_cast<double>(weight->bytes()), form.bytes * static_cast<double>(in * out));
+      } else {
+        EXPECT_GE(weight->bytes(), static_cast<std::size_t>(4 * in * out));
+        continue;
+      }
+      std::vector<float> numbers;
+      for (const StoredMatrix& part : form.parts) {
+        const std::vector<float> of_part = numbers_of(part);
+        numbers.insert(numbers.end(), of_part.begin(), of_part.end());
+      }
+      constexpr std::int64_t kRows = 70;
+      std::vector<float> x = random_bf16(kRows * in, stored.rng());
+      const std::vector<float> y = product(*device, *weight, x, 0, kRows);
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        for (std::int64_t col = 0; col < out; ++col) {
+          double want = 0;
+          double size = 0;
+          for (std::int64_t i = 0; i < in; ++i) {
+            const double term = static_cast<double>(x[static_cast<std::size_t>(row * in + i)]) *
+                                numbers[static_cast<std::size_t>(col * in + i)];
+            want += term;
+            size += std::abs(term);
+          }
+          // Products are exact; f32 sums in some order, and a rounding of each group's.
+          ASSERT_NEAR(y[static_cast<std::size_t>(row * out + col)], want, 16 * 0x1.0p-24 * size)
+              << "row " << row << " col " << col;
+        }
+      }
+      // Small tiles and large ones, any place in them.
+      for (const auto& [begin, end] : {std::pair{0, 1}, {41, 42}, {30, 47}, {3, 67}}) {
+        const std::vector<float> some = product(*device, *weight, x, begin, end);
+        for (std::size_t i = 0; i < some.size(); ++i)
+          ASSERT_EQ(some[i], y[static_cast<std::size_t>(begin * out) + i]) << begin << " " << i;
+      }
+    }
+  }
+}
+
+TEST(KeptCodes, EveryCodeIsItsNumber) {
+  for (const DType activations : {DType::kBf16, DType::kF32}) {
+    const auto device = make_emulated_cuda_device({.late = true, .seed = 4}, activations);
+    Stored stored(2);
+    StoredMatrix matrix = stored.e4m3(4, 64, 4, 64);
+    const std::span<std::byte> codes = stored.bytes_of(matrix.codes);
+    for (std::size_t i = 0; i < 256; ++i)
+      codes[i] = static_cast<std::byte>(i & 0x7f) == std::byte{0x7f} ? std::byte{0}
+                                                                     : static_cast<std::byte>(i);
+    std::vector<float> x(64 * 64);
+    for (std::size_t i = 0; i < 64; ++i) x[i * 64 + i] = 1;
+    const std::vector<float> numbers = numbers_of(matrix);
+    const auto weight = device->pack({&matrix, 1}, DType::kF32);
+    const std::vector<float> y = product(*device, *weight, x, 0, 64);
+    for (std::size_t i = 0; i < 64; ++i)
+      for (std::size_t out = 0; out < 4; ++out)
+        EXPECT_EQ(y[i * 4 + out], numbers[out * 64 + i]) << "code " << out * 64 + i;
+  }
+}
+
+TEST(KeptCodes, WhatIsNoNumberStaysInItsOutput) {
+  const auto device = make_emulated_cuda_device({.late = true, .seed = 5}, DType::kBf16);
+  Stored stored(3);
+  const StoredMatrix matrix = stored.e4m3(40, 64, 40, 64);
+  stored.bytes_of(matrix.codes)[7 * 64 + 9] = std::byte{0xff};
+  const auto weight = device->pack({&matrix, 1}, DType::kBf16);
+  std::vector<float> x(3 * 64, 0.5F);
+  const std::vector<float> y = product(*device, *weight, x, 0, 3);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i % 40 == 7) << i;
+}
+
+// As a table of embeddings, rounded to bf16 where the weight is packed so.
+TEST(KeptCodes, RowsAreTheNumbers) {
+  Stored stored(4);
+  for (const DType activations : {DType::kF32, DType::kBf16}) {
+    const auto device = make_emulated_cuda_device({.late = true, .seed = 6}, activations);
+    for (const Form& form : forms(stored)) {
+      if (form.bytes == 0) continue;
+      for (const DType compute : {DType::kF32, DType::kBf16}) {
+        SCOPED_TRACE(form.name);
+        const auto weight = device->pack({form.parts.data(), 1}, compute);
+        const std::vector<float> numbers = numbers_of(form.parts[0]);
+        Stream& stream = device->lane(Lane::kStep);
+        std::vector<std::int32_t> ids(static_cast<std::size_t>(weight->out()));
+        std::iota(ids.begin(), ids.end(), 0);
+        const Buffer out = *device->allocate(numbers.size() * size_of(activations));
+        const View rows = out.view(activations, weight->out(), weight->in());
+        EmbedArgs args;
+        args.packed = weight.get();
+        args.ids = stream.upload(ids);
+        args.out = rows;
+        stream.embed(args);
+        stream.retire();
+        const std::vector<float> got = downloaded(*device, rows);
+        const bool rounds = compute == DType::kBf16 || activations == DType::kBf16;
+        for (std::size_t i = 0; i < numbers.size(); ++i)
+          ASSERT_EQ(got[i], rounds ? to_float(to_bf16(numbers[i])) : numbers[i]) << i;
+      }
+    }
+  }
+}
+
+// Experts of codes, in an order or not, and of both kinds in one layer: as those of the numbers.
+TEST(KeptCodes, ExpertsOfCodes) {
+  constexpr std::int64_t kIn = 64;
+  constexpr std::int64_t kWidth = 32;
+  constexpr std::int64_t kOut = 48;
+  constexpr std::int64_t kExperts = 5;
+  constexpr std::int64_t kRows = 40;
+  for (const char* kind : {"e4m3", "awq", "ordered", "mixed"}) {
+    SCOPED_TRACE(kind);
+    const std::string_view name = kind;
+    Stored stored(5);
+    std::vector<std::unique_ptr<PackedWeight>> packed;
+    std::vector<ExpertWeights> of[2];
+    const auto device = make_emulated_cuda_device({.late = true, .seed = 7}, DType::kBf16);
+    const auto reference = make_reference_device();
+    for (std::int64_t e = 0; e < kExperts; ++e) {
+      const bool e4m3 = name == "e4m3" || (name == "mixed" && e % 2 == 0);
+      const auto matrix = [&](std::int64_t out, std::int64_t in) {
+        return e4m3 ? stored.e4m3(out, in, 16, 32)
+                    : stored.integers(Format::kGptq, out, in, 16, name == "ordered");
+      };
+      const StoredMatrix gate_up = matrix(2 * kWidth, kIn);
+      const StoredMatrix down = matrix(kOut, kWidth);
+      Device* const devices[] = {device.get(), reference.get()};
+      for (std::size_t d = 0; d < 2; ++d) {
+        packed.push_back(devices[d]->pack({&gate_up, 1}, DType::kF32));
+        packed.push_back(devices[d]->pack({&down, 1}, DType::kF32));
+        of[d].push_back({packed[packed.size() - 2].get(), packed.back().get()});
+      }
+    }
+    std::vector<float> x = random_bf16(kRows * kIn, stored.rng());
+    std::vector<float> logits = random_bf16(kRows * kExperts, stored.rng());
+    const auto run = [&](Device& on, const std::vector<ExpertWeights>& experts) {
+      const DType type = on.activation_dtype();
+      Stream& stream = on.lane(Lane::kStep);
+      const auto make = [&](std::int64_t cols, DType as) {
+        return *on.allocate(static_cast<std::size_t>(kRows * cols) * size_of(as));
+      };
+      const Buffer x_at = make(kIn, type);
+      const Buffer logits_at = make(kExperts, DType::kF32);
+      const Buffer gathered = make(kIn, type);
+      const Buffer inner = make(2 * kWidth, type);
+      const Buffer part = make(kOut, type);
+      const Buffer y = make(kOut, type);
+      stream.upload(View(x.data(), DType::kF32, kRows, kIn), x_at.view(type, kRows, kIn));
+      stream.upload(View(logits.data(), DType::kF32, kRows, kExperts),
+                    logits_at.view(DType::kF32, kRows, kExperts));
+      stream.experts({.x = x_at.view(type, kRows, kIn),
+                      .logits = logits_at.view(DType::kF32, kRows, kExperts),
+                      .experts = experts,
+                      .per_row = 2,
+                      .gathered = gathered.view(type, kRows, kIn),
+                      .inner = inner.view(type, kRows, 2 * kWidth),
+                      .part = part.view(type, kRows, kOut),
+                      .y = y.view(type, kRows, kOut)});
+      stream.retire();
+      return downloaded(on, y.view(type, kRows, kOut));
+    };
+    const std::vector<float> got = run(*device, of[0]);
+    const std::vector<float> want = run(*reference, of[1]);
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      error += std::pow(got[i] - want[i], 2);
+      size += std::pow(want[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), 8e-3);
+  }
+}
+
+}  // namespace
+}  // namespace saccade::cuda

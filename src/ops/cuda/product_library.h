@@ -1,0 +1,48 @@
+// Products by a library that is opened at run time, behind what the device needs of one; and a
+// table of who multiplies what: the library's algorithms, each pinned for a class of row counts, or
+// the device's own kernel.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/cuda/kernels.h"
+
+namespace saccade::cuda {
+
+// y = x w^T, or with c y = x w^T + c rounded once. x and w bf16, y bf16 or f32, c of y's type and
+// shape. All begin 16-byte aligned, and so does each of their rows.
+struct Product {
+  Rows x;       // [rows, in]
+  Rows weight;  // [out, in]
+  Rows c;       // absent, or [rows, out]
+  Rows y;       // [rows, out]
+};
+
+// What the library wants to be given again.
+struct ProductAlgorithm {
+  std::array<std::uint64_t, 8> data = {};
+  std::size_t workspace = 0;  // bytes
+
+  bool operator==(const ProductAlgorithm&) const = default;
+};
+
+// One thread calls.
+class ProductLibrary {
+ public:
+  static constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // that algorithms may want
+  virtual ~ProductLibrary() = default;
+
+  virtual std::string description() const = 0;  // "cuBLASLt 13.1.2 (/usr/local/...)"
+  // For products of these shapes and types, whatever their addresses; the fastest first, by its
+  // own reckoning. None that divides a sum among blocks.
+  virtual std::vector<ProductAlgorithm> algorithms(const Product& like, int most) = 0;
+  // Into the stream. False: this algorithm does not do this product, and nothing was submitted.
+  virtual bool multiply(const Product& product, const ProductAlgorithm& algorithm,
+                        std::byte* workspace, cudaStream_t stream) = 0;
+};
+
+}  // namespace saccade::cuda

@@ -1,0 +1,159 @@
+#include "ops/cuda/product_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "ops/cuda/make_numbers.h"
+
+namespace saccade::cuda {
+namespace {
+
+constexpr int kCandidates = 4;  // of a class
+constexpr std::size_t kProbeBytes = std::size_t{512} << 20;
+
+// Memory of a probe.
+class Room {
+ public:
+  Room(Runtime& runtime, std::size_t bytes, bool pinned)
+      : runtime_(runtime),
+        pinned_(pinned),
+        data_(pinned ? runtime.allocate_pinned(bytes) : runtime.allocate(bytes)) {}
+  ~Room() {
+    if (data_ != nullptr) pinned_ ? runtime_.free_pinned(data_) : runtime_.free(data_);
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  std::byte* get() const { return data_; }
+
+ private:
+  Runtime& runtime_;
+  bool pinned_;
+  std::byte* data_;
+};
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+
+std::size_t bytes_of(const Rows& rows) {
+  return static_cast<std::size_t>(rows.rows * rows.stride) * size_of(rows.type);
+}
+
+Rows first_rows(Rows rows, std::int64_t count) {
+  rows.rows = count;
+  return rows;
+}
+
+}  // namespace
+
+ProductTable::ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> library,
+                           bool batch_invariant)
+    : runtime_(runtime), library_(std::move(library)), batch_invariant_(batch_invariant) {}
+
+void ProductTable::learn(const Rows& weight, cudaStream_t stream) {
+  if (weight.type != DType::kBf16 || weight.rows == 0 || weight.cols == 0) return;
+  for (const DType y : {DType::kBf16, DType::kF32}) {
+    if (!choices_.contains({weight.rows, weight.cols, weight.stride, y})) learn(weight, y, stream);
+  }
+}
+
+void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
+  ProductChoice& choice = choices_[{weight.rows, weight.cols, weight.stride, type}];
+  Rows x = {nullptr, DType::kBf16, kMostProbedRows, weight.cols, round_up(weight.cols, 8)};
+  Rows y = {nullptr, type, kMostProbedRows, weight.rows, round_up(weight.rows, 8)};
+  y.rows = std::min<std::int64_t>(
+      y.rows, static_cast<std::int64_t>(kProbeBytes / (bytes_of(y) / kMostProbedRows)));
+  const Room x_room(runtime_, bytes_of(x), false);
+  const Room y_room(runtime_, bytes_of(y), false);
+  const Room c_room(runtime_, bytes_of(y), false);
+  const Room workspace(runtime_, ProductLibrary::kWorkspace, false);
+  const auto row_bytes = static_cast<std::size_t>(y.cols) * size_of(type);
+  const Room seen(runtime_, row_bytes * kMostProbedRows / 16, true);
+  if (x_room.get() == nullptr || y_room.get() == nullptr || c_room.get() == nullptr ||
+      workspace.get() == nullptr || seen.get() == nullptr) {
+    log::warning("{}: no memory to probe products of {} by {}: the own kernel takes them",
+                 library_->description(), weight.rows, weight.cols);
+    return;
+  }
+  x.data = x_room.get();
+  y.data = y_room.get();
+  launch_make_numbers({.made = {1, 0, 1}, .row_step = x.cols, .to = x, .padded = x.stride}, stream);
+
+  const RunProduct run = [&](std::int64_t first, std::int64_t count,
+                             std::span<const std::int64_t> rows,
+                             const ProductAlgorithm* algorithm) -> std::optional<ProductBits> {
+    // What an earlier run left is not this one's.
+    runtime_.zero(y_room.get(), bytes_of(y), stream);
+    Product product = {
+        .x = first_rows(x, count), .weight = weight, .c = {}, .y = first_rows(y, count)};
+    product.x.data = x_room.get() + static_cast<std::size_t>(first * x.stride) * size_of(x.type);
+    const auto multiply = [&] {
+      if (algorithm != nullptr)
+        return library_->multiply(product, *algorithm, workspace.get(), stream);
+      launch_gemm({.x = product.x, .weight = weight, .residual = product.c, .y = product.y},
+                  stream);
+      return true;
+    };
+    if (!multiply()) return std::nullopt;
+    // Sums that differ seldom differ once they are rounded to bf16. What is left of them when that
+    // is taken away does.
+    if (type == DType::kBf16) {
+      runtime_.zero(c_room.get(), bytes_of(y), stream);
+      product.c = product.y;
+      product.c.data = c_room.get();
+      launch_add({.x = product.y, .y = product.c, .scale = -1}, stream);
+      if (!multiply()) return std::nullopt;
+    }
+    std::byte* to = seen.get();
+    for (const std::int64_t row : rows) {
+      runtime_.copy(
+          {.to = to,
+           .to_stride = row_bytes,
+           .from = y_room.get() + static_cast<std::size_t>(row * y.stride) * size_of(type),
+           .from_stride = row_bytes,
+           .row_bytes = row_bytes,
+           .rows = 1},
+          Direction::kToHost, stream);
+      to += row_bytes;
+    }
+    runtime_.synchronize(stream);
+    return ProductBits(seen.get(), to);
+  };
+
+  runtime_.select();
+  std::vector<std::vector<ProductAlgorithm>> candidates;
+  for (const RowClass& rows : kRowClasses) {
+    const std::int64_t count = std::min({rows.most, kMostProbedRows, y.rows});
+    candidates.push_back(
+        count < rows.least
+            ? std::vector<ProductAlgorithm>()
+            : library_->algorithms(
+                  {.x = first_rows(x, count), .weight = weight, .c = {}, .y = first_rows(y, count)},
+                  kCandidates));
+  }
+  std::vector<std::string> notes;
+  choice = choose_products(candidates, y.rows, batch_invariant_, run, notes);
+  for (const std::string& note : notes)
+    log::warning("{}: products of {} by {} to {}: {}", library_->description(), weight.rows,
+                 weight.cols, name_of(type), note);
+}
+
+const ProductAlgorithm* ProductTable::choose(const Product& product) const {
+  const Rows& weight = product.weight;
+  const auto found = choices_.find({weight.rows, weight.cols, weight.stride, product.y.type});
+  if (found == choices_.end()) return nullptr;
+  const auto& algorithm = found->second[row_class_of(product.y.rows)];
+  return algorithm ? &*algorithm : nullptr;
+}
+
+void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream) {
+  const Product& product = args.product;
+  if (args.library->multiply(product, args.algorithm, args.workspace, stream)) return;
+  log::warning("{} refuses a product of {} rows by {} x {}: the own kernel takes it",
+               args.library->description(), product.x.rows, product.weight.rows,
+               product.weight.cols);
+  launch_gemm({.x = product.x, .weight = product.weight, .residual = product.c, .y = product.y},
+              stream);
+}
+
+}  // namespace saccade::cuda

@@ -1,0 +1,82 @@
+// Who multiplies what. For each shape of weight, and each class of row counts, an algorithm of the
+// library that was seen to give a row the same bits wherever it stands and whoever is beside it, or
+// the device's own kernel, which does by construction.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ops/cuda/product_library.h"
+#include "ops/cuda/runtime.h"
+
+namespace saccade::cuda {
+
+// Counts of rows that share an algorithm: [least, most].
+struct RowClass {
+  std::int64_t least = 1;
+  std::int64_t most = 1;
+};
+inline constexpr RowClass kRowClasses[] = {
+    {1, 16}, {17, 64}, {65, 256}, {257, 1024}, {1025, std::int64_t{1} << 40}};
+inline constexpr std::size_t kRowClassCount = std::size(kRowClasses);
+inline constexpr std::int64_t kMostProbedRows = 2048;
+std::size_t row_class_of(std::int64_t rows);
+
+// One for each class; absent: the device's own kernel.
+using ProductChoice = std::array<std::optional<ProductAlgorithm>, kRowClassCount>;
+
+// The bits of some rows of a product whose operand is rows [first, first + count) of one matrix;
+// without an algorithm by the own kernel. Nothing: it does not do that.
+using ProductBits = std::vector<std::byte>;
+using RunProduct = std::function<std::optional<ProductBits>(std::int64_t first, std::int64_t count,
+                                                            std::span<const std::int64_t> rows,
+                                                            const ProductAlgorithm* algorithm)>;
+
+// Chooses among `candidates` (of each class, best first) by what `run` gives. `most_rows`: that it
+// can run at once. Default: in each class the first whose rows do not depend on their company; the
+// own kernel in the first class, which reads the weight once and does no more. `batch_invariant`:
+// besides, one row's bits are the same in all classes. `notes` gets a line for each class that has
+// candidates and none that will do.
+ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
+                              std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
+                              std::vector<std::string>& notes);
+
+class ProductTable {
+ public:
+  // `runtime` outlives it.
+  ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> library, bool batch_invariant);
+
+  // Probes products by a weight, in both types of result; once for each of its shapes. Waits for
+  // the stream.
+  void learn(const Rows& weight, cudaStream_t stream);
+  // Null: the device's own kernel.
+  const ProductAlgorithm* choose(const Product& product) const;
+  ProductLibrary& library() { return *library_; }
+
+ private:
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType>;  // out, in, stride, y
+  void learn(const Rows& weight, DType y, cudaStream_t stream);
+
+  Runtime& runtime_;
+  std::unique_ptr<ProductLibrary> library_;
+  bool batch_invariant_;
+  std::map<Shape, ProductChoice> choices_;
+};
+
+// A library's product as a launch: by the own kernel where the library refuses after all.
+struct LibraryProductArgs {
+  ProductLibrary* library = nullptr;
+  ProductAlgorithm algorithm;
+  Product product;
+  std::byte* workspace = nullptr;
+};
+void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream);
+
+}  // namespace saccade::cuda

@@ -1,0 +1,203 @@
+// Adapters that are not what they should be: errors that name the file, the module, the tensor and
+// the limit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/golden/lora_golden.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AdapterTensor;
+using testing::golden_folder;
+using ::testing::HasSubstr;
+
+class LoraFiles : public ::testing::Test {
+ protected:
+  LoraFiles()
+      : device_(*make_cpu_device(1, "portable")),
+        model_(testing::load(golden_folder("qwen2_vl/odd_heads"), *device_)),
+        folder_(::testing::TempDir() + "/saccade_lora_files"),
+        tensors_(testing::random_adapter(*model_->network, 2, 1)) {
+    fs::remove_all(folder_);
+  }
+  ~LoraFiles() override { fs::remove_all(folder_); }
+
+  std::string error(const std::string& config, std::int64_t max_rank = 16) {
+    testing::write_adapter(folder_, config, tensors_);
+    return error_of_folder(max_rank);
+  }
+  std::string error() { return error(testing::plain_config(2, 2)); }
+  std::string error_of_folder(std::int64_t max_rank = 16) {
+    const auto adapter =
+        LoraAdapter::load({"x", folder_, 1, max_rank}, model_->network->lora_targets());
+    return adapter ? "" : adapter.error().message;
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Model> model_;
+  std::string folder_;
+  std::vector<AdapterTensor> tensors_;
+};
+
+TEST_F(LoraFiles, NamesWithAndWithoutPrefixesAreTheSame) {
+  EXPECT_EQ(error(), "");
+  const auto full = tensors_;
+  for (const char* prefix :
+       {"", "model.", "base_model.model.", "base_model.model.model.language_model.",
+        "base_model.model.language_model.model.", "language_model.model."}) {
+    tensors_ = full;
+    for (AdapterTensor& tensor : tensors_)
+      tensor.name = prefix + tensor.name.substr(tensor.name.find("layers."));
+    EXPECT_EQ(error(), "") << prefix;
+  }
+}
+
+TEST_F(LoraFiles, IdentityFollowsFromTheFilesAlone) {
+  const auto identity = [&](const std::string& config) {
+    EXPECT_EQ(error(config), "");
+    return (*LoraAdapter::load({"x", folder_, 7, 16}, model_->network->lora_targets()))->identity();
+  };
+  const std::string first = identity(testing::plain_config(2, 2));
+  EXPECT_EQ(first.size(), 64u);
+  EXPECT_EQ(identity(testing::plain_config(2, 2)), first);
+  EXPECT_NE(identity(testing::plain_config(2, 4)), first);
+  tensors_.front().values.front() += 1;
+  EXPECT_NE(identity(testing::plain_config(2, 2)), first);
+}
+
+TEST_F(LoraFiles, WhatIsNotThereIsNamed) {
+  EXPECT_THAT(error_of_folder(), HasSubstr("No adapter found for " + folder_));
+  EXPECT_EQ(error(), "");
+  fs::remove(folder_ + "/adapter_model.safetensors");
+  EXPECT_THAT(error_of_folder(), HasSubstr("there is no file adapter_model.safetensors"));
+}
+
+TEST_F(LoraFiles, TensorsThatDoNotFitAreNamed) {
+  const auto full = tensors_;
+  tensors_[0].shape = {1, 2 * full[0].shape[1]};
+  EXPECT_THAT(error(), HasSubstr("tensor 'base_model.model.model.layers.0.self_attn.q_proj.lora_A."
+                                 "weight': shape [1, 192], the model's module takes [2, 96]"));
+  tensors_ = full;
+  tensors_.pop_back();
+  EXPECT_THAT(error(), HasSubstr("module 'model.layers.2.mlp.down_proj' has no lora_B.weight"));
+  tensors_.pop_back();
+  EXPECT_THAT(error(), HasSubstr("module 'model.layers.2.mlp.down_proj' has no lora_A.weight, and "
+                                 "target_modules chooses it"));
+  tensors_ = full;
+  tensors_[1].values[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(error(), HasSubstr("q_proj.lora_B.weight' has a number that is not finite"));
+  tensors_[1].values[3] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(error(), HasSubstr("q_proj.lora_B.weight' has a number that is not finite"));
+  tensors_ = full;
+  tensors_[0].name += "x";
+  EXPECT_THAT(error(), HasSubstr("lora_A.weightx': neither a lora_A.weight nor a lora_B.weight"));
+  tensors_ = full;
+  tensors_.push_back(
+      {"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", {2}, {1, 1}});
+  EXPECT_THAT(error(), HasSubstr("DoRA (lora_magnitude_vector) is not supported"));
+  tensors_.clear();
+  EXPECT_THAT(error(), HasSubstr("no lora_A and lora_B matrices"));
+}
+
+TEST_F(LoraFiles, OtherModulesAreRefusedByName) {
+  const auto full = tensors_;
+  for (const char* module :
+       {"model.visual.blocks.0.attn.qkv", "model.layers.3.self_attn.q_proj", "lm_head",
+        "model.embed_tokens", "model.layers.0.mlp.experts.1.up_proj",
+        "vision_tower.encoder.layers.0.self_attn.q_proj"}) {
+    tensors_ = full;
+    for (const char* matrix : {".lora_A.weight", ".lora_B.weight"})
+      tensors_.push_back(
+          {std::string("base_model.model.") + module + matrix, {2, 2}, {1, 1, 1, 1}});
+    EXPECT_THAT(error(), HasSubstr(fmt::format("module '{}' is not supported", module)));
+  }
+}
+
+TEST_F(LoraFiles, RanksAreBounded) {
+  EXPECT_THAT(error(testing::plain_config(2, 2), 1),
+              HasSubstr("has rank 2, the limit is 1 (--max-lora-rank)"));
+  EXPECT_THAT(error(R"({"r": 2, "lora_alpha": 2, "target_modules": "all-linear",
+                        "rank_pattern": {"k_proj": 9}})",
+                    8),
+              HasSubstr("k_proj' has rank 9, the limit is 8"));
+  EXPECT_THAT(error(testing::plain_config(3, 2)), HasSubstr("takes [3, 112]"));
+}
+
+TEST_F(LoraFiles, HalfAFileIsRefused) {
+  EXPECT_EQ(error(), "");
+  const std::string path = folder_ + "/adapter_model.safetensors";
+  const auto size = fs::file_size(path);
+  for (const std::uintmax_t keep :
+       {std::uintmax_t{0}, std::uintmax_t{7}, std::uintmax_t{40}, size / 2, size - 1}) {
+    fs::resize_file(path, keep);
+    const std::string said = error_of_folder();
+    EXPECT_THAT(said, HasSubstr(path)) << keep;
+    testing::write_adapter(folder_, testing::plain_config(2, 2), tensors_);
+  }
+  fs::resize_file(path, size + (std::uintmax_t{64} << 20));
+  EXPECT_THAT(error_of_folder(), HasSubstr("bytes, the limit is"));
+}
+
+TEST_F(LoraFiles, ConfigurationsSayWhatIsWrong) {
+  struct Case {
+    const char* members;
+    const char* said;
+  };
+  for (const Case& each : {
+           Case{R"("use_dora": true)", "use_dora true is not supported"},
+           Case{R"("modules_to_save": ["lm_head"])", R"(modules_to_save ["lm_head"] is not)"},
+           Case{R"("bias": "all")", "bias all is not supported"},
+           Case{R"("fan_in_fan_out": true)", "fan_in_fan_out true is not supported"},
+           Case{R"("lora_bias": true)", "lora_bias true is not supported"},
+           Case{R"("layer_replication": [[0, 4]])", "layer_replication [[0,4]] is not supported"},
+           Case{R"("target_parameters": ["x"])", "target_parameters"},
+           Case{R"("trainable_token_indices": [1])", "trainable_token_indices"},
+           Case{R"("init_lora_weights": "pissa")", "init_lora_weights \"pissa\" is not supported"},
+           Case{R"("layers_pattern": "blocks")", "layers_pattern \"blocks\" is not supported"},
+           Case{R"("peft_type": "LOHA")", "peft_type LOHA is not supported"},
+           Case{R"("something_new": 3)", "something_new 3 is not supported"},
+           Case{R"("r": 0)", "r is 0, 1 to 4096 is possible"},
+           Case{R"("r": "8")", "r"},
+           Case{R"("target_modules": 3)", "target_modules 3 is no list"},
+           Case{R"("target_modules": "(")", "target_modules: the expression '('"},
+           Case{R"("rank_pattern": {"q_proj": -1})", "rank_pattern: 'q_proj' is -1"},
+           Case{R"("layers_to_transform": ["a"])", "layers_to_transform [\"a\"] is no list"},
+           Case{R"("target_modules": ["q_proj"])", "is not one that target_modules chooses"},
+       }) {
+    json::object config =
+        json::parse(R"({"r": 2, "lora_alpha": 2, "target_modules": "all-linear"})")
+            .value()
+            .get_object();
+    const json::value more = json::parse("{" + std::string(each.members) + "}").value();
+    for (const auto& member : more.get_object()) config[member.key()] = member.value();
+    std::string text;
+    json::JsonWriter(text).value(json::value(config));
+    EXPECT_THAT(error(text), HasSubstr(each.said)) << each.members;
+    EXPECT_THAT(error(text), HasSubstr("adapter_")) << each.members;
+  }
+  EXPECT_THAT(error("{"), HasSubstr("adapter_config.json"));
+  EXPECT_THAT(error("[]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(error(R"({"r": 2, "lora_alpha": 2})"), HasSubstr("target_modules is missing"));
+}
+
+// What says nothing about the result is taken, whatever it is.
+TEST_F(LoraFiles, OtherMembersOfPeftAreTaken) {
+  EXPECT_EQ(error(R"({"alora_invocation_tokens": null, "auto_mapping": null, "bias": "none",
+      "base_model_name_or_path": "x", "corda_config": null, "eva_config": {"rho": 2.0},
+      "inference_mode": true, "init_lora_weights": "gaussian", "layer_replication": null,
+      "layers_pattern": null, "layers_to_transform": null, "loftq_config": {}, "lora_alpha": 4,
+      "lora_dropout": 0.1, "megatron_config": null, "megatron_core": "megatron.core",
+      "modules_to_save": null, "peft_type": "LORA", "peft_version": "0.19.1",
+      "qalora_group_size": 16, "r": 2, "rank_pattern": {}, "revision": null,
+      "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+      "down_proj"], "target_parameters": null, "task_type": "CAUSAL_LM", "use_dora": false,
+      "use_qalora": false, "use_rslora": true})"),
+            "");
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,40 @@
+// What a test tells the library that stands in for cuBLASLt, and what it may ask of it.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+struct CUstream_st;
+
+namespace saccade::test {
+
+// Ways to sum, each an algorithm of its own.
+enum FakeAlgorithm : int {
+  kAscending = 1,  // along `in`
+  kDescending,     // the other way round, by way of a workspace: other bits
+  kByCompany,      // one way or the other by how many rows there are: not row-invariant
+  kByPlace,        // one way or the other by where the row stands
+  kNever,          // is offered, and does nothing
+  kSplit,          // divides sums, whatever it was asked
+  kHungry,         // wants more workspace than there is
+};
+
+struct FakeCublasLt {
+  std::size_t version = 130102;
+  int create_status = 0;
+  std::vector<int> algorithms = {kAscending};  // offered, best first
+  bool heuristics_fail = false;
+  bool refuses = false;  // every product
+  // Null: at once.
+  std::function<void(CUstream_st*, std::function<void()>)> enqueue;
+
+  std::vector<int> done;  // algorithms of products that were submitted
+  int objects = 0;        // handles and descriptors that are there
+};
+
+// By this name in the library.
+using FakeCublasLtSettings = FakeCublasLt& (*)();
+constexpr const char* kFakeCublasLtSettings = "saccade_fake_cublaslt";
+
+}  // namespace saccade::test

@@ -1,0 +1,454 @@
+// Products by a library that is opened at run time: finding it, refusing what will not do, and
+// rows whose bits do not depend on their company though the library's may. The library is one of
+// the tests' own, which multiplies when the emulator's streams come to it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/rng.h"
+#include "ops/cuda/cublaslt_library.h"
+#include "ops/cuda/cuda_device.h"
+#include "ops/cuda/emulated_stream.h"
+#include "tests/gpu/fakes/fake_cublaslt.h"
+
+namespace saccade::cuda {
+namespace {
+
+using test::FakeCublasLt;
+using ::testing::HasSubstr;
+
+constexpr const char* kFake = SACCADE_FAKE_CUBLASLT;
+constexpr const char* kLacking = SACCADE_FAKE_CUBLASLT_LACKING;
+
+// --- which algorithms will do ---
+
+// A library on paper: the bits of a row by algorithm, place, count of rows and row.
+using Bits = std::function<std::int64_t(std::int64_t algorithm, std::int64_t place,
+                                        std::int64_t count, std::int64_t row)>;
+ProductAlgorithm algorithm(std::uint64_t which) { return {.data = {which}, .workspace = 0}; }
+
+struct Chosen {
+  ProductChoice choice;
+  std::vector<std::string> notes;
+
+  std::vector<std::int64_t> which() const {
+    std::vector<std::int64_t> all;
+    for (const auto& each : choice)
+      all.push_back(each ? static_cast<std::int64_t>(each->data[0]) : 0);
+    return all;
+  }
+};
+
+Chosen choose(std::vector<std::vector<std::uint64_t>> offered, bool batch_invariant,
+              const Bits& bits, std::int64_t most = kMostProbedRows) {
+  std::vector<std::vector<ProductAlgorithm>> candidates;
+  for (const auto& row_class : offered) {
+    candidates.emplace_back();
+    for (const std::uint64_t which : row_class) candidates.back().push_back(algorithm(which));
+  }
+  const RunProduct run = [&](std::int64_t first, std::int64_t count,
+                             std::span<const std::int64_t> rows,
+                             const ProductAlgorithm* with) -> std::optional<ProductBits> {
+    EXPECT_LE(count, most);
+    ProductBits all;
+    for (const std::int64_t place : rows) {
+      EXPECT_LT(place, count);
+      const std::int64_t which = with == nullptr ? 0 : static_cast<std::int64_t>(with->data[0]);
+      const std::int64_t of = bits(which, place, count, first + place);
+      if (of < 0) return std::nullopt;
+      const auto bytes = std::as_bytes(std::span(&of, 1));
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  };
+  Chosen chosen;
+  chosen.choice = choose_products(candidates, most, batch_invariant, run, chosen.notes);
+  return chosen;
+}
+
+std::int64_t honest(std::int64_t which, std::int64_t, std::int64_t, std::int64_t row) {
+  return row * 10 + which;
+}
+
+TEST(ProductChoice, ByDefaultEachClassHasItsOwn) {
+  const Chosen chosen = choose({{1}, {2, 3}, {3}, {4}, {5}}, false, honest);
+  EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 2, 3, 4, 5}));
+  EXPECT_TRUE(chosen.notes.empty());
+}
+
+TEST(ProductChoice, RowsThatDependOnTheirCompanyAreTheOwnKernels) {
+  // 2: by how many there are; 3: by where it stands; 6: says no.
+  const Bits bits = [](std::int64_t which, std::int64_t place, std::int64_t count,
+                       std::int64_t row) {
+    if (which == 2) return row * 10 + count % 7;
+    if (which == 3) return row * 10 + (place % 16 >= 8 ? 1 : 0);
+    return which == 6 ? -1 : honest(which, place, count, row);
+  };
+  const Chosen chosen = choose({{1}, {2, 1}, {3}, {6, 4}, {6}}, false, bits);
+  EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 1, 0, 4, 0}));
+  ASSERT_EQ(chosen.notes.size(), 2u);
+  EXPECT_THAT(chosen.notes[0], HasSubstr("65 to 256 rows"));
+  EXPECT_THAT(chosen.notes[1], HasSubstr("1025 rows and more"));
+}
+
+TEST(ProductChoice, BatchInvariantTakesOnlyThoseOfTheSameBits) {
+  // 4 and 2 agree, 3 does not, nor does the own kernel.
+  const Bits bits = [](std::int64_t which, std::int64_t, std::int64_t, std::int64_t row) {
+    return row * 10 + (which == 3 || which == 0 ? 1 : 0);
+  };
+  EXPECT_EQ(choose({{3, 2}, {3}, {2}, {3, 4}, {4}}, true, bits).which(),
+            (std::vector<std::int64_t>{2, 4, 2, 4, 4}));
+  // The own kernel does too: it takes the fewest rows.
+  const Bits all_alike = [](std::int64_t, std::int64_t, std::int64_t, std::int64_t row) {
+    return row;
+  };
+  EXPECT_EQ(choose({{3}, {3}, {2}, {3}, {4}}, true, all_alike).which(),
+            (std::vector<std::int64_t>{0, 3, 2, 3, 4}));
+  // The largest batches' does not do small ones: another is pinned for all.
+  const Bits large_alone = [](std::int64_t which, std::int64_t, std::int64_t count,
+                              std::int64_t row) {
+    if (which == 4 && count < 65) return std::int64_t{-1};
+    return row * 10 + which;
+  };
+  EXPECT_EQ(choose({{1}, {2}, {2}, {3}, {4, 2}}, true, large_alone).which(),
+            (std::vector<std::int64_t>{2, 2, 2, 2, 2}));
+}
+
+TEST(ProductChoice, BatchInvariantWithoutSuchIsTheOwnKernelsAlone) {
+  const Bits by_class = [](std::int64_t which, std::int64_t, std::int64_t count, std::int64_t row) {
+    return row * 10 + (which == 0 ? 9 : static_cast<std::int64_t>(row_class_of(count)));
+  };
+  const Chosen chosen = choose({{1}, {1}, {1}, {1}, {1}}, true, by_class);
+  EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(chosen.notes.size(), 1u);
+}
+
+// A head whose rows fill the memory of the probe: what was not seen is not trusted.
+TEST(ProductChoice, WhatCannotBeProbedIsTheOwnKernels) {
+  EXPECT_EQ(choose({{1}, {1}, {1}, {1}, {1}}, false, honest, 300).which(),
+            (std::vector<std::int64_t>{0, 1, 1, 1, 0}));
+  EXPECT_EQ(choose({{1}, {1}, {1}, {1}, {1}}, true, honest, 300).which(),
+            (std::vector<std::int64_t>{0, 0, 0, 0, 0}));
+}
+
+TEST(ProductChoice, ClassesCoverEveryCount) {
+  EXPECT_EQ(row_class_of(1), 0u);
+  EXPECT_EQ(row_class_of(16), 0u);
+  EXPECT_EQ(row_class_of(17), 1u);
+  EXPECT_EQ(row_class_of(1024), 3u);
+  EXPECT_EQ(row_class_of(1'000'000), kRowClassCount - 1);
+  for (std::size_t i = 1; i < kRowClassCount; ++i)
+    EXPECT_EQ(kRowClasses[i].least, kRowClasses[i - 1].most + 1);
+}
+
+// --- finding and opening it ---
+
+class Library : public ::testing::Test {
+ protected:
+  void SetUp() override { fake() = FakeCublasLt(); }
+  void TearDown() override { EXPECT_EQ(fake().objects, 0) << "handles and descriptors are left"; }
+
+  // The settings of the instance that everybody opens.
+  static FakeCublasLt& fake() {
+    static const OpenedLibrary library = *OpenedLibrary::open(kFake);
+    return reinterpret_cast<test::FakeCublasLtSettings>(
+        library.symbol(test::kFakeCublasLtSettings))();
+  }
+  static std::string refusal(const char* path = kFake) {
+    auto opened = open_first(library_places(kCublasLtFile, path));
+    if (!opened) return opened.error().message;
+    const auto library = open_cublaslt(*std::move(opened));
+    return library ? std::string() : library.error().message;
+  }
+};
+
+TEST_F(Library, IsFoundInTheFolderThatIsSaid) {
+  const std::string folder = std::string(kFake).substr(0, std::string(kFake).rfind('/'));
+  EXPECT_EQ(library_places(kCublasLtFile, folder), std::vector<std::string>{kFake});
+  auto opened = open_first(library_places(kCublasLtFile, folder));
+  ASSERT_TRUE(opened) << opened.error().message;
+  const auto library = open_cublaslt(*std::move(opened));
+  ASSERT_TRUE(library) << library.error().message;
+  EXPECT_EQ((*library)->description(), fmt::format("cuBLASLt 13.1.2 ({})", kFake));
+}
+
+TEST_F(Library, IsLookedForInToolkitsAndBesideTorch) {
+  const std::string root = ::testing::TempDir() + "/saccade_library_places";
+  std::filesystem::remove_all(root);
+  for (const char* folder : {"home/lib64", "venv/lib/python3.11/site-packages/nvidia/cu13/lib"}) {
+    std::filesystem::create_directories(root + "/" + folder);
+    std::ofstream(root + "/" + folder + "/" + kCublasLtFile) << "not a library";
+  }
+  setenv("CUDA_HOME", (root + "/home").c_str(), 1);
+  setenv("VIRTUAL_ENV", (root + "/venv").c_str(), 1);
+  const std::vector<std::string> places = library_places(kCublasLtFile, "");
+  unsetenv("CUDA_HOME");
+  unsetenv("VIRTUAL_ENV");
+  ASSERT_GE(places.size(), 3u);
+  EXPECT_EQ(places[0], kCublasLtFile);
+  EXPECT_EQ(places[1], root + "/home/lib64/" + kCublasLtFile);
+  EXPECT_THAT(places,
+              ::testing::Contains(root + "/venv/lib/python3.11/site-packages/nvidia/cu13/lib/" +
+                                  kCublasLtFile));
+  const auto opened = open_first({places[1]});
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr(places[1]));
+  std::filesystem::remove_all(root);
+}
+
+TEST_F(Library, SaysWhyItIsNotTaken) {
+  EXPECT_THAT(refusal("/nowhere/libcublasLt.so.13"), HasSubstr("/nowhere/libcublasLt.so.13"));
+  EXPECT_THAT(refusal(kLacking), HasSubstr("has no cublasLtMatmul"));
+  fake().version = 120900;
+  EXPECT_THAT(refusal(), HasSubstr("version 120900, and 130000 is the least"));
+  fake().version = 130000;
+  fake().create_status = 1;
+  EXPECT_THAT(refusal(), HasSubstr("no driver, or no GPU"));
+  fake().create_status = 0;
+  EXPECT_EQ(refusal(), "");
+}
+
+// What a device does of it: an error where somebody said where it lies.
+TEST_F(Library, IsTheDevicesByItsSettings) {
+  const auto described = [](const CudaSettings& settings) -> std::string {
+    CudaDevice device(emulator::make_emulated_runtime({}), 1, DType::kBf16);
+    const auto opened = device.open_libraries(settings);
+    return opened ? device.description() : opened.error().message;
+  };
+  EXPECT_THAT(described({.libraries = kFake}), HasSubstr("cuda emulated, cuBLASLt 13.1.2"));
+  EXPECT_EQ(described({.libraries = "none"}), "cuda emulated");
+  EXPECT_THAT(described({.libraries = "/nowhere"}), HasSubstr("cuBLASLt of /nowhere: "));
+  setenv("SACCADE_CUDA_LIBS", kFake, 1);
+  EXPECT_THAT(described({}), HasSubstr("cuBLASLt 13.1.2"));
+  EXPECT_EQ(described({.libraries = "none"}), "cuda emulated");
+  fake().create_status = 1;
+  EXPECT_THAT(described({}), HasSubstr("no driver, or no GPU"));
+  unsetenv("SACCADE_CUDA_LIBS");
+}
+
+// --- products ---
+
+class LibraryProducts : public Library {
+ protected:
+  static constexpr std::int64_t kIn = 40;
+  static constexpr std::int64_t kOut = 24;
+  static constexpr std::int64_t kRows = 300;
+
+  void make(std::vector<int> algorithms, bool batch_invariant = false, bool with_library = true) {
+    fake().algorithms = std::move(algorithms);
+    fake().enqueue = emulator::enqueue;
+    device = std::make_unique<CudaDevice>(
+        emulator::make_emulated_runtime({.late = true, .seed = 7}), 2, DType::kBf16);
+    if (with_library) {
+      auto library = open_cublaslt(*OpenedLibrary::open(kFake));
+      ASSERT_TRUE(library) << library.error().message;
+      device->use_library(*std::move(library), batch_invariant);
+    }
+    Rng rng(5);
+    const auto random = [&](std::int64_t count) {
+      std::vector<float> values(static_cast<std::size_t>(count));
+      for (float& value : values) value = static_cast<float>(rng.uniform() * 2 - 1);
+      return values;
+    };
+    const auto on_device = [&](std::vector<float> values, std::int64_t rows, std::int64_t cols,
+                               DType type, View& view) {
+      Buffer buffer = *device->allocate(values.size() * size_of(type), Space::kDevice);
+      view = buffer.view(type, rows, cols);
+      step().upload(View(values.data(), DType::kF32, rows, cols), view);
+      return buffer;
+    };
+    std::vector<float> weights = random(kOut * kIn);
+    const StoredMatrix stored = View(weights.data(), DType::kF32, kOut, kIn);
+    weight = device->pack({&stored, 1}, DType::kBf16);
+    probed = fake().done.size();
+    memory[0] = on_device(random(kRows * kIn), kRows, kIn, DType::kBf16, x);
+    memory[1] = on_device(random(kRows * kOut), kRows, kOut, DType::kBf16, residual);
+    memory[2] = on_device(random(kOut), 1, kOut, DType::kF32, bias);
+    memory[3] = on_device(std::vector<float>(kRows * kOut), kRows, kOut, DType::kBf16, y);
+  }
+  Stream& step() { return device->lane(Lane::kStep); }
+
+  // Rows [first, first + count) in one product.
+  std::vector<std::vector<float>> multiply(std::int64_t first, std::int64_t count,
+                                           bool finished = false, bool added = false) {
+    GemmArgs args;
+    args.x = x.row_range(first, first + count);
+    args.weight = weight.get();
+    if (finished) args.bias = bias;
+    if (finished) args.activation = Activation::kSilu;
+    if (added) args.residual = residual.row_range(first, first + count);
+    args.y = y.row_range(0, count);
+    step().gemm(args);
+    Buffer floats =
+        *device->allocate(static_cast<std::size_t>(count * kOut) * sizeof(float), Space::kHost);
+    const View to(floats.data(), DType::kF32, count, kOut);
+    step().download(args.y, to);
+    step().synchronize();
+    std::vector<std::vector<float>> rows;
+    for (std::int64_t row = 0; row < count; ++row)
+      rows.emplace_back(to.row<float>(row), to.row<float>(row) + kOut);
+    return rows;
+  }
+  std::size_t by_library() const { return fake().done.size() - probed; }
+
+  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<PackedWeight> weight;
+  Buffer memory[4];
+  View x, residual, bias, y;
+  std::size_t probed = 0;
+  void TearDown() override {
+    weight.reset();
+    for (Buffer& buffer : memory) buffer.reset();
+    device.reset();
+    Library::TearDown();
+  }
+};
+
+// With bias, activation and residual, or without: the own kernel's numbers but for the order of
+// sums, so no further off than one more rounding to bf16.
+TEST_F(LibraryProducts, AreTheOwnKernels) {
+  for (const bool finished : {false, true}) {
+    for (const bool added : {false, true}) {
+      make({}, false, false);
+      const auto want = multiply(0, 100, finished, added);
+      TearDown();
+      make({test::kAscending});
+      const auto got = multiply(0, 100, finished, added);
+      EXPECT_EQ(by_library(), 1u);
+      for (std::size_t row = 0; row < want.size(); ++row)
+        for (std::size_t col = 0; col < want[row].size(); ++col)
+          ASSERT_NEAR(got[row][col], want[row][col], std::abs(want[row][col]) / 128 + 1e-4)
+              << row << " " << col << " " << finished << " " << added;
+      TearDown();
+    }
+  }
+}
+
+TEST_F(LibraryProducts, FewRowsAreTheOwnKernelsByDefault) {
+  make({test::kAscending});
+  multiply(3, 16);
+  EXPECT_EQ(by_library(), 0u);
+  multiply(3, 17);
+  EXPECT_EQ(by_library(), 1u);
+}
+
+// The contract of each mode: within a class of counts, and over all of them.
+TEST_F(LibraryProducts, ARowHasItsBitsInAnyCompany) {
+  for (const std::vector<int>& offered : {std::vector<int>{test::kAscending},
+                                          {test::kDescending, test::kAscending},
+                                          {test::kByCompany, test::kDescending},
+                                          {test::kByPlace, test::kByCompany},
+                                          {test::kNever, test::kSplit, test::kHungry}}) {
+    for (const bool batch_invariant : {false, true}) {
+      make(offered, batch_invariant);
+      const auto all = multiply(0, kRows);
+      for (const std::int64_t count : {257, 270, 299}) {
+        const std::int64_t first = kRows - count;
+        const auto some = multiply(first, count);
+        for (std::int64_t row = 0; row < count; ++row)
+          ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(first + row)])
+              << offered.front() << " " << batch_invariant << " row " << row << " of " << count;
+      }
+      if (batch_invariant) {
+        for (const std::int64_t count : {1, 5, 16, 17, 64, 65, 200, 256}) {
+          const auto some = multiply(11, count);
+          for (std::int64_t row = 0; row < count; ++row)
+            ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(11 + row)])
+                << offered.front() << " row " << row << " of " << count;
+        }
+      }
+      TearDown();
+    }
+  }
+}
+
+TEST_F(LibraryProducts, LiarsAndThoseThatSayNoAreNotAsked) {
+  for (const int algorithm :
+       {test::kByCompany, test::kByPlace, test::kNever, test::kSplit, test::kHungry}) {
+    make({algorithm});
+    multiply(0, kRows);
+    EXPECT_EQ(by_library(), 0u) << algorithm;
+    TearDown();
+  }
+  make({test::kByCompany, test::kDescending});
+  multiply(0, kRows);
+  EXPECT_EQ(by_library(), 1u);
+  EXPECT_EQ(fake().done.back(), test::kDescending);
+}
+
+TEST_F(LibraryProducts, WithoutHeuristicsTheOwnKernelMultiplies) {
+  fake().heuristics_fail = true;
+  make({test::kAscending});
+  multiply(0, kRows);
+  EXPECT_EQ(fake().done.size(), 0u);
+}
+
+// Once it was probed and taken, and then it will not: the product is done all the same.
+TEST_F(LibraryProducts, ARefusalLaterIsTheOwnKernels) {
+  make({}, false, false);
+  const auto want = multiply(0, 100, false, true);
+  TearDown();
+  make({test::kAscending});
+  fake().refuses = true;
+  EXPECT_EQ(multiply(0, 100, false, true), want);
+  EXPECT_EQ(by_library(), 0u);
+}
+
+// In steps that become graphs, where the room for sums moves between two of their products.
+TEST_F(LibraryProducts, AreKeptInGraphs) {
+  make({test::kAscending});
+  const auto want = multiply(5, 100, true, true);
+  TearDown();
+  make({test::kAscending});
+  for (int round = 0; round < 6; ++round) {
+    for (const std::int64_t count : {20, 100}) {
+      GemmArgs args;
+      args.x = x.row_range(5, 5 + count);
+      args.weight = weight.get();
+      args.bias = bias;
+      args.activation = Activation::kSilu;
+      args.residual = residual.row_range(5, 5 + count);
+      args.y = y.row_range(0, count);
+      if (count == 20) step().begin_repeated(1);
+      step().gemm(args);
+    }
+    step().end_repeated();
+    step().retire();
+  }
+  const auto& repeated = static_cast<CudaStream&>(step()).repeated();
+  EXPECT_GT(repeated.replays(), 2);
+  Buffer floats = *device->allocate(100 * kOut * sizeof(float), Space::kHost);
+  const View to(floats.data(), DType::kF32, 100, kOut);
+  step().download(y.row_range(0, 100), to);
+  step().synchronize();
+  for (std::int64_t row = 0; row < 100; ++row)
+    ASSERT_EQ(std::vector<float>(to.row<float>(row), to.row<float>(row) + kOut),
+              want[static_cast<std::size_t>(row)]);
+}
+
+// Rows of 16-byte packs only: others are the own kernel's.
+TEST_F(LibraryProducts, RowsThatAreNotAlignedAreTheOwnKernels) {
+  make({test::kAscending});
+  GemmArgs args;
+  args.x = View(x.data() + 2, DType::kBf16, 100, kIn - 8, kIn, x.space());
+  std::vector<float> numbers(static_cast<std::size_t>(kOut * (kIn - 8)), 1.0f);
+  const StoredMatrix stored = View(numbers.data(), DType::kF32, kOut, kIn - 8);
+  const auto narrow = device->pack({&stored, 1}, DType::kBf16);
+  probed = fake().done.size();
+  args.weight = narrow.get();
+  args.y = y.row_range(0, 100);
+  step().gemm(args);
+  step().synchronize();
+  EXPECT_EQ(by_library(), 0u);
+  args.x = View(x.data(), DType::kBf16, 100, kIn - 8, kIn, x.space());
+  step().gemm(args);
+  step().synchronize();
+  EXPECT_EQ(by_library(), 1u);
+}
+
+}  // namespace
+}  // namespace saccade::cuda
