@@ -13,6 +13,10 @@ constexpr int kAnswersToTrust = 3;
 constexpr double kHitRateStep = 1.0 / 16;
 constexpr double kTransferStep = 1.0 / 8;
 constexpr double kTransferKept = 0.98;  // from one report to the next of an idle encoder
+// What a busy machine adds to a way by chance. To be sooner by less is no reason to go elsewhere:
+// two servers whose ways were late once each would keep to one encoder each, and make every image
+// twice.
+constexpr Nanos kChance = 5 * kMillisecond;
 
 // Which encoder an image's content belongs to, while all are there: the highest of these.
 std::uint64_t rendezvous(const Digest& content, std::string_view name) {
@@ -177,10 +181,12 @@ std::optional<EncoderPool::Choice> EncoderPool::best(const Order& order,
     if (!may_be_asked(i) || std::find(except.begin(), except.end(), i) != except.end()) continue;
     const Nanos finish = predicted_finish(i, order);
     double score = static_cast<double>(finish);
-    if (i == home) score -= hit_rate_ * static_cast<double>(at(i).report.cost.duration(order.rows));
-    // Among equals where the image belongs, so that it is not spread for nothing.
-    if (!first || score < first_score || (score == first_score && i == home)) {
-      first = Choice{i, finish};
+    if (i == home) {
+      score -= hit_rate_ * static_cast<double>(at(i).report.cost.duration(order.rows)) +
+               static_cast<double>(kChance);
+    }
+    if (!first || score < first_score) {
+      first = Choice{i, finish, i != home};
       first_score = score;
     }
   }

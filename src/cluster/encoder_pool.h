@@ -37,7 +37,8 @@ class EncoderPool {
 
   struct Choice {
     int encoder = 0;
-    Nanos finish = 0;  // from now until the rows are here, predicted; 0: nothing is known
+    Nanos finish = 0;   // from now until the rows are here, predicted; 0: nothing is known
+    bool away = false;  // another is where the image belongs, and this one is sooner
   };
 
   EncoderPool(const Clock& clock, PoolSettings settings);

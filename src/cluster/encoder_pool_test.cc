@@ -98,6 +98,17 @@ TEST_F(Pool, AnImageGoesHomeForAsMuchAsHitsHaveSaved) {
   EXPECT_NE(pool_.best(order, {})->encoder, home);
 }
 
+TEST_F(Pool, AWayThatWasLateByChanceDoesNotMoveAnImage) {
+  const Order order = order_of(7, 100);
+  const auto first = pool_.best(order, {});
+  EXPECT_FALSE(first->away);
+  report(first->encoder, 4);
+  EXPECT_EQ(pool_.best(order, {})->encoder, first->encoder);
+  report(first->encoder, 6);
+  EXPECT_NE(pool_.best(order, {})->encoder, first->encoder);
+  EXPECT_TRUE(pool_.best(order, {})->away);
+}
+
 TEST_F(Pool, TwoFailuresMeanOneAtATimeUntilThreeAnswers) {
   const Order order = order_of(1, 10);
   for (int i = 0; i < 2; ++i) pool_.ended(0, pool_.dispatched(0, order), Outcome::kFailure);

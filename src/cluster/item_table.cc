@@ -329,6 +329,7 @@ void ItemTable::ask(Item& item, const EncoderPool::Choice& choice, bool hedge) {
   const std::uint64_t stream = pool_.dispatched(choice.encoder, item.order);
   const AttemptId id{choice.encoder, pool_.epoch(choice.encoder), stream};
   item.attempts.push_back(id);
+  if (choice.away) ++stats_.away;
   Attempt& attempt = attempts_[id];
   attempt.key = item.order.key;
   attempt.asked_at = attempt.heard_at = clock_.now();

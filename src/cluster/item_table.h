@@ -111,6 +111,7 @@ struct ItemStats {
   std::uint64_t stale = 0;       // answers to what nobody asks any more
   std::uint64_t mismatches = 0;  // rows of one image that differ
   std::uint64_t hedges = 0;      // second attempts beside one that was late
+  std::uint64_t away = 0;        // askings of another encoder than where the image belongs
   std::uint64_t hedge_wins = 0;  // of them, those that were first
   std::uint64_t verified = 0;
 };

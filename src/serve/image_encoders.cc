@@ -73,6 +73,9 @@ void write_metrics(cluster::EmbeddingExchange& exchange, MetricsText& page) {
                number(items.mismatches));
   page.counter("saccade:embedding_verified_total", "Rows of others that were made again here.",
                number(items.verified));
+  page.counter("saccade:exchange_away_total",
+               "Askings of another encoder than where an image belongs, because it is sooner.",
+               number(items.away));
   page.counter("saccade:exchange_hedges_total", "Second askings beside one that was late.",
                number(items.hedges));
   page.counter("saccade:exchange_hedge_wins_total", "Of them, those that were first.",

@@ -416,9 +416,13 @@ TEST_F(Cluster, OfTwoServersAndTwoEncodersOneMakesIt) {
   }
   const double encoded = metric(a.process(), "saccade:images_encoded_total") +
                          metric(b.process(), "saccade:images_encoded_total");
+  double elsewhere = 0;  // for a reason, which a busy machine has often
+  for (const ServerProcess* server : {&one, &two}) {
+    elsewhere += metric(*server, "saccade:exchange_away_total") +
+                 metric(*server, "saccade:exchange_hedges_total");
+  }
   EXPECT_GE(encoded, kImages);
-  // Some go to whoever would have them sooner: of an image that takes a millisecond, 1 to 3 in ten.
-  EXPECT_LE(encoded, kImages * 3 / 2);
+  EXPECT_LE(encoded, kImages + elsewhere);
 }
 
 TEST_F(Cluster, OfTwoEncodersTheSlowOneHoldsNobodyUp) {
