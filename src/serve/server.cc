@@ -306,8 +306,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   EngineSettings engine_settings = settings.engine;
   std::unique_ptr<cluster::EventPublisher> events;
   if (settings.cache_events.enabled) {
-    TRY(events, cluster::EventPublisher::create(
-                    settings.cache_events, parts.device->space() == Space::kHost ? "CPU" : "GPU"));
+    TRY(events, cluster::EventPublisher::create(settings.cache_events));
     engine_settings.cache_observer = &events->observer();
   }
   TRY(const auto engine,

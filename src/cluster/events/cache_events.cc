@@ -84,7 +84,11 @@ void pack_names(MessagePack& out, const CacheEvent& event) {
   for (const std::uint64_t name : event.names) out.number(name);
 }
 
-void pack_stored(MessagePack& out, const CacheEvent& event, std::string_view medium) {
+// vLLM's name of the cache that a model computes from, on any device; "CPU" is a second one, which
+// blocks would have to be fetched from, and counts for less (Dynamo's indexer) or not at all.
+constexpr std::string_view kMedium = "GPU";
+
+void pack_stored(MessagePack& out, const CacheEvent& event) {
   const bool windowed = event.layers == CacheKind::kSlidingWindow;
   out.map(windowed ? 12 : 11);
   out.text("type");
@@ -100,7 +104,7 @@ void pack_stored(MessagePack& out, const CacheEvent& event, std::string_view med
   out.text("lora_id");
   event.lora_name.empty() ? out.nil() : out.number(static_cast<std::uint64_t>(event.lora_id));
   out.text("medium");
-  out.text(medium);
+  out.text(kMedium);
   out.text("lora_name");
   event.lora_name.empty() ? out.nil() : out.text(event.lora_name);
   out.text("extra_keys");
@@ -122,13 +126,13 @@ void pack_stored(MessagePack& out, const CacheEvent& event, std::string_view med
   out.number(static_cast<std::uint64_t>(event.window));
 }
 
-void pack_removed(MessagePack& out, const CacheEvent& event, std::string_view medium) {
+void pack_removed(MessagePack& out, const CacheEvent& event) {
   out.map(4);
   out.text("type");
   out.text("BlockRemoved");
   pack_names(out, event);
   out.text("medium");
-  out.text(medium);
+  out.text(kMedium);
   out.text("group_idx");
   out.number(static_cast<std::uint64_t>(event.group));
 }
@@ -231,7 +235,7 @@ std::uint64_t CacheEventLog::dropped() const {
   return dropped_;
 }
 
-std::string packed(const std::vector<CacheEvent>& events, double time, std::string_view medium) {
+std::string packed(const std::vector<CacheEvent>& events, double time) {
   MessagePack out;
   out.list(3);
   out.number(time);
@@ -239,10 +243,10 @@ std::string packed(const std::vector<CacheEvent>& events, double time, std::stri
   for (const CacheEvent& event : events) {
     switch (event.kind) {
       case CacheEvent::Kind::kStored:
-        pack_stored(out, event, medium);
+        pack_stored(out, event);
         break;
       case CacheEvent::Kind::kRemoved:
-        pack_removed(out, event, medium);
+        pack_removed(out, event);
         break;
       case CacheEvent::Kind::kCleared:
         out.map(1);

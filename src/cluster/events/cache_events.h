@@ -72,7 +72,7 @@ class CacheEventLog final : public CacheObserver {
   std::uint64_t dropped_ = 0;       // likewise
 };
 
-// One batch. `time`: seconds since 1970. `medium`: where the blocks are, "GPU" or "CPU".
-std::string packed(const std::vector<CacheEvent>& events, double time, std::string_view medium);
+// One batch. `time`: seconds since 1970.
+std::string packed(const std::vector<CacheEvent>& events, double time);
 
 }  // namespace saccade::cluster

@@ -58,10 +58,10 @@ TEST(CacheEvents, NameTheirAdapter) {
   EXPECT_EQ(events[0].lora_name, "");
   EXPECT_EQ(events[1].lora_name, "style");
   EXPECT_EQ(events[1].lora_id, 7);
-  const std::string plain = packed({events[0]}, 0, "CPU");
+  const std::string plain = packed({events[0]}, 0);
   EXPECT_NE(plain.find("\xa7lora_id\xc0"), std::string::npos);
   EXPECT_NE(plain.find("\xa9lora_name\xc0"), std::string::npos);
-  const std::string named = packed({events[1]}, 0, "CPU");
+  const std::string named = packed({events[1]}, 0);
   EXPECT_NE(named.find("\xa7lora_id\x07"), std::string::npos);
   EXPECT_NE(named.find("\xa9lora_name\xa5style"), std::string::npos);
 }
@@ -97,9 +97,9 @@ TEST(CacheEvents, PackedAsTheSpecificationSays) {
   more.text(std::string(40, 'x'));
   EXPECT_EQ(more.take(),
             std::string("\xde\x00\x10\xa2", 4) + "ab" + "\xd9\x28" + std::string(40, 'x'));
-  EXPECT_EQ(packed({{}}, 0, "CPU"), std::string("\x93\xcb\0\0\0\0\0\0\0\0\x91\x81\xa4type\xb0"
-                                                "AllBlocksCleared\0",
-                                                35));
+  EXPECT_EQ(packed({{}}, 0), std::string("\x93\xcb\0\0\0\0\0\0\0\0\x91\x81\xa4type\xb0"
+                                         "AllBlocksCleared\0",
+                                         35));
 }
 
 TEST(CacheEvents, SettingsAreThoseOfVllm) {

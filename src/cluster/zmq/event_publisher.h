@@ -13,10 +13,9 @@ namespace saccade::cluster {
 
 class EventPublisher {
  public:
-  // Binds or connects, and starts its thread. `medium`: where the cache is, "GPU" or "CPU".
-  // kUnavailable: an endpoint that cannot be had; kUnsupported: a build without ZeroMQ.
-  static Result<std::unique_ptr<EventPublisher>> create(const CacheEventSettings& settings,
-                                                        const std::string& medium);
+  // Binds or connects, and starts its thread. kUnavailable: an endpoint that cannot be had;
+  // kUnsupported: a build without ZeroMQ.
+  static Result<std::unique_ptr<EventPublisher>> create(const CacheEventSettings& settings);
   virtual ~EventPublisher() = default;
   // For the engine's settings. Outlived by the publisher.
   virtual CacheObserver& observer() = 0;

@@ -99,7 +99,7 @@ def listen(seconds=1.0):
         assert abs(stamp - time.time()) < 300 and rank == 0, (stamp, rank)
         heard.append((number, payload))
         for event in events:
-            assert event.get("medium", "CPU") == "CPU", event
+            assert event.get("medium", "GPU") == "GPU", event
             believe(event)
 
 

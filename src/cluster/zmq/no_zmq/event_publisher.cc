@@ -2,8 +2,7 @@
 
 namespace saccade::cluster {
 
-Result<std::unique_ptr<EventPublisher>> EventPublisher::create(const CacheEventSettings&,
-                                                               const std::string&) {
+Result<std::unique_ptr<EventPublisher>> EventPublisher::create(const CacheEventSettings&) {
   return fail(ErrorCode::kUnsupported,
               "--kv-events-config: this build has no ZeroMQ (scripts/bootstrap installs "
               "libzmq3-dev and cppzmq-dev)");

@@ -31,9 +31,8 @@ void send(zmq::socket_t& socket, std::string_view bytes, zmq::send_flags flags) 
 
 class ZmqPublisher final : public EventPublisher {
  public:
-  ZmqPublisher(CacheEventSettings settings, std::string medium)
+  explicit ZmqPublisher(CacheEventSettings settings)
       : settings_(std::move(settings)),
-        medium_(std::move(medium)),
         wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
         log_(settings_.max_queue_size, [this] { wake(); }),
         publisher_(context_, zmq::socket_type::pub),
@@ -95,7 +94,7 @@ class ZmqPublisher final : public EventPublisher {
     if (events.empty()) return;
     const double now =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    std::string batch = packed(events, now, medium_);
+    std::string batch = packed(events, now);
     send(publisher_, settings_.topic, zmq::send_flags::sndmore);
     send(publisher_, eight_bytes(next_), zmq::send_flags::sndmore);
     send(publisher_, batch, zmq::send_flags::none);
@@ -132,7 +131,6 @@ class ZmqPublisher final : public EventPublisher {
   }
 
   const CacheEventSettings settings_;
-  const std::string medium_;
   const int wake_;
   CacheEventLog log_;
   zmq::context_t context_;
@@ -147,10 +145,9 @@ class ZmqPublisher final : public EventPublisher {
 
 }  // namespace
 
-Result<std::unique_ptr<EventPublisher>> EventPublisher::create(const CacheEventSettings& settings,
-                                                               const std::string& medium) {
+Result<std::unique_ptr<EventPublisher>> EventPublisher::create(const CacheEventSettings& settings) {
   try {
-    auto publisher = std::make_unique<ZmqPublisher>(settings, medium);
+    auto publisher = std::make_unique<ZmqPublisher>(settings);
     log::info("events of the prefix cache at {}{}{}", settings.endpoint,
               settings.replay_endpoint.empty() ? "" : ", again at ", settings.replay_endpoint);
     if (settings.endpoint.starts_with("tcp://*") || settings.endpoint.starts_with("tcp://0.0.0.0"))
