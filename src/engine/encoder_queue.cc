@@ -90,9 +90,14 @@ EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits
       stage_time_(kStrata),
       run_time_(kStrata) {}
 
-void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image) {
+void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image,
+                        Asker asker) {
   if (!keys_.insert(key).second) return;
-  queue_.push_back({key, std::move(image), clock_.now(), false});
+  double& next = next_[static_cast<std::size_t>(asker)];
+  const double start = std::max(begun_, next);
+  next = start + static_cast<double>(patch_rows(image->layout));
+  const auto later = std::ranges::upper_bound(queue_, start, {}, &Job::start);
+  queue_.insert(later, {key, std::move(image), clock_.now(), start, false});
 }
 
 bool EncoderQueue::prune() {
@@ -154,6 +159,7 @@ void EncoderQueue::begin_batch() {
   for (std::size_t i = 0; i < count; ++i) {
     const Job& job = batch_.emplace_back(std::move(queue_.front()));
     queue_.pop_front();
+    begun_ = std::max(begun_, job.start);
     const std::int64_t patches = patch_rows(job.image->layout);
     const std::int64_t rows = job.image->layout.tokens;
     CHECK(patches <= limits_.max_patches && rows <= scratch_rows_,

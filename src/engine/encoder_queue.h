@@ -5,9 +5,14 @@
 // waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
 // to a cap on patch rows and on the time that one stage is predicted to take.
 //
+// Where other processes have images encoded here, neither theirs nor its own wait for all of the
+// other's: each gets half of the encoder while both want it, in patch rows (start-time fair
+// queueing: Goyal, Vin, Cheng 1996), and all of it otherwise.
+//
 // A batch that fails is done again an image at a time, so that one image's failure is its own.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -41,6 +46,8 @@ struct EncoderStats {
 // Engine thread.
 class EncoderQueue {
  public:
+  enum class Asker : std::uint8_t { kThisProcess, kOthers };
+
   // An image is done: its rows, valid during the call.
   using Publish = std::function<void(const Digest& key, View rows)>;
   // There will be no rows of an image, and why.
@@ -54,7 +61,8 @@ class EncoderQueue {
                                                       Failed failed, Wanted wanted);
 
   // Does nothing for a key that is queued or being encoded.
-  void push(const Digest& key, std::shared_ptr<const PreparedImage> image);
+  void push(const Digest& key, std::shared_ptr<const PreparedImage> image,
+            Asker asker = Asker::kThisProcess);
   bool contains(const Digest& key) const { return keys_.contains(key); }  // queued, or in the run
   // Lets go of what nobody wants any more; a run is stopped, and given up if it is still unwanted
   // at the next call, since a preempted sequence may want it back. True if there was something.
@@ -88,6 +96,7 @@ class EncoderQueue {
     Digest key{};
     std::shared_ptr<const PreparedImage> image;
     Nanos queued = 0;
+    double start = 0;    // when its turn comes: patch rows of one asker before it
     bool alone = false;  // its batch has failed
   };
   EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
@@ -110,8 +119,10 @@ class EncoderQueue {
   std::function<void(const Event&)> observer_;
   Buffer scratch_;  // [max rows, hidden] of kv_dtype
   std::int64_t scratch_rows_;
-  Buffer staging_;  // of rows that are looked at, where the host cannot read them
-  std::deque<Job> queue_;
+  Buffer staging_;                   // of rows that are looked at, where the host cannot read them
+  std::deque<Job> queue_;            // by `start`
+  double begun_ = 0;                 // `start` of the last that has begun
+  std::array<double, 2> next_ = {};  // where the next image of each asker starts, at the earliest
   std::unordered_set<Digest, DigestHash> keys_;  // queued or in the run
   std::vector<Job> batch_;
   std::vector<const PreparedImage*> batch_images_;

@@ -77,14 +77,15 @@ struct QueueTest : testing::Test {
         [this](const Digest& key) { return wanted.contains(key); });
   }
   // rows: of the embedding; 0: a quarter of the patches.
-  Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0) {
+  Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0,
+              EncoderQueue::Asker asker = EncoderQueue::Asker::kThisProcess) {
     auto image = std::make_shared<PreparedImage>();
     image->layout.grid_h = patches;
     image->layout.grid_w = 1;
     image->layout.tokens = rows > 0 ? rows : patches / 4;
     const Digest key = sha256(name);
     wanted.insert(key);
-    queue->push(key, std::move(image));
+    queue->push(key, std::move(image), asker);
     return key;
   }
   void run_out() {
@@ -112,6 +113,35 @@ TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
 }
 
 // The batch is done again one by one, in its order and before what came later; one image fails.
+TEST_F(QueueTest, NobodyWaitsForAllThatAnotherWants) {
+  constexpr auto kOthers = EncoderQueue::Asker::kOthers;
+  make(0, 64);  // one image a batch
+  for (int i = 0; i < 8; ++i) push("theirs " + std::to_string(i), 64, 0, kOthers);
+  queue->advance();  // the first of them has begun
+  const Digest own = push("own", 64);
+  while (published.size() < 2) queue->advance();
+  EXPECT_EQ(published[1], own);
+  // A large one of its own counts as much as all the small ones that it takes as long as.
+  const Digest large = push("large", 256);
+  const Digest after = push("after", 64);
+  run_out();
+  const auto place = [&](const Digest& key) {
+    return std::ranges::find(published, key) - published.begin();
+  };
+  EXPECT_EQ(place(large), 3);
+  EXPECT_EQ(place(after), 8);
+  ASSERT_EQ(published.size(), 11u);
+  for (int i = 0; i + 1 < 8; ++i)
+    EXPECT_LT(place(sha256("theirs " + std::to_string(i))),
+              place(sha256("theirs " + std::to_string(i + 1))));
+  // Who asked for nothing in the meantime has saved nothing up.
+  for (int i = 0; i < 4; ++i) push("later " + std::to_string(i), 64);
+  const Digest theirs = push("theirs again", 64, 0, kOthers);
+  published.clear();
+  run_out();
+  EXPECT_LE(place(theirs), 2);
+}
+
 TEST_F(QueueTest, AFailureIsThatOfOneImage) {
   for (const int stage : {1, 3, kStages}) {
     SCOPED_TRACE(stage);

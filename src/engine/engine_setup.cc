@@ -11,10 +11,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kEmbeddingPageRows = 16;
 constexpr double kShareOfFreeMemory = 0.5;  // for the KV pool, when nothing is said
-// A stage of several images takes no more of the latency target, so that it fits beside decode.
-constexpr double kStageShareOfTarget = 0.25;
 constexpr std::int64_t kLeastFreeMemory = std::int64_t{1} << 30;  // assumed when it cannot be told
 // Of a device's own: lists and matrices on their way, streams and events, and what the device's
 // runtime keeps for kernels.
@@ -24,51 +21,6 @@ constexpr std::int64_t kListBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kGraphBytes = std::int64_t{4} << 20;
 
 double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-Result<void> check_counts(EngineSettings& settings) {
-  const auto positive = [](std::int64_t value, std::string_view name) -> Result<void> {
-    if (value >= 1) return {};
-    return fail(ErrorCode::kInvalid, "{} is {}, at least 1 is needed", name, value);
-  };
-  TRY_DO(positive(settings.max_batched_tokens, "max_num_batched_tokens"));
-  TRY_DO(positive(settings.max_sequences, "max_num_seqs"));
-  TRY_DO(positive(settings.block_size, "block_size"));
-  TRY_DO(positive(settings.max_waiting, "max_waiting"));
-  if (settings.max_logprobs < 0) {
-    return fail(ErrorCode::kInvalid, "max_logprobs is {}, at least 0 is needed",
-                settings.max_logprobs);
-  }
-  if (settings.steps_in_flight < 1 || settings.steps_in_flight > 2) {
-    return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed",
-                settings.steps_in_flight);
-  }
-  if (!(settings.device_memory_utilization > 0 && settings.device_memory_utilization <= 1)) {
-    return fail(ErrorCode::kInvalid, "gpu_memory_utilization is {}, above 0 up to 1 is possible",
-                settings.device_memory_utilization);
-  }
-  if (settings.max_model_len < 0 || settings.long_prefill_threshold < 0 ||
-      settings.tpot_target_ms < 0) {
-    return fail(ErrorCode::kInvalid,
-                "max_model_len {}, long_prefill_token_threshold {}, tpot_target_ms {}: none may be "
-                "negative",
-                settings.max_model_len, settings.long_prefill_threshold, settings.tpot_target_ms);
-  }
-  if (settings.max_loras < 0 || settings.max_lora_rank < 1) {
-    return fail(ErrorCode::kInvalid, "max_loras {}, max_lora_rank {}: at least 0 and 1 are needed",
-                settings.max_loras, settings.max_lora_rank);
-  }
-  if (settings.max_sequences > settings.max_batched_tokens) {
-    log::warning("max_num_seqs {} is over the step's {} tokens: {} run at once",
-                 settings.max_sequences, settings.max_batched_tokens, settings.max_batched_tokens);
-    settings.max_sequences = settings.max_batched_tokens;
-  }
-  return {};
-}
-
-// What max_model_len is when nothing is said.
-std::int64_t usual_length(const ModelShape& shape) {
-  return shape.usual_length > 0 ? shape.usual_length : shape.max_position;
-}
 
 // Bytes that hold max_sequences of the longest sequence: more would never be used.
 Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const ModelShape& shape,
@@ -89,51 +41,6 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
   return (large_pages + 1) * settings.max_sequences * plan.large_bytes;
 }
 
-Result<void> choose_length(EngineSettings& settings, const ModelShape& shape,
-                           const KvAllocator& kv) {
-  const std::int64_t held = kv.longest_sequence(settings.max_batched_tokens, shape.max_position);
-  if (settings.max_model_len > shape.max_position) {
-    return fail(ErrorCode::kInvalid, "max_model_len {} is over the checkpoint's {} positions",
-                settings.max_model_len, shape.max_position);
-  }
-  if (settings.max_model_len > held) {
-    return fail(ErrorCode::kTooLarge,
-                "max_model_len {} is over the {} tokens that a KV cache of {} bytes holds of one "
-                "request",
-                settings.max_model_len, held, kv.settings().pool_bytes);
-  }
-  if (held < 2) {
-    return fail(ErrorCode::kTooLarge, "a KV cache of {} bytes holds {} tokens of one request",
-                kv.settings().pool_bytes, held);
-  }
-  if (settings.max_model_len > 0) return {};
-  const std::int64_t usual = usual_length(shape);
-  settings.max_model_len = std::min(usual, held);
-  if (held < usual) {
-    log::warning("max_model_len is {}: the KV cache holds no more of the checkpoint's {}", held,
-                 usual);
-  }
-  return {};
-}
-
-// No more run at once than the pool has pages for the first token of.
-void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
-  const PagePlan& plan = kv.plan();
-  double large_pages = 0;
-  for (const GroupPlan& group : plan.groups) {
-    const std::int64_t tokens = group.stream == TokenStream::kEncoder ? 0 : 1;
-    const std::int64_t blocks = make_layer_policy(group)->peak_blocks(tokens, 1, {});
-    large_pages += static_cast<double>(blocks * group.tables) / static_cast<double>(group.ratio);
-  }
-  const auto held = static_cast<double>(kv.settings().pool_bytes / plan.large_bytes);
-  if (large_pages * static_cast<double>(settings.max_sequences) <= held) return;
-  const auto most = std::max<std::int64_t>(1, static_cast<std::int64_t>(held / large_pages));
-  log::warning(
-      "max_num_seqs {}: a KV cache of {} bytes holds a first block of {}, so {} run at once",
-      settings.max_sequences, kv.settings().pool_bytes, most, most);
-  settings.max_sequences = most;
-}
-
 // Sizes that steps of decode are padded to, where that is worth it.
 // Padding has no pages among those of images' keys.
 Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settings,
@@ -149,40 +56,6 @@ Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settin
   if (sizes.empty()) sizes = usual_graph_rows(settings.max_sequences);
   std::erase_if(sizes, [&](std::int64_t rows) { return rows > settings.max_sequences; });
   return sizes;
-}
-
-// How large an image may be: what the checkpoint allows, as far as a request and the encoder cache
-// hold it.
-Result<void> choose_image_limits(EngineParts& parts, const ModelShape& shape) {
-  EngineSettings& settings = parts.settings;
-  const std::int64_t row_bytes =
-      shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
-  const std::int64_t most_rows = shape.max_image_tokens;
-  // Rows that are attended to across take no places of the text.
-  std::int64_t rows =
-      shape.cross_attends() ? most_rows : std::min(most_rows, settings.max_model_len);
-  if (parts.encoder_cache != EncoderCache::kOverlay) {
-    const std::int64_t page_bytes = kEmbeddingPageRows * row_bytes;
-    const std::int64_t held =
-        static_cast<std::int64_t>(settings.encoder_cache_bytes) / page_bytes * kEmbeddingPageRows;
-    if (held == 0) {
-      return fail(ErrorCode::kTooLarge, "encoder_cache_bytes {} hold no {} rows of {} bytes",
-                  settings.encoder_cache_bytes, kEmbeddingPageRows, row_bytes);
-    }
-    if (held < rows) {
-      log::warning("images are limited to {} tokens: encoder_cache_bytes {} hold no more of {}",
-                   held, settings.encoder_cache_bytes, rows);
-    }
-    rows = std::min(rows, held);
-  }
-  parts.encoder.max_rows = rows;
-  // In proportion, rounded up: no more scratch than the rows that are left can ask for.
-  parts.encoder.max_patches =
-      most_rows == 0 ? 0 : (shape.max_image_patches * rows + most_rows - 1) / most_rows;
-  parts.encoder.batch_patches = settings.encoder_batch_patches;
-  parts.encoder.stage_seconds = settings.tpot_target_ms / 1e3 * kStageShareOfTarget;
-  parts.embedding_page_rows = kEmbeddingPageRows;
-  return {};
 }
 
 Capacity capacity_of(const EngineParts& parts) {
@@ -208,9 +81,8 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
   constexpr std::int64_t kLogit = sizeof(float);
   use.sampling = parts.logit_rows() * shape.vocab * kLogit;
   if (shape.has_vision) {
-    TRY_DO(choose_image_limits(parts, shape));
-    const std::int64_t row_bytes =
-        shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+    TRY_DO(plan_images(parts, shape));
+    const std::int64_t row_bytes = embedding_row_bytes(shape);
     use.images = parts.encoder.max_rows * row_bytes;
     use.images += parts.encoder_cache == EncoderCache::kOverlay
                       ? parts.settings.max_batched_tokens * row_bytes
@@ -232,16 +104,14 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
 
 // A share of what is left, or of a device's own memory what its utilisation leaves; no more than
 // would ever be used.
-Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, const PagePlanSettings& plan,
-                                     Network& network, Device& device) {
+Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network, Device& device) {
   const EngineSettings& settings = parts.settings;
-  if (settings.kv_cache_bytes > 0) return static_cast<std::int64_t>(settings.kv_cache_bytes);
+  if (parts.cache.pool_bytes > 0) return parts.cache.pool_bytes;
   EngineParts sketch;
-  sketch.settings = settings;
-  sketch.encoder_cache = parts.encoder_cache;
+  static_cast<EnginePlan&>(sketch) = parts;
   sketch.graph_rows = parts.graph_rows;
   TRY(const DeviceMemory use, memory_use(std::move(sketch), network, device));
-  TRY(const std::int64_t useful, most_useful_bytes(settings, network.shape(), plan));
+  TRY(const std::int64_t useful, most_useful_bytes(settings, network.shape(), parts.cache.plan));
   if (use.total > 0) {
     TRY(const std::int64_t left,
         kv_bytes_of(settings.device_memory_utilization, use, kLeastFreeMemory / 64));
@@ -271,40 +141,24 @@ Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, const PagePlanSet
 Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network,
                                   Device& device) {
   EngineParts parts;
-  parts.settings = settings;
+  TRY(static_cast<EnginePlan&>(parts), plan_engine(settings));
   const ModelShape& shape = network.shape();
-  TRY_DO(check_counts(parts.settings));
   if (settings.max_loras > 0 && network.lora_targets().empty())
     return fail(ErrorCode::kUnsupported, "enable_lora: {} takes no adapters here", shape.family);
-  TRY(const KvPolicy kv_policy, parse_kv_policy(settings.kv_policy));
-  TRY(parts.encoder_cache, parse_encoder_cache(settings.encoder_cache));
-  TRY(parts.scheduler.policy, parse_scheduling_policy(settings.scheduling_policy));
-  if (settings.fairness != "client" && settings.fairness != "none")
-    return fail(ErrorCode::kInvalid, "fairness \"{}\" is none of client, none", settings.fairness);
-
   TRY(parts.graph_rows, choose_graph_rows(parts.settings, shape, device));
 
-  KvSettings kv;
-  kv.plan.policy = kv_policy;
-  kv.plan.block_tokens = parts.settings.block_size;
-  kv.plan.max_sequences = parts.settings.max_sequences;
-  kv.max_sequences = parts.settings.max_sequences;
-  kv.prefix_caching = settings.prefix_caching;
-  kv.observer = settings.cache_observer;
-  TRY(kv.pool_bytes, choose_kv_bytes(parts, kv.plan, network, device));
-  TRY(parts.kv, KvAllocator::create(layer_specs(shape), kv));
-  parts.settings.kv_cache_bytes = static_cast<std::size_t>(kv.pool_bytes);
-  TRY_DO(choose_length(parts.settings, shape, *parts.kv));
-  limit_sequences(parts.settings, *parts.kv);
+  TRY(parts.cache.pool_bytes, choose_kv_bytes(parts, network, device));
+  TRY(parts.kv, KvAllocator::create(layer_specs(shape), parts.cache));
+  TRY_DO(plan_lengths(parts, shape, *parts.kv));
   std::erase_if(parts.graph_rows,
                 [&](std::int64_t rows) { return rows > parts.settings.max_sequences; });
-  TRY(parts.pool,
-      KvPool::create(device, shape, parts.kv->plan(), kv.pool_bytes, !parts.graph_rows.empty()));
+  TRY(parts.pool, KvPool::create(device, shape, parts.kv->plan(), parts.cache.pool_bytes,
+                                 !parts.graph_rows.empty()));
   std::istringstream plan(parts.kv->plan().describe());
   for (std::string line; std::getline(plan, line);) log::info("KV cache, {}", line);
 
   if (shape.has_vision) {
-    TRY_DO(choose_image_limits(parts, shape));
+    TRY_DO(plan_images(parts, shape));
     if (parts.encoder_cache == EncoderCache::kOverlay) {
       if (shape.cross_attends()) {
         return fail(ErrorCode::kUnsupported,
@@ -325,14 +179,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
     }
   }
 
-  parts.scheduler.max_batched_tokens = parts.settings.max_batched_tokens;
-  parts.scheduler.max_sequences = parts.settings.max_sequences;
-  parts.scheduler.long_prefill_threshold = settings.long_prefill_threshold;
-  parts.scheduler.priority_aging = settings.priority_aging;
-  parts.scheduler.fair = settings.fairness == "client";
   parts.scheduler.most_draft_rows = parts.draft_rows();
-  parts.scheduler.max_loras = settings.max_loras;
-
   TRY_DO(network.reserve(device, capacity_of(parts)));
   TRY(parts.sampling,
       SamplingLane::create(device, parts.sampled_rows(), parts.settings.max_logprobs,

@@ -1,4 +1,4 @@
-// What an engine is made of, and how its settings become sizes. Run once at start.
+// What an engine is made of. Run once at start.
 #pragma once
 
 #include <algorithm>
@@ -6,20 +6,13 @@
 #include <optional>
 
 #include "engine/batch_builder.h"
-#include "engine/encoder_queue.h"
-#include "engine/engine.h"
+#include "engine/engine_plan.h"
 #include "engine/sampling_lane.h"
-#include "engine/scheduler.h"
 
 namespace saccade {
 
-struct EngineParts {
-  EngineSettings settings;  // as resolved
-  EncoderCache encoder_cache = EncoderCache::kStore;
-  SchedulerSettings scheduler;
-  EncoderLimits encoder;
+struct EngineParts : EnginePlan {
   std::vector<std::int64_t> graph_rows;  // ascending; empty: no step is padded
-  std::int64_t embedding_page_rows = 0;
   std::unique_ptr<KvAllocator> kv;
   std::unique_ptr<KvPool> pool;
   std::optional<EmbeddingArena> arena;  // with images, unless they are overlaid
@@ -48,7 +41,7 @@ struct EngineParts {
 };
 
 // Chooses what was left open, clamps with a notice what is merely too small, and refuses with the
-// setting's name and both numbers what cannot hold. Reserves the model's scratch.
+// setting's name and both numbers what cannot hold (engine_plan.h). Reserves the model's scratch.
 Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network, Device& device);
 
 }  // namespace saccade

@@ -8,10 +8,6 @@
 namespace saccade {
 namespace {
 
-std::int64_t row_bytes(const ModelShape& shape) {
-  return shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
-}
-
 std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
   return request.sampling.seed ? *request.sampling.seed : hash_combine(settings.seed, request.id);
 }
@@ -44,8 +40,8 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       device_(device),
       clock_(clock),
       images_(parts_.encoder_cache, parts_.store_bytes(),
-              std::max<std::int64_t>(1, parts_.embedding_page_rows) * row_bytes(network.shape()),
-              row_bytes(network.shape())),
+              kEmbeddingPageRows * embedding_row_bytes(network.shape()),
+              embedding_row_bytes(network.shape())),
       lora_slots_(network, device, parts_.settings.max_loras),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
@@ -167,8 +163,8 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
       return fail(ErrorCode::kTooLarge, "{} has {} patches, the encoder is set up for {}",
                   what(image, i), patch_rows(image), parts_.encoder.max_patches);
     }
-    const std::int64_t pages = (rows + parts_.embedding_page_rows - 1) / parts_.embedding_page_rows;
-    together += pages * parts_.embedding_page_rows * row_bytes(network_.shape());
+    const std::int64_t pages = (rows + kEmbeddingPageRows - 1) / kEmbeddingPageRows;
+    together += pages * kEmbeddingPageRows * embedding_row_bytes(network_.shape());
   }
   const bool at_once = request.prompt->bidirectional_prefix > 0;
   if (at_once && parts_.arena && together > parts_.store_bytes()) {
@@ -439,9 +435,14 @@ void LocalEngine::want_image(const EncodeWish& wish) {
   }
 }
 
+EncoderQueue::Asker LocalEngine::asker_of(const Digest& key) const {
+  const bool lent = lent_ && lent_->wanted(key) && !images_.wanted(key);
+  return lent ? EncoderQueue::Asker::kOthers : EncoderQueue::Asker::kThisProcess;
+}
+
 void LocalEngine::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source) {
   if (auto pixels = source->ready()) {
-    encoder_->push(key, std::move(pixels));
+    encoder_->push(key, std::move(pixels), asker_of(key));
   } else if (!encoder_->contains(key)) {
     pixels_->push(key, source);
   }
@@ -458,7 +459,7 @@ bool LocalEngine::take_pixels() {
   for (PixelLoader::Loaded& one : loaded) {
     if (!wanted(one.key)) continue;
     if (one.image) {
-      encoder_->push(one.key, *std::move(one.image));
+      encoder_->push(one.key, *std::move(one.image), asker_of(one.key));
     } else {
       failed_here(one.key, one.image.error());
     }

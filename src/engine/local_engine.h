@@ -115,6 +115,7 @@ class LocalEngine final : public Engine {
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);
   void want_image(const EncodeWish& wish);
+  EncoderQueue::Asker asker_of(const Digest& key) const;
   void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
   bool take_pixels();
   bool take_news();

@@ -1,74 +1,32 @@
-// A PD's images, and how its settings become sizes.
+// A PD's parts, and its images.
 #include <algorithm>
 #include <utility>
 
+#include "engine/engine_plan.h"
 #include "simulate/pd_machine.h"
 
 namespace saccade::simulate {
 namespace {
 
-constexpr std::int64_t kPageRows = 16;        // as the engine's set-up
-constexpr double kStageShareOfTarget = 0.25;  // likewise
 constexpr double kPixelsOfMegapixel = 1e6;
-
-Result<void> at_least_one(std::int64_t value, std::string_view name) {
-  if (value >= 1) return {};
-  return saccade::fail(ErrorCode::kInvalid, "{} is {}, at least 1 is needed", name, value);
-}
 
 }  // namespace
 
 Result<void> PdMachine::set_up(const ServedModel& model, Device& device, PdImages* images) {
-  EngineSettings& engine = settings_.engine;
-  TRY_DO(at_least_one(engine.max_batched_tokens, "--max-num-batched-tokens"));
-  TRY_DO(at_least_one(engine.max_sequences, "--max-num-seqs"));
-  TRY_DO(at_least_one(engine.block_size, "--block-size"));
-  engine.max_sequences = std::min(engine.max_sequences, engine.max_batched_tokens);
-  TRY(const EncoderCache mode, parse_encoder_cache(engine.encoder_cache));
-  KvSettings kv;
-  TRY(kv.plan.policy, parse_kv_policy(engine.kv_policy));
-  kv.plan.block_tokens = engine.block_size;
-  kv.plan.max_sequences = kv.max_sequences = engine.max_sequences;
-  kv.prefix_caching = engine.prefix_caching;
-  kv.pool_bytes = static_cast<std::int64_t>(engine.kv_cache_bytes);
-  TRY(kv_, KvAllocator::create(model.layers, kv));
-  const std::int64_t asked = engine.max_model_len;
-  const std::int64_t held = kv_->longest_sequence(engine.max_batched_tokens, model.max_position);
-  if (asked > held)
-    return saccade::fail(ErrorCode::kTooLarge,
-                         "--max-model-len {} is over the {} tokens that a KV cache of {} bytes and "
-                         "the model hold of one request",
-                         asked, held, kv.pool_bytes);
-  if (held < 2)
-    return saccade::fail(ErrorCode::kTooLarge,
-                         "a KV cache of {} bytes holds {} tokens of one request (--kv-cache-bytes)",
-                         kv.pool_bytes, held);
-  engine.max_model_len = asked > 0 ? asked : held;
-
-  const ModelShape& shape = model.processor->shape();
-  const std::int64_t page_bytes = kPageRows * model.row_bytes;
-  const auto store_bytes =
-      mode == EncoderCache::kOverlay ? 0 : static_cast<std::int64_t>(engine.encoder_cache_bytes);
-  if (shape.has_vision) {
-    limits_.max_rows = std::min(shape.max_image_tokens, engine.max_model_len);
-    if (mode != EncoderCache::kOverlay)
-      limits_.max_rows = std::min(limits_.max_rows, store_bytes / page_bytes * kPageRows);
-    if (limits_.max_rows < 1)
-      return saccade::fail(ErrorCode::kTooLarge,
-                           "--encoder-cache-bytes {} hold no {} rows of {} bytes",
-                           engine.encoder_cache_bytes, kPageRows, model.row_bytes);
-    limits_.max_patches =
-        std::max(shape.max_image_patches, std::int64_t{4} * shape.max_image_tokens);
-    limits_.batch_patches = engine.encoder_batch_patches;
-    limits_.stage_seconds = engine.tpot_target_ms / 1e3 * kStageShareOfTarget;
-  }
-  images_ = std::make_unique<ImagePlanner>(mode, store_bytes, page_bytes, model.row_bytes);
-  SchedulerSettings scheduler;
-  scheduler.max_batched_tokens = engine.max_batched_tokens;
-  scheduler.max_sequences = engine.max_sequences;
-  scheduler.long_prefill_threshold = engine.long_prefill_threshold;
-  TRY(scheduler.policy, parse_scheduling_policy(engine.scheduling_policy));
-  scheduler_ = std::make_unique<Scheduler>(scheduler, *kv_, *images_);
+  const ModelShape& shape = model.shape;
+  TRY(EnginePlan plan, plan_engine(settings_.engine));
+  TRY(kv_, KvAllocator::create(model.layers, plan.cache));
+  TRY_DO(plan_lengths(plan, shape, *kv_));
+  if (shape.has_vision) TRY_DO(plan_images(plan, shape));
+  settings_.engine = plan.settings;
+  limits_ = plan.encoder;
+  const std::int64_t row_bytes = embedding_row_bytes(shape);
+  const auto store_bytes = plan.encoder_cache == EncoderCache::kOverlay
+                               ? 0
+                               : static_cast<std::int64_t>(plan.settings.encoder_cache_bytes);
+  images_ = std::make_unique<ImagePlanner>(plan.encoder_cache, store_bytes,
+                                           kEmbeddingPageRows * row_bytes, row_bytes);
+  scheduler_ = std::make_unique<Scheduler>(plan.scheduler, *kv_, *images_);
   if (!shape.has_vision) return {};
 
   if (images != nullptr) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/engine_plan.h"
 #include "simulate/pd_machine.h"
 
 namespace saccade::simulate {
@@ -81,7 +82,7 @@ Request PromptMaker::request(std::uint32_t index,
     image.content = images[i].content;
     image.layout = layout;
     image.source = std::make_shared<TimedImage>(
-        layout, static_cast<std::size_t>(wanted[i].bytes / model_.row_bytes));
+        layout, static_cast<std::size_t>(wanted[i].bytes / embedding_row_bytes(model_.shape)));
     prompt.images.push_back(image.span);
     prompt.ids.insert(prompt.ids.end(), static_cast<std::size_t>(layout.tokens), kPlaceholder);
     of.push_back(std::move(image));

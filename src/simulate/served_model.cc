@@ -9,7 +9,6 @@
 namespace saccade::simulate {
 namespace {
 
-constexpr std::int64_t kElementBytes = 2;  // of keys, values and embeddings: bfloat16
 constexpr std::int64_t kMostTokens = 16'384;
 constexpr std::int64_t kSide = 28;  // pixels of a token
 constexpr std::int64_t kHidden = 1'536;
@@ -40,14 +39,13 @@ Result<ServedModel> model_of_checkpoint(const std::string& directory) {
   ServedModel model;
   model.name = directory;
   TRY(model.processor, Processor::open(checkpoint));
-  const ModelShape& shape = model.processor->shape();
+  model.shape = model.processor->shape();
+  model.shape.kv_dtype = DType::kBf16;
+  const ModelShape& shape = model.shape;
   if (shape.cross_attends())
     return fail(ErrorCode::kUnsupported, "{}: simulating layers that attend to images is not done",
                 directory);
   model.layers = layer_specs(shape);
-  for (LayerSpec& layer : model.layers) layer.dtype_bytes = kElementBytes;
-  model.row_bytes = shape.embedding_width() * kElementBytes;
-  model.max_position = shape.usual_length > 0 ? shape.usual_length : shape.max_position;
   if (model.layers.empty())
     return fail(ErrorCode::kUnsupported, "{}: {} generates no text", directory, shape.family);
   return model;
@@ -56,7 +54,8 @@ Result<ServedModel> model_of_checkpoint(const std::string& directory) {
 Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpec> layers) {
   ServedModel model;
   model.name = name;
-  ModelShape shape;
+  ModelShape& shape = model.shape;
+  shape.kv_dtype = DType::kBf16;
   shape.family = "costs alone";
   shape.hidden = kHidden;
   shape.max_position = kLongest;
@@ -70,7 +69,7 @@ Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpe
                                   {"image_mean", {0.5, 0.5, 0.5}},
                                   {"image_std", {0.5, 0.5, 0.5}}};
   TRY(PatchImages images, PatchImages::parse(preprocessor));
-  model.processor = std::make_unique<SquareProcessor>(std::move(shape), std::move(images));
+  model.processor = std::make_unique<SquareProcessor>(shape, std::move(images));
   model.layers = std::move(layers);
   if (model.layers.empty()) {
     LayerSpec layer;
@@ -78,8 +77,6 @@ Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpe
     layer.head_dim = 128;
     model.layers.assign(28, layer);
   }
-  model.row_bytes = kHidden * kElementBytes;
-  model.max_position = kLongest;
   return model;
 }
 

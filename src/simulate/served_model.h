@@ -15,9 +15,8 @@ namespace saccade::simulate {
 struct ServedModel {
   std::string name;
   std::unique_ptr<Processor> processor;
+  ModelShape shape;               // of the processor, with keys and embeddings in bfloat16
   std::vector<LayerSpec> layers;  // of the cache
-  std::int64_t row_bytes = 0;     // of an embedding row
-  std::int64_t max_position = 0;  // longest sequence, tokens
 };
 
 // A checkpoint's small files; its weights may be missing. Errors name the file.

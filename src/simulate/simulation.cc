@@ -10,6 +10,7 @@
 #include "bench/load/arrivals.h"
 #include "cluster/proxy/pd_request.h"
 #include "cluster/proxy/pd_table.h"
+#include "engine/engine_plan.h"
 #include "memory/accounting.h"
 #include "serve/image_sizer.h"
 #include "simulate/encoder_machine.h"
@@ -32,7 +33,7 @@ class Cluster {
       : s_(settings),
         model_(model),
         workload_(workload),
-        net_(loop_, settings.network, model.row_bytes),
+        net_(loop_, settings.network, embedding_row_bytes(model.shape)),
         recorder_(workload, settings.tokens, static_cast<Nanos>(settings.costs.delivery * 1e6)),
         prompts_(model, workload),
         table_(names(settings.cluster.pds)),
@@ -91,7 +92,7 @@ class Cluster {
 Result<void> Cluster::set_up() {
   TRY(device_, make_cpu_device(1));
   const auto rows = [&](std::size_t bytes) {
-    return bytes / static_cast<std::size_t>(model_.row_bytes);
+    return bytes / static_cast<std::size_t>(embedding_row_bytes(model_.shape));
   };
   const ModelShape& shape = model_.processor->shape();
   if (s_.cluster.encoders > 0 && !shape.has_vision)
