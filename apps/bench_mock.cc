@@ -50,7 +50,9 @@ void add_bench_mock(CLI::App& bench_app, int& exit_code) {
   CLI::App* const app =
       bench_app.add_subcommand("mock", "Serve made-up tokens at programmed instants");
   app->add_option("--host", s.host)->capture_default_str();
-  app->add_option("--port", s.port, "0 takes a free one")->capture_default_str();
+  app->add_option("--port", s.port, "0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   app->add_option("--threads", s.threads)->check(CLI::Range(1, 256))->capture_default_str();
   app->add_option("--model", s.model)->capture_default_str();
   app->add_option("--max-model-len", s.max_model_len)->capture_default_str();

@@ -49,7 +49,7 @@ void add_target_options(CLI::App& app, bench::TargetChoice& t) {
       ->capture_default_str();
   app.add_option("--base-url", t.base_url, "server, instead of host and port; may end in /v1");
   app.add_option("--host", t.host)->capture_default_str();
-  app.add_option("--port", t.port)->capture_default_str();
+  app.add_option("--port", t.port)->check(CLI::Range(0, 65535))->capture_default_str();
   app.add_option("--endpoint", t.endpoint, "path behind the base URL; by backend when not given");
   app.add_option("--header", t.headers, "KEY=VALUE, with every request");
   app.add_flag("--insecure", t.insecure, "do not verify the server's certificate");

@@ -59,7 +59,9 @@ void add_proxy(CLI::App& app, int& exit_code) {
   cmd->add_option("--cluster-key-file", s.cluster_key_file,
                   "file with the cluster's key: only servers that know it are found");
   cmd->add_option("--host", s.host, "address to listen on")->capture_default_str();
-  cmd->add_option("--port", s.port, "port; 0 takes a free one")->capture_default_str();
+  cmd->add_option("--port", s.port, "port; 0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   cmd->add_option("--api-key", s.api_keys, "key that clients must send")->expected(1, -1);
   cmd->add_option("--pd-api-key", s.pd_api_key,
                   "key that servers are sent instead of the client's");

@@ -55,7 +55,9 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--root-path", s.root_path,
                  "prefix that a proxy in front leaves on paths; they are served with and without");
   cmd.add_option("--host", s.host, "address to listen on")->capture_default_str();
-  cmd.add_option("--port", s.port, "port; 0 takes a free one")->capture_default_str();
+  cmd.add_option("--port", s.port, "port; 0 takes a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   cmd.add_option("--api-key", s.api_keys,
                  "key that clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
       ->expected(1, -1);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/rng.h"
 #include "image/golden_files_test.h"
@@ -81,7 +81,7 @@ std::string png_header(std::uint32_t width, std::uint32_t height) {
 
 TEST(Decode, SizesOverTheLimitAreRefusedFromTheHeader) {
   const std::string file = png_header(100'000, 100'000);
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: others may have the machine
   for (const Result<void>& result : {decode_image(bytes_of(file)).map([](const Pixels&) {}),
                                      probe_image(bytes_of(file)).map([](const ImageHeader&) {})}) {
     ASSERT_FALSE(result.has_value());
@@ -89,7 +89,7 @@ TEST(Decode, SizesOverTheLimitAreRefusedFromTheHeader) {
     EXPECT_THAT(result.error().message, HasSubstr("100000x100000"));
     EXPECT_THAT(result.error().message, HasSubstr("65535"));
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC / 20);
 
   const std::string wide = png_header(60'000, 60'000);
   const Result<ImageHeader> pixels = probe_image(bytes_of(wide));

