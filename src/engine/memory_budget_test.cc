@@ -16,11 +16,12 @@ TEST(MemoryBudget, IsWhatTheShareLeaves) {
                             .scratch = 4 * kGib,
                             .images = 3 * kGib,
                             .sampling = 2 * kGib,
+                            .adapters = 2 * kGib,
                             .graphs = kGib,
                             .lists = kGib};
-  EXPECT_EQ(*kv_bytes_of(0.75, use, 1), 34 * kGib);
-  EXPECT_EQ(*kv_bytes_of(1, use, 1), 59 * kGib);
-  EXPECT_EQ(*kv_bytes_of(0.5, use, 9 * kGib), 9 * kGib);
+  EXPECT_EQ(*kv_bytes_of(0.75, use, 1), 32 * kGib);
+  EXPECT_EQ(*kv_bytes_of(1, use, 1), 57 * kGib);
+  EXPECT_EQ(*kv_bytes_of(0.5, use, 7 * kGib), 7 * kGib);
 }
 
 TEST(MemoryBudget, SaysWhoHasTheMemory) {
