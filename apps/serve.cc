@@ -187,6 +187,9 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       ->check(CLI::Range(1, 4096));
   cmd.add_option("--media-io-kwargs", f.media_io_kwargs,
                  "JSON; video: {num_frames, fps} of video files, where a request says nothing");
+  cmd.add_option("--max-video-bytes", s.media.max_video_bytes,
+                 "most bytes of one video file, 64MiB by itself; accepts 256MiB")
+      ->transform(as_bytes());
   cmd.add_option("--video-timeout", f.video_seconds, "most seconds to decode one video file")
       ->capture_default_str()
       ->check(CLI::Range(1, 86'400));

@@ -99,6 +99,7 @@ class Transfer {
       : settings_(settings),
         group_(group),
         index_(index),
+        limit_(limit_of(settings, group.order.items[index].kind)),
         url_(group.order.items[index].url),
         curl_(curl_easy_init(), curl_easy_cleanup) {}
 
@@ -122,6 +123,7 @@ class Transfer {
   const MediaSettings& settings_;
   Group& group_;
   std::size_t index_;
+  MediaLimit limit_;
   std::string url_;  // of the present hop
   int redirects_ = 0;
   char reason_[CURL_ERROR_SIZE] = {};
@@ -137,7 +139,7 @@ class Transfer {
 
 std::size_t Transfer::on_body(char* data, std::size_t, std::size_t size, void* user) {
   auto& self = *static_cast<Transfer*>(user);
-  self.too_large_ = size > self.settings_.max_bytes - self.body_.size();
+  self.too_large_ = size > self.limit_.bytes - self.body_.size();
   self.all_too_large_ = size > self.group_.order.max_bytes - self.group_.bytes;
   if (self.too_large_ || self.all_too_large_) return 0;
   const auto& reserved = self.group_.order.reserved;
@@ -181,7 +183,7 @@ Result<void> Transfer::prepare() {
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason_);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
                    static_cast<long>(settings_.connect_timeout.count()));
-  curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(settings_.max_bytes));
+  curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(limit_.bytes));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, &Transfer::on_socket);
@@ -220,7 +222,7 @@ Error Transfer::error_of(CURLcode code) const {
   }
   if (too_large_ || code == CURLE_FILESIZE_EXCEEDED) {
     return {ErrorCode::kTooLarge,
-            fmt::format("{}: the image is over {} bytes", name, settings_.max_bytes),
+            fmt::format("{}: {} is over {} bytes{}", name, limit_.noun, limit_.bytes, limit_.flag),
             {}};
   }
   if (all_too_large_) {

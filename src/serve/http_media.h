@@ -1,5 +1,5 @@
-// Images from http(s) URLs, under the rules of MediaSettings. No worker waits for one: a single
-// thread drives every transfer of the server, and hands over what has come.
+// Images and videos from http(s) URLs, under the rules of MediaSettings. No worker waits for one: a
+// single thread drives every transfer of the server, and hands over what has come.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ struct DownloadOrder {
   struct Item {
     std::string url;
     std::string name;  // for messages: "image 0"
+    MediaKind kind = MediaKind::kImage;
   };
   std::vector<Item> items;
   std::size_t max_bytes = 0;

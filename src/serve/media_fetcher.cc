@@ -20,7 +20,7 @@ namespace {
 
 // --- data: --------------------------------------------------------------------------------------
 
-Result<std::string> decode_data_url(std::string_view reference, std::size_t max_bytes) {
+Result<std::string> decode_data_url(std::string_view reference, const MediaLimit& limit) {
   const std::size_t comma = reference.find(',');
   const std::string_view head = reference.substr(0, std::min(comma, reference.size()));
   if (comma == std::string_view::npos || !head.ends_with(";base64")) {
@@ -28,17 +28,17 @@ Result<std::string> decode_data_url(std::string_view reference, std::size_t max_
                 shortened(reference));
   }
   const std::string_view text = reference.substr(comma + 1);
-  if (base64_decoded_bound(text) > max_bytes + 2) {
-    return fail(ErrorCode::kTooLarge, "{}: the image has about {} bytes, limit {}",
-                shortened(reference), base64_decoded_bound(text), max_bytes);
+  if (base64_decoded_bound(text) > limit.bytes + 2) {
+    return fail(ErrorCode::kTooLarge, "{}: {} has about {} bytes, limit {}{}", shortened(reference),
+                limit.noun, base64_decoded_bound(text), limit.bytes, limit.flag);
   }
   Result<std::string> bytes = base64_decode(text);
   if (!bytes) {
     return fail(ErrorCode::kUndecodable, "{}: {}", shortened(reference), bytes.error().message);
   }
-  if (bytes->size() > max_bytes) {
-    return fail(ErrorCode::kTooLarge, "{}: the image has {} bytes, limit {}", shortened(reference),
-                bytes->size(), max_bytes);
+  if (bytes->size() > limit.bytes) {
+    return fail(ErrorCode::kTooLarge, "{}: {} has {} bytes, limit {}{}", shortened(reference),
+                limit.noun, bytes->size(), limit.bytes, limit.flag);
   }
   return bytes;
 }
@@ -110,14 +110,15 @@ class File {
   int descriptor_;
 };
 
-Result<std::string> read_all(const File& file, const std::string& name, std::size_t max_bytes,
+Result<std::string> read_all(const File& file, const std::string& name, const MediaLimit& limit,
                              const std::atomic<bool>& cancelled) {
   struct stat status{};
   if (fstat(file.descriptor(), &status) != 0 || !S_ISREG(status.st_mode))
     return fail(ErrorCode::kUndecodable, "{}: not a regular file", name);
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size > max_bytes) {
-    return fail(ErrorCode::kTooLarge, "{}: the file has {} bytes, limit {}", name, size, max_bytes);
+  if (size > limit.bytes) {
+    return fail(ErrorCode::kTooLarge, "{}: the file has {} bytes, limit {}{}", name, size,
+                limit.bytes, limit.flag);
   }
   std::string bytes(size, '\0');
   std::size_t have = 0;
@@ -136,7 +137,7 @@ Result<std::string> read_all(const File& file, const std::string& name, std::siz
 
 // What lies outside the folder is refused in one way, whether it exists or not.
 Result<std::string> read_local_file(std::string_view reference, const MediaSettings& settings,
-                                    const std::atomic<bool>& cancelled) {
+                                    const std::atomic<bool>& cancelled, const MediaLimit& limit) {
   const std::string name = shortened(reference);
   if (settings.allowed_local_path.empty()) {
     return fail(ErrorCode::kDenied,
@@ -157,21 +158,28 @@ Result<std::string> read_local_file(std::string_view reference, const MediaSetti
   // The path may have been changed since it was resolved: the open file says where it really is.
   const auto opened = real_path("/proc/self/fd/" + std::to_string(file.descriptor()));
   if (!opened || !lies_within(*opened, *folder)) return denied();
-  return read_all(file, name, settings.max_bytes, cancelled);
+  return read_all(file, name, limit, cancelled);
 }
 
 }  // namespace
+
+MediaLimit limit_of(const MediaSettings& settings, MediaKind kind) {
+  if (kind == MediaKind::kImage) return {settings.max_bytes, "the image", ""};
+  return {settings.max_video_bytes, "the video", " (--max-video-bytes)"};
+}
 
 bool is_remote_media(std::string_view reference) {
   return has_scheme(reference, "http://") || has_scheme(reference, "https://");
 }
 
 Result<std::string> read_media(std::string_view reference, const MediaSettings& settings,
-                               const std::atomic<bool>& cancelled) {
+                               const std::atomic<bool>& cancelled, MediaKind kind) {
+  const MediaLimit limit = limit_of(settings, kind);
   if (cancelled.load(std::memory_order_relaxed))
     return fail(ErrorCode::kCancelled, "{}: cancelled", shortened(reference));
-  if (has_scheme(reference, "data:")) return decode_data_url(reference, settings.max_bytes);
-  if (has_scheme(reference, "file://")) return read_local_file(reference, settings, cancelled);
+  if (has_scheme(reference, "data:")) return decode_data_url(reference, limit);
+  if (has_scheme(reference, "file://"))
+    return read_local_file(reference, settings, cancelled, limit);
   return fail(ErrorCode::kInvalid, "{}: an image is a data:, file:// or http(s):// URL",
               shortened(reference));
 }

@@ -35,12 +35,13 @@ const std::atomic<bool> kGoOn{false};
 
 // All of them at once; the first failure is the answer.
 HttpDownloads::Files download(const MediaSettings& settings, std::vector<std::string> urls,
-                              const std::atomic<bool>& cancelled = kGoOn) {
+                              const std::atomic<bool>& cancelled = kGoOn,
+                              MediaKind kind = MediaKind::kImage) {
   HttpDownloads downloads(settings);
   DownloadOrder order;
   order.max_bytes = 1u << 20;
   order.cancelled = [&cancelled] { return cancelled.load(); };
-  for (std::string& url : urls) order.items.push_back({std::move(url), {}});
+  for (std::string& url : urls) order.items.push_back({std::move(url), {}, kind});
   std::promise<HttpDownloads::Files> files;
   downloads.start(std::move(order),
                   [&](HttpDownloads::Files done) { files.set_value(std::move(done)); });
@@ -48,9 +49,10 @@ HttpDownloads::Files download(const MediaSettings& settings, std::vector<std::st
 }
 
 Result<std::string> fetch(const MediaSettings& settings, const std::string& reference,
-                          const std::atomic<bool>& cancelled = kGoOn) {
-  if (!is_remote_media(reference)) return read_media(reference, settings, cancelled);
-  TRY(const std::vector<std::string> files, download(settings, {reference}, cancelled));
+                          const std::atomic<bool>& cancelled = kGoOn,
+                          MediaKind kind = MediaKind::kImage) {
+  if (!is_remote_media(reference)) return read_media(reference, settings, cancelled, kind);
+  TRY(const std::vector<std::string> files, download(settings, {reference}, cancelled, kind));
   return files.at(0);
 }
 
@@ -170,6 +172,21 @@ TEST(DataUrl, HoldsTheSizeLimit) {
     expect_error(fetch(settings, url(bytes)), ErrorCode::kTooLarge, "limit 100");
 }
 
+TEST(DataUrl, VideoFilesHaveALimitOfTheirOwn) {
+  MediaSettings settings;
+  settings.max_bytes = 100;
+  settings.max_video_bytes = 200;
+  const auto url = [](std::size_t bytes) {
+    return "data:video/mp4;base64," + base64_encode(std::string(bytes, 'x'));
+  };
+  EXPECT_TRUE(fetch(settings, url(200), kGoOn, MediaKind::kVideoFile));
+  for (const std::size_t bytes : {201, 203, 5'000})
+    expect_error(fetch(settings, url(bytes), kGoOn, MediaKind::kVideoFile), ErrorCode::kTooLarge,
+                 "limit 200 (--max-video-bytes)");
+  expect_error(fetch(settings, url(200)), ErrorCode::kTooLarge,
+               "the image has 200 bytes, limit 100");
+}
+
 // --- file:// ------------------------------------------------------------------------------------
 
 class LocalFiles : public ::testing::Test {
@@ -234,6 +251,10 @@ TEST_F(LocalFiles, SaysWhatIsWrongInside) {
   expect_error(read("allowed/pipe"), ErrorCode::kUndecodable, "not a regular file");
   settings_.max_bytes = 5;
   expect_error(read("allowed/a b.png"), ErrorCode::kTooLarge, "6 bytes, limit 5");
+  settings_.max_video_bytes = 4;
+  expect_error(read_media("file://" + (root_ / "allowed/a b.png").string(), settings_, kGoOn,
+                          MediaKind::kVideoFile),
+               ErrorCode::kTooLarge, "6 bytes, limit 4 (--max-video-bytes)");
   expect_error(fetch({}, "file:///x.png"), ErrorCode::kDenied, "--allowed-local-media-path");
   expect_error(fetch(settings_, "file://host/x.png"), ErrorCode::kInvalid, "file:///PATH");
   expect_error(fetch(settings_, "file:///x%00.png"), ErrorCode::kInvalid, "file:///PATH");
@@ -311,6 +332,20 @@ TEST(HttpMedia, SizesAreLimitedAnnouncedOrNot) {
   EXPECT_EQ(fetch(settings, server.url("/fits"))->size(), 1'000u);
   expect_error(fetch(settings, server.url("/announced")), ErrorCode::kTooLarge, "over 1000 bytes");
   expect_error(fetch(settings, server.url("/endless")), ErrorCode::kTooLarge, "over 1000 bytes");
+}
+
+TEST(HttpMedia, VideoFilesHaveALimitOfTheirOwn) {
+  ScriptedServer server;
+  MediaSettings settings = local_http();
+  settings.max_bytes = 1'000;
+  settings.max_video_bytes = 2'000;
+  server.on("/fits", ok(std::string(2'000, 'x')));
+  server.on("/over", ok(std::string(2'001, 'x')));
+  EXPECT_EQ(fetch(settings, server.url("/fits"), kGoOn, MediaKind::kVideoFile)->size(), 2'000u);
+  expect_error(fetch(settings, server.url("/over"), kGoOn, MediaKind::kVideoFile),
+               ErrorCode::kTooLarge, "the video is over 2000 bytes (--max-video-bytes)");
+  expect_error(fetch(settings, server.url("/fits")), ErrorCode::kTooLarge,
+               "the image is over 1000 bytes");
 }
 
 TEST(HttpMedia, SaysWhatTheServerDid) {

@@ -1,5 +1,3 @@
-#include "serve/media_loader.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "engine/given_image.h"
 #include "engine/image_recipe.h"
 #include "image/pixels.h"
+#include "serve/media_loader.h"
 
 namespace saccade::serve {
 namespace {
@@ -93,7 +92,9 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
   std::vector<DownloadOrder::Item> items;
   for (const Medium& medium : media) {
     for (std::size_t i = 0; i < medium.count(); ++i)
-      if (is_remote_media(medium.url(i))) items.push_back({medium.url(i), medium.sent(i)});
+      if (is_remote_media(medium.url(i)))
+        items.push_back({medium.url(i), medium.sent(i),
+                         medium.is_video_file() ? MediaKind::kVideoFile : MediaKind::kImage});
   }
   return items;
 }
@@ -115,9 +116,10 @@ Result<FetchedMedia> MediaLoader::decode_videos(const api::ChatRequest& request,
       continue;
     }
     if (cancelled()) return fail(ErrorCode::kCancelled, "the client went away");
-    Result<std::string> file = is_remote_media(medium.url(0))
-                                   ? Result<std::string>(std::move(*next++))
-                                   : read_media(medium.url(0), settings_.media, never);
+    Result<std::string> file =
+        is_remote_media(medium.url(0))
+            ? Result<std::string>(std::move(*next++))
+            : read_media(medium.url(0), settings_.media, never, MediaKind::kVideoFile);
     if (!file) return fail_within(medium.name, std::move(file).error());
     TRY(const VideoControls controls, video_controls(medium, request));
     auto frames = video_files_.read(*medium.video, controls, *file, room, reserved, cancelled);
