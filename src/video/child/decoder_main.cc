@@ -1,9 +1,5 @@
 #include "video/child/decoder_main.h"
 
-extern "C" {
-#include <libavutil/log.h>
-}
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,8 +11,7 @@ extern "C" {
 #include <string>
 #include <vector>
 
-#include "video/child/container.h"
-#include "video/child/frame_converter.h"
+#include "video/child/decode.h"
 #include "video/child/sandbox.h"
 #include "video/wire.h"
 
@@ -68,75 +63,41 @@ bool refuse(const Error& error) {
          say(reason) && write_all(std::as_bytes(std::span(text)));
 }
 
-// Absent: nobody listens.
-std::optional<std::vector<std::int64_t>> ask(const Container& file) {
-  wire::Facts facts{file.frames(), file.fps(), file.width(), file.height()};
-  wire::Plan plan;
-  if (!say(wire::Head{wire::Kind::kFacts, sizeof(facts)}) || !say(facts) || !receive(plan) ||
-      plan.count > kMostIndices)
-    return {};
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(plan.count));
-  if (!read_all(std::as_writable_bytes(std::span(indices)))) return {};
-  for (const std::int64_t index : indices)
-    if (index < 0 || index >= file.frames()) return {};
-  if (!std::ranges::is_sorted(indices)) return {};
-  return indices;
-}
-
-enum class Pass { kDone, kFramesDiffer, kUnheard };
-
-// Two frames of one index are one picture that is sent twice.
-Result<Pass> send_frames(Container& file, std::span<const std::int64_t> indices) {
-  std::vector<std::int64_t> once(indices.begin(), indices.end());
-  once.erase(std::unique(once.begin(), once.end()), once.end());
-  TRY_DO(file.begin(once));
-  FrameConverter converter;
-  std::size_t sent = 0;
-  for (const std::int64_t index : once) {
-    TRY(const auto picture, file.next());
-    if (!picture) return Pass::kFramesDiffer;
-    TRY(const std::vector<std::uint8_t>* rgb, converter.convert(**picture, file.quarter_turns()));
-    for (; sent < indices.size() && indices[sent] == index; ++sent) {
-      const wire::FrameHead head{index, file.seconds(index)};
-      const bool heard = say(wire::Head{wire::Kind::kFrame,
-                                        static_cast<std::uint32_t>(sizeof(head) + rgb->size())}) &&
-                         say(head) && write_all(std::as_bytes(std::span(*rgb)));
-      if (!heard) return Pass::kUnheard;
-    }
+// The server behind the two pipes.
+class Server final : public FrameListener {
+ public:
+  std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) override {
+    wire::Plan plan;
+    if (!say(wire::Head{wire::Kind::kFacts, sizeof(facts)}) || !say(facts) || !receive(plan) ||
+        plan.count > kMostIndices)
+      return {};
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(plan.count));
+    if (!read_all(std::as_writable_bytes(std::span(indices)))) return {};
+    return indices;
   }
-  return Pass::kDone;
-}
 
-Result<Pass> decode(const wire::Order& order, std::span<const std::byte> bytes) {
-  TRY(Container file, Container::open(bytes, order.max_pixels));
-  const auto indices = ask(file);
-  if (!indices) return Pass::kUnheard;
-  TRY(const Pass first, send_frames(file, *indices));
-  if (first != Pass::kFramesDiffer) return first;
-  TRY_DO(file.recount());
-  const auto again = ask(file);
-  if (!again) return Pass::kUnheard;
-  TRY(const Pass second, send_frames(file, *again));
-  if (second == Pass::kFramesDiffer)
-    return fail(ErrorCode::kUndecodable, "frames come otherwise than they came before");
-  return second;
-}
+  bool take(const wire::FrameHead& head, std::span<const std::uint8_t> rgb) override {
+    return say(wire::Head{wire::Kind::kFrame,
+                          static_cast<std::uint32_t>(sizeof(head) + rgb.size())}) &&
+           say(head) && write_all(std::as_bytes(rgb));
+  }
+};
 
 }  // namespace
 
 int decode_as_ordered() {
   wire::Order order;
   if (!receive(order)) return kNobodyListens;
-  av_log_set_level(AV_LOG_QUIET);
   const auto* mapped = static_cast<const std::byte*>(::mmap(
       nullptr, std::max<std::size_t>(order.file_bytes, 1), PROT_READ, MAP_PRIVATE, wire::kFile, 0));
   if (mapped == MAP_FAILED) return kNoSandbox;
   ::close(wire::kFile);
   if (!enter_sandbox({order.memory, order.seconds})) return kNoSandbox;
   try {
-    const auto done = decode(order, {mapped, order.file_bytes});
-    if (!done) return refuse(done.error()) ? 0 : kNobodyListens;
-    return *done == Pass::kDone && say(wire::Head{wire::Kind::kEnd, 0}) ? 0 : kNobodyListens;
+    Server server;
+    const auto heard = decode_file({mapped, order.file_bytes}, order.max_pixels, server);
+    if (!heard) return refuse(heard.error()) ? 0 : kNobodyListens;
+    return *heard && say(wire::Head{wire::Kind::kEnd, 0}) ? 0 : kNobodyListens;
   } catch (const std::bad_alloc&) {
     return refuse({ErrorCode::kTooLarge, "decoding takes more memory than it may", {}})
                ? 0
