@@ -55,6 +55,7 @@ std::string write_image_recipe(const ImageRecipe& recipe) {
   video["frames"] = recipe.video->frames;
   video["fps"] = recipe.video->fps;
   if (recipe.video->total_pixels) video["total_pixels"] = *recipe.video->total_pixels;
+  if (recipe.video->resized) video["resized"] = true;
   json::object to;
   to["video"] = std::move(video);
   return boost::json::serialize(to);
@@ -83,6 +84,7 @@ Result<ImageRecipe> read_image_recipe(std::string_view text) {
   if (!frames) return fail(ErrorCode::kInvalid, "recipe: a video without a number of frames");
   video.frames = *frames;
   TRY_DO(read_number(from, "total_pixels", 1, video.total_pixels));
+  TRY(video.resized, json::get_bool_or(from, "resized", false));
   if (const json::value* fps = json::find(from, "fps")) {
     if (!fps->is_number()) return fail(ErrorCode::kInvalid, "recipe: fps is no number");
     video.fps = fps->to_number<double>();

@@ -96,6 +96,16 @@ Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, s
   return resized_to(to_h, to_w, height, width);
 }
 
+ImageSize fit_longest(int height, int width, int longest) {
+  const double aspect = static_cast<double>(width) / height;
+  const auto other = [](double exact) {
+    const int side = static_cast<int>(exact);
+    return std::max(side + side % 2, 1);
+  };
+  if (width >= height) return {.height = other(longest / aspect), .width = longest};
+  return {.height = longest, .width = other(longest * aspect)};
+}
+
 std::int64_t most_resized_pixels(std::int64_t factor, std::int64_t min_pixels,
                                  std::int64_t max_pixels) {
   // In squares of `factor`: the long side of the thinnest image of `area`.

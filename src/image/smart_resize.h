@@ -1,5 +1,5 @@
-// The size that an image or a video of Qwen2-VL and Qwen3-VL is resized to: plain arithmetic,
-// needing no pixels.
+// The sizes that images and videos of Qwen2-VL, Qwen3-VL and SmolVLM2 are resized to: plain
+// arithmetic, needing no pixels.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,10 @@ Result<ImageSize> smart_resize(std::int64_t height, std::int64_t width, std::int
 Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, std::int64_t height,
                                       std::int64_t width, std::int64_t factor,
                                       std::int64_t min_pixels, std::int64_t max_pixels);
+
+// The longer side `longest` pixels, the other by the aspect and made even, as transformers'
+// processors of SmolVLM have it. All above 0.
+ImageSize fit_longest(int height, int width, int longest);
 
 // An upper bound of the area that smart_resize makes of any image. It is over max_pixels where that
 // is small: the short side of a thin image is never under `factor`, and both sides of one that

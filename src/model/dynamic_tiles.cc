@@ -13,9 +13,6 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kMostTiles = 256;
-constexpr std::array<std::string_view, 6> kKwargs = {"min_dynamic_patch",  "max_dynamic_patch",
-                                                     "dynamic_image_size", "min_patches",
-                                                     "max_patches",        "crop_to_patches"};
 
 // By tiles; equals by columns, as transformers lists them. (The original lists equals in the order
 // of a Python set. Two of the same number of tiles are never equally near while min_tiles is 1.)
@@ -75,7 +72,7 @@ Result<DynamicTilesSettings> read_tile_counts(const json::object& from,
 }
 
 Result<DynamicTilesSettings> DynamicTiles::under(const ImageControls& controls) const {
-  TRY_DO(check_processor_kwargs(controls, kKwargs));
+  TRY_DO(check_processor_kwargs(controls, kTileCountKwargs));
   auto read = read_tile_counts(controls.processor_kwargs, settings_);
   if (!read) {
     Error error = std::move(read).error();

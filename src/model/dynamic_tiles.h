@@ -2,7 +2,9 @@
 // high resolution (InternVL 1.5, arXiv:2404.16821; OpenGVLab/InternVL's dynamic_preprocess).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -11,6 +13,11 @@
 #include "model/tile_tower.h"
 
 namespace saccade {
+
+// What mm_processor_kwargs may say of them.
+inline constexpr std::array<std::string_view, 6> kTileCountKwargs = {
+    "min_dynamic_patch", "max_dynamic_patch", "dynamic_image_size",
+    "min_patches",       "max_patches",       "crop_to_patches"};
 
 struct DynamicTilesSettings {
   int tile = 448;  // pixels a side

@@ -7,8 +7,6 @@
 namespace saccade {
 namespace {
 
-constexpr double kOwnFps = 2;
-constexpr std::int64_t kOwnLeast = 4;
 constexpr std::int64_t kMostAsked = 1 << 16;
 
 Result<void> check_count(std::string_view name, const std::optional<std::int64_t>& count) {
@@ -27,12 +25,14 @@ Result<void> check(const FrameChoice& choice) {
 // Python's round(): half to even.
 std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
-// torch.arange(0, frames, frames / count).int(): a product in f64, rounded to f32, cut.
-std::vector<std::int64_t> in_steps(std::int64_t frames, std::int64_t count) {
+// torch.arange(start, frames, frames / count).int(): a product in f64, rounded to f32, cut. `start`
+// in steps.
+std::vector<std::int64_t> in_steps(std::int64_t frames, std::int64_t count, double start) {
   const double step = static_cast<double>(frames) / static_cast<double>(count);
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<std::int64_t>(static_cast<float>(static_cast<double>(i) * step));
+    const double exact = start * step + static_cast<double>(i) * step;
+    const auto at = static_cast<std::int64_t>(static_cast<float>(exact));
     indices.push_back(std::min(at, frames - 1));
   }
   return indices;
@@ -50,22 +50,59 @@ std::vector<std::int64_t> between_ends(std::int64_t frames, std::int64_t count) 
   return indices;
 }
 
+// SmolVLMVideoProcessor.sample_frames: numpy.linspace(first, last, count, dtype=int), each frame
+// once. `choice` is complete.
+std::vector<std::int64_t> within_ends(const VideoFacts& file, const FrameChoice& choice) {
+  constexpr double kSkipped = 1;  // seconds at both ends
+  const auto frames = static_cast<double>(file.frames);
+  const double seconds = frames / file.fps;
+  const auto most = static_cast<double>(*choice.num_frames);
+  const double wanted = std::min(std::nearbyint(*choice.fps * seconds), most);
+  const auto count = static_cast<std::int64_t>(
+      std::min(std::max({wanted, static_cast<double>(*choice.min_frames), 1.0}),
+               static_cast<double>(*choice.max_frames)));
+  std::int64_t first = 0;
+  std::int64_t last = file.frames - 1;
+  if (seconds - 2 * kSkipped > most * *choice.fps) {
+    first = static_cast<std::int64_t>(kSkipped * file.fps);
+    last = std::min(static_cast<std::int64_t>(frames - kSkipped * file.fps), last);
+  }
+  if (first >= last) {
+    first = 0;
+    last = file.frames - 1;
+  }
+  if (count == 1) return {first};
+  const double step = static_cast<double>(last - first) / static_cast<double>(count - 1);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i + 1 < count; ++i)
+    indices.push_back(static_cast<std::int64_t>(
+        std::floor(static_cast<double>(i) * step + static_cast<double>(first))));
+  indices.push_back(last);
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
+  return indices;
+}
+
 }  // namespace
 
 Result<FrameSampling> FrameSampling::parse(const json::object& preprocessor, SamplingRule rule,
-                                           std::int64_t depth) {
+                                           std::int64_t depth, const FrameChoice& own) {
   FrameSampling sampling;
   sampling.rule_ = rule;
   sampling.depth_ = depth;
-  const auto number = [&](std::string_view name, std::int64_t standard) {
-    return json::get_int_or(preprocessor, name, standard);
+  sampling.own_ = own;
+  const auto is_said = [&](std::string_view name) {
+    return json::find(preprocessor, name) != nullptr;
   };
-  TRY(sampling.own_.fps, json::get_double_or(preprocessor, "fps", kOwnFps));
-  TRY(sampling.own_.min_frames, number("min_frames", kOwnLeast));
-  TRY(sampling.own_.max_frames, number("max_frames", kOwnMostFrames));
-  if (json::find(preprocessor, "num_frames") != nullptr) {
-    TRY(sampling.own_.num_frames, number("num_frames", 0));
+  if (rule != SamplingRule::kInner && (is_said("fps") || is_said("num_frames")))
+    sampling.own_.fps = sampling.own_.num_frames = {};
+  if (is_said("fps")) {
+    TRY(sampling.own_.fps, json::get_double(preprocessor, "fps"));
   }
+  if (is_said("num_frames")) {
+    TRY(sampling.own_.num_frames, json::get_int(preprocessor, "num_frames"));
+  }
+  TRY(sampling.own_.min_frames, json::get_int_or(preprocessor, "min_frames", *own.min_frames));
+  TRY(sampling.own_.max_frames, json::get_int_or(preprocessor, "max_frames", *own.max_frames));
   TRY_DO(check(sampling.own_));
   return sampling;
 }
@@ -74,7 +111,7 @@ Result<FrameSampling> FrameSampling::parse(const json::object& preprocessor, Sam
 std::int64_t FrameSampling::count(const VideoFacts& file, const FrameChoice& choice) const {
   if (!choice.fps) {
     std::int64_t asked = *choice.num_frames;
-    if (rule_ == SamplingRule::kSteps)
+    if (rule_ != SamplingRule::kEnds)
       asked = rounded(static_cast<double>(asked) / static_cast<double>(depth_)) * depth_;
     return std::min(asked, file.frames);
   }
@@ -93,30 +130,50 @@ std::int64_t FrameSampling::count(const VideoFacts& file, const FrameChoice& cho
   return static_cast<std::int64_t>(std::floor(wanted / static_cast<double>(depth_))) * depth_;
 }
 
+// What is asked for takes the place of the checkpoint's own rate or number, whichever that has;
+// where both always stand, each of its own.
+FrameChoice FrameSampling::complete(const FrameChoice& asked) const {
+  FrameChoice choice = own_;
+  if (rule_ == SamplingRule::kInner) {
+    if (asked.fps) choice.fps = asked.fps;
+    if (asked.num_frames) choice.num_frames = asked.num_frames;
+  } else {
+    if (own_.num_frames) choice.fps.reset();
+    if (asked.fps || asked.num_frames) {
+      choice.fps = asked.fps;
+      choice.num_frames = asked.num_frames;
+    }
+  }
+  if (asked.min_frames) choice.min_frames = asked.min_frames;
+  if (asked.max_frames) choice.max_frames = asked.max_frames;
+  if (!asked.max_frames && choice.min_frames > choice.max_frames)
+    choice.max_frames = choice.min_frames;
+  return choice;
+}
+
 Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
                                                          const FrameChoice& asked) const {
   TRY_DO(check(asked));
   if (file.frames < 1) return fail(ErrorCode::kUndecodable, "the file has no frames");
   if (!(std::isfinite(file.fps) && file.fps > 0))
     return fail(ErrorCode::kUndecodable, "the file has {} frames a second", file.fps);
-  // What is asked for takes the place of the checkpoint's own rate or number, whichever that has.
-  FrameChoice choice = own_;
-  if (own_.num_frames) choice.fps.reset();
-  if (asked.fps || asked.num_frames) {
-    choice.fps = asked.fps;
-    choice.num_frames = asked.num_frames;
-  }
-  if (asked.min_frames) choice.min_frames = asked.min_frames;
-  if (asked.max_frames) choice.max_frames = asked.max_frames;
-  if (!asked.max_frames && choice.min_frames > choice.max_frames)
-    choice.max_frames = choice.min_frames;
+  const FrameChoice choice = complete(asked);
   if (*choice.min_frames > *choice.max_frames)
     return fail(ErrorCode::kInvalid, "min_frames is {}, above max_frames, which is {}",
                 *choice.min_frames, *choice.max_frames);
+  if (rule_ == SamplingRule::kInner) return within_ends(file, choice);
   // A file of less than a group is shown whole, where the reference divides by zero.
   const std::int64_t frames = std::max(count(file, choice), std::min(file.frames, std::int64_t{1}));
-  return rule_ == SamplingRule::kSteps ? in_steps(file.frames, frames)
-                                       : between_ends(file.frames, frames);
+  switch (rule_) {
+    case SamplingRule::kSteps:
+      return in_steps(file.frames, frames, 0);
+    case SamplingRule::kMiddles:
+      return in_steps(file.frames, frames, 0.5);
+    case SamplingRule::kEnds:
+    case SamplingRule::kInner:
+      break;
+  }
+  return between_ends(file.frames, frames);
 }
 
 }  // namespace saccade

@@ -1,6 +1,5 @@
 // Which frames of a video file a model is shown. Pure: what a file says of itself and what was
-// asked become indices. Reference: transformers' Qwen2VLVideoProcessor.sample_frames and
-// Qwen3VLVideoProcessor.sample_frames (5.17).
+// asked become indices. Reference: sample_frames() of transformers' video processors (5.17).
 #pragma once
 
 #include <cstdint>
@@ -21,19 +20,26 @@ struct VideoFacts {
   double fps = 0;  // on average, over the whole file
 };
 
+// What Qwen's processors take where a file is silent.
+inline const FrameChoice kQwenFrames = {
+    .fps = 2, .num_frames = {}, .min_frames = 4, .max_frames = kOwnMostFrames};
+
 enum class SamplingRule : std::uint8_t {
-  kSteps,  // Qwen2-VL, Qwen2.5-VL: whole groups of frames, in even steps from the first
-  kEnds,   // Qwen3-VL: in even steps from the first frame to the last, rounded half to even
+  kSteps,    // Qwen2-VL, Qwen2.5-VL, LLaVA-OneVision: whole groups, in even steps from the first
+  kEnds,     // Qwen3-VL: in even steps from the first frame to the last, rounded half to even
+  kMiddles,  // InternVL: the middles of even parts
+  kInner,    // SmolVLM2: in even steps between the ends, of a long film a second within them
 };
 
 // Of one family and checkpoint. Immutable; any thread.
 class FrameSampling {
  public:
   FrameSampling() = default;
-  // Reads fps (2 by itself), num_frames, min_frames (4) and max_frames (768). `depth`: frames of a
-  // group. kInvalid names the member that is out of range.
+  // Reads fps, num_frames, min_frames and max_frames; `own` are the family's where the file is
+  // silent, of fps and num_frames where it has neither (kInner: each). `depth`: frames of a group.
+  // kInvalid names the member that is out of range.
   static Result<FrameSampling> parse(const json::object& preprocessor, SamplingRule rule,
-                                     std::int64_t depth);
+                                     std::int64_t depth, const FrameChoice& own = kQwenFrames);
 
   // Rising, at least one. A file with fewer frames than are asked for gives those it has, where the
   // reference raises. kInvalid for a choice out of range and for a file without frames or rate.
@@ -42,6 +48,7 @@ class FrameSampling {
 
  private:
   std::int64_t count(const VideoFacts& file, const FrameChoice& choice) const;
+  FrameChoice complete(const FrameChoice& asked) const;
 
   SamplingRule rule_ = SamplingRule::kSteps;
   std::int64_t depth_ = 2;

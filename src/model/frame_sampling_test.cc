@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/json.h"
 
 namespace saccade {
@@ -24,8 +26,8 @@ FrameChoice choice(std::optional<double> fps, std::optional<std::int64_t> num_fr
   return made;
 }
 
-FrameSampling sampling(SamplingRule rule, const std::string& preprocessor = "{}") {
-  auto made = FrameSampling::parse(parsed(preprocessor), rule, 2);
+FrameSampling sampling(SamplingRule rule, const std::string& preprocessor = "{}", int depth = 2) {
+  auto made = FrameSampling::parse(parsed(preprocessor), rule, depth);
   EXPECT_TRUE(made) << made.error().message;
   return *made;
 }
@@ -33,20 +35,25 @@ FrameSampling sampling(SamplingRule rule, const std::string& preprocessor = "{}"
 // A row of tools/goldens/frame_sampling.py.
 struct Row {
   SamplingRule rule;
+  int depth;
   VideoFacts file;
   FrameChoice choice;
   const json::array& rest;
 };
 
 Row row_of(const json::array& row) {
+  static const std::map<std::string, std::pair<SamplingRule, int>> rules = {
+      {"steps", {SamplingRule::kSteps, 2}},
+      {"single", {SamplingRule::kSteps, 1}},
+      {"ends", {SamplingRule::kEnds, 2}},
+      {"middles", {SamplingRule::kMiddles, 1}},
+      {"inner", {SamplingRule::kInner, 1}}};
   const auto number = [&](std::size_t at) -> std::optional<std::int64_t> {
     if (row.at(at).is_null()) return {};
     return row.at(at).to_number<std::int64_t>();
   };
-  Row made{row.at(0) == "steps" ? SamplingRule::kSteps : SamplingRule::kEnds,
-           {*number(1), row.at(2).to_number<double>()},
-           choice({}),
-           row};
+  const auto [rule, depth] = rules.at(std::string(row.at(0).as_string()));
+  Row made{rule, depth, {*number(1), row.at(2).to_number<double>()}, choice({}), row};
   if (!row.at(3).is_null()) made.choice.fps = row.at(3).to_number<double>();
   made.choice.num_frames = number(4);
   made.choice.min_frames = number(5);
@@ -59,10 +66,10 @@ TEST(FrameSampling, TakesTheReferencesFrames) {
       json::parse_file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/frame_sampling.json");
   ASSERT_TRUE(tree) << tree.error().message;
   const json::array& rows = tree->get_array();
-  EXPECT_GT(rows.size(), 2000u);
+  EXPECT_GT(rows.size(), 5000u);
   for (const json::value& each : rows) {
     const Row row = row_of(each.get_array());
-    const auto indices = sampling(row.rule).indices(row.file, row.choice);
+    const auto indices = sampling(row.rule, "{}", row.depth).indices(row.file, row.choice);
     ASSERT_TRUE(indices) << indices.error().message;
     std::vector<std::int64_t> told;
     if (row.rest.at(7).is_array()) {
@@ -105,6 +112,31 @@ TEST(FrameSampling, TheNearestWishWins) {
   EXPECT_EQ(sampling(rule).indices(minute, choice(0.2, 32))->size(), 12u);
   EXPECT_EQ(sampling(rule).indices(minute, choice(0.01, {}, 6))->size(), 6u);
   EXPECT_EQ(sampling(rule).indices(minute, choice(0.01, {}, 900))->size(), 900u);
+}
+
+// Where the reference takes the middles, or has fps and a number side by side.
+TEST(FrameSampling, FamiliesHaveNumbersOfTheirOwn) {
+  const VideoFacts minute{1800, 30};
+  const FrameChoice eight = {.fps = {}, .num_frames = 8, .min_frames = 1, .max_frames = 768};
+  const auto middles = FrameSampling::parse(parsed("{}"), SamplingRule::kMiddles, 1, eight);
+  EXPECT_THAT(*middles->indices({16, 30}, {}), ElementsAre(1, 3, 5, 7, 9, 11, 13, 15));
+  EXPECT_EQ(middles->indices(minute, choice(1))->size(), 60u);
+  EXPECT_EQ(middles->indices(minute, choice(1, 5))->size(), 5u);
+  EXPECT_THAT(*middles->indices({3, 30}, {}), ElementsAre(0, 1, 2));  // there are no eight
+  const auto said =
+      FrameSampling::parse(parsed(R"({"fps": 0.5})"), SamplingRule::kMiddles, 1, eight);
+  EXPECT_EQ(said->indices(minute, {})->size(), 30u);
+
+  const FrameChoice smol = {.fps = 1, .num_frames = 64, .min_frames = 1, .max_frames = 768};
+  const auto inner = FrameSampling::parse(parsed("{}"), SamplingRule::kInner, 1, smol);
+  EXPECT_EQ(inner->indices(minute, {})->size(), 60u);
+  EXPECT_EQ(inner->indices(minute, choice({}, 9))->size(), 9u);
+  EXPECT_EQ(inner->indices(minute, choice(2))->size(), 64u);
+  EXPECT_EQ(inner->indices({300, 30}, choice({}, 64))->size(), 10u);  // one a second all the same
+  const auto more =
+      FrameSampling::parse(parsed(R"({"num_frames": 7})"), SamplingRule::kInner, 1, smol);
+  EXPECT_EQ(more->indices(minute, {})->size(), 7u);
+  EXPECT_EQ(inner->indices(minute, choice({}, {}, {}, 6))->size(), 6u);
 }
 
 TEST(FrameSampling, RefusesWhatIsOutOfRange) {

@@ -27,6 +27,8 @@ struct VideoControls {
   double fps = 2;                            // of the frames that are given; qwen-vl-utils' default
   std::optional<std::int64_t> total_pixels;  // of all frames after resizing, divided evenly
   std::vector<double> seconds = {};  // when each frame is, of a file; empty: at `fps` from 0
+  double duration = 0;               // seconds of a whole file; 0: of a list
+  bool resized = false;  // frames are as the model is shown them, by this layout once before
 };
 
 // Which frames of a video file are taken. Absent: the checkpoint's, or the family's own.

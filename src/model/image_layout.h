@@ -20,9 +20,13 @@ struct ImageLayout {
   std::int64_t frames = 0;  // of a video, as given; 0: an image
   double fps = 0;           // of a video: frames a second, of those given
   std::vector<double> seconds = {};  // of a video: when each frame is; empty: at fps from 0
+  double duration = 0;               // of a video file: seconds of all of it; 0: of a list
   std::int64_t grid_h = 0;           // patches (Qwen), or tiles (others) before any merging
   std::int64_t grid_w = 0;
   std::int64_t tokens = 0;  // rows of the embedding = placeholders in the prompt
+  // Of a video: rows of one group's embedding, of which a prompt may leave some out; 0: its share
+  // of the tokens.
+  std::int64_t group_tokens = 0;
   std::string key;
 };
 

@@ -1,10 +1,11 @@
-// A processor of images: an image pipeline beside the family's prompts.
+// A processor of images and videos: a pipeline of each beside the family's prompts.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "model/processor.h"
@@ -32,13 +33,36 @@ class ImagePipeline {
   virtual std::int64_t max_tokens() const = 0;
 };
 
+// The same of videos, whose frames are resized one by one and encoded in groups of
+// ModelShape::frames_per_grid. Immutable; any thread.
+class VideoPipeline {
+ public:
+  virtual ~VideoPipeline() = default;
+  // Of a whole video: grid_t groups of frames. kInvalid for controls out of range.
+  virtual Result<ImageLayout> layout(int width, int height,
+                                     const VideoControls& controls) const = 0;
+  virtual const FrameSampling& sampling() const = 0;  // which frames of a file are taken
+  // A frame of the size that the layout says.
+  virtual Pixels resized(const Pixels& frame, const ImageLayout& video) const = 0;
+  // One group of frames of that size, as the encoder takes it.
+  virtual PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const = 0;
+  // Of the largest group of frames under the checkpoint's own limits.
+  virtual std::int64_t max_patches() const = 0;
+};
+
 // Into the shape of a model that sees: its largest image.
 void describe_images(const ImagePipeline& images, ModelShape& shape);
 
+// What every video has to be: as many frames and as fast as there may be, and as many times as
+// frames where there are times. kInvalid names the value.
+Result<void> check_frames(const VideoControls& controls);
+
 class ImageProcessor : public Processor {
  public:
-  ImageProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images)
-      : Processor(std::move(shape)), images_(std::move(images)) {}
+  // `videos` is null for a model that takes images alone.
+  ImageProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+                 std::unique_ptr<const VideoPipeline> videos = nullptr)
+      : Processor(std::move(shape)), images_(std::move(images)), videos_(std::move(videos)) {}
 
   Result<ImageLayout> image_layout(int width, int height,
                                    const ImageControls& controls) const override;
@@ -47,15 +71,27 @@ class ImageProcessor : public Processor {
   Result<PreparedImage> prepare_image(const Pixels& pixels,
                                       const ImageLayout& layout) const override;
 
+  Result<ImageLayout> video_layout(int width, int height,
+                                   const VideoControls& controls) const override;
+  Result<std::vector<std::int64_t>> sample_frames(const VideoFacts& file,
+                                                  const FrameChoice& choice) const override;
+  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
+                                       const ImageLayout& video) const override;
+
  protected:
   // kUndecodable unless the pixels have the layout's original size.
   static Result<void> check_decoded(const Pixels& pixels, const ImageLayout& layout);
   // The i-th `placeholder` repeated for the rows of image i; positions count tokens.
   Result<Prompt> expand_images(std::span<const TokenId> ids, TokenId placeholder,
                                std::span<const ImageLayout> images) const;
+  // The i-th of `placeholders`, of whichever of them, repeated for the tokens of the i-th piece;
+  // positions count tokens. kInvalid for more or fewer of them than pieces.
+  Result<Prompt> expand_pieces(std::span<const TokenId> ids, std::span<const TokenId> placeholders,
+                               std::span<const ImageSpan> pieces) const;
 
  private:
   std::unique_ptr<const ImagePipeline> images_;
+  std::unique_ptr<const VideoPipeline> videos_;
 };
 
 }  // namespace saccade

@@ -81,43 +81,18 @@ class PatchProcessor final : public ImageProcessor {
  public:
   // `videos` is null for a model that takes images alone.
   PatchProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
-                 std::unique_ptr<const PatchVideos> videos, const VideoTime& time,
+                 std::unique_ptr<const VideoPipeline> videos, const VideoTime& time,
                  const MediaTokens& tokens, std::int64_t merge)
-      : ImageProcessor(std::move(shape), std::move(images)),
-        videos_(std::move(videos)),
+      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
         time_(time),
         tokens_(tokens),
         merge_(merge) {}
 
   Result<ImageLayout> video_layout(int width, int height,
                                    const VideoControls& controls) const override {
-    if (videos_ == nullptr) return Processor::video_layout(width, height, controls);
-    TRY(ImageLayout video, videos_->layout(width, height, controls));
-    TRY_DO(check_fits("a frame", width, height, video.grid_h * video.grid_w));
+    TRY(ImageLayout video, ImageProcessor::video_layout(width, height, controls));
     if (time_.tokens_per_second > 0) video.key += fmt::format("@{}fps", video.fps);
     return video;
-  }
-
-  Result<std::vector<std::int64_t>> sample_frames(const VideoFacts& file,
-                                                  const FrameChoice& choice) const override {
-    if (videos_ == nullptr) return Processor::sample_frames(file, choice);
-    return videos_->sampling().indices(file, choice);
-  }
-
-  Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override {
-    if (layout.frames == 0) return ImageProcessor::resized_image(pixels, layout);
-    TRY_DO(check_decoded(pixels, layout));
-    return videos_->resized(pixels, layout);
-  }
-
-  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
-                                       const ImageLayout& video) const override {
-    std::vector<Pixels> resized;
-    for (const Pixels& frame : frames) {
-      TRY(Pixels pixels, resized_image(frame, video));
-      resized.push_back(std::move(pixels));
-    }
-    return videos_->group(std::move(resized), video);
   }
 
   // Placeholders of each kind stand in the order of `media` of that kind, and every group of a
@@ -200,7 +175,6 @@ class PatchProcessor final : public ImageProcessor {
     return times;
   }
 
-  std::unique_ptr<const PatchVideos> videos_;
   VideoTime time_;
   MediaTokens tokens_;
   std::int64_t merge_;

@@ -11,12 +11,6 @@
 namespace saccade {
 namespace {
 
-// Frames a second, of those that are taken. Eight frames of an hour are 0.002; over the most frames
-// that there may be, positions in time of these still fit 32 bits.
-constexpr double kLeastFps = 0.001;
-constexpr double kMostFps = 1000;
-constexpr std::int64_t kMostFrames = 1 << 16;
-
 // What the frames of a video have together, shared evenly: the most pixels of one, but never so few
 // that none fits.
 std::int64_t even_share(std::int64_t total, std::int64_t frames_per_grid, std::int64_t frames,
@@ -120,17 +114,7 @@ Result<ImageSize> PatchVideos::frame_size(int width, int height,
 
 Result<ImageLayout> PatchVideos::layout(int width, int height,
                                         const VideoControls& controls) const {
-  if (controls.frames < 1 || controls.frames > kMostFrames)
-    return fail(ErrorCode::kInvalid, "{} frames, 1 to {} are possible", controls.frames,
-                kMostFrames);
-  if (!(controls.fps >= kLeastFps && controls.fps <= kMostFps)) {
-    return fail(Error{
-        ErrorCode::kInvalid,
-        fmt::format("fps is {}, {} to {} are possible", controls.fps, kLeastFps, kMostFps), "fps"});
-  }
-  if (!controls.seconds.empty() && std::cmp_not_equal(controls.seconds.size(), controls.frames))
-    return fail(ErrorCode::kInvalid, "{} times for {} frames", controls.seconds.size(),
-                controls.frames);
+  TRY_DO(check_frames(controls));
   TRY(const ImageSize size, frame_size(width, height, controls));
   const std::int64_t depth = patches_.temporal_patch_size;
   ImageLayout layout;

@@ -14,6 +14,7 @@
 #include "image/smart_resize.h"
 #include "model/frame_sampling.h"
 #include "model/image_controls.h"
+#include "model/image_processor.h"
 #include "model/pixel_bounds.h"
 #include "model/prepared_image.h"
 
@@ -23,7 +24,7 @@ namespace saccade {
 enum class VideoBounds : std::uint8_t { kOfFrame, kOfVolume };
 
 // The video preprocessor's configuration of such a family. Immutable; any thread.
-class PatchVideos {
+class PatchVideos final : public VideoPipeline {
  public:
   PatchVideos() = default;
   // Reads what PatchImages reads, cap_pixels_per_frame and max_video_tokens, and what FrameSampling
@@ -32,18 +33,15 @@ class PatchVideos {
                                    VideoBounds about = VideoBounds::kOfFrame);
 
   const PatchLayout& patches() const { return patches_; }
-  const FrameSampling& sampling() const { return sampling_; }
+  const FrameSampling& sampling() const override { return sampling_; }
 
   // Of a whole video: grid_t groups of frames. kInvalid for an aspect ratio over 200, for controls
   // out of range and for kwargs other than min_pixels, max_pixels, size, total_pixels and
   // cap_pixels_per_frame.
-  Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const;
-  // Of the largest group of frames under the checkpoint's own limits.
-  std::int64_t max_patches() const;
-  // A frame of the size that the layout says.
-  Pixels resized(const Pixels& frame, const ImageLayout& video) const;
-  // One group of frames of the size that the layout says, as the encoder takes it.
-  PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const;
+  Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const override;
+  std::int64_t max_patches() const override;
+  Pixels resized(const Pixels& frame, const ImageLayout& video) const override;
+  PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const override;
 
  private:
   Result<ImageSize> frame_size(int width, int height, const VideoControls& controls) const;

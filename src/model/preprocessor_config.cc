@@ -87,6 +87,20 @@ Result<int> parse_square_size(const json::object& preprocessor, int fallback) {
   return static_cast<int>(height);
 }
 
+Result<int> parse_longest_edge(const json::object& from, std::string_view name, int fallback) {
+  constexpr std::int64_t kMostEdge = 4096;
+  const json::value* found = json::find(from, name);
+  if (found == nullptr) return fallback;
+  if (!found->is_object())
+    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", name,
+                json::kind_name(*found));
+  TRY(const std::int64_t edge, json::get_int(found->get_object(), "longest_edge"));
+  if (edge < 1 || edge > kMostEdge)
+    return fail(ErrorCode::kInvalid, "{}.longest_edge is {}, 1 to {} is possible", name, edge,
+                kMostEdge);
+  return static_cast<int>(edge);
+}
+
 Result<void> check_processor_kwargs(const ImageControls& controls,
                                     std::span<const std::string_view> known) {
   for (const auto& member : controls.processor_kwargs) {

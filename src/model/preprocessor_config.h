@@ -27,6 +27,9 @@ Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
 // size.{height, width} or size.shortest_edge of square images; `fallback` where it is not said.
 Result<int> parse_square_size(const json::object& preprocessor, int fallback);
 
+// A member that is {"longest_edge": n}: pixels, up to 4096. `fallback` where it is not said.
+Result<int> parse_longest_edge(const json::object& from, std::string_view name, int fallback);
+
 // kInvalid, naming it, for a member of mm_processor_kwargs that is not among `known`.
 Result<void> check_processor_kwargs(const ImageControls& controls,
                                     std::span<const std::string_view> known);

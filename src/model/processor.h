@@ -80,6 +80,9 @@ class Processor {
   virtual std::string video_placeholder() const;
   // Jinja source for checkpoints that ship no template though the family has a known format.
   virtual std::string_view default_chat_template() const { return {}; }
+  // What takes the place of a checkpoint's own template: itself, unless it is one that was
+  // published before it wrote videos.
+  virtual std::string chat_template_for(std::string shipped) const { return shipped; }
 
  protected:
   // kTooLarge with both numbers for more patches than are possible; `what` is "an image".

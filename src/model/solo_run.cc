@@ -110,13 +110,34 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   for (bool complete = false; !complete;) {
     TRY(complete, run->advance());
   }
+  if (!prompt_.cross_attends) TRY_DO(order_rows(stream));
   stream.retire();
   device_.lane(Lane::kStep).wait(stream.record());
   return {};
 }
 
+// A prompt may have images in another order than they were encoded in, and leave out rows of them.
+Result<void> SoloRun::order_rows(Stream& stream) {
+  const ModelShape& shape = network_.shape();
+  std::int64_t tokens = 0;
+  for (const ImageSpan& span : prompt_.images) tokens += span.tokens;
+  if (tokens == 0) return {};
+  TRY(Buffer ordered, device_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
+                                       size_of(shape.kv_dtype)));
+  const View all = ordered.view(shape.kv_dtype, tokens, shape.embedding_width());
+  std::int64_t row = 0;
+  for (const ImageSpan& span : prompt_.images) {
+    stream.copy(image_rows_[static_cast<std::size_t>(span.index)].row_range(
+                    span.first_row, span.first_row + span.tokens),
+                all.row_range(row, row + span.tokens));
+    row += span.tokens;
+  }
+  ordered_ = std::move(ordered);
+  return {};
+}
+
 View SoloRun::image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists) const {
-  // Spans ascend and embeddings_ holds the images in the same order: the wanted rows are one range.
+  // Spans ascend and rows stand in the same order: the wanted ones are one range.
   std::int64_t first = -1;
   std::int64_t taken = 0;
   std::int64_t passed = 0;
@@ -138,7 +159,8 @@ View SoloRun::image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists
     std::iota(lists.image_rows.begin(), lists.image_rows.end(), 0);
   }
   const ModelShape& shape = network_.shape();
-  return embeddings_.view(shape.kv_dtype, first + taken, shape.embedding_width())
+  return (prompt_.cross_attends ? embeddings_ : ordered_)
+      .view(shape.kv_dtype, first + taken, shape.embedding_width())
       .row_range(first, first + taken);
 }
 

@@ -40,9 +40,10 @@ class SoloRun {
       : network_(network), device_(device), prompt_(std::move(prompt)) {}
   Result<void> allocate(std::span<const PreparedImage> images, std::int64_t new_tokens);
   Result<void> encode(std::span<const PreparedImage> images, const Tap& tap);
+  Result<void> order_rows(Stream& stream);
   TokenId most_likely(View logits);
-  // Rows of embeddings_ that take the places of tokens [begin, end), or whose keys are made with
-  // them. In both cases they are neighbours.
+  // Rows of ordered_ (of embeddings_, where they are attended to) that take the places of tokens
+  // [begin, end), or whose keys are made with them. In both cases they are neighbours.
   View image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists) const;
   // One forward over tokens [begin, end) of ids_; logits of its last `rows`.
   View step(std::int64_t begin, std::int64_t end, std::int64_t rows, const Tap& tap);
@@ -60,6 +61,7 @@ class SoloRun {
   std::vector<std::int32_t> cross_blocks_;
   Buffer cache_;
   Buffer embeddings_;
+  Buffer ordered_;                // rows of them as the prompt's tokens take them
   std::vector<View> image_rows_;  // of embeddings_, one view an image
   Buffer logits_;
   Buffer stats_;

@@ -1,3 +1,5 @@
+#include "serve/media_loader.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -14,7 +16,6 @@
 #include "engine/given_image.h"
 #include "engine/image_recipe.h"
 #include "image/pixels.h"
-#include "serve/media_loader.h"
 
 namespace saccade::serve {
 namespace {
@@ -276,6 +277,8 @@ Result<VideoControls> MediaLoader::video_controls(const Medium& medium,
   video.frames = static_cast<std::int64_t>(medium.files.size());
   video.fps = medium.is_video_file() ? medium.decoded.fps : part.fps.value_or(video.fps);
   video.seconds = medium.decoded.seconds;
+  video.duration = medium.decoded.duration;
+  video.resized = medium.decoded.resized;
   video.total_pixels = part.total_pixels;
   return video;
 }
@@ -340,7 +343,7 @@ Result<void> MediaLoader::size(std::vector<Medium>& media, ImageSizing& sizing) 
       const std::int64_t groups = std::max<std::int64_t>(1, medium.layout.grid_t);
       sizing.request.other_encodes.insert(sizing.request.other_encodes.end(),
                                           static_cast<std::size_t>(groups),
-                                          medium.layout.tokens / groups);
+                                          group_layout(medium.layout, 1).tokens);
     } else if (!medium.given) {
       images.push_back({medium.controls, medium.digest,
                         medium.image->detail == api::ImageDetail::kHigh, medium.layout,

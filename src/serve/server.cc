@@ -79,6 +79,7 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
     shipped = load_chat_template(directory);
   if (shipped) {
     chosen = *std::move(shipped);
+    chosen->source = processor.chat_template_for(std::move(chosen->source));
   } else if (shipped.error().code != ErrorCode::kNotFound) {
     return fail(std::move(shipped).error());
   } else if (!processor.default_chat_template().empty() || !settings.chat_template.empty()) {

@@ -31,6 +31,8 @@ class VideoFrameReader::Reading {
     controls_.frames = count;
     controls_.fps = made_.fps;
     controls_.seconds.clear();
+    controls_.duration = made_.duration = static_cast<double>(facts.frames) / facts.fps;
+    controls_.resized = false;
     TRY(layout_, reader_.processor_.video_layout(facts.width, facts.height, controls_));
     const std::int64_t positions = reader_.processor_.shape().max_position;
     if (layout_.tokens > positions)
@@ -78,8 +80,11 @@ class VideoFrameReader::Reading {
   Result<void> choose_size() {
     width_ = layout_.resized_width;
     height_ = layout_.resized_height;
+    controls_.resized = true;
     const auto again = reader_.processor_.video_layout(width_, height_, controls_);
-    resized_ = again && again->resized_width == width_ && again->resized_height == height_;
+    resized_ = again && again->resized_width == width_ && again->resized_height == height_ &&
+               again->first_width == 0;
+    made_.resized = resized_;
     if (resized_) return {};
     width_ = layout_.width;
     height_ = layout_.height;

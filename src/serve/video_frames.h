@@ -18,6 +18,8 @@ struct VideoFrames {
   std::vector<std::string> files;  // BMP, of one size
   double fps = 0;                  // of these frames, on average
   std::vector<double> seconds;     // when each is, since the file's first
+  double duration = 0;             // of the whole file, seconds
+  bool resized = false;            // as the model is shown them
 };
 
 // What a request brings that is read before its preparation.

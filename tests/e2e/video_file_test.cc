@@ -130,20 +130,59 @@ INSTANTIATE_TEST_SUITE_P(Families, VideoFiles,
                            return checkpoint.param.substr(0, checkpoint.param.find('/'));
                          });
 
-// Frames at 0, 1/30, ... 7/30, then 0.3, 0.4, 0.5 and 0.6 s: a group says the mean of its two
-// frames' own times. An average rate would have 0.4 and 0.5 s for the fourth and the fifth.
-TEST(VideoFileTimes, AreTheFilesOwn) {
-  const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "qwen3_vl/odd_heads"});
-  const RawAnswer counted =
-      exchange(server.port(), "POST", "/tokenize",
-               body(video(inline_file("h264_uneven.mp4"), R"(, "fps": 100)")));
-  ASSERT_EQ(counted.status, 200) << counted.body;
+// Families whose frames are tiles: by their own number, or their file's (num_frames 3), in steps or
+// from the middles of parts.
+TEST(VideoFileTiles, AreAnsweredAsTheirFramesAre) {
+  const std::vector<int> all = {0, 1, 2, 3, 4};
+  for (const auto& [checkpoint, frames] :
+       {std::pair<std::string, std::vector<int>>{"llava_onevision/newlines", all},
+        {"llava_onevision/scaled", {0, 1, 3}},
+        {"internvl3/hf3", all},
+        {"internvl3/own3", all},
+        {"internvl3/hf35", {0, 2, 4}}}) {
+    SCOPED_TRACE(checkpoint);
+    const ServerProcess server(SACCADE_BINARY,
+                               {"serve", "--model", kGoldens + checkpoint, "--dtype", "float32"});
+    const std::string expected = tokens_of(chat(server, list(frames, "1")));
+    EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4")))), expected);
+    const RawAnswer refused =
+        chat(server, video(inline_file("exact.mp4"), R"(, "total_pixels": 100000)"));
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_NE(refused.body.find("total_pixels is 100000"), std::string::npos) << refused.body;
+  }
+}
+
+std::string prompt_of(const ServerProcess& server, const std::string& parts) {
+  const RawAnswer counted = exchange(server.port(), "POST", "/tokenize", body(parts));
+  EXPECT_EQ(counted.status, 200) << counted.body;
   const auto tokens = json::parse(counted.body);
   const auto text =
       json::parse(exchange(server.port(), "POST", "/detokenize",
                            R"({"tokens": )" + boost::json::serialize(tokens->at("tokens")) + "}")
                       .body);
-  const std::string prompt(text->at("prompt").as_string());
+  return std::string(text->at("prompt").as_string());
+}
+
+// A file says how long it is; a list is as long as its last frame's time.
+TEST(VideoFileTiles, SmolVlm2SaysHowLongTheFilmIs) {
+  const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "smolvlm2/thirds"});
+  const std::string file = prompt_of(server, video(inline_file("exact.mp4")));
+  EXPECT_NE(file.find("series of five frames from a 0:00:05 [H:MM:SS] video."), std::string::npos)
+      << file;
+  EXPECT_NE(file.find("\nFrame from 00:04:"), std::string::npos) << file;
+  const std::string frames = prompt_of(server, list({0, 1, 2}, "0.5"));
+  EXPECT_NE(frames.find("series of three frames from a 0:00:04 [H:MM:SS] video."),
+            std::string::npos)
+      << frames;
+  EXPECT_EQ(chat(server, video(inline_file("exact.mp4"))).status, 200);
+}
+
+// Frames at 0, 1/30, ... 7/30, then 0.3, 0.4, 0.5 and 0.6 s: a group says the mean of its two
+// frames' own times. An average rate would have 0.4 and 0.5 s for the fourth and the fifth.
+TEST(VideoFileTimes, AreTheFilesOwn) {
+  const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + "qwen3_vl/odd_heads"});
+  const std::string prompt =
+      prompt_of(server, video(inline_file("h264_uneven.mp4"), R"(, "fps": 100)"));
   std::string times;
   for (std::size_t at = prompt.find(" seconds>"); at != std::string::npos;
        at = prompt.find(" seconds>", at + 1))
@@ -184,6 +223,26 @@ TEST(VideoFileLimits, WhatIsNoVideoIsRefusedAndTheServerGoesOn) {
   expect_refused(server, video(film), 400, {"do_sample_frames"},
                  R"(, "mm_processor_kwargs": {"do_sample_frames": false})");
   EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST(VideoFileLimits, BytesOfAFileHaveALimitOfTheirOwn) {
+  const std::string path = kVideos + "exact.mp4";
+  const auto bytes = std::filesystem::file_size(path);
+  const std::vector<std::string> flags = {
+      "serve", "--model", kCheckpoint, "--allowed-local-media-path", kVideos, "--max-video-bytes"};
+  const auto with = [&](std::uintmax_t limit) {
+    auto all = flags;
+    all.push_back(std::to_string(limit));
+    return all;
+  };
+  const ServerProcess fits(SACCADE_BINARY, with(bytes));
+  EXPECT_EQ(chat(fits, video(inline_file("exact.mp4"))).status, 200);
+  EXPECT_EQ(chat(fits, video("file://" + path)).status, 200);
+  const ServerProcess over(SACCADE_BINARY, with(bytes - 1));
+  const std::string limit = "limit " + std::to_string(bytes - 1) + " (--max-video-bytes)";
+  expect_refused(over, video(inline_file("exact.mp4")), 413, {"video 0", limit});
+  expect_refused(over, video("file://" + path), 413,
+                 {"video 0", std::to_string(bytes) + " bytes", limit});
 }
 
 TEST(VideoFileLimits, BytesOfFramesAreCountedBeforeTheyAreDecoded) {

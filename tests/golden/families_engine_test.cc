@@ -295,7 +295,10 @@ TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                          ::testing::Values("qwen2_vl/odd_heads", "qwen2_vl/mixed_window",
                                            "qwen2_5_vl/odd_heads", "qwen2_5_vl/wide_window",
-                                           "qwen3_vl/odd_heads", "qwen3_vl/wide_rows"),
+                                           "qwen3_vl/odd_heads", "qwen3_vl/wide_rows",
+                                           "llava_onevision/newlines", "llava_onevision/scaled",
+                                           "smolvlm2/thirds", "smolvlm2/halves", "internvl3/hf3",
+                                           "internvl3/own35"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

@@ -61,7 +61,8 @@ void expect_counts(const std::string& folder, const Processor& model,
 
 class VideoCounts : public ::testing::TestWithParam<const char*> {};
 
-// The same of videos: frames, height, width, tokens, controls; made by tools/goldens/qwen_video.py.
+// The same of videos: frames, height, width, tokens, controls; made by tools/goldens/qwen_video.py
+// and tile_video.py.
 TEST_P(VideoCounts, AreTheProcessors) {
   std::ifstream file(testing::golden_folder(GetParam()) + "/video_counts.tsv");
   ASSERT_TRUE(file);
@@ -91,15 +92,49 @@ TEST_P(VideoCounts, AreTheProcessors) {
     ASSERT_EQ(layout.has_value(), tokens > 0);
     if (!layout) continue;
     EXPECT_EQ(layout->tokens, tokens);
-    EXPECT_EQ(layout->grid_t, (controls.frames + 1) / 2);
+    const std::int64_t depth = (*model)->shape().frames_per_grid;
+    EXPECT_EQ(layout->grid_t, (controls.frames + depth - 1) / depth);
     EXPECT_EQ(layout->frames, controls.frames);
   }
   EXPECT_GE(videos, 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, VideoCounts,
-                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
+                         ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
+                                           "smolvlm2", "internvl2"),
                          [](const auto& family) { return std::string(family.param); });
+
+// What SmolVLM2 writes for a video: frames, frames a second, seconds of the file, the text as JSON;
+// made by tools/goldens/tile_video.py. A frame has one token there.
+TEST(VideoTexts, AreTheProcessors) {
+  const std::string folder = testing::golden_folder("smolvlm2");
+  const auto checkpoint = open_checkpoint(folder + "/thirds");
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto model = Processor::open(*checkpoint);
+  ASSERT_TRUE(model) << model.error().message;
+  const auto tokenizer = load_tokenizer(folder + "/thirds");
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  std::ifstream file(folder + "/video_texts.tsv");
+  ASSERT_TRUE(file);
+  int videos = 0;
+  for (std::string line; std::getline(file, line); ++videos) {
+    VideoControls controls;
+    std::istringstream fields(line);
+    fields >> controls.frames >> controls.fps >> controls.duration;
+    SCOPED_TRACE(fmt::format("{} frames, {} a second, {} s", controls.frames, controls.fps,
+                             controls.duration));
+    std::string said;
+    std::getline(fields, said);
+    const std::vector<ImageLayout> layouts = {(*model)->video_layout(90, 61, controls).value()};
+    const auto prompt = (*model)->build_prompt(**tokenizer, "See: <video> well", layouts, false);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    const std::string text(json::parse(said).value().get_string());
+    EXPECT_EQ(prompt->ids,
+              (*tokenizer)->encode("See: " + text + " well", {.add_special_tokens = false}));
+    EXPECT_EQ(std::ssize(prompt->images), controls.frames);
+  }
+  EXPECT_EQ(videos, 100);
+}
 
 // Times of a video's groups as Qwen3-VL has them in the prompt: frames, frames a second, the text;
 // "|" is a group. Each has one token here.

@@ -48,8 +48,11 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
 // Of families that take videos.
 const std::vector<std::string> kVideoCheckpoints = {
-    "qwen2_vl/odd_heads",     "qwen2_vl/mixed_window", "qwen2_5_vl/odd_heads",
-    "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads",    "qwen3_vl/wide_rows"};
+    "qwen2_vl/odd_heads",       "qwen2_vl/mixed_window",  "qwen2_5_vl/odd_heads",
+    "qwen2_5_vl/wide_window",   "qwen3_vl/odd_heads",     "qwen3_vl/wide_rows",
+    "llava_onevision/newlines", "llava_onevision/scaled", "smolvlm2/thirds",
+    "smolvlm2/halves",          "smolvlm2/fifths",        "internvl3/hf3",
+    "internvl3/own3",           "internvl3/hf35",         "internvl3/own35"};
 const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                               "video_mixed", "video_turns"};
 
@@ -224,6 +227,68 @@ TEST(VisionFamilies, Qwen3VlWritesTimesOfVideosAlone) {
     EXPECT_NE(wrong.error().message.find("video"), std::string::npos) << wrong.error().message;
   }
   EXPECT_TRUE(build(model->guard_literals(video), {}));
+}
+
+// Families whose frames are tiles: an input and a span a frame, wherever an image stands; of the
+// rows of LLaVA's frames, the newline's is in the prompt once. What a user writes is no video.
+TEST(VisionFamilies, FramesOfTilesAreSpansOfTheirOwn) {
+  for (const std::string name : {"llava_onevision/newlines", "smolvlm2/thirds", "internvl3/hf3"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto tokenizer = load_tokenizer(directory);
+    const auto model = Processor::open(*open_checkpoint(directory)).value();
+    const std::string video = "<video>";
+    const auto build = [&](const std::string& text, const std::vector<ImageLayout>& media) {
+      return model->build_prompt(**tokenizer, text, media, false);
+    };
+    VideoControls controls;
+    controls.frames = 3;
+    const ImageLayout layout = model->video_layout(64, 40, controls).value();
+    EXPECT_EQ(layout.grid_t, 3);
+    const std::vector<ImageLayout> media = {layout, model->image_layout(30, 30, {}).value()};
+    const auto prompt =
+        build(model->image_placeholder(0) + model->guard_literals(video) + video + "What?", media);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    std::int64_t tokens = 0;
+    int next = 0;
+    for (const ImageSpan& span : prompt->images) {
+      if (span.index == 3) continue;  // the image, which was listed last and stands first
+      EXPECT_EQ(span.index, next++);
+      EXPECT_LE(span.tokens, group_layout(layout, 1).tokens);
+      tokens += span.tokens;
+    }
+    EXPECT_EQ(next, 3);
+    EXPECT_EQ(tokens, layout.tokens);
+    EXPECT_EQ(prompt->images.front().index, 3);
+    const std::vector<ImageLayout> one = {layout};
+    for (const auto& wrong : {build(video + video, one), build("none", one), build(video, {}),
+                              build(model->guard_literals(video), one)}) {
+      ASSERT_FALSE(wrong);
+      EXPECT_EQ(wrong.error().code, ErrorCode::kInvalid);
+      EXPECT_NE(wrong.error().message.find("video"), std::string::npos) << wrong.error().message;
+    }
+    EXPECT_TRUE(build(model->guard_literals(video), {}));
+    controls.total_pixels = 1000;
+    const auto refused = model->video_layout(64, 40, controls);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("total_pixels is 1000"), std::string::npos);
+  }
+}
+
+// Frames of a file wait as tiles: they are not resized as if they had come as such.
+TEST(VisionFamilies, FramesThatAreTilesAlreadyAreNotResizedAgain) {
+  const auto model = Processor::open(*open_checkpoint(golden_folder("smolvlm2/thirds"))).value();
+  VideoControls controls;
+  controls.frames = 1;
+  const ImageLayout as_sent = model->video_layout(42, 42, controls).value();
+  EXPECT_EQ(as_sent.first_width, 126);
+  controls.resized = true;
+  const ImageLayout again = model->video_layout(42, 42, controls).value();
+  EXPECT_EQ(again.first_width, 0);
+  EXPECT_NE(again.key, as_sent.key);
+  EXPECT_EQ(model->video_layout(43, 42, controls)->first_width, 126);
+  controls.frame.processor_kwargs = json::parse(R"({"size": {"longest_edge": 84}})")->get_object();
+  EXPECT_EQ(model->video_layout(43, 42, controls)->first_width, 84);
 }
 
 // A prefix that attends both ways is what PaliGemma's goldens are about: with a causal mask its

@@ -17,19 +17,25 @@ for operator in ("nms", "qnms"):
     OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 import transformers  # noqa: E402
+from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor  # noqa: E402
+from transformers.models.llava_onevision.video_processing_llava_onevision import LlavaOnevisionVideoProcessor  # noqa: E402
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor  # noqa: E402
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor  # noqa: E402
+from transformers.models.smolvlm.video_processing_smolvlm import SmolVLMVideoProcessor  # noqa: E402
 from transformers.video_utils import VideoMetadata  # noqa: E402
 
 
 def indices(rule, frames, rate, fps, number, least, most):
-    metadata = VideoMetadata(total_num_frames=frames, fps=rate)
-    own = types.SimpleNamespace(num_frames=None, fps=None, temporal_patch_size=2, min_frames=least, max_frames=most)
-    kind = Qwen2VLVideoProcessor if rule == "steps" else Qwen3VLVideoProcessor
+    metadata = VideoMetadata(total_num_frames=frames, fps=rate, duration=frames / rate)
+    own = types.SimpleNamespace(num_frames=None, fps=None, temporal_patch_size=2, min_frames=least, max_frames=most,
+                                initial_shift=True)
+    kind = KINDS[rule]
     taken = kind.sample_frames(own, metadata, fps=fps, num_frames=number)
     return [int(index) for index in taken]
 
 
+KINDS = {"steps": Qwen2VLVideoProcessor, "ends": Qwen3VLVideoProcessor, "single": LlavaOnevisionVideoProcessor,
+         "middles": InternVLVideoProcessor, "inner": SmolVLMVideoProcessor}
 rows = []
 RATES = (10, 12.5, 15, 23.976023976023978, 24, 25, 29.97002997002997, 30, 50, 60)
 for rule in ("steps", "ends"):
@@ -43,6 +49,20 @@ for rule in ("steps", "ends"):
             rounded = round(number / 2) * 2 if rule == "steps" else number
             if 0 < rounded <= frames:
                 rows.append((rule, frames, 30, None, number, 4, 768))
+# Rules without bounds of their own: more frames than 768 are cut by the server alone.
+for rule in ("single", "middles"):
+    for frames in (1, 2, 3, 4, 5, 7, 8, 11, 30, 59, 61, 100, 151, 299, 301, 720, 1001, 1800, 9000, 23999, 107892):
+        for rate in RATES:
+            for fps in (2, 1, 0.5, 3.3):
+                if 1 <= int(frames / rate * fps) <= min(768, frames):
+                    rows.append((rule, frames, rate, fps, None, 1, 768))
+        for number in (1, 2, 3, 5, 7, 8, 9, 31, 32, 64, 100):
+            if number <= frames:
+                rows.append((rule, frames, 30, None, number, 1, 768))
+for frames in (1, 2, 3, 5, 8, 11, 30, 59, 61, 100, 151, 299, 301, 720, 1001, 1800, 9000, 23999, 107892):
+    for rate in RATES:
+        for fps, number in ((1, 64), (2, 64), (0.5, 8), (1, 1), (3.3, 100), (0.01, 16), (7.5, 768)):
+            rows.append(("inner", frames, rate, fps, number, 1, 768))
 out, beyond = [], 0
 for row in rows:
     taken = indices(*row)

@@ -119,6 +119,8 @@ def own_rendering(messages: list) -> str:
             if part["type"] == "image":
                 seen += 1
                 text += f"Image-{seen}: <IMG_CONTEXT>\n" if several else "<IMG_CONTEXT>\n"
+            elif part["type"] == "video":
+                text += "<video>\n"
             else:
                 text += part["text"]
         text += "<|im_end|>\n"

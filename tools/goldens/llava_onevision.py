@@ -25,7 +25,7 @@ import tiny_tokenizer
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>"]
 
-# ChatML whose images come before the text of their message, as published.
+# ChatML whose images and then videos come before the text of their message, as published.
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{{- '<|im_start|>' + message.role + '\\n' -}}"
@@ -33,6 +33,7 @@ CHAT_TEMPLATE = (
     "{{- message.content -}}"
     "{%- else -%}"
     "{%- for part in message.content -%}{%- if part.type == 'image' -%}{{- '<image>\\n' -}}{%- endif -%}{%- endfor -%}"
+    "{%- for part in message.content -%}{%- if part.type == 'video' -%}{{- '<video>\\n' -}}{%- endif -%}{%- endfor -%}"
     "{%- for part in message.content -%}{%- if part.type == 'text' -%}{{- part.text -}}{%- endif -%}{%- endfor -%}"
     "{%- endif -%}"
     "{{- '<|im_end|>\\n' -}}"

@@ -2,13 +2,14 @@
 // OpenGVLab/InternVL (internvl_chat/internvl/model), transformers' models/internvl; reports
 // arXiv:2404.16821, 2504.10479, 2508.18265.
 //
-// Three odd things:
+// Four odd things:
 //  - The language part is whichever was at hand, under its own names: InternLM2 (queries, keys and
 //    values of one matrix, grouped by key head), Qwen2, Qwen3, Llama or Phi-3.
 //  - An image is cut into tiles of a grid with the nearest aspect, up to twelve, and seen once more
 //    as a whole; each tile is 256 tokens between one <img> and one </img>.
 //  - The conversation format is a name in config.json (`template`): Python code beside the
 //    checkpoint knows what it means. Its default system message is Chinese.
+//  - A video is its frames as one tile each, "Frame1: " and so on before them.
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
@@ -22,9 +23,11 @@
 #include "model/family.h"
 #include "model/image_processor.h"
 #include "model/intern_vit.h"
+#include "model/placed_media.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
 #include "model/text_network.h"
+#include "model/tile_videos.h"
 
 namespace saccade {
 namespace {
@@ -175,12 +178,46 @@ Result<DynamicTilesSettings> parse_tiles(const Checkpoint& checkpoint,
   return read_tile_counts(counts, tiles);
 }
 
+// --- videos ---
+
+// As many as the models' cards take: neither published files nor the reference say.
+const FrameChoice kOwnFrames = {
+    .fps = {}, .num_frames = 8, .min_frames = 1, .max_frames = kOwnMostFrames};
+
+Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpoint,
+                                                       const InternVitSettings& vision) {
+  const json::object& file = video_preprocessor(checkpoint);
+  TRY_DO(require_image_steps(file));
+  const auto tile = static_cast<int>(vision.tower.image);
+  int size = tile;
+  if (!is_original(checkpoint.config)) {
+    TRY(size, parse_square_size(file, tile));
+  }
+  if (size != tile)
+    return fail(ErrorCode::kInvalid,
+                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
+                "of {}",
+                size, tile);
+  TileVideoSettings videos{.tile = tile,
+                           .side = vision.tower.side(),
+                           .frame_tokens = vision.tile_tokens(),
+                           .name = "internvl2",
+                           .kwargs = {kTileCountKwargs.begin(), kTileCountKwargs.end()}};
+  TRY(videos.filter, parse_resample(file, ResampleFilter::kBicubic));
+  TRY(const NormalizeTable normalize, parse_normalize(file, kImageNet));
+  TRY(const FrameSampling sampling,
+      FrameSampling::parse(file, SamplingRule::kMiddles, 1, kOwnFrames));
+  return std::make_unique<const TileVideos>(std::move(videos), sampling, vision.tower, normalize);
+}
+
 // --- prompts ---
 
 constexpr std::string_view kContext = "<IMG_CONTEXT>";
 constexpr std::string_view kStart = "<img>";
 constexpr std::string_view kEnd = "</img>";
-constexpr std::array<std::string_view, 4> kPlaceholders = {kContext, kStart, kEnd, "<video>"};
+constexpr std::string_view kVideo = "<video>";
+// Beginnings: what is guarded is not followed by ">" for the search of placeholders.
+constexpr std::array<std::string_view, 4> kLiterals = {"<IMG_CONTEXT", "<img", "</img", "<video"};
 
 // What stands around a turn: `begin` once, then for each message before + role + "\n", its text and
 // `after`.
@@ -223,6 +260,7 @@ constexpr std::string_view kTemplate =
 {%- set seen.images = seen.images + 1 -%}
 {%- if seen.all > 1 -%}{{- 'Image-' + seen.images|string + ': ' -}}{%- endif -%}
 {{- '<IMG_CONTEXT>\n' -}}
+{%- elif part.type in ['video', 'video_url'] -%}{{- '<video>\n' -}}
 {%- elif part.type == 'text' -%}{{- part.text -}}
 {%- endif -%}
 {%- endfor -%}
@@ -251,41 +289,51 @@ std::string template_of(const Conversation& conversation) {
 class InternVl2Processor final : public ImageProcessor {
  public:
   InternVl2Processor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
-                     std::string chat_template)
-      : ImageProcessor(std::move(shape), std::move(images)), template_(std::move(chat_template)) {}
+                     std::unique_ptr<const VideoPipeline> videos, std::string chat_template)
+      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+        template_(std::move(chat_template)) {}
 
   // A lone <IMG_CONTEXT> stands for an image: <img>, as many of it as the image has rows, </img>.
+  // <video> stands for such a line a frame.
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images,
+                              std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
-    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
-    if (images.empty()) return wrap_tokens(ids);
-    std::array<TokenId, 3> marks{};
-    for (std::size_t i = 0; i < marks.size(); ++i) {
-      const std::string_view name = std::array{kStart, kContext, kEnd}[i];
-      const auto id = tokenizer.token_to_id(name);
-      if (!id) return fail(ErrorCode::kInvalid, "the tokenizer has no token {}", name);
-      marks[i] = *id;
+    TRY(const PlacedMedia placed, place_media(rendered, media,
+                                              {.image = kContext,
+                                               .video = kVideo,
+                                               .write_image = write_image,
+                                               .write_video = write_video}));
+    std::vector<TokenId> ids = encode_guarded(tokenizer, placed.text, add_special_tokens);
+    if (media.empty()) return wrap_tokens(std::move(ids));
+    for (const std::string_view name : {kStart, kContext, kEnd}) {
+      if (!tokenizer.token_to_id(name))
+        return fail(ErrorCode::kInvalid, "the tokenizer has no token {}", name);
     }
-    std::vector<TokenId> marked;
-    marked.reserve(ids.size() + 2 * images.size());
-    for (const TokenId id : ids) {
-      if (id == marks[1]) {
-        marked.insert(marked.end(), marks.begin(), marks.end());
-      } else {
-        marked.push_back(id);
-      }
-    }
-    return expand_images(marked, marks[1], images);
+    return expand_pieces(ids, std::array{*tokenizer.token_to_id(kContext)}, placed.pieces);
   }
 
   std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kPlaceholders);
+    return guard(user_text, kLiterals);
   }
   std::string image_placeholder(int) const override { return "<IMG_CONTEXT>\n"; }
+  std::string video_placeholder() const override { return "<video>\n"; }
   std::string_view default_chat_template() const override { return template_; }
 
  private:
+  static void add_image(std::int64_t tokens, int input, PlacedMedia& to) {
+    to.text.append(kStart).append(kContext).append(kEnd);
+    to.pieces.push_back({.tokens = tokens, .index = input});
+  }
+  static void write_image(const ImageLayout& image, int input, PlacedMedia& to) {
+    add_image(image.tokens, input, to);
+  }
+  static void write_video(const ImageLayout& video, int input, PlacedMedia& to) {
+    for (int frame = 0; frame < video.grid_t; ++frame) {
+      to.text += fmt::format("{}Frame{}: ", frame > 0 ? "\n" : "", frame + 1);
+      add_image(video.group_tokens, input + frame, to);
+    }
+  }
+
   std::string template_;
 };
 
@@ -307,10 +355,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(ModelShape shape, describe_model("internvl2", checkpoint, text.decoder));
   auto images = std::make_unique<const DynamicTiles>(tiles, vision.tower, normalize, filter);
   describe_images(*images, shape);
-  return UnloadedModel{
-      std::make_unique<InternVl2Processor>(shape, std::move(images), std::move(chat_template)),
-      make_network(std::move(shape), std::move(text.decoder.settings), std::move(text.names),
-                   std::make_unique<InternVit>(vision))};
+  TRY(std::unique_ptr<const TileVideos> videos, parse_videos(checkpoint, vision));
+  shape.frames_per_grid = 1;
+  return UnloadedModel{std::make_unique<InternVl2Processor>(
+                           shape, std::move(images), std::move(videos), std::move(chat_template)),
+                       make_network(std::move(shape), std::move(text.decoder.settings),
+                                    std::move(text.names), std::make_unique<InternVit>(vision))};
 }
 
 // --- what checkpoints call themselves ---

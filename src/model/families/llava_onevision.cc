@@ -1,7 +1,7 @@
 // LLaVA-OneVision (0.5B, 7B). Reference: transformers' models/llava_onevision; paper
 // arXiv:2408.03326.
 //
-// Three odd things:
+// Four odd things:
 //  - An image is seen twice: whole in one tile of 384 x 384, and fitted into a grid of tiles
 //    (anyres) whose shape is one of 36 pinpoints.
 //  - The tiles' features are joined, those of padding are cut off, and what is more than nine
@@ -9,6 +9,8 @@
 //    is scaled down bilinearly: features, not pixels.
 //  - A learnt newline follows each row of the joined features; the whole image's come first and
 //    have none.
+//  - A frame of a video is one tile whose features are halved in both directions; one newline
+//    follows the last frame.
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
@@ -20,10 +22,12 @@
 #include "model/decoder_config.h"
 #include "model/family.h"
 #include "model/image_processor.h"
+#include "model/placed_media.h"
 #include "model/placeholders.h"
 #include "model/preprocessor_config.h"
 #include "model/text_network.h"
 #include "model/tile_tower.h"
+#include "model/tile_videos.h"
 
 namespace saccade {
 namespace {
@@ -120,6 +124,38 @@ Result<AnyresSettings> parse_anyres(const Checkpoint& checkpoint, const TileTowe
   return anyres;
 }
 
+// --- videos ---
+
+// Features a side of a frame, pooled.
+std::int64_t pooled_side(std::int64_t side) { return (side + 1) / 2; }
+
+// What the models were trained with (the paper's 32 frames): neither published files nor the
+// reference say how many frames of a file are taken.
+const FrameChoice kOwnFrames = {
+    .fps = {}, .num_frames = 32, .min_frames = 1, .max_frames = kOwnMostFrames};
+
+Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpoint,
+                                                       const TileTowerSettings& tower) {
+  const json::object& file = video_preprocessor(checkpoint);
+  TRY_DO(require_image_steps(file));
+  const auto image = static_cast<int>(tower.image);
+  TileVideoSettings videos{.tile = image, .side = tower.side(), .name = "llava-onevision"};
+  TRY(const int size, parse_square_size(file, image));
+  if (size != image)
+    return fail(ErrorCode::kInvalid,
+                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
+                "of {}",
+                size, image);
+  videos.frame_tokens = pooled_side(videos.side) * pooled_side(videos.side);
+  videos.closing_tokens = 1;
+  videos.kwargs = {"image_grid_pinpoints"};
+  TRY(videos.filter, parse_resample(file, ResampleFilter::kBicubic));
+  TRY(const NormalizeTable normalize, parse_normalize(file, kNormalize));
+  TRY(const FrameSampling sampling,
+      FrameSampling::parse(file, SamplingRule::kSteps, 1, kOwnFrames));
+  return std::make_unique<const TileVideos>(std::move(videos), sampling, tower, normalize);
+}
+
 // --- vision ---
 
 class LlavaTower final : public TileTower {
@@ -155,7 +191,8 @@ class LlavaTower final : public TileTower {
     const auto newline = static_cast<std::int32_t>(features.rows());
     stream.copy(newline_.view, projected_.row_range(newline, newline + 1));
 
-    const Sources sources = sources_of(layout, newline);
+    const Sources sources =
+        layout.frames > 0 ? pooled_sources(newline) : sources_of(layout, newline);
     const View from = projected_.row_range(0, newline + 1);
     const DeviceInts rows = stream.upload(sources.rows);
     const DeviceFloats weights = stream.upload(sources.weights);
@@ -177,6 +214,13 @@ class LlavaTower final : public TileTower {
  private:
   static constexpr std::int64_t kTaps = 4;
 
+  // Bilinear, corners not aligned, as torch's interpolate: one axis.
+  struct Between {
+    std::int64_t low = 0;
+    std::int64_t high = 0;
+    float weight = 0;  // of high
+  };
+
   // Embedding row i is the sum of kTaps projected rows by their weights.
   struct Sources {
     std::vector<std::int32_t> rows;
@@ -187,6 +231,13 @@ class LlavaTower final : public TileTower {
       weights.insert(weights.end(), by.begin(), by.end());
     }
     void add(std::int32_t row) { add({row, row, row, row}, {1, 0, 0, 0}); }
+    template <typename RowAt>
+    void add_between(const Between& v, const Between& h, const RowAt& row_at) {
+      add({row_at(v.low, h.low), row_at(v.low, h.high), row_at(v.high, h.low),
+           row_at(v.high, h.high)},
+          {(1 - v.weight) * (1 - h.weight), (1 - v.weight) * h.weight, v.weight * (1 - h.weight),
+           v.weight * h.weight});
+    }
   };
 
   // Where a feature of the joined tiles stands among the projected rows: whole image first.
@@ -198,12 +249,6 @@ class LlavaTower final : public TileTower {
     return static_cast<std::int32_t>(tile * side * side + row % side * side + column % side);
   }
 
-  // Bilinear, corners not aligned, as torch's interpolate: one axis.
-  struct Between {
-    std::int64_t low = 0;
-    std::int64_t high = 0;
-    float weight = 0;  // of high
-  };
   static Between between(std::int64_t index, std::int64_t from, std::int64_t to) {
     const float scale = static_cast<float>(from) / static_cast<float>(to);
     const float at = std::max(scale * (static_cast<float>(index) + 0.5f) - 0.5f, 0.0f);
@@ -227,15 +272,28 @@ class LlavaTower final : public TileTower {
           sources.add(row_of(f, y, x));
           continue;
         }
-        const Between v = between(y, f.rows, f.out_rows);
-        const Between h = between(x, f.columns, f.out_columns);
-        sources.add({row_of(f, v.low, h.low), row_of(f, v.low, h.high), row_of(f, v.high, h.low),
-                     row_of(f, v.high, h.high)},
-                    {(1 - v.weight) * (1 - h.weight), (1 - v.weight) * h.weight,
-                     v.weight * (1 - h.weight), v.weight * h.weight});
+        sources.add_between(
+            between(y, f.rows, f.out_rows), between(x, f.columns, f.out_columns),
+            [&](std::int64_t row, std::int64_t column) { return row_of(f, row, column); });
       }
       sources.add(newline);
     }
+    return sources;
+  }
+
+  // Of a frame: a fourth of its features, then the newline, which a prompt has once a video.
+  Sources pooled_sources(std::int32_t newline) const {
+    const std::int64_t side = settings().side();
+    const std::int64_t out = pooled_side(side);
+    Sources sources;
+    for (std::int64_t y = 0; y < out; ++y) {
+      for (std::int64_t x = 0; x < out; ++x)
+        sources.add_between(between(y, side, out), between(x, side, out),
+                            [side](std::int64_t row, std::int64_t column) {
+                              return static_cast<std::int32_t>(row * side + column);
+                            });
+    }
+    sources.add(newline);
     return sources;
   }
 
@@ -253,32 +311,52 @@ class LlavaTower final : public TileTower {
 // --- the model ---
 
 constexpr std::array<std::string_view, 2> kPlaceholders = {"<image>", "<video>"};
+// Beginnings: a guarded "<image" is not followed by ">" for the search of placeholders.
+constexpr std::array<std::string_view, 2> kLiterals = {"<image", "<video"};
 
 class LlavaProcessor final : public ImageProcessor {
  public:
-  LlavaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images, TokenId image_token,
+  LlavaProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+                 std::unique_ptr<const VideoPipeline> videos, TokenId image_token,
                  TokenId video_token)
-      : ImageProcessor(std::move(shape), std::move(images)),
-        image_token_(image_token),
-        video_token_(video_token) {}
+      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
+        tokens_{image_token, video_token} {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images,
+                              std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
-    const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
-    if (std::ranges::find(ids, video_token_) != ids.end())
-      return fail(ErrorCode::kUnsupported, "the prompt has a video; images are done");
-    return expand_images(ids, image_token_, images);
+    const auto [image, video] = kPlaceholders;
+    TRY(const PlacedMedia placed,
+        place_media(rendered, media,
+                    {.image = image,
+                     .video = video,
+                     .write_image =
+                         [image](const ImageLayout& layout, int input, PlacedMedia& to) {
+                           to.text += image;
+                           to.pieces.push_back({.tokens = layout.tokens, .index = input});
+                         },
+                     .write_video = write_video}));
+    return expand_pieces(encode_guarded(tokenizer, placed.text, add_special_tokens), tokens_,
+                         placed.pieces);
   }
 
   std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kPlaceholders);
+    return guard(user_text, kLiterals);
   }
   std::string image_placeholder(int) const override { return "<image>\n"; }
+  std::string video_placeholder() const override { return "<video>\n"; }
 
  private:
-  TokenId image_token_ = 0;
-  TokenId video_token_ = 0;
+  // A placeholder a frame; the last one has the newline too.
+  static void write_video(const ImageLayout& video, int input, PlacedMedia& to) {
+    for (int frame = 0; frame < video.grid_t; ++frame) {
+      const bool last = frame + 1 == video.grid_t;
+      to.text += kPlaceholders[1];
+      to.pieces.push_back({.tokens = video.group_tokens - (last ? 0 : 1), .index = input + frame});
+    }
+  }
+
+  std::array<TokenId, 2> tokens_;  // as kPlaceholders
 };
 
 // Older files say _index, newer _id.
@@ -311,8 +389,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(ModelShape shape, describe_model("llava-onevision", checkpoint, text));
   auto images = std::make_unique<const AnyresImages>(anyres, tower, normalize, filter);
   describe_images(*images, shape);
+  TRY(std::unique_ptr<const TileVideos> videos, parse_videos(checkpoint, tower));
+  shape.frames_per_grid = 1;
   return UnloadedModel{
-      std::make_unique<LlavaProcessor>(shape, std::move(images), image_token, video_token),
+      std::make_unique<LlavaProcessor>(shape, std::move(images), std::move(videos), image_token,
+                                       video_token),
       make_network(
           std::move(shape), std::move(text.settings), text_names(),
           std::make_unique<LlavaTower>(tower, anyres, act, bias ? Bias::kYes : Bias::kNo, hidden))};

@@ -1,36 +1,45 @@
 // SmolVLM2 (256M, 500M, 2.2B). Reference: transformers' models/smolvlm; report arXiv:2504.05299.
 //
-// Three odd things:
+// Four odd things:
 //  - An image is resized twice: its longer side to a fixed length, then both to whole tiles, its
 //    aspect lost a little. After the tiles comes the whole of it as one more.
 //  - Each tile is s x s times fewer tokens than patches (pixel shuffle), and each has its row and
 //    column written before it: an image is many spans of embeddings with text between.
 //  - The tower is SigLIP's with its norm at the end; its positions come from fractions of the tile,
 //    which for a whole tile of a published size are those of a row-by-row count.
+//  - A video is text: how many frames of how long a film, in words, then each frame's time and the
+//    frame as one tile.
 #include <algorithm>
 #include <array>
 #include <boost/json/value.hpp>
 #include <utility>
 
 #include "base/check.h"
+#include "image/smart_resize.h"
 #include "model/config_section.h"
 #include "model/decoder_config.h"
 #include "model/families/known_templates.h"
 #include "model/family.h"
 #include "model/image_processor.h"
+#include "model/placed_media.h"
 #include "model/placeholders.h"
 #include "model/position_grid.h"
 #include "model/preprocessor_config.h"
 #include "model/text_network.h"
 #include "model/tile_tower.h"
+#include "model/tile_videos.h"
+#include "text/number_words.h"
 
 namespace saccade {
 
 const std::string_view kSmolVlm2Template =
-    R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% endif %}{% endfor %}<end_of_utterance>
+    R"(<|im_start|>{% for message in messages %}{{message['role'] | capitalize}}{% if message['content'][0]['type'] == 'image' %}{{':'}}{% else %}{{': '}}{% endif %}{% for line in message['content'] %}{% if line['type'] == 'text' %}{{line['text']}}{% elif line['type'] == 'image' %}{{ '<image>' }}{% elif line['type'] == 'video' %}{{ '<video>' }}{% endif %}{% endfor %}<end_of_utterance>
 {% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %})";
 
 namespace {
+
+// What the first published files' templates lack; the reference's processor then takes this one.
+constexpr std::string_view kVideoBranch = "{% elif line['type'] == 'video' %}{{ '<video>' }}";
 
 // --- configuration ---
 
@@ -82,21 +91,6 @@ Result<TileTowerSettings> parse_vision(const json::object& config) {
   return tower;
 }
 
-// A member of preprocessor_config.json that is {"longest_edge": n}.
-Result<std::int64_t> longest_edge(const json::object& from, std::string_view name,
-                                  std::int64_t fallback) {
-  const json::value* found = json::find(from, name);
-  if (found == nullptr) return fallback;
-  if (!found->is_object())
-    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", name,
-                json::kind_name(*found));
-  TRY(const std::int64_t edge, json::get_int(found->get_object(), "longest_edge"));
-  if (edge < 1 || edge > kMostSide)
-    return fail(ErrorCode::kInvalid, "{}.longest_edge is {}, 1 to {} is possible", name, edge,
-                kMostSide);
-  return edge;
-}
-
 // --- images ---
 
 constexpr std::array<std::string_view, 3> kKwargs = {"size", "max_image_size",
@@ -112,14 +106,13 @@ struct SplitSettings {
 // size.longest_edge, max_image_size.longest_edge and do_image_splitting of a preprocessor
 // configuration or of mm_processor_kwargs over `settings`.
 Result<SplitSettings> read_split(const json::object& from, SplitSettings settings) {
-  TRY(const std::int64_t longest, longest_edge(from, "size", settings.longest));
-  TRY(const std::int64_t tile, longest_edge(from, "max_image_size", settings.tile));
+  TRY(settings.longest, parse_longest_edge(from, "size", settings.longest));
+  TRY(const int tile, parse_longest_edge(from, "max_image_size", settings.tile));
   TRY(settings.split, json::get_bool_or(from, "do_image_splitting", settings.split));
   if (tile != settings.tile)
     return fail(ErrorCode::kInvalid,
                 "max_image_size.longest_edge is {}, the tower takes tiles of {} pixels", tile,
                 settings.tile);
-  settings.longest = static_cast<int>(longest);
   return settings;
 }
 
@@ -135,16 +128,9 @@ int whole_tiles(int side, int tile) { return (side + tile - 1) / tile; }
 
 SplitExtents split_extents(int width, int height, const SplitSettings& settings) {
   SplitExtents split;
-  const double aspect = static_cast<double>(width) / height;
-  const bool wide = width >= height;
-  // The other side by the aspect, made even.
-  const auto other = [&](double exact) {
-    const int side = static_cast<int>(exact);
-    return std::max(side + side % 2, 1);
-  };
-  const int longest = settings.longest;
-  split.first_width = wide ? longest : other(longest * aspect);
-  split.first_height = wide ? other(longest / aspect) : longest;
+  const ImageSize first = fit_longest(height, width, settings.longest);
+  split.first_width = first.width;
+  split.first_height = first.height;
   if (!settings.split) return split;
 
   const double second = static_cast<double>(split.first_width) / split.first_height;
@@ -246,6 +232,49 @@ Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout) con
   return stacked;
 }
 
+// --- videos ---
+
+// What published files say under video_sampling, for those that say nothing.
+const FrameChoice kOwnFrames = {
+    .fps = 1, .num_frames = 64, .min_frames = 1, .max_frames = kOwnMostFrames};
+
+// `size` of the file itself stands over that of video_sampling, as in the reference's class.
+Result<std::unique_ptr<const TileVideos>> parse_videos(const Checkpoint& checkpoint,
+                                                       const TileTowerSettings& tower,
+                                                       std::int64_t tile_tokens) {
+  const json::object& file = video_preprocessor(checkpoint);
+  TRY_DO(require_image_steps(file));
+  const auto image = static_cast<int>(tower.image);
+  TileVideoSettings videos{.tile = image,
+                           .longest = 4 * image,
+                           .side = tower.side(),
+                           .frame_tokens = tile_tokens,
+                           .name = "smolvlm2",
+                           .kwargs = {kKwargs.begin(), kKwargs.end()}};
+  FrameChoice own = kOwnFrames;
+  const json::value* sampling = json::find(file, "video_sampling");
+  if (sampling != nullptr && !sampling->is_object())
+    return fail(ErrorCode::kInvalid, "video_sampling is {}, an object is required",
+                json::kind_name(*sampling));
+  if (sampling != nullptr) {
+    const json::object& said = sampling->get_object();
+    TRY(own.fps, json::get_double_or(said, "fps", *own.fps));
+    TRY(own.num_frames, json::get_int_or(said, "max_frames", *own.num_frames));
+    TRY(videos.longest, parse_longest_edge(said, "video_size", videos.longest));
+  }
+  TRY(videos.longest, parse_longest_edge(file, "size", videos.longest));
+  TRY(const int tile, parse_longest_edge(file, "max_image_size", image));
+  if (tile != image)
+    return fail(ErrorCode::kInvalid,
+                "the video preprocessor's configuration makes frames of {} pixels, vision_config "
+                "of {}",
+                tile, image);
+  TRY(videos.filter, parse_resample(file, ResampleFilter::kLanczos));
+  TRY(const NormalizeTable normalize, parse_normalize(file, kNormalize));
+  TRY(const FrameSampling frames, FrameSampling::parse(file, SamplingRule::kInner, 1, own));
+  return std::make_unique<const TileVideos>(std::move(videos), frames, tower, normalize);
+}
+
 // --- vision ---
 
 class SmolTower final : public TileTower {
@@ -306,6 +335,7 @@ class SmolTower final : public TileTower {
 // --- prompts ---
 
 constexpr std::string_view kImage = "<image>";
+constexpr std::string_view kVideo = "<video>";
 constexpr std::string_view kFake = "<fake_token_around_image>";
 // Beginnings: a guarded "<image" is not followed by ">" for the search of placeholders.
 constexpr std::array<std::string_view, 5> kLiterals = {"<image", "<fake_token_around_image",
@@ -325,73 +355,85 @@ std::string image_text(const ImageLayout& layout, int tile) {
   return text + fmt::format("{0}<global-img>{1}{0}", kFake, kImage);
 }
 
+constexpr std::int64_t kDay = 24 * 3600;
+
+// As Python's str(timedelta(seconds)).
+std::string duration_text(std::int64_t seconds) {
+  const std::int64_t days = seconds / kDay;
+  std::string text;
+  if (days > 0) text = fmt::format("{} {}, ", days, days == 1 ? "day" : "days");
+  return text +
+         fmt::format("{}:{:02}:{:02}", seconds % kDay / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+// What is written for a video, one <image> a frame. A list of frames is as long as its last frame's
+// time.
+std::string video_text(const ImageLayout& video) {
+  const auto second = [&video](std::int64_t frame) {
+    return static_cast<std::int64_t>(video.seconds.empty()
+                                         ? static_cast<double>(frame) / video.fps
+                                         : video.seconds[static_cast<std::size_t>(frame)]);
+  };
+  const std::int64_t length =
+      video.duration > 0 ? static_cast<std::int64_t>(video.duration) : second(video.frames - 1);
+  std::string text =
+      fmt::format("You are provided the following series of {} frames from a {} [H:MM:SS] video.\n",
+                  number_words(video.frames), duration_text(length));
+  for (std::int64_t frame = 0; frame < video.frames; ++frame) {
+    const std::int64_t at = second(frame);
+    text += fmt::format("\nFrame from {:02}:{:02}:{}<global-img>{}{}", at / 60, at % 60, kFake,
+                        kImage, kFake);
+  }
+  return text + "\n\n";
+}
+
 class SmolProcessor final : public ImageProcessor {
  public:
   // Tiles of `tile` pixels a side, each of `tile_tokens` rows.
-  SmolProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images, TokenId image_token,
-                int tile, std::int64_t tile_tokens)
-      : ImageProcessor(std::move(shape), std::move(images)),
+  SmolProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
+                std::unique_ptr<const VideoPipeline> videos, TokenId image_token, int tile,
+                std::int64_t tile_tokens)
+      : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
         image_token_(image_token),
         tile_(tile),
         tile_tokens_(tile_tokens) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
-                              std::span<const ImageLayout> images,
+                              std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
-    std::string text;
-    std::size_t found = 0;
-    std::size_t begin = 0;
-    for (std::size_t at = 0; (at = rendered.find(kImage, begin)) != std::string_view::npos;
-         begin = at + kImage.size(), ++found) {
-      text += rendered.substr(begin, at - begin);
-      if (found < images.size()) text += image_text(images[found], tile_);
-    }
-    text += rendered.substr(begin);
-    if (found != images.size())
-      return fail(ErrorCode::kInvalid, "the prompt has {} image placeholders for {} images", found,
-                  images.size());
-    return expand_tiles(encode_guarded(tokenizer, text, add_special_tokens), images);
+    // Each image token stands for the rows of one tile.
+    const auto write_image = [this](const ImageLayout& image, int input, PlacedMedia& to) {
+      to.text += image_text(image, tile_);
+      for (std::int64_t row = 0; row < image.tokens; row += tile_tokens_)
+        to.pieces.push_back({.tokens = tile_tokens_, .index = input, .first_row = row});
+    };
+    const auto write_video = [this](const ImageLayout& video, int input, PlacedMedia& to) {
+      to.text += video_text(video);
+      for (int frame = 0; frame < video.grid_t; ++frame)
+        to.pieces.push_back({.tokens = tile_tokens_, .index = input + frame});
+    };
+    TRY(const PlacedMedia placed, place_media(rendered, media,
+                                              {.image = kImage,
+                                               .video = kVideo,
+                                               .write_image = write_image,
+                                               .write_video = write_video}));
+    return expand_pieces(encode_guarded(tokenizer, placed.text, add_special_tokens),
+                         std::array{image_token_}, placed.pieces);
   }
 
   std::string guard_literals(std::string_view user_text) const override {
     return guard(user_text, kLiterals);
   }
   std::string image_placeholder(int) const override { return std::string(kImage); }
+  std::string video_placeholder() const override { return std::string(kVideo); }
   std::string_view default_chat_template() const override { return kSmolVlm2Template; }
-
- private:
-  // Each image token stands for the rows of one tile.
-  Result<Prompt> expand_tiles(const std::vector<TokenId>& ids,
-                              std::span<const ImageLayout> images) const {
-    std::vector<TokenId> expanded;
-    std::vector<ImageSpan> spans;
-    std::size_t image = 0;
-    std::int64_t row = 0;
-    for (const TokenId id : ids) {
-      if (id != image_token_) {
-        expanded.push_back(id);
-        continue;
-      }
-      if (image == images.size())
-        return fail(ErrorCode::kInvalid, "the prompt has more image tokens than tiles");
-      spans.push_back({.begin = static_cast<std::int64_t>(expanded.size()),
-                       .tokens = tile_tokens_,
-                       .index = static_cast<int>(image),
-                       .first_row = row});
-      expanded.insert(expanded.end(), static_cast<std::size_t>(tile_tokens_), image_token_);
-      row += tile_tokens_;
-      if (row == images[image].tokens) {
-        ++image;
-        row = 0;
-      }
-    }
-    if (image != images.size())
-      return fail(ErrorCode::kInvalid, "the tokenizer has no image token {}", image_token_);
-    TRY(Prompt prompt, wrap_tokens(std::move(expanded)));
-    prompt.images = std::move(spans);
-    return prompt;
+  std::string chat_template_for(std::string shipped) const override {
+    std::string images_alone(kSmolVlm2Template);
+    images_alone.erase(images_alone.find(kVideoBranch), kVideoBranch.size());
+    return shipped == images_alone ? std::string(kSmolVlm2Template) : shipped;
   }
 
+ private:
   TokenId image_token_ = 0;
   int tile_ = 0;
   std::int64_t tile_tokens_ = 0;
@@ -424,9 +466,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(ModelShape shape, describe_model("smolvlm2", checkpoint, text));
   auto images = std::make_unique<const SplitImages>(split, tower, normalize, filter);
   describe_images(*images, shape);
+  TRY(std::unique_ptr<const TileVideos> videos, parse_videos(checkpoint, tower, split.tile_tokens));
+  shape.frames_per_grid = 1;
   return UnloadedModel{
-      std::make_unique<SmolProcessor>(shape, std::move(images), static_cast<TokenId>(token), image,
-                                      split.tile_tokens),
+      std::make_unique<SmolProcessor>(shape, std::move(images), std::move(videos),
+                                      static_cast<TokenId>(token), image, split.tile_tokens),
       make_network(std::move(shape), std::move(text.settings), std::move(names),
                    std::make_unique<SmolTower>(tower, factor, hidden))};
 }
