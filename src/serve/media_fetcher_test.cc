@@ -184,7 +184,7 @@ TEST(DataUrl, VideoFilesHaveALimitOfTheirOwn) {
     expect_error(fetch(settings, url(bytes), kGoOn, MediaKind::kVideoFile), ErrorCode::kTooLarge,
                  "limit 200 (--max-video-bytes)");
   expect_error(fetch(settings, url(200)), ErrorCode::kTooLarge,
-               "the image has 200 bytes, limit 100");
+               "the image has about 201 bytes, limit 100");
 }
 
 // --- file:// ------------------------------------------------------------------------------------
