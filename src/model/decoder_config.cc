@@ -94,7 +94,7 @@ Result<Sections> parse_sections(const json::value& from) {
 Result<std::vector<std::uint8_t>> section_axes(const Sections& sections, std::int64_t pairs) {
   if (sections[0] + sections[1] + sections[2] != pairs)
     return fail(ErrorCode::kInvalid,
-                "mrope_section is [{}, {}, {}], which does not sum to head_dim / 2 = {}",
+                "mrope_section is [{}, {}, {}], which does not sum to the {} pairs that turn",
                 sections[0], sections[1], sections[2], pairs);
   std::vector<std::uint8_t> axes;
   for (std::size_t axis = 0; axis < sections.size(); ++axis)
@@ -122,10 +122,11 @@ Result<std::optional<std::vector<std::uint8_t>>> rope_axes(const json::object& r
                                                            const DecoderDefaults& defaults) {
   std::optional<std::vector<std::uint8_t>> axes;
   const json::value* given = json::find(rope, "mrope_section");
-  if (given == nullptr && defaults.interleaved_sections) {
-    axes = interleaved_axes({24, 20, 20}, pairs);
-  } else if (given != nullptr) {
-    TRY(const Sections sections, parse_sections(*given));
+  if (given != nullptr || defaults.sections != Sections{}) {
+    Sections sections = defaults.sections;
+    if (given != nullptr) {
+      TRY(sections, parse_sections(*given));
+    }
     if (defaults.interleaved_sections) {
       axes = interleaved_axes(sections, pairs);
     } else {
@@ -142,7 +143,7 @@ Result<std::vector<float>> rope_factors(const json::object& rope, std::string_vi
                                         std::size_t pairs) {
   const json::value* list = json::find(rope, name);
   const auto wrong = [&] {
-    return fail(ErrorCode::kInvalid, "rope_scaling.{} is not a list of head_dim / 2 = {} factors",
+    return fail(ErrorCode::kInvalid, "rope_scaling.{} is not a list of {} factors, one a pair",
                 name, pairs);
   };
   if (list == nullptr || !list->is_array() || list->get_array().size() != pairs) return wrong();
@@ -220,8 +221,7 @@ Result<double> nonzero_or(const json::object& rope, std::string_view name, doubl
 // YaRN (arXiv:2309.00071): pairs that turn more than beta_fast times over the original length stay,
 // those under beta_slow are divided by `factor`, and a ramp over the pairs between blends the two.
 Result<void> scale_yarn(const json::object& text, const json::object& rope, double theta,
-                        std::int64_t head_dim, const DecoderDefaults& defaults,
-                        RopeConfig& config) {
+                        std::int64_t turned, const DecoderDefaults& defaults, RopeConfig& config) {
   TRY(const std::int64_t stated,
       json::get_int_or(text, "max_position_embeddings", defaults.max_position));
   TRY(double original,
@@ -246,7 +246,7 @@ Result<void> scale_yarn(const json::object& text, const json::object& rope, doub
   config.settings.scale = static_cast<float>(scale);
   config.scaled_length = static_cast<std::int64_t>(factor * original);
 
-  const auto dim = static_cast<double>(head_dim);
+  const auto dim = static_cast<double>(turned);
   const auto pair_of = [&](double turns) {
     return dim * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
   };
@@ -281,6 +281,20 @@ Result<void> scale_dynamic(const json::object& text, const json::object& rope, d
   TRY(settings.ntk_length,
       json::get_int_or(text, "max_position_embeddings", defaults.max_position));
   return {};
+}
+
+// How many elements of a head turn: partial_rotary_factor of the rope's section or of the text.
+Result<std::int64_t> turned_elements(const json::object& text, const json::object& rope,
+                                     std::int64_t head_dim, const DecoderDefaults& defaults) {
+  if (defaults.rotary_share == 0) return head_dim;
+  TRY(double share, json::get_double_or(text, "partial_rotary_factor", defaults.rotary_share));
+  TRY(share, json::get_double_or(rope, "partial_rotary_factor", share));
+  const double turned = std::trunc(static_cast<double>(head_dim) * share);
+  if (!(turned >= 2) || !(share <= 1) || static_cast<std::int64_t>(turned) % 2 != 0)
+    return fail(ErrorCode::kInvalid,
+                "partial_rotary_factor is {}, of which a head of {} turns no whole pairs", share,
+                head_dim);
+  return static_cast<std::int64_t>(turned);
 }
 
 }  // namespace
@@ -328,8 +342,9 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
   TRY(type, json::get_string_or(rope, "rope_type", type));
 
   RopeConfig config;
-  config.settings.inv_freq = rope_frequencies(theta, head_dim);
-  TRY(auto axes, rope_axes(rope, type, head_dim / 2, defaults));
+  TRY(const std::int64_t turned, turned_elements(text, rope, head_dim, defaults));
+  config.settings.inv_freq = rope_frequencies(theta, turned);
+  TRY(auto axes, rope_axes(rope, type, turned / 2, defaults));
   if (axes) {
     config.settings.axis = *std::move(axes);
     config.position_axes = 3;
@@ -343,7 +358,7 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
     if (!(factor > 0)) return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}", factor);
     for (float& frequency : config.settings.inv_freq) frequency /= static_cast<float>(factor);
   } else if (type == "yarn") {
-    TRY_DO(scale_yarn(text, rope, theta, head_dim, defaults, config));
+    TRY_DO(scale_yarn(text, rope, theta, turned, defaults, config));
   } else if (type == "dynamic") {
     TRY_DO(scale_dynamic(text, rope, theta, defaults, config.settings));
   } else if (type != "default" && type != "mrope") {

@@ -1,6 +1,7 @@
 // config.json to DecoderSettings: the fields that most decoders share, by their published names.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -29,9 +30,12 @@ struct DecoderDefaults {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   std::string_view activation = "silu";
   bool alternate_windows = false;  // layers 0, 2, 4, ... see sliding_window (Gemma-2)
-  // M-RoPE: neighbouring pairs take turns with the axes, whatever mrope_interleaved says, and
-  // mrope_section has a default (Qwen3-VL).
+  // M-RoPE: neighbouring pairs take turns with the axes, whatever mrope_interleaved says
+  // (Qwen3-VL).
   bool interleaved_sections = false;
+  std::array<std::int64_t, 3> sections = {};  // mrope_section; all 0: such a file has one axis
+  // partial_rotary_factor, the share of a head that turns; 0: the field is not read and all turns.
+  double rotary_share = 0;
 };
 
 struct DecoderConfig {
@@ -54,7 +58,8 @@ Result<bool> has_tied_head(const json::object& config, const DecoderDefaults& de
 // silu, gelu, gelu_pytorch_tanh, gelu_new, quick_gelu, relu.
 Result<Activation> parse_activation(std::string_view name);
 
-// Rope of `text`, for heads of head_dim. kUnsupported names a type that is not done.
+// Rope of `text`, for heads of head_dim, of which partial_rotary_factor turns where the family has
+// that. kUnsupported names a type that is not done.
 struct RopeConfig {
   RopeSettings settings;
   std::int64_t scaled_length = 0;  // that scaling makes room for; 0: max_position_embeddings

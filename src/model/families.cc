@@ -21,6 +21,7 @@ namespace saccade {
   FAMILY(kQwen25Vl)              \
   FAMILY(kQwen3Vl)               \
   FAMILY(kQwen3VlMoe)            \
+  FAMILY(kGlm4v)                 \
   FAMILY(kLlavaOnevision)        \
   FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \

@@ -93,16 +93,25 @@ Result<FrameSampling> FrameSampling::parse(const json::object& preprocessor, Sam
   const auto is_said = [&](std::string_view name) {
     return json::find(preprocessor, name) != nullptr;
   };
-  if (rule != SamplingRule::kInner && (is_said("fps") || is_said("num_frames")))
+  const bool times = rule == SamplingRule::kTimes;
+  const bool has_number = !times && is_said("num_frames");
+  if (rule != SamplingRule::kInner && (is_said("fps") || has_number))
     sampling.own_.fps = sampling.own_.num_frames = {};
   if (is_said("fps")) {
     TRY(sampling.own_.fps, json::get_double(preprocessor, "fps"));
   }
-  if (is_said("num_frames")) {
+  if (has_number) {
     TRY(sampling.own_.num_frames, json::get_int(preprocessor, "num_frames"));
   }
   TRY(sampling.own_.min_frames, json::get_int_or(preprocessor, "min_frames", *own.min_frames));
   TRY(sampling.own_.max_frames, json::get_int_or(preprocessor, "max_frames", *own.max_frames));
+  if (times) {
+    TRY(sampling.max_seconds_,
+        json::get_double_or(preprocessor, "max_duration", sampling.max_seconds_));
+    if (!(sampling.max_seconds_ > 0) || !std::isfinite(sampling.max_seconds_))
+      return fail(ErrorCode::kInvalid, "max_duration is {}, a number above 0 is required",
+                  sampling.max_seconds_);
+  }
   TRY_DO(check(sampling.own_));
   return sampling;
 }
@@ -151,6 +160,39 @@ FrameChoice FrameSampling::complete(const FrameChoice& asked) const {
   return choice;
 }
 
+// Frames at times i / fps, or, where their number is not what the rate gives, at that many times
+// from 0 to the end.
+std::vector<std::int64_t> FrameSampling::at_times(const VideoFacts& file,
+                                                  const FrameChoice& choice) const {
+  const double duration = static_cast<double>(file.frames) / file.fps;
+  const double fps = choice.fps.value_or(0);
+  const double shown = std::min(duration, max_seconds_);
+  // A rate of seconds apart still shows one.
+  const auto by_rate = static_cast<std::int64_t>(
+      std::min(std::max(std::floor(shown * fps), 1.0), static_cast<double>(kMostAsked)));
+  std::int64_t most = *choice.max_frames;
+  if (choice.num_frames) most = std::min(most, *choice.num_frames);
+  const std::int64_t count =
+      choice.fps ? std::min(std::max(by_rate, *choice.min_frames), most) : *choice.num_frames;
+  std::vector<std::int64_t> taken;
+  const auto take = [&](double at) {
+    const std::int64_t index = std::min(file.frames - 1, static_cast<std::int64_t>(std::ceil(at)));
+    if (taken.empty() || index > taken.back()) taken.push_back(index);
+  };
+  if (choice.fps && count == by_rate && duration <= max_seconds_) {
+    for (std::int64_t i = 0; i < count; ++i) take(static_cast<double>(i) * file.fps / fps);
+  } else if (count >= file.frames) {
+    for (std::int64_t i = 0; i < file.frames; ++i) taken.push_back(i);
+  } else {
+    // numpy.linspace(0, duration, count), times the file's rate
+    const double step = duration / static_cast<double>(std::max<std::int64_t>(count - 1, 1));
+    for (std::int64_t i = 0; i < count; ++i)
+      take((i > 0 && i + 1 == count ? duration : static_cast<double>(i) * step) * file.fps);
+  }
+  if (taken.size() % 2 != 0) taken.push_back(taken.back());
+  return taken;
+}
+
 Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
                                                          const FrameChoice& asked) const {
   TRY_DO(check(asked));
@@ -162,6 +204,7 @@ Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
     return fail(ErrorCode::kInvalid, "min_frames is {}, above max_frames, which is {}",
                 *choice.min_frames, *choice.max_frames);
   if (rule_ == SamplingRule::kInner) return within_ends(file, choice);
+  if (rule_ == SamplingRule::kTimes) return at_times(file, choice);
   // A file of less than a group is shown whole, where the reference divides by zero.
   const std::int64_t frames = std::max(count(file, choice), std::min(file.frames, std::int64_t{1}));
   switch (rule_) {
@@ -171,6 +214,7 @@ Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
       return in_steps(file.frames, frames, 0.5);
     case SamplingRule::kEnds:
     case SamplingRule::kInner:
+    case SamplingRule::kTimes:
       break;
   }
   return between_ends(file.frames, frames);

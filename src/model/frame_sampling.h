@@ -29,30 +29,37 @@ enum class SamplingRule : std::uint8_t {
   kEnds,     // Qwen3-VL: in even steps from the first frame to the last, rounded half to even
   kMiddles,  // InternVL: the middles of even parts
   kInner,    // SmolVLM2: in even steps between the ends, of a long film a second within them
+  // GLM-4.1V: the first frames at or after even times, an even number of them (the last one twice).
+  // Of a file longer than max_duration as many as of one of that length, spread over it all.
+  kTimes,
 };
 
 // Of one family and checkpoint. Immutable; any thread.
 class FrameSampling {
  public:
   FrameSampling() = default;
-  // Reads fps, num_frames, min_frames and max_frames; `own` are the family's where the file is
-  // silent, of fps and num_frames where it has neither (kInner: each). `depth`: frames of a group.
-  // kInvalid names the member that is out of range.
+  // Reads fps, num_frames (not with kTimes), min_frames, max_frames and, with kTimes, max_duration
+  // (300 seconds by itself); `own` are the family's where the file is silent, of fps and num_frames
+  // where it has neither (kInner: each). `depth`: frames of a group. kInvalid names the member that
+  // is out of range.
   static Result<FrameSampling> parse(const json::object& preprocessor, SamplingRule rule,
                                      std::int64_t depth, const FrameChoice& own = kQwenFrames);
 
-  // Rising, at least one. A file with fewer frames than are asked for gives those it has, where the
-  // reference raises. kInvalid for a choice out of range and for a file without frames or rate.
+  // Rising, at least one, with kTimes the last one perhaps twice. A file with fewer frames than are
+  // asked for gives those it has, where the reference raises. kInvalid for a choice out of range
+  // and for a file without frames or rate.
   Result<std::vector<std::int64_t>> indices(const VideoFacts& file,
                                             const FrameChoice& choice) const;
 
  private:
+  std::vector<std::int64_t> at_times(const VideoFacts& file, const FrameChoice& choice) const;
   std::int64_t count(const VideoFacts& file, const FrameChoice& choice) const;
   FrameChoice complete(const FrameChoice& asked) const;
 
   SamplingRule rule_ = SamplingRule::kSteps;
   std::int64_t depth_ = 2;
   FrameChoice own_;
+  double max_seconds_ = 300;
 };
 
 }  // namespace saccade

@@ -27,7 +27,9 @@ FrameChoice choice(std::optional<double> fps, std::optional<std::int64_t> num_fr
 }
 
 FrameSampling sampling(SamplingRule rule, const std::string& preprocessor = "{}", int depth = 2) {
-  auto made = FrameSampling::parse(parsed(preprocessor), rule, depth);
+  FrameChoice own = kQwenFrames;
+  if (rule == SamplingRule::kTimes) own.min_frames = 1;  // GLM-4.1V's
+  auto made = FrameSampling::parse(parsed(preprocessor), rule, depth, own);
   EXPECT_TRUE(made) << made.error().message;
   return *made;
 }
@@ -43,11 +45,9 @@ struct Row {
 
 Row row_of(const json::array& row) {
   static const std::map<std::string, std::pair<SamplingRule, int>> rules = {
-      {"steps", {SamplingRule::kSteps, 2}},
-      {"single", {SamplingRule::kSteps, 1}},
-      {"ends", {SamplingRule::kEnds, 2}},
-      {"middles", {SamplingRule::kMiddles, 1}},
-      {"inner", {SamplingRule::kInner, 1}}};
+      {"steps", {SamplingRule::kSteps, 2}}, {"single", {SamplingRule::kSteps, 1}},
+      {"ends", {SamplingRule::kEnds, 2}},   {"middles", {SamplingRule::kMiddles, 1}},
+      {"inner", {SamplingRule::kInner, 1}}, {"times", {SamplingRule::kTimes, 2}}};
   const auto number = [&](std::size_t at) -> std::optional<std::int64_t> {
     if (row.at(at).is_null()) return {};
     return row.at(at).to_number<std::int64_t>();
@@ -66,7 +66,7 @@ TEST(FrameSampling, TakesTheReferencesFrames) {
       json::parse_file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/frame_sampling.json");
   ASSERT_TRUE(tree) << tree.error().message;
   const json::array& rows = tree->get_array();
-  EXPECT_GT(rows.size(), 5000u);
+  EXPECT_GT(rows.size(), 6000u);
   for (const json::value& each : rows) {
     const Row row = row_of(each.get_array());
     const auto indices = sampling(row.rule, "{}", row.depth).indices(row.file, row.choice);
@@ -94,6 +94,23 @@ TEST(FrameSampling, FilesOfFewFramesAreShownWhole) {
     EXPECT_THAT(*sampling(rule).indices({2, 30}, {}), ElementsAre(0, 1));
     EXPECT_EQ(sampling(rule).indices({6, 30}, choice({}, 32))->size(), 6u);
   }
+}
+
+// GLM-4.1V's rule: what its processor does not know stands at even times from 0 to the end.
+TEST(FrameSampling, OtherNumbersStandAtEvenTimes) {
+  const SamplingRule rule = SamplingRule::kTimes;
+  EXPECT_THAT(*sampling(rule).indices({1, 30}, {}), ElementsAre(0, 0));
+  EXPECT_THAT(*sampling(rule).indices({5, 1}, choice(1)), ElementsAre(0, 1, 2, 3, 4, 4));
+  EXPECT_THAT(*sampling(rule).indices({5, 1}, choice({}, 2)), ElementsAre(0, 4));
+  EXPECT_THAT(*sampling(rule).indices({100, 10}, choice({}, 3)), ElementsAre(0, 50, 99, 99));
+  EXPECT_EQ(sampling(rule).indices({6, 30}, choice({}, 32))->size(), 6u);
+  EXPECT_THAT(*sampling(rule).indices({100, 10}, choice(2, {}, {}, 4)), ElementsAre(0, 34, 67, 99));
+  // A checkpoint's number is not read, its longest duration is.
+  EXPECT_EQ(sampling(rule, R"({"num_frames": 16})").indices({600, 10}, {})->size(), 120u);
+  EXPECT_EQ(sampling(rule, R"({"max_duration": 5})").indices({600, 10}, {})->size(), 10u);
+  const auto refused = FrameSampling::parse(parsed(R"({"max_duration": 0})"), rule, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("max_duration is 0"));
 }
 
 TEST(FrameSampling, TheNearestWishWins) {

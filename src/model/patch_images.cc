@@ -26,13 +26,15 @@ Result<PatchLayout> parse_patches(const json::object& preprocessor) {
   return patches;
 }
 
-Result<PatchImages> PatchImages::parse(const json::object& preprocessor) {
+Result<PatchImages> PatchImages::parse(const json::object& preprocessor, BoundsOf about,
+                                       PixelBounds bounds) {
   TRY_DO(require_image_steps(preprocessor));
   TRY(const ResampleFilter filter, parse_resample(preprocessor, ResampleFilter::kBicubic));
 
   PatchImages images;
   images.filter_ = filter;
-  TRY(images.bounds_, read_pixel_bounds(preprocessor, images.bounds_));
+  images.about_ = about;
+  TRY(images.bounds_, read_pixel_bounds(preprocessor, bounds));
   TRY(images.patches_, parse_patches(preprocessor));
   TRY(const NormalizeTable normalize, parse_normalize(preprocessor, {}));
   images.cutter_ = std::make_shared<PatchRows>(images.patches_, normalize);
@@ -46,8 +48,9 @@ Result<PixelBounds> PatchImages::bounds(const ImageControls& controls) const {
     if (*controls.max_tokens < 1)
       return fail(ErrorCode::kInvalid, "max_tokens of an image is {}, at least 1 is possible",
                   *controls.max_tokens);
-    const std::int64_t tokens = std::min(*controls.max_tokens, kMostPixels / (factor() * factor()));
-    bounds.max = std::min(bounds.max, tokens * factor() * factor());
+    const std::int64_t of_token = factor() * factor() * depth();
+    const std::int64_t tokens = std::min(*controls.max_tokens, kMostPixels / of_token);
+    bounds.max = std::min(bounds.max, tokens * of_token);
     bounds.min = std::min(bounds.min, bounds.max);
   }
   return bounds;
@@ -68,7 +71,10 @@ ImageSize PatchImages::within_tokens(ImageSize size, std::int64_t most) const {
 Result<ImageLayout> PatchImages::layout(int width, int height,
                                         const ImageControls& controls) const {
   TRY(const PixelBounds limits, bounds(controls));
-  TRY(ImageSize size, smart_resize(height, width, factor(), limits.min, limits.max));
+  TRY(ImageSize size,
+      about_ == BoundsOf::kFrame
+          ? smart_resize(height, width, factor(), limits.min, limits.max)
+          : smart_resize_volume(depth(), depth(), height, width, factor(), limits.min, limits.max));
   if (controls.max_tokens) size = within_tokens(size, *controls.max_tokens);
   ImageLayout layout;
   layout.width = width;

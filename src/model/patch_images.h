@@ -25,8 +25,10 @@ class PatchImages final : public ImagePipeline {
   PatchImages() = default;
   // Reads min_pixels, max_pixels or size.{shortest_edge, longest_edge}, patch_size, merge_size,
   // temporal_patch_size, resample, image_mean, image_std, rescale_factor. Refuses what it cannot
-  // honour (do_resize false), naming it.
-  static Result<PatchImages> parse(const json::object& preprocessor);
+  // honour (do_resize false), naming it. `bounds` where the file has none.
+  static Result<PatchImages> parse(const json::object& preprocessor,
+                                   BoundsOf about = BoundsOf::kFrame,
+                                   PixelBounds bounds = {56 * 56, 28 * 28 * 1280});
 
   const PatchLayout& patches() const { return patches_; }
 
@@ -40,8 +42,9 @@ class PatchImages final : public ImagePipeline {
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
   std::int64_t max_patches() const override {
-    return most_resized_pixels(factor(), bounds_.min, bounds_.max) / patches_.patch_size /
-           patches_.patch_size;
+    return most_resized_pixels(factor(), (bounds_.min + depth() - 1) / depth(),
+                               bounds_.max / depth()) /
+           patches_.patch_size / patches_.patch_size;
   }
   std::int64_t max_tokens() const override {
     return max_patches() / patches_.merge_size / patches_.merge_size;
@@ -51,8 +54,13 @@ class PatchImages final : public ImagePipeline {
   Result<PixelBounds> bounds(const ImageControls& controls) const;
   ImageSize within_tokens(ImageSize size, std::int64_t most) const;
   std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
+  // Frames that the bounds are about.
+  std::int64_t depth() const {
+    return about_ == BoundsOf::kFrame ? 1 : patches_.temporal_patch_size;
+  }
 
-  PixelBounds bounds_{56 * 56, 28 * 28 * 1280};
+  BoundsOf about_ = BoundsOf::kFrame;
+  PixelBounds bounds_;
   PatchLayout patches_;
   ResampleFilter filter_ = ResampleFilter::kBicubic;
   std::shared_ptr<const PatchCutter> cutter_;

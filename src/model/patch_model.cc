@@ -16,12 +16,11 @@
 namespace saccade {
 namespace {
 
-constexpr std::array<std::string_view, 2> kPlaceholders = {"<|image_pad|>", "<|video_pad|>"};
-
 // What stands for an image and for a video, in a prompt's ids.
 struct MediaTokens {
   TokenId image = 0;
   TokenId video = 0;
+  TokenId of_group = 0;  // of a video, once it is expanded
 };
 
 // The images or the videos of a prompt, taken in order.
@@ -37,38 +36,44 @@ struct Media {
   std::size_t next = 0;
 };
 
-constexpr std::string_view kVideo = "<|vision_start|><|video_pad|><|vision_end|>";
-
-// The time of a group: the mean of its first and its last frame's.
-double group_seconds(const ImageLayout& video, int frames_per_grid, std::int64_t group) {
-  const std::int64_t first = group * frames_per_grid;
-  const std::int64_t last = std::min(first + frames_per_grid, video.frames) - 1;
+// A video's groups of frames, each with its time.
+std::string timed_groups(const ImageLayout& video, const PatchMedia& rules, int frames_per_grid) {
   const auto at = [&video](std::int64_t frame) {
     return video.seconds.empty() ? static_cast<double>(frame) / video.fps
                                  : video.seconds[static_cast<std::size_t>(frame)];
   };
-  return (at(first) + at(last)) / 2;
+  std::string text(rules.words.video_start);
+  for (std::int64_t group = 0; group < video.grid_t; ++group) {
+    const std::int64_t first = group * frames_per_grid;
+    if (rules.video_text == VideoText::kTimesBefore) {
+      const std::int64_t last = std::min(first + frames_per_grid, video.frames) - 1;
+      fmt::format_to(std::back_inserter(text), "<{:.1f} seconds>{}", (at(first) + at(last)) / 2,
+                     rules.words.video);
+    } else {
+      fmt::format_to(std::back_inserter(text), "{}{}", rules.words.group,
+                     static_cast<std::int64_t>(at(first)));
+    }
+  }
+  return text.append(rules.words.video_end);
 }
 
-// `rendered` with each video as its groups, every one after its time. A literal that a user wrote
-// is marked inside, and is no video.
+// `rendered` with each video as its groups and their times. A literal that a user wrote is marked
+// inside, and is no video.
 Result<std::string> with_times(std::string_view rendered, std::span<const ImageLayout> media,
-                               int frames_per_grid) {
+                               const PatchMedia& rules, int frames_per_grid) {
+  const std::string_view word = rules.words.video;
   std::string text;
   std::size_t videos = 0;
   auto next = media.begin();
   for (;;) {
-    const std::size_t found = rendered.find(kVideo);
+    const std::size_t found = rendered.find(word);
     text += rendered.substr(0, found);
     if (found == std::string_view::npos) break;
-    rendered.remove_prefix(found + kVideo.size());
+    rendered.remove_prefix(found + word.size());
     ++videos;
     next = std::find_if(next, media.end(), [](const ImageLayout& m) { return m.frames > 0; });
     if (next == media.end()) continue;
-    for (std::int64_t group = 0; group < next->grid_t; ++group)
-      fmt::format_to(std::back_inserter(text), "<{:.1f} seconds>{}",
-                     group_seconds(*next, frames_per_grid, group), kVideo);
-    ++next;
+    text += timed_groups(*next++, rules, frames_per_grid);
   }
   const auto given = std::ranges::count_if(media, [](const auto& m) { return m.frames > 0; });
   if (videos != static_cast<std::size_t>(given))
@@ -79,19 +84,18 @@ Result<std::string> with_times(std::string_view rendered, std::span<const ImageL
 
 class PatchProcessor final : public ImageProcessor {
  public:
-  // `videos` is null for a model that takes images alone.
   PatchProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
-                 std::unique_ptr<const VideoPipeline> videos, const VideoTime& time,
+                 std::unique_ptr<const VideoPipeline> videos, const PatchMedia& rules,
                  const MediaTokens& tokens, std::int64_t merge)
       : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
-        time_(time),
+        rules_(rules),
         tokens_(tokens),
         merge_(merge) {}
 
   Result<ImageLayout> video_layout(int width, int height,
                                    const VideoControls& controls) const override {
     TRY(ImageLayout video, ImageProcessor::video_layout(width, height, controls));
-    if (time_.tokens_per_second > 0) video.key += fmt::format("@{}fps", video.fps);
+    if (rules_.tokens_per_second > 0) video.key += fmt::format("@{}fps", video.fps);
     return video;
   }
 
@@ -101,22 +105,20 @@ class PatchProcessor final : public ImageProcessor {
                               std::span<const ImageLayout> media,
                               bool add_special_tokens) const override {
     std::array<Media, 2> kinds = {Media{tokens_.image, "image"}, Media{tokens_.video, "video"}};
+    const bool timed = rules_.video_text != VideoText::kOnePlaceholder;
     int inputs = 0;
     for (const ImageLayout& layout : media) {
-      const int groups = time_.written ? 1 : static_cast<int>(layout.grid_t);
+      const int groups = timed ? 1 : static_cast<int>(layout.grid_t);
       for (int group = 0; group < layout.grid_t; group += groups)
         kinds[layout.frames > 0 ? 1 : 0].media.push_back({&layout, inputs + group, groups});
       inputs += static_cast<int>(layout.grid_t);
     }
-    std::string timed;
-    if (time_.written) {
-      TRY(timed, with_times(rendered, media, shape().frames_per_grid));
-      rendered = timed;
+    std::string written;
+    if (timed) {
+      TRY(written, with_times(rendered, media, rules_, shape().frames_per_grid));
+      rendered = written;
     }
     const std::vector<TokenId> ids = encode_guarded(tokenizer, rendered, add_special_tokens);
-    if (shape().frames_per_grid == 0 && std::ranges::find(ids, tokens_.video) != ids.end())
-      return fail(ErrorCode::kUnsupported, "the prompt has a video, {} takes images alone",
-                  shape().family);
     for (const Media& kind : kinds) TRY_DO(check_placeholders(ids, kind));
 
     std::vector<TokenId> expanded;
@@ -135,7 +137,8 @@ class PatchProcessor final : public ImageProcessor {
         spans.push_back({.begin = static_cast<std::int64_t>(expanded.size()),
                          .tokens = tokens,
                          .index = first + grid});
-        expanded.insert(expanded.end(), static_cast<std::size_t>(tokens), id);
+        expanded.insert(expanded.end(), static_cast<std::size_t>(tokens),
+                        id == tokens_.video ? tokens_.of_group : id);
       }
       positions.add_grid(times(*layout, groups), layout->grid_h / merge_, layout->grid_w / merge_);
     }
@@ -147,12 +150,10 @@ class PatchProcessor final : public ImageProcessor {
   }
 
   std::string guard_literals(std::string_view user_text) const override {
-    return guard(user_text, kPlaceholders);
+    return guard(user_text, rules_.words.placeholders);
   }
-  std::string image_placeholder(int) const override {
-    return "<|vision_start|><|image_pad|><|vision_end|>";
-  }
-  std::string video_placeholder() const override { return std::string(kVideo); }
+  std::string image_placeholder(int) const override { return std::string(rules_.words.image); }
+  std::string video_placeholder() const override { return std::string(rules_.words.video); }
 
  private:
   static Result<void> check_placeholders(std::span<const TokenId> ids, const Media& kind) {
@@ -167,22 +168,21 @@ class PatchProcessor final : public ImageProcessor {
   std::vector<std::int32_t> times(const ImageLayout& layout, int groups) const {
     std::vector<std::int32_t> times(static_cast<std::size_t>(groups));
     std::iota(times.begin(), times.end(), 0);
-    if (layout.frames == 0 || time_.tokens_per_second == 0) return times;
+    if (layout.frames == 0 || rules_.tokens_per_second == 0) return times;
     const auto seconds = static_cast<float>(shape().frames_per_grid / layout.fps);
-    const auto rate = static_cast<float>(time_.tokens_per_second);
+    const auto rate = static_cast<float>(rules_.tokens_per_second);
     for (std::int32_t& time : times)
       time = static_cast<std::int32_t>(static_cast<float>(time) * seconds * rate);
     return times;
   }
 
-  VideoTime time_;
+  PatchMedia rules_;
   MediaTokens tokens_;
   std::int64_t merge_;
 };
 
 // The files agree on what a patch is.
-Result<void> check_patches(std::string_view file, const PatchLayout& p,
-                           const PatchTowerSettings& tower) {
+Result<void> check_patches(std::string_view file, const PatchLayout& p, const PatchExtents& tower) {
   if (p.patch_size != tower.patch || p.merge_size != tower.merge ||
       p.temporal_patch_size != tower.frames)
     return fail(ErrorCode::kInvalid,
@@ -192,49 +192,61 @@ Result<void> check_patches(std::string_view file, const PatchLayout& p,
   return {};
 }
 
-Result<std::unique_ptr<const PatchVideos>> parse_videos(const Checkpoint& checkpoint,
-                                                        const PatchTowerSettings& tower,
-                                                        const VideoTime& time) {
+Result<PatchVideos> parse_videos(const Checkpoint& checkpoint, const PatchExtents& tower,
+                                 const VideoDefaults& defaults) {
   const json::object& file = checkpoint.video_preprocessor.empty() ? checkpoint.preprocessor
                                                                    : checkpoint.video_preprocessor;
-  TRY(PatchVideos videos,
-      PatchVideos::parse(file, time.written ? VideoBounds::kOfVolume : VideoBounds::kOfFrame));
+  TRY(PatchVideos videos, PatchVideos::parse(file, defaults));
   TRY_DO(check_patches("the video preprocessor's configuration", videos.patches(), tower));
-  return std::make_unique<const PatchVideos>(std::move(videos));
+  return videos;
 }
 
-Result<MediaTokens> read_media_tokens(const json::object& config) {
-  TRY(const std::int64_t image, json::get_int_or(config, "image_token_id", 151655));
-  TRY(const std::int64_t video, json::get_int_or(config, "video_token_id", 151656));
-  return MediaTokens{static_cast<TokenId>(image), static_cast<TokenId>(video)};
+Result<MediaTokens> read_media_tokens(const json::object& config, const PatchMedia& media) {
+  TRY(const std::int64_t image,
+      json::get_int_or(config, "image_token_id", media.words.image_token));
+  TRY(const std::int64_t video,
+      json::get_int_or(config, "video_token_id", media.words.video_token));
+  MediaTokens tokens{static_cast<TokenId>(image), static_cast<TokenId>(video),
+                     static_cast<TokenId>(video)};
+  if (media.video_text == VideoText::kTimesAfter) tokens.of_group = tokens.image;
+  return tokens;
 }
 
 }  // namespace
 
 Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
-                                       DecoderConfig decoder, PatchTowerSettings tower,
-                                       const std::optional<VideoTime>& time, DecoderNames names) {
+                                       DecoderConfig decoder, std::unique_ptr<VisionTower> tower,
+                                       const PatchExtents& extents, const PatchMedia& media,
+                                       DecoderNames names) {
   if (decoder.position_axes != 3)
     return fail(ErrorCode::kInvalid, "rope_scaling.mrope_section is missing");
-  TRY_DO(check_patch_tower(tower));
   TRY(ModelShape shape, describe_model(family, checkpoint, decoder));
-  TRY(PatchImages parsed, PatchImages::parse(checkpoint.preprocessor));
-  TRY_DO(check_patches("preprocessor_config.json", parsed.patches(), tower));
+  TRY(PatchImages parsed,
+      PatchImages::parse(checkpoint.preprocessor, media.image_bounds_of, media.image_bounds));
+  TRY_DO(check_patches("preprocessor_config.json", parsed.patches(), extents));
   auto images = std::make_unique<const PatchImages>(std::move(parsed));
   describe_images(*images, shape);
-  std::unique_ptr<const PatchVideos> videos;
-  if (time) {
-    TRY(videos, parse_videos(checkpoint, tower, *time));
-    shape.frames_per_grid = static_cast<int>(tower.frames);
-    shape.max_image_patches = std::max(shape.max_image_patches, videos->max_patches());
-  }
-  const std::int64_t merge = tower.merge;
-  shape.max_image_tokens = shape.max_image_patches / merge / merge;
-  TRY(const MediaTokens tokens, read_media_tokens(checkpoint.config));
-  return UnloadedModel{std::make_unique<PatchProcessor>(shape, std::move(images), std::move(videos),
-                                                        time.value_or(VideoTime{}), tokens, merge),
-                       make_network(std::move(shape), std::move(decoder.settings), std::move(names),
-                                    std::make_unique<PatchTower>(std::move(tower)))};
+  TRY(PatchVideos videos, parse_videos(checkpoint, extents, media.videos));
+  shape.frames_per_grid = static_cast<int>(extents.frames);
+  shape.max_image_patches = std::max(shape.max_image_patches, videos.max_patches());
+  shape.max_image_tokens = shape.max_image_patches / extents.merge / extents.merge;
+  TRY(const MediaTokens tokens, read_media_tokens(checkpoint.config, media));
+  return UnloadedModel{
+      std::make_unique<PatchProcessor>(shape, std::move(images),
+                                       std::make_unique<const PatchVideos>(std::move(videos)),
+                                       media, tokens, extents.merge),
+      make_network(std::move(shape), std::move(decoder.settings), std::move(names),
+                   std::move(tower))};
+}
+
+Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
+                                       DecoderConfig decoder, PatchTowerSettings tower,
+                                       const PatchMedia& media, DecoderNames names) {
+  TRY_DO(check_patch_tower(tower));
+  const PatchExtents extents{tower.patch, tower.merge, tower.frames};
+  return make_patch_model(family, checkpoint, std::move(decoder),
+                          std::make_unique<PatchTower>(std::move(tower)), extents, media,
+                          std::move(names));
 }
 
 }  // namespace saccade

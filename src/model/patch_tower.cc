@@ -11,26 +11,6 @@
 #include "model/position_grid.h"
 
 namespace saccade {
-namespace {
-
-// [n, width] as float32, for mix_rows.
-void add_positions(WeightTable& table, Buffer& storage, View& into, const std::string& name,
-                   std::int64_t n, std::int64_t width) {
-  table.row({{name, {n, width}, TensorKind::kEmbedding}},
-            [&storage, &into](const WeightTable::Tensors& tensors, Device& device,
-                              DType) -> Result<std::size_t> {
-              const View from = tensors.others.front();
-              const auto bytes =
-                  static_cast<std::size_t>(from.rows() * from.cols()) * sizeof(float);
-              TRY(storage, device.allocate(bytes));
-              into = storage.view(DType::kF32, from.rows(), from.cols());
-              device.lane(Lane::kCopy).upload(from, into);
-              return bytes;
-            });
-}
-
-}  // namespace
-
 Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
                                                 std::vector<std::int64_t> fallback) {
   const json::value* list = json::find(vision, name);
@@ -110,6 +90,39 @@ PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int6
   return order;
 }
 
+void PatchAngles::add(Scratch& memory, std::int64_t patch_rows, std::int64_t head_dim) {
+  head_dim_ = head_dim;
+  const std::int64_t pairs = head_dim / 2;
+  memory.add(inv_freq_, DType::kF32, 1, pairs);
+  memory.add(axis_, DType::kU8, 1, pairs);  // zeroed
+  memory.add(cos_, DType::kF32, patch_rows, pairs);
+  memory.add(sin_, DType::kF32, patch_rows, pairs);
+}
+
+void PatchAngles::fill(Device& device, double theta) const {
+  std::vector<float> quarter = rope_frequencies(theta, head_dim_ / 2);
+  std::vector<std::uint8_t> columns(quarter.size(), 1);
+  const auto turned = static_cast<std::int64_t>(quarter.size());
+  Stream& copy = device.lane(Lane::kCopy);
+  const View by_pair(quarter.data(), DType::kF32, 1, turned);
+  copy.upload(by_pair, inv_freq_.col_range(0, turned));
+  copy.upload(by_pair, inv_freq_.col_range(turned, 2 * turned));
+  copy.upload(View(columns.data(), DType::kU8, 1, turned), axis_.col_range(turned, 2 * turned));
+  copy.synchronize();
+}
+
+void PatchAngles::turn(Stream& stream, const PatchOrder& order) const {
+  const auto rows = static_cast<std::int64_t>(order.rows.size());
+  std::vector<std::int32_t> positions = order.rows;
+  positions.insert(positions.end(), order.columns.begin(), order.columns.end());
+  stream.rope_table({.positions = stream.upload(positions),
+                     .inv_freq = inv_freq_,
+                     .axis = axis_,
+                     .tables = {},
+                     .cos = cos(rows),
+                     .sin = sin(rows)});
+}
+
 void embed_rows(Stream& stream, std::span<const PreparedImage* const> images, const Linear& linear,
                 std::span<float> cut, View patches, View out) {
   std::int64_t row = 0;
@@ -136,8 +149,8 @@ void PatchTower::add_weights(WeightTable& table) {
                 {s.embed, s.channels, s.frames, s.patch, s.patch},
                 s.patch_bias ? Bias::kYes : Bias::kNo);
   if (s.positions > 0)
-    add_positions(table, position_storage_, positions_, names.tower + "pos_embed.weight",
-                  s.positions * s.positions, s.embed);
+    add_position_rows(table, positions_, names.tower + "pos_embed.weight",
+                      s.positions * s.positions, s.embed);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     VisionBlock& block = blocks_[i];
     const std::string at = fmt::format("{}blocks.{}.", names.tower, i);
@@ -169,31 +182,18 @@ void PatchTower::add_weights(WeightTable& table) {
 Result<void> PatchTower::reserve(Device& device, std::int64_t patch_rows) {
   const PatchTowerSettings& s = settings_;
   const DType type = device.activation_dtype();
-  // Both halves of a head turn alike: its first quarter by the patch's row, the next by its column.
-  std::vector<float> quarter = rope_frequencies(s.rope_theta, s.head_dim() / 2);
-  const auto turned = static_cast<std::int64_t>(quarter.size());
-  const std::int64_t pairs = 2 * turned;
-  std::vector<std::uint8_t> columns(quarter.size(), 1);
-  memory_.add(inv_freq_, DType::kF32, 1, pairs);
-  memory_.add(axis_, DType::kU8, 1, pairs);  // zeroed
+  angles_.add(memory_, patch_rows, s.head_dim());
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   memory_.add(patches_, type, slice, s.patch_values());
   cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
   memory_.add(hidden_, type, patch_rows, s.embed);
-  memory_.add(cos_, DType::kF32, patch_rows, pairs);
-  memory_.add(sin_, DType::kF32, patch_rows, pairs);
   memory_.add(scratch_.normed, type, patch_rows, s.embed);
   memory_.add(scratch_.qkv, type, patch_rows, 3 * s.embed);
   memory_.add(scratch_.attention, type, patch_rows, s.embed);
   memory_.add(scratch_.mlp, type, slice, s.gated ? 2 * s.inner : s.inner);
   memory_.add(merged_, type, slice, s.out);
   TRY_DO(memory_.allocate(device));
-  Stream& copy = device.lane(Lane::kCopy);
-  const View by_pair(quarter.data(), DType::kF32, 1, turned);
-  copy.upload(by_pair, inv_freq_.col_range(0, turned));
-  copy.upload(by_pair, inv_freq_.col_range(turned, pairs));
-  copy.upload(View(columns.data(), DType::kU8, 1, turned), axis_.col_range(turned, pairs));
-  copy.synchronize();
+  angles_.fill(device, s.rope_theta);
   return {};
 }
 
@@ -216,8 +216,8 @@ class PatchEncodeRun final : public EncodeRun {
     const std::int64_t rows = order_.frame_begins.back();
     CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
     hidden_ = tower_.hidden_.row_range(0, rows);
-    cos_ = tower_.cos_.row_range(0, rows);
-    sin_ = tower_.sin_.row_range(0, rows);
+    cos_ = tower_.angles_.cos(rows);
+    sin_ = tower_.angles_.sin(rows);
     frames_ = &stream_.plan_segments(order_.frame_begins, segment_geometry(attention_));
     if (windowed())
       windows_ = &stream_.plan_segments(order_.window_begins, segment_geometry(attention_));
@@ -252,14 +252,7 @@ class PatchEncodeRun final : public EncodeRun {
                         .out = hidden_.reshape(squares, settings_.merged())});
     }
     if (settings_.positions > 0) add_positions();
-    std::vector<std::int32_t> positions = order_.rows;
-    positions.insert(positions.end(), order_.columns.begin(), order_.columns.end());
-    stream_.rope_table({.positions = stream_.upload(positions),
-                        .inv_freq = tower_.inv_freq_,
-                        .axis = tower_.axis_,
-                        .tables = {},
-                        .cos = cos_,
-                        .sin = sin_});
+    tower_.angles_.turn(stream_, order_);
     show(tap_, stream_, "vision.patch_embed", hidden_);
   }
 
@@ -278,7 +271,7 @@ class PatchEncodeRun final : public EncodeRun {
                           settings_.positions, taps);
     }
     const View places = tower_.scratch_.attention.row_range(0, hidden_.rows());
-    stream_.mix_rows({.x = tower_.positions_,
+    stream_.mix_rows({.x = tower_.positions_.view,
                       .rows = stream_.upload(taps.rows),
                       .weights = stream_.upload(taps.weights),
                       .taps = 4,

@@ -19,12 +19,6 @@ std::int64_t even_share(std::int64_t total, std::int64_t frames_per_grid, std::i
   return std::max(std::min(bounds.max, total * frames_per_grid / frames), least);
 }
 
-NormalizeSettings halves() {
-  NormalizeSettings normalize;
-  normalize.mean = normalize.std = {0.5, 0.5, 0.5};
-  return normalize;
-}
-
 // total_pixels of a request: what the tokens of a whole video stand for.
 Result<std::optional<std::int64_t>> total_pixels(const VideoControls& controls) {
   const json::object& kwargs = controls.frame.processor_kwargs;
@@ -38,26 +32,21 @@ Result<std::optional<std::int64_t>> total_pixels(const VideoControls& controls) 
 
 }  // namespace
 
-Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor, VideoBounds about) {
+Result<PatchVideos> PatchVideos::parse(const json::object& preprocessor,
+                                       const VideoDefaults& defaults) {
   TRY_DO(require_image_steps(preprocessor));
   PatchVideos videos;
   TRY(videos.filter_, parse_resample(preprocessor, ResampleFilter::kBicubic));
-  videos.about_ = about;
-  const bool of_frame = about == VideoBounds::kOfFrame;
-  videos.bounds_ = of_frame ? PixelBounds{128 * 28 * 28, 768 * 28 * 28}
-                            : PixelBounds{128 * 32 * 32, 768 * 32 * 32};
-  videos.max_video_tokens_ = of_frame ? 128'000 : 768;
-  TRY(videos.bounds_, read_pixel_bounds(preprocessor, videos.bounds_));
+  videos.about_ = defaults.about;
+  TRY(videos.bounds_, read_pixel_bounds(preprocessor, defaults.bounds));
   TRY(videos.patches_, parse_patches(preprocessor));
-  TRY(const NormalizeTable normalize,
-      parse_normalize(preprocessor, of_frame ? NormalizeSettings{} : halves()));
-  TRY(videos.sampling_,
-      FrameSampling::parse(preprocessor, of_frame ? SamplingRule::kSteps : SamplingRule::kEnds,
-                           videos.patches_.temporal_patch_size));
+  TRY(const NormalizeTable normalize, parse_normalize(preprocessor, defaults.normalize));
+  TRY(videos.sampling_, FrameSampling::parse(preprocessor, defaults.sampling,
+                                             videos.patches_.temporal_patch_size, defaults.frames));
   videos.cutter_ = std::make_shared<PatchRows>(videos.patches_, normalize);
   TRY(videos.capped_, json::get_bool_or(preprocessor, "cap_pixels_per_frame", false));
   TRY(videos.max_video_tokens_,
-      json::get_int_or(preprocessor, "max_video_tokens", videos.max_video_tokens_));
+      json::get_int_or(preprocessor, "max_video_tokens", defaults.max_video_tokens));
   if (videos.max_video_tokens_ < 1 || videos.max_video_tokens_ > kMostPixels)
     return fail(ErrorCode::kInvalid, "max_video_tokens is {}", videos.max_video_tokens_);
   return videos;
@@ -103,7 +92,7 @@ Result<PixelBounds> PatchVideos::volume_bounds(const VideoControls& controls) co
 Result<ImageSize> PatchVideos::frame_size(int width, int height,
                                           const VideoControls& controls) const {
   TRY_DO(check_processor_kwargs(controls.frame, kPixelKwargs));
-  if (about_ == VideoBounds::kOfFrame) {
+  if (about_ == BoundsOf::kFrame) {
     TRY(const PixelBounds limits, frame_bounds(controls));
     return smart_resize(height, width, factor(), limits.min, limits.max);
   }
@@ -136,7 +125,7 @@ Result<ImageLayout> PatchVideos::layout(int width, int height,
 
 std::int64_t PatchVideos::max_patches() const {
   // The fewer frames share a volume, the larger they are.
-  const std::int64_t sharing = about_ == VideoBounds::kOfFrame ? 1 : patches_.temporal_patch_size;
+  const std::int64_t sharing = about_ == BoundsOf::kFrame ? 1 : patches_.temporal_patch_size;
   return most_resized_pixels(factor(), bounds_.min / sharing, bounds_.max / sharing) /
          patches_.patch_size / patches_.patch_size;
 }

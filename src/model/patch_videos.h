@@ -1,6 +1,6 @@
-// Videos cut into patches at nearly their own size (Qwen2-VL, Qwen2.5-VL, Qwen3-VL): how large
-// their frames become, and the rows of a group of frames. Reference: transformers'
-// Qwen2VLVideoProcessor and Qwen3VLVideoProcessor.
+// Videos cut into patches at nearly their own size (Qwen2-VL, Qwen2.5-VL, Qwen3-VL, GLM-4.1V): how
+// large their frames become, and the rows of a group of frames. Reference: transformers'
+// Qwen2VLVideoProcessor, Qwen3VLVideoProcessor and Glm4vVideoProcessor.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,15 @@
 
 namespace saccade {
 
-// What the bounds on pixels are about: one frame (Qwen2-VL, Qwen2.5-VL) or all of them (Qwen3-VL).
-enum class VideoBounds : std::uint8_t { kOfFrame, kOfVolume };
+// What a family's video processor does, and has where its configuration is silent: Qwen2-VL's.
+struct VideoDefaults {
+  BoundsOf about = BoundsOf::kFrame;
+  PixelBounds bounds = {128 * 28 * 28, 768 * 28 * 28};
+  std::int64_t max_video_tokens = 128'000;  // of cap_pixels_per_frame
+  SamplingRule sampling = SamplingRule::kSteps;
+  FrameChoice frames = kQwenFrames;
+  NormalizeSettings normalize = {};
+};
 
 // The video preprocessor's configuration of such a family. Immutable; any thread.
 class PatchVideos final : public VideoPipeline {
@@ -30,7 +37,7 @@ class PatchVideos final : public VideoPipeline {
   // Reads what PatchImages reads, cap_pixels_per_frame and max_video_tokens, and what FrameSampling
   // reads.
   static Result<PatchVideos> parse(const json::object& preprocessor,
-                                   VideoBounds about = VideoBounds::kOfFrame);
+                                   const VideoDefaults& defaults = {});
 
   const PatchLayout& patches() const { return patches_; }
   const FrameSampling& sampling() const override { return sampling_; }
@@ -52,7 +59,7 @@ class PatchVideos final : public VideoPipeline {
   std::int64_t counted_frames(const VideoControls& controls) const;
   std::int64_t factor() const { return std::int64_t{patches_.patch_size} * patches_.merge_size; }
 
-  VideoBounds about_ = VideoBounds::kOfFrame;
+  BoundsOf about_ = BoundsOf::kFrame;
   PixelBounds bounds_;
   bool capped_ = false;                // frames share what max_video_tokens_ leave them
   std::int64_t max_video_tokens_ = 0;  // of a whole video; where bounds are of that, of a frame

@@ -11,6 +11,10 @@
 
 namespace saccade {
 
+// What bounds on pixels are about: one frame (Qwen2-VL, Qwen2.5-VL), or all frames of a video
+// together (Qwen3-VL's videos). An image of the latter is one group of equal frames (GLM-4.1V).
+enum class BoundsOf : std::uint8_t { kFrame, kVolume };
+
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 34;  // that may be said
 
 struct PixelBounds {

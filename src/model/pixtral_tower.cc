@@ -7,38 +7,9 @@
 
 #include "base/check.h"
 #include "model/patch_tower.h"
-#include "ops/stored_matrix.h"
+#include "model/tower_weights.h"
 
 namespace saccade {
-namespace {
-
-// NAME.weight [out, in * count], whose inputs are `count` patches' values of one channel, then
-// those of the next, as rows that have one patch after the other.
-void add_joining(WeightTable& table, Linear& into, const std::string& name, std::int64_t out,
-                 std::int64_t in, std::int64_t count) {
-  table.row({{name + ".weight", {out, in * count}, TensorKind::kMatrix}},
-            [&into, out, in, count](const WeightTable::Tensors& tensors, Device& device,
-                                    DType compute) -> Result<std::size_t> {
-              const std::int64_t width = in * count;
-              std::vector<float> stored(static_cast<std::size_t>(width));
-              std::vector<float> turned(static_cast<std::size_t>(out * width));
-              const StoredMatrixReader reader(tensors.matrices.front());
-              for (std::int64_t row = 0; row < out; ++row) {
-                reader.read(row, row + 1, 0, width, stored.data(), width);
-                float* to = turned.data() + row * width;
-                for (std::int64_t patch = 0; patch < count; ++patch) {
-                  for (std::int64_t channel = 0; channel < in; ++channel)
-                    *to++ = stored[static_cast<std::size_t>(channel * count + patch)];
-                }
-              }
-              const StoredMatrix whole = View(turned.data(), DType::kF32, out, width);
-              into.weight = device.pack({&whole, 1}, compute);
-              return into.weight->bytes();
-            });
-}
-
-}  // namespace
-
 Result<void> check_pixtral_tower(const PixtralTowerSettings& s) {
   // Pairs of a head take turns with a patch's row and its column.
   if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
@@ -74,8 +45,9 @@ void PixtralTower::add_weights(WeightTable& table) {
   }
   if (s.merges) {
     add_norm(table, merge_norm_, projector + "norm", s.embed, s.merge_norm);
-    add_joining(table, merge_, projector + "patch_merger.merging_layer", s.embed, s.embed,
-                s.merge * s.merge);
+    const std::int64_t square = s.merge * s.merge;
+    add_joining(table, merge_, projector + "patch_merger.merging_layer",
+                {s.embed, s.embed * square}, square);
   }
   const Bias bias = s.projector_bias ? Bias::kYes : Bias::kNo;
   table.linear(project_in_, projector + "linear_1", s.out, s.embed, bias);

@@ -82,6 +82,18 @@ void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t colum
   }
 }
 
+void add_bicubic_taps(std::int64_t row, std::int64_t height, std::int64_t column,
+                      std::int64_t width, std::int64_t side, PositionTaps& taps) {
+  const Taps down = taps_of(row, side, height);
+  const Taps across = taps_of(column, side, width);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      taps.rows.push_back(static_cast<std::int32_t>(down.at[i] * side + across.at[j]));
+      taps.weights.push_back(down.weight[i] * across.weight[j]);
+    }
+  }
+}
+
 std::vector<std::int32_t> bucketed_positions(std::int64_t side) {
   // Bounds 1 / side, 2 / side, ... under 1, as torch.arange fills them: in pairs of blocks of
   // eight, each from its own first, and one by one what is left.

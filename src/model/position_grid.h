@@ -11,16 +11,21 @@ namespace saccade {
 std::vector<float> resample_positions(const std::vector<float>& rows, std::int64_t from,
                                       std::int64_t to, std::int64_t width);
 
-// A patch's place between four of a square's: which rows of [side^2, width], and how much of each.
+// A patch's place between some of a square's: which rows of [side^2, width], and how much of each.
 struct PositionTaps {
-  std::vector<std::int32_t> rows;  // four a patch
+  std::vector<std::int32_t> rows;
   std::vector<float> weights;
 };
 
-// Adds the taps of the patch at (row, column) of height x width: bilinear, corners aligned, as
+// Adds the four taps of the patch at (row, column) of height x width: bilinear, corners aligned, as
 // transformers' get_vision_interpolation_indices_and_weights.
 void add_bilinear_taps(std::int64_t row, std::int64_t height, std::int64_t column,
                        std::int64_t width, std::int64_t side, PositionTaps& taps);
+
+// The same bicubic (a = -0.75), corners not aligned, borders repeated, as torch's grid_sample:
+// sixteen rows a patch.
+void add_bicubic_taps(std::int64_t row, std::int64_t height, std::int64_t column,
+                      std::int64_t width, std::int64_t side, PositionTaps& taps);
 
 // Which of side^2 positions the patches of a whole tile take, row by row, where a patch's place
 // i / side is sorted into buckets of float32 bounds (SmolVLM, arXiv:2307.06304): their order, but

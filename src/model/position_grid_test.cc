@@ -83,5 +83,28 @@ TEST(BucketedPositions, AreTheReferences) {
   EXPECT_GT(others, 100u);
 }
 
+// Between the places of a square of the same size there is nothing to blend, and a square that is
+// stretched alike both ways is resample_positions' own.
+TEST(PositionGrid, BicubicTapsAreTheResampledSquare) {
+  constexpr std::int64_t kSide = 5;
+  std::vector<float> rows(kSide * kSide);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = static_cast<float>(i * i % 7) - 0.25f * static_cast<float>(i);
+  for (const std::int64_t to : {2, 4, 5, 9}) {
+    const std::vector<float> expected = resample_positions(rows, kSide, to, 1);
+    for (std::int64_t y = 0; y < to; ++y) {
+      for (std::int64_t x = 0; x < to; ++x) {
+        PositionTaps taps;
+        add_bicubic_taps(y, to, x, to, kSide, taps);
+        ASSERT_EQ(taps.rows.size(), 16u);
+        float value = 0;
+        for (std::size_t i = 0; i < 16; ++i)
+          value += taps.weights[i] * rows[static_cast<std::size_t>(taps.rows[i])];
+        EXPECT_NEAR(value, expected[static_cast<std::size_t>(y * to + x)], 1e-5) << y << ", " << x;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace saccade

@@ -64,13 +64,36 @@ std::vector<Part> parts_of(std::span<const std::string> names, const std::string
   return {part};
 }
 
+// Of every head in `rows`: the first of each pair of neighbours, then the second ones, then what
+// does not turn.
+std::vector<Range> pairs_apart(Range rows, std::int64_t head_dim, std::int64_t pairs) {
+  std::vector<Range> order;
+  for (std::int64_t head = rows.begin; head < rows.end; head += head_dim) {
+    for (const std::int64_t of_pair : {0, 1}) {
+      for (std::int64_t pair = 0; pair < pairs; ++pair) {
+        const std::int64_t row = head + 2 * pair + of_pair;
+        order.push_back({row, row + 1});
+      }
+    }
+    if (2 * pairs < head_dim) order.push_back({head + 2 * pairs, head + head_dim});
+  }
+  return order;
+}
+
 std::vector<Part> qkv_parts(const DecoderSettings& s, const DecoderNames& names,
                             const std::string& layer, const Share& share) {
   const std::int64_t q = s.heads * s.head_dim;
   const std::int64_t kv = s.kv_heads * s.head_dim;
   if (names.qkv_by_key_head)
     return {{layer + names.qkv[0], (q + 2 * kv) * share.ranks, ungroup(s, share)}};
-  return parts_of(names.qkv, layer, std::array{q, kv, kv}, share);
+  std::vector<Part> parts = parts_of(names.qkv, layer, std::array{q, kv, kv}, share);
+  if (names.neighbours_turn) {
+    CHECK(parts.size() == 3, "{} matrices of queries, keys and values", parts.size());
+    const auto pairs = static_cast<std::int64_t>(s.rope.inv_freq.size());
+    for (const std::size_t part : {0, 1})
+      parts[part].order = pairs_apart(parts[part].order.front(), s.head_dim, pairs);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -100,15 +123,15 @@ Result<void> check_decoder(const DecoderSettings& s) {
   return {};
 }
 
-std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t head_dim,
-                                   std::int64_t length) {
+std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t length) {
   if (rope.ntk_factor == 0 || length <= rope.ntk_length) return rope.inv_freq;
-  const auto dim = static_cast<double>(head_dim);
+  const auto turned = 2 * static_cast<std::int64_t>(rope.inv_freq.size());
+  const auto dim = static_cast<double>(turned);
   const double stretch =
       rope.ntk_factor * static_cast<double>(length) / static_cast<double>(rope.ntk_length) -
       (rope.ntk_factor - 1);
   const auto theta = static_cast<float>(rope.theta * std::pow(stretch, dim / (dim - 2)));
-  return rope_frequencies(static_cast<double>(theta), head_dim);
+  return rope_frequencies(static_cast<double>(theta), turned);
 }
 
 TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(settings)) {
@@ -222,7 +245,7 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   for (Layer& layer : layers_) layer.experts.list();
   const DType type = device.activation_dtype();
   const std::int64_t expert_rows = s.experts.count > 0 ? capacity.rows : 0;
-  const std::vector<float> frequencies = frequencies_for(s.rope, s.head_dim, capacity.length);
+  const std::vector<float> frequencies = frequencies_for(s.rope, capacity.length);
   const auto pairs = static_cast<std::int64_t>(frequencies.size());
   const bool by_length = s.rope.short_length > 0;
   scratch_.add(hidden_, type, capacity.rows, s.hidden);

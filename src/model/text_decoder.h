@@ -35,9 +35,8 @@ struct RopeSettings {
   std::int64_t ntk_length = 0;
 };
 
-// inv_freq, or those of sequences of up to `length` tokens, with heads of `head_dim`.
-std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t head_dim,
-                                   std::int64_t length);
+// inv_freq, or those of sequences of up to `length` tokens.
+std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t length);
 
 struct DecoderSettings {
   std::int64_t hidden = 0;
@@ -95,6 +94,10 @@ struct DecoderNames {
   // With one name: rows go by key head (its query heads, then its key, then its value), as in
   // InternLM2, instead of all queries first.
   bool qkv_by_key_head = false;
+  // Rows 2 i and 2 i + 1 of a query's or a key's head turn together, instead of i and i + half of
+  // what turns (GLM-4). They are put apart when they are packed, which changes no product of the
+  // two.
+  bool neighbours_turn = false;
   std::string q_norm = "self_attn.q_norm";  // with qk_norm
   std::string k_norm = "self_attn.k_norm";
   std::string attention_out = "self_attn.o_proj";

@@ -43,7 +43,18 @@ class VideoFrameReader::Reading {
           count, facts.width, facts.height, layout_.tokens, positions);
     TRY_DO(choose_size());
     TRY_DO(make_room(static_cast<std::size_t>(count) * bmp_bytes(width_, height_)));
-    return indices;
+    // One that is shown twice is read once.
+    times_.clear();
+    std::vector<std::int64_t> read;
+    for (const std::int64_t index : indices) {
+      if (read.empty() || index != read.back()) {
+        read.push_back(index);
+        times_.push_back(0);
+      }
+      ++times_.back();
+    }
+    taken_ = 0;
+    return read;
   }
 
   Result<void> take(video::Frame frame) {
@@ -51,8 +62,9 @@ class VideoFrameReader::Reading {
     if (resized_) {
       TRY(pixels, reader_.processor_.resized_image(pixels, layout_));
     }
-    made_.files.push_back(encode_bmp(pixels));
-    made_.seconds.push_back(frame.seconds);
+    const std::size_t times = times_[taken_++];
+    made_.files.insert(made_.files.end(), times, encode_bmp(pixels));
+    made_.seconds.insert(made_.seconds.end(), times, frame.seconds);
     return {};
   }
 
@@ -117,6 +129,8 @@ class VideoFrameReader::Reading {
   bool resized_ = false;
   int width_ = 0;  // of the frames as they are kept
   int height_ = 0;
+  std::vector<std::size_t> times_;  // that each frame that is read is shown
+  std::size_t taken_ = 0;           // of these
   VideoFrames made_;
 };
 

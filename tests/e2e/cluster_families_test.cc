@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"llava_onevision", "newlines"}, Family{"phi_3_vision", "su"},
                     Family{"gemma3", "pooled"}, Family{"smolvlm2", "halves"},
                     Family{"paligemma", "second", false, 1}, Family{"mistral3", "squares"},
-                    Family{"pixtral", "short"}, Family{"mllama", "quarters"}),
+                    Family{"pixtral", "short"}, Family{"mllama", "quarters"},
+                    Family{"glm4v", "odd_heads", true}),
     [](const testing::TestParamInfo<Family>& param) { return param.param.folder; });
 
 }  // namespace

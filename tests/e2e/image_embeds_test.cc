@@ -183,6 +183,7 @@ TEST(ImageEmbeds, EveryFamilyThatTakesThem) {
         Family{"phi_3_vision/su", "phi_3_vision.pt", 73, 96, false},
         Family{"qwen2_5_vl/odd_heads", "qwen2_5_vl.safetensors", 10, 96, true},
         Family{"qwen3_vl/odd_heads", "qwen3_vl.safetensors", 8, 288, true},
+        Family{"glm4v/odd_heads", "glm4v.safetensors", 10, 96, true},
         Family{"qwen3_vl_moe/every_layer", "qwen3_vl_moe.safetensors", 8, 144, true}}) {
     SCOPED_TRACE(checkpoint);
     Server server(checkpoint);

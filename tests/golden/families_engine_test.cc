@@ -164,7 +164,8 @@ TEST_P(AcrossEngine, WhatCannotBeIsRefusedByName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, AcrossEngine,
-                         ::testing::Values("mllama/quarters", "mllama/thirds"),
+                         ::testing::Values("mllama/quarters", "mllama/thirds", "glm4v/odd_heads",
+                                           "glm4v/biased_tower"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');
@@ -270,7 +271,7 @@ std::vector<TokenId> answer(Engine& engine, Request request) {
 // Frames that are sent again at another rate stand elsewhere in time: what the prefix cache has of
 // them is of no use, and their answer is what it is without a cache.
 TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
-  for (const char* checkpoint : {"qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads"}) {
+  for (const char* checkpoint : {"qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads", "glm4v/odd_heads"}) {
     SCOPED_TRACE(checkpoint);
     GoldenRequests from(checkpoint, {"video_even"});
     Golden faster = from.golden(0);
@@ -298,7 +299,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, VideosEngine,
                                            "qwen3_vl/odd_heads", "qwen3_vl/wide_rows",
                                            "llava_onevision/newlines", "llava_onevision/scaled",
                                            "smolvlm2/thirds", "smolvlm2/halves", "internvl3/hf3",
-                                           "internvl3/own35"),
+                                           "internvl3/own35", "glm4v/odd_heads",
+                                           "glm4v/biased_tower"),
                          [](const auto& checkpoint) {
                            std::string name = checkpoint.param;
                            std::ranges::replace(name, '/', '_');

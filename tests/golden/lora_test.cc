@@ -182,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "qwen2_5_vl/odd_heads", "qwen3/odd_heads", "qwen3_vl/odd_heads",
                       "qwen3_moe/some_layers", "qwen3_vl_moe/some_layers", "mistral/windowed",
                       "mistral3/squares", "pixtral/rows", "paligemma/first", "gemma3/pooled",
-                      "smolvlm2/thirds", "llava_onevision/scaled", "internvl3/own35"),
+                      "smolvlm2/thirds", "llava_onevision/scaled", "internvl3/own35",
+                      "glm4v/odd_heads"),
     [](const auto& family) {
       std::string name = family.param;
       std::ranges::replace(name, '/', '_');

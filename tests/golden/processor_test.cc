@@ -35,7 +35,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
   for (const std::string name :
        {"qwen2_vl/odd_heads", "qwen3_vl/odd_heads", "internvl2/internlm2", "phi_3_vision/su",
         "gemma3/pooled", "smolvlm2/thirds", "llava_onevision/newlines", "paligemma/first",
-        "mistral3/squares", "pixtral/rows", "mllama/quarters"}) {
+        "mistral3/squares", "pixtral/rows", "mllama/quarters", "glm4v/odd_heads"}) {
     SCOPED_TRACE(name);
     const std::string directory = without_weights(name);
     const auto checkpoint = open_checkpoint(directory);
@@ -100,10 +100,10 @@ GivenRows some_rows(std::int64_t count, std::optional<PatchGrid> grid = std::nul
 
 // An image that came as rows makes the reference's prompt, too, without a look at its size.
 TEST(Processor, GivenRowsMakeThePromptOfTheirImage) {
-  for (const std::string name :
-       {"qwen2_vl/odd_heads", "qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads",
-        "qwen3_vl_moe/every_layer", "internvl2/internlm2", "internvl3/hf3", "phi_3_vision/su",
-        "gemma3/pooled", "llava_onevision/newlines", "paligemma/first", "paligemma/second"}) {
+  for (const std::string name : {"qwen2_vl/odd_heads", "qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads",
+                                 "qwen3_vl_moe/every_layer", "internvl2/internlm2", "internvl3/hf3",
+                                 "phi_3_vision/su", "gemma3/pooled", "llava_onevision/newlines",
+                                 "paligemma/first", "paligemma/second", "glm4v/odd_heads"}) {
     for (const char* const conversation : {"one_image", "three_images"}) {
       SCOPED_TRACE(name + "/" + conversation);
       const auto checkpoint = open_checkpoint(golden_folder(name));

@@ -48,7 +48,7 @@ struct Split {
 
 // What splits differently: biases, those of sums too, key heads that hold their queries
 // (InternLM2), matrices that are stored in one (Phi-3), norms of heads and DeepStack, experts,
-// norms after a block, layers that attend to images, and stored codes.
+// norms after a block, layers that attend to images, heads whose neighbours turn, and stored codes.
 const std::vector<Split> kSplits = {
     {"qwen2/odd_heads", {"text", "long"}},
     {"qwen3/odd_heads", {"text"}},
@@ -58,6 +58,7 @@ const std::vector<Split> kSplits = {
     {"qwen3_moe/every_layer", {"text"}},
     {"qwen3_vl_moe/every_layer", {"text", "one_image", "three_images", "multi_turn"}},
     {"gemma3/pooled", {"text", "one_image"}},
+    {"glm4v/odd_heads", {"text", "one_image"}},
     {"mllama/quarters", {"text", "one_image", "three_images"}},
     {"mistral3/ninths", {"text", "one_image"}},
     {"variants/biased", {"text"}},

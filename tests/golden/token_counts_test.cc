@@ -101,7 +101,7 @@ TEST_P(VideoCounts, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, VideoCounts,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
-                                           "smolvlm2", "internvl2"),
+                                           "smolvlm2", "internvl2", "glm4v"),
                          [](const auto& family) { return std::string(family.param); });
 
 // What SmolVLM2 writes for a video: frames, frames a second, seconds of the file, the text as JSON;
@@ -136,10 +136,19 @@ TEST(VideoTexts, AreTheProcessors) {
   EXPECT_EQ(videos, 100);
 }
 
-// Times of a video's groups as Qwen3-VL has them in the prompt: frames, frames a second, the text;
-// "|" is a group. Each has one token here.
-TEST(VideoTimes, AreTheProcessors) {
-  const std::string folder = testing::golden_folder("qwen3_vl");
+// How a prompt has a video whose times are written.
+struct TimedVideo {
+  const char* folder;
+  std::string_view start;
+  std::string_view group;
+  std::string_view end;
+};
+
+class VideoTimes : public ::testing::TestWithParam<TimedVideo> {};
+
+// Frames, frames a second, the text; "|" is a group. Each has one token here.
+TEST_P(VideoTimes, AreTheProcessors) {
+  const std::string folder = testing::golden_folder(GetParam().folder);
   const auto checkpoint = open_checkpoint(folder + "/odd_heads");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = Processor::open(*checkpoint);
@@ -158,9 +167,11 @@ TEST(VideoTimes, AreTheProcessors) {
     std::istringstream fields(line);
     fields >> controls.frames >> controls.fps;
     fields.ignore(1);
-    std::string text;
-    for (char c; fields.get(c);) text += c == '|' ? video : std::string(1, c);
-    const std::vector<ImageLayout> layouts = {(*model)->video_layout(32, 32, controls).value()};
+    std::string text(GetParam().start);
+    for (char c; fields.get(c);) text += c == '|' ? GetParam().group : std::string_view(&c, 1);
+    text += GetParam().end;
+    const std::vector<ImageLayout> layouts = {(*model)->video_layout(28, 28, controls).value()};
+    ASSERT_EQ(layouts.front().tokens, layouts.front().grid_t);
     const auto prompt =
         (*model)->build_prompt(**tokenizer, "See this: " + video + " well", layouts, false);
     ASSERT_TRUE(prompt) << prompt.error().message;
@@ -170,6 +181,14 @@ TEST(VideoTimes, AreTheProcessors) {
   }
   EXPECT_GE(videos, 40);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, VideoTimes,
+    ::testing::Values(TimedVideo{"qwen3_vl", "", "<|vision_start|><|video_pad|><|vision_end|>", ""},
+                      TimedVideo{"glm4v", "<|begin_of_video|>",
+                                 "<|begin_of_image|><|image|><|end_of_image|>",
+                                 "<|end_of_video|>"}),
+    [](const auto& family) { return std::string(family.param.folder); });
 
 TEST_P(TokenCounts, AreTheProcessors) {
   std::ifstream file(testing::golden_folder(GetParam()) + "/token_counts.tsv");
@@ -184,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                                            "internvl3", "paligemma", "phi_3_vision",
                                            "phi_3_vision/num_crops_4", "smolvlm2", "qwen3_vl",
                                            "qwen3_vl_moe", "gemma3", "mistral3", "pixtral",
-                                           "mllama"),
+                                           "mllama", "glm4v"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::ranges::replace(name, '/', '_');
@@ -282,7 +301,7 @@ TEST_P(SmallBounds, AreTheProcessors) {
 INSTANTIATE_TEST_SUITE_P(Families, SmallBounds,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
                                            "internvl2", "smolvlm2", "paligemma", "gemma3",
-                                           "mistral3", "pixtral"),
+                                           "mistral3", "pixtral", "glm4v"),
                          [](const auto& family) { return std::string(family.param); });
 
 // Crops of a request are crops of a processor.

@@ -43,6 +43,8 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "mistral3/ninths",
                                                "pixtral/rows",
                                                "pixtral/short",
+                                               "glm4v/odd_heads",
+                                               "glm4v/biased_tower",
                                                "mllama/quarters",
                                                "mllama/thirds"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
@@ -52,7 +54,8 @@ const std::vector<std::string> kVideoCheckpoints = {
     "qwen2_5_vl/wide_window",   "qwen3_vl/odd_heads",     "qwen3_vl/wide_rows",
     "llava_onevision/newlines", "llava_onevision/scaled", "smolvlm2/thirds",
     "smolvlm2/halves",          "smolvlm2/fifths",        "internvl3/hf3",
-    "internvl3/own3",           "internvl3/hf35",         "internvl3/own35"};
+    "internvl3/own3",           "internvl3/hf35",         "internvl3/own35",
+    "glm4v/odd_heads",          "glm4v/biased_tower"};
 const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                               "video_mixed", "video_turns"};
 

@@ -44,6 +44,7 @@ const std::vector<Checkpoint> kCheckpoints = {
     {"qwen3_moe/some_layers"},
     {"qwen3_vl_moe/every_layer", true},
     {"qwen3_vl_moe/some_layers", true, true},
+    {"glm4v/odd_heads", true, true},
     {"quantised/gptq_order", false, true},
     {"quantised/awq_vision", true},
     {"quantised/awq_row"},

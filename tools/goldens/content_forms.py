@@ -6,7 +6,7 @@ content is a string, and when it is a list of parts.
 
 For each template and conversation, for each choice of forms ("sp": the first message a string, the second parts):
 "refused", "lost" where a text is missing (or stands there as a printed list), else FNV-1a of the rendering. The
-templates belong to their makers and are not in this repository.
+templates belong to their makers and are not in this repository; "here" has the same of the published ones that are, in tools/goldens.
 """
 
 import itertools
@@ -59,17 +59,22 @@ def outcome(template, messages, forms, tools):
     return fnv(rendered) if all(shows(rendered, message["content"]) for message in messages) else "lost"
 
 
-def main():
+def rows_of(directory):
     templates = {}
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.jinja")):
+    for path in sorted(directory.glob("*.jinja")):
         template = environment().from_string(path.read_text(encoding="utf-8"))
         templates[path.name] = {
             name: {forms: outcome(template, messages, forms, TOOLS if name == "tool" else None)
                    for forms in map("".join, itertools.product("sp", repeat=len(messages)))}
             for name, messages in CONVERSATIONS.items()}
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in templates.items())
+    return ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in templates.items())
+
+
+def main():
+    rows, here = rows_of(pathlib.Path(sys.argv[1])), rows_of(pathlib.Path(__file__).parent)
     OUT.write_text('{"generator": "tools/goldens/content_forms.py",\n"variables": %s,\n"tools": %s,\n"conversations": %s,\n'
-                   '"templates": {\n%s\n}}\n' % (json.dumps(VARIABLES), json.dumps(TOOLS), json.dumps(CONVERSATIONS), rows))
+                   '"templates": {\n%s\n},\n"here": {\n%s\n}}\n'
+                   % (json.dumps(VARIABLES), json.dumps(TOOLS), json.dumps(CONVERSATIONS), rows, here))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ for operator in ("nms", "qnms"):
     OPERATORS.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 import transformers  # noqa: E402
+from transformers.models.glm4v.video_processing_glm4v import Glm4vVideoProcessor  # noqa: E402
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor  # noqa: E402
 from transformers.models.llava_onevision.video_processing_llava_onevision import LlavaOnevisionVideoProcessor  # noqa: E402
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor  # noqa: E402
@@ -27,6 +28,9 @@ from transformers.video_utils import VideoMetadata  # noqa: E402
 
 def indices(rule, frames, rate, fps, number, least, most):
     metadata = VideoMetadata(total_num_frames=frames, fps=rate, duration=frames / rate)
+    if rule == "times":
+        own = types.SimpleNamespace(fps=2, max_duration=300)
+        return [int(index) for index in Glm4vVideoProcessor.sample_frames(own, metadata, fps=fps)]
     own = types.SimpleNamespace(num_frames=None, fps=None, temporal_patch_size=2, min_frames=least, max_frames=most,
                                 initial_shift=True)
     kind = KINDS[rule]
@@ -63,6 +67,11 @@ for frames in (1, 2, 3, 5, 8, 11, 30, 59, 61, 100, 151, 299, 301, 720, 1001, 180
     for rate in RATES:
         for fps, number in ((1, 64), (2, 64), (0.5, 8), (1, 1), (3.3, 100), (0.01, 16), (7.5, 768)):
             rows.append(("inner", frames, rate, fps, number, 1, 768))
+# Of GLM-4.1V no bounds: those that are said here leave its frames alone. 300 seconds, to the frame and beyond.
+for frames in (1, 2, 3, 4, 5, 7, 8, 11, 30, 59, 60, 61, 100, 151, 299, 300, 301, 720, 1001, 1800, 7200, 8999, 9000, 9001, 23999, 107892):
+    for rate in RATES:
+        for fps in (2, 1, 0.5, 3.3, 24):
+            rows.append(("times", frames, rate, fps, None, 1, 65536))
 out, beyond = [], 0
 for row in rows:
     taken = indices(*row)

@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save_file
-from transformers import (CLIPVisionModel, Gemma3ForConditionalGeneration, InternVLForConditionalGeneration,
-                          LlavaOnevisionForConditionalGeneration, LlavaOnevisionImageProcessorPil,
+from transformers import (CLIPVisionModel, Gemma3ForConditionalGeneration, Glm4vForConditionalGeneration,
+                          InternVLForConditionalGeneration, LlavaOnevisionForConditionalGeneration, LlavaOnevisionImageProcessorPil,
                           PaliGemmaForConditionalGeneration, Qwen2_5_VLForConditionalGeneration,
                           Qwen2VLForConditionalGeneration, Qwen3VLForConditionalGeneration,
                           Qwen3VLMoeForConditionalGeneration)
+from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
@@ -40,10 +41,10 @@ def picture(family):
     return Image.open(GOLDEN / family / "images/wide.png").convert("RGB")
 
 
-def qwen(checkpoint, model_class):
+def patches(checkpoint, model_class, processor_class=Qwen2VLImageProcessorPil):
     folder = GOLDEN / checkpoint
     model = model_class.from_pretrained(folder, **EXACTLY).eval()
-    inputs = Qwen2VLImageProcessorPil.from_pretrained(folder)(images=[picture(folder.parent)], return_tensors="pt")
+    inputs = processor_class.from_pretrained(folder)(images=[picture(folder.parent)], return_tensors="pt")
     found = model.model.get_image_features(inputs["pixel_values"], inputs["image_grid_thw"])
     # DeepStack's slices stand beside the first, as vLLM's clients send them.
     slices = [features(found), *(getattr(found, "deepstack_features", None) or [])]
@@ -132,14 +133,16 @@ def refused(rows):
 if __name__ == "__main__":
     OUT.mkdir(exist_ok=True)
     with torch.no_grad():
-        rows, grid = qwen("qwen2_vl/odd_heads", Qwen2VLForConditionalGeneration)
+        rows, grid = patches("qwen2_vl/odd_heads", Qwen2VLForConditionalGeneration)
         keep("qwen2_vl/odd_heads", rows, grid)
         refused(rows[:6].detach())
         keep("llava_onevision/newlines", *llava_onevision())
         for checkpoint, model_class in (("qwen2_5_vl/odd_heads", Qwen2_5_VLForConditionalGeneration),
                                         ("qwen3_vl/odd_heads", Qwen3VLForConditionalGeneration),
                                         ("qwen3_vl_moe/every_layer", Qwen3VLMoeForConditionalGeneration)):
-            keep(checkpoint, *qwen(checkpoint, model_class), forms=["safetensors"])
+            keep(checkpoint, *patches(checkpoint, model_class), forms=["safetensors"])
+        keep("glm4v/odd_heads", *patches("glm4v/odd_heads", Glm4vForConditionalGeneration, Glm4vImageProcessorPil),
+             forms=["safetensors"])
         for checkpoint, found in (
                 ("internvl3/hf3", tiles("internvl3/hf3", InternVLForConditionalGeneration, GotOcr2ImageProcessorPil,
                                         crop_to_patches=True)),

@@ -1,4 +1,4 @@
-"""Golden files of a Qwen vision-language family: what tools/goldens/qwen2_vl.py, qwen2_5_vl.py and qwen3_vl.py share."""
+"""Golden files of a vision-language family of patches: what tools/goldens/qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py and glm4v.py share."""
 
 import json
 import tempfile
@@ -76,6 +76,14 @@ class Family:
     published_config: Callable[["Family", dict, object], dict] | None = None
     # (name, tensor) -> the tensor as a checkpoint in the hub's form has it, where transformers saves it otherwise
     published_tensor: Callable[[str, torch.Tensor], torch.Tensor] | None = None
+    image_processor: type = Qwen2VLImageProcessorPil
+    resize_options: dict = field(default_factory=dict)  # of its resize(), besides the factor
+    image_token: str = "<|image_pad|>"
+    pattern: str = tiny_tokenizer.QWEN2_PATTERN
+    special: list[str] = field(default_factory=lambda: tiny_tokenizer.QWEN2_VL_SPECIAL)
+    nfc: bool = True
+    end_of_turn: str = "<|im_end|>"
+    tokenizer_class: str = "Qwen2Tokenizer"
 
 
 def flat_config(family: Family, spec: dict, tokenizer) -> dict:
@@ -97,18 +105,18 @@ def flat_config(family: Family, spec: dict, tokenizer) -> dict:
 
 def write_checkpoint(family: Family, name: str, spec: dict) -> Path:
     directory = golden.fresh(family.out / name)
-    special = tiny_tokenizer.QWEN2_VL_SPECIAL
-    tokenizer = tiny_tokenizer.byte_level_bpe(tiny_tokenizer.QWEN2_PATTERN, special, 460, nfc=True)
+    special = family.special
+    tokenizer = tiny_tokenizer.byte_level_bpe(family.pattern, special, 460, nfc=family.nfc)
     tiny_tokenizer.write_tokenizer(tokenizer, special, directory, {
-        "bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None,
-        "model_max_length": 2048, "tokenizer_class": "Qwen2Tokenizer"})
+        "bos_token": None, "eos_token": family.end_of_turn, "pad_token": "<|endoftext|>", "unk_token": None,
+        "model_max_length": 2048, "tokenizer_class": family.tokenizer_class})
     golden.write_json(directory / "chat_template.json", {"chat_template": family.chat_template})
     golden.write_json(directory / "preprocessor_config.json",
                       {**family.preprocessor, "processor_class": family.processor_class})
     golden.write_json(directory / "generation_config.json", {
         "bos_token_id": tokenizer.token_to_id("<|endoftext|>"), "pad_token_id": tokenizer.token_to_id("<|endoftext|>"),
         "do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05,
-        "eos_token_id": [tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")]})
+        "eos_token_id": [tokenizer.token_to_id(family.end_of_turn), tokenizer.token_to_id("<|endoftext|>")]})
 
     published = (family.published_config or flat_config)(family, spec, tokenizer)
     config = family.config_class(**json.loads(json.dumps(published)))
@@ -142,7 +150,7 @@ class Reference:
         self.family = family
         self.directory = directory
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(directory / "tokenizer.json"))
-        self.processor = Qwen2VLImageProcessorPil.from_pretrained(directory)
+        self.processor = family.image_processor.from_pretrained(directory)
         self.model = family.model_class.from_pretrained(
             directory, **golden.EXACTLY).eval()
         self.image_token = self.model.config.image_token_id
@@ -153,10 +161,10 @@ class Reference:
             messages, chat_template=self.family.chat_template, tokenize=False, add_generation_prompt=True)
 
     def tokenize(self, rendered: str, grids: np.ndarray) -> list[int]:
-        parts = rendered.split("<|image_pad|>")
+        parts = rendered.split(self.family.image_token)
         text = parts[0]
         for grid, part in zip(grids, parts[1:], strict=True):
-            text += "<|image_pad|>" * (int(grid.prod()) // 4) + part
+            text += self.family.image_token * (int(grid.prod()) // 4) + part
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
     def forward(self, ids: list[int], images, **options):
@@ -176,10 +184,10 @@ class Reference:
         return positions[:, 0]
 
 
-def resized(processor: Qwen2VLImageProcessorPil, image: Image.Image) -> Image.Image:
+def resized(processor, image: Image.Image, **options) -> Image.Image:
     """The reference's pixels after resizing, before rescaling and normalising."""
     array = processor.resize(np.array(image).transpose(2, 0, 1), processor.size, processor.resample,
-                             factor=processor.patch_size * processor.merge_size)
+                             factor=processor.patch_size * processor.merge_size, **options)
     assert array.dtype == np.uint8
     return Image.fromarray(array.transpose(1, 2, 0))
 
@@ -233,7 +241,7 @@ def record(reference: Reference, case: str, turns: list) -> None:
 
     described = []
     for index, (name, source) in enumerate(zip(names, pictures)):
-        pixels = resized(reference.processor, source)
+        pixels = resized(reference.processor, source, **reference.family.resize_options)
         file = f"pixels/{name.removesuffix('.png')}.png"
         (out / "pixels").mkdir(exist_ok=True)
         pixels.save(out / file, optimize=True)

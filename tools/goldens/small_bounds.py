@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 from PIL import Image
 from transformers import LlavaOnevisionProcessor
+from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
@@ -36,10 +37,10 @@ def write(family: str, changes: list[dict], count, sizes=SIZES) -> None:
     print(family, len(lines) - 1, "lines")
 
 
-def qwen(family: str, unit: int, in_size: bool) -> None:
+def patches(family: str, unit: int, in_size: bool, kind: type = Qwen2VLImageProcessorPil) -> None:
     def count(height: int, width: int, preprocessor: dict, config: dict) -> int:
         try:
-            return Qwen2VLImageProcessorPil(**preprocessor).get_number_of_image_patches(height, width, {}) // 4
+            return kind(**preprocessor).get_number_of_image_patches(height, width, {}) // 4
         except ValueError:
             return 0
 
@@ -90,9 +91,10 @@ def one_size(family: str) -> None:
 
 
 if __name__ == "__main__":
-    qwen("qwen2_vl", 28, False)
-    qwen("qwen2_5_vl", 28, False)
-    qwen("qwen3_vl", 32, True)
+    patches("qwen2_vl", 28, False)
+    patches("qwen2_5_vl", 28, False)
+    patches("qwen3_vl", 32, True)
+    patches("glm4v", 28, True, Glm4vImageProcessorPil)
     internvl2()
     llava_onevision()
     smolvlm2()

@@ -67,6 +67,27 @@ def qwen3() -> None:
     qwen("qwen3_vl_moe", preprocessor, SIZES + ties + bounds, "every_layer")
 
 
+def glm4v() -> None:
+    from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+
+    preprocessor = {"size": {"shortest_edge": 12544, "longest_edge": 9633792}, "patch_size": 14,
+                    "temporal_patch_size": 2, "merge_size": 2}
+    processor = Glm4vImageProcessorPil(**preprocessor)
+
+    def count(height: int, width: int) -> int:
+        try:
+            return processor.get_number_of_image_patches(height, width, {}) // 4
+        except ValueError:
+            return 0
+
+    # Half way between multiples of 28, and on both sides of the two bounds, which are of two frames.
+    ties = [(14 + 28 * n, 14 + 28 * m) for n in (2, 3, 20, 31) for m in (4, 5, 40)]
+    bounds = [(84, 84), (79, 79), (80, 79), (56, 112), (28, 224), (2184, 2184), (2198, 2198), (2194, 2195), (2212, 2184),
+              (28, 5601), (3, 600), (3, 601), (1, 200), (201, 1)]
+    config = json.loads((GOLDEN / "glm4v/odd_heads/config.json").read_text())
+    write("glm4v", config, preprocessor, count, SIZES + ties + bounds)
+
+
 def llava_onevision() -> None:
     import functools
     from types import SimpleNamespace
@@ -162,6 +183,7 @@ def mllama() -> None:
 if __name__ == "__main__":
     qwen2()
     qwen3()
+    glm4v()
     llava_onevision()
     paligemma()
     internvl2()

@@ -77,7 +77,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   const std::array fields = {ExtentField{"tokens_per_second", &tokens_per_second, 100}};
   TRY_DO(read_extents(*vision, "vision_config", fields));
   return make_patch_model("qwen2.5-vl", checkpoint, std::move(decoder), std::move(tower),
-                          VideoTime{tokens_per_second});
+                          PatchMedia{.tokens_per_second = tokens_per_second});
 }
 
 // --- what checkpoints call themselves ---

@@ -58,7 +58,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(PatchTowerSettings tower, parse_vision(checkpoint.config));
   tower.out = decoder.settings.hidden;
   return make_patch_model("qwen2-vl", checkpoint, std::move(decoder), std::move(tower),
-                          VideoTime{});
+                          PatchMedia{});
 }
 
 // --- what checkpoints call themselves ---

@@ -31,7 +31,8 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .max_position = 128000,
                                            .tied_head = false,
                                            .head_dim = 128,
-                                           .interleaved_sections = true};
+                                           .interleaved_sections = true,
+                                           .sections = {24, 20, 20}};
 
 const PatchTowerNames kTowerNames = {.tower = "model.visual.",
                                      .mlp_in = "mlp.linear_fc1",
@@ -39,6 +40,15 @@ const PatchTowerNames kTowerNames = {.tower = "model.visual.",
                                      .merger_norm = "norm",
                                      .merger_in = "linear_fc1",
                                      .merger_out = "linear_fc2"};
+
+// Bounds of videos are of all frames together, those of images are not.
+const PatchMedia kMedia = {
+    .videos = {.about = BoundsOf::kVolume,
+               .bounds = {128 * 32 * 32, 768 * 32 * 32},
+               .max_video_tokens = 768,
+               .sampling = SamplingRule::kEnds,
+               .normalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
+    .video_text = VideoText::kTimesBefore};
 
 DecoderNames text_names() {
   DecoderNames names;
@@ -116,7 +126,7 @@ Result<UnloadedModel> create_of(const Checkpoint& checkpoint, bool experts) {
   text.qk_norm = true;
   text.deepstack = static_cast<std::int64_t>(tower.deepstack.size());
   return make_patch_model(experts ? "qwen3-vl-moe" : "qwen3-vl", checkpoint, std::move(decoder),
-                          std::move(tower), VideoTime{.written = true}, text_names());
+                          std::move(tower), kMedia, text_names());
 }
 
 Result<UnloadedModel> create(const Checkpoint& checkpoint) { return create_of(checkpoint, false); }
