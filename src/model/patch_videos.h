@@ -29,6 +29,13 @@ struct VideoDefaults {
   FrameChoice frames = kQwenFrames;
   NormalizeSettings normalize = {};
 };
+// Qwen3-VL's.
+inline constexpr VideoDefaults kVolumeVideos = {
+    .about = BoundsOf::kVolume,
+    .bounds = {128 * 32 * 32, 768 * 32 * 32},
+    .max_video_tokens = 768,
+    .sampling = SamplingRule::kEnds,
+    .normalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}};
 
 // The video preprocessor's configuration of such a family. Immutable; any thread.
 class PatchVideos final : public VideoPipeline {

@@ -62,7 +62,7 @@ TEST(PatchVideos, WithoutBoundsHasTheVideoProcessorsOwn) {
 }
 
 PatchVideos of_volume(std::string_view config) {
-  return PatchVideos::parse(object(config), {.about = BoundsOf::kVolume}).value();
+  return PatchVideos::parse(object(config), kVolumeVideos).value();
 }
 
 TEST(PatchVideos, BoundsAreOfTheWholeVolume) {

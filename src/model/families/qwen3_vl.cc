@@ -42,13 +42,7 @@ const PatchTowerNames kTowerNames = {.tower = "model.visual.",
                                      .merger_out = "linear_fc2"};
 
 // Bounds of videos are of all frames together, those of images are not.
-const PatchMedia kMedia = {
-    .videos = {.about = BoundsOf::kVolume,
-               .bounds = {128 * 32 * 32, 768 * 32 * 32},
-               .max_video_tokens = 768,
-               .sampling = SamplingRule::kEnds,
-               .normalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}}},
-    .video_text = VideoText::kTimesBefore};
+const PatchMedia kMedia = {.videos = kVolumeVideos, .video_text = VideoText::kTimesBefore};
 
 DecoderNames text_names() {
   DecoderNames names;
