@@ -325,13 +325,12 @@ TEST(Families, RefuseAnotherGlm4v) {
     const char* message;
   };
   for (const Change& change : {
-           Change{"", "head_dim", "16", "head_dim is 16"},
            Change{"", "partial_rotary_factor", "0.55", "partial_rotary_factor is 0.55"},
            Change{"", "partial_rotary_factor", "1.5", "partial_rotary_factor is 1.5"},
            Change{"", "partial_rotary_factor", "0", "partial_rotary_factor is 0"},
            Change{"", "partial_rotary_factor", "1", "[1, 3, 2]"},
            Change{"", "rope_scaling", "null", "[8, 12, 12]"},
-           Change{"", "hidden_size", "64", "out_hidden_size is 96"},
+           Change{"vision_config", "out_hidden_size", "64", "out_hidden_size is 64"},
            Change{"vision_config", "image_size", "13", "image_size is 13"},
            Change{"vision_config", "patch_size", "16", "patches"},
            Change{"vision_config", "num_heads", "5", "width 48 in 5 heads"},
@@ -343,6 +342,10 @@ TEST(Families, RefuseAnotherGlm4v) {
     section[change.field] = json::parse(change.value).value();
     EXPECT_THAT(error_of(config), HasSubstr(change.message)) << change.field << " " << change.value;
   }
+  json::object config = glm4v_config();
+  config["head_dim"] = 16;
+  config["partial_rotary_factor"] = 0.75;
+  EXPECT_THAT(error_of(config), HasSubstr("head_dim is 16"));
 }
 
 TEST(Families, Glm4vDummiesHaveThePublishedSizes) {
