@@ -21,7 +21,7 @@ struct VideoFacts {
 };
 
 // What Qwen's processors take where a file is silent.
-inline const FrameChoice kQwenFrames = {
+inline constexpr FrameChoice kQwenFrames = {
     .fps = 2, .num_frames = {}, .min_frames = 4, .max_frames = kOwnMostFrames};
 
 enum class SamplingRule : std::uint8_t {

@@ -233,9 +233,9 @@ class Container::State {
   double seconds(std::int64_t frame) const {
     const double even = static_cast<double>(frame) / fps_;
     const std::int64_t at = times_[static_cast<std::size_t>(frame)];
-    if (at == AV_NOPTS_VALUE) return even;
+    if (at == AV_NOPTS_VALUE || times_.front() == AV_NOPTS_VALUE) return even;
     const double tick = av_q2d(stream_->time_base);
-    const double real = static_cast<double>(at - times_.front()) * tick;
+    const double real = ticks_since_first(at) * tick;
     return std::abs(real - even) <= tick * 1.001 ? even : real;
   }
 
@@ -247,6 +247,10 @@ class Container::State {
     bool key;
   };
 
+  // As numbers with a point: a file may say any 64 bits.
+  double ticks_since_first(std::int64_t time) const {
+    return static_cast<double>(time) - static_cast<double>(times_.front());
+  }
   std::int64_t time_of(std::int64_t index) const { return times_[static_cast<std::size_t>(index)]; }
 
   Result<void> read_header(AVIOContext* io) {
@@ -415,7 +419,7 @@ class Container::State {
     const auto count = static_cast<double>(times_.size());
     double span = 0;
     if (times_.front() != AV_NOPTS_VALUE && times_.size() > 1) {
-      span = static_cast<double>(times_.back() - times_.front()) * tick;
+      span = ticks_since_first(times_.back()) * tick;
       span += span / (count - 1);  // the last frame stays as long as the others
     }
     const AVRational told = stream_->avg_frame_rate;
