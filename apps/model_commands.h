@@ -11,6 +11,7 @@ namespace saccade {
 void add_model_make_dummy(CLI::App& model, int& exit_code);
 void add_model_inspect(CLI::App& model, int& exit_code);
 void add_model_compare(CLI::App& model, int& exit_code);
+void add_model_quantize(CLI::App& model, int& exit_code);
 void add_model_memory(CLI::App& model, int& exit_code);
 void add_model_pull(CLI::App& model, int& exit_code);
 

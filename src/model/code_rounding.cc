@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "model/matrix_rows.h"
 
 namespace saccade {
 namespace {
@@ -17,7 +18,6 @@ constexpr float kWidest = 1.06F;
 constexpr float kStep = 0.02F;
 constexpr float kLeast = 1e-30F;
 constexpr float kMagic = 12582912.0F;  // adding 1.5 * 2^23 leaves no bits for a fraction
-constexpr std::int64_t kRows = 16;     // rounded at a time
 
 float largest(std::span<const float> values) {
   float most = 0;
@@ -98,9 +98,9 @@ float round_group(std::span<const float> values, const CodeRounding& rounding,
   return best.scale;
 }
 
-std::int64_t group_of_inputs(std::int64_t in) {
+std::int64_t group_of_inputs(std::int64_t in, std::int64_t most) {
   for (const std::int64_t group : {128, 64, 32}) {
-    if (in % group == 0) return group;
+    if (group <= most && in % group == 0) return group;
   }
   return 0;
 }
@@ -118,45 +118,29 @@ RoundedMatrix::RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& ro
   words_.resize(static_cast<std::size_t>(out_ * row_words_));
   const std::size_t width = size_of(rounding.scale_type);
   scales_.resize(static_cast<std::size_t>(out_ * groups_) * width);
-  const StoredMatrixReader reader(numbers);
-  struct Room {
-    std::vector<float> numbers;
-    std::vector<std::int8_t> codes;
-  };
-  std::vector<Room> rooms(static_cast<std::size_t>(pool.size()));
-  pool.parallel_each((out_ + kRows - 1) / kRows, [&](std::int64_t unit, int worker) {
-    auto& [values, codes] = rooms[static_cast<std::size_t>(worker)];
-    values.resize(static_cast<std::size_t>(kRows * in_));
+  std::vector<std::vector<std::int8_t>> rooms(static_cast<std::size_t>(pool.size()));
+  each_row(numbers, pool, [&](std::int64_t row, std::span<const float> all, int worker) {
+    std::vector<std::int8_t>& codes = rooms[static_cast<std::size_t>(worker)];
     codes.resize(static_cast<std::size_t>(in_));
-    const std::int64_t begin = unit * kRows;
-    const std::int64_t end = std::min(begin + kRows, out_);
-    for (std::int64_t col = 0; col < in_; col += StoredMatrixReader::kTileIn)
-      reader.read(begin, end, col, std::min(col + StoredMatrixReader::kTileIn, in_),
-                  values.data() + col, in_);
-    for (std::int64_t row = begin; row < end; ++row) {
-      const std::span<const float> all(values.data() + (row - begin) * in_,
-                                       static_cast<std::size_t>(in_));
-      for (std::int64_t group = 0; group < groups_; ++group) {
-        const auto at = static_cast<std::size_t>(group * group_);
-        const auto count = static_cast<std::size_t>(std::min(group_, in_ - group * group_));
-        const float scale =
-            round_group(all.subspan(at, count), rounding_, std::span(codes).subspan(at, count));
-        const std::uint16_t half =
-            rounding_.scale_type == DType::kF16 ? to_f16(scale).bits : to_bf16(scale).bits;
-        std::byte* const to =
-            scales_.data() + static_cast<std::size_t>(row * groups_ + group) * width;
-        if (rounding_.scale_type == DType::kF32)
-          std::memcpy(to, &scale, width);
-        else
-          std::memcpy(to, &half, width);
-      }
-      std::uint32_t* const words = words_.data() + row * row_words_;
-      const int middle = 1 << (rounding_.bits - 1);
-      for (std::int64_t i = 0; i < in_; ++i)
-        words[i / per_word] |=
-            static_cast<std::uint32_t>(codes[static_cast<std::size_t>(i)] + middle)
-            << (i % per_word * rounding_.bits);
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      const auto at = static_cast<std::size_t>(group * group_);
+      const auto count = static_cast<std::size_t>(std::min(group_, in_ - group * group_));
+      const float scale =
+          round_group(all.subspan(at, count), rounding_, std::span(codes).subspan(at, count));
+      const std::uint16_t half =
+          rounding_.scale_type == DType::kF16 ? to_f16(scale).bits : to_bf16(scale).bits;
+      std::byte* const to =
+          scales_.data() + static_cast<std::size_t>(row * groups_ + group) * width;
+      if (rounding_.scale_type == DType::kF32)
+        std::memcpy(to, &scale, width);
+      else
+        std::memcpy(to, &half, width);
     }
+    std::uint32_t* const words = words_.data() + row * row_words_;
+    const int middle = 1 << (rounding_.bits - 1);
+    for (std::int64_t i = 0; i < in_; ++i)
+      words[i / per_word] |= static_cast<std::uint32_t>(codes[static_cast<std::size_t>(i)] + middle)
+                             << (i % per_word * rounding_.bits);
   });
 }
 

@@ -29,9 +29,9 @@ struct CodeRounding {
 float round_group(std::span<const float> values, const CodeRounding& rounding,
                   std::span<std::int8_t> codes);
 
-// The group size that a matrix of so many inputs is rounded in: 128, 64 or 32, the largest that
-// divides them; 0 where none does.
-std::int64_t group_of_inputs(std::int64_t in);
+// The group size that a matrix of so many inputs is rounded in: 128, 64 or 32, the largest up to
+// `most` that divides them; 0 where none does.
+std::int64_t group_of_inputs(std::int64_t in, std::int64_t most = 128);
 
 // The words of StoredMatrix's kPacked, symmetric, and what they are a matrix of.
 class RoundedMatrix {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace {
 constexpr std::string_view kInstead =
     "give the original checkpoint, or one quantised as AWQ (gemm), GPTQ, fp8 or compressed-tensors";
 constexpr std::int64_t kMostGroup = std::int64_t{1} << 20;
+constexpr std::int64_t kGroupByScales = -1;
+constexpr std::int64_t kNoGroup = -2;  // before the first of config_groups
 
 // Methods that people are likely to try, by a name that they know.
 struct Refused {
@@ -204,10 +207,19 @@ Result<void> parse_config_group(const json::value& group, Quantization& q) {
   if (q.activations && q.method == QuantMethod::kPacked)
     return refuse(
         fmt::format("compressed-tensors' weights of {} bits with activations of 8", q.bits));
-  const bool first = before.group < 0;
-  if (!first && (q.bits != before.bits || q.group != before.group ||
-                 q.symmetric != before.symmetric || q.activations != before.activations))
+  if (before.group == kNoGroup) return {};  // the first
+  if (q.bits != before.bits || q.symmetric != before.symmetric ||
+      q.activations != before.activations)
     return refuse("compressed-tensors' config_groups that differ");
+  if (q.group == before.group) return {};
+  // How many scales a row has tells powers of two apart, whichever modules are of which size.
+  const bool several = before.group == kGroupByScales;
+  const bool known = std::has_single_bit(static_cast<std::uint64_t>(q.group)) &&
+                     (several || std::has_single_bit(static_cast<std::uint64_t>(before.group)));
+  if (!known)
+    return refuse(fmt::format("compressed-tensors' config_groups of {} and {} inputs", before.group,
+                              q.group));
+  q.group = kGroupByScales;
   return {};
 }
 
@@ -216,7 +228,7 @@ Result<Quantization> parse_compressed_tensors(const json::object& section) {
   TRY(const std::string format, json::get_string_or(section, "format", "dense"));
   if (format == "pack-quantized" || format == "int-quantized") {
     q.method = format == "pack-quantized" ? QuantMethod::kPacked : QuantMethod::kInt8;
-    q.group = -1;  // not known yet
+    q.group = kNoGroup;
   } else if (format != "float-quantized" && format != "naive-quantized") {
     return refuse(fmt::format("compressed-tensors' format \"{}\"", format));
   }
@@ -266,7 +278,9 @@ std::string describe(const Quantization& q) {
                            : q.method == QuantMethod::kGptq ? "GPTQ"
                                                             : "compressed-tensors";
   return fmt::format("{}, {} bits, {}", name, q.bits,
-                     q.group > 0 ? fmt::format("groups of {}", q.group) : "one group a row");
+                     q.group > 0    ? fmt::format("groups of {}", q.group)
+                     : q.group == 0 ? "one group a row"
+                                    : "groups of several sizes");
 }
 
 }  // namespace saccade

@@ -17,7 +17,7 @@ enum class QuantMethod { kAwq, kGptq, kFp8, kPacked, kInt8 };
 struct Quantization {
   QuantMethod method = QuantMethod::kAwq;
   int bits = 4;                 // of a weight: 4 (AWQ); 4 or 8 (packed); 2, 4 or 8 (GPTQ); else 8
-  std::int64_t group = 128;     // inputs that share a scale and a zero; 0: all of them
+  std::int64_t group = 128;     // inputs that share a scale and a zero; 0: all; -1: its scales say
   bool symmetric = false;       // GPTQ, packed: every zero is the middle of the range
   bool zeros_less_one = false;  // GPTQ's first format stores each zero minus one
   // fp8: outputs and inputs that share a scale; 0: one a matrix or one an output, as stored.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "model/safetensors.h"
@@ -123,6 +124,19 @@ Result<StoredMatrix> join_integers(const Quantization& quantization, const Quant
   return matrix;
 }
 
+// The size of a matrix's groups. Of several, all powers of two, the one that gives as many scales.
+Result<std::int64_t> packed_group(const Quantization& quantization, const StoredTensor& scales,
+                                  std::int64_t in) {
+  if (quantization.group >= 0) return quantization.group == 0 ? in : quantization.group;
+  const std::int64_t count = scales.shape.size() == 2 ? scales.shape[1] : 0;
+  const std::int64_t group = count > 0 && in % count == 0 ? in / count : 0;
+  if (group == 0 || (count > 1 && !std::has_single_bit(static_cast<std::uint64_t>(group))))
+    return fail(ErrorCode::kCorrupt,
+                "weight_scale is {}: {} inputs are no groups of 2, 4, 8 ... by it",
+                shape_text(scales.shape), in);
+  return group;
+}
+
 // compressed-tensors' words: rows are filled up to whole words, so their shape is a tensor.
 Result<StoredMatrix> join_packed(const Quantization& quantization, const QuantizedParts& parts) {
   TRY_DO(expect_type(parts.codes, "weight_packed", {"I32"}));
@@ -141,7 +155,7 @@ Result<StoredMatrix> join_packed(const Quantization& quantization, const Quantiz
       ceil_div(in, per_word) != parts.codes.shape[1])
     return fail(ErrorCode::kCorrupt, "weight_shape says {} x {}, weight_packed is {}", out, in,
                 shape_text(parts.codes.shape));
-  const std::int64_t group = quantization.group == 0 ? in : quantization.group;
+  TRY(const std::int64_t group, packed_group(quantization, parts.scales, in));
   const std::int64_t groups = ceil_div(in, group);
   TRY_DO(expect(parts.scales, "weight_scale", std::array{out, groups}));
   StoredMatrix matrix = whole_matrix(StoredMatrix::Format::kPacked, parts.codes, out, in);

@@ -286,6 +286,30 @@ TEST(QuantizedMatrix, PackedRows) {
   EXPECT_THAT(error(symmetric), HasSubstr("weight_shape is missing"));
 }
 
+// Of several sizes that a configuration has, the scales say which one a matrix has.
+TEST(QuantizedMatrix, PackedGroupsOfSeveralSizes) {
+  Tensors t;
+  QuantizedParts parts = {.codes = t.add<std::uint32_t>("I32", {1, 1}, {0x99999999}),
+                          .scales = t.add<float>("F32", {1, 2}, {1, 10}),
+                          .zeros = {},
+                          .order = {},
+                          .shape = t.add<std::int64_t>("I64", {2}, {1, 8})};
+  Quantization sizes = {.method = QuantMethod::kPacked, .bits = 4, .group = -1};
+  sizes.symmetric = true;
+  const auto matrix = join_parts(sizes, parts);
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  EXPECT_EQ(matrix->group, 4);
+  EXPECT_THAT(values_of(*matrix), ElementsAre(1, 1, 1, 1, 10, 10, 10, 10));
+  parts.scales = t.add<float>("F32", {1, 3}, {1, 10, 100});
+  EXPECT_THAT(join_parts(sizes, parts).error().message, HasSubstr("weight_scale is [1, 3]: 8"));
+  // 6 inputs in two groups of 3 would be 6 in one of 4 and a part.
+  parts.scales = t.add<float>("F32", {1, 2}, {1, 10});
+  parts.shape = t.add<std::int64_t>("I64", {2}, {1, 6});
+  EXPECT_THAT(join_parts(sizes, parts).error().message, HasSubstr("weight_scale is [1, 2]: 6"));
+  parts.scales = t.add<float>("F32", {1, 1}, {3});
+  EXPECT_THAT(values_of(*join_parts(sizes, parts)), ElementsAre(3, 3, 3, 3, 3, 3));
+}
+
 // Bytes with a scale each output; with activations that are to be bytes too.
 TEST(QuantizedMatrix, SignedBytes) {
   Tensors t;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "model/safetensors_header.h"
 
 namespace saccade {
 namespace {
@@ -232,41 +233,16 @@ std::span<const std::byte> SafetensorsFile::bytes(const SafetensorsEntry& entry)
 
 std::string make_safetensors_header(std::span<const SafetensorsPlan> tensors,
                                     const std::map<std::string, std::string>& metadata) {
-  std::string text;
-  json::JsonWriter writer(text);
-  writer.begin_object();
-  if (!metadata.empty()) {
-    writer.key("__metadata__");
-    writer.begin_object();
-    for (const auto& [name, value] : metadata) writer.member(name, std::string_view(value));
-    writer.end_object();
-  }
-  std::int64_t offset = 0;
+  std::vector<SafetensorsEntry> entries;
+  std::size_t offset = 0;
   for (const SafetensorsPlan& tensor : tensors) {
-    std::int64_t bytes = static_cast<std::int64_t>(size_of(tensor.dtype));
-    writer.key(tensor.name);
-    writer.begin_object();
-    writer.member("dtype", safetensors_name(tensor.dtype));
-    writer.key("shape");
-    writer.begin_array();
-    for (const std::int64_t extent : tensor.shape) {
-      writer.value(extent);
-      bytes *= extent;
-    }
-    writer.end_array();
-    writer.key("data_offsets");
-    writer.begin_array();
-    writer.value(offset);
-    writer.value(offset + bytes);
-    writer.end_array();
-    writer.end_object();
+    std::size_t bytes = size_of(tensor.dtype);
+    for (const std::int64_t extent : tensor.shape) bytes *= static_cast<std::size_t>(extent);
+    entries.push_back({tensor.name, std::string(safetensors_name(tensor.dtype)), tensor.shape,
+                       offset, offset + bytes});
     offset += bytes;
   }
-  writer.end_object();
-  text.resize((text.size() + 8 + 63) / 64 * 64 - 8, ' ');
-  std::string prefix(8, '\0');
-  for (std::size_t i = 0; i < 8; ++i) prefix[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  return prefix + text;
+  return write_safetensors_header(entries, metadata);
 }
 
 }  // namespace saccade

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "model/checkpoint.h"
 #include "model/dummies/random_weights.h"
+#include "model/tensor_names.h"
 
 namespace saccade {
 namespace {
@@ -24,14 +25,6 @@ constexpr std::array<std::string_view, 4> kHarmlessSuffixes = {
 bool is_harmless(std::string_view name) {
   return std::ranges::any_of(kHarmlessSuffixes,
                              [&](std::string_view suffix) { return name.ends_with(suffix); });
-}
-
-std::string canonical_name(std::string_view name, std::span<const NameAlias> aliases) {
-  for (const NameAlias& alias : aliases) {
-    if (name.starts_with(alias.from))
-      return std::string(alias.to) + std::string(name.substr(alias.from.size()));
-  }
-  return std::string(name);
 }
 
 // "a, b, c and 12 more"
@@ -67,6 +60,14 @@ bool fits(const std::vector<std::int64_t>& shape, const TensorSpec& spec) {
 }
 
 }  // namespace
+
+std::string canonical_name(std::string_view name, std::span<const NameAlias> aliases) {
+  for (const NameAlias& alias : aliases) {
+    if (name.starts_with(alias.from))
+      return std::string(alias.to) + std::string(name.substr(alias.from.size()));
+  }
+  return std::string(name);
+}
 
 std::vector<std::int64_t> Weights::Tensor::shape() const {
   return quantized ? std::vector<std::int64_t>{quantized->out(), quantized->in()} : entry().shape;

@@ -16,8 +16,10 @@ float largest(std::span<const float> row) {
   return most;
 }
 
+constexpr float kMagic = 12582912.0F;  // adding 1.5 * 2^23 leaves no bits for a fraction
+
 float nearest(float value, float inverse) {
-  return std::nearbyint(std::clamp(value * inverse, -127.0F, 127.0F));
+  return (std::clamp(value * inverse, -127.0F, 127.0F) + kMagic) - kMagic;
 }
 
 float squared_error(std::span<const float> row, float clip) {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
 #include "image/pixels.h"
+#include "model/logit_agreement.h"
 #include "model/mapped_file.h"
 #include "model/solo_run.h"
 #include "ops/readback.h"
@@ -157,32 +157,6 @@ std::vector<Picture> pictures() {
   return all;
 }
 
-struct Agreement {
-  double divergence = 0;  // sum of KL(numbers || bytes), nats
-  std::int64_t same = 0;  // the most likely token is
-  std::int64_t positions = 0;
-
-  void add(View numbers, View bytes) {
-    for (std::int64_t row = 0; row < numbers.rows(); ++row) {
-      const float* const p = numbers.row<float>(row);
-      const float* const q = bytes.row<float>(row);
-      const double p_sum = log_sum(p, numbers.cols());
-      const double q_sum = log_sum(q, numbers.cols());
-      for (std::int64_t i = 0; i < numbers.cols(); ++i)
-        divergence += std::exp(p[i] - p_sum) * ((p[i] - p_sum) - (q[i] - q_sum));
-      same += std::max_element(p, p + numbers.cols()) - p ==
-              std::max_element(q, q + numbers.cols()) - q;
-      ++positions;
-    }
-  }
-  static double log_sum(const float* logits, std::int64_t count) {
-    const double most = *std::max_element(logits, logits + count);
-    double sum = 0;
-    for (std::int64_t i = 0; i < count; ++i) sum += std::exp(logits[i] - most);
-    return most + std::log(sum);
-  }
-};
-
 class Glimpse {
  public:
   Glimpse(Device& device, const LoadOptions& options)
@@ -264,8 +238,8 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
                            Form{"int8 and head", bytes_of_text(DType::kBf16, true), 2, 3, 0.01},
                            Form{"int4", four_bits_of_text(DType::kBf16), 5, 8, 0.05}}) {
     Glimpse bytes(*device, form.options);
-    Agreement seen;  // at the tokens of the answers
-    Agreement read;  // at every token of the questions, without a picture
+    LogitAgreement seen;  // at the tokens of the answers
+    LogitAgreement read;  // at every token of the questions, without a picture
     int right = 0;
     int right_numbers = 0;
     int equal = 0;
@@ -284,21 +258,18 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
       right_numbers += wanted == picture.answer;
       equal += given == wanted;
     }
-    const auto each = [](const Agreement& of) {
-      return of.divergence / static_cast<double>(of.positions);
-    };
     std::printf(
         "glimpse %s: right %d, in bf16 %d, the same answer %d of %d; answers: KL %.2e nats, "
         "top-1 %lld of %lld; questions: KL %.2e, top-1 %lld of %lld; %.2f MB of %.2f\n",
-        form.name, right, right_numbers, equal, asked, each(seen),
-        static_cast<long long>(seen.same), static_cast<long long>(seen.positions), each(read),
-        static_cast<long long>(read.same), static_cast<long long>(read.positions),
-        static_cast<double>(bytes.weight_bytes()) / 1e6,
+        form.name, right, right_numbers, equal, asked, seen.mean_divergence(),
+        static_cast<long long>(seen.same), static_cast<long long>(seen.positions),
+        read.mean_divergence(), static_cast<long long>(read.same),
+        static_cast<long long>(read.positions), static_cast<double>(bytes.weight_bytes()) / 1e6,
         static_cast<double>(numbers.weight_bytes()) / 1e6);
     EXPECT_GE(right, right_numbers - (form.wrong * asked + 99) / 100);
     EXPECT_GE(equal, asked - (form.other * asked + 99) / 100);
-    EXPECT_LT(each(seen), form.divergence);
-    EXPECT_GT(each(read), 1e-7);  // something was rounded
+    EXPECT_LT(seen.mean_divergence(), form.divergence);
+    EXPECT_GT(read.mean_divergence(), 1e-7);  // something was rounded
     EXPECT_GE(seen.same, seen.positions * (100 - form.wrong) / 100);
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -17,72 +16,23 @@
 #include "base/thread_pool.h"
 #include "model/dummies/random_weights.h"
 #include "model/families.h"
-#include "model/safetensors.h"
-#include "tensor/tensor.h"
+#include "model/shard_files.h"
 
 namespace saccade {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Tensors in files of at most `limit` bytes each.
-std::vector<std::vector<const TensorSpec*>> shards_of(const std::vector<TensorSpec>& specs,
-                                                      std::size_t limit) {
-  std::vector<std::vector<const TensorSpec*>> shards(1);
-  std::size_t bytes = 0;
-  for (const TensorSpec& spec : specs) {
-    const std::size_t more = element_count(spec) * 2;
-    if (bytes + more > limit && !shards.back().empty()) {
-      shards.emplace_back();
-      bytes = 0;
-    }
-    shards.back().push_back(&spec);
-    bytes += more;
-  }
-  return shards;
-}
-
-std::string shard_name(std::size_t index, std::size_t count) {
-  if (count == 1) return "model.safetensors";
-  return fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
-}
-
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<std::FILE, FileCloser>;
-
 class DummyWriter {
  public:
-  DummyWriter(const DummyOptions& options, std::size_t total)
+  DummyWriter(const DummyOptions& options, ShardFiles& files)
       : options_(options),
-        total_(total),
+        files_(files),
         pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))) {
     buffer_.resize(kRandomBlock * static_cast<std::size_t>(pool_.size()) * 8);
   }
 
-  Result<void> shard(const std::string& name, std::span<const TensorSpec* const> specs) {
-    const std::string path = options_.directory + "/" + name;
-    const File file(std::fopen(path.c_str(), "wb"));
-    if (file == nullptr) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
-    std::vector<SafetensorsPlan> plan;
-    for (const TensorSpec* spec : specs) plan.push_back({spec->name, DType::kBf16, spec->shape});
-    const std::string header = make_safetensors_header(plan, {{"format", "pt"}});
-    if (std::fwrite(header.data(), 1, header.size(), file.get()) != header.size())
-      return full(path);
-    for (const TensorSpec* spec : specs) {
-      if (!tensor(*spec, file.get())) return full(path);
-      if (options_.progress) options_.progress(written_, total_);
-    }
-    return std::fflush(file.get()) == 0 ? Result<void>{} : full(path);
-  }
-
- private:
-  static tl::unexpected<Error> full(const std::string& path) {
-    return fail(ErrorCode::kExhausted, "{}: writing failed; is the disk full?", path);
-  }
-
-  bool tensor(const TensorSpec& spec, std::FILE* file) {
+  Result<void> tensor(const TensorSpec& spec) {
     const std::size_t count = element_count(spec);
     for (std::size_t done = 0; done < count; done += buffer_.size()) {
       const std::size_t part = std::min(buffer_.size(), count - done);
@@ -93,15 +43,15 @@ class DummyWriter {
             fill_random(spec, options_.seed, (done + begin) / kRandomBlock,
                         std::span(buffer_).subspan(begin, std::min(kRandomBlock, part - begin)));
           });
-      if (std::fwrite(buffer_.data(), 2, part, file) != part) return false;
-      written_ += 2 * part;
+      TRY_DO(files_.write(std::as_bytes(std::span(buffer_).first(part))));
     }
-    return true;
+    if (options_.progress) options_.progress(files_.written(), files_.bytes());
+    return {};
   }
 
+ private:
   const DummyOptions& options_;
-  std::size_t total_;
-  std::size_t written_ = 0;
+  ShardFiles& files_;
   ThreadPool pool_;
   std::vector<std::uint16_t> buffer_;
 };
@@ -162,26 +112,6 @@ Result<void> write_small_files(const DummyCheckpoint& dummy, const std::string& 
                                      dummy.tokenizer_pattern, dummy.tokenizer_options));
 }
 
-std::string index_text(const std::vector<std::vector<const TensorSpec*>>& shards,
-                       std::size_t total) {
-  std::string text;
-  json::JsonWriter w(text);
-  w.begin_object();
-  w.key("metadata");
-  w.begin_object();
-  w.member("total_size", static_cast<std::uint64_t>(total));
-  w.end_object();
-  w.key("weight_map");
-  w.begin_object();
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    for (const TensorSpec* spec : shards[i])
-      w.member(spec->name, std::string_view(shard_name(i, shards.size())));
-  }
-  w.end_object();
-  w.end_object();
-  return text;
-}
-
 // Weights of an earlier run, which would be read instead.
 void remove_weights(const std::string& directory) {
   std::error_code ignored;
@@ -229,12 +159,13 @@ Result<void> write_dummy_checkpoint(const Family& family, std::string_view size,
     return fail(ErrorCode::kExhausted, "{}: {:.1f} GB of weights, {:.1f} GB are free",
                 options.directory, static_cast<double>(total) / 1e9,
                 static_cast<double>(disk.available) / 1e9);
-  const auto shards = shards_of(specs, options.shard_bytes);
-  DummyWriter writer(options, total);
-  for (std::size_t i = 0; i < shards.size(); ++i)
-    TRY_DO(writer.shard(shard_name(i, shards.size()), shards[i]));
-  if (shards.size() == 1) return {};
-  return write_text(options.directory + "/model.safetensors.index.json", index_text(shards, total));
+  std::vector<SafetensorsEntry> tensors;
+  for (const TensorSpec& spec : specs)
+    tensors.push_back({spec.name, "BF16", spec.shape, 0, element_count(spec) * 2});
+  ShardFiles files(options.directory, tensors, options.shard_bytes);
+  DummyWriter writer(options, files);
+  for (const TensorSpec& spec : specs) TRY_DO(writer.tensor(spec));
+  return files.finish();
 }
 
 }  // namespace saccade

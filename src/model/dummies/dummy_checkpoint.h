@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "model/family.h"
+#include "model/shard_files.h"
 
 namespace saccade {
 
@@ -16,7 +17,7 @@ struct DummyOptions {
   std::string directory;     // made when absent; files in it are replaced
   bool config_only = false;  // everything but the weights
   std::uint64_t seed = 0;
-  std::size_t shard_bytes = 5'000'000'000;
+  std::size_t shard_bytes = kShardBytes;
   // Told after every tensor; may be empty.
   std::function<void(std::size_t written, std::size_t total)> progress;
 };

@@ -1,0 +1,89 @@
+// `saccade model quantize`: a checkpoint's text layers as integers of four or eight bits, on disk.
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "apps/bench_commands.h"
+#include "apps/model_commands.h"
+#include "model/quantize_checkpoint.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::string quantization;
+  int threads = 0;
+  QuantizeOptions options;
+};
+
+constexpr int kInterrupted = 130;  // as shells have it
+
+Result<void> quantize(Flags& flags) {
+  TRY(const std::string directory, resolve_checkpoint(flags.model));
+  TRY(const Checkpoint checkpoint, open_checkpoint(directory));
+  QuantizeOptions& options = flags.options;
+  options.bits = flags.quantization == "int8" ? 8 : 4;
+  const std::atomic<bool>& stop = stop_on_signals();
+  options.stopped = [&stop] { return stop.load(); };
+  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  options.progress = [&](std::size_t done, std::size_t total) {
+    if (terminal)
+      std::fprintf(stderr, "\r%.2f of %.2f GB", static_cast<double>(done) / 1e9,
+                   static_cast<double>(total) / 1e9);
+  };
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  ThreadPool pool(flags.threads > 0 ? flags.threads : static_cast<int>(cores));
+  const auto outcome = quantize_checkpoint(checkpoint, options, pool);
+  if (terminal) std::fputs("\r\033[K", stderr);
+  if (!outcome) return tl::unexpected<Error>(outcome.error());
+  std::printf("%s: %zu matrices in %s%s, %.3f GB before, %.3f GB after\n",
+              options.directory.c_str(), outcome->matrices, flags.quantization.c_str(),
+              outcome->left == 0
+                  ? ""
+                  : fmt::format(" ({} left as they were: their inputs are no multiple of 32)",
+                                outcome->left)
+                        .c_str(),
+              static_cast<double>(outcome->bytes_before) / 1e9,
+              static_cast<double>(outcome->bytes_after) / 1e9);
+  return {};
+}
+
+}  // namespace
+
+void add_model_quantize(CLI::App& model, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command = model.add_subcommand(
+      "quantize",
+      "Write a checkpoint again with its text layers in 4 or 8 bits (compressed-tensors), as "
+      "`serve --quantization` rounds them while loading");
+  command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")
+      ->required();
+  command->add_option("out", flags->options.directory, "folder to write: not there yet, or empty")
+      ->required();
+  command
+      ->add_option("--quantization", flags->quantization,
+                   "int8: bytes, a scale an output, activations too (W8A8); int4: groups of inputs "
+                   "(W4A16)")
+      ->required()
+      ->check(CLI::IsMember({"int8", "int4"}));
+  command
+      ->add_option("--group-size", flags->options.group,
+                   "of int4: inputs that share a scale; a matrix that they do not divide takes "
+                   "half, or a quarter")
+      ->capture_default_str()
+      ->check(CLI::IsMember({128, 64, 32}));
+  command->add_flag("--quantize-head", flags->options.head,
+                    "of int8: the head too, where it is not the embedding");
+  command->add_option("--threads", flags->threads, "0: one a core")->check(CLI::Range(0, 1024));
+  command->callback([flags, &exit_code] {
+    const Result<void> outcome = quantize(*flags);
+    exit_code = report(outcome);
+    if (!outcome && outcome.error().code == ErrorCode::kCancelled) exit_code = kInterrupted;
+  });
+}
+
+}  // namespace saccade
