@@ -41,9 +41,9 @@ TEST(CompressedConfig, NamesGroupsOfOtherSizes) {
                                               {"l.1.o_proj", 128},
                                               {"l.1.k_proj", 64}},
                                              {});
-  EXPECT_THAT(text, HasSubstr("\"group_2\": {\"targets\": [\"Linear\"]"));
-  EXPECT_THAT(text, HasSubstr("\"targets\": [\"re:.*[.]o_proj$\"]"));
-  EXPECT_THAT(text, HasSubstr("\"targets\": [\"l.1.q_proj\"]"));
+  EXPECT_THAT(text, HasSubstr("\"group_2\":{\"targets\":[\"Linear\"]"));
+  EXPECT_THAT(text, HasSubstr("\"targets\":[\"re:.*[.]o_proj$\"]"));
+  EXPECT_THAT(text, HasSubstr("\"targets\":[\"l.1.q_proj\"]"));
   EXPECT_THAT(text, Not(HasSubstr("k_proj")));
   EXPECT_EQ(describe(parsed(text)), "compressed-tensors, 4 bits, groups of several sizes");
 }
