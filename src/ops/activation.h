@@ -11,6 +11,7 @@ enum class Activation {
   kQuickGelu,  // x / (1 + exp(-1.702 x))
   kSilu,       // x / (1 + exp(-x))
   kRelu,       // max(x, 0)
+  kSigmoid,    // 1 / (1 + exp(-x))
 };
 
 }  // namespace saccade

@@ -313,6 +313,50 @@ struct ExpertsArgs {
   View y;         // [rows, out]
 };
 
+// One sequence's rows in a step, and the page of its recurrent state: rows [row_begin, row_begin +
+// row_count) are its next tokens. `fresh`: they are its first; what the page holds counts for
+// nothing.
+struct StateSpan {
+  std::int32_t row_begin = 0;
+  std::int32_t row_count = 0;
+  std::int32_t page = 0;
+  std::int32_t fresh = 0;
+};
+using StateSpans = DeviceArray<StateSpan>;
+
+// A convolution along each sequence, every column by itself: out row t = act(sum over j < taps of
+// weight row j * x row t - taps + 1 + j); rows before a sequence's first are zeros.
+struct CausalConvArgs {
+  View x;            // [rows, cols]
+  View weight;       // [taps, cols] f32, 2 to 8 taps
+  StateSpans spans;  // each row in at most one, ascending; rows in none are left as they are
+  View states;       // [pages, (taps - 1) * cols] f32: the last taps - 1 rows of x, oldest first
+  Activation activation = Activation::kSilu;
+  View out;  // [rows, cols]; may be x
+};
+
+// The gated delta rule (arXiv:2412.06464), token by token. Value head h with key head h / (value
+// heads / key heads) keeps S [key_dim, value_dim], and with k and q of length 1:
+//   S := exp(-exp(a_log) * softplus(a + dt_bias)) * S
+//   S := S + k (sigmoid(b) * (v - S^T k))^T
+//   out = scale * S^T q
+struct DeltaRuleArgs {
+  View q;        // [rows, key_heads * key_dim]; given their length in place, as k
+  View k;        // the same
+  View v;        // [rows, value_heads * value_dim]
+  View a;        // [rows, value_heads]
+  View b;        // the same
+  View a_log;    // [1, value_heads] f32
+  View dt_bias;  // the same
+  StateSpans spans;
+  View states;  // [pages, value_heads * key_dim * value_dim] f32
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  float scale = 1;
+  float epsilon = 1e-6f;  // added to the sum of squares that a length is the root of
+  View out;               // [rows, value_heads * value_dim]; may be v
+};
+
 // out row i = table row ids[i] * scale. `table` is f32, bf16 or f16; or, so that a tied embedding
 // is stored once, the table is the rows of a packed weight.
 struct EmbedArgs {
@@ -456,6 +500,9 @@ class Stream {
   virtual void mlp(const MlpArgs& args);
   // Only where Device::has_experts().
   virtual void experts(const ExpertsArgs&) { CHECK(false, "this device has no experts"); }
+  // Only where Device::has_recurrence().
+  virtual void causal_conv(const CausalConvArgs&) { CHECK(false, "no recurrence on this device"); }
+  virtual void delta_rule(const DeltaRuleArgs&) { CHECK(false, "no recurrence on this device"); }
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void mix_rows(const MixRowsArgs& args) = 0;
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
@@ -507,6 +554,8 @@ class Device {
   virtual bool multiplies_int8() const { return false; }
   // Whether its streams do experts().
   virtual bool has_experts() const { return false; }
+  // Whether they do causal_conv() and delta_rule().
+  virtual bool has_recurrence() const { return false; }
 
   // The counts of a new sequence: what sample() takes. `prompt` is read during the call.
   virtual std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) = 0;

@@ -10,6 +10,7 @@
 #include "base/host_memory.h"
 #include "ops/host_stream.h"
 #include "ops/int8_rows.h"
+#include "ops/reference_recurrence.h"
 #include "ops/reference_sampling.h"
 #include "ops/shapes.h"
 
@@ -63,6 +64,8 @@ double activate(Activation activation, double x) {
       return x / (1 + std::exp(-x));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
   }
   return x;
 }
@@ -371,6 +374,15 @@ class ReferenceStream final : public HostStream {
     }
   }
 
+  void causal_conv(const CausalConvArgs& args) override {
+    check_shapes(args);
+    reference_causal_conv(args, activate);
+  }
+  void delta_rule(const DeltaRuleArgs& args) override {
+    check_shapes(args);
+    reference_delta_rule(args);
+  }
+
   void embed(const EmbedArgs& args) override {
     check_shapes(args);
     const auto* packed = static_cast<const ReferenceWeight*>(args.packed);
@@ -483,6 +495,7 @@ class ReferenceDevice final : public Device {
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
   bool has_experts() const override { return true; }
+  bool has_recurrence() const override { return true; }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
 
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {

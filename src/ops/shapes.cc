@@ -55,6 +55,18 @@ void check_rows(const char* name, DeviceInts rows, std::int64_t end, std::int32_
     CHECK(row >= least && row < end, "{} {} of {}", name, row, end);
 }
 
+void check_spans(StateSpans spans, std::int64_t rows, std::int64_t pages) {
+  if (spans.space() != Space::kHost) return;
+  std::int64_t next = 0;
+  for (const StateSpan& span : spans.host()) {
+    CHECK(span.row_begin >= next && span.row_count >= 0,
+          "span at row {} of {} rows, row {} is free", span.row_begin, span.row_count, next);
+    next = std::int64_t{span.row_begin} + span.row_count;
+    CHECK(next <= rows, "span to row {} of {}", next, rows);
+    CHECK(span.page >= 0 && span.page < pages, "state {} of {}", span.page, pages);
+  }
+}
+
 }  // namespace
 
 void check_shapes(std::span<const StoredMatrix> parts, DType compute) {
@@ -249,6 +261,42 @@ void check_shapes(const ExpertsArgs& args) {
   check_matrix("inner", args.inner, rows, 2 * width);
   check_matrix("part", args.part, rows, out);
   check_matrix("y", args.y, rows, out);
+}
+
+void check_shapes(const CausalConvArgs& args) {
+  const std::int64_t rows = args.x.rows();
+  const std::int64_t cols = args.x.cols();
+  const std::int64_t taps = args.weight.rows();
+  CHECK(taps >= 2 && taps <= 8, "a convolution of {} taps", taps);
+  check_matrix("x", args.x, rows, cols);
+  check_matrix("weight", args.weight, taps, cols);
+  check_matrix("states", args.states, args.states.rows(), (taps - 1) * cols);
+  check_matrix("out", args.out, rows, cols);
+  check_f32("weight", args.weight);
+  check_f32("states", args.states);
+  check_spans(args.spans, rows, args.states.rows());
+}
+
+void check_shapes(const DeltaRuleArgs& args) {
+  const std::int64_t rows = args.q.rows();
+  const std::int64_t heads = args.a_log.cols();
+  CHECK(args.key_dim > 0 && args.value_dim > 0 && args.q.cols() % args.key_dim == 0 &&
+            args.q.cols() > 0 && heads % (args.q.cols() / args.key_dim) == 0,
+        "{} value heads of {} over {} columns of keys of {}", heads, args.value_dim, args.q.cols(),
+        args.key_dim);
+  check_matrix("q", args.q, rows, args.q.cols());
+  check_matrix("k", args.k, rows, args.q.cols());
+  check_matrix("v", args.v, rows, heads * args.value_dim);
+  check_matrix("a", args.a, rows, heads);
+  check_matrix("b", args.b, rows, heads);
+  check_matrix("a_log", args.a_log, 1, heads);
+  check_matrix("dt_bias", args.dt_bias, 1, heads);
+  check_matrix("states", args.states, args.states.rows(), heads * args.key_dim * args.value_dim);
+  check_matrix("out", args.out, rows, heads * args.value_dim);
+  check_f32("a_log", args.a_log);
+  check_f32("dt_bias", args.dt_bias);
+  check_f32("states", args.states);
+  check_spans(args.spans, rows, args.states.rows());
 }
 
 void check_shapes(const EmbedArgs& args) {

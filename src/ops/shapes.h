@@ -21,6 +21,8 @@ void check_shapes(const SegmentAttentionArgs& args);
 void check_shapes(const GatedArgs& args);
 void check_shapes(const MlpArgs& args);
 void check_shapes(const ExpertsArgs& args);
+void check_shapes(const CausalConvArgs& args);
+void check_shapes(const DeltaRuleArgs& args);
 void check_shapes(const EmbedArgs& args);
 void check_shapes(const MixRowsArgs& args);
 void check_shapes(const CopyRowsArgs& args);

@@ -324,6 +324,32 @@ void DeferredStream::experts(const ExpertsArgs& args) {
          });
 }
 
+void DeferredStream::causal_conv(const CausalConvArgs& args) {
+  CausalConvArgs late = args;
+  late.x = use(args.x);
+  late.weight = use(args.weight);
+  late.spans = use(args.spans);
+  late.states = use(args.states);
+  late.out = use(args.out);
+  submit({args.x, args.weight, args.states, args.out}, [this, late] { inner_.causal_conv(late); });
+}
+
+void DeferredStream::delta_rule(const DeltaRuleArgs& args) {
+  DeltaRuleArgs late = args;
+  late.q = use(args.q);
+  late.k = use(args.k);
+  late.v = use(args.v);
+  late.a = use(args.a);
+  late.b = use(args.b);
+  late.a_log = use(args.a_log);
+  late.dt_bias = use(args.dt_bias);
+  late.spans = use(args.spans);
+  late.states = use(args.states);
+  late.out = use(args.out);
+  submit({args.q, args.k, args.v, args.a, args.b, args.a_log, args.dt_bias, args.states, args.out},
+         [this, late] { inner_.delta_rule(late); });
+}
+
 void DeferredStream::embed(const EmbedArgs& args) {
   EmbedArgs late = args;
   late.table = use(args.table);

@@ -49,6 +49,8 @@ class DeferredStream final : public Stream {
   void gated(const GatedArgs& args) override;
   void mlp(const MlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
+  void causal_conv(const CausalConvArgs& args) override;
+  void delta_rule(const DeltaRuleArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
@@ -121,6 +123,7 @@ class DeferredDevice final : public Device {
   }
   bool multiplies_int8() const override { return inner_->multiplies_int8(); }
   bool has_experts() const override { return inner_->has_experts(); }
+  bool has_recurrence() const override { return inner_->has_recurrence(); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

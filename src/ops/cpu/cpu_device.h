@@ -90,6 +90,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
   bool has_experts() const override { return true; }
+  bool has_recurrence() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CpuTokenCounts>(prompt);
   }
@@ -141,6 +142,8 @@ class CpuStream final : public HostStream {
   void gated(const GatedArgs& args) override;
   void mlp(const MlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
+  void causal_conv(const CausalConvArgs& args) override;
+  void delta_rule(const DeltaRuleArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;

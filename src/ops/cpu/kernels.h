@@ -127,6 +127,45 @@ struct MergeArgs {
   const float* other_out = nullptr;
 };
 
+// Some columns of one sequence's rows.
+struct ConvArgs {
+  const float* x = nullptr;
+  Index x_stride = 0;
+  Index rows = 0;
+  Index cols = 0;
+  const float* weight = nullptr;  // [taps, cols]
+  Index weight_stride = 0;
+  Index taps = 0;          // 2 to 8
+  float* state = nullptr;  // [taps - 1, cols]
+  Index state_stride = 0;
+  bool fresh = false;
+  Activation activation = Activation::kNone;
+  float* out = nullptr;  // may be x
+  Index out_stride = 0;
+};
+
+// One vector of columns of a value head's state, along one sequence's rows.
+struct DeltaArgs {
+  const float* q = nullptr;  // [rows, key_dim], of their length, as k
+  Index q_stride = 0;
+  const float* k = nullptr;
+  Index k_stride = 0;
+  const float* v = nullptr;  // [rows, cols]
+  Index v_stride = 0;
+  const float* decay = nullptr;  // [rows], and as far apart as beta
+  const float* beta = nullptr;
+  Index gate_stride = 0;
+  Index rows = 0;
+  Index key_dim = 0;
+  Index cols = 0;          // 1 to lanes
+  float* state = nullptr;  // [key_dim, cols]
+  Index state_stride = 0;
+  bool fresh = false;
+  float* work = nullptr;  // [key_dim, lanes]
+  float* out = nullptr;   // [rows, cols]; may be v
+  Index out_stride = 0;
+};
+
 struct Kernels {
   const char* name = nullptr;
   Index lanes = 0;
@@ -151,6 +190,11 @@ struct Kernels {
 
   // out += x
   void (*accumulate_row)(const void* x, DType type, float* out, Index cols) = nullptr;
+
+  // x *= scale / sqrt(sum of squares + epsilon)
+  void (*unit_row)(float* x, float epsilon, float scale, Index cols) = nullptr;
+  void (*causal_conv)(const ConvArgs&) = nullptr;
+  void (*delta_rule)(const DeltaArgs&) = nullptr;
 
   AttentionKernels attention;
   void (*merge)(const MergeArgs&) = nullptr;

@@ -3,6 +3,7 @@
 
 #include "ops/cpu/attention_kernels.h"
 #include "ops/cpu/panel_kernels.h"
+#include "ops/cpu/recurrent_kernels.h"
 #include "ops/cpu/row_kernels.h"
 
 namespace saccade::cpu {
@@ -24,6 +25,9 @@ constexpr Kernels table_of(const char* name) {
   table.stats_row = Rows<V>::stats_row;
   table.convert_row = Rows<V>::convert_row;
   table.accumulate_row = Rows<V>::accumulate_row;
+  table.unit_row = Recurrent<V>::unit_row;
+  table.causal_conv = Recurrent<V>::causal_conv;
+  table.delta_rule = Recurrent<V>::delta_rule;
   table.attention.chunk_tokens = Attention<V>::kChunk;
   table.attention.score_stride = Attention<V>::kScoreStride;
   table.attention.group_rows = Attention<V>::kGroupRows;

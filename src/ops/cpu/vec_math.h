@@ -80,6 +80,8 @@ struct Math {
       return swish(x, 1.0f);
     } else if constexpr (kActivation == Activation::kRelu) {
       return V::max(x, V::zero());
+    } else if constexpr (kActivation == Activation::kSigmoid) {
+      return V::set(1.0f) / (V::set(1.0f) + exp(V::zero() - x));
     } else {
       return x;
     }
@@ -102,6 +104,8 @@ inline void with_activation(Activation activation, const Loop& loop) {
       return loop.template operator()<Activation::kSilu>();
     case Activation::kRelu:
       return loop.template operator()<Activation::kRelu>();
+    case Activation::kSigmoid:
+      return loop.template operator()<Activation::kSigmoid>();
   }
 }
 

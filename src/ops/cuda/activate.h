@@ -22,6 +22,8 @@ SACCADE_DEVICE float activate(Activation activation, float x) {
       return x / (1 + expf(-x));
     case Activation::kRelu:
       return x > 0 ? x : 0;
+    case Activation::kSigmoid:
+      return 1 / (1 + expf(-x));
   }
   return x;
 }

@@ -280,13 +280,15 @@ double activated(Activation activation, double x) {
       return x / (1 + std::exp(-x));
     case Activation::kRelu:
       return std::max(x, 0.0);
+    case Activation::kSigmoid:
+      return 1 / (1 + std::exp(-x));
   }
   return x;
 }
 
 TEST(GatedKernel, EveryActivationOverItsRange) {
   constexpr std::int64_t kPoints = 800;
-  for (int which = 0; which <= static_cast<int>(Activation::kRelu); ++which) {
+  for (int which = 0; which <= static_cast<int>(Activation::kSigmoid); ++which) {
     SCOPED_TRACE(fmt::format("activation {}", which));
     const auto activation = static_cast<Activation>(which);
     for (const DType type : kActivationTypes) {
