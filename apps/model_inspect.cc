@@ -38,7 +38,14 @@ void print_layers(const ModelShape& shape, DType kv) {
     bool crosses = false;
   };
   std::map<std::string, Kind> kinds;
+  std::int64_t states = 0;
+  std::int64_t state_bytes = 0;
   for (const LayerShape& layer : shape.layers) {
+    if (layer.kind == LayerKind::kRecurrent) {
+      ++states;
+      state_bytes += layer.state * static_cast<std::int64_t>(sizeof(float));
+      continue;
+    }
     const bool crosses = layer.kind == LayerKind::kCrossAttention;
     std::string kind = layer.kind == LayerKind::kFull ? "full attention"
                                                       : fmt::format("window of {}", layer.window);
@@ -55,6 +62,9 @@ void print_layers(const ModelShape& shape, DType kv) {
                                value.crosses ? "row of an image" : "token"));
     (value.crosses ? of_images : total) += value.bytes;
   }
+  if (states > 0)
+    line("layers",
+         fmt::format("{} x state: {} bytes a sequence and a kept state", states, state_bytes));
   line("KV cache", fmt::format("{} bytes a token in {}", total, name_of(kv)));
   if (of_images > 0)
     line("", fmt::format("{} bytes a row of an image, up to {} rows an image", of_images,
@@ -66,6 +76,7 @@ void print_layers(const ModelShape& shape, DType kv) {
 double sequence_bytes(const ModelShape& shape, DType kv, std::int64_t length) {
   double bytes = 0;
   for (const LayerShape& layer : shape.layers) {
+    bytes += static_cast<double>(layer.state) * sizeof(float);
     std::int64_t kept = layer.window > 0 ? std::min(layer.window, length) : length;
     if (layer.kind == LayerKind::kCrossAttention) kept = shape.max_image_tokens;
     bytes += 2.0 * static_cast<double>(layer.kv_heads * layer.head_dim * kept) *

@@ -273,6 +273,11 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
   add_gpu_flags(cmd, f);
   cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching,
                "on by default");
+  cmd.add_option("--mamba-block-size", e.state_interval,
+                 "tokens between the states that prefix caching keeps, of models whose layers have "
+                 "one; rounded up to whole blocks")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
   cmd.add_option("--kv-policy", e.kv_policy)
       ->capture_default_str()
       ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));

@@ -18,7 +18,8 @@ constexpr std::string_view kNoGraphs =
 constexpr std::string_view kKernels =
     "kernels are chosen by the processor; `saccade doctor` shows which";
 constexpr std::string_view kNoExperts = "no family that is served has experts";
-constexpr std::string_view kNoMamba = "no family that is served has state-space layers";
+constexpr std::string_view kOneState =
+    "states are f32, computed in one way and kept every --mamba-block-size tokens";
 constexpr std::string_view kTextAdapters =
     "adapters go to the text's decoder alone; merge one of a vision tower into the checkpoint and "
     "serve that (docs/lora.md)";
@@ -203,8 +204,8 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--enable-logging-iteration-details",
                 "the log has tokens a second; steps are in /metrics"),
     works_switch("--enable-lora"),
-    idle_switch("--enable-mamba-cache-stochastic-rounding", kNoMamba),
-    idle_switch("--enable-mamba-shared-prefix-checkpoint", kNoMamba),
+    idle_switch("--enable-mamba-cache-stochastic-rounding", kOneState),
+    idle_switch("--enable-mamba-shared-prefix-checkpoint", kOneState),
     idle_switch("--enable-mfu-metrics", "/metrics has tokens and times, not shares of a peak"),
     idle_switch("--enable-mixed-moe-lora-format", kNoExpertAdapters),
     works_switch("--enable-mm-embeds",
@@ -297,13 +298,13 @@ constexpr VllmFlag kTable[] = {
     idle("--lora-dtype", "adapters are multiplied as the model's matrices are"),
     works("--lora-modules"),
     idle_list("--lora-target-modules", "an adapter's own configuration names its modules"),
-    idle("--mamba-backend", kNoMamba),
-    idle("--mamba-block-size", kNoMamba),
-    idle("--mamba-cache-dtype", kNoMamba),
-    idle("--mamba-cache-mode", kNoMamba),
-    idle("--mamba-cache-philox-rounds", kNoMamba),
-    idle("--mamba-ssm-cache-dtype", kNoMamba),
-    idle("--mamba-ssu-algorithm", kNoMamba),
+    idle("--mamba-backend", kOneState),
+    works("--mamba-block-size"),
+    idle("--mamba-cache-dtype", kOneState),
+    idle("--mamba-cache-mode", kOneState),
+    idle("--mamba-cache-philox-rounds", kOneState),
+    idle("--mamba-ssm-cache-dtype", kOneState),
+    idle("--mamba-ssu-algorithm", kOneState),
     idle("--master-addr", kNoRanks),
     idle("--master-port", kNoRanks),
     works("--max-cpu-loras"),
@@ -391,7 +392,7 @@ constexpr VllmFlag kTable[] = {
     works("--reasoning-parser"),
     refused("--reasoning-parser-plugin", "", kNoPython),
     works("--renderer-num-workers", "another name of --worker-threads"),
-    idle("--replayssm-buffer-len", kNoMamba),
+    idle("--replayssm-buffer-len", kOneState),
     refused("--response-role", "assistant", "answers are by the assistant, as OpenAI's are"),
     refused_switch("--return-sampling-mask",
                    "`logprobs` with `top_logprobs` shows what was likely"),
@@ -458,7 +459,7 @@ constexpr VllmFlag kTable[] = {
     refused("--ubatch-size", "0", "batches are not split; leave it out"),
     refused("--uds", "", "listen on --host 127.0.0.1 and let a proxy have the socket"),
     idle_switch("--use-fp64-gumbel", "tokens are drawn by a request's own seed, in float64"),
-    idle_switch("--use-replayssm", kNoMamba),
+    idle_switch("--use-replayssm", kOneState),
     idle_switch("--use-tqdm-on-load", "loading is a line in the log"),
     works("--uvicorn-log-level", "as --log-level, which goes before it"),
     idle("--video-pruning-method", "no tokens of a video are left out"),

@@ -37,6 +37,9 @@ struct EngineSettings {
   std::int64_t long_prefill_threshold =
       0;  // most prompt tokens a request gets in one step; 0: no limit
   bool prefix_caching = true;
+  // Of models with layers that keep a state: tokens between the states that are kept, so that
+  // later requests may go on from there; rounded up to whole blocks. With prefix_caching only.
+  std::int64_t state_interval = 512;
   std::string kv_policy = "jenga";      // jenga | maxpage | static | paged
   std::string encoder_cache = "store";  // off | store | overlay
   std::size_t encoder_cache_bytes = std::size_t{256} << 20;

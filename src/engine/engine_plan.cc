@@ -20,6 +20,7 @@ Result<void> check_counts(EngineSettings& settings) {
   TRY_DO(positive(settings.max_sequences, "max_num_seqs"));
   TRY_DO(positive(settings.block_size, "block_size"));
   TRY_DO(positive(settings.max_waiting, "max_waiting"));
+  TRY_DO(positive(settings.state_interval, "mamba_block_size"));
   if (settings.max_logprobs < 0) {
     return fail(ErrorCode::kInvalid, "max_logprobs is {}, at least 0 is needed",
                 settings.max_logprobs);
@@ -78,6 +79,13 @@ Result<void> choose_length(EngineSettings& settings, const ModelShape& shape,
   return {};
 }
 
+// In whole blocks; without a cache of prefixes no state is kept.
+std::int64_t state_interval_of(const EngineSettings& settings) {
+  if (!settings.prefix_caching) return 0;
+  return (settings.state_interval + settings.block_size - 1) / settings.block_size *
+         settings.block_size;
+}
+
 // No more run at once than the pool has pages for the first token of.
 void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
   const PagePlan& plan = kv.plan();
@@ -117,6 +125,7 @@ Result<EnginePlan> plan_engine(const EngineSettings& settings) {
     return fail(ErrorCode::kInvalid, "fairness \"{}\" is none of client, none", settings.fairness);
 
   plan.cache.plan.block_tokens = settings.block_size;
+  plan.cache.plan.state_interval = state_interval_of(settings);
   plan.cache.plan.max_sequences = plan.cache.max_sequences = plan.settings.max_sequences;
   plan.cache.prefix_caching = settings.prefix_caching;
   plan.cache.observer = settings.cache_observer;

@@ -42,7 +42,7 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
 }
 
 // Sizes that steps of decode are padded to, where that is worth it.
-// Padding has no pages among those of images' keys.
+// Padding has no pages among those of images' keys, and no state.
 Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settings,
                                                     const ModelShape& shape, const Device& device) {
   std::vector<std::int64_t> sizes = settings.graph_rows;
@@ -51,7 +51,7 @@ Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settin
       return fail(ErrorCode::kInvalid, "cudagraph_capture_sizes: {} is not above {}", sizes[i],
                   i > 0 ? sizes[i - 1] : 0);
   }
-  if (settings.eager || !device.makes_graphs() || shape.cross_attends())
+  if (settings.eager || !device.makes_graphs() || shape.cross_attends() || shape.keeps_state())
     return std::vector<std::int64_t>();
   if (sizes.empty()) sizes = usual_graph_rows(settings.max_sequences);
   std::erase_if(sizes, [&](std::int64_t rows) { return rows > settings.max_sequences; });
@@ -146,6 +146,12 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
   if (settings.max_loras > 0 && network.lora_targets().empty())
     return fail(ErrorCode::kUnsupported, "enable_lora: {} takes no adapters here", shape.family);
   TRY(parts.graph_rows, choose_graph_rows(parts.settings, shape, device));
+
+  if (shape.keeps_state() && parts.settings.speculation.most_tokens > 0)
+    return fail(ErrorCode::kUnsupported,
+                "speculation: {} keeps a state, and what guessed tokens wrote into it cannot be "
+                "taken back",
+                shape.family);
 
   TRY(parts.cache.pool_bytes, choose_kv_bytes(parts, network, device));
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), parts.cache));

@@ -18,6 +18,8 @@ CacheKind cache_kind(LayerKind kind) {
       return CacheKind::kSlidingWindow;
     case LayerKind::kCrossAttention:
       return CacheKind::kCrossAttention;
+    case LayerKind::kRecurrent:
+      return CacheKind::kState;
   }
   return CacheKind::kFull;
 }
@@ -33,6 +35,7 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
     spec.kv_heads = layer.kv_heads;
     spec.head_dim = layer.head_dim;
     spec.dtype_bytes = static_cast<std::int64_t>(size_of(shape.kv_dtype));
+    spec.state_bytes = layer.state * static_cast<std::int64_t>(sizeof(float));
   }
   return specs;
 }
@@ -69,14 +72,21 @@ KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer,
     const LayerPlace& place = plan.places[layer];
     KvBinding& binding = bindings_.emplace_back();
     const LayerShape& of = shape.layers[layer];
-    const auto element = static_cast<std::int64_t>(size_of(dtype_));
-    const std::int64_t elements = 2 * of.kv_heads * block_tokens_ * of.head_dim;
+    const bool keeps_state = of.kind == LayerKind::kRecurrent;
+    const DType dtype = keeps_state ? DType::kF32 : dtype_;
+    const auto element = static_cast<std::int64_t>(size_of(dtype));
+    const std::int64_t elements =
+        keeps_state ? of.state : 2 * of.kv_heads * block_tokens_ * of.head_dim;
+    CHECK(place.offset % element == 0 && place.stride % element == 0, "layer {} at {} of {}", layer,
+          place.offset, place.stride);
     // Pages whose last byte is in the pool.
     const std::int64_t room = static_cast<std::int64_t>(buffer_.bytes()) - place.offset;
     binding.layer.blocks =
-        View(buffer_.data() + place.offset, dtype_, (room - elements * element) / place.stride + 1,
+        View(buffer_.data() + place.offset, dtype, (room - elements * element) / place.stride + 1,
              elements, place.stride / element, buffer_.space());
-    binding.layer.block_size = block_tokens_;
+    binding.layer.block_size = keeps_state
+                                   ? plan.groups[static_cast<std::size_t>(place.group)].block_tokens
+                                   : block_tokens_;
     binding.layer.kv_heads = of.kv_heads;
     binding.layer.head_dim = of.head_dim;
     binding.group = group_tables_[static_cast<std::size_t>(place.group)] + place.table;
@@ -116,10 +126,11 @@ void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
 void KvPool::copy(Stream& stream, const KvCopy& copy) {
   const auto table =
       static_cast<std::size_t>(group_tables_[static_cast<std::size_t>(copy.group)] + copy.table);
+  // As bytes: halves of a state's numbers may look like a bf16 that is none, which a copy of
+  // numbers would change.
   const std::int64_t bytes = table_bytes_[table];
-  const auto elements = bytes / static_cast<std::int64_t>(size_of(dtype_));
   const auto page = [&](std::int64_t index) {
-    return View(buffer_.data() + index * bytes, dtype_, 1, elements, elements, buffer_.space());
+    return View(buffer_.data() + index * bytes, DType::kU8, 1, bytes, bytes, buffer_.space());
   };
   stream.copy(page(copy.from), page(copy.to));
 }

@@ -16,7 +16,14 @@ namespace {
 
 constexpr std::int64_t kMostLayers = 1024;
 
-Result<LayerKind> layer_kind(const json::value& type) {
+Result<LayerKind> layer_kind(const json::value& type, const DecoderDefaults& defaults) {
+  if (defaults.full_interval > 0) {
+    if (type.is_string() && type.get_string() == "full_attention") return LayerKind::kFull;
+    if (type.is_string() && type.get_string() == "linear_attention") return LayerKind::kRecurrent;
+    return fail(ErrorCode::kUnsupported,
+                "layer_types holds {}; full_attention and linear_attention are done",
+                type.is_string() ? std::string_view(type.get_string()) : json::kind_name(type));
+  }
   if (type.is_string() && type.get_string() == "full_attention") return LayerKind::kFull;
   if (type.is_string() && type.get_string() == "sliding_attention")
     return LayerKind::kSlidingWindow;
@@ -36,8 +43,18 @@ Result<std::vector<LayerKind>> layer_kinds(const json::object& text, std::int64_
       return fail(ErrorCode::kInvalid, "layer_types is not a list of num_hidden_layers = {} names",
                   count);
     for (std::size_t i = 0; i < kinds.size(); ++i) {
-      TRY(kinds[i], layer_kind(types->get_array()[i]));
+      TRY(kinds[i], layer_kind(types->get_array()[i], defaults));
     }
+    return kinds;
+  }
+  if (defaults.full_interval > 0) {
+    TRY(const std::int64_t interval,
+        json::get_int_or(text, "full_attention_interval", defaults.full_interval));
+    if (interval < 1)
+      return fail(ErrorCode::kInvalid, "full_attention_interval is {}, at least 1 is possible",
+                  interval);
+    for (std::int64_t i = 0; i < count; ++i)
+      if ((i + 1) % interval != 0) kinds[static_cast<std::size_t>(i)] = LayerKind::kRecurrent;
     return kinds;
   }
   if (defaults.alternate_windows) {
@@ -67,6 +84,10 @@ Result<std::vector<LayerShape>> layer_shapes(const json::object& text, std::int6
     const bool slides = kind == LayerKind::kSlidingWindow;
     if (slides && window < 1)
       return fail(ErrorCode::kInvalid, "sliding_window is {}, at least 1 is possible", window);
+    if (kind == LayerKind::kRecurrent) {
+      layers.push_back({.kind = kind});  // the family says what it keeps
+      continue;
+    }
     layers.push_back({kind, slides ? window : 0, kv_heads, head_dim});
   }
   return layers;

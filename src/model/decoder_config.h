@@ -30,6 +30,9 @@ struct DecoderDefaults {
   std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   std::string_view activation = "silu";
   bool alternate_windows = false;  // layers 0, 2, 4, ... see sliding_window (Gemma-2)
+  // Layers that keep a state, linear_attention in layer_types: every so manieth attends where
+  // neither that nor full_attention_interval is there. 0: the family has none.
+  std::int64_t full_interval = 0;
   // M-RoPE: neighbouring pairs take turns with the axes, whatever mrope_interleaved says
   // (Qwen3-VL).
   bool interleaved_sections = false;

@@ -13,15 +13,17 @@
 
 namespace saccade {
 
-// kCrossAttention: the keys and values are those of images' rows, and text keeps none.
-enum class LayerKind { kFull, kSlidingWindow, kCrossAttention };
+// kCrossAttention: the keys and values are those of images' rows, and text keeps none. kRecurrent:
+// a state of one size, whatever the length.
+enum class LayerKind { kFull, kSlidingWindow, kCrossAttention, kRecurrent };
 
-// What one text layer keeps for each token.
+// What one text layer keeps for each token, or for each sequence.
 struct LayerShape {
   LayerKind kind = LayerKind::kFull;
   std::int64_t window = 0;  // tokens; 0 unless kSlidingWindow
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t state = 0;  // f32 elements of a sequence's; 0 unless kRecurrent
 };
 
 struct ModelShape {
@@ -65,6 +67,11 @@ struct ModelShape {
   bool cross_attends() const {
     return std::ranges::any_of(
         layers, [](const LayerShape& of) { return of.kind == LayerKind::kCrossAttention; });
+  }
+  // Whether there are layers that keep a state, which cannot be taken back once a token is in.
+  bool keeps_state() const {
+    return std::ranges::any_of(
+        layers, [](const LayerShape& of) { return of.kind == LayerKind::kRecurrent; });
   }
   // Elements of an image's embedding row.
   std::int64_t embedding_width() const { return hidden * (1 + deepstack); }

@@ -22,7 +22,9 @@ namespace saccade {
 // images encoded elsewhere no tower.
 enum class Parts { kAll, kText, kVision };
 
-// Cache location of one text layer in this step.
+// Cache location of one text layer in this step. Of one that is LayerKind::kRecurrent a block is a
+// state: blocks are f32 [pool's blocks, LayerShape::state], and block_size is the tokens between
+// states that are kept, none of which a step goes past; 0: the first block holds it for good.
 struct KvBinding {
   KvLayer layer;
   int group = 0;  // index into Batch::spans

@@ -13,6 +13,13 @@
 namespace saccade {
 namespace {
 
+// Groups of a step's spans.
+constexpr int kText = 0;
+constexpr int kImages = 1;
+constexpr int kStates = 2;
+
+constexpr std::size_t kAligned = 64;  // bytes
+
 // Positions of tokens [begin, end) on every axis: the prompt's own, then index + delta.
 std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin, std::int64_t end) {
   std::vector<std::int32_t> positions;
@@ -66,23 +73,33 @@ Result<void> SoloRun::allocate(std::span<const PreparedImage> images, std::int64
   std::vector<std::size_t> offsets;
   for (const LayerShape& layer : shape.layers) {
     const bool crosses = layer.kind == LayerKind::kCrossAttention;
+    const bool keeps_state = layer.kind == LayerKind::kRecurrent;
     const auto stride = static_cast<std::size_t>(2 * layer.kv_heads * kBlock * layer.head_dim) *
                         size_of(shape.kv_dtype);
     layers_.push_back({{.blocks = {},
-                        .block_size = kBlock,
+                        .block_size = keeps_state ? 0 : kBlock,
                         .kv_heads = layer.kv_heads,
                         .head_dim = layer.head_dim},
-                       crosses ? 1 : 0});
+                       crosses       ? kImages
+                       : keeps_state ? kStates
+                                     : kText});
     offsets.push_back(bytes);
-    bytes += stride * static_cast<std::size_t>(crosses ? cross_count : count);
+    bytes += keeps_state ? static_cast<std::size_t>(layer.state) * sizeof(float)
+                         : stride * static_cast<std::size_t>(crosses ? cross_count : count);
+    bytes = (bytes + kAligned - 1) / kAligned * kAligned;
   }
   TRY(cache_, device_.allocate(bytes));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     KvLayer& layer = layers_[i].layer;
+    if (layers_[i].group == kStates) {
+      const std::int64_t state = shape.layers[i].state;
+      layer.blocks = View(cache_.data() + offsets[i], DType::kF32, 1, state, state, cache_.space());
+      continue;
+    }
     const std::int64_t elements = 2 * layer.kv_heads * kBlock * layer.head_dim;
     layer.blocks =
         View(cache_.data() + offsets[i], shape.kv_dtype,
-             layers_[i].group == 0 ? count : cross_count, elements, elements, cache_.space());
+             layers_[i].group == kText ? count : cross_count, elements, elements, cache_.space());
   }
   TRY(logits_,
       device_.allocate(static_cast<std::size_t>(shape.vocab) * ids_.size() * sizeof(float)));
@@ -180,8 +197,11 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   CrossSpans cross;
   cross.add(cross_images_, begin, end, cross_blocks_, kBlock);
   add_seeing_rows(cross_images_, begin, end, 0, lists.seeing_rows);
-  const std::array<std::span<const SequenceSpan>, 2> groups = {spans, cross.seeing};
-  const std::array<std::span<const SequenceSpan>, 2> image_groups = {{{}, cross.images}};
+  const std::array<std::int32_t, 1> state = {0};
+  const std::array states = {SequenceSpan{
+      .row_begin = 0, .row_count = end - begin, .context = begin, .prefix = 0, .blocks = state}};
+  const std::array<std::span<const SequenceSpan>, 3> groups = {spans, cross.seeing, states};
+  const std::array<std::span<const SequenceSpan>, 3> image_groups = {{{}, cross.images, {}}};
   const View embeddings = image_rows(begin, end, lists);
   const ModelShape& shape = network_.shape();
 

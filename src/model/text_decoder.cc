@@ -47,6 +47,19 @@ std::vector<Range> ungroup(const DecoderSettings& s, const Share& share) {
   return order;
 }
 
+// All gates, then all queries, from rows that go by head: its query, then its gate.
+std::vector<Range> gates_first(const DecoderSettings& s, const Share& share) {
+  const Range heads = share.of(0, s.heads);
+  std::vector<Range> order;
+  for (const std::int64_t part : {1, 0}) {
+    for (std::int64_t head = heads.begin; head < heads.end; ++head) {
+      const std::int64_t begin = (2 * head + part) * s.head_dim;
+      order.push_back({begin, begin + s.head_dim});
+    }
+  }
+  return order;
+}
+
 // Matrices of `counts` rows a rank, one after another in one tensor or each in its own.
 std::vector<Part> parts_of(std::span<const std::string> names, const std::string& layer,
                            std::span<const std::int64_t> counts, const Share& share) {
@@ -86,6 +99,10 @@ std::vector<Part> qkv_parts(const DecoderSettings& s, const DecoderNames& names,
   const std::int64_t kv = s.kv_heads * s.head_dim;
   if (names.qkv_by_key_head)
     return {{layer + names.qkv[0], (q + 2 * kv) * share.ranks, ungroup(s, share)}};
+  if (s.attention_gate)
+    return {{layer + names.qkv[0], 2 * q * share.ranks, gates_first(s, share)},
+            {layer + names.qkv[1], kv * share.ranks, {share.of(0, kv)}},
+            {layer + names.qkv[2], kv * share.ranks, {share.of(0, kv)}}};
   std::vector<Part> parts = parts_of(names.qkv, layer, std::array{q, kv, kv}, share);
   if (names.neighbours_turn) {
     CHECK(parts.size() == 3, "{} matrices of queries, keys and values", parts.size());
@@ -140,6 +157,10 @@ TextDecoder::TextDecoder(DecoderSettings settings) : settings_(std::move(setting
 }
 
 Result<void> TextDecoder::split(Collective& ranks) {
+  if (const std::string layers = recurrent_layers(); !layers.empty())
+    return fail(ErrorCode::kUnsupported,
+                "layers that keep a state ({}) cannot be shared by {} ranks", layers,
+                ranks.ranks());
   struct Extent {
     const char* name;
     std::int64_t* value;
@@ -187,6 +208,12 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
       add_mlp_weights(table, names, i, at);
       continue;
     }
+    if (s.keeps_state(i)) {
+      add_recurrent_weights(table, names, layer, at);
+      add_norm(table, layer.mlp_norm, at + names.mlp_norm, s.hidden, s.norm);
+      add_mlp_weights(table, names, i, at);
+      continue;
+    }
     table.stacked(layer.qkv, qkv_parts(s, names, at, share), s.hidden, qkv_bias,
                   MatrixRole::kTextLayer);
     if (s.qk_norm) {
@@ -206,6 +233,7 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     }
   }
   add_norm(table, norm_, names.norm, s.hidden, s.norm);
+  if (!names.unread.empty()) table.ignore(names.unread);
   if (ranks_ != nullptr) return;
   // Those whose products lora_ is asked about, of layers that take all rows of a step.
   lora_targets_ = lora_targets_of(table, [this](const Linear* linear) {
@@ -242,6 +270,10 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   const DecoderSettings& s = settings_;
   if (s.experts.count > 0 && !device.has_experts())
     return fail(ErrorCode::kUnsupported, "device {} has no experts; the CPU does", device.name());
+  if (const std::string layers = recurrent_layers(); !layers.empty() && !device.has_recurrence())
+    return fail(ErrorCode::kUnsupported,
+                "device {} runs no layers that keep a state ({}); the CPU does", device.name(),
+                layers);
   for (Layer& layer : layers_) layer.experts.list();
   const DType type = device.activation_dtype();
   const std::int64_t expert_rows = s.experts.count > 0 ? capacity.rows : 0;
@@ -250,7 +282,8 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   const bool by_length = s.rope.short_length > 0;
   scratch_.add(hidden_, type, capacity.rows, s.hidden);
   scratch_.add(normed_, type, capacity.rows, s.hidden);
-  scratch_.add(qkv_, type, capacity.rows, (s.heads + 2 * s.kv_heads) * s.head_dim);
+  scratch_.add(qkv_, type, capacity.rows,
+               ((s.attention_gate ? 2 : 1) * s.heads + 2 * s.kv_heads) * s.head_dim);
   scratch_.add(attention_, type, capacity.rows, s.heads * s.head_dim);
   scratch_.add(gate_up_, type, capacity.rows, 2 * s.intermediate);
   scratch_.add(inv_freq_, DType::kF32, by_length ? 2 : 1, pairs);
@@ -264,6 +297,9 @@ Result<void> TextDecoder::reserve(Device& device, const Capacity& capacity) {
   scratch_.add(window_sin_, DType::kF32, capacity.rows, window_pairs);
   const bool crosses = std::ranges::any_of(
       s.layers, [](const LayerShape& of) { return of.kind == LayerKind::kCrossAttention; });
+  const std::int64_t state_rows = recurrent_layers().empty() ? 0 : capacity.rows;
+  scratch_.add(delta_, type, state_rows, s.delta.convolved() + s.delta.values());
+  scratch_.add(delta_gates_, type, state_rows, 2 * s.delta.value_heads);
   scratch_.add(seeing_, type, crosses ? capacity.rows : 0, s.hidden);
   scratch_.add(last_, type, capacity.logit_rows, s.hidden);
   scratch_.add(router_logits_, DType::kF32, expert_rows, s.experts.count);
@@ -290,6 +326,7 @@ void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
   lora_.begin(batch.loras, batch.lora_rows);
   const std::vector<const AttentionPlan*> plans = plan(stream, batch);
   const std::vector<CrossPlan> cross_plans = plan_cross(stream, batch);
+  const std::vector<StatePlan> state_plans = plan_states(stream, batch);
   embed(stream, batch, x);
   show(tap, stream, "text.embed", x);
   const Angles angles = turn(stream, batch);
@@ -301,8 +338,12 @@ void TextDecoder::forward(Stream& stream, const Batch& batch, const Tap& tap) {
       if (tap && !batch.seeing_rows.empty()) show(tap, stream, fmt::format("text.layer.{}", i), x);
       continue;
     }
-    attention(stream, layers_[i], batch.kv[i].layer, *plans[i],
-              shape.window > 0 ? window_angles : angles, x);
+    if (settings_.keeps_state(i)) {
+      recurrent_layer(stream, layers_[i], batch.kv[i], state_plans, x);
+    } else {
+      attention(stream, layers_[i], batch.kv[i].layer, *plans[i],
+                shape.window > 0 ? window_angles : angles, x);
+    }
     mlp(stream, layers_[i], x);
     if (tap) show(tap, stream, fmt::format("text.layer.{}", i), x);
     if (static_cast<std::int64_t>(i) < settings_.deepstack) {
@@ -366,7 +407,7 @@ std::vector<const AttentionPlan*> TextDecoder::plan(Stream& stream, const Batch&
   std::vector<const AttentionPlan*> plans;
   std::vector<std::pair<int, const AttentionPlan*>> made;  // and the group it is of
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (settings_.attends_across(i)) {
+    if (settings_.attends_across(i) || settings_.keeps_state(i)) {
       plans.push_back(nullptr);
       continue;
     }
@@ -397,12 +438,14 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
   const std::int64_t q_width = s.heads * s.head_dim;
   const std::int64_t k_end = q_width + s.kv_heads * s.head_dim;
   const View normed = normed_.row_range(0, x.rows());
-  const View qkv = qkv_.row_range(0, x.rows());
-  const View mixed = attention_.row_range(0, x.rows());
+  const View all = qkv_.row_range(0, x.rows());
+  const View gates = all.col_range(0, s.attention_gate ? q_width : 0);
+  const View qkv = all.col_range(gates.cols(), all.cols());
+  View mixed = attention_.row_range(0, x.rows());
 
   apply_norm(stream, layer.attention_norm, s.norm, x, normed);
-  apply_linear(stream, layer.qkv, normed, qkv);
-  lora_.add(stream, layer.qkv, normed, qkv);
+  apply_linear(stream, layer.qkv, normed, all);
+  lora_.add(stream, layer.qkv, normed, all);
   if (s.qk_norm) {
     const View heads = qkv.col_range(0, k_end);
     stream.norm({.x = heads,
@@ -428,6 +471,10 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
                           .softcap = s.attention_softcap,
                           .compute = compute_,
                           .out = mixed});
+  if (s.attention_gate) {
+    stream.gated({.gate = gates, .up = mixed, .activation = Activation::kSigmoid, .out = gates});
+    mixed = gates;
+  }
   if (!s.post_norms) {
     end_block(stream, layer.attention_out, mixed, x, true);
     return;

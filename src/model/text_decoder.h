@@ -38,6 +38,23 @@ struct RopeSettings {
 // inv_freq, or those of sequences of up to `length` tokens.
 std::vector<float> frequencies_for(const RopeSettings& rope, std::int64_t length);
 
+// Layers of a gated delta net (arXiv:2412.06464): a short convolution, and a state for each value
+// head that keys write to and queries read.
+struct DeltaNetSettings {
+  std::int64_t key_heads = 0;
+  std::int64_t value_heads = 0;  // a multiple
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t taps = 0;  // tokens of the convolution
+
+  std::int64_t keys() const { return key_heads * key_dim; }
+  std::int64_t values() const { return value_heads * value_dim; }
+  std::int64_t convolved() const { return 2 * keys() + values(); }
+  // Elements of what a layer keeps: the convolution's tokens, then the heads' states.
+  std::int64_t window() const { return (taps - 1) * convolved(); }
+  std::int64_t state() const { return window() + value_heads * key_dim * value_dim; }
+};
+
 struct DecoderSettings {
   std::int64_t hidden = 0;
   std::int64_t intermediate = 0;
@@ -49,10 +66,11 @@ struct DecoderSettings {
 
   NormStyle norm;
   bool qkv_bias = false;
-  bool out_bias = false;    // of the matrix after attention
-  bool mlp_bias = false;    // of all three
-  bool qk_norm = false;     // each head's query and key, before they turn (Qwen3, Gemma-3)
-  bool post_norms = false;  // Gemma-2: also after attention and after the MLP
+  bool out_bias = false;        // of the matrix after attention
+  bool mlp_bias = false;        // of all three
+  bool qk_norm = false;         // each head's query and key, before they turn (Qwen3, Gemma-3)
+  bool attention_gate = false;  // each head's result times the sigmoid of a gate beside its query
+  bool post_norms = false;      // Gemma-2: also after attention and after the MLP
   Activation activation = Activation::kSilu;
   RopeSettings rope;
   RopeSettings window_rope = {};  // of layers with a window; without frequencies: as all others
@@ -65,11 +83,13 @@ struct DecoderSettings {
   bool round_embedding_scale = false;  // to bf16 when the weights are (Gemma)
   bool tied_head = false;              // the embedding is the head, unless two are stored
   ExpertSettings experts = {};         // of layers that have several MLPs
+  DeltaNetSettings delta = {};         // of layers that keep a state
   std::int64_t placeholders = 0;       // rows of the embedding after the vocabulary's, of no logit
 
   bool attends_across(std::size_t layer) const {
     return layers[layer].kind == LayerKind::kCrossAttention;
   }
+  bool keeps_state(std::size_t layer) const { return layers[layer].kind == LayerKind::kRecurrent; }
   bool has_experts(std::size_t layer) const { return experts.count > 0 && experts.layers[layer]; }
 };
 
@@ -84,12 +104,26 @@ struct CrossNames {
   std::string mlp_gate = "cross_attn_mlp_gate";
 };
 
+// Of a layer that keeps a state; conv, a_log, dt_bias and norm are whole names.
+struct DeltaNetNames {
+  std::string qkv = "linear_attn.in_proj_qkv";
+  std::string output_gate = "linear_attn.in_proj_z";
+  std::string beta = "linear_attn.in_proj_b";
+  std::string decay = "linear_attn.in_proj_a";
+  std::string conv = "linear_attn.conv1d.weight";
+  std::string a_log = "linear_attn.A_log";
+  std::string dt_bias = "linear_attn.dt_bias";
+  std::string norm = "linear_attn.norm.weight";
+  std::string out = "linear_attn.out_proj";
+};
+
 // Tensor names below the embedding, the layers ("{}" is the layer's index) and the end.
 struct DecoderNames {
   std::string embedding = "model.embed_tokens";
   std::string layer = "model.layers.{}.";
   std::string attention_norm = "input_layernorm";
-  // Three names, or one for a matrix that holds all three.
+  // Three names, or one for a matrix that holds all three. With attention_gate the first has each
+  // head's query and then its gate.
   std::vector<std::string> qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
   // With one name: rows go by key head (its query heads, then its key, then its value), as in
   // InternLM2, instead of all queries first.
@@ -107,9 +141,11 @@ struct DecoderNames {
   std::string mlp_out = "mlp.down_proj";
   ExpertNames experts = {};   // in place of the last two
   CrossNames cross = {};      // of layers that attend across, in place of the self-attention's
+  DeltaNetNames delta = {};   // of layers that keep a state, in place of the self-attention's
   std::string post_mlp_norm;  // with post_norms
   std::string norm = "model.norm";
   std::string head = "lm_head";
+  std::string unread;  // what more a checkpoint may have, as WeightTable::ignore() takes it
 };
 
 // Engine thread after loading.
@@ -154,6 +190,12 @@ class TextDecoder {
     VectorWeight image_k_norm;
     float attention_gate = 0;  // tanh of what is stored
     float mlp_gate = 0;
+    // Of a layer that keeps a state, whose qkv is also the gates of what it puts out.
+    Linear delta_gates;      // of every value head, beta's and then the decay's
+    VectorWeight conv;       // [taps, convolved]
+    VectorWeight a_log;      // [1, value heads]
+    VectorWeight dt_bias;    // the same
+    VectorWeight head_norm;  // of every value head
   };
   struct Angles {
     View cos;
@@ -180,12 +222,25 @@ class TextDecoder {
   void cross_layer(Stream& stream, const Layer& layer, const KvBinding& kv,
                    std::span<const CrossPlan> plans, const Batch& batch, View x);
 
+  // --- text_decoder_recurrent.cc: layers that keep a state ---
+  // Where the states of one block table are in this step.
+  struct StatePlan {
+    int group = 0;
+    StateSpans spans;
+  };
+  void add_recurrent_weights(WeightTable& table, const DecoderNames& names, Layer& layer,
+                             const std::string& at);
+  std::string recurrent_layers() const;  // "0, 1, 2 and 15 more"; empty: none
+  std::vector<StatePlan> plan_states(Stream& stream, const Batch& batch) const;
+  void recurrent_layer(Stream& stream, const Layer& layer, const KvBinding& kv,
+                       std::span<const StatePlan> plans, View x);
+
   void embed(Stream& stream, const Batch& batch, View x);
   // The angles of the batch's rows: of the full layers, and of those with a window.
   Angles turn(Stream& stream, const Batch& batch) const;
   Angles turn_in_windows(Stream& stream, const Batch& batch, const Angles& full) const;
   // One for each layer; layers of one block table and geometry share it. Null where one attends
-  // across.
+  // across or keeps a state.
   std::vector<const AttentionPlan*> plan(Stream& stream, const Batch& batch) const;
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
@@ -216,7 +271,7 @@ class TextDecoder {
   Scratch scratch_;
   View hidden_;           // [rows, hidden] the residual stream
   View normed_;           // [rows, hidden]
-  View qkv_;              // [rows, (heads + 2 kv_heads) * head_dim]
+  View qkv_;              // [rows, (heads + 2 kv_heads) * head_dim], and before them the gates
   View attention_;        // [rows, heads * head_dim]
   View gate_up_;          // [rows, 2 * intermediate]
   View inv_freq_;         // [1 or 2, pairs] of rope, for the longest sequence; of long sequences
@@ -227,6 +282,8 @@ class TextDecoder {
   View window_axis_;
   View window_cos_;
   View window_sin_;
+  View delta_;          // [rows, convolved + values] of layers that keep a state
+  View delta_gates_;    // [rows, 2 * value heads]
   View seeing_;         // [rows, hidden] the rows that see an image, with layers that attend across
   View last_;           // [logit rows, hidden]
   View router_logits_;  // [rows, experts]

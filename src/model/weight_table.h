@@ -120,7 +120,7 @@ class WeightTable {
   }
   // Must be in the checkpoint and are not read (layers after the one whose features count).
   void unread(std::vector<TensorSpec> tensors) { rows_.push_back({std::move(tensors), nullptr}); }
-  // May be in the checkpoint and is not read.
+  // May be in the checkpoint and is not read; with a dot at its end, all whose names begin so.
   void ignore(const std::string& name) { ignored_.push_back(name); }
   // The same of all that another table reads or ignores.
   void ignore(const WeightTable& other);

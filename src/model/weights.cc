@@ -203,7 +203,11 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
   }
   std::vector<std::string> unexpected;
   for (const auto& [name, tensor] : tensors_) {
-    if (!wanted.contains(name) && !is_harmless(name) && !is_zero_bias(name, tensor))
+    const bool below =
+        std::ranges::any_of(ignored, [&, of = std::string_view(name)](const std::string& prefix) {
+          return prefix.ends_with('.') && of.starts_with(prefix);
+        });
+    if (!below && !wanted.contains(name) && !is_harmless(name) && !is_zero_bias(name, tensor))
       unexpected.push_back(tensor.entry().name);
   }
   if (!missing.empty())

@@ -52,8 +52,9 @@ class Weights {
 
   // The checkpoint holds exactly `specs`, in these shapes and in bf16, f16 or f32. Otherwise an
   // error that names the tensors that are missing, unexpected or of another shape. `ignored` may be
-  // there; so may buffers that older exporters saved along (inverse frequencies, position ids), and
-  // biases of zeros that AutoGPTQ gives to every matrix.
+  // there, and one that ends with a dot is whatever begins with it; so may buffers that older
+  // exporters saved along (inverse frequencies, position ids), and biases of zeros that AutoGPTQ
+  // gives to every matrix.
   Result<void> require(std::span<const TensorSpec> specs,
                        std::span<const std::string> ignored) const;
 

@@ -11,9 +11,10 @@ namespace {
 using testing::golden_folder;
 
 const std::vector<std::string> kCheckpoints = {
-    "qwen2/odd_heads", "qwen2/mixed_window", "llama3/scaled",         "llama3/plain",
-    "qwen3/odd_heads", "qwen3/stretched",    "qwen3_moe/every_layer", "qwen3_moe/some_layers",
-    "gemma3/text",     "mistral/wide_heads", "mistral/windowed"};
+    "qwen2/odd_heads",   "qwen2/mixed_window", "llama3/scaled",         "llama3/plain",
+    "qwen3/odd_heads",   "qwen3/stretched",    "qwen3_moe/every_layer", "qwen3_moe/some_layers",
+    "qwen3_5/odd_heads", "qwen3_5/stretched",  "gemma3/text",           "mistral/wide_heads",
+    "mistral/windowed"};
 const std::vector<std::string> kCases = {"text", "multi_turn", "long"};
 
 class TextGolden : public ::testing::TestWithParam<std::string> {};
