@@ -1,0 +1,112 @@
+// `saccade model quantize`: what it writes is served, and answers as its source does when it is
+// rounded at load; what it cannot do leaves nothing behind.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "tests/support/server_process.h"
+#include "tests/support/tcp_socket.h"
+#include "tests/support/temporary_directory.h"
+
+namespace saccade::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Arguments = std::vector<std::string>;
+
+const std::string kGoldens = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/";
+const std::string kPrompt =
+    R"({"prompt": "one two three", "max_tokens": 24, "ignore_eos": true, "temperature": 0,
+        "return_token_ids": true, "logprobs": 2})";
+
+std::string choices_of(const std::string& body) {
+  const std::size_t at = body.find("\"choices\"");
+  return at == std::string::npos ? "none in " + body : body.substr(at);
+}
+
+std::string answer(const Arguments& flags) {
+  ServerProcess server(SACCADE_BINARY, flags);
+  const auto got = exchange(server.port(), "POST", "/v1/completions", kPrompt);
+  EXPECT_EQ(got.status, 200) << got.body;
+  return choices_of(got.body);
+}
+
+class Quantize : public testing::TestWithParam<const char*> {};
+
+TEST_P(Quantize, AnswersAsItsSourceRoundedAtLoad) {
+  const std::string kind = GetParam();
+  const TemporaryDirectory folder;
+  const std::string source = kGoldens + "llama3/plain";
+  const std::string out = folder.path() + "/out";
+  const Ended made =
+      run_to_end(SACCADE_BINARY, {"model", "quantize", source, out, "--quantization", kind});
+  ASSERT_EQ(made.status, 0) << made.output;
+  EXPECT_NE(made.output.find("matrices in " + kind), std::string::npos) << made.output;
+  EXPECT_EQ(answer({"serve", out}), answer({"serve", source, "--quantization", kind}));
+  const Ended again =
+      run_to_end(SACCADE_BINARY, {"model", "quantize", source, out, "--quantization", kind});
+  EXPECT_NE(again.status, 0);
+  EXPECT_NE(again.output.find(out), std::string::npos) << again.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(, Quantize, testing::Values("int8", "int4"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
+TEST(QuantizeCommand, WhatItCannotDoLeavesNothing) {
+  const TemporaryDirectory folder;
+  const std::string out = folder.path() + "/out";
+  const auto refused = [&](const Arguments& arguments, const std::string& word) {
+    Arguments all = {"model", "quantize"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Ended ended = run_to_end(SACCADE_BINARY, all);
+    EXPECT_NE(ended.status, 0) << word;
+    EXPECT_NE(ended.output.find(word), std::string::npos) << ended.output;
+    EXPECT_TRUE(fs::is_empty(folder.path())) << word;
+  };
+  const std::string source = kGoldens + "llama3/plain";
+  refused({source, out}, "--quantization");
+  refused({source, out, "--quantization", "int3"}, "int3");
+  refused({source, out, "--quantization", "int4", "--group-size", "48"}, "48");
+  refused({folder.path() + "/none", out, "--quantization", "int8"}, "none");
+  refused({kGoldens + "quantised/awq_row", out, "--quantization", "int8"}, "quantised");
+  refused({kGoldens + "qwen2/mixed_window", out, "--quantization", "int4"}, "32");
+}
+
+// Ctrl-C in the middle of a checkpoint of some megabytes.
+TEST(QuantizeCommand, InterruptedLeavesNothing) {
+  const TemporaryDirectory folder;
+  const std::string source = std::string(SACCADE_SOURCE_DIR) + "/models/glimpse";
+  const std::string out = folder.path() + "/out";
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    const int null = open("/dev/null", O_WRONLY);
+    dup2(null, STDOUT_FILENO);
+    dup2(null, STDERR_FILENO);
+    execl(SACCADE_BINARY, SACCADE_BINARY, "model", "quantize", source.c_str(), out.c_str(),
+          "--quantization", "int4", "--threads", "1", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  pid_t ended = 0;
+  // As soon as something lies there under its temporary name.
+  while (fs::is_empty(folder.path()) && ended == 0) {
+    ended = waitpid(pid, &status, WNOHANG);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ASSERT_EQ(ended, 0) << "it ended before it could be interrupted";
+  kill(pid, SIGINT);
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace saccade::test
