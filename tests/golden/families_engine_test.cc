@@ -184,6 +184,67 @@ TEST_P(TextFamiliesEngine, PreemptedAnswersAreTheSame) {
   expect_preempted(from);
 }
 
+// Layers that keep a state: whatever the policy, the blocks and how far apart the states are that
+// later requests go on from. The longest prompt passes several of them.
+class StatesEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StatesEngine, EveryPolicyAndIntervalGivesTheReferencesTokens) {
+  GoldenRequests from(GetParam(), kTextCases);
+  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const std::int64_t interval : {0, 16, 40, 1000}) {  // 0: none is kept
+      SCOPED_TRACE(fmt::format("{} every {}", policy, interval));
+      EngineSettings settings = settings_of(interval == 16 ? 7 : 64);
+      settings.kv_policy = policy;
+      settings.kv_cache_bytes = std::size_t{32} << 20;
+      settings.prefix_caching = interval > 0;
+      settings.state_interval = std::max<std::int64_t>(1, interval);
+      settings.block_size = interval == 40 ? 8 : 16;
+      settings.steps_in_flight = interval == 16 ? 2 : 1;
+      const EngineStats stats = expect_goldens(from, settings, interval == 1000 ? 1 : 8, 2);
+      if (interval == 0 || interval == 1000) {
+        EXPECT_EQ(stats.prefix_cache_hits, 0u);
+      } else {
+        EXPECT_GT(stats.prefix_cache_hits, 0u);
+      }
+    }
+  }
+}
+
+TEST_P(StatesEngine, AnyChunkAndBatch) {
+  GoldenRequests from(GetParam(), kTextCases);
+  expect_any_chunk_and_batch(from);
+}
+
+// A second round goes on from the last state that was kept of each prompt, and from no other.
+TEST_P(StatesEngine, HitsEndAtKeptStates) {
+  GoldenRequests from(GetParam(), {"long"});
+  EngineSettings settings = settings_of(64);
+  settings.state_interval = 48;
+  const auto length = static_cast<std::int64_t>(from.golden(0).ids.size());
+  ASSERT_GT(length, 3 * 48);
+  const EngineStats stats = expect_goldens(from, settings, 1, 2);
+  EXPECT_EQ(stats.prefix_cache_hits, static_cast<std::uint64_t>((length - 1) / 48 * 48));
+}
+
+TEST_P(StatesEngine, SpeculationIsRefusedByName) {
+  GoldenRequests from(GetParam(), {"text"});
+  EngineSettings settings = settings_of(64);
+  settings.speculation.most_tokens = 2;
+  const SteadyClock clock;
+  const auto engine = Engine::create(settings, from.network(), from.device(), clock);
+  ASSERT_FALSE(engine);
+  EXPECT_EQ(engine.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(engine.error().message.find("speculation"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, StatesEngine,
+                         ::testing::Values("qwen3_5/odd_heads", "qwen3_5/stretched"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
 // Gemma 3 decodes on when its windows have let go of most of a prompt: there is not room for all
 // layers of a sequence.
 TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {

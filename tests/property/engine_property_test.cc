@@ -45,6 +45,34 @@ TEST(EngineProperty, ImagesAttendedAcrossInPagesOfAnotherSize) {
   scenarios(options, 60, Sight::kAcross);
 }
 
+// States are one page of a size of their own, and go on from what is kept of another sequence.
+TEST(EngineProperty, States) {
+  FakeModelOptions options;
+  options.layers = {state(24), full(), state(24), state(24)};
+  scenarios(options, 60);
+}
+
+TEST(EngineProperty, StatesBesideWindowsInPagesOfAnotherSize) {
+  FakeModelOptions options;
+  options.layers = {full(), state(300), window(7), state(11), full()};
+  scenarios(options, 60);
+}
+
+// What guessed tokens write into a state cannot be taken back.
+TEST(EngineProperty, StatesRefuseSpeculation) {
+  EngineSettings settings = roomy();
+  settings.speculation.most_tokens = 2;
+  FakeModelOptions options;
+  options.layers = {full(), state(24)};
+  FakeModel model(options);
+  VirtualClock clock;
+  const auto device = engine_device("reference");
+  const auto engine = Engine::create(settings, model, *device, clock);
+  ASSERT_FALSE(engine);
+  EXPECT_NE(engine.error().message.find("keeps a state"), std::string::npos)
+      << engine.error().message;
+}
+
 // Between clients: who comes gets its share of the places in the next step, whoever holds them,
 // and nobody's answer changes by it.
 TEST(EngineProperty, AClientThatComesGetsItsShareAtOnce) {

@@ -28,6 +28,9 @@ inline std::int64_t rounds(std::int64_t usual) {
 inline LayerShape full() { return {LayerKind::kFull, 0, 1, 8}; }
 inline LayerShape window(std::int64_t tokens) { return {LayerKind::kSlidingWindow, tokens, 1, 8}; }
 
+inline LayerShape state(std::int64_t elements) {
+  return {LayerKind::kRecurrent, 0, 0, 0, elements};
+}
 inline LayerShape across() { return {LayerKind::kCrossAttention, 0, 1, 8}; }
 
 // What sees each other both ways: nothing, a prefix, each image. kAcross: nothing, and images are
@@ -217,6 +220,7 @@ inline EngineSettings random_settings(Choices& choices, const FakeModelOptions& 
   settings.max_model_len = 90;
   settings.kv_policy = kPolicies[choices.pick(4)];
   settings.prefix_caching = choices.coin();
+  settings.state_interval = 9;  // to the next whole block
   settings.encoder_cache = kCaches[choices.pick(sight == Sight::kAcross ? 2 : 3)];
   settings.max_batched_tokens = sight == Sight::kPrefix ? 80 : kChunks[choices.pick(6)];
   settings.max_sequences = choices.between(1, 8);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <list>
 
 #include "base/hash.h"
 #include "tests/support/deferred_device.h"
@@ -24,6 +25,17 @@ float* slot_of(const SequenceSpan& span, const KvLayer& layer, std::int64_t toke
   float* page = layer.blocks.row<float>(block);
   return page + (head * layer.block_size + token % layer.block_size) * layer.head_dim;
 }
+
+// Of a group of states, which no attention is planned for.
+struct CopiedSpans {
+  explicit CopiedSpans(std::span<const SequenceSpan> given) : spans(given.begin(), given.end()) {
+    for (SequenceSpan& span : spans)
+      span.blocks = blocks.emplace_back(span.blocks.begin(), span.blocks.end());
+  }
+  operator std::span<const SequenceSpan>() const { return spans; }  // NOLINT
+  std::vector<SequenceSpan> spans;
+  std::list<std::vector<std::int32_t>> blocks;
+};
 
 // A batch as a kernel of a late device sees it, with what it refers to on the host.
 struct KeptBatch {
@@ -58,6 +70,8 @@ struct KeptBatch {
     const auto layer = std::ranges::find(of.kv, static_cast<int>(group), &KvBinding::group);
     if (layer == of.kv.end()) return {};
     const KvLayer& shape = layer->layer;
+    if (shape.head_dim == 0)  // states
+      return copies.emplace_back(given);
     return plans
         .emplace_back(
             std::make_unique<AttentionPlan>(given, AttentionGeometry{.block_size = shape.block_size,
@@ -71,6 +85,7 @@ struct KeptBatch {
   Batch batch;
   std::vector<KvBinding> kv;
   std::vector<std::unique_ptr<AttentionPlan>> plans;
+  std::list<CopiedSpans> copies;
   std::vector<std::span<const SequenceSpan>> spans;
   std::vector<std::span<const SequenceSpan>> image_spans;
 };
@@ -222,6 +237,10 @@ void FakeModel::compute(const Batch& batch) {
       attend_across(batch, l);
       continue;
     }
+    if (shape_.layers[l].kind == LayerKind::kRecurrent) {
+      take_in(batch, l);
+      continue;
+    }
     const KvLayer& layer = batch.kv[l].layer;
     const auto spans = batch.spans[static_cast<std::size_t>(batch.kv[l].group)];
     for (const SequenceSpan& span : spans) {
@@ -244,6 +263,31 @@ void FakeModel::compute(const Batch& batch) {
     }
   }
   write_logits(batch.logit_rows, batch.logits);
+}
+
+// A state is a fingerprint of all that it has taken in, in its order.
+void FakeModel::take_in(const Batch& batch, std::size_t l) {
+  const KvLayer& layer = batch.kv[l].layer;
+  for (const SequenceSpan& span : batch.spans[static_cast<std::size_t>(batch.kv[l].group)]) {
+    if (span.row_count == 0) continue;
+    const std::int64_t block = layer.block_size == 0 ? 0 : span.context / layer.block_size;
+    CHECK(layer.block_size == 0 || span.context + span.row_count <= (block + 1) * layer.block_size,
+          "tokens [{}, {}) go past a state that is kept every {}", span.context,
+          span.context + span.row_count, layer.block_size);
+    const std::int32_t page = span.blocks[static_cast<std::size_t>(block)];
+    CHECK(page >= 0, "state {} is not there", block);
+    float* const kept = layer.blocks.row<float>(page);
+    for (std::int64_t i = 0; i < span.row_count; ++i) {
+      std::uint64_t& print = state_[static_cast<std::size_t>(span.row_begin + i)];
+      std::uint64_t sum = l;
+      for (std::int64_t e = 0; e < layer.blocks.cols(); ++e)
+        sum = absorb(sum, span.context + i == 0 ? 0 : kept[e]);
+      sum = hash_combine(sum, print);
+      for (std::int64_t e = 0; e < layer.blocks.cols(); ++e)
+        kept[e] = print_of(hash_combine(sum, static_cast<std::uint64_t>(e)));
+      print = hash_combine(print, sum);
+    }
+  }
 }
 
 // Keys and values follow from an image's row alone, and rows that see no image keep their state.

@@ -57,7 +57,8 @@ class FakeModel final : public Network {
   std::int64_t images_encoded() const { return images_encoded_; }
 
  private:
-  void compute(const Batch& batch);  // with everything on the host
+  void take_in(const Batch& batch, std::size_t l);  // a layer that keeps a state
+  void compute(const Batch& batch);                 // with everything on the host
   void attend_across(const Batch& batch, std::size_t l);
   void write_logits(DeviceInts rows, View logits) const;
   std::uint64_t attend(const SequenceSpan& span, std::int64_t position, const LayerShape& shape,
