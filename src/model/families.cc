@@ -35,6 +35,7 @@ namespace saccade {
   FAMILY(kQwen2)                 \
   FAMILY(kQwen3)                 \
   FAMILY(kQwen3Moe)              \
+  FAMILY(kQwen35)                \
   FAMILY(kQwen35Text)            \
   FAMILY(kLlama3)                \
   FAMILY(kMistral)               \

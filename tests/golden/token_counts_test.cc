@@ -202,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
                                            "internvl3", "paligemma", "phi_3_vision",
                                            "phi_3_vision/num_crops_4", "smolvlm2", "qwen3_vl",
-                                           "qwen3_vl_moe", "gemma3", "mistral3", "pixtral",
-                                           "mllama", "glm4v"),
+                                           "qwen3_vl_moe", "qwen3_5_vl", "gemma3", "mistral3",
+                                           "pixtral", "mllama", "glm4v"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::ranges::replace(name, '/', '_');

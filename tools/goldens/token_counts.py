@@ -65,6 +65,7 @@ def qwen3() -> None:
               (32, 6400), (32, 6401), (6400, 32), (48, 9599), (200, 1), (201, 1)]
     qwen("qwen3_vl", preprocessor, SIZES + ties + bounds)
     qwen("qwen3_vl_moe", preprocessor, SIZES + ties + bounds, "every_layer")
+    qwen("qwen3_5_vl", preprocessor, SIZES + ties + bounds)
 
 
 def glm4v() -> None:

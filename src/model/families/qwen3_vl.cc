@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/config_section.h"
 #include "model/decoder_config.h"
+#include "model/families/qwen3_tower.h"
 #include "model/family.h"
 #include "model/patch_model.h"
 #include "model/text_network.h"
@@ -34,16 +34,6 @@ constexpr DecoderDefaults kTextDefaults = {.norm_epsilon = 1e-6,
                                            .interleaved_sections = true,
                                            .sections = {24, 20, 20}};
 
-const PatchTowerNames kTowerNames = {.tower = "model.visual.",
-                                     .mlp_in = "mlp.linear_fc1",
-                                     .mlp_out = "mlp.linear_fc2",
-                                     .merger_norm = "norm",
-                                     .merger_in = "linear_fc1",
-                                     .merger_out = "linear_fc2"};
-
-// Bounds of videos are of all frames together, those of images are not.
-const PatchMedia kMedia = {.videos = kVolumeVideos, .video_text = VideoText::kTimesBefore};
-
 DecoderNames text_names() {
   DecoderNames names;
   names.embedding = "model.language_model.embed_tokens";
@@ -51,43 +41,6 @@ DecoderNames text_names() {
   names.norm = "model.language_model.norm";
   names.experts.stacked = true;
   return names;
-}
-
-Result<PatchTowerSettings> parse_vision(const json::object& config) {
-  TRY(const json::object* vision, config_section(config, "vision_config"));
-  PatchTowerSettings tower;
-  tower.norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
-  tower.depth = 27;
-  tower.embed = 1152;
-  tower.inner = 4304;
-  tower.patch = 16;
-  tower.patch_bias = true;
-  tower.out = 3584;
-  tower.names = kTowerNames;
-  std::int64_t positions = 48 * 48;
-  const std::array fields = {
-      ExtentField{"depth", &tower.depth, 1024},
-      ExtentField{"hidden_size", &tower.embed, 1 << 16},
-      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
-      ExtentField{"num_heads", &tower.heads, 1024},
-      ExtentField{"in_channels", &tower.channels, 3},
-      ExtentField{"patch_size", &tower.patch, 256},
-      ExtentField{"spatial_merge_size", &tower.merge, 16},
-      ExtentField{"temporal_patch_size", &tower.frames, 16},
-      ExtentField{"out_hidden_size", &tower.out, 1 << 16},
-      ExtentField{"num_position_embeddings", &positions, 1 << 20},
-  };
-  TRY_DO(read_extents(*vision, "vision_config", fields));
-  while (tower.positions * tower.positions < positions) ++tower.positions;
-  if (tower.positions * tower.positions != positions)
-    return fail(ErrorCode::kUnsupported,
-                "vision_config.num_position_embeddings {} is not the square of a side", positions);
-  TRY(tower.deepstack, vision_layers(*vision, "deepstack_visual_indexes", {8, 16, 24}));
-  TRY(const std::string activation,
-      json::get_string_or(*vision, "hidden_act", "gelu_pytorch_tanh"));
-  TRY(tower.activation, parse_activation(activation));
-  TRY(tower.rope_theta, vision_rope_theta(*vision));
-  return tower;
 }
 
 // What the mixtures' class says where a file is silent. Weights of chosen experts always sum to 1.
@@ -108,7 +61,7 @@ Result<UnloadedModel> create_of(const Checkpoint& checkpoint, bool experts) {
   TRY_DO(read_biases(section, decoder.settings));
   if (experts) TRY_DO(parse_experts(section, decoder.settings));
   decoder.settings.mlp_bias = false;  // there is no such field
-  TRY(PatchTowerSettings tower, parse_vision(checkpoint.config));
+  TRY(PatchTowerSettings tower, parse_qwen3_tower(checkpoint.config, {8, 16, 24}));
   DecoderSettings& text = decoder.settings;
   if (tower.out != text.hidden)
     return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
@@ -120,7 +73,7 @@ Result<UnloadedModel> create_of(const Checkpoint& checkpoint, bool experts) {
   text.qk_norm = true;
   text.deepstack = static_cast<std::int64_t>(tower.deepstack.size());
   return make_patch_model(experts ? "qwen3-vl-moe" : "qwen3-vl", checkpoint, std::move(decoder),
-                          std::move(tower), kMedia, text_names());
+                          std::move(tower), kQwen3Media, text_names());
 }
 
 Result<UnloadedModel> create(const Checkpoint& checkpoint) { return create_of(checkpoint, false); }

@@ -1,0 +1,46 @@
+// Qwen3.5 with images (0.8B, 2B, 4B, 9B, 27B). Reference: transformers' models/qwen3_5.
+//
+// Odd things: those of its text (qwen3_5_text.cc); the tower is Qwen3-VL's without DeepStack.
+#include <array>
+#include <utility>
+
+#include "model/families/qwen3_5_decoder.h"
+#include "model/families/qwen3_tower.h"
+#include "model/family.h"
+#include "model/patch_model.h"
+#include "model/text_network.h"
+
+namespace saccade {
+namespace {
+
+Result<UnloadedModel> create(const Checkpoint& checkpoint) {
+  const json::object& config = checkpoint.config;
+  TRY(DecoderConfig decoder, parse_qwen3_5(config));
+  TRY(PatchTowerSettings tower, parse_qwen3_tower(config, {}));
+  if (!tower.deepstack.empty())
+    return fail(ErrorCode::kUnsupported,
+                "vision_config.deepstack_visual_indexes names {} layers, Qwen3.5 has none",
+                tower.deepstack.size());
+  if (tower.out != decoder.settings.hidden)
+    return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
+                tower.out, decoder.settings.hidden);
+  for (const char* name : {"image_token_id", "video_token_id"}) TRY_DO(json::get_int(config, name));
+  return make_patch_model("qwen3.5", checkpoint, std::move(decoder), std::move(tower), kQwen3Media,
+                          qwen3_5_names("model.language_model."));
+}
+
+constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen3_5ForConditionalGeneration"};
+constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_5"};
+
+}  // namespace
+
+extern const DummySizes kQwen35Dummies;
+extern const Family kQwen35;
+const Family kQwen35 = {.name = "qwen3.5",
+                        .architectures = kArchitectures,
+                        .model_types = kModelTypes,
+                        .aliases = {},
+                        .create = create,
+                        .dummies = &kQwen35Dummies};
+
+}  // namespace saccade
