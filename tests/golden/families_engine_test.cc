@@ -245,6 +245,22 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, StatesEngine,
                            return name;
                          });
 
+// The same beside images.
+class StatesAndImagesEngine : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(StatesAndImagesEngine, AnyChunkAndBatch) {
+  GoldenRequests from(GetParam());
+  expect_any_chunk_and_batch(from);
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoints, StatesAndImagesEngine,
+                         ::testing::Values("qwen3_5_vl/odd_heads", "qwen3_5_vl/wide_rows"),
+                         [](const auto& checkpoint) {
+                           std::string name = checkpoint.param;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
 // Gemma 3 decodes on when its windows have let go of most of a prompt: there is not room for all
 // layers of a sequence.
 TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {
