@@ -304,7 +304,8 @@ TEST(Families, RefuseAnotherQwen35) {
                   R"(["full_attention", "full_attention", "full_attention", "full_attention",
                       "sliding_attention"])",
                   "layer_types holds sliding_attention"},
-           Change{"rope_parameters", R"({"partial_rotary_factor": 0})", "partial_rotary_factor is 0"},
+           Change{"rope_parameters", R"({"partial_rotary_factor": 0})",
+                  "partial_rotary_factor is 0"},
            Change{"rope_parameters", R"({"partial_rotary_factor": 0.28})", "partial_rotary_factor"},
            Change{"rope_parameters", R"({"rope_type": "dynamic", "factor": 2})", "dynamic"},
        }) {
