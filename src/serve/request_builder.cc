@@ -186,14 +186,15 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   TRY(into.demanded, reading.demand(request.tools));
   const auto guard = [this](std::string_view text) { return processor_.guard_literals(text); };
   json::array messages = api::template_messages(request, guard);
-  TRY_DO(format.arrange(messages, [this](std::string_view type, int image) {
-    return type == "video" ? processor_.video_placeholder() : processor_.image_placeholder(image);
-  }));
-  ChatTemplateOptions options;
-  options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   const json::array tools = api::template_tools(request, guard);
+  ChatTemplateOptions options;
   if (!tools.empty() && (settings_.tools_without_choice || request.tools.may_be_called()))
     options.tools = &tools;
+  const auto placeholder = [this](std::string_view type, int image) {
+    return type == "video" ? processor_.video_placeholder() : processor_.image_placeholder(image);
+  };
+  TRY_DO(format.arrange(messages, placeholder, options.tools != nullptr));
+  options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   if (request.documents) options.documents = &*request.documents;
   if (loaded_template_) options.variables = loaded_template_->variables;
   for (const json::object* each : {&settings_.chat_template_kwargs, &request.chat_template_kwargs})

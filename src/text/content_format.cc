@@ -81,24 +81,34 @@ bool has_probe(std::string_view rendered) {
   return false;
 }
 
-// The best that a template makes of the probe among neighbours of either form; with a tool at hand
-// where it makes nothing of it without.
+// The best that a template makes of the probe among neighbours of either form.
 Shown shown(const ChatTemplate& chat_template, const json::object& variables, std::string_view role,
-            Form form) {
-  const json::array tools = tools_of_probe();
+            Form form, const json::array* tools) {
   Shown best = Shown::kRefused;
   ChatTemplateOptions options;
   options.variables = variables;
-  for (const json::array* given : {static_cast<const json::array*>(nullptr), &tools}) {
-    options.tools = given;
-    for (const Form others : {Form::kString, Form::kParts}) {
-      const auto rendered = chat_template.render(conversation(role, form, others), options);
-      if (!rendered) continue;
-      if (has_probe(*rendered)) return Shown::kText;
-      best = Shown::kNothing;
-    }
+  options.tools = tools;
+  for (const Form others : {Form::kString, Form::kParts}) {
+    const auto rendered = chat_template.render(conversation(role, form, others), options);
+    if (!rendered) continue;
+    if (has_probe(*rendered)) return Shown::kText;
+    best = Shown::kNothing;
   }
   return best;
+}
+
+// The same in both forms. Where the template makes nothing of a role without tools, or refuses it
+// with them, the other way is what is known.
+RoleForms forms_of(const ChatTemplate& chat_template, const json::object& variables,
+                   std::string_view role, bool with_tools) {
+  const json::array tools = tools_of_probe();
+  const auto of_form = [&](Form form) {
+    const Shown without = shown(chat_template, variables, role, form, nullptr);
+    if (without == Shown::kText && !with_tools) return without;
+    const Shown with = shown(chat_template, variables, role, form, &tools);
+    return with == Shown::kRefused ? without : with;
+  };
+  return {of_form(Form::kString), of_form(Form::kParts)};
 }
 
 std::string joined(const json::array& parts, const ContentFormat::Placeholder& placeholder,
@@ -158,26 +168,27 @@ bool RoleForms::drops_text() const {
 ContentFormat ContentFormat::of(const ChatTemplate& chat_template, const json::object& variables) {
   ContentFormat format;
   for (std::size_t i = 0; i < kRoles.size(); ++i) {
-    format.forms_[i] = {shown(chat_template, variables, kRoles[i], Form::kString),
-                        shown(chat_template, variables, kRoles[i], Form::kParts)};
+    format.forms_[i] = forms_of(chat_template, variables, kRoles[i], false);
+    format.forms_with_tools_[i] = forms_of(chat_template, variables, kRoles[i], true);
   }
   return format;
 }
 
-const RoleForms& ContentFormat::forms(std::string_view role) const {
+const RoleForms& ContentFormat::forms(std::string_view role, bool tools) const {
   static const RoleForms kUnknown;
   const auto found = std::ranges::find(kRoles, role);
-  return found == kRoles.end() ? kUnknown
-                               : forms_[static_cast<std::size_t>(found - kRoles.begin())];
+  if (found == kRoles.end()) return kUnknown;
+  return (tools ? forms_with_tools_ : forms_)[static_cast<std::size_t>(found - kRoles.begin())];
 }
 
-Result<void> ContentFormat::arrange(json::array& messages, const Placeholder& placeholder) const {
+Result<void> ContentFormat::arrange(json::array& messages, const Placeholder& placeholder,
+                                    bool tools) const {
   int images = 0;  // of the messages before
   for (json::value& each : messages) {
     json::value* content = each.get_object().if_contains("content");
     if (content == nullptr || content->is_null()) continue;
     const std::string_view role = each.get_object().at("role").get_string();
-    const RoleForms& role_forms = forms(role);
+    const RoleForms& role_forms = forms(role, tools);
     const bool has_text =
         std::ranges::any_of(texts_of(*content), [](auto text) { return !trimmed(text).empty(); });
     if (role_forms.drops_text() && has_text) return dropped(role);

@@ -35,8 +35,9 @@ class ContentFormat {
   // `variables` as in ChatTemplateOptions.
   static ContentFormat of(const ChatTemplate& chat_template, const json::object& variables);
 
-  // Of one of kRoles.
-  const RoleForms& forms(std::string_view role) const;
+  // Of one of kRoles, in a conversation with tools or without: Llama 3.2 Vision's template shows
+  // parts, and prints the list itself where it puts tools before the first of them.
+  const RoleForms& forms(std::string_view role, bool tools = false) const;
 
   // What stands for a part that is no text in a template of strings: of `type`, and of an image its
   // number among all messages' images.
@@ -44,13 +45,15 @@ class ContentFormat {
 
   // Content stays in the form that it has where the template shows that form's text, and takes the
   // other where only that is shown. kInvalid names the role of which no form is.
-  Result<void> arrange(json::array& messages, const Placeholder& placeholder) const;
+  Result<void> arrange(json::array& messages, const Placeholder& placeholder,
+                       bool tools = false) const;
 
   // For roles that are unknown(): kInvalid where a message's text is not in what was rendered.
   Result<void> check(const json::array& messages, std::string_view rendered) const;
 
  private:
   std::array<RoleForms, kRoles.size()> forms_;
+  std::array<RoleForms, kRoles.size()> forms_with_tools_;
 };
 
 }  // namespace saccade

@@ -109,7 +109,8 @@ void expect_shown(const ChatTemplate& chat_template, const ContentFormat& format
   for (const auto& [given, outcome] : outcomes) {
     SCOPED_TRACE("given as " + std::string(given));
     json::array messages = with_forms(conversation, given);
-    auto arranged = format.arrange(messages, [](std::string_view, int) { return "[]"; });
+    auto arranged = format.arrange(
+        messages, [](std::string_view, int) { return "[]"; }, options.tools != nullptr);
     auto text = arranged ? chat_template.render(messages, options)
                          : Result<std::string>(tl::unexpected<Error>(arranged.error()));
     if (text) {
