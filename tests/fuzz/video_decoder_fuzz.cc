@@ -19,9 +19,9 @@ void require(bool holds) {
 }
 
 // The first, the middle and the last frame; the first twice.
-class Listener final : public FrameListener {
+class Listener {
  public:
-  std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) override {
+  std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) {
     require(facts.frames > 0 && facts.width > 0 && facts.height > 0);
     require(std::int64_t{facts.width} * facts.height <= kMostPixels);
     require(std::isfinite(facts.fps) && facts.fps > 0);
@@ -31,7 +31,7 @@ class Listener final : public FrameListener {
     return wanted_;
   }
 
-  bool take(const wire::FrameHead& head, std::span<const std::uint8_t> rgb) override {
+  bool take(const wire::FrameHead& head, std::span<const std::uint8_t> rgb) {
     require(taken_ < wanted_.size() && head.index == wanted_[taken_++]);
     require(std::isfinite(head.seconds));
     require(rgb.size() == std::size_t{3} * static_cast<std::size_t>(facts_.width) *
@@ -58,7 +58,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace saccade::video;
   if (size > kMostBytes) return 0;
   Listener listener;
-  const auto heard = decode_file(std::as_bytes(std::span(data, size)), kMostPixels, listener);
+  const auto heard =
+      decode_file(std::as_bytes(std::span(data, size)), kMostPixels,
+                  {[&](const auto& facts) { return listener.choose(facts); },
+                   [&](const auto& head, auto rgb) { return listener.take(head, rgb); }});
   require(!heard || (*heard && listener.has_all()));
   return 0;
 }

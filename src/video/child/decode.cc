@@ -13,7 +13,7 @@ namespace saccade::video {
 namespace {
 
 // Absent: nobody listens.
-std::optional<std::vector<std::int64_t>> ask(const Container& file, FrameListener& listener) {
+std::optional<std::vector<std::int64_t>> ask(const Container& file, const FrameListener& listener) {
   auto indices = listener.choose({file.frames(), file.fps(), file.width(), file.height()});
   if (!indices) return {};
   for (const std::int64_t index : *indices)
@@ -26,7 +26,7 @@ enum class Pass { kDone, kFramesDiffer, kUnheard };
 
 // Two frames of one index are one picture that is sent twice.
 Result<Pass> send_frames(Container& file, std::span<const std::int64_t> indices,
-                         FrameListener& listener) {
+                         const FrameListener& listener) {
   std::vector<std::int64_t> once(indices.begin(), indices.end());
   once.erase(std::unique(once.begin(), once.end()), once.end());
   TRY_DO(file.begin(once));
@@ -46,7 +46,7 @@ Result<Pass> send_frames(Container& file, std::span<const std::int64_t> indices,
 }  // namespace
 
 Result<bool> decode_file(std::span<const std::byte> bytes, std::int64_t max_pixels,
-                         FrameListener& listener) {
+                         const FrameListener& listener) {
   av_log_set_level(AV_LOG_QUIET);
   TRY(Container file, Container::open(bytes, max_pixels));
   const auto indices = ask(file, listener);

@@ -63,25 +63,22 @@ bool refuse(const Error& error) {
          say(reason) && write_all(std::as_bytes(std::span(text)));
 }
 
-// The server behind the two pipes.
-class Server final : public FrameListener {
- public:
-  std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) override {
-    wire::Plan plan;
-    if (!say(wire::Head{wire::Kind::kFacts, sizeof(facts)}) || !say(facts) || !receive(plan) ||
-        plan.count > kMostIndices)
-      return {};
-    std::vector<std::int64_t> indices(static_cast<std::size_t>(plan.count));
-    if (!read_all(std::as_writable_bytes(std::span(indices)))) return {};
-    return indices;
-  }
+// The server behind the two pipes chooses, and takes.
+std::optional<std::vector<std::int64_t>> choose(const wire::Facts& facts) {
+  wire::Plan plan;
+  if (!say(wire::Head{wire::Kind::kFacts, sizeof(facts)}) || !say(facts) || !receive(plan) ||
+      plan.count > kMostIndices)
+    return {};
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(plan.count));
+  if (!read_all(std::as_writable_bytes(std::span(indices)))) return {};
+  return indices;
+}
 
-  bool take(const wire::FrameHead& head, std::span<const std::uint8_t> rgb) override {
-    return say(wire::Head{wire::Kind::kFrame,
-                          static_cast<std::uint32_t>(sizeof(head) + rgb.size())}) &&
-           say(head) && write_all(std::as_bytes(rgb));
-  }
-};
+bool take(const wire::FrameHead& head, std::span<const std::uint8_t> rgb) {
+  return say(wire::Head{wire::Kind::kFrame,
+                        static_cast<std::uint32_t>(sizeof(head) + rgb.size())}) &&
+         say(head) && write_all(std::as_bytes(rgb));
+}
 
 }  // namespace
 
@@ -94,8 +91,7 @@ int decode_as_ordered() {
   ::close(wire::kFile);
   if (!enter_sandbox({order.memory, order.seconds})) return kNoSandbox;
   try {
-    Server server;
-    const auto heard = decode_file({mapped, order.file_bytes}, order.max_pixels, server);
+    const auto heard = decode_file({mapped, order.file_bytes}, order.max_pixels, {choose, take});
     if (!heard) return refuse(heard.error()) ? 0 : kNobodyListens;
     return *heard && say(wire::Head{wire::Kind::kEnd, 0}) ? 0 : kNobodyListens;
   } catch (const std::bad_alloc&) {
