@@ -42,7 +42,7 @@ class Quantize : public testing::TestWithParam<const char*> {};
 TEST_P(Quantize, AnswersAsItsSourceRoundedAtLoad) {
   const std::string kind = GetParam();
   const TemporaryDirectory folder;
-  const std::string source = kGoldens + "llama3/plain";
+  const std::string source = std::string(SACCADE_SOURCE_DIR) + "/models/glimpse";
   const std::string out = folder.path() + "/out";
   const Ended made =
       run_to_end(SACCADE_BINARY, {"model", "quantize", source, out, "--quantization", kind});

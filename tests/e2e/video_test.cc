@@ -254,7 +254,7 @@ TEST(VideoLimits, TokensAndBytesOfARequest) {
 
 TEST(VideoLimits, OtherFamiliesAreNamed) {
   for (const auto& [checkpoint, family] :
-       {std::pair{"gemma3/pooled", "gemma3"}, {"qwen2/odd_heads", "qwen2"}}) {
+       {std::pair{"gemma3/pooled", "gemma-3"}, {"qwen2/odd_heads", "qwen2"}}) {
     const ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGoldens + checkpoint});
     const RawAnswer answer = exchange(server.port(), "POST", "/v1/chat/completions",
                                       body(message(video_url({frame("wide", 0)}))));
