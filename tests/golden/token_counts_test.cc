@@ -133,7 +133,7 @@ TEST(VideoTexts, AreTheProcessors) {
               (*tokenizer)->encode("See: " + text + " well", {.add_special_tokens = false}));
     EXPECT_EQ(std::ssize(prompt->images), controls.frames);
   }
-  EXPECT_EQ(videos, 100);
+  EXPECT_EQ(videos, 65);
 }
 
 // How a prompt has a video whose times are written.
