@@ -41,6 +41,8 @@ void add_profile(CLI::App& app, int& exit_code) {
   cmd->add_option("--device", s.device, "cpu, cuda, cuda:N, or auto: a GPU where there is one")
       ->capture_default_str()
       ->check(device_name());
+  cmd->add_option("--quantization", s.quantization,
+                  "int8, int4, or what the checkpoint says: as the server's");
   cmd->add_option("--threads", s.threads, "compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
   cmd->add_option("--max-model-len", s.engine.max_model_len, "longest prompt, tokens")

@@ -3,13 +3,16 @@
 # traces against them once for each way of choosing image sizes, each on servers without a past.
 #
 #   recipes/traffic-aware.sh MODEL [--captions FILE] [--images DIR] [--traces "4 5 7 10"] [--sizes "vanilla static ..."]
-#       [--speed 1] [--seconds N] [--seeds 41] [--together] [--encoder-cores 0] [--server-cores 1] [--out DIR] [--saccade BINARY]
+#       [--speed 1] [--seconds N] [--seeds 41] [--together] [--encoder-cores 0] [--server-cores 1]
+#       [--output-len N] [--serve-flags "--quantization int8 ..."] [--out DIR] [--saccade BINARY]
 #
 #   --captions   JSON lines or Parquet with images, questions and right answers; default: the labelled pictures of data/glimpse
 #   --sizes      of vanilla, static (the published budget of 4,096 tokens, to scale), static:N, seed, seed-as-published, dynamic
 #   --speed      times as much traffic as the traces have
 #   --seconds    of each trace, on its own axis; default: all of it
 #   --seeds      each replays everything once more, with pictures drawn anew; the table has medians, least and most
+#   --output-len   tokens of an answer at most; default: until the model ends it, or 256
+#   --serve-flags  given to every process that loads the model: profile, encoder and server
 #   --together   one process with all cores instead of encoder and server apart (without seed-as-published)
 #
 # To scale: the publication's first tokens took 0.178 s on average with 1,855 tokens of prompt and nobody else there. What
@@ -22,8 +25,8 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 model= captions=$here/data/glimpse/answers.jsonl images= traces="4 5 7 10" out=traffic-aware saccade=saccade
-sizes="vanilla static seed seed-as-published dynamic" speed=1 seconds= seeds=41 together= encoder_cores=0 server_cores=1 running= label=vanilla
-usage() { sed -n '5,13p' "$0" >&2; exit 2; }
+sizes="vanilla static seed seed-as-published dynamic" speed=1 seconds= seeds=41 together= encoder_cores=0 server_cores=1 running= label=vanilla serve_flags=() output_len=()
+usage() { sed -n '5,16p' "$0" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case $1 in
     --captions) captions=$2; shift ;;
@@ -35,6 +38,8 @@ while [ $# -gt 0 ]; do
     --seeds) seeds=$2; shift ;;
     --encoder-cores) encoder_cores=$2; shift ;;
     --server-cores) server_cores=$2; shift ;;
+    --output-len) output_len=(--custom-output-len "$2"); shift ;;
+    --serve-flags) read -ra serve_flags <<<"$2"; shift ;;
     --out) out=$2; shift ;;
     --saccade) saccade=$2; shift ;;
     --image-size) label=$2; shift ;;
@@ -53,6 +58,7 @@ case $captions in
   */data/glimpse/answers.jsonl) data=(--dataset-name custom_image --dataset-path "$captions" --image-folder "$images" --images-first) ;;
   *) data=(--dataset-path "$captions" --image-folder "$images") ;;
 esac
+data+=("${output_len[@]}")
 encoder=()
 [ ! -e "${ENCODER:=$here/.cache/minilm}/config.json" ] || encoder=(--encoder "$ENCODER")
 number() { awk "BEGIN { printf \"%.6g\", $1 }"; }
@@ -112,13 +118,13 @@ start() {
     cores=$encoder_cores,$server_cores
   else
     flags+=(--role pd --threads "$(tr ',' '\n' <<<"$server_cores" | wc -l)")
-    (pinned "$encoder_cores" "$saccade" serve "$model" --role encoder --cluster-listen 127.0.0.1:0 --port 0 --encoder-cache off \
+    (pinned "$encoder_cores" "$saccade" serve "$model" --role encoder --cluster-listen 127.0.0.1:0 --port 0 --encoder-cache off "${serve_flags[@]}" \
       --threads "$(tr ',' '\n' <<<"$encoder_cores" | wc -l)") >"$out/encoder.log" 2>&1 &
     pids+=($!)
     address=$(said "$out/encoder.log" 'encoding for others on (127\.0\.0\.1:[0-9]+)')
     flags+=(--encoders "$address")
   fi
-  (pinned "$cores" "$saccade" serve "$model" "${flags[@]}") >"$out/server.log" 2>&1 &
+  (pinned "$cores" "$saccade" serve "$model" "${flags[@]}" "${serve_flags[@]}") >"$out/server.log" 2>&1 &
   pids+=($!)
   port=$(said "$out/server.log" 'http://[^ ]*:([0-9]+)')
 }
@@ -126,7 +132,7 @@ start() {
 # ---- the scale ---------------------------------------------------------------------------------------------------
 
 echo "== profile"
-"$saccade" profile "$model" --threads 1 --profile-folder "$out/profiles" --output "$out/profile.json" 2>/dev/null | tee "$out/profile.txt"
+"$saccade" profile "$model" "${serve_flags[@]}" --threads 1 --profile-folder "$out/profiles" --output "$out/profile.json" 2>/dev/null | tee "$out/profile.txt"
 line=$(sed -nE 's/^as a straight line .*: ([0-9.]+) ms a token ([-+]?[0-9.]+) ms.*/\1,\2/p' "$out/profile.txt")
 [ -n "$line" ] || { echo "traffic-aware: $model has no images to size" >&2; exit 2; }
 scale=1 floor=256
