@@ -110,7 +110,7 @@ Result<void> print_plan(Network& network, std::int64_t parameters, DType compute
                                 static_cast<double>(quantized.four_bit_weights) *
                                     static_cast<double>(size_of(compute)))));
   line("  KV", fmt::format("{} for one sequence of {} tokens",
-                           bytes_text(sequence_bytes(shape, shape.kv_dtype, length)), length));
+                           bytes_text(sequence_bytes(shape, shape.cache_dtype, length)), length));
   line("  step", fmt::format("{} of activations for {} rows", bytes_text(text_bytes), flags.rows));
   if (shape.has_vision)
     line("  encoder", fmt::format("{} of activations for the largest image, {} patches",
@@ -160,7 +160,7 @@ Result<void> inspect(const Flags& flags) {
   const bool stored_f16 = compute == DType::kF16;
   if (flags.dtype != "auto") compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
   if (compute == DType::kF16) compute = DType::kF32;
-  model.network->set_dtypes(compute, compute);
+  model.network->set_dtypes({.compute = compute, .embeddings = compute, .cache = compute});
 
   const ModelShape& shape = model.shape();
   const std::vector<TensorSpec> specs = model.network->weight_table().specs();

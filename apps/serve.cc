@@ -17,14 +17,27 @@
 namespace saccade {
 namespace {
 
+// Of names that vLLM has besides.
+std::string_view kv_dtype_instead(std::string_view name) {
+  if (name == "fp8_e5m2")
+    return "; fp8_e4m3 takes as many bytes and has a bit more of each number, whose range a scale "
+           "for every token and head stands in for";
+  if (name == "fp8_inc" || name == "fp8_ds_mla") return "; that one is of other devices: say fp8";
+  if (name == "int8_per_token_head") return "; int8 has a scale for every token and head";
+  if (name == "fp8_per_token_head") return "; fp8 has a scale for every token and head";
+  if (name == "float16" || name == "half") return "; bfloat16 takes as many bytes";
+  return "";
+}
+
 CLI::Validator kv_dtype() {
   return {[](std::string& text) {
-            if (text == "auto" || text == "bfloat16" || text == "float32") return std::string();
+            for (const std::string_view known :
+                 {"auto", "bfloat16", "float32", "int8", "fp8", "fp8_e4m3"})
+              if (text == known) return std::string();
             return fmt::format(
-                "'{}' is not supported: keys and values are kept as bfloat16 or "
-                "float32, and auto is as --dtype; leave the flag out, and let "
-                "--kv-cache-bytes bound the cache",
-                text);
+                "'{}' is not supported: keys and values are kept as bfloat16, float32, int8 or "
+                "fp8 (which is fp8_e4m3), and auto is as --dtype{}",
+                text, kv_dtype_instead(text));
           },
           ""};
 }
@@ -126,7 +139,9 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       ->capture_default_str()
       ->check(device_name());
   cmd.add_option("--kv-cache-dtype", s.kv_dtype,
-                 "what keys, values and embeddings of images are kept as; auto: as --dtype")
+                 "what keys and values are kept as: bfloat16, float32 (and so embeddings of "
+                 "images), int8 or fp8, which take half of bfloat16's bytes, on a CPU; auto: as "
+                 "--dtype")
       ->capture_default_str()
       ->check(kv_dtype());
   cmd.add_option("--quantization", s.quantization,

@@ -267,9 +267,11 @@ constexpr VllmFlag kTable[] = {
     idle("--kda-decode-backend", kKernels),
     idle("--kda-prefill-backend", kKernels),
     idle("--kernel-config", kKernels),
-    works("--kv-cache-dtype", "auto, bfloat16 or float32; keys and values are not quantised"),
+    works("--kv-cache-dtype",
+          "auto, bfloat16, float32; on a CPU int8, fp8 and fp8_e4m3, with a scale for every token "
+          "and head"),
     refused_list("--kv-cache-dtype-skip-layers", "",
-                 "keys and values are not quantised in any layer; leave it out"),
+                 "all layers keep keys and values as one type; leave it out"),
     works("--kv-cache-memory-bytes --kv-cache-memory"),
     idle_switch("--kv-cache-metrics", "/metrics has the cache's use and hits"),
     idle("--kv-cache-metrics-sample", "/metrics has the cache's use and hits"),

@@ -67,9 +67,11 @@ class CountingStream final : public Stream {
         keys += static_cast<double>(of.window > 0 ? std::min(of.window, seen) : seen);
       }
       work_.flops += 4 * keys * static_cast<double>(of.heads * of.head_dim);
+      const DType type = args.layer.dtype();
+      const std::int64_t row_bytes =
+          of.head_dim * static_cast<std::int64_t>(size_of(type)) + kv_scale_bytes(type);
       work_.bytes +=
-          2 * static_cast<double>((span.context + span.row_count) * of.kv_heads * of.head_dim) *
-          static_cast<double>(size_of(args.layer.dtype()));
+          2 * static_cast<double>((span.context + span.row_count) * of.kv_heads * row_bytes);
     }
     launch().paged_attention(args);
   }
@@ -154,6 +156,7 @@ class CountingDevice final : public Device {
     return inner_.pack(parts, compute);
   }
   bool multiplies_int8() const override { return inner_.multiplies_int8(); }
+  bool caches(DType cache) const override { return inner_.caches(cache); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

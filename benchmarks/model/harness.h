@@ -110,7 +110,7 @@ class Harness {
   // One image through the encoder, patches at hand.
   Timing encode(const PreparedImage& image) {
     const PreparedImage* images[] = {&image};
-    const View out = embeddings_.view(model_.shape().kv_dtype, image.layout.tokens,
+    const View out = embeddings_.view(model_.shape().embedding_dtype, image.layout.tokens,
                                       model_.shape().embedding_width());
     return timed([&] {
       Stream& stream = counting_->lane(Lane::kEncode);
@@ -154,11 +154,12 @@ class Harness {
       kv.block_size = kBlock;
       kv.kv_heads = layer.kv_heads;
       kv.head_dim = layer.head_dim;
-      const std::int64_t elements = 2 * kBlock * layer.kv_heads * layer.head_dim;
+      const std::int64_t elements =
+          kv_block_elements(shape.cache_dtype, kBlock, layer.kv_heads, layer.head_dim);
       const std::int64_t blocks = blocks_per_sequence_ * sizes_.sequences;
-      TRY(Buffer cache,
-          device_->allocate(static_cast<std::size_t>(elements * blocks) * size_of(shape.kv_dtype)));
-      kv.blocks = cache.view(shape.kv_dtype, blocks, elements);
+      TRY(Buffer cache, device_->allocate(static_cast<std::size_t>(elements * blocks) *
+                                          size_of(shape.cache_dtype)));
+      kv.blocks = cache.view(shape.cache_dtype, blocks, elements);
       caches_.push_back(std::move(cache));
       bindings_.push_back({kv, 0});
     }
@@ -227,7 +228,8 @@ class Harness {
                      .flops = work.flops + work.int8_ops,
                      .launches = work.launches,
                      .uploads = work.uploads};
-    const bool matrix_unit = model_.shape().kv_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
+    const bool matrix_unit =
+        model_.shape().embedding_dtype == DType::kBf16 && roofs_.bf16_flops > 0;
     const double flops = matrix_unit ? roofs_.bf16_flops : roofs_.f32_flops;
     if (flops == 0) return timing;  // a warm-up, or no CPU: no roofs
     const double int8_ops = roofs_.int8_ops > 0 ? roofs_.int8_ops : flops;

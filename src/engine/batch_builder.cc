@@ -11,7 +11,7 @@ Result<BatchBuilder> BatchBuilder::create(Device& device, const ModelShape& shap
                                           std::int64_t max_rows, std::int64_t max_logit_rows,
                                           bool overlaid) {
   const auto row_bytes =
-      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
   Buffer embeddings;
   if (overlaid) {
     TRY(embeddings, device.allocate(static_cast<std::size_t>(max_rows) * row_bytes));
@@ -26,7 +26,7 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
                            Buffer embeddings, Buffer logits, std::int64_t max_logit_rows)
     : width_(shape.embedding_width()),
       vocab_(shape.vocab),
-      dtype_(shape.kv_dtype),
+      dtype_(shape.embedding_dtype),
       keys_by_length_(shape.short_length > 0),
       max_rows_(max_rows),
       max_logit_rows_(max_logit_rows),

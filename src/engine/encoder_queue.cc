@@ -66,7 +66,7 @@ Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Network& network, Dev
                                                            Failed failed, Wanted wanted) {
   const ModelShape& shape = network.shape();
   const auto row_bytes =
-      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
   TRY(Buffer scratch,
       device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                       row_bytes));
@@ -153,7 +153,7 @@ double EncoderQueue::stage_seconds() const {
 void EncoderQueue::begin_batch() {
   const std::size_t count = next_batch();
   const ModelShape& shape = network_.shape();
-  const View scratch = scratch_.view(shape.kv_dtype, scratch_rows_, shape.embedding_width());
+  const View scratch = scratch_.view(shape.embedding_dtype, scratch_rows_, shape.embedding_width());
   event_ = {{}, queue_.front().queued, clock_.now(), 0};
   std::int64_t first = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -117,7 +117,7 @@ class EncoderQueue {
   Failed failed_;
   Wanted wanted_;
   std::function<void(const Event&)> observer_;
-  Buffer scratch_;  // [max rows, hidden] of kv_dtype
+  Buffer scratch_;  // [max rows, hidden] of embedding_dtype
   std::int64_t scratch_rows_;
   Buffer staging_;                   // of rows that are looked at, where the host cannot read them
   std::deque<Job> queue_;            // by `start`

@@ -107,7 +107,7 @@ void limit_sequences(EngineSettings& settings, const KvAllocator& kv) {
 }  // namespace
 
 std::int64_t embedding_row_bytes(const ModelShape& shape) {
-  return shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.kv_dtype));
+  return shape.embedding_width() * static_cast<std::int64_t>(size_of(shape.embedding_dtype));
 }
 
 std::int64_t usual_length(const ModelShape& shape) {

@@ -13,7 +13,7 @@ ModelShape text_shape() {
   shape.family = "test";
   shape.hidden = 64;
   shape.max_position = 4096;
-  shape.kv_dtype = DType::kBf16;
+  shape.embedding_dtype = shape.cache_dtype = DType::kBf16;
   LayerShape layer;
   layer.kv_heads = 1;
   layer.head_dim = 64;

@@ -181,7 +181,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
     } else {
       TRY(parts.arena, EmbeddingArena::create(
                            device, static_cast<std::int64_t>(parts.settings.encoder_cache_bytes),
-                           kEmbeddingPageRows, shape.embedding_width(), shape.kv_dtype));
+                           kEmbeddingPageRows, shape.embedding_width(), shape.embedding_dtype));
     }
   }
 

@@ -34,7 +34,8 @@ std::vector<LayerSpec> layer_specs(const ModelShape& shape) {
     spec.window = layer.window;
     spec.kv_heads = layer.kv_heads;
     spec.head_dim = layer.head_dim;
-    spec.dtype_bytes = static_cast<std::int64_t>(size_of(shape.kv_dtype));
+    spec.dtype_bytes = static_cast<std::int64_t>(size_of(shape.cache_dtype));
+    spec.scale_bytes = kv_scale_bytes(shape.cache_dtype);
     spec.state_bytes = layer.state * static_cast<std::int64_t>(sizeof(float));
   }
   return specs;
@@ -59,7 +60,7 @@ KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer,
                std::vector<PageId> padding)
     : buffer_(std::move(buffer)),
       block_tokens_(plan.block_tokens),
-      dtype_(shape.kv_dtype),
+      embedding_dtype_(shape.embedding_dtype),
       padding_(std::move(padding)) {
   for (const GroupPlan& group : plan.groups) {
     group_tables_.push_back(static_cast<int>(table_bytes_.size()));
@@ -73,10 +74,10 @@ KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer,
     KvBinding& binding = bindings_.emplace_back();
     const LayerShape& of = shape.layers[layer];
     const bool keeps_state = of.kind == LayerKind::kRecurrent;
-    const DType dtype = keeps_state ? DType::kF32 : dtype_;
+    const DType dtype = keeps_state ? DType::kF32 : shape.cache_dtype;
     const auto element = static_cast<std::int64_t>(size_of(dtype));
     const std::int64_t elements =
-        keeps_state ? of.state : 2 * of.kv_heads * block_tokens_ * of.head_dim;
+        keeps_state ? of.state : kv_block_elements(dtype, block_tokens_, of.kv_heads, of.head_dim);
     CHECK(place.offset % element == 0 && place.stride % element == 0, "layer {} at {} of {}", layer,
           place.offset, place.stride);
     // Pages whose last byte is in the pool.
@@ -97,23 +98,25 @@ KvPool::KvPool(const ModelShape& shape, const PagePlan& plan, Buffer buffer,
 
 void KvPool::cut_pieces(const ModelShape& shape, const PagePlan& plan) {
   const std::int64_t width = shape.embedding_width();
+  const auto element = static_cast<std::int64_t>(size_of(embedding_dtype_));
   std::int64_t column = 0;
   for (std::size_t layer = 0; layer < shape.layers.size() && column < width; ++layer) {
     const LayerPlace& place = plan.places[layer];
     if (plan.groups[static_cast<std::size_t>(place.group)].kind != CacheKind::kFull) continue;
     if (shape.cross_attends()) continue;  // an image has one token, and as many rows as ever
     const LayerShape& of = shape.layers[layer];
-    const auto head_bytes =
-        block_tokens_ * of.head_dim * static_cast<std::int64_t>(size_of(dtype_));
+    const std::int64_t row_bytes =
+        of.head_dim * static_cast<std::int64_t>(size_of(shape.cache_dtype));
+    if (row_bytes % element != 0 || place.offset % element != 0 || place.stride % element != 0)
+      continue;
     for (std::int64_t head = 0; head < 2 * of.kv_heads && column < width; ++head) {
-      const std::int64_t end = std::min(width, column + of.head_dim);
-      pieces_.push_back({bindings_[layer].group, place.offset + head * head_bytes, place.stride,
-                         of.head_dim, column, end});
+      const std::int64_t end = std::min(width, column + row_bytes / element);
+      pieces_.push_back({bindings_[layer].group, place.offset + head * block_tokens_ * row_bytes,
+                         place.stride, row_bytes / element, column, end});
       column = end;
     }
   }
   if (column < width) pieces_.clear();
-  const auto element = static_cast<std::int64_t>(size_of(dtype_));
   unit_ = pieces_.empty() ? 1 : pieces_.front().width;
   for (const Piece& piece : pieces_)
     for (const std::int64_t elements :
@@ -136,13 +139,13 @@ void KvPool::copy(Stream& stream, const KvCopy& copy) {
 }
 
 View KvPool::units() const {
-  const auto bytes = static_cast<std::size_t>(unit_) * size_of(dtype_);
-  return buffer_.view(dtype_, static_cast<std::int64_t>(buffer_.bytes() / bytes), unit_);
+  const auto bytes = static_cast<std::size_t>(unit_) * size_of(embedding_dtype_);
+  return buffer_.view(embedding_dtype_, static_cast<std::int64_t>(buffer_.bytes() / bytes), unit_);
 }
 
 void KvPool::find_embeddings(const KvSequence& sequence, std::int64_t begin, std::int64_t count,
                              std::vector<std::int32_t>& units) const {
-  const std::int64_t unit_bytes = unit_ * static_cast<std::int64_t>(size_of(dtype_));
+  const std::int64_t unit_bytes = unit_ * static_cast<std::int64_t>(size_of(embedding_dtype_));
   for (std::int64_t token = begin; token < begin + count; ++token) {
     const std::int64_t slot = token % block_tokens_;
     for (const Piece& piece : pieces_) {

@@ -39,11 +39,12 @@ class KvPool {
   // Where rows that are nobody's put their keys and values: [tables], or empty.
   std::span<const PageId> padding() const { return padding_; }
 
-  // An embedding row laid into the slot of its own token: head_dim elements at a time over keys and
-  // values of the full-attention layers. Empty pieces: the slot is too small for a row.
+  // An embedding row laid into the slot of its own token: over keys and values of the
+  // full-attention layers, as many elements at a time as the bytes of one head's row hold (head_dim
+  // where both are of one type). Empty pieces: the slot is too small for a row.
   bool holds_embeddings() const { return !pieces_.empty(); }
-  // The pool as rows of unit() elements, and which of them hold the embedding rows of tokens
-  // [begin, begin + count), one row after the other: added to `units`.
+  // The pool as rows of unit() elements of the embeddings' type, and which of them hold the
+  // embedding rows of tokens [begin, begin + count), one row after the other: added to `units`.
   View units() const;
   std::int64_t unit() const { return unit_; }
   void find_embeddings(const KvSequence& sequence, std::int64_t begin, std::int64_t count,
@@ -56,7 +57,7 @@ class KvPool {
     int table = 0;            // of the plan
     std::int64_t offset = 0;  // bytes from the pool's start, page and token apart
     std::int64_t stride = 0;  // bytes a page
-    std::int64_t width = 0;   // elements between tokens: head_dim
+    std::int64_t width = 0;   // elements between tokens
     std::int64_t first = 0;   // columns of the row: [first, last)
     std::int64_t last = 0;
   };
@@ -66,7 +67,7 @@ class KvPool {
 
   Buffer buffer_;
   std::int64_t block_tokens_;
-  DType dtype_;
+  DType embedding_dtype_;
   std::vector<KvBinding> bindings_;
   std::vector<std::int64_t> table_bytes_;  // [tables] bytes a page
   std::vector<TokenStream> streams_;       // [tables]

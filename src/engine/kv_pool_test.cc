@@ -15,7 +15,8 @@ ModelShape shape_of(DType kv) {
                   {.kind = LayerKind::kRecurrent, .state = 300},
                   {.kind = LayerKind::kRecurrent, .state = 44}};
   shape.hidden = 8;
-  shape.kv_dtype = kv;
+  shape.cache_dtype = kv;
+  shape.embedding_dtype = is_coded(kv) ? DType::kBf16 : kv;
   return shape;
 }
 

@@ -17,7 +17,7 @@ namespace saccade {
 
 // What became of an image.
 struct EncodedImage {
-  std::vector<std::byte> rows;  // [rows, embedding_width] of kv_dtype, of the host
+  std::vector<std::byte> rows;  // [rows, embedding_width] of embedding_dtype, of the host
   Nanos queued = 0;             // how long it waited, its decoding included
   Nanos encoded = 0;
 };

@@ -52,7 +52,7 @@ bool LocalEngine::take_lent() {
 bool LocalEngine::take_given() {
   const auto all = std::exchange(given_, {});
   for (const auto& [key, source] : all) {
-    const std::string rows = converted(*source->rows(), network_.shape().kv_dtype);
+    const std::string rows = converted(*source->rows(), network_.shape().embedding_dtype);
     publish_host(key, std::as_bytes(std::span(rows)));
   }
   return !all.empty();
@@ -63,15 +63,15 @@ void LocalEngine::publish_host(const Digest& key, std::span<const std::byte> byt
   if (!images_.wanted(key)) return;
   const ModelShape& shape = network_.shape();
   const auto width = shape.embedding_width();
-  const auto row_bytes = static_cast<std::size_t>(width) * size_of(shape.kv_dtype);
+  const auto row_bytes = static_cast<std::size_t>(width) * size_of(shape.embedding_dtype);
   const auto count = static_cast<std::int64_t>(bytes.size() / row_bytes);
   // Host memory that is only read.
-  const View rows(const_cast<std::byte*>(bytes.data()), shape.kv_dtype, count, width);
+  const View rows(const_cast<std::byte*>(bytes.data()), shape.embedding_dtype, count, width);
   Stream& stream = device_.lane(Lane::kEncode);
   stream.wait(step_stream().record());
   Result<Buffer> staging = device_.allocate(bytes.size());
   if (!staging) return fail_image(key, {ErrorCode::kUnavailable, staging.error().message, {}});
-  const View there = staging->view(shape.kv_dtype, count, width);
+  const View there = staging->view(shape.embedding_dtype, count, width);
   stream.upload(rows, there);
   write_rows(stream, key, there);
   step_stream().wait(stream.record());

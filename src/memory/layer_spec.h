@@ -20,6 +20,7 @@ struct LayerSpec {
   std::int64_t head_dim = 0;     // attention kinds: elements
   std::int64_t hidden = 0;       // kVisionEmbedding: elements of a row
   std::int64_t dtype_bytes = 2;  // of one element
+  std::int64_t scale_bytes = 0;  // attention kinds: beside a token's key, or value, of one head
   std::int64_t state_bytes = 0;  // kState
 
   // Bytes of one token; 0 for kState.
@@ -28,7 +29,7 @@ struct LayerSpec {
       case CacheKind::kFull:
       case CacheKind::kSlidingWindow:
       case CacheKind::kCrossAttention:
-        return 2 * kv_heads * head_dim * dtype_bytes;
+        return 2 * kv_heads * (head_dim * dtype_bytes + scale_bytes);
       case CacheKind::kVisionEmbedding:
         return hidden * dtype_bytes;
       case CacheKind::kState:

@@ -83,15 +83,28 @@ std::vector<TensorSpec> tower_specs(Loadable& model) {
 // costs an encoding, never a wrong one.
 std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family,
                               const Weights& weights, std::span<const TensorSpec> tower,
-                              DType compute, DType kv) {
+                              const ModelTypes& types) {
   Sha256 digest;
-  digest.update(fmt::format("{} {} {}\n", family.name, name_of(compute), name_of(kv)));
+  digest.update(
+      fmt::format("{} {} {}\n", family.name, name_of(types.compute), name_of(types.embeddings)));
   for (const json::object* file :
        {&checkpoint.config, &checkpoint.preprocessor, &checkpoint.video_preprocessor})
     digest.update(boost::json::serialize(*file) + "\n");
   const Digest tensors = weights.fingerprint(tower);
   digest.update(std::as_bytes(std::span(tensors)));
   return to_hex(digest.finish());
+}
+
+Result<ModelTypes> model_types(DType compute, const Device& device, const LoadOptions& options) {
+  ModelTypes types{
+      .compute = compute, .embeddings = compute, .cache = options.kv.value_or(compute)};
+  if (!device.caches(types.cache))
+    return fail(ErrorCode::kUnsupported,
+                "device {} keeps no keys and values as {}: bfloat16 and float32 are what it has; "
+                "int8 and fp8 (float8_e4m3) are of the CPU",
+                device.name(), name_of(types.cache));
+  if (!is_coded(types.cache)) types.embeddings = types.cache;
+  return types;
 }
 
 Result<WeightTypes> weight_types(DType compute, const Device& device, const LoadOptions& options) {
@@ -123,9 +136,9 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
   if (compute == DType::kF16) compute = DType::kF32;
   if (options.ranks != nullptr) TRY_DO(into.split(*options.ranks));
-  const DType kv = options.kv.value_or(compute);
+  TRY(const ModelTypes stored, model_types(compute, device, options));
   TRY(const WeightTypes types, weight_types(compute, device, options));
-  into.set_dtypes(compute, kv);
+  into.set_dtypes(stored);
   const std::vector<TensorSpec> tower = tower_specs(into);
   if (options.parts == Parts::kVision && tower.empty())
     return fail(ErrorCode::kUnsupported, "{}: {} has no vision tower", checkpoint.directory,
@@ -139,7 +152,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
   std::future<std::string> fingerprint;
   if (!tower.empty())
     fingerprint = std::async(std::launch::async, [&] {
-      return tower_fingerprint(checkpoint, *family, weights, tower, compute, kv);
+      return tower_fingerprint(checkpoint, *family, weights, tower, stored);
     });
   auto bytes = table.load(weights, device, types);
   const Nanos packed = clock.now();

@@ -37,7 +37,8 @@ struct LoadOptions {
   // Matrices that the checkpoint has in four bits become numbers of the types above, on a device
   // that would keep them as they are.
   bool dequantize = false;
-  // Keys, values and image embeddings. Absent: as `compute`.
+  // Keys and values; of floats, image embeddings too. Absent: as `compute`, as are embeddings
+  // beside keys and values in bytes (kI8 or kE4m3; kUnsupported on a device without them).
   std::optional<DType> kv;
   // Those of `saccade model make-dummy` instead of the checkpoint's: no weight file is read.
   bool random_weights = false;

@@ -21,6 +21,12 @@
 
 namespace saccade {
 
+struct ModelTypes {
+  DType compute = DType::kF32;     // what matrices are multiplied in
+  DType embeddings = DType::kF32;  // ModelShape::embedding_dtype
+  DType cache = DType::kF32;       // ModelShape::cache_dtype
+};
+
 // What weights are loaded into, whatever it is for.
 class Loadable {
  public:
@@ -30,9 +36,8 @@ class Loadable {
   virtual WeightTable weight_table(Parts parts = Parts::kAll) = 0;
   // Once, before everything else: one of several ranks. `ranks` outlives the model.
   virtual Result<void> split(Collective& ranks) = 0;
-  // Once, before the weights: what matrices are multiplied in and what keys, values and embeddings
-  // are stored as.
-  virtual void set_dtypes(DType compute, DType kv) = 0;
+  // Once, before the weights.
+  virtual void set_dtypes(const ModelTypes& types) = 0;
   // Once, after them. `tower`: ModelShape::tower_fingerprint.
   virtual void set_loaded(std::int64_t parameters, std::size_t bytes, std::string tower) = 0;
 };

@@ -42,7 +42,7 @@ struct Batch {
   DeviceInts long_rows = {};
   std::span<const std::span<const SequenceSpan>> spans;  // [groups][sequences], of the host
   std::span<const KvBinding> kv;                         // [layers]
-  View embeddings;               // [.., embedding_width] of kv_dtype, or empty
+  View embeddings;               // [.., embedding_width] of embedding_dtype, or empty
   DeviceInts embedding_sources;  // [n] rows of `embeddings`, or empty: its rows in order
   DeviceInts embedding_rows;     // [n] rows of this batch that they replace
   // Of layers that attend to images (LayerKind::kCrossAttention), in whose groups `spans` is of
@@ -107,8 +107,8 @@ class Network {
   // anything else is asked for on the stream. rows: [m]; logits: [m, vocab] f32.
   virtual void more_logits(Stream& stream, DeviceInts rows, View logits);
 
-  // Only of a model that sees. out[i]: [images[i].layout.tokens, embedding_width] of kv_dtype.
-  // Images and views must outlive the run. One run at a time.
+  // Only of a model that sees. out[i]: [images[i].layout.tokens, embedding_width] of
+  // embedding_dtype. Images and views must outlive the run. One run at a time.
   virtual std::unique_ptr<EncodeRun> begin_encode(Stream& stream,
                                                   std::span<const PreparedImage* const> images,
                                                   std::span<const View> out, const Tap& tap = {});

@@ -74,8 +74,9 @@ Result<void> SoloRun::allocate(std::span<const PreparedImage> images, std::int64
   for (const LayerShape& layer : shape.layers) {
     const bool crosses = layer.kind == LayerKind::kCrossAttention;
     const bool keeps_state = layer.kind == LayerKind::kRecurrent;
-    const auto stride = static_cast<std::size_t>(2 * layer.kv_heads * kBlock * layer.head_dim) *
-                        size_of(shape.kv_dtype);
+    const auto stride = static_cast<std::size_t>(kv_block_elements(
+                            shape.cache_dtype, kBlock, layer.kv_heads, layer.head_dim)) *
+                        size_of(shape.cache_dtype);
     layers_.push_back({{.blocks = {},
                         .block_size = keeps_state ? 0 : kBlock,
                         .kv_heads = layer.kv_heads,
@@ -96,9 +97,10 @@ Result<void> SoloRun::allocate(std::span<const PreparedImage> images, std::int64
       layer.blocks = View(cache_.data() + offsets[i], DType::kF32, 1, state, state, cache_.space());
       continue;
     }
-    const std::int64_t elements = 2 * layer.kv_heads * kBlock * layer.head_dim;
+    const std::int64_t elements =
+        kv_block_elements(shape.cache_dtype, kBlock, layer.kv_heads, layer.head_dim);
     layer.blocks =
-        View(cache_.data() + offsets[i], shape.kv_dtype,
+        View(cache_.data() + offsets[i], shape.cache_dtype,
              layers_[i].group == kText ? count : cross_count, elements, elements, cache_.space());
   }
   TRY(logits_,
@@ -113,8 +115,8 @@ Result<void> SoloRun::encode(std::span<const PreparedImage> images, const Tap& t
   std::int64_t tokens = 0;
   for (const PreparedImage& image : images) tokens += image.layout.tokens;
   TRY(embeddings_, device_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
-                                    size_of(shape.kv_dtype)));
-  const View all = embeddings_.view(shape.kv_dtype, tokens, shape.embedding_width());
+                                    size_of(shape.embedding_dtype)));
+  const View all = embeddings_.view(shape.embedding_dtype, tokens, shape.embedding_width());
   std::vector<const PreparedImage*> pointers;
   std::int64_t row = 0;
   for (const PreparedImage& image : images) {
@@ -140,8 +142,8 @@ Result<void> SoloRun::order_rows(Stream& stream) {
   for (const ImageSpan& span : prompt_.images) tokens += span.tokens;
   if (tokens == 0) return {};
   TRY(Buffer ordered, device_.allocate(static_cast<std::size_t>(tokens * shape.embedding_width()) *
-                                       size_of(shape.kv_dtype)));
-  const View all = ordered.view(shape.kv_dtype, tokens, shape.embedding_width());
+                                       size_of(shape.embedding_dtype)));
+  const View all = ordered.view(shape.embedding_dtype, tokens, shape.embedding_width());
   std::int64_t row = 0;
   for (const ImageSpan& span : prompt_.images) {
     stream.copy(image_rows_[static_cast<std::size_t>(span.index)].row_range(
@@ -177,7 +179,7 @@ View SoloRun::image_rows(std::int64_t begin, std::int64_t end, BatchLists& lists
   }
   const ModelShape& shape = network_.shape();
   return (prompt_.cross_attends ? embeddings_ : ordered_)
-      .view(shape.kv_dtype, first + taken, shape.embedding_width())
+      .view(shape.embedding_dtype, first + taken, shape.embedding_width())
       .row_range(first, first + taken);
 }
 

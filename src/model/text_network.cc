@@ -32,10 +32,11 @@ class TextNetwork final : public LoadableNetwork {
     return table;
   }
 
-  void set_dtypes(DType compute, DType kv) override {
-    if (tower_) tower_->set_compute(compute);
-    text_.set_compute(compute);
-    shape_.kv_dtype = kv;
+  void set_dtypes(const ModelTypes& types) override {
+    if (tower_) tower_->set_compute(types.compute);
+    text_.set_compute(types.compute);
+    shape_.embedding_dtype = types.embeddings;
+    shape_.cache_dtype = types.cache;
   }
 
   Result<void> reserve(Device& device, const Capacity& capacity) override {

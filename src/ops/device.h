@@ -35,6 +35,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "ops/activation.h"
+#include "ops/kv_layer.h"
 #include "ops/sampling.h"
 #include "ops/stored_matrix.h"
 #include "ops/token_interval.h"
@@ -142,17 +143,6 @@ struct RopeArgs {
   View sin;
 };
 
-// Keys and values of one layer inside the paged pool: a row of `blocks` is K [kv_heads, block_size,
-// head_dim], then V of the same shape; rows may be far apart (other layers lie between them).
-struct KvLayer {
-  View blocks;                  // [pool's blocks, 2 * kv_heads * block_size * head_dim]
-  std::int64_t block_size = 0;  // tokens
-  std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
-
-  DType dtype() const { return blocks.dtype(); }
-};
-
 // One sequence's rows in a step: rows [row_begin, row_begin + row_count) of q are its tokens at
 // positions [context, context + row_count), context tokens being in the pool already. Every row
 // below `prefix` needs the whole prefix in the pool, as does each `both_ways` interval that a row
@@ -205,7 +195,8 @@ class AttentionPlan {
   std::int64_t block_end_ = 0;
 };
 
-// Stores the k and v rows of every span at its positions. Rows are [rows, kv_heads * head_dim].
+// Stores the k and v rows of every span at its positions, rounded to the layer's type. Rows are
+// [rows, kv_heads * head_dim].
 struct KvWriteArgs {
   const AttentionPlan* plan = nullptr;
   View k;
@@ -223,7 +214,7 @@ struct PagedAttentionArgs {
   float scale = 1;
   float softcap = 0;  // s := cap * tanh(s / cap); 0 for none
   // kBf16 lets a device round q and the probabilities to bf16 where its matrix unit needs that
-  // (AMX, with a bf16 KvLayer); kF32 is exact everywhere.
+  // (AMX, with a KvLayer of bf16 or of bytes); kF32 is exact everywhere.
   DType compute = DType::kF32;
   View out;  // [rows, heads * head_dim]
 };
@@ -552,6 +543,8 @@ class Device {
                                              DType compute) = 0;
   // Whether pack() takes kI8.
   virtual bool multiplies_int8() const { return false; }
+  // What a KvLayer's blocks may be.
+  virtual bool caches(DType cache) const { return !is_coded(cache); }
   // Whether its streams do experts().
   virtual bool has_experts() const { return false; }
   // Whether they do causal_conv() and delta_rule().

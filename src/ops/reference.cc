@@ -27,6 +27,10 @@ double get(View view, std::int64_t row, std::int64_t col) {
       return to_float(view.row<Bf16>(row)[col]);
     case DType::kF16:
       return to_float(view.row<F16>(row)[col]);
+    case DType::kI8:
+      return view.row<std::int8_t>(row)[col];
+    case DType::kE4m3:
+      return to_float(view.row<E4m3>(row)[col]);
     default:
       CHECK(false, "a view of {}", name_of(view.dtype()));
   }
@@ -144,18 +148,44 @@ std::vector<double> activated(Activation activation, std::vector<double> sums, s
   return sums;
 }
 
-// Where the pool keeps one token's key (or value) of one kv head.
-View kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
-            std::int64_t kv_head) {
+// Where the pool keeps one token's key (or value) of one kv head, and what its elements are
+// multiplied by.
+struct KvRow {
+  View row;
+  double scale = 1;
+  std::byte* scale_at = nullptr;  // of codes
+};
+
+KvRow kv_row(const KvLayer& layer, const SequenceSpan& span, std::int64_t token, bool value,
+             std::int64_t kv_head) {
   const std::int32_t block = span.blocks[static_cast<std::size_t>(token / layer.block_size)];
   CHECK(block >= 0, "token {} has no block", token);
+  const std::int64_t rows = layer.kv_heads * layer.block_size;
   const std::int64_t row =
-      ((value ? layer.kv_heads : 0) + kv_head) * layer.block_size + token % layer.block_size;
-  return layer.blocks.row_range(block, block + 1)
-      .col_range(row * layer.head_dim, (row + 1) * layer.head_dim);
+      (value ? rows : 0) + kv_head * layer.block_size + token % layer.block_size;
+  const View all = layer.blocks.row_range(block, block + 1);
+  KvRow at{all.col_range(row * layer.head_dim, (row + 1) * layer.head_dim)};
+  if (!layer.coded()) return at;
+  at.scale_at = all.data() + 2 * rows * layer.head_dim + 4 * row;
+  float scale = 0;
+  std::memcpy(&scale, at.scale_at, sizeof(scale));
+  at.scale = scale;
+  return at;
 }
 
-// out = softmax(scores) times the value rows; value_at(token) is a view of one row.
+void store_kv_row(const KvRow& to, View from, std::int64_t row, std::int64_t first_col) {
+  std::vector<float> numbers;
+  for (std::int64_t dim = 0; dim < to.row.cols(); ++dim) {
+    numbers.push_back(static_cast<float>(get(from, row, first_col + dim)));
+    if (to.scale_at == nullptr) set(to.row, 0, dim, numbers.back());
+  }
+  if (to.scale_at == nullptr) return;
+  const float scale = round_kv_row(
+      numbers, to.row.dtype(), {reinterpret_cast<std::uint8_t*>(to.row.data()), numbers.size()});
+  std::memcpy(to.scale_at, &scale, sizeof(scale));
+}
+
+// out = softmax(scores) times the value rows, each a KvRow value_at(token).
 template <typename ValueAt>
 void mix_values(std::vector<double>& scores, ValueAt value_at, View out, std::int64_t row,
                 std::int64_t first_col, std::int64_t head_dim) {
@@ -164,8 +194,10 @@ void mix_values(std::vector<double>& scores, ValueAt value_at, View out, std::in
   for (double& score : scores) total += score = std::exp(score - largest);
   for (std::int64_t dim = 0; dim < head_dim; ++dim) {
     double sum = 0;
-    for (std::size_t i = 0; i < scores.size(); ++i)
-      sum += scores[i] / total * get(value_at(static_cast<std::int64_t>(i)), 0, dim);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const KvRow value = value_at(static_cast<std::int64_t>(i));
+      sum += scores[i] / total * get(value.row, 0, dim) * value.scale;
+    }
     set(out, row, first_col + dim, sum);
   }
 }
@@ -258,12 +290,10 @@ class ReferenceStream final : public HostStream {
     for (const SequenceSpan& span : args.plan->spans()) {
       for (std::int64_t i = 0; i < span.row_count; ++i) {
         for (std::int64_t head = 0; head < layer.kv_heads; ++head) {
-          const View k = kv_row(layer, span, span.context + i, false, head);
-          const View v = kv_row(layer, span, span.context + i, true, head);
-          for (std::int64_t dim = 0; dim < layer.head_dim; ++dim) {
-            set(k, 0, dim, get(args.k, span.row_begin + i, head * layer.head_dim + dim));
-            set(v, 0, dim, get(args.v, span.row_begin + i, head * layer.head_dim + dim));
-          }
+          const std::int64_t token = span.context + i;
+          const std::int64_t col = head * layer.head_dim;
+          store_kv_row(kv_row(layer, span, token, false, head), args.k, span.row_begin + i, col);
+          store_kv_row(kv_row(layer, span, token, true, head), args.v, span.row_begin + i, col);
         }
       }
     }
@@ -283,8 +313,8 @@ class ReferenceStream final : public HostStream {
           const std::int64_t col = head * head_dim;
           scores.clear();
           for (std::int64_t token = visible.begin; token < visible.end; ++token) {
-            const View k = kv_row(layer, span, token, false, head / group);
-            const double score = dot(args.q, row, col, k, head_dim) * args.scale;
+            const KvRow k = kv_row(layer, span, token, false, head / group);
+            const double score = dot(args.q, row, col, k.row, head_dim) * k.scale * args.scale;
             scores.push_back(args.softcap > 0 ? args.softcap * std::tanh(score / args.softcap)
                                               : score);
           }
@@ -315,7 +345,7 @@ class ReferenceStream final : public HostStream {
             scores.push_back(dot(args.q, row, head * head_dim, part(args.k, token), head_dim) *
                              args.scale);
           const auto value_at = [&](std::int64_t index) {
-            return part(args.v, begins[segment] + index);
+            return KvRow{part(args.v, begins[segment] + index)};
           };
           mix_values(scores, value_at, args.out, row, head * head_dim, head_dim);
         }
@@ -494,6 +524,7 @@ class ReferenceDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
+  bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }

@@ -40,10 +40,10 @@ void check_layer(const KvLayer& layer, const AttentionPlan* plan) {
             layer.head_dim == planned.head_dim,
         "kv layer of blocks of {}, {} heads of {}; planned for {}, {} of {}", layer.block_size,
         layer.kv_heads, layer.head_dim, planned.block_size, planned.kv_heads, planned.head_dim);
-  CHECK(is_float(layer.dtype()), "kv layer is {}", name_of(layer.dtype()));
+  CHECK(is_float(layer.dtype()) || layer.coded(), "kv layer is {}", name_of(layer.dtype()));
   if (plan->rows() == 0) return;
   check_matrix("kv layer", layer.blocks, layer.blocks.rows(),
-               2 * layer.kv_heads * layer.block_size * layer.head_dim);
+               kv_block_elements(layer.dtype(), layer.block_size, layer.kv_heads, layer.head_dim));
   CHECK(plan->block_end() <= layer.blocks.rows(), "block {} of {}", plan->block_end() - 1,
         layer.blocks.rows());
 }

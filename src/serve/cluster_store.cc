@@ -97,7 +97,7 @@ Result<std::unique_ptr<ClusterStore>> ClusterStore::create(const ServeSettings& 
     const cluster::Greeting self = greeting_of(*shape, device);
     cluster::RowStoreSettings& rows = store.rows.emplace();
     rows.of = {self.fingerprint, self.numerics, self.row_bytes};
-    rows.format = format_of(shape->kv_dtype);
+    rows.format = format_of(shape->embedding_dtype);
     rows.key = key;
     rows.maker = id;
     rows.ttl = cluster.shared_rows_ttl;

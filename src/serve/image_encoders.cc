@@ -20,7 +20,7 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
   }
   link.encoders = cluster.encoders;
   link.self = greeting_of(shape, device);
-  link.format = format_of(shape.kv_dtype);
+  link.format = format_of(shape.embedding_dtype);
   link.any_numerics = cluster.any_numerics;
   cluster::ExchangeSettings exchange;
   exchange.self = link.self;

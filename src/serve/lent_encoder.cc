@@ -35,8 +35,9 @@ cluster::Greeting greeting_of(const ModelShape& shape, const Device& device) {
   self.fingerprint = shape.tower_fingerprint;
   const std::string description = device.description();
   self.numerics = fmt::format("{} {} r{}", description.substr(0, description.find(',')),
-                              name_of(shape.kv_dtype), kKernelRevision);
-  self.row_bytes = static_cast<std::uint64_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
+                              name_of(shape.embedding_dtype), kKernelRevision);
+  self.row_bytes =
+      static_cast<std::uint64_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
   return self;
 }
 

@@ -118,8 +118,13 @@ std::vector<std::int64_t> halves(std::int64_t largest) {
 
 std::string model_name(const Model& model) {
   const ModelShape& shape = model.shape();
+  // What was measured with keys and values of the embeddings' type keeps its name.
+  const std::string types =
+      shape.cache_dtype == shape.embedding_dtype
+          ? std::string(name_of(shape.cache_dtype))
+          : fmt::format("{} beside {}", name_of(shape.cache_dtype), name_of(shape.embedding_dtype));
   return fmt::format("{}, {} parameters, {} bytes, {} of hidden size, {}, {}", shape.family,
-                     shape.parameters, shape.weight_bytes, shape.hidden, name_of(shape.kv_dtype),
+                     shape.parameters, shape.weight_bytes, shape.hidden, types,
                      shape.tower_fingerprint.empty() ? "no tower" : shape.tower_fingerprint);
 }
 

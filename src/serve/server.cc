@@ -36,6 +36,8 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   options.dequantize = settings.dequantize;
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
+  if (settings.kv_dtype == "int8") options.kv = DType::kI8;
+  if (settings.kv_dtype == "fp8" || settings.kv_dtype == "fp8_e4m3") options.kv = DType::kE4m3;
   const bool bytes = settings.quantization == kRoundToBytes;
   if (bytes) options.text_layers = DType::kI8;
   options.four_bit_text = settings.quantization == kRoundToFourBits;
@@ -229,7 +231,7 @@ Result<void> serve_encoder(const ServeSettings& settings, const Parts& parts,
   options.parts = saccade::Parts::kVision;
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
   log::info("on {}: a tower alone, embeddings as {}", parts.device->description(),
-            name_of(model.shape().kv_dtype));
+            name_of(model.shape().embedding_dtype));
   EncodingSettings encoding;
   encoding.batch_patches = settings.engine.encoder_batch_patches;
   encoding.max_pixel_bytes = settings.engine.max_pixel_bytes;
@@ -265,7 +267,7 @@ Result<std::optional<cluster::StageCosts>> stage_costs(const ServeSettings& sett
 std::int64_t stored_tokens(const Engine& engine, const ModelShape& shape) {
   if (engine.settings().encoder_cache != "store") return 0;
   const std::size_t row =
-      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.kv_dtype);
+      static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
   return static_cast<std::int64_t>(engine.settings().encoder_cache_bytes / row);
 }
 
@@ -286,7 +288,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
       load_sampling_defaults(settings.use_generation_config ? generation : "",
                              settings.generation_overrides));
   log::info("on {}, keys and values as {}", parts.device->description(),
-            name_of(model.shape().kv_dtype));
+            name_of(model.shape().cache_dtype));
 
   RequestBuilder builder(settings, *model.processor, parts.tokenizer, std::move(loaded_template),
                          defaults, clock);

@@ -40,7 +40,7 @@ Result<ServedModel> model_of_checkpoint(const std::string& directory) {
   model.name = directory;
   TRY(model.processor, Processor::open(checkpoint));
   model.shape = model.processor->shape();
-  model.shape.kv_dtype = DType::kBf16;
+  model.shape.embedding_dtype = model.shape.cache_dtype = DType::kBf16;
   const ModelShape& shape = model.shape;
   if (shape.cross_attends())
     return fail(ErrorCode::kUnsupported, "{}: simulating layers that attend to images is not done",
@@ -55,7 +55,7 @@ Result<ServedModel> model_of_costs(const std::string& name, std::vector<LayerSpe
   ServedModel model;
   model.name = name;
   ModelShape& shape = model.shape;
-  shape.kv_dtype = DType::kBf16;
+  shape.embedding_dtype = shape.cache_dtype = DType::kBf16;
   shape.family = "costs alone";
   shape.hidden = kHidden;
   shape.max_position = kLongest;

@@ -46,7 +46,7 @@ SimulatedTower::SimulatedTower(const cluster::StageCost& cost, double noise, std
   shape_.family = "simulated";
   shape_.hidden = 1;
   shape_.has_vision = true;
-  shape_.kv_dtype = DType::kF32;
+  shape_.embedding_dtype = DType::kF32;
 }
 
 Result<void> SimulatedTower::reserve(Device&, const Capacity&) { return {}; }

@@ -21,6 +21,8 @@ std::string_view name_of(DType type) {
       return "int8";
     case DType::kU8:
       return "uint8";
+    case DType::kE4m3:
+      return "float8_e4m3";
   }
   return "unknown";
 }
@@ -60,6 +62,31 @@ F16 to_f16(float x) {
   }
   const std::uint32_t rounded = magnitude + 0xfffU + ((magnitude >> 13) & 1U);
   return F16{static_cast<std::uint16_t>(sign | ((rounded - 0x38000000U) >> 13))};
+}
+
+float to_float(E4m3 x) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x80U) << 24;
+  const std::uint32_t magnitude = x.bits & 0x7fU;
+  if (magnitude == 0x7fU) return std::bit_cast<float>(sign | 0x7fc00000U);
+  // As f16 above.
+  return std::bit_cast<float>(
+      sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude << 20) * 0x1.0p120f));
+}
+
+E4m3 to_e4m3(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const auto sign = static_cast<std::uint8_t>((bits >> 24) & 0x80U);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return E4m3{static_cast<std::uint8_t>(sign | 0x7fU)};
+  if (magnitude >= 0x43e00000U) return E4m3{static_cast<std::uint8_t>(sign | 0x7eU)};  // 448
+  if (magnitude < 0x3c800000U) {
+    // Subnormal in e4m3, of steps of 2^-9: in [16384, 32768) those are what floats have.
+    const float shifted = std::bit_cast<float>(magnitude) + 16384.0f;
+    return E4m3{
+        static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x46800000U))};
+  }
+  const std::uint32_t rounded = magnitude + 0x7ffffU + ((magnitude >> 20) & 1U);
+  return E4m3{static_cast<std::uint8_t>(sign | ((rounded - 0x3c000000U) >> 20))};
 }
 
 std::string to_string(const Shape& shape) {

@@ -25,6 +25,7 @@ constexpr std::size_t size_of(DType type) {
       return 2;
     case DType::kI8:
     case DType::kU8:
+    case DType::kE4m3:
       return 1;
   }
   return 0;
@@ -57,6 +58,10 @@ constexpr DType dtype_of<std::int8_t>() {
 template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::kU8;
+}
+template <>
+constexpr DType dtype_of<E4m3>() {
+  return DType::kE4m3;
 }
 
 // Up to four extents, outermost first.

@@ -40,7 +40,7 @@ void expect_answer(const std::string& directory, Device& device) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto model = load_model(*checkpoint, device);
   ASSERT_TRUE(model) << model.error().message;
-  EXPECT_EQ(model->shape().kv_dtype, DType::kBf16);
+  EXPECT_EQ(model->shape().cache_dtype, DType::kBf16);
   const auto tokenizer = load_tokenizer(directory);
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   EXPECT_LE((*tokenizer)->vocab_size(), model->shape().vocab + model->shape().placeholders);

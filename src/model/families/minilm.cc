@@ -84,7 +84,7 @@ class BertEncoder final : public LoadableEncoder {
     return fail(ErrorCode::kUnsupported, "a sentence encoder is not split over ranks");
   }
   WeightTable weight_table(Parts parts) override;
-  void set_dtypes(DType compute, DType /*kv*/) override { compute_ = compute; }
+  void set_dtypes(const ModelTypes& types) override { compute_ = types.compute; }
   Result<void> reserve(Device& device, std::int64_t rows, std::int64_t sequences) override;
   std::size_t scratch_bytes() const override { return scratch_.bytes(); }
   void forward(Stream& stream, std::span<const TokenId> ids, std::span<const std::int32_t> begins,

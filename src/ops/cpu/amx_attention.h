@@ -116,16 +116,18 @@ inline void softmax(const ChunkArgs& args, Index first_row, Index rows) {
     constexpr float kInfinity = __builtin_inff();
     F max[2] = {V::set(-kInfinity), V::set(-kInfinity)};
     const bool plain = begin == 0 && end == padded && args.softcap <= 0;
+    const bool coded = args.key_scales != nullptr;
     for (Index token = 0; token < padded; token += 32) {
 #pragma GCC unroll 2
       for (Index half = 0; half < 2; ++half) {
         const Index first = token + half * 16;
         F score = V::load(scores + first);
+        if (coded) score = score * V::load(args.key_scales + first);
         if (!plain) {
           if (args.softcap > 0) score = Attention<V>::capped(score, args.softcap);
           score = V::select(seen(first, begin, end), score, V::set(-kInfinity));
-          V::store(scores + first, score);
         }
+        if (coded || !plain) V::store(scores + first, score);
         max[half] = V::max(score, max[half]);
       }
     }
@@ -143,6 +145,14 @@ inline void softmax(const ChunkArgs& args, Index first_row, Index rows) {
       }
       sum[0] = sum[0] + low;
       sum[1] = sum[1] + high;
+      if (coded) {
+        low = low * V::load(args.value_scales + token);
+        high = high * V::load(args.value_scales + token + 16);
+        if (!plain) {
+          low = V::select(seen(token, begin, end), low, V::zero());
+          high = V::select(seen(token + 16, begin, end), high, V::zero());
+        }
+      }
       _mm512_storeu_si512(weights + token * kTileRows,
                           reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
     }

@@ -65,7 +65,7 @@ Index PackedTokens::bytes(const AttentionKernels& attention, Index head_dim, Ind
 }
 
 AttentionTile::AttentionTile(const Kernels& kernels, const AttentionKernels& attention, Index rows,
-                             Index head_dim, Scratch& scratch)
+                             Index head_dim, Scratch& scratch, bool coded)
     : kernels_(kernels),
       attention_(attention),
       shape_(attention, rows, head_dim),
@@ -81,6 +81,11 @@ AttentionTile::AttentionTile(const Kernels& kernels, const AttentionKernels& att
     key_rows_ = carver.take<const void*>(chunk);
     value_rows_ = carver.take<const void*>(chunk);
     zeros_ = carver.take<float>(head_dim);
+    if (coded) {
+      decoded_rows_ = carver.take<Bf16>(2 * chunk * head_dim);
+      key_scales_ = carver.take<float>(chunk);
+      value_scales_ = carver.take<float>(chunk);
+    }
     queries_ = carver.take<std::byte>(shape_.padded_rows * shape_.padded_depth * element);
     args_.keys = carver.take<std::byte>(chunk * shape_.padded_depth * element);
     args_.values = carver.take<std::byte>(chunk * shape_.cols * element);
@@ -97,6 +102,8 @@ AttentionTile::AttentionTile(const Kernels& kernels, const AttentionKernels& att
   args_.queries = queries_;
   args_.key_rows = key_rows_;
   args_.value_rows = value_rows_;
+  args_.key_scales = key_scales_;
+  args_.value_scales = value_scales_;
   args_.begin = chunk_begin_;
   args_.end = chunk_end_;
   args_.cols = shape_.cols;

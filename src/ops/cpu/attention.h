@@ -70,8 +70,9 @@ struct PackedTokens {
 // One tile at work, in a worker's scratch.
 class AttentionTile {
  public:
+  // `coded`: with room for decoded().
   AttentionTile(const Kernels& kernels, const AttentionKernels& attention, Index rows,
-                Index head_dim, Scratch& scratch);
+                Index head_dim, Scratch& scratch, bool coded = false);
 
   // Query `row`, which sees tokens [begin, end) of its sequence, begin < end.
   void set_query(Index row, const float* q, float scale, Index begin, Index end);
@@ -106,6 +107,20 @@ class AttentionTile {
       attend_chunk(type, softcap, chunk, tokens, state);
     }
   }
+  // Where token_rows() puts a token whose key and value are codes: as numbers of bf16, which each
+  // of them is. Good until the chunk has passed.
+  struct Decoded {
+    Bf16* key = nullptr;  // [head_dim]
+    Bf16* value = nullptr;
+    float* key_scale = nullptr;
+    float* value_scale = nullptr;
+  };
+  Decoded decoded(Index token) const {
+    const Index place = token % attention_.chunk_tokens;
+    Bf16* const key = decoded_rows_ + 2 * place * shape_.head_dim;
+    return {key, key + shape_.head_dim, key_scales_ + place, value_scales_ + place};
+  }
+
   // total := total joined with a later split's state. Begin with clear_total().
   void merge(const AttentionState& split);
   void clear_total() { total_.clear(); }
@@ -129,7 +144,10 @@ class AttentionTile {
   Index* chunk_end_ = nullptr;
   const void** key_rows_ = nullptr;
   const void** value_rows_ = nullptr;
-  float* zeros_ = nullptr;  // [head_dim]
+  float* zeros_ = nullptr;         // [head_dim]
+  Bf16* decoded_rows_ = nullptr;   // [chunk_tokens][key, value][head_dim], or null
+  float* key_scales_ = nullptr;    // [chunk_tokens], or null
+  float* value_scales_ = nullptr;  // the same
   AttentionState total_;
   AttentionState split_;
 };

@@ -75,7 +75,9 @@ struct Attention {
   }
 
   // For rows [first, first + rows): scores [rows, kScoreStride] become weights relative to the
-  // row's largest score so far; what was summed before shrinks to the new largest.
+  // row's largest score so far; what was summed before shrinks to the new largest. Scales of keys
+  // multiply the scores, those of values the weights that are left: sums are of the weights
+  // themselves.
   static void softmax(const ChunkArgs& args, Index first_row, Index rows) {
     const Index padded = (args.tokens + kLanes - 1) / kLanes * kLanes;
     for (Index i = 0; i < rows; ++i) {
@@ -89,13 +91,15 @@ struct Attention {
       }
       F max = V::set(-kInfinity);
       const bool plain = begin == 0 && end == padded && args.softcap <= 0;
+      const bool coded = args.key_scales != nullptr;
       for (Index token = 0; token < padded; token += kLanes) {
         F score = V::load(scores + token);
+        if (coded) score = score * V::load(args.key_scales + token);
         if (!plain) {
           if (args.softcap > 0) score = capped(score, args.softcap);
           score = V::select(seen(token, begin, end), score, V::set(-kInfinity));
-          V::store(scores + token, score);
         }
+        if (coded || !plain) V::store(scores + token, score);
         max = V::max(score, max);
       }
       const float old_max = args.max[row];
@@ -106,6 +110,10 @@ struct Attention {
         F weight = M::exp(V::load(scores + token) - V::set(new_max));
         if (!plain) weight = V::select(seen(token, begin, end), weight, V::zero());
         sum = sum + weight;
+        if (coded) {
+          weight = weight * V::load(args.value_scales + token);
+          if (!plain) weight = V::select(seen(token, begin, end), weight, V::zero());
+        }
         V::store(scores + token, weight);
       }
       if (new_max > old_max) {

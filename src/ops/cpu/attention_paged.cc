@@ -2,9 +2,11 @@
 //
 // Decode reads each sequence's keys and values once, which is its whole cost: the heads of a group
 // share a tile, and long sequences are split over threads. Prefill reuses each chunk for a tile of
-// tokens x group queries.
+// tokens x group queries. Keys and values in bytes (ops/kv_rows.h) are made numbers of bf16 a chunk
+// at a time, which loses nothing of a code; its scale goes to the score, or the weight.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
 
 #include "ops/cpu/attention.h"
@@ -94,7 +96,8 @@ struct PagedAttention {
   // The tile with its queries: token by token, the group's heads within.
   AttentionTile load(const Tile& tile, Scratch& scratch) const {
     const std::int64_t head_dim = geometry.head_dim;
-    AttentionTile work(kernels, attention, tile.tokens * group, head_dim, scratch);
+    AttentionTile work(kernels, attention, tile.tokens * group, head_dim, scratch,
+                       args.layer.coded());
     Index row = 0;
     for (std::int64_t token = 0; token < tile.tokens; ++token) {
       const Visible seen = visible(tile, token);
@@ -106,22 +109,41 @@ struct PagedAttention {
     return work;
   }
 
-  auto token_rows(const Tile& tile) const {
+  DType row_type() const { return args.layer.coded() ? DType::kBf16 : args.layer.dtype(); }
+
+  // Calls body(token_rows) as AttentionTile takes it: rows of floats are where the pool has them,
+  // those of bytes are decoded into the tile's scratch as they are asked for.
+  template <typename Body>
+  void with_rows(const Tile& tile, const AttentionTile& work, const Body& body) const {
     const KvLayer& layer = args.layer;
-    const std::size_t row_bytes = static_cast<std::size_t>(layer.head_dim) * size_of(layer.dtype());
-    const std::size_t values_at =
-        static_cast<std::size_t>(layer.kv_heads * layer.block_size) * row_bytes;
-    return [=, blocks = tile.span->blocks, kv_head = tile.kv_head](Index token, const void** key,
-                                                                   const void** value) {
+    const KvHeadRows rows(layer, tile.kv_head);
+    const auto block_of = [&layer, blocks = tile.span->blocks](Index token) {
       const auto block =
           static_cast<std::size_t>(blocks[static_cast<std::size_t>(token / layer.block_size)]);
-      const std::byte* row =
-          layer.blocks.data() + block * layer.blocks.row_bytes() +
-          static_cast<std::size_t>(kv_head * layer.block_size + token % layer.block_size) *
-              row_bytes;
-      *key = row;
-      *value = row + values_at;
+      return layer.blocks.data() + block * layer.blocks.row_bytes();
     };
+    if (!layer.coded()) {
+      body([&](Index token, const void** key, const void** value) {
+        const std::byte* const block = block_of(token);
+        *key = block + rows.key(token % layer.block_size);
+        *value = block + rows.value(token % layer.block_size);
+      });
+      return;
+    }
+    body([&](Index token, const void** key, const void** value) {
+      const std::byte* const block = block_of(token);
+      const std::int64_t slot = token % layer.block_size;
+      const AttentionTile::Decoded to = work.decoded(token);
+      const auto decode = [&](std::int64_t at, Bf16* row) {
+        kernels.convert_row(block + at, layer.dtype(), row, DType::kBf16, 1.0f, layer.head_dim);
+      };
+      decode(rows.key(slot), to.key);
+      decode(rows.value(slot), to.value);
+      std::memcpy(to.key_scale, block + rows.key_scale(slot), sizeof(float));
+      std::memcpy(to.value_scale, block + rows.value_scale(slot), sizeof(float));
+      *key = to.key;
+      *value = to.value;
+    });
   }
 
   void store(const Tile& tile, const AttentionTile& work) const {
@@ -144,7 +166,8 @@ const AttentionPlan& CpuStream::plan_attention(std::span<const SequenceSpan> spa
 
 void CpuStream::paged_attention(const PagedAttentionArgs& args) {
   check_shapes(args);
-  const bool tiled = args.compute == DType::kBf16 && args.layer.dtype() == DType::kBf16;
+  const bool bf16_rows = args.layer.coded() || args.layer.dtype() == DType::kBf16;
+  const bool tiled = args.compute == DType::kBf16 && bf16_rows;
   const PagedAttention paged{args, kernels_, attention_kernels(tiled)};
   const auto& [tiles, splits, partial_floats] =
       static_cast<const CpuAttentionPlan&>(*args.plan).tiles(tiled, paged.attention, pool_.size());
@@ -159,7 +182,8 @@ void CpuStream::paged_attention(const PagedAttentionArgs& args) {
     pool_.parallel_each(tile_count, [&](std::int64_t item, int worker) {
       const Tile& tile = tiles[static_cast<std::size_t>(tile_count - 1 - item)];  // longest first
       AttentionTile work = paged.load(tile, worker_scratch(worker));
-      work.attend(args.layer.dtype(), args.softcap, paged.token_rows(tile));
+      paged.with_rows(tile, work,
+                      [&](const auto& rows) { work.attend(paged.row_type(), args.softcap, rows); });
       paged.store(tile, work);
     });
     return;
@@ -178,8 +202,9 @@ void CpuStream::paged_attention(const PagedAttentionArgs& args) {
     const Tile& tile = tiles[index];
     const Index split = tile.first_split + item;
     AttentionTile work = paged.load(tile, worker_scratch(worker));
-    work.attend_split(args.layer.dtype(), args.softcap, split, state_of(tile, split),
-                      paged.token_rows(tile));
+    paged.with_rows(tile, work, [&](const auto& rows) {
+      work.attend_split(paged.row_type(), args.softcap, split, state_of(tile, split), rows);
+    });
   });
   pool_.parallel_each(tile_count, [&](std::int64_t item, int worker) {
     const Tile& tile = tiles[static_cast<std::size_t>(item)];

@@ -82,6 +82,10 @@ struct ChunkArgs {
   const void* const* value_rows = nullptr;
   Index tokens = 0;          // 1 .. chunk_tokens
   DType type = DType::kF32;  // of keys and values
+  // [chunk_tokens] what token t's key, or value, is multiplied by, for keys and values that are
+  // codes; anything where no query sees the token. Both, or neither: null.
+  const float* key_scales = nullptr;
+  const float* value_scales = nullptr;
 
   const Index* begin = nullptr;  // [rows] row r sees tokens [begin[r], end[r]) of the chunk;
   const Index* end = nullptr;    // [rows] the range may be empty, negative or past the chunk
@@ -184,7 +188,8 @@ struct Kernels {
   void (*mix_row)(const float* x, float scale, bool accumulate, float* out, Index cols) = nullptr;
   void (*softcap_row)(float* x, float cap, Index cols) = nullptr;
   PartialStats (*stats_row)(const float* x, Index cols) = nullptr;
-  // Between the float types; `scale` multiplies before rounding.
+  // Between the float types, and to them from bytes (kI8, kE4m3); `scale` multiplies before
+  // rounding.
   void (*convert_row)(const void* from, DType from_type, void* to, DType to_type, float scale,
                       Index cols) = nullptr;
 

@@ -170,6 +170,10 @@ struct Rows {
       return convert_from(static_cast<const Bf16*>(from), to, to_type, scale, cols);
     if (from_type == DType::kF16)
       return convert_from(static_cast<const F16*>(from), to, to_type, scale, cols);
+    if (from_type == DType::kI8)
+      return convert_from(static_cast<const std::int8_t*>(from), to, to_type, scale, cols);
+    if (from_type == DType::kE4m3)
+      return convert_from(static_cast<const E4m3*>(from), to, to_type, scale, cols);
     convert_from(static_cast<const float*>(from), to, to_type, scale, cols);
   }
 

@@ -53,6 +53,13 @@ struct VecAvx2 {
   static F load(const F16* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static F load(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static F load(const E4m3* p) {
+    return widen_e4m3(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
   static void store(float* p, F a) { _mm256_storeu_ps(p, a); }
   static void store(Bf16* p, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), round_bf16(a));
@@ -67,6 +74,10 @@ struct VecAvx2 {
   }
   static F load_first(const Bf16* p, int count) { return widen_bf16(load_halves(p, count)); }
   static F load_first(const F16* p, int count) { return _mm256_cvtph_ps(load_halves(p, count)); }
+  static F load_first(const std::int8_t* p, int count) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_bytes(p, count)));
+  }
+  static F load_first(const E4m3* p, int count) { return widen_e4m3(load_bytes(p, count)); }
   static void store_first(float* p, F a, int count) {
     _mm256_maskstore_ps(p, lanes_below(count), a);
   }
@@ -120,6 +131,12 @@ struct VecAvx2 {
   static F widen_bf16(__m128i a) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(a), 16));
   }
+  // As f16, whose exponents are 8 more: the sign is put above them, and a copy of it taken away.
+  static F widen_e4m3(__m128i a) {
+    const __m128i halves = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(a), 7),
+                                         _mm_set1_epi16(static_cast<short>(0xbfff)));
+    return _mm256_cvtph_ps(halves) * set(256.0f);
+  }
   static __m128i round_bf16(F a) {
     const __m256i bits = _mm256_castps_si256(a);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -130,7 +147,12 @@ struct VecAvx2 {
     const __m256i wide = _mm256_blendv_epi8(rounded, quiet, nan);
     return _mm_packus_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
   }
-  // AVX2 has no masked access to 16-bit elements.
+  // AVX2 has no masked access to elements of 8 and 16 bits.
+  static __m128i load_bytes(const void* p, int count) {
+    alignas(16) unsigned char bytes[16] = {};
+    for (int i = 0; i < count; ++i) bytes[i] = static_cast<const unsigned char*>(p)[i];
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+  }
   static __m128i load_halves(const void* p, int count) {
     alignas(16) unsigned short halves[8] = {};
     for (int i = 0; i < count; ++i) halves[i] = static_cast<const unsigned short*>(p)[i];

@@ -43,6 +43,13 @@ struct VecAvx512 {
   static F load(const F16* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  static F load(const std::int8_t* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  }
+  static F load(const E4m3* p) {
+    return widen_e4m3(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static void store(float* p, F a) { _mm512_storeu_ps(p, a); }
   static void store(Bf16* p, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), round_bf16(a));
@@ -60,6 +67,12 @@ struct VecAvx512 {
   }
   static F load_first(const F16* p, int count) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(lanes_below(count), p));
+  }
+  static F load_first(const std::int8_t* p, int count) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(lanes_below(count), p)));
+  }
+  static F load_first(const E4m3* p, int count) {
+    return widen_e4m3(_mm_maskz_loadu_epi8(lanes_below(count), p));
   }
   static void store_first(float* p, F a, int count) {
     _mm512_mask_storeu_ps(p, lanes_below(count), a);
@@ -117,6 +130,12 @@ struct VecAvx512 {
   static __m512d as_d(F a) { return _mm512_castps_pd(a); }
   static F widen_bf16(__m256i a) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16));
+  }
+  // As f16, whose exponents are 8 more: the sign is put above them, and a copy of it taken away.
+  static F widen_e4m3(__m128i a) {
+    const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(a), 7),
+                                            _mm256_set1_epi16(static_cast<short>(0xbfff)));
+    return _mm512_cvtph_ps(halves) * set(256.0f);
   }
   static __m256i round_bf16(F a) {
     const __m512i bits = _mm512_castps_si512(a);

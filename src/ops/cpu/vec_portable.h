@@ -56,6 +56,8 @@ struct VecPortable {
   }
   static F load(const Bf16* p) { return F{to(p[0]), to(p[1]), to(p[2]), to(p[3])}; }
   static F load(const F16* p) { return F{to(p[0]), to(p[1]), to(p[2]), to(p[3])}; }
+  static F load(const std::int8_t* p) { return F{to(p[0]), to(p[1]), to(p[2]), to(p[3])}; }
+  static F load(const E4m3* p) { return F{to(p[0]), to(p[1]), to(p[2]), to(p[3])}; }
   static void store(float* p, F a) { std::memcpy(p, &a, sizeof(a)); }
   static void store(Bf16* p, F a) { store_first(p, a, kLanes); }
   static void store(F16* p, F a) { store_first(p, a, kLanes); }
@@ -95,6 +97,8 @@ struct VecPortable {
  private:
   static float to(float x) { return x; }
   static float to(F16 x) { return to_float(x); }
+  static float to(E4m3 x) { return to_float(x); }
+  static float to(std::int8_t x) { return static_cast<float>(x); }
   static float to(Bf16 x) {
     const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
     float value;
