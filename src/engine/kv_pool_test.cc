@@ -29,7 +29,7 @@ std::unique_ptr<KvPool> pool_of(Device& device, const ModelShape& shape, PagePla
 
 TEST(KvPool, StatesAreFloatsBesideKeysOfAnyType) {
   const auto device = make_reference_device();
-  for (const DType kv : {DType::kF32, DType::kBf16}) {
+  for (const DType kv : {DType::kF32, DType::kBf16, DType::kI8, DType::kE4m3}) {
     for (const std::int64_t interval : {0, 48}) {
       const ModelShape shape = shape_of(kv);
       PagePlan plan;
@@ -52,7 +52,7 @@ TEST(KvPool, StatesAreFloatsBesideKeysOfAnyType) {
 // Numbers whose halves are no numbers as bf16.
 TEST(KvPool, StatesAreCopiedToTheBit) {
   const auto device = make_cpu_device(1).value();
-  for (const DType kv : {DType::kF32, DType::kBf16, DType::kF16}) {
+  for (const DType kv : {DType::kF32, DType::kBf16, DType::kF16, DType::kI8, DType::kE4m3}) {
     PagePlan plan;
     const auto pool = pool_of(*device, shape_of(kv), plan, 48);
     const View states = pool->bindings()[1].layer.blocks;

@@ -20,8 +20,8 @@ struct LayerSpec {
   std::int64_t head_dim = 0;     // attention kinds: elements
   std::int64_t hidden = 0;       // kVisionEmbedding: elements of a row
   std::int64_t dtype_bytes = 2;  // of one element
-  std::int64_t scale_bytes = 0;  // attention kinds: beside a token's key, or value, of one head
   std::int64_t state_bytes = 0;  // kState
+  std::int64_t scale_bytes = 0;  // attention kinds: beside a token's key, or value, of one head
 
   // Bytes of one token; 0 for kState.
   std::int64_t token_bytes() const {

@@ -19,7 +19,7 @@ struct Pool {
     layer.block_size = size;
     layer.kv_heads = kv_heads;
     layer.head_dim = head_dim;
-    const std::int64_t used = 2 * kv_heads * size * head_dim;
+    const std::int64_t used = kv_block_elements(dtype, size, kv_heads, head_dim);
     const std::int64_t stride = used + 64 / static_cast<std::int64_t>(size_of(dtype));
     bytes.assign(static_cast<std::size_t>(blocks * stride) * size_of(dtype), std::byte{0xff});
     layer.blocks = View(bytes.data(), dtype, blocks, used, stride);
@@ -229,8 +229,28 @@ TEST_P(PagedAttention, MatchesReference) {
       {120, 1, 4, 256, 16, DType::kBf16, 0, 0, 5.0f},
       {20, 1, 200, 8, 16, DType::kF32},
       {1100, 1, 2, 16, 16, DType::kF32},
+      {1, 1, 1, 8, 1, DType::kI8},
+      {65, 1, 7, 72, 16, DType::kI8},
+      {90, 2, 6, 128, 16, DType::kI8},
+      {40, 3, 1, 40, 7, DType::kE4m3},
+      {100, 1, 4, 96, 32, DType::kE4m3},
+      {150, 1, 2, 32, 16, DType::kI8, 40},
+      {120, 1, 2, 32, 16, DType::kE4m3, 33, 20},
+      {120, 1, 4, 256, 16, DType::kI8, 0, 0, 5.0f},
+      {20, 1, 200, 8, 16, DType::kE4m3},
+      {.length = 700,
+       .kv_heads = 2,
+       .group = 2,
+       .head_dim = 32,
+       .block_size = 16,
+       .dtype = DType::kE4m3,
+       .window = 70,
+       .both_ways = {{11, 60}, {400, 656}, {690, 700}}},
+      {1100, 1, 2, 16, 16, DType::kI8},
   };
-  std::erase_if(shapes, [](const Shape& shape) { return shape.length > scaled(2000, 150); });
+  std::erase_if(shapes, [&](const Shape& shape) {
+    return shape.length > scaled(2000, 150) || !(*cpu).caches(shape.dtype);
+  });
   for (const Shape& shape : shapes) {
     SCOPED_TRACE(fmt::format(
         "length {} kv_heads {} group {} head_dim {} block {} {} window {} "
@@ -301,12 +321,19 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
       {600, 1, 4, 72, 16, DType::kBf16, 270, 0, 3.0f, DType::kBf16},
       {300, 1, 2, 80, 16, DType::kBf16, 0, 140, 0, DType::kBf16},
       {300, 1, 2, 64, 16, DType::kBf16, 50, 0, 0, DType::kBf16, {{20, 45}, {100, 160}}},
+      {700, 2, 6, 128, 16, DType::kI8},
+      {600, 1, 4, 72, 16, DType::kE4m3, 270, 0, 3.0f},
+      {700, 2, 6, 128, 16, DType::kE4m3, 0, 0, 0, DType::kBf16},
+      {300, 1, 2, 64, 16, DType::kI8, 50, 0, 0, DType::kBf16, {{20, 45}, {100, 160}}},
   };
   if (emulated())
     shapes = {{130, 2, 3, 64, 16, DType::kBf16},
               {100, 1, 2, 72, 16, DType::kF32, 40},
               {90, 1, 2, 32, 16, DType::kF16, 0, 70},
-              {100, 1, 2, 32, 16, DType::kBf16, 50, 0, 3.0f, DType::kBf16, {{20, 45}, {60, 90}}}};
+              {100, 1, 2, 32, 16, DType::kBf16, 50, 0, 3.0f, DType::kBf16, {{20, 45}, {60, 90}}},
+              {100, 1, 2, 72, 16, DType::kI8, 40},
+              {90, 1, 2, 32, 16, DType::kE4m3, 0, 70, 0, DType::kBf16}};
+  std::erase_if(shapes, [&](const Shape& shape) { return !(*device()).caches(shape.dtype); });
   for (const Shape& shape : shapes) {
     const auto want = run_chunks(*device(1), shape, shape.length);
     for (const int threads : {1, 3}) {
@@ -321,9 +348,8 @@ TEST_P(PagedAttention, RowsDoNotDependOnChunksOrThreads) {
   }
 }
 
-TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
+void expect_any_batch(Device& cpu, DType dtype) {
   constexpr std::int64_t kHeads = 4;
-  const auto cpu = device();
   const std::vector<std::int64_t> lengths = {1, 40, scaled(610, 150), scaled(130, 70), 64};
   Settings settings;
   settings.heads = kHeads;
@@ -333,11 +359,11 @@ TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
     for (const std::int64_t length : lengths) sequences.emplace_back(pool, length, kHeads, rng);
     return sequences;
   };
-  Pool alone_pool(100, 16, 2, 64, DType::kBf16);
+  Pool alone_pool(100, 16, 2, 64, dtype);
   std::vector<Sequence> alone = make(alone_pool);
   for (Sequence& sequence : alone)
-    step(*cpu, alone_pool, {&sequence}, {sequence.length()}, settings);
-  Pool pool(100, 16, 2, 64, DType::kBf16);
+    step(cpu, alone_pool, {&sequence}, {sequence.length()}, settings);
+  Pool pool(100, 16, 2, 64, dtype);
   std::vector<Sequence> together = make(pool);
   Rng rng(5);
   while (true) {
@@ -350,10 +376,98 @@ TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
       counts.push_back(std::min<std::int64_t>(left, static_cast<std::int64_t>(rng.below(150))));
     }
     if (chosen.empty()) break;
-    step(*cpu, pool, chosen, counts, settings);
+    step(cpu, pool, chosen, counts, settings);
   }
   for (std::size_t i = 0; i < lengths.size(); ++i)
     ASSERT_NO_FATAL_FAILURE(expect_same_rows(together[i].rows, alone[i].rows));
+}
+
+TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
+  const auto cpu = device();
+  for (const DType dtype : {DType::kBf16, DType::kI8, DType::kE4m3}) {
+    SCOPED_TRACE(name_of(dtype));
+    if (!(*cpu).caches(dtype)) continue;
+    ASSERT_NO_FATAL_FAILURE(expect_any_batch(*cpu, dtype));
+  }
+}
+
+// What is stored in bytes is the definition's, whatever the instruction set and the chunks.
+TEST_P(PagedAttention, BytesInThePoolAreTheReferences) {
+  for (const DType dtype : {DType::kI8, DType::kE4m3}) {
+    if (!(*device()).caches(dtype)) GTEST_SKIP() << "no keys and values in bytes";
+    const auto stored = [&](Device& device, std::int64_t chunk) {
+      Pool pool(9, 16, 2, 72, dtype);
+      Rng rng(8);
+      Sequence sequence(pool, 100, 4, rng);
+      Settings settings;
+      settings.heads = 4;
+      while (sequence.done < sequence.length())
+        step(device, pool, {&sequence}, {std::min(chunk, sequence.length() - sequence.done)},
+             settings);
+      return pool.bytes;
+    };
+    const auto want = stored(*reference_, 100);
+    for (const std::int64_t chunk : {1, 17, 100}) EXPECT_EQ(stored(*device(3), chunk), want);
+  }
+}
+
+// How far attention over bytes is from attention over the numbers that they were made of. A key's
+// element is off by half a step at most: for kI8 the row's scale, for kE4m3 a sixteenth of the
+// element, or half of 2^-9 of the scale where it is smaller. So is a score, by |q| times that
+// summed over the dims, times `scale`, and no score by more than the largest such D: weights are
+// off by factors within e^(2 D), which moves a mean of values below V by (e^(2 D) - 1) V at most;
+// and the values themselves are off by half a step of theirs.
+TEST_P(PagedAttention, BytesAreWithinTheirStepsOfNumbers) {
+  const auto cpu = device();
+  for (const DType dtype : {DType::kI8, DType::kE4m3}) {
+    SCOPED_TRACE(name_of(dtype));
+    if (!(*cpu).caches(dtype)) GTEST_SKIP() << "no keys and values in bytes";
+    const Shape numbers = {scaled(200, 60), 2, 3, 64, 16, DType::kF32};
+    Shape bytes = numbers;
+    bytes.dtype = dtype;
+    const auto want = run_chunks(*reference_, numbers, numbers.length);
+    const auto got = run_chunks(*cpu, bytes, 37);
+    Pool pool(numbers.length / 16 + 3, 16, 2, 64, DType::kF32);
+    Rng rng(static_cast<std::uint64_t>(numbers.length + numbers.head_dim));
+    const Sequence sequence(pool, numbers.length, 6, rng);
+    const auto off = [&](double element, double largest) {  // by the rounding
+      return dtype == DType::kI8 ? largest / 127 / 2
+                                 : std::max(std::abs(element) / 16, largest / 448 * 0x1.0p-10);
+    };
+    double most_score = 0;
+    double most_value = 0;
+    double value_off = 0;
+    for (std::int64_t token = 0; token < numbers.length; ++token) {
+      for (std::int64_t head = 0; head < 2; ++head) {
+        double largest_k = 0;
+        double largest_v = 0;
+        for (std::int64_t d = head * 64; d < head * 64 + 64; ++d) {
+          largest_k = std::max(largest_k, std::abs(double{sequence.k.at(token, d)}));
+          largest_v = std::max(largest_v, std::abs(double{sequence.v.at(token, d)}));
+        }
+        most_value = std::max(most_value, largest_v);
+        value_off = std::max(value_off, off(largest_v, largest_v));
+        for (std::int64_t query = 0; query < 3; ++query) {
+          for (std::int64_t row = token; row < numbers.length; ++row) {
+            double moved = 0;
+            for (std::int64_t d = 0; d < 64; ++d)
+              moved += std::abs(double{sequence.q.at(row, (head * 3 + query) * 64 + d)}) *
+                       off(sequence.k.at(token, head * 64 + d), largest_k);
+            most_score = std::max(most_score, moved / 8);
+          }
+        }
+      }
+    }
+    const double bound = std::expm1(2 * most_score) * most_value + value_off + kTolerance;
+    EXPECT_LT(bound, most_value * 3);  // says something
+    double most = 0;
+    for (std::size_t row = 0; row < got.size(); ++row)
+      for (std::size_t col = 0; col < got[row].size(); ++col)
+        most = std::max(most, std::abs(double{got[row][col]} - double{want[row][col]}));
+    EXPECT_LT(most, bound);
+    EXPECT_GT(most, 100 * kTolerance / 400);  // something was rounded
+    RecordProperty(std::string(name_of(dtype)), fmt::format("{} of {}", most, bound));
+  }
 }
 
 // Cross attention: rows that have no keys of their own, fewer or more than what they see, which may

@@ -241,7 +241,9 @@ TEST(Sizes, AsPeopleWriteThem) {
   expect_refused(serve({"--max-model-len", "1.5K"}), {"--max-model-len", "1.5K"});
   expect_refused(serve({"--max-model-len", "1x"}), {"--max-model-len", "1x"});
   expect_refused(serve({"--max-num-batched-tokens", "9t"}), {"--max-num-batched-tokens"});
-  expect_refused(serve({"--kv-cache-dtype", "fp8"}), {"--kv-cache-dtype", "fp8", "bfloat16"});
+  expect_refused(serve({"--kv-cache-dtype", "nvfp4"}),
+                 {"--kv-cache-dtype", "nvfp4", "bfloat16", "int8", "fp8"});
+  expect_refused(serve({"--kv-cache-dtype", "fp8_e5m2"}), {"--kv-cache-dtype", "fp8_e4m3"});
 }
 
 TEST(Sizes, KeysAndValuesInBf16) {
@@ -249,6 +251,16 @@ TEST(Sizes, KeysAndValuesInBf16) {
                        serve({"--dtype", "float32", "--kv-cache-dtype", "bfloat16"}));
   expect_words(server.log(), {"keys and values as bfloat16"});
   EXPECT_EQ(completion_tokens(complete(server)), 8);
+}
+
+TEST(Sizes, KeysAndValuesInBytes) {
+  const std::map<std::string, std::string> stored = {
+      {"int8", "int8"}, {"fp8", "float8_e4m3"}, {"fp8_e4m3", "float8_e4m3"}};
+  for (const auto& [given, name] : stored) {
+    ServerProcess server(SACCADE_BINARY, serve({"--kv-cache-dtype", given}));
+    expect_words(server.log(), {"keys and values as " + name});
+    EXPECT_EQ(completion_tokens(complete(server)), 8);
+  }
 }
 
 // --- answers by default -------------------------------------------------------------------------

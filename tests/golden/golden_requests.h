@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 #include "engine/local_engine.h"
+#include "model/solo_run.h"
+#include "ops/readback.h"
 #include "tests/golden/family_golden.h"
 
 namespace saccade::testing {
@@ -64,6 +66,26 @@ class GoldenRequests {
     request.sampling.ignore_eos = true;
     request.sampling.max_tokens = static_cast<std::int64_t>(from.greedy.size());
     return request;
+  }
+
+  // What the sequence says without an engine, and the logits that its first token is chosen by.
+  struct Solo {
+    std::vector<TokenId> tokens;
+    std::vector<float> logits;
+  };
+  Solo solo(std::size_t which) {
+    const Golden& from = golden(which);
+    const Request asked = request(which);
+    const auto media = prepare_golden_media(*model_->processor, from);
+    EXPECT_TRUE(media) << media.error().message;
+    const auto count = static_cast<std::int64_t>(from.greedy.size());
+    auto run = SoloRun::create(network(), device(), *asked.prompt, media->prepared, count);
+    EXPECT_TRUE(run) << run.error().message;
+    Buffer staging;
+    const View logits = *readable(device().lane(Lane::kStep), (*run)->prefill(), staging);
+    Solo solo{{}, {logits.row<float>(0), logits.row<float>(0) + logits.cols()}};
+    solo.tokens = (*run)->greedy(count);
+    return solo;
   }
 
  private:
