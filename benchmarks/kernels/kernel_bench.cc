@@ -268,13 +268,13 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
         layer.block_size = kBlock;
         layer.kv_heads = kKvHeads;
         layer.head_dim = kDim;
-        constexpr std::int64_t kElements = 2 * kKvHeads * kBlock * kDim;
+        const std::int64_t elements = kv_block_elements(type, kBlock, kKvHeads, kDim);
         // Layers side by side, as a pool keeps them.
         const Buffer pool = *allocate_host(
-            static_cast<std::size_t>(kElements * kLayers * blocks * sequences) * size_of(type));
-        const View all = pool.view(type, blocks * sequences, kElements * kLayers);
+            static_cast<std::size_t>(elements * kLayers * blocks * sequences) * size_of(type));
+        const View all = pool.view(type, blocks * sequences, elements * kLayers);
         const auto blocks_of = [&](std::int64_t l) {
-          return all.col_range(l * kElements, (l + 1) * kElements);
+          return all.col_range(l * elements, (l + 1) * elements);
         };
         const AttentionGeometry geometry = {
             .block_size = kBlock, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim};
@@ -303,14 +303,15 @@ void add_paged(Bench& bench, std::int64_t sequences, std::int64_t rows, std::int
         args.plan = &bench.stream().plan_attention(spans, geometry);
         args.q = q.view;
         args.scale = 0.0883883f;
-        args.compute = type == DType::kBf16 ? DType::kBf16 : DType::kF32;
+        args.compute = type == DType::kF32 ? DType::kF32 : DType::kBf16;
         args.out = out.view;
         std::int64_t step = 0;
         const double seen = static_cast<double>(context) + static_cast<double>(rows + 1) / 2;
         const double queries = static_cast<double>(sequences * rows * kHeads);
-        const Work work = {static_cast<double>(sequences * length * 2 * kKvHeads * kDim) *
-                               static_cast<double>(size_of(type)),
-                           queries * seen * kDim * 4, type};
+        const std::int64_t row_bytes =
+            kDim * static_cast<std::int64_t>(size_of(type)) + kv_scale_bytes(type);
+        const Work work = {static_cast<double>(sequences * length * 2 * kKvHeads * row_bytes),
+                           queries * seen * kDim * 4, is_coded(type) ? DType::kBf16 : type};
         measure(state, bench, work, [&] {
           layer.blocks = blocks_of(step++ % kLayers);
           args.layer = layer;
@@ -436,12 +437,14 @@ void add_all(Bench& bench) {
         add_mlp(bench, "vision:1280x5120", rows, 1280, 5120, false, composed, type);
     }
   }
-  for (const DType type : {DType::kBf16, DType::kF32}) {
+  for (const DType type : {DType::kBf16, DType::kF32, DType::kI8, DType::kE4m3}) {
     add_paged(bench, 1, 1, 1000, type);
     add_paged(bench, 1, 1, 16000, type);
     add_paged(bench, 8, 1, 1000, type);
     add_paged(bench, 1, 512, 0, type);
     add_paged(bench, 1, 512, 2048, type);
+  }
+  for (const DType type : {DType::kBf16, DType::kF32}) {
     add_segment(bench, 1024, 1, 16, 80, type);
     add_segment(bench, 5476, 1, 16, 80, type);
     add_segment(bench, 1024, 16, 16, 80, type);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace saccade {
 namespace {
@@ -24,6 +25,7 @@ void LogitAgreement::add(View first, View second) {
     const float* const q = second.row<float>(row);
     const double p_sum = log_sum(p, vocab);
     const double q_sum = log_sum(q, vocab);
+    double& divergence = divergences.emplace_back(0);
     for (std::int64_t i = 0; i < vocab; ++i)
       divergence += std::exp(p[i] - p_sum) * ((p[i] - p_sum) - (q[i] - q_sum));
     same += std::max_element(p, p + vocab) - p == std::max_element(q, q + vocab) - q;
@@ -32,7 +34,19 @@ void LogitAgreement::add(View first, View second) {
 }
 
 double LogitAgreement::mean_divergence() const {
-  return positions == 0 ? 0 : divergence / static_cast<double>(positions);
+  return positions == 0 ? 0
+                        : std::accumulate(divergences.begin(), divergences.end(), 0.0) /
+                              static_cast<double>(positions);
+}
+
+double LogitAgreement::divergence_of(double share) const {
+  if (divergences.empty()) return 0;
+  std::vector<double> sorted = divergences;
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()));
+  const auto at =
+      sorted.begin() + std::max<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(rank) - 1);
+  std::nth_element(sorted.begin(), at, sorted.end());
+  return *at;
 }
 
 }  // namespace saccade

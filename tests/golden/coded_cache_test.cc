@@ -3,7 +3,7 @@
 // request gets the tokens that its sequence says alone with the same kind of cache.
 #include <gmock/gmock.h>
 
-#include <numeric>
+#include <map>
 #include <tuple>
 
 #include "engine/kv_pool.h"
@@ -77,6 +77,8 @@ TEST_P(CodedCache, RoundsAndRoundsLittle) {
   EXPECT_EQ(shape.cache_dtype, std::get<1>(GetParam()));
   EXPECT_EQ(shape.embedding_dtype, DType::kF32);
   GoldenRequests numbers = requests({.compute = DType::kF32, .kv = DType::kF32});
+  // Embeddings are those of any other process: they may share them.
+  EXPECT_EQ(shape.tower_fingerprint, numbers.network().shape().tower_fingerprint);
   for (std::size_t i = 0; i < from_.count(); ++i) {
     const std::vector<float> want = numbers.solo(i).logits;
     double largest = 0;
