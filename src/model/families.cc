@@ -22,6 +22,7 @@ namespace saccade {
   FAMILY(kQwen3Vl)               \
   FAMILY(kQwen3VlMoe)            \
   FAMILY(kGlm4v)                 \
+  FAMILY(kMiniCpmv)              \
   FAMILY(kLlavaOnevision)        \
   FAMILY(kInternVl2)             \
   FAMILY(kPaligemma2)            \

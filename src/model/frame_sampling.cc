@@ -90,6 +90,16 @@ Result<FrameSampling> FrameSampling::parse(const json::object& preprocessor, Sam
   sampling.rule_ = rule;
   sampling.depth_ = depth;
   sampling.own_ = own;
+  if (rule == SamplingRule::kSeconds) {
+    TRY(sampling.own_.max_frames,
+        json::get_int_or(preprocessor, "max_num_frames", *own.max_frames));
+    TRY(const std::int64_t stacked, json::get_int_or(preprocessor, "stack_frames", 1));
+    if (stacked != 1)
+      return fail(ErrorCode::kUnsupported, "stack_frames is {}, frames are shown one by one",
+                  stacked);
+    TRY_DO(check_count("max_num_frames", sampling.own_.max_frames));
+    return sampling;
+  }
   const auto is_said = [&](std::string_view name) {
     return json::find(preprocessor, name) != nullptr;
   };
@@ -193,12 +203,43 @@ std::vector<std::int64_t> FrameSampling::at_times(const VideoFacts& file,
   return taken;
 }
 
+// MiniCPMV4_6VideoProcessor.sample_frames
+Result<std::vector<std::int64_t>> FrameSampling::at_seconds(const VideoFacts& file,
+                                                            const FrameChoice& asked) const {
+  if (asked.fps || asked.min_frames)
+    return fail(ErrorCode::kInvalid,
+                "{} is not taken: frames are a second apart, at most max_frames of them",
+                asked.fps ? "fps" : "min_frames");
+  const std::int64_t most =
+      std::min(asked.max_frames.value_or(*own_.max_frames), asked.num_frames.value_or(kMostAsked));
+  const double duration = static_cast<double>(file.frames) / file.fps;
+  const auto index = [&file](double seconds) {
+    return std::min(static_cast<std::int64_t>(seconds * file.fps), file.frames - 1);
+  };
+  std::vector<std::int64_t> taken;
+  if (duration <= static_cast<double>(most)) {
+    for (std::int64_t second = 0; static_cast<double>(second) < std::ceil(duration); ++second)
+      taken.push_back(index(static_cast<double>(second)));
+    return taken;
+  }
+  // numpy.linspace(0, last, most, dtype=int)
+  constexpr double kTenth = 0.1;
+  const double last = std::floor(duration / kTenth) - 1;
+  const double step = most > 1 ? last / static_cast<double>(most - 1) : 0;
+  for (std::int64_t i = 0; i < most; ++i) {
+    const double tenth = i > 0 && i + 1 == most ? last : std::floor(static_cast<double>(i) * step);
+    taken.push_back(index(tenth / 10));
+  }
+  return taken;
+}
+
 Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
                                                          const FrameChoice& asked) const {
   TRY_DO(check(asked));
   if (file.frames < 1) return fail(ErrorCode::kUndecodable, "the file has no frames");
   if (!(std::isfinite(file.fps) && file.fps > 0))
     return fail(ErrorCode::kUndecodable, "the file has {} frames a second", file.fps);
+  if (rule_ == SamplingRule::kSeconds) return at_seconds(file, asked);
   const FrameChoice choice = complete(asked);
   if (*choice.min_frames > *choice.max_frames)
     return fail(ErrorCode::kInvalid, "min_frames is {}, above max_frames, which is {}",
@@ -215,6 +256,7 @@ Result<std::vector<std::int64_t>> FrameSampling::indices(const VideoFacts& file,
     case SamplingRule::kEnds:
     case SamplingRule::kInner:
     case SamplingRule::kTimes:
+    case SamplingRule::kSeconds:
       break;
   }
   return between_ends(file.frames, frames);

@@ -16,6 +16,10 @@ struct ImageLayout {
   int resized_height = 0;
   int first_width = 0;  // between two resizings; 0: there is one
   int first_height = 0;
+  // Of an image that is also cut into slices: how many there are. Then it is encoded whole at the
+  // first size, and its slices share the size that it is resized to.
+  int slices_across = 0;
+  int slices_down = 0;
   std::int64_t grid_t = 1;  // groups of frames; 1 for an image, and for what the encoder takes
   std::int64_t frames = 0;  // of a video, as given; 0: an image
   double fps = 0;           // of a video: frames a second, of those given

@@ -45,6 +45,22 @@ Between between(std::int64_t index, std::int64_t count, std::int64_t side) {
   return {{first, std::min(first + 1, side - 1)}, {1 - (x - floor), x - floor}};
 }
 
+// Bounds 1 / side, 2 / side, ... under 1, as torch.arange fills them: in pairs of blocks of eight,
+// each from its own first, and one by one what is left.
+std::vector<float> bucket_bounds(std::int64_t side) {
+  constexpr std::int64_t kBlock = 8;
+  const double step = 1.0 / static_cast<double>(side);
+  const auto count = static_cast<std::int64_t>(std::ceil((1.0 - step) / step));
+  std::vector<float> bounds;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool in_block = i < count / (2 * kBlock) * (2 * kBlock);
+    const std::int64_t first = in_block ? i / kBlock * kBlock : i;
+    const auto from = static_cast<float>(step + step * static_cast<double>(first));
+    bounds.push_back(static_cast<float>(from + static_cast<double>(i - first) * step));
+  }
+  return bounds;
+}
+
 }  // namespace
 
 std::vector<float> resample_positions(const std::vector<float>& rows, std::int64_t from,
@@ -95,18 +111,7 @@ void add_bicubic_taps(std::int64_t row, std::int64_t height, std::int64_t column
 }
 
 std::vector<std::int32_t> bucketed_positions(std::int64_t side) {
-  // Bounds 1 / side, 2 / side, ... under 1, as torch.arange fills them: in pairs of blocks of
-  // eight, each from its own first, and one by one what is left.
-  constexpr std::int64_t kBlock = 8;
-  const double step = 1.0 / static_cast<double>(side);
-  const auto count = static_cast<std::int64_t>(std::ceil((1.0 - step) / step));
-  std::vector<float> bounds;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool in_block = i < count / (2 * kBlock) * (2 * kBlock);
-    const std::int64_t first = in_block ? i / kBlock * kBlock : i;
-    const auto from = static_cast<float>(step + step * static_cast<double>(first));
-    bounds.push_back(static_cast<float>(from + static_cast<double>(i - first) * step));
-  }
+  const std::vector<float> bounds = bucket_bounds(side);
   std::vector<std::int32_t> along;
   for (std::int64_t i = 0; i < side; ++i) {
     const float place = std::min(static_cast<float>(i) * (1.0f / static_cast<float>(side)),
@@ -119,6 +124,17 @@ std::vector<std::int32_t> bucketed_positions(std::int64_t side) {
     for (const std::int32_t x : along) rows.push_back(y * static_cast<std::int32_t>(side) + x);
   }
   return rows;
+}
+
+std::vector<std::int32_t> nearest_positions(std::int64_t count, std::int64_t side) {
+  const std::vector<float> bounds = bucket_bounds(side);
+  std::vector<std::int32_t> along;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float place = static_cast<float>(i) / static_cast<float>(count);
+    along.push_back(
+        static_cast<std::int32_t>(std::ranges::upper_bound(bounds, place) - bounds.begin()));
+  }
+  return along;
 }
 
 }  // namespace saccade

@@ -32,4 +32,8 @@ void add_bicubic_taps(std::int64_t row, std::int64_t height, std::int64_t column
 // for sides where rounding puts two neighbours into one. Bounds as torch makes them on x86.
 std::vector<std::int32_t> bucketed_positions(std::int64_t side);
 
+// Which of `side` positions each of `count` patches along one axis takes, i / count sorted into the
+// same buckets: as transformers' get_vision_nearest_position_ids.
+std::vector<std::int32_t> nearest_positions(std::int64_t count, std::int64_t side);
+
 }  // namespace saccade
