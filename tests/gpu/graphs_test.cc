@@ -61,7 +61,7 @@ class Graphs : public ::testing::Test {
       skipped = device.error().message;
       return {};
     }
-    testing::GoldenRequests from(checkpoint, cases, *std::move(device));
+    testing::GoldenRequests from(checkpoint, cases, *std::move(device), options);
     settings.eager = true;
     const Outcome eager = run(from, settings, count, tokens, change);
     EXPECT_EQ(eager.replays, 0);
@@ -74,6 +74,7 @@ class Graphs : public ::testing::Test {
     return graphs;
   }
   std::string skipped;
+  LoadOptions options = {.compute = DType::kF32, .kv = {}};
 };
 
 // Sequences end one after another: through every size, tables that grow over pages, two steps in
@@ -160,6 +161,32 @@ TEST_F(Graphs, WithRowsThatAreNobodys) {
   const Outcome outcome = expect_same("qwen2/odd_heads", settings, 3, 10);
   if (!skipped.empty()) GTEST_SKIP() << skipped;
   EXPECT_GT(outcome.replays, 6);
+}
+
+// Which expert a row goes to is another one at every step, and the launches are the same: on every
+// layer, and on some of them beside plain ones.
+TEST_F(Graphs, WithExperts) {
+  for (const char* const checkpoint : {"qwen3_moe/every_layer", "qwen3_moe/some_layers"}) {
+    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 3, 10);
+    if (!skipped.empty()) GTEST_SKIP() << skipped;
+    EXPECT_GT(outcome.replays, 4) << checkpoint;
+  }
+}
+
+// Of all forms, in an order or not; in bytes, rows are rounded first.
+TEST_F(Graphs, WithKeptCodes) {
+  for (const char* const checkpoint :
+       {"quantised/awq_row", "quantised/gptq_order", "quantised/fp8_block"}) {
+    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 2, 8);
+    if (!skipped.empty()) GTEST_SKIP() << skipped;
+    EXPECT_GT(outcome.replays, 3) << checkpoint;
+  }
+  options.text_layers = DType::kI8;
+  options.head = DType::kI8;
+  for (const char* const checkpoint : {"qwen2/odd_heads", "qwen3_moe/every_layer"}) {
+    const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 2, 8);
+    EXPECT_GT(outcome.replays, 3) << checkpoint;
+  }
 }
 
 }  // namespace

@@ -52,6 +52,15 @@ CodedRows rows_of_parts(std::span<const StoredMatrix> parts, CodeForm form) {
   return rows;
 }
 
+// One launch's arguments in one place, as a call that is kept has them.
+struct CodesCall {
+  GemmKernelArgs gemm;
+  CodedRows weight;
+};
+void launch_codes(const CodesCall& call, cudaStream_t stream) {
+  launch_gemm_codes(call.gemm, call.weight, stream);
+}
+
 }  // namespace
 
 CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, const CodedRows& like, DType operand,
@@ -185,32 +194,32 @@ Rows CudaStream::ordered(const Rows& x, const std::int32_t* order, const GemmGro
   Rows out = x;
   out.rows = rows;
   out.stride = rounded_up(x.cols, 8);
-  out.data = ordered_.reserve(static_cast<std::size_t>(rows * out.stride) * size_of(x.type));
+  out.data = reserve(ordered_, static_cast<std::size_t>(rows * out.stride) * size_of(x.type));
   OrderColsKernelArgs args;
   args.x = x;
   args.order = order;
   args.groups = groups;
   args.out = out;
-  launch_order_cols(args, launching());
+  launch(launch_order_cols, args);
   return out;
 }
 
 RoundedRows CudaStream::rounded(const Rows& x) {
   const std::int64_t stride = rounded_up(x.cols, 16);
   const std::int64_t codes_bytes = x.rows * stride;
-  std::byte* const scratch = rounded_.reserve(static_cast<std::size_t>(codes_bytes) +
-                                              static_cast<std::size_t>(x.rows) * sizeof(float));
+  std::byte* const scratch =
+      reserve(rounded_, static_cast<std::size_t>(codes_bytes) +
+                            static_cast<std::size_t>(x.rows) * sizeof(float));
   RoundRowsKernelArgs args;
   args.x = x;
   args.codes = reinterpret_cast<std::int8_t*>(scratch);
   args.stride = stride;
   args.scales = reinterpret_cast<float*>(scratch + codes_bytes);
-  launch_round_rows(args, launching());
+  launch(launch_round_rows, args);
   return {args.codes, stride, args.scales};
 }
 
 void CudaStream::gemm_codes(const GemmArgs& args, const CodedRows& weight) {
-  repeated_.interrupt();
   if (weight.form != CodeForm::kBytes) {
     GemmKernelArgs gemm;
     gemm.x = rows_of(args.x);
@@ -220,19 +229,18 @@ void CudaStream::gemm_codes(const GemmArgs& args, const CodedRows& weight) {
     gemm.activation = args.activation;
     gemm.residual = rows_of(args.residual);
     gemm.y = rows_of(args.y);
-    launch_gemm_codes(gemm, weight, launching());
+    launch(launch_codes, {gemm, weight});
     return;
   }
   const RoundedRows x = rounded(rows_of(args.x));
-  launch_gemm_bytes({.x = x.codes,
-                     .x_stride = x.stride,
-                     .x_scales = x.scales,
-                     .weight = weight,
-                     .bias = floats(args.bias),
-                     .activation = args.activation,
-                     .residual = rows_of(args.residual),
-                     .y = rows_of(args.y)},
-                    launching());
+  launch(launch_gemm_bytes, {.x = x.codes,
+                             .x_stride = x.stride,
+                             .x_scales = x.scales,
+                             .weight = weight,
+                             .bias = floats(args.bias),
+                             .activation = args.activation,
+                             .residual = rows_of(args.residual),
+                             .y = rows_of(args.y)});
 }
 
 }  // namespace saccade::cuda

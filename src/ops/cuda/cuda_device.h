@@ -81,6 +81,8 @@ class WeightTables {
   ~WeightTables();
   WeightTables(const WeightTables&) = delete;
   WeightTables& operator=(const WeightTables&) = delete;
+  // Whether of() only looks it up.
+  bool holds(std::span<const GroupWeight> weights);
   // For what is launched into `stream` from here on.
   const GroupWeight* of(std::span<const GroupWeight> weights, UploadRing& ring,
                         cudaStream_t stream);
@@ -90,6 +92,8 @@ class WeightTables {
     std::vector<GroupWeight> weights;
     std::byte* device = nullptr;
   };
+  Table& table_of(std::span<const GroupWeight> weights);
+
   Runtime& runtime_;
   std::unordered_map<const void*, Table> tables_;  // by the first weight's data
 };
@@ -169,6 +173,12 @@ class CudaStream final : public Stream {
   void begin_repeated(std::int64_t kind) override;
   void end_repeated() override;
   const RepeatedStep& repeated() const { return repeated_; }
+  // What a library is given to submit into, from this thread and before the next call: after all
+  // that this stream was asked for so far.
+  cudaStream_t submitting() {
+    flush();
+    return launching();
+  }
 
   void gemm(const GemmArgs& args) override;
   void norm(const NormArgs& args) override;

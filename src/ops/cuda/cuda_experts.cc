@@ -46,21 +46,53 @@ class Carving {
   std::size_t bytes_ = 0;
 };
 
+// One launch's arguments in one place, as a call that is kept has them.
+struct GroupedCall {
+  GemmKernelArgs gemm;
+  GemmGroups groups;
+};
+void launch_grouped(const GroupedCall& call, cudaStream_t stream) {
+  launch_grouped_gemm(call.gemm, call.groups, stream);
+}
+struct GroupedCodesCall {
+  GemmKernelArgs gemm;
+  CodedRows like;
+  GemmGroups groups;
+};
+void launch_grouped_codes(const GroupedCodesCall& call, cudaStream_t stream) {
+  launch_grouped_gemm_codes(call.gemm, call.like, call.groups, stream);
+}
+struct GroupedBytesCall {
+  GemmBytesKernelArgs gemm;
+  GemmGroups groups;
+};
+void launch_grouped_bytes(const GroupedBytesCall& call, cudaStream_t stream) {
+  launch_grouped_gemm_bytes(call.gemm, call.groups, stream);
+}
+
 }  // namespace
 
 WeightTables::~WeightTables() {
   for (const auto& [key, table] : tables_) runtime_.free(table.device);
 }
 
+WeightTables::Table& WeightTables::table_of(std::span<const GroupWeight> weights) {
+  return tables_[std::ranges::find_if(weights, [](const GroupWeight& weight) {
+                   return weight.data != nullptr;
+                 })->data];
+}
+
+bool WeightTables::holds(std::span<const GroupWeight> weights) {
+  const Table& table = table_of(weights);
+  return table.weights.size() == weights.size() &&
+         std::memcmp(table.weights.data(), weights.data(), weights.size_bytes()) == 0;
+}
+
 const GroupWeight* WeightTables::of(std::span<const GroupWeight> weights, UploadRing& ring,
                                     cudaStream_t stream) {
-  Table& table = tables_[std::ranges::find_if(weights, [](const GroupWeight& weight) {
-                           return weight.data != nullptr;
-                         })->data];
+  Table& table = table_of(weights);
+  if (holds(weights)) return reinterpret_cast<const GroupWeight*>(table.device);
   const std::size_t bytes = weights.size_bytes();
-  if (table.weights.size() == weights.size() &&
-      std::memcmp(table.weights.data(), weights.data(), bytes) == 0)
-    return reinterpret_cast<const GroupWeight*>(table.device);
   if (table.device != nullptr) runtime_.free(table.device);
   table.weights.assign(weights.begin(), weights.end());
   table.device = runtime_.allocate(bytes);
@@ -82,7 +114,6 @@ void CudaStream::experts(const ExpertsArgs& args) {
   check_shapes(args);
   CHECK(std::ssize(args.experts) <= kMostExperts, "{} experts, {} are the most",
         args.experts.size(), kMostExperts);
-  repeated_.interrupt();
   const std::int64_t band = std::max<std::int64_t>(1, kMostVisits / args.per_row);
   for (std::int64_t begin = 0; begin < args.x.rows(); begin += band) {
     const std::int64_t end = std::min(args.x.rows(), begin + band);
@@ -101,14 +132,14 @@ void CudaStream::grouped_product(const Rows& x, const CudaWeight& like, const Ge
   gemm.weight = like.rows();
   gemm.y = y;
   if (like.codes() == nullptr) {
-    launch_grouped_gemm(gemm, groups, launching());
+    launch(launch_grouped, {gemm, groups});
   } else if (like.codes()->order != nullptr) {
     gemm.x = ordered(x, nullptr, groups, y.rows);
     GemmGroups by_place = groups;
     by_place.x_rows = nullptr;
-    launch_grouped_gemm_codes(gemm, *like.codes(), by_place, launching());
+    launch(launch_grouped_codes, {gemm, *like.codes(), by_place});
   } else if (like.codes()->form != CodeForm::kBytes) {
-    launch_grouped_gemm_codes(gemm, *like.codes(), groups, launching());
+    launch(launch_grouped_codes, {gemm, *like.codes(), groups});
   } else {
     const RoundedRows codes = rounded(x);
     GemmBytesKernelArgs bytes;
@@ -117,7 +148,7 @@ void CudaStream::grouped_product(const Rows& x, const CudaWeight& like, const Ge
     bytes.x_scales = codes.scales;
     bytes.weight = *like.codes();
     bytes.y = y;
-    launch_grouped_gemm_bytes(bytes, groups, launching());
+    launch(launch_grouped_bytes, {bytes, groups});
   }
 }
 
@@ -140,7 +171,7 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   const std::size_t tiles_at = pieces.take(tile_count, sizeof(GroupTile));
   const std::size_t inner_at = pieces.take(visits * inner_stride, size_of(type));
   const std::size_t part_at = pieces.take(visits * part_stride, size_of(type));
-  std::byte* const scratch = expert_scratch_.reserve(pieces.bytes());
+  std::byte* const scratch = reserve(expert_scratch_, pieces.bytes());
   auto* const experts = reinterpret_cast<std::int32_t*>(scratch + experts_at);
   auto* const weights = reinterpret_cast<float*>(scratch + weights_at);
   auto* const rows = reinterpret_cast<std::int32_t*>(scratch + rows_at);
@@ -149,22 +180,20 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   const Rows inner{scratch + inner_at, type, visits, 2 * width, inner_stride};
   const Rows part{scratch + part_at, type, visits, out, part_stride};
 
-  launch_route({.logits = rows_of(args.logits),
-                .per_row = args.per_row,
-                .normalise = args.normalise,
-                .experts = experts,
-                .weights = weights},
-               launching());
-  launch_sort_visits({.experts = experts,
-                      .visits = visits,
-                      .per_row = args.per_row,
-                      .count = count,
-                      .rows = rows,
-                      .places = places,
-                      .tiles = tiles,
-                      .tile_count = tile_count,
-                      .tile_rows = tile_rows},
-                     launching());
+  launch(launch_route, {.logits = rows_of(args.logits),
+                        .per_row = args.per_row,
+                        .normalise = args.normalise,
+                        .experts = experts,
+                        .weights = weights});
+  launch(launch_sort_visits, {.experts = experts,
+                              .visits = visits,
+                              .per_row = args.per_row,
+                              .count = count,
+                              .rows = rows,
+                              .places = places,
+                              .tiles = tiles,
+                              .tile_count = tile_count,
+                              .tile_rows = tile_rows});
   GemmGroups groups;
   groups.tiles = tiles;
   groups.tile_count = tile_count;
@@ -184,6 +213,8 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
         done[e] = true;
         group_weights_[e] = group_weight(weight);
       }
+      // Launches that are kept may point to the list that this one is put in place of.
+      if (!weight_tables_.holds(group_weights_)) repeated_.interrupt();
       groups.weights = weight_tables_.of(group_weights_, matrices_, stream_);
       grouped_product(x, like, groups, y);
     }
@@ -198,15 +229,14 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   gated.up = up;
   gated.activation = args.activation;
   gated.out = gate;
-  launch_gated(gated, launching());
+  launch(launch_gated, gated);
   product(gate, &ExpertWeights::down, nullptr, part);
-  launch_combine({.part = part,
-                  .places = places,
-                  .weights = weights,
-                  .per_row = args.per_row,
-                  .add = args.add,
-                  .y = rows_of(args.y)},
-                 launching());
+  launch(launch_combine, {.part = part,
+                          .places = places,
+                          .weights = weights,
+                          .per_row = args.per_row,
+                          .add = args.add,
+                          .y = rows_of(args.y)});
 }
 
 }  // namespace saccade::cuda

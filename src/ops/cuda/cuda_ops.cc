@@ -88,12 +88,11 @@ void CudaStream::embed(const EmbedArgs& args) {
   const auto* const last_token = reinterpret_cast<const std::int32_t*>(data_of(args.last_tokens));
   if (const CodedRows* const codes =
           args.packed != nullptr ? weight_of(*args.packed).codes() : nullptr) {
-    launch_embed_codes({.table = *codes,
-                        .ids = args.ids.data(),
-                        .last_token = last_token,
-                        .scale = args.scale,
-                        .out = rows_of(args.out)},
-                       launching());
+    launch(launch_embed_codes, {.table = *codes,
+                                .ids = args.ids.data(),
+                                .last_token = last_token,
+                                .scale = args.scale,
+                                .out = rows_of(args.out)});
     return;
   }
   EmbedKernelArgs kernel;
