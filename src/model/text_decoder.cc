@@ -546,9 +546,7 @@ void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, Vie
 }
 
 void TextDecoder::sum_over_ranks(Stream& stream, View y) const {
-  if (ranks_ == nullptr) return;
-  stream.synchronize();
-  ranks_->all_reduce(y);
+  if (ranks_ != nullptr) ranks_->all_reduce(y, stream);
 }
 
 // x[embedding_rows] += a slice of their embedding rows.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "ops/device.h"
 
 namespace saccade {
 namespace {
@@ -30,11 +31,13 @@ TEST(ThreadCollective, EveryRankGetsTheSameSum) {
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
         auto& mine = memory[static_cast<std::size_t>(rank)];
+        const auto device = make_reference_device();
+        Stream& stream = device->lane(Lane::kStep);
         const View x(mine.data(), DType::kF32, kRows, kCols, kStride);
         for (int round = 0; round < kRounds; ++round) {
           for (std::int64_t i = 0; i < kRows * kCols; ++i)
             x.row<float>(i / kCols)[i % kCols] = value(rank, round, i);
-          collectives[static_cast<std::size_t>(rank)]->all_reduce(x);
+          collectives[static_cast<std::size_t>(rank)]->all_reduce(x, stream);
           for (std::int64_t i = 0; i < kRows * kCols; ++i) {
             float want = 0;
             for (int each = 0; each < ranks; ++each) want += value(each, round, i);
@@ -51,6 +54,45 @@ TEST(ThreadCollective, EveryRankGetsTheSameSum) {
       EXPECT_EQ(wrong[static_cast<std::size_t>(rank)], 0) << rank << " of " << ranks;
       for (std::int64_t row = 0; row < kRows; ++row)
         EXPECT_EQ(memory[static_cast<std::size_t>(rank)][row * kStride + kCols], -1);
+    }
+  }
+}
+
+// One rank of three stops after some rounds: the others come back from what they wait in, and from
+// whatever they call later, with the reason.
+TEST(ThreadCollective, NobodyWaitsForWhoGivesUp) {
+  constexpr int kRanks = 3;
+  constexpr int kRounds = 1000;
+  for (int round_of_failure : {0, 1, 500}) {
+    const auto collectives = make_thread_collectives(kRanks);
+    std::vector<std::thread> threads;
+    std::vector<int> good(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Collective& mine = *collectives[static_cast<std::size_t>(rank)];
+        const auto device = make_reference_device();
+        Stream& stream = device->lane(Lane::kStep);
+        for (int round = 0; round < kRounds; ++round) {
+          if (rank == 1 && round == round_of_failure) {
+            mine.abort({ErrorCode::kExhausted, "rank 1 has no memory", {}});
+            return;
+          }
+          float value = 1;
+          mine.all_reduce(View(&value, DType::kF32, 1, 1, 1), stream);
+          if (!mine.status()) continue;
+          good[static_cast<std::size_t>(rank)] += value == kRanks ? 1 : 0;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LE(good[0], round_of_failure);
+    for (const auto& collective : collectives) {
+      const Result<void> status = collective->status();
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, ErrorCode::kExhausted);
+      EXPECT_EQ(status.error().message, "rank 1 has no memory");
+      collective->abort({ErrorCode::kInternal, "later", {}});
+      EXPECT_EQ(collective->status().error().message, "rank 1 has no memory");
     }
   }
 }
