@@ -116,7 +116,9 @@ BlockId BlockStore::take(int group, OwnerId owner, std::int64_t* quota) {
   }
   Block& record = to.blocks[index(block)];
   CHECK(!record.taken, "group {} block {} is taken", group, block);
-  record = {1, true, false, {}};
+  record = {};
+  record.readers = 1;
+  record.taken = true;
   if (packed(group)) ++to.live[static_cast<std::size_t>(pool_.large_of(group, block))];
   return block;
 }
@@ -131,8 +133,8 @@ void BlockStore::drop(int group, BlockId block, const EvictionKey& key) {
   Block& record = at(group).blocks[index(block)];
   CHECK(record.readers > 0, "group {} block {} has no reader", group, block);
   if (--record.readers > 0) return;
-  if (record.named) {
-    record.key = key;
+  if (record.names.any()) {
+    record.set_key(key);
     become_cached(group, block);
   } else {
     leave_live(group, block);
@@ -141,7 +143,7 @@ void BlockStore::drop(int group, BlockId block, const EvictionKey& key) {
 }
 
 void BlockStore::unshare(int group, BlockId block) {
-  drop(group, block, at(group).blocks[index(block)].key);
+  drop(group, block, at(group).blocks[index(block)].key());
 }
 
 void BlockStore::become_live(int group, BlockId block) {
@@ -162,7 +164,7 @@ void BlockStore::become_live(int group, BlockId block) {
   const std::int64_t ratio = pool_.ratio(group);
   for (auto other = static_cast<BlockId>(large * ratio); other < (large + 1) * ratio; ++other) {
     const Block& record = to.blocks[index(other)];
-    if (other != block && record.taken) stray_evictor_.queue(group).add(other, record.key);
+    if (other != block && record.taken) stray_evictor_.queue(group).add(other, record.key());
   }
 }
 
@@ -170,10 +172,10 @@ void BlockStore::become_cached(int group, BlockId block) {
   Group& to = at(group);
   ++to.cached;
   if (!packed(group)) {
-    large_evictor_.queue(group).add(block, to.blocks[index(block)].key);
+    large_evictor_.queue(group).add(block, to.blocks[index(block)].key());
     return;
   }
-  stray_evictor_.queue(group).add(block, to.blocks[index(block)].key);
+  stray_evictor_.queue(group).add(block, to.blocks[index(block)].key());
   leave_live(group, block);
 }
 
@@ -188,9 +190,9 @@ void BlockStore::leave_live(int group, BlockId block) {
   const std::int64_t ratio = pool_.ratio(group);
   for (auto other = static_cast<BlockId>(large * ratio); other < (large + 1) * ratio; ++other) {
     const Block& record = from.blocks[index(other)];
-    if (!record.taken || record.readers > 0 || !record.named) continue;
+    if (!record.taken || record.readers > 0 || !record.names.any()) continue;
     stray_evictor_.queue(group).remove(other);
-    if (!any || newest.before(record.key)) newest = record.key;
+    if (!any || newest.before(record.key())) newest = record.key();
     any = true;
   }
   if (!any) return;  // nothing but the block that is about to be freed
@@ -209,10 +211,9 @@ void BlockStore::free_block(int group, BlockId block) {
 }
 
 void BlockStore::evict(int group, BlockId block) {
-  at(group).blocks[index(block)].named = false;
   --at(group).cached;
   ++at(group).evictions;
-  on_evict_(group, block);
+  on_evict_(group, std::exchange(at(group).blocks[index(block)].names, {}));
   free_block(group, block);
 }
 
@@ -251,9 +252,7 @@ void BlockStore::forget_all() {
     }
     for (BlockId block = 0; block < blocks(group); ++block) {
       Block& record = at(group).blocks[index(block)];
-      if (!record.named) continue;
-      record.named = false;
-      on_evict_(group, block);
+      if (record.names.any()) on_evict_(group, std::exchange(record.names, {}));
     }
   }
 }
@@ -269,10 +268,10 @@ void BlockStore::check() const {
     for (BlockId block = 0; block < blocks(group); ++block) {
       const Block& record = of.blocks[index(block)];
       if (!record.taken) {
-        CHECK(record.readers == 0 && !record.named, "group {} block {}", group, block);
+        CHECK(record.readers == 0 && !record.names.any(), "group {} block {}", group, block);
         continue;
       }
-      CHECK(record.readers > 0 || record.named, "group {} block {} has no use", group, block);
+      CHECK(record.readers > 0 || record.names.any(), "group {} block {} has no use", group, block);
       ++taken;
       for (int table = 0; table < of.tables; ++table) {
         const PageId page_id = page(group, block, table);

@@ -11,13 +11,22 @@
 #include "memory/evictor.h"
 #include "memory/layer_policy.h"
 #include "memory/page_pool.h"
+#include "memory/prefix_cache.h"
 
 namespace saccade {
 
+// What a block is found by.
+struct BlockNames {
+  NodeId full = kNoNode;
+  NodeId partial = kNoNode;  // ends at an image's end inside the block
+  bool any() const { return full != kNoNode || partial != kNoNode; }
+};
+
 class BlockStore {
  public:
-  // Called when a named block is taken away: whoever knows the name forgets it.
-  using OnEvict = std::function<void(int group, BlockId block)>;
+  // Called when a named block is taken away, with the names that it had: whoever knows them forgets
+  // them.
+  using OnEvict = std::function<void(int group, BlockNames names)>;
 
   BlockStore(const PagePlan& plan, std::int64_t large_pages, int owners, OnEvict on_evict);
 
@@ -35,8 +44,11 @@ class BlockStore {
   // As drop, at the place that it had before share(): the undoing of a share.
   void unshare(int group, BlockId block);
 
-  void set_named(int group, BlockId block) { at(group).blocks[index(block)].named = true; }
-  bool named(int group, BlockId block) const { return at(group).blocks[index(block)].named; }
+  // With a name the block stays when its last reader has gone.
+  BlockNames& names(int group, BlockId block) { return at(group).blocks[index(block)].names; }
+  const BlockNames& names(int group, BlockId block) const {
+    return at(group).blocks[index(block)].names;
+  }
   int readers(int group, BlockId block) const { return at(group).blocks[index(block)].readers; }
   PageId page(int group, BlockId block, int table) const;
   // Takes every name away: cached blocks come free.
@@ -54,19 +66,30 @@ class BlockStore {
   void check() const;  // linear
 
  private:
-  struct Block {
+  // All that a block's cached life and its end look at, names too, in half a cache line.
+  struct alignas(32) Block {
+    std::int64_t stamp = 0;  // stamp, depth, early: its place when last cached
+    std::uint32_t depth = 0;
     std::int32_t readers = 0;
+    BlockNames names;
+    bool early = false;
     bool taken = false;
-    bool named = false;
-    EvictionKey key;  // when last cached
+
+    EvictionKey key() const { return {early, stamp, depth}; }
+    void set_key(const EvictionKey& key) {
+      early = key.early;
+      stamp = key.stamp;
+      depth = static_cast<std::uint32_t>(key.depth);
+    }
   };
+  static_assert(sizeof(Block) == 32);
   struct Group {
     int tables = 1;
     std::vector<Block> blocks;
     std::vector<PageId> pages;       // [blocks * tables] when tables > 1
     std::vector<BlockId> free_ids;   // when tables > 1
     std::vector<std::int32_t> live;  // [large] blocks with readers, when ratio > 1
-    std::int64_t cached = 0;         // named, no reader
+    std::int64_t cached = 0;         // with a name, no reader
     std::uint64_t evictions = 0;     // blocks
   };
   static std::size_t index(BlockId block) { return static_cast<std::size_t>(block); }

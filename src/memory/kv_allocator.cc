@@ -39,7 +39,7 @@ Result<std::unique_ptr<KvAllocator>> KvAllocator::create(std::span<const LayerSp
 KvAllocator::KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t large_pages)
     : settings_(settings),
       store_(plan, large_pages, static_cast<int>(settings.max_sequences),
-             [this](int group, BlockId block) { forget(group, block); }),
+             [this](int group, BlockNames names) { forget(group, names); }),
       prefixes_(static_cast<int>(plan.groups.size()), plan.block_tokens),
       missing_(plan.groups.size()),
       missing_counts_(plan.groups.size()),
@@ -47,7 +47,6 @@ KvAllocator::KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t
       slots_(at_index(settings.max_sequences)) {
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
     policies_.push_back(make_layer_policy(plan.groups[at_index(group)]));
-    names_.emplace_back(at_index(store_.blocks(group)));
   }
   for (auto slot = static_cast<OwnerId>(settings.max_sequences - 1); slot >= 0; --slot) {
     free_slots_.push_back(slot);

@@ -149,10 +149,6 @@ class KvAllocator {
 
  private:
   friend class KvAudit;
-  struct Names {
-    NodeId full = kNoNode;
-    NodeId partial = kNoNode;  // ends at an image's end inside the block
-  };
   KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t large_pages);
 
   int groups() const { return static_cast<int>(policies_.size()); }
@@ -184,7 +180,7 @@ class KvAllocator {
   void name_partial(KvSequence& sequence, const PrefixContent& content, std::int64_t end);
   void name_encoder_blocks(KvSequence& sequence, const PrefixContent& content);
   void give_name(int group, BlockId block, NodeId node, const PrefixAdapter* full);
-  void forget(int group, BlockId block);
+  void forget(int group, BlockNames names);
   bool observed(int group) const;
   void tell_stored(int group, NodeId node, const PrefixAdapter& adapter) const;
   void check_sequences() const;
@@ -193,7 +189,6 @@ class KvAllocator {
   BlockStore store_;
   PrefixCache prefixes_;
   std::vector<std::unique_ptr<LayerPolicy>> policies_;  // [groups]
-  std::vector<std::vector<Names>> names_;               // [groups][blocks]
   // extend()'s scratch, [groups]: blocks that are missing.
   std::vector<BlockRange> missing_;
   std::vector<std::int64_t> missing_counts_;

@@ -113,12 +113,11 @@ void KvAllocator::name_encoder_blocks(KvSequence& sequence, const PrefixContent&
 // sequence. `full`: of a block that is, its adapter; null: it is not.
 void KvAllocator::give_name(int group, BlockId block, NodeId node, const PrefixAdapter* full) {
   if (block == kNoBlock || prefixes_.block(node, group) != kNoBlock) return;
-  Names& names = names_[at_index(group)][at_index(block)];
+  BlockNames& names = store_.names(group, block);
   NodeId& name = full != nullptr ? names.full : names.partial;
   if (name != kNoNode) return;
   name = node;
   prefixes_.attach(node, group, block);
-  store_.set_named(group, block);
   if (full != nullptr && observed(group)) tell_stored(group, node, *full);
 }
 
@@ -145,8 +144,7 @@ void KvAllocator::tell_stored(int group, NodeId node, const PrefixAdapter& adapt
   settings_.observer->stored(block);
 }
 
-void KvAllocator::forget(int group, BlockId block) {
-  const Names names = std::exchange(names_[at_index(group)][at_index(block)], {});
+void KvAllocator::forget(int group, BlockNames names) {
   if (observed(group) && names.full != kNoNode && !clearing_)
     settings_.observer->removed(group, prefixes_.chain(names.full));
   for (const NodeId node : {names.full, names.partial}) {
@@ -168,9 +166,7 @@ void KvAllocator::check() const {
   std::int64_t named = 0;
   for (int group = 0; group < groups(); ++group) {
     for (BlockId block = 0; block < store_.blocks(group); ++block) {
-      const Names& names = names_[at_index(group)][at_index(block)];
-      CHECK(store_.named(group, block) == (names.full != kNoNode || names.partial != kNoNode),
-            "group {} block {}", group, block);
+      const BlockNames& names = store_.names(group, block);
       for (const NodeId node : {names.full, names.partial}) {
         if (node == kNoNode) continue;
         ++named;

@@ -16,10 +16,9 @@ std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 PagePool::PagePool(const PagePlan& plan, std::int64_t large_pages, int owners)
     : larges_(at_index(large_pages)),
-      links_(at_index(large_pages)),
       steal_links_(at_index(large_pages)),
       epochs_(at_index(owners), 1) {
-  for (std::int32_t large = 0; large < large_pages; ++large) free_list_.push_back(links_, large);
+  for (std::int32_t large = 0; large < large_pages; ++large) free_list_.push_back(links(), large);
   free_large_ = large_pages;
   for (const GroupPlan& from : plan.groups) {
     CHECK(large_pages * from.ratio <= std::numeric_limits<PageId>::max(), "{} pages",
@@ -30,7 +29,7 @@ PagePool::PagePool(const PagePlan& plan, std::int64_t large_pages, int owners)
                     ? static_cast<std::int64_t>(from.share * static_cast<double>(large_pages))
                     : large_pages;
     group.reserved = std::min(large_pages, (from.reserved + from.ratio - 1) / from.ratio);
-    group.next_free.assign(at_index(large_pages * from.ratio), kTaken);
+    if (from.ratio > 1) group.next_free.assign(at_index(large_pages * from.ratio), kTaken);
     group.owned.resize(at_index(owners));
     group.own_stray.resize(at_index(owners));
   }
@@ -59,7 +58,9 @@ std::int64_t PagePool::own_stray(int group, OwnerId owner) const {
 }
 
 bool PagePool::is_taken(int group, PageId page) const {
-  return group_of(large_of(group, page)) == group && at(group).next_free[at_index(page)] == kTaken;
+  const Group& of = at(group);
+  return group_of(large_of(group, page)) == group &&
+         (of.ratio == 1 || of.next_free[at_index(page)] == kTaken);
 }
 
 bool PagePool::has_owner(const Large& large) const {
@@ -71,11 +72,11 @@ void PagePool::list(Group& group, std::int32_t index) {
   if (large.free == 0 || large.parked) return;
   group.stray += large.free;
   if (has_owner(large)) {
-    group.owned[at_index(large.owner)].push_back(links_, index);
+    group.owned[at_index(large.owner)].push_back(links(), index);
     group.own_stray[at_index(large.owner)] += large.free;
-    group.stealable.push_back(steal_links_, index);
+    group.stealable.push_back(steal_links(), index);
   } else {
-    group.orphans.push_back(links_, index);
+    group.orphans.push_back(links(), index);
   }
 }
 
@@ -84,23 +85,31 @@ void PagePool::unlist(Group& group, std::int32_t index) {
   if (large.free == 0 || large.parked) return;
   group.stray -= large.free;
   if (has_owner(large)) {
-    group.owned[at_index(large.owner)].remove(links_, index);
+    group.owned[at_index(large.owner)].remove(links(), index);
     group.own_stray[at_index(large.owner)] -= large.free;
-    group.stealable.remove(steal_links_, index);
+    group.stealable.remove(steal_links(), index);
   } else {
-    group.orphans.remove(links_, index);
+    group.orphans.remove(links(), index);
   }
 }
 
-std::int32_t PagePool::new_large(int group, OwnerId owner) {
-  const std::int32_t index = free_list_.front();
-  free_list_.remove(links_, index);
+PagePool::Large& PagePool::open_large(int group, OwnerId owner, std::int32_t* index) {
+  *index = free_list_.front();
+  free_list_.remove(links(), *index);
   --free_large_;
+  ++at(group).held;
+  Large& large = larges_[at_index(*index)];
+  large.owner = owner;
+  large.epoch = epochs_[at_index(owner)];
+  large.group = static_cast<std::int16_t>(group);
+  return large;
+}
+
+std::int32_t PagePool::new_large(int group, OwnerId owner) {
+  std::int32_t index = -1;
+  Large& large = open_large(group, owner, &index);
   Group& to = at(group);
-  ++to.held;
-  Large& large = larges_[at_index(index)];
-  large = {group,   owner, epochs_[at_index(owner)], static_cast<std::int32_t>(to.ratio),
-           kNoPage, false};
+  large.free = static_cast<std::int32_t>(to.ratio);
   for (std::int64_t page = (index + 1) * to.ratio - 1; page >= index * to.ratio; --page) {
     to.next_free[at_index(page)] = large.first_free;
     large.first_free = static_cast<PageId>(page);
@@ -140,7 +149,12 @@ PageId PagePool::take(int group, OwnerId owner, std::int64_t* quota) {
   if (IndexList& own = from.owned[at_index(owner)]; !own.empty()) return pop(from, own.front());
   if (*quota > 0 && available_large(group) > 0) {
     --*quota;
-    return pop(from, new_large(group, owner));
+    if (from.ratio > 1) return pop(from, new_large(group, owner));
+    // Never in any list: it is used whole.
+    std::int32_t page = kNoPage;
+    open_large(group, owner, &page);
+    ++from.taken;
+    return page;
   }
   if (!from.orphans.empty()) {
     const std::int32_t adopted = from.orphans.front();
@@ -160,19 +174,20 @@ void PagePool::give_back(int group, PageId page) {
   CHECK(is_taken(group, page), "group {} page {} is free already", group, page);
   const std::int32_t index = large_of(group, page);
   Large& large = larges_[at_index(index)];
-  unlist(to, index);
-  to.next_free[at_index(page)] = large.first_free;
-  large.first_free = page;
-  ++large.free;
   --to.taken;
-  if (large.free < to.ratio) {
-    list(to, index);
-    return;
+  if (to.ratio > 1) {
+    unlist(to, index);
+    to.next_free[at_index(page)] = large.first_free;
+    large.first_free = page;
+    if (++large.free < to.ratio) {
+      list(to, index);
+      return;
+    }
   }
   large = {};
   --to.held;
   ++free_large_;
-  free_list_.push_back(links_, index);
+  free_list_.push_back(links(), index);
 }
 
 void PagePool::end_owner(OwnerId owner) {
@@ -180,9 +195,9 @@ void PagePool::end_owner(OwnerId owner) {
     IndexList& owned = group.owned[at_index(owner)];
     while (!owned.empty()) {
       const std::int32_t index = owned.front();
-      owned.remove(links_, index);
-      group.stealable.remove(steal_links_, index);
-      group.orphans.push_back(links_, index);
+      owned.remove(links(), index);
+      group.stealable.remove(steal_links(), index);
+      group.orphans.push_back(links(), index);
     }
     group.own_stray[at_index(owner)] = 0;
   }
@@ -200,7 +215,7 @@ void PagePool::check() const {
     const Large& large = larges_[at_index(index)];
     if (large.group < 0) {
       ++free;
-      CHECK(links_[at_index(index)].linked, "free large page {} is not listed", index);
+      CHECK(larges_[at_index(index)].link.linked(), "free large page {} is not listed", index);
       continue;
     }
     const Group& group = at(large.group);
@@ -211,8 +226,8 @@ void PagePool::check() const {
     CHECK(stack == large.free && stack < group.ratio, "large page {}: {} free, {} on its stack",
           index, large.free, stack);
     const bool listed = large.free > 0 && !large.parked;
-    CHECK(links_[at_index(index)].linked == listed, "large page {}", index);
-    CHECK(steal_links_[at_index(index)].linked == (listed && has_owner(large)), "large page {}",
+    CHECK(large.link.linked() == listed, "large page {}", index);
+    CHECK(steal_links_[at_index(index)].linked() == (listed && has_owner(large)), "large page {}",
           index);
     const auto g = at_index(large.group);
     if (listed) stray[g] += large.free;

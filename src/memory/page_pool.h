@@ -54,7 +54,8 @@ class PagePool {
   void park(std::int32_t large);
   void unpark(std::int32_t large);
   std::int32_t large_of(int group, PageId page) const {
-    return static_cast<std::int32_t>(page / at(group).ratio);
+    const std::int64_t ratio = at(group).ratio;
+    return ratio == 1 ? page : static_cast<std::int32_t>(page / ratio);
   }
   int group_of(std::int32_t large) const { return larges_[static_cast<std::size_t>(large)].group; }
   bool is_taken(int group, PageId page) const;
@@ -62,22 +63,27 @@ class PagePool {
   void check() const;  // all counters and lists against each other; linear in pages
 
  private:
-  struct Large {
-    int group = -1;  // -1: free
+  // All that taking or giving back a whole large page looks at, in half a cache line: where caches
+  // are large, it is a miss each time.
+  struct alignas(32) Large {
+    IndexLink link;  // of the free list, owned or orphans
     OwnerId owner = -1;
     std::uint32_t epoch = 0;  // of the owner; another value: that owner is gone
     std::int32_t free = 0;    // small pages
     PageId first_free = kNoPage;
+    std::int16_t group = -1;  // -1: free
     bool parked = false;
   };
   struct Group {
     std::int64_t ratio = 1;
-    std::int64_t cap = 0;                 // large pages
-    std::int64_t reserved = 0;            // large pages
-    std::int64_t held = 0;                // large pages
-    std::int64_t taken = 0;               // small pages
-    std::int64_t stray = 0;               // free small pages of listed large pages
-    std::vector<PageId> next_free;        // [pages], kNoPage at the end, kTaken when taken
+    std::int64_t cap = 0;       // large pages
+    std::int64_t reserved = 0;  // large pages
+    std::int64_t held = 0;      // large pages
+    std::int64_t taken = 0;     // small pages
+    std::int64_t stray = 0;     // free small pages of listed large pages
+    // [pages], kNoPage at the end, kTaken when taken. Empty where ratio is 1: no large page is used
+    // in part.
+    std::vector<PageId> next_free;
     std::vector<IndexList> owned;         // [owners] partly used large pages
     std::vector<std::int64_t> own_stray;  // [owners] free small pages in them
     IndexList orphans;                    // partly used large pages of owners that are gone
@@ -89,11 +95,22 @@ class PagePool {
   bool has_owner(const Large& large) const;
   void list(Group& group, std::int32_t index);  // a large page with free small pages
   void unlist(Group& group, std::int32_t index);
+  Large& open_large(int group, OwnerId owner, std::int32_t* index);
   std::int32_t new_large(int group, OwnerId owner);
   PageId pop(Group& group, std::int32_t index);
 
+  auto links() {
+    return [this](std::int32_t large) -> IndexLink& {
+      return larges_[static_cast<std::size_t>(large)].link;
+    };
+  }
+  auto steal_links() {
+    return [this](std::int32_t large) -> IndexLink& {
+      return steal_links_[static_cast<std::size_t>(large)];
+    };
+  }
+
   std::vector<Large> larges_;
-  std::vector<IndexLink> links_;        // [large] free list, owned or orphans
   std::vector<IndexLink> steal_links_;  // [large] stealable
   IndexList free_list_;
   std::int64_t free_large_ = 0;

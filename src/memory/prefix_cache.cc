@@ -10,6 +10,7 @@ namespace saccade {
 namespace {
 
 constexpr std::size_t kFirstBuckets = 1024;
+constexpr std::int64_t kMostTokens = (1 << 14) - 1;  // what a node has room for
 
 std::uint64_t word_of(const Digest& digest) {
   std::uint64_t word = 0;
@@ -39,8 +40,8 @@ std::uint64_t chain_of(std::uint64_t parent, const BlockContent& content) {
 
 PrefixCache::PrefixCache(int groups, std::int64_t block_tokens)
     : groups_(groups), block_tokens_(block_tokens), buckets_(kFirstBuckets, kNoNode) {
-  CHECK(block_tokens > 0 && block_tokens <= std::numeric_limits<std::int16_t>::max(),
-        "{} tokens a block", block_tokens);
+  CHECK(block_tokens > 0 && block_tokens <= kMostTokens, "{} tokens a block", block_tokens);
+  CHECK(groups > 0 && groups <= std::numeric_limits<std::int16_t>::max(), "{} groups", groups);
 }
 
 NodeId PrefixCache::find_root(std::string_view name) const {
@@ -61,7 +62,10 @@ NodeId PrefixCache::root(std::string_view name) {
 }
 
 NodeId PrefixCache::find(NodeId parent, const BlockContent& content) const {
-  const std::uint64_t chain = chain_of(nodes_[index(parent)].chain, content);
+  return find(parent, chain_of(nodes_[index(parent)].chain, content), content);
+}
+
+NodeId PrefixCache::find(NodeId parent, std::uint64_t chain, const BlockContent& content) const {
   for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
        id = nodes_[index(id)].next) {
     const Node& node = nodes_[index(id)];
@@ -86,10 +90,11 @@ BlockContent PrefixCache::content(NodeId node) const {
 NodeId PrefixCache::insert(NodeId parent, const BlockContent& content) {
   CHECK(static_cast<std::int64_t>(content.tokens.size()) <= block_tokens_, "{} tokens in a block",
         content.tokens.size());
-  if (const NodeId found = find(parent, content); found != kNoNode) return found;
-  const NodeId made = make(parent, chain_of(nodes_[index(parent)].chain, content));
+  const std::uint64_t chain = chain_of(nodes_[index(parent)].chain, content);
+  if (const NodeId found = find(parent, chain, content); found != kNoNode) return found;
+  const NodeId made = make(parent, chain);
   Node& node = nodes_[index(made)];
-  node.tokens = static_cast<std::int16_t>(content.tokens.size());
+  node.tokens = content.tokens.size() & 0x3fff;
   std::ranges::copy(content.tokens,
                     tokens_.begin() + static_cast<std::ptrdiff_t>(made) * block_tokens_);
   node.marked = !content.marks.empty();
@@ -105,16 +110,17 @@ void PrefixCache::unpin(NodeId node) {
 }
 
 void PrefixCache::attach(NodeId node, int group, BlockId block) {
-  CHECK(blocks_[slot(node, group)] == kNoBlock, "node {} has block {} of group {}", node,
-        blocks_[slot(node, group)], group);
-  blocks_[slot(node, group)] = block;
+  BlockId& at = block_at(node, group);
+  CHECK(at == kNoBlock, "node {} has block {} of group {}", node, at, group);
+  at = block;
   ++nodes_[index(node)].held;
   ++held_;
 }
 
 void PrefixCache::detach(NodeId node, int group) {
-  CHECK(blocks_[slot(node, group)] != kNoBlock, "node {} has no block of group {}", node, group);
-  blocks_[slot(node, group)] = kNoBlock;
+  BlockId& at = block_at(node, group);
+  CHECK(at != kNoBlock, "node {} has no block of group {}", node, group);
+  at = kNoBlock;
   --nodes_[index(node)].held;
   --held_;
   release_if_unused(node);
@@ -127,7 +133,7 @@ NodeId PrefixCache::make(NodeId parent, std::uint64_t chain) {
     id = static_cast<NodeId>(nodes_.size());
     nodes_.emplace_back();
     tokens_.resize(tokens_.size() + static_cast<std::size_t>(block_tokens_));
-    blocks_.resize(blocks_.size() + static_cast<std::size_t>(groups_), kNoBlock);
+    other_blocks_.resize(other_blocks_.size() + static_cast<std::size_t>(groups_ - 1), kNoBlock);
   } else {
     id = free_.back();
     free_.pop_back();

@@ -40,7 +40,9 @@ class PrefixCache {
   void pin(NodeId node) { ++nodes_[index(node)].pins; }
   void unpin(NodeId node);
 
-  BlockId block(NodeId node, int group) const { return blocks_[slot(node, group)]; }
+  BlockId block(NodeId node, int group) const {
+    return group == 0 ? nodes_[index(node)].first_block : other_blocks_[slot(node, group)];
+  }
   void attach(NodeId node, int group, BlockId block);  // the node has none for this group yet
   void detach(NodeId node, int group);                 // may free the node
 
@@ -55,27 +57,34 @@ class PrefixCache {
   void check() const;
 
  private:
-  // What look-ups touch: two to a cache line, with nothing on the heap.
-  struct Node {
+  // What look-ups and the end of a node touch: two to a cache line, with nothing on the heap.
+  struct alignas(32) Node {
     std::uint64_t chain = 0;
     NodeId parent = kNoNode;
     NodeId next = kNoNode;  // in its bucket
     std::int32_t children = 0;
-    std::int32_t held = 0;  // groups with a block
     std::int32_t pins = 0;
-    std::int16_t tokens = 0;
-    bool used = false;
-    bool marked = false;  // has images, in marks_
+    BlockId first_block = kNoBlock;  // of group 0
+    std::int16_t held = 0;           // groups with a block
+    std::uint16_t tokens : 14 = 0;
+    bool used : 1 = false;
+    bool marked : 1 = false;  // has images, in marks_
   };
+  static_assert(sizeof(Node) == 32);
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
   std::size_t slot(NodeId node, int group) const {
-    return index(node) * static_cast<std::size_t>(groups_) + static_cast<std::size_t>(group);
+    return index(node) * static_cast<std::size_t>(groups_ - 1) +
+           static_cast<std::size_t>(group - 1);
+  }
+  BlockId& block_at(NodeId node, int group) {
+    return group == 0 ? nodes_[index(node)].first_block : other_blocks_[slot(node, group)];
   }
   std::span<const std::int32_t> tokens(NodeId node) const {
     return {&tokens_[index(node) * static_cast<std::size_t>(block_tokens_)],
             static_cast<std::size_t>(nodes_[index(node)].tokens)};
   }
   bool equals(NodeId node, const BlockContent& content) const;
+  NodeId find(NodeId parent, std::uint64_t chain, const BlockContent& content) const;
   NodeId make(NodeId parent, std::uint64_t chain);
   void release_if_unused(NodeId node);
   void link(NodeId node);
@@ -89,8 +98,8 @@ class PrefixCache {
   std::unordered_map<NodeId, std::vector<BlockContent::Mark>> marks_;
   std::unordered_map<NodeId, std::string> names_;  // of roots
   std::vector<NodeId> free_;
-  std::vector<BlockId> blocks_;  // [nodes, groups]
-  std::vector<NodeId> buckets_;  // power of two, at least twice the nodes
+  std::vector<BlockId> other_blocks_;  // [nodes, groups - 1]: from group 1 on
+  std::vector<NodeId> buckets_;        // power of two, at least twice the nodes
   std::int64_t live_ = 0;
   std::int64_t held_ = 0;
 };
