@@ -217,10 +217,22 @@ void BlockStore::evict(int group, BlockId block) {
   free_block(group, block);
 }
 
+// One eviction is seldom alone, and each begins with what has long not been looked at.
+void BlockStore::prefetch_next(int group) const {
+  const EvictionQueue& queue = large_evictor_.queue(group);
+  const std::int32_t next = queue.likely_next();
+  if (next < 0) return;
+  queue.prefetch(next);
+  if (packed(group)) return;
+  __builtin_prefetch(&at(group).blocks[index(next)]);
+  if (at(group).tables == 1) pool_.prefetch(next);
+}
+
 bool BlockStore::evict_large(int for_group) {
   const auto victim =
       large_evictor_.oldest([&](int group) { return may_give_way(group, for_group); });
   if (!victim) return false;
+  prefetch_next(victim->group);
   large_evictor_.queue(victim->group).remove(victim->id);
   if (!packed(victim->group)) {
     evict(victim->group, victim->id);

@@ -102,6 +102,7 @@ class BlockStore {
   void leave_live(int group, BlockId block);
   void free_block(int group, BlockId block);
   void evict(int group, BlockId block);
+  void prefetch_next(int group) const;
   bool evict_large(int for_group);
   bool evict_stray(int group);
   PageId take_page(int group, OwnerId owner, std::int64_t* quota);

@@ -62,6 +62,14 @@ void EvictionQueue::remove(std::int32_t id) {
 
 std::int32_t EvictionQueue::oldest() { return settle().id(); }
 
+std::int32_t EvictionQueue::likely_next() const {
+  const Turn& turn = turns_.begin()->second;
+  if (turn.first + 1 < turn.entries.size()) return turn.entries[turn.first + 1].id();
+  const auto next = std::next(turns_.begin());
+  if (next == turns_.end() || next->second.first >= next->second.entries.size()) return -1;
+  return next->second.entries[next->second.first].id();
+}
+
 bool EvictionQueue::before(EvictionQueue& other) {
   const std::uint64_t depth = settle().depth_and_id >> 32;
   const std::uint64_t other_depth = other.settle().depth_and_id >> 32;

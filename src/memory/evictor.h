@@ -41,6 +41,9 @@ class EvictionQueue {
   std::int64_t size() const { return queued_; }
   std::int64_t stored() const { return stored_; }  // what takes memory: at most 2 size() + 1024
   std::int32_t oldest();                           // not empty
+  // Which may well be the oldest after that, for a prefetch; -1: nobody can tell. After oldest().
+  std::int32_t likely_next() const;
+  void prefetch(std::int32_t id) const { __builtin_prefetch(&tickets_[index(id)]); }
   // Whether its oldest goes before another's by their keys alone. Neither is empty.
   bool before(EvictionQueue& other);
 

@@ -60,6 +60,9 @@ class PagePool {
   int group_of(std::int32_t large) const { return larges_[static_cast<std::size_t>(large)].group; }
   bool is_taken(int group, PageId page) const;
 
+  void prefetch(std::int32_t large) const {
+    __builtin_prefetch(&larges_[static_cast<std::size_t>(large)]);
+  }
   void check() const;  // all counters and lists against each other; linear in pages
 
  private:

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 
 namespace saccade {
 namespace {
 
-constexpr std::size_t kFirstBuckets = 1024;
+constexpr std::size_t kFirstSlots = 1024;
 constexpr std::int64_t kMostTokens = (1 << 14) - 1;  // what a node has room for
+
+std::uint32_t key_of(std::uint64_t chain) { return static_cast<std::uint32_t>(chain); }
 
 std::uint64_t word_of(const Digest& digest) {
   std::uint64_t word = 0;
@@ -39,15 +42,16 @@ std::uint64_t chain_of(std::uint64_t parent, const BlockContent& content) {
 }  // namespace
 
 PrefixCache::PrefixCache(int groups, std::int64_t block_tokens)
-    : groups_(groups), block_tokens_(block_tokens), buckets_(kFirstBuckets, kNoNode) {
+    : groups_(groups), block_tokens_(block_tokens), slots_(kFirstSlots) {
   CHECK(block_tokens > 0 && block_tokens <= kMostTokens, "{} tokens a block", block_tokens);
   CHECK(groups > 0 && groups <= std::numeric_limits<std::int16_t>::max(), "{} groups", groups);
 }
 
 NodeId PrefixCache::find_root(std::string_view name) const {
   const std::uint64_t chain = hash64(name);
-  for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
-       id = nodes_[index(id)].next) {
+  for (std::size_t at = home(key_of(chain)); slots_[at].node != kNoNode; at = after(at)) {
+    if (slots_[at].key != key_of(chain)) continue;
+    const NodeId id = slots_[at].node;
     const Node& node = nodes_[index(id)];
     if (node.parent == kNoNode && node.chain == chain && names_.at(id) == name) return id;
   }
@@ -66,8 +70,9 @@ NodeId PrefixCache::find(NodeId parent, const BlockContent& content) const {
 }
 
 NodeId PrefixCache::find(NodeId parent, std::uint64_t chain, const BlockContent& content) const {
-  for (NodeId id = buckets_[chain & (buckets_.size() - 1)]; id != kNoNode;
-       id = nodes_[index(id)].next) {
+  for (std::size_t at = home(key_of(chain)); slots_[at].node != kNoNode; at = after(at)) {
+    if (slots_[at].key != key_of(chain)) continue;
+    const NodeId id = slots_[at].node;
     const Node& node = nodes_[index(id)];
     if (node.chain == chain && node.parent == parent && equals(id, content)) return id;
   }
@@ -127,7 +132,7 @@ void PrefixCache::detach(NodeId node, int group) {
 }
 
 NodeId PrefixCache::make(NodeId parent, std::uint64_t chain) {
-  if (static_cast<std::size_t>(live_) * 2 >= buckets_.size()) grow();
+  if (static_cast<std::size_t>(live_ + 1) * 2 >= slots_.size()) grow();
   NodeId id = kNoNode;
   if (free_.empty()) {
     id = static_cast<NodeId>(nodes_.size());
@@ -143,7 +148,7 @@ NodeId PrefixCache::make(NodeId parent, std::uint64_t chain) {
   node.chain = chain;
   node.used = true;
   ++live_;
-  link(id);
+  link({key_of(chain), id});
   return id;
 }
 
@@ -159,28 +164,42 @@ void PrefixCache::release_if_unused(NodeId node) {
     at = {};
     free_.push_back(node);
     --live_;
-    if (parent != kNoNode) --nodes_[index(parent)].children;
+    if (parent != kNoNode) {
+      Node& above = nodes_[index(parent)];
+      --above.children;
+      // Of a prefix the deepest block goes first: this one is the next, and what its end looks at
+      // is not in the cache.
+      __builtin_prefetch(&slots_[home(key_of(above.chain))]);
+      if (above.parent != kNoNode) __builtin_prefetch(&nodes_[index(above.parent)]);
+    }
     node = parent;
   }
 }
 
-void PrefixCache::link(NodeId node) {
-  Node& at = nodes_[index(node)];
-  NodeId& bucket = buckets_[at.chain & (buckets_.size() - 1)];
-  at.next = bucket;
-  bucket = node;
+void PrefixCache::link(const Slot& slot) {
+  std::size_t at = home(slot.key);
+  while (slots_[at].node != kNoNode) at = after(at);
+  slots_[at] = slot;
 }
 
 void PrefixCache::unlink(NodeId node) {
-  NodeId* link = &buckets_[nodes_[index(node)].chain & (buckets_.size() - 1)];
-  while (*link != node) link = &nodes_[index(*link)].next;
-  *link = nodes_[index(node)].next;
+  std::size_t hole = home(key_of(nodes_[index(node)].chain));
+  while (slots_[hole].node != node) hole = after(hole);
+  // Slots behind it move up, but for those whose keys' slots begin behind the hole.
+  const std::size_t mask = slots_.size() - 1;
+  for (std::size_t at = after(hole); slots_[at].node != kNoNode; at = after(at)) {
+    const std::size_t from_home = (at - home(slots_[at].key)) & mask;
+    if (from_home < ((at - hole) & mask)) continue;
+    slots_[hole] = slots_[at];
+    hole = at;
+  }
+  slots_[hole] = {};
 }
 
 void PrefixCache::grow() {
-  buckets_.assign(buckets_.size() * 2, kNoNode);
-  for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
-    if (nodes_[index(id)].used) link(id);
+  const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(slots_.size() * 2));
+  for (const Slot& slot : old) {
+    if (slot.node != kNoNode) link(slot);
   }
 }
 
@@ -200,6 +219,17 @@ void PrefixCache::check() const {
     CHECK(node.held > 0 || node.children > 0 || node.pins > 0, "node {} has no use", id);
   }
   CHECK(used == live_, "{} nodes, counted {}", live_, used);
+  std::int64_t linked = 0;
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    const NodeId id = slots_[slot].node;
+    if (id == kNoNode) continue;
+    ++linked;
+    CHECK(nodes_[index(id)].used && slots_[slot].key == key_of(nodes_[index(id)].chain), "slot {}",
+          slot);
+    for (std::size_t at = home(slots_[slot].key); at != slot; at = after(at))
+      CHECK(slots_[at].node != kNoNode, "slot {} is not reached from its key's", slot);
+  }
+  CHECK(linked == live_, "{} nodes, {} in the table", live_, linked);
   for (NodeId id = 0; id < static_cast<NodeId>(nodes_.size()); ++id) {
     CHECK(children[index(id)] == nodes_[index(id)].children, "node {}: {} children, counted {}", id,
           nodes_[index(id)].children, children[index(id)]);

@@ -61,7 +61,6 @@ class PrefixCache {
   struct alignas(32) Node {
     std::uint64_t chain = 0;
     NodeId parent = kNoNode;
-    NodeId next = kNoNode;  // in its bucket
     std::int32_t children = 0;
     std::int32_t pins = 0;
     BlockId first_block = kNoBlock;  // of group 0
@@ -71,6 +70,12 @@ class PrefixCache {
     bool marked : 1 = false;  // has images, in marks_
   };
   static_assert(sizeof(Node) == 32);
+  // Of the table of look-up keys: enough of the key to pass by nodes that are not meant, and to
+  // move a slot, without looking at any.
+  struct Slot {
+    std::uint32_t key = 0;
+    NodeId node = kNoNode;
+  };
   static std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
   std::size_t slot(NodeId node, int group) const {
     return index(node) * static_cast<std::size_t>(groups_ - 1) +
@@ -85,9 +90,12 @@ class PrefixCache {
   }
   bool equals(NodeId node, const BlockContent& content) const;
   NodeId find(NodeId parent, std::uint64_t chain, const BlockContent& content) const;
+  std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
+  // Where a key's slots begin.
+  std::size_t home(std::uint32_t key) const { return key & (slots_.size() - 1); }
   NodeId make(NodeId parent, std::uint64_t chain);
   void release_if_unused(NodeId node);
-  void link(NodeId node);
+  void link(const Slot& slot);
   void unlink(NodeId node);
   void grow();
 
@@ -99,7 +107,7 @@ class PrefixCache {
   std::unordered_map<NodeId, std::string> names_;  // of roots
   std::vector<NodeId> free_;
   std::vector<BlockId> other_blocks_;  // [nodes, groups - 1]: from group 1 on
-  std::vector<NodeId> buckets_;        // power of two, at least twice the nodes
+  std::vector<Slot> slots_;            // power of two, more than twice the nodes; by linear probing
   std::int64_t live_ = 0;
   std::int64_t held_ = 0;
 };
