@@ -293,6 +293,8 @@ class CudaDevice final : public Device {
   // Products by a library from here on; weights that are packed later are probed. Before any is.
   void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant);
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
+  // Of what a library does for this thread from here on.
+  void select() const { runtime_->select(); }
 
  private:
   friend class CudaStream;

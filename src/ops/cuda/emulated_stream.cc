@@ -203,7 +203,8 @@ class EmulatedRuntime final : public cuda::Runtime {
     delete of_graph;
   }
 
-  void submit(cudaStream_t stream, std::function<void()> work) {
+  // `may_run`: some of what waits may run during the call.
+  void submit(cudaStream_t stream, std::function<void()> work, bool may_run = true) {
     EmulatedStream& into = of(stream);
     if (capturing_ == &into) {
       captured_->work.push_back(std::move(work));
@@ -213,7 +214,7 @@ class EmulatedRuntime final : public cuda::Runtime {
     into.queue.push_back({std::move(work), nullptr, 0});
     if (!settings_.late) run_until(into, into.submitted);
     // A device gets on while it is being fed.
-    while (settings_.late && rng_.below(4) == 0 && run_one()) {
+    while (settings_.late && may_run && rng_.below(4) == 0 && run_one()) {
     }
   }
 
@@ -310,6 +311,10 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
     work();
   else
     of(stream).runtime->submit(stream, std::move(work));
+}
+
+void enqueue_later(cudaStream_t stream, std::function<void()> work) {
+  of(stream).runtime->submit(stream, std::move(work), false);
 }
 
 std::unique_ptr<cuda::Runtime> make_emulated_runtime(const EmulatedSettings& settings) {

@@ -13,6 +13,9 @@ namespace saccade::emulator {
 // A null stream runs its work at once.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
+// Not during the call, where streams run late: for work that waits for other threads.
+void enqueue_later(cudaStream_t stream, std::function<void()> work);
+
 struct EmulatedSettings {
   // Late: work waits in its stream until somebody waits for it, streams in a random legal order;
   // now and then some of it runs before. Otherwise during the call.

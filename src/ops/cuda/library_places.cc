@@ -74,7 +74,8 @@ std::vector<std::string> library_places(std::string_view file, const std::string
   for (const fs::path& prefix : prefixes) {
     for (const fs::path& python : folders_of(prefix / "lib", "python3"))
       for (const char* packages : {"site-packages", "dist-packages"})
-        add(python / packages / "nvidia/cu13/lib");
+        for (const char* folder : {"nvidia/cu13/lib", "nvidia/nccl/lib"})
+          add(python / packages / folder);
   }
   return places;
 }

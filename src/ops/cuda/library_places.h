@@ -13,6 +13,7 @@ namespace saccade::cuda {
 // A library that was opened at run time; closed with it.
 class OpenedLibrary {
  public:
+  OpenedLibrary() = default;  // none
   static Result<OpenedLibrary> open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -29,7 +30,8 @@ std::string cuda_libraries_variable();
 
 // The paths to try for `file` ("libcublasLt.so.13"), in order. `said`: a folder or a file, and then
 // nothing else is tried. Otherwise the loader's own path; toolkits (CUDA_HOME, /usr/local/cuda*);
-// and the packages that Python's installers put beside torch (site-packages/nvidia/cu13/lib).
+// and the packages that Python's installers put beside torch (site-packages/nvidia/cu13/lib and
+// nccl/lib).
 std::vector<std::string> library_places(std::string_view file, const std::string& said);
 
 // The first that opens. kNotFound, with each that was tried and why not.

@@ -1,4 +1,5 @@
 // Linked in place of ops/cuda when the build found no CUDA toolkit.
+#include "ops/cuda_ranks.h"
 #include "ops/device.h"
 
 namespace saccade {
@@ -6,6 +7,11 @@ namespace saccade {
 Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings&) {
   return fail(ErrorCode::kUnsupported,
               "CUDA device {} was asked for, and this build has no CUDA: use --device cpu", index);
+}
+
+Result<CudaRanks> make_cuda_ranks(int ranks, const CudaSettings&) {
+  return fail(ErrorCode::kUnsupported,
+              "{} ranks on GPUs were asked for, and this build has no CUDA", ranks);
 }
 
 }  // namespace saccade
