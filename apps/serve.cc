@@ -17,26 +17,26 @@
 namespace saccade {
 namespace {
 
-// Of names that vLLM has besides.
+// To names that vLLM has besides.
 std::string_view kv_dtype_instead(std::string_view name) {
-  if (name == "fp8_e5m2")
-    return "; fp8_e4m3 takes as many bytes and has a bit more of each number, whose range a scale "
-           "for every token and head stands in for";
+  if (name == "fp8_e5m2") return "; fp8_e4m3 takes as many bytes";
   if (name == "fp8_inc" || name == "fp8_ds_mla") return "; that one is of other devices: say fp8";
-  if (name == "int8_per_token_head") return "; int8 has a scale for every token and head";
-  if (name == "fp8_per_token_head") return "; fp8 has a scale for every token and head";
   if (name == "float16" || name == "half") return "; bfloat16 takes as many bytes";
+  if (name == "nvfp4" || name == "int4_per_token_head" || name.starts_with("turboquant"))
+    return "; bytes are the least: say int8 or fp8";
   return "";
 }
 
+// Names become those of ServeSettings::kv_dtype.
 CLI::Validator kv_dtype() {
   return {[](std::string& text) {
-            for (const std::string_view known :
-                 {"auto", "bfloat16", "float32", "int8", "fp8", "fp8_e4m3"})
+            if (text == "fp8_e4m3" || text == "fp8_per_token_head") text = "fp8";
+            if (text == "int8_per_token_head") text = "int8";
+            for (const std::string_view known : {"auto", "bfloat16", "float32", "int8", "fp8"})
               if (text == known) return std::string();
             return fmt::format(
                 "'{}' is not supported: keys and values are kept as bfloat16, float32, int8 or "
-                "fp8 (which is fp8_e4m3), and auto is as --dtype{}",
+                "fp8 (e4m3), and auto is as --dtype{}",
                 text, kv_dtype_instead(text));
           },
           ""};

@@ -37,7 +37,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
   if (settings.kv_dtype == "int8") options.kv = DType::kI8;
-  if (settings.kv_dtype == "fp8" || settings.kv_dtype == "fp8_e4m3") options.kv = DType::kE4m3;
+  if (settings.kv_dtype == "fp8") options.kv = DType::kE4m3;
   const bool bytes = settings.quantization == kRoundToBytes;
   if (bytes) options.text_layers = DType::kI8;
   options.four_bit_text = settings.quantization == kRoundToFourBits;

@@ -77,7 +77,7 @@ struct ServeSettings {
   std::string device = "cpu";
   CudaSettings cuda;              // where it is a GPU
   std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
-  std::string kv_dtype = "auto";  // auto | float32 | bfloat16 | int8 | fp8 | fp8_e4m3
+  std::string kv_dtype = "auto";  // auto | float32 | bfloat16 | int8 | fp8
   // int8, int4: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
   // whatever it is.
   std::string quantization;

@@ -243,7 +243,7 @@ TEST(Sizes, AsPeopleWriteThem) {
   expect_refused(serve({"--max-num-batched-tokens", "9t"}), {"--max-num-batched-tokens"});
   expect_refused(serve({"--kv-cache-dtype", "nvfp4"}),
                  {"--kv-cache-dtype", "nvfp4", "bfloat16", "int8", "fp8"});
-  expect_refused(serve({"--kv-cache-dtype", "fp8_e5m2"}), {"--kv-cache-dtype", "fp8_e4m3"});
+  expect_refused(serve({"--kv-cache-dtype", "fp8_e5m2"}), {"--kv-cache-dtype", "fp8_e4m3 takes"});
 }
 
 TEST(Sizes, KeysAndValuesInBf16) {
@@ -254,8 +254,10 @@ TEST(Sizes, KeysAndValuesInBf16) {
 }
 
 TEST(Sizes, KeysAndValuesInBytes) {
-  const std::map<std::string, std::string> stored = {
-      {"int8", "int8"}, {"fp8", "float8_e4m3"}, {"fp8_e4m3", "float8_e4m3"}};
+  const std::map<std::string, std::string> stored = {{"int8", "int8"},
+                                                     {"int8_per_token_head", "int8"},
+                                                     {"fp8", "float8_e4m3"},
+                                                     {"fp8_e4m3", "float8_e4m3"}};
   for (const auto& [given, name] : stored) {
     ServerProcess server(SACCADE_BINARY, serve({"--kv-cache-dtype", given}));
     expect_words(server.log(), {"keys and values as " + name});
