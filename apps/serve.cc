@@ -143,7 +143,7 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                  "images), int8 or fp8, which take half of bfloat16's bytes, on a CPU; auto: as "
                  "--dtype")
       ->capture_default_str()
-      ->check(kv_dtype());
+      ->transform(kv_dtype());
   cmd.add_option("--quantization", s.quantization,
                  "int8, int4: matrices of the text's layers are rounded at load; awq, gptq, fp8, "
                  "compressed-tensors: has to be what the checkpoint says");
