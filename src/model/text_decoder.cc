@@ -240,7 +240,7 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
       if (linear == &layer.qkv || linear == &layer.attention_out || linear == &layer.gate_up ||
-          linear == &layer.mlp_out)
+          linear == &layer.mlp_out || linear == &layer.delta_gates)
         return !settings_.attends_across(i);
     }
     return false;

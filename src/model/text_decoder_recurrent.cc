@@ -56,7 +56,7 @@ void TextDecoder::add_recurrent_weights(WeightTable& table, const DecoderNames& 
   table.stacked(layer.qkv, {{at + of.qkv, d.convolved()}, {at + of.output_gate, d.values()}},
                 s.hidden, Bias::kNo, MatrixRole::kTextLayer);
   table.stacked(layer.delta_gates, {{at + of.beta, d.value_heads}, {at + of.decay, d.value_heads}},
-                s.hidden, Bias::kNo);
+                s.hidden, Bias::kNo, MatrixRole::kTextGate);
   table.row({{at + of.conv, {d.convolved(), 1, d.taps}, TensorKind::kMatrix}},
             [&layer](const WeightTable::Tensors& tensors, Device& device, DType) {
               return store_taps(layer.conv, tensors.matrices.front(), device);
@@ -113,6 +113,7 @@ void TextDecoder::recurrent_layer(Stream& stream, const Layer& layer, const KvBi
   apply_linear(stream, layer.qkv, normed, all);
   lora_.add(stream, layer.qkv, normed, all);
   apply_linear(stream, layer.delta_gates, normed, gates);
+  lora_.add(stream, layer.delta_gates, normed, gates);
   stream.causal_conv({.x = convolved,
                       .weight = layer.conv.view,
                       .spans = plan->spans,

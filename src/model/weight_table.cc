@@ -73,7 +73,8 @@ void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in
                           MatrixRole role) {
   Row row;
   row.role = role;
-  if (role == MatrixRole::kTextLayer) text_matrices_.push_back({&into, parts, in});
+  if (role == MatrixRole::kTextLayer || role == MatrixRole::kTextGate)
+    text_matrices_.push_back({&into, parts, in});
   for (const Part& part : parts)
     row.tensors.push_back({part.name + ".weight", {part.out, in}, TensorKind::kMatrix});
   if (bias == Bias::kYes) {

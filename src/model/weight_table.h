@@ -39,8 +39,9 @@ struct EmbeddingTable {
 enum class Bias { kNo, kYes };
 
 // Where a matrix stands: those of the text's layers and its head may be stored and multiplied as
-// another type than all others.
-enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kHead };
+// another type than all others. kTextGate: of the text's layers too, and takes adapters, but stays
+// numbers.
+enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kTextGate, kHead };
 
 // What matrices are stored and multiplied as: kF32 or kBf16; by their role kI8 too.
 struct WeightTypes {

@@ -31,7 +31,9 @@ inline const std::vector<AdapterGoldens> kAdapterGoldens = {
     {"llama3/scaled", "one_layer", {"text", "multi_turn"}},
     {"qwen2_vl/odd_heads", "language", {"text", "one_image"}},
     {"qwen2_vl/odd_heads", "attention", {"text", "three_images"}},
-    {"gemma3/text", "every", {"text", "multi_turn"}}};
+    {"gemma3/text", "every", {"text", "multi_turn"}},
+    {"qwen3_5/odd_heads", "states", {"text", "multi_turn"}},
+    {"qwen3_5/odd_heads", "gates", {"text", "multi_turn"}}};
 
 inline std::shared_ptr<const LoraAdapter> load_adapter(const Network& network,
                                                        const std::string& folder,

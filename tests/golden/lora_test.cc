@@ -183,7 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "qwen3_moe/some_layers", "qwen3_vl_moe/some_layers", "mistral/windowed",
                       "mistral3/squares", "pixtral/rows", "paligemma/first", "gemma3/pooled",
                       "smolvlm2/thirds", "llava_onevision/scaled", "internvl3/own35",
-                      "glm4v/odd_heads"),
+                      "glm4v/odd_heads", "qwen3_5/odd_heads", "qwen3_5/stretched",
+                      "qwen3_5_vl/wide_rows", "minicpmv/slices"),
     [](const auto& family) {
       std::string name = family.param;
       std::ranges::replace(name, '/', '_');

@@ -1,6 +1,6 @@
 """Golden files of LoRA adapters: tests/golden/lora, over checkpoints and prompts of other goldens.
 
-python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt peft==0.19.1 && V/bin/python tools/goldens/lora.py
+python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt peft==0.19.1 && V/bin/python tools/goldens/lora.py [CHECKPOINT ...]
 
 Each adapter is random, saved by PEFT, and what the reference computes with it is recorded for prompts of its
 checkpoint. In the file of an adapter that is bfloat16 the numbers are those that the reference multiplied by.
@@ -8,6 +8,7 @@ checkpoint. In the file of an adapter that is bfloat16 the numbers are those tha
 
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,10 +51,17 @@ ADAPTERS = {
         "attention": Adapter(dict(r=3, lora_alpha=6, target_modules=["q_proj", "v_proj"]), torch.bfloat16,
                              ["text", "three_images"]),
     },
+    # Layers that keep a state, and the gates of these.
+    "qwen3_5/odd_heads": {
+        "states": Adapter(dict(r=4, lora_alpha=7, target_modules=["in_proj_qkv", "in_proj_z", "out_proj", "q_proj"])),
+        "gates": Adapter(dict(r=3, lora_alpha=6, target_modules="all-linear"), torch.bfloat16),
+    },
     "gemma3/text": {
         "every": Adapter(dict(r=5, lora_alpha=10, target_modules="all-linear")),
     },
 }
+
+SEEDS = {"llama3/scaled": 1000, "qwen2_vl/odd_heads": 2000, "gemma3/text": 3000, "qwen3_5/odd_heads": 4000}
 
 
 class TextReference:
@@ -123,7 +131,8 @@ def record(reference, directory: Path, out: Path, case: str) -> bool:
 def make(checkpoint: str, name: str, adapter: Adapter, seed: int) -> None:
     directory = GOLDENS / checkpoint
     for attempt in range(20):
-        reference = VisionReference(directory) if checkpoint.startswith("qwen") else TextReference(directory)
+        vision = checkpoint.startswith("qwen2_vl")
+        reference = VisionReference(directory) if vision else TextReference(directory)
         # Names of layers in a pattern count from the model on, so PEFT is given the whole model.
         model = get_peft_model(reference.model, LoraConfig(task_type="CAUSAL_LM", **adapter.config))
         randomise(model, seed + 100 * attempt, adapter.dtype)
@@ -144,7 +153,9 @@ def make(checkpoint: str, name: str, adapter: Adapter, seed: int) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    golden.fresh(OUT)
-    for index, (checkpoint, adapters) in enumerate(ADAPTERS.items()):
+    chosen = sys.argv[1:] or list(ADAPTERS)  # checkpoints
+    for checkpoint, adapters in ADAPTERS.items():
+        if checkpoint not in chosen:
+            continue
         for offset, (name, adapter) in enumerate(adapters.items()):
-            make(checkpoint, name, adapter, 1000 * (index + 1) + offset)
+            make(checkpoint, name, adapter, SEEDS[checkpoint] + offset)
