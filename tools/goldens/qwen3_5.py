@@ -1,6 +1,6 @@
 """Golden files of Qwen3.5 text models: tests/golden/qwen3_5.
 
-python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/qwen3_5.py
+python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/qwen3_5.py [TEMPLATE]
 
   odd_heads  the hub's config form, bfloat16, tied head: gated delta nets with two value heads a key head, keys of 24 and
              values of 20, every fourth layer attends with 10 of a head's 40 dimensions turned
@@ -9,8 +9,10 @@ python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bi
              length that the prompts pass
 The longest prompt is several times as long as the checkpoints that the tests keep are apart, and the decays of its
 heads forget in 2 to 200 tokens: a state that is wrong at a checkpoint shows in the answer.
+TEMPLATE, as published, renders the prompts; it is its maker's and not in this repository.
 """
 
+import sys
 from pathlib import Path
 
 import torch
@@ -74,4 +76,6 @@ def condition(model: torch.nn.Module, seed: int, logit_scale: float = 3.0) -> No
 usual, golden.condition = golden.condition, condition
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        FAMILY.published_template = Path(sys.argv[1]).read_text()
     text_family.make(FAMILY, CHECKPOINTS)

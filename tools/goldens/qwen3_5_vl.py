@@ -1,15 +1,17 @@
 """Golden files of Qwen3.5 with images: tests/golden/qwen3_5_vl.
 
-python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/qwen3_5_vl.py
+python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/qwen3_5_vl.py [TEMPLATE]
 
 Two tiny random checkpoints, saved by transformers:
   odd_heads  the hub's config, bfloat16, tied head, 5 x 5 positions, three delta nets and a layer that
              attends
   wide_rows  current transformers' config, float16, two shards, its own head, 4 x 4 positions, two delta nets and two
              layers that attend
-The tensors have one naming; each brings the other form of the config (other_form/).
+The tensors have one naming; each brings the other form of the config (other_form/). TEMPLATE, as published, renders the prompts;
+it is its maker's and not in this repository.
 """
 
+import sys
 from pathlib import Path
 
 import torch
@@ -76,4 +78,6 @@ CHECKPOINTS = {
 
 if __name__ == "__main__":
     golden.condition = qwen3_5.condition
+    if len(sys.argv) > 1:
+        FAMILY.published_template = Path(sys.argv[1]).read_text()
     qwen_vision.make(FAMILY, CHECKPOINTS)

@@ -1,9 +1,9 @@
-"""Golden files of videos in Qwen2-VL, Qwen2.5-VL and Qwen3-VL: golden/video_*.safetensors in each of their checkpoints.
+"""Golden files of videos in Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5: golden/video_*.safetensors in each of their checkpoints.
 
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/pip install --no-deps torchvision==0.28.0
-V/bin/python tools/goldens/qwen_video.py
+V/bin/python tools/goldens/qwen_video.py [FAMILY [TEMPLATE]]
 
-Run after qwen2_vl.py, qwen2_5_vl.py and qwen3_vl.py; adds to what they wrote. A video is a list of frames (tests/golden/frames). Grids,
+Run after qwen2_vl.py, qwen2_5_vl.py, qwen3_vl.py and qwen3_5_vl.py; adds to what they wrote. A video is a list of frames (tests/golden/frames). Grids,
 rows and the size of frames are the real Qwen2VLVideoProcessor's, fed frames that Pillow has resized to that size, as images are.
 (Its own resize is torchvision's, which differs from Pillow's by one or two of 255 in less than 1 % of the samples.)
 video_counts.tsv holds how many tokens it makes of a video, by frames, height, width and controls.
@@ -14,7 +14,7 @@ of all three axes. transformers 5.17 starts it after the largest of rows and col
 whole number. Both agree where a video is no longer than its frames are wide or tall, and its groups are a second apart:
 that is checked here against transformers' own get_rope_index.
 
-Qwen3-VL: the real Qwen3VLVideoProcessor, the text of its groups from the real Qwen3VLProcessor, positions from the model's own
+Qwen3-VL and Qwen3.5: the real Qwen3VLVideoProcessor, the text of its groups from the real Qwen3VLProcessor, positions from the model's own
 get_rope_index. The groups stand in place of a video's placeholder together with the start and the end around it, as the model
 was trained and as vLLM and transformers up to 4.57 have it; transformers 5.17 leaves a second start and end around them all.
 One frame is refused by the processor; it is given twice here. video_times.tsv holds the texts, by frames and frames a second.
@@ -22,6 +22,7 @@ One frame is refused by the processor; it is given twice here. video_times.tsv h
 
 import json
 import math
+import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,7 +37,8 @@ for operator in ("nms", "qnms"):
 
 from PIL import Image  # noqa: E402
 from transformers import (  # noqa: E402
-    Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration, Qwen3VLForConditionalGeneration)
+    Qwen2_5_VLForConditionalGeneration, Qwen2VLForConditionalGeneration, Qwen3_5ForConditionalGeneration,
+    Qwen3VLForConditionalGeneration)
 from transformers.image_utils import SizeDict  # noqa: E402
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor, smart_resize  # noqa: E402
 from transformers.models.qwen3_vl import video_processing_qwen3_vl  # noqa: E402
@@ -53,8 +55,11 @@ FAMILIES = {
     "qwen2_vl": (Qwen2VLForConditionalGeneration, ["odd_heads", "mixed_window"]),
     "qwen2_5_vl": (Qwen2_5_VLForConditionalGeneration, ["odd_heads", "wide_window"]),
     "qwen3_vl": (Qwen3VLForConditionalGeneration, ["odd_heads", "wide_rows"]),
+    "qwen3_5_vl": (Qwen3_5ForConditionalGeneration, ["odd_heads", "wide_rows"]),
 }
-# Of Qwen3-VL's odd_heads; wide_rows has none, and goes by its preprocessor_config.json.
+NAMES = {"qwen2_vl": "qwen2-vl", "qwen2_5_vl": "qwen2.5-vl", "qwen3_vl": "qwen3-vl", "qwen3_5_vl": "qwen3.5"}
+TIMED = {"qwen3_vl", "qwen3_5_vl"}
+# Of Qwen3-VL's and Qwen3.5's odd_heads; wide_rows has none, and goes by its preprocessor_config.json.
 TIMED_PREPROCESSOR = {
     "size": {"longest_edge": 32 * 32 * 40, "shortest_edge": 4 * 32 * 32}, "patch_size": 16, "temporal_patch_size": 2,
     "merge_size": 2, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
@@ -368,16 +373,21 @@ def make_frames() -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    make_frames()
+    if len(sys.argv) < 2:
+        make_frames()
     for family_name, (model_class, checkpoints) in FAMILIES.items():
-        timed = family_name == "qwen3_vl"
-        write_timed_counts() if timed else write_counts(family_name)
+        if family_name not in (sys.argv[1:2] or FAMILIES):
+            continue
+        timed = family_name in TIMED
+        if family_name != "qwen3_5_vl":  # whose sizes and times are Qwen3-VL's
+            write_timed_counts() if timed else write_counts(family_name)
         template = qwen3_vl.CHAT_TEMPLATE if timed else qwen_vision.CHAT_TEMPLATE
         for each in checkpoints:
             print(family_name, each)
-            family = qwen_vision.Family(name=family_name.replace("_", "-").replace("2-5", "2.5"), out=OUT / family_name,
+            family = qwen_vision.Family(name=NAMES[family_name], out=OUT / family_name,
                                         config_class=None, model_class=model_class, model_type="", processor_class="",
-                                        vision={}, chat_template=template)
+                                        vision={}, chat_template=template,
+                                        published_template=Path(sys.argv[2]).read_text() if len(sys.argv) > 2 else "")
             directory = OUT / family_name / each
             # The checkpoint's template is the generator's: with a branch for videos.
             golden.write_json(directory / "chat_template.json", {"chat_template": template})

@@ -72,6 +72,7 @@ class Family:
     vision: dict        # fields of vision_config that all its checkpoints have
     preprocessor: dict = field(default_factory=lambda: PREPROCESSOR)
     chat_template: str = CHAT_TEMPLATE
+    published_template: str = ""  # what prompts are rendered with, where it is at hand
     # (family, spec, tokenizer) -> config.json as published; absent: flat_config
     published_config: Callable[["Family", dict, object], dict] | None = None
     # (name, tensor) -> the tensor as a checkpoint in the hub's form has it, where transformers saves it otherwise
@@ -158,7 +159,8 @@ class Reference:
 
     def render(self, messages: list) -> str:
         return self.tokenizer.apply_chat_template(
-            messages, chat_template=self.family.chat_template, tokenize=False, add_generation_prompt=True)
+            messages, chat_template=self.family.published_template or self.family.chat_template, tokenize=False,
+            add_generation_prompt=True)
 
     def tokenize(self, rendered: str, grids: np.ndarray) -> list[int]:
         parts = rendered.split(self.family.image_token)
