@@ -45,9 +45,10 @@ struct Row {
 
 Row row_of(const json::array& row) {
   static const std::map<std::string, std::pair<SamplingRule, int>> rules = {
-      {"steps", {SamplingRule::kSteps, 2}}, {"single", {SamplingRule::kSteps, 1}},
-      {"ends", {SamplingRule::kEnds, 2}},   {"middles", {SamplingRule::kMiddles, 1}},
-      {"inner", {SamplingRule::kInner, 1}}, {"times", {SamplingRule::kTimes, 2}}};
+      {"steps", {SamplingRule::kSteps, 2}},    {"single", {SamplingRule::kSteps, 1}},
+      {"ends", {SamplingRule::kEnds, 2}},      {"middles", {SamplingRule::kMiddles, 1}},
+      {"inner", {SamplingRule::kInner, 1}},    {"times", {SamplingRule::kTimes, 2}},
+      {"seconds", {SamplingRule::kSeconds, 1}}};
   const auto number = [&](std::size_t at) -> std::optional<std::int64_t> {
     if (row.at(at).is_null()) return {};
     return row.at(at).to_number<std::int64_t>();

@@ -83,6 +83,26 @@ TEST(BucketedPositions, AreTheReferences) {
   EXPECT_GT(others, 100u);
 }
 
+// tests/golden/minicpmv/positions.tsv: the square's side, patches, sum((i + 1) * position).
+TEST(NearestPositions, AreTheReferences) {
+  std::ifstream file(SACCADE_SOURCE_DIR "/tests/golden/minicpmv/positions.tsv");
+  ASSERT_TRUE(file);
+  int grids = 0;
+  for (std::string line; std::getline(file, line); ++grids) {
+    std::istringstream fields(line);
+    std::int64_t side = 0;
+    std::int64_t count = 0;
+    std::int64_t expected = 0;
+    fields >> side >> count >> expected;
+    const std::vector<std::int32_t> along = nearest_positions(count, side);
+    ASSERT_EQ(std::ssize(along), count);
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < count; ++i) sum += (i + 1) * along[static_cast<std::size_t>(i)];
+    EXPECT_EQ(sum, expected) << side << " " << count;
+  }
+  EXPECT_EQ(grids, 12 * 128);
+}
+
 // Between the places of a square of the same size there is nothing to blend, and a square that is
 // stretched alike both ways is resample_positions' own.
 TEST(PositionGrid, BicubicTapsAreTheResampledSquare) {

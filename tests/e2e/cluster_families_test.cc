@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Family{"gemma3", "pooled"}, Family{"smolvlm2", "halves", true},
                     Family{"paligemma", "second", false, 1}, Family{"mistral3", "squares"},
                     Family{"pixtral", "short"}, Family{"mllama", "quarters"},
-                    Family{"glm4v", "odd_heads", true}),
+                    Family{"glm4v", "odd_heads", true}, Family{"minicpmv", "slices", true}),
     [](const testing::TestParamInfo<Family>& param) { return param.param.folder; });
 
 }  // namespace

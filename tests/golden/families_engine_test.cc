@@ -245,22 +245,6 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, StatesEngine,
                            return name;
                          });
 
-// The same beside images.
-class StatesAndImagesEngine : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(StatesAndImagesEngine, AnyChunkAndBatch) {
-  GoldenRequests from(GetParam());
-  expect_any_chunk_and_batch(from);
-}
-
-INSTANTIATE_TEST_SUITE_P(Checkpoints, StatesAndImagesEngine,
-                         ::testing::Values("qwen3_5_vl/odd_heads", "qwen3_5_vl/wide_rows"),
-                         [](const auto& checkpoint) {
-                           std::string name = checkpoint.param;
-                           std::ranges::replace(name, '/', '_');
-                           return name;
-                         });
-
 // Gemma 3 decodes on when its windows have let go of most of a prompt: there is not room for all
 // layers of a sequence.
 TEST(FamiliesEngineWindows, LongPromptsFitWithoutWhatWindowsLetGo) {
@@ -347,7 +331,8 @@ std::vector<TokenId> answer(Engine& engine, Request request) {
 // Frames that are sent again at another rate stand elsewhere in time: what the prefix cache has of
 // them is of no use, and their answer is what it is without a cache.
 TEST(VideosAgain, TheSameFramesAtAnotherRateAreAnotherPrompt) {
-  for (const char* checkpoint : {"qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads", "glm4v/odd_heads"}) {
+  for (const char* checkpoint :
+       {"qwen2_5_vl/odd_heads", "qwen3_vl/odd_heads", "qwen3_5_vl/odd_heads", "glm4v/odd_heads"}) {
     SCOPED_TRACE(checkpoint);
     GoldenRequests from(checkpoint, {"video_even"});
     Golden faster = from.golden(0);

@@ -71,6 +71,50 @@ TEST_P(Int8Golden, EveryStageIsNearTheNumbers) {
 INSTANTIATE_TEST_SUITE_P(Devices, Int8Golden, ::testing::ValuesIn(testing::device_names()),
                          [](const auto& device) { return device.param; });
 
+// Layers that keep a state have what follows from a token in it for as long as their decays let
+// them: a matrix's error meets its own of earlier tokens again. What is multiplied as bytes is in
+// the same bound all the same; the gates, whose errors would grow, stay numbers.
+TEST_P(Int8Golden, StatesOfBytesAreNearTheNumbers) {
+  const auto device = testing::make_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this machine has no " << GetParam();
+  for (const std::string name : {"qwen3_5/odd_heads", "qwen3_5_vl/wide_rows"}) {
+    const std::string directory = golden_folder(name);
+    const auto model = testing::load(directory, *device, bytes_of_text(DType::kF32));
+    ASSERT_NE(model, nullptr);
+    const auto tokenizer = load_tokenizer(directory);
+    ASSERT_TRUE(tokenizer);
+    for (const char* conversation : {"text", "multi_turn"}) {
+      const auto golden = read_golden(directory + "/golden/" + conversation + ".safetensors");
+      ASSERT_TRUE(golden) << golden.error().message;
+      const auto report = compare_with_golden(*model, *device, **tokenizer, *golden);
+      ASSERT_TRUE(report) << report.error().message;
+      for (const StageResult& stage : report->stages) {
+        SCOPED_TRACE(name + " " + conversation + " " + stage.name);
+        if (!stage.name.starts_with("text.layer") && stage.name != "logits") continue;
+        EXPECT_LT(stage.error, 0.13);
+        EXPECT_GT(stage.error, 1e-3);
+      }
+    }
+  }
+}
+
+// Of a gated delta net qkv, z and out are a byte a weight and the rest is not: what the model has
+// less of is three bytes for each of these, but for the scales.
+TEST(Int8Load, TakesTheMatricesOfStatesToo) {
+  const auto device = make_cpu_device(2).value();
+  const std::string directory = golden_folder("qwen3_5/odd_heads");
+  const auto numbers = testing::load(directory, *device);
+  const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
+  ASSERT_TRUE(numbers && bytes);
+  // Four delta nets of 96 wide: 176 + 80 and 80 rows; one layer of 320 + 160 and 160; five MLPs.
+  constexpr std::size_t kStates = 4 * (96 * (176 + 80) + 80 * 96);
+  constexpr std::size_t kAttention = 96 * (320 + 160) + 160 * 96;
+  constexpr std::size_t kMlps = 5 * (96 * 224 + 112 * 96);
+  const std::size_t less = numbers->shape().weight_bytes - bytes->shape().weight_bytes;
+  EXPECT_GT(less, 3 * (kStates + kAttention + kMlps) * 8 / 10);
+  EXPECT_LT(less, 3 * (kStates + kAttention + kMlps) * 12 / 10);
+}
+
 // What is kept, and what is not rounded.
 TEST(Int8Load, TakesAQuarterAndLeavesTowerAndHead) {
   const auto device = make_cpu_device(2).value();

@@ -116,8 +116,9 @@ std::vector<float> encode(const Model& model, Device& device, const Golden& gold
 }
 
 TEST(Parts, TheTowerAloneMakesTheSameRows) {
-  for (const std::string name : {"qwen3_vl/odd_heads", "qwen3_vl_moe/some_layers",
-                                 "internvl2/internlm2", "gemma3/pooled", "glm4v/odd_heads"}) {
+  for (const std::string name :
+       {"qwen3_vl/odd_heads", "qwen3_vl_moe/some_layers", "internvl2/internlm2", "gemma3/pooled",
+        "glm4v/odd_heads", "minicpmv/slices"}) {
     SCOPED_TRACE(name);
     const std::string directory = golden_folder(name);
     const auto golden = read_golden(directory + "/golden/one_image.safetensors");

@@ -35,7 +35,8 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
   for (const std::string name :
        {"qwen2_vl/odd_heads", "qwen3_vl/odd_heads", "internvl2/internlm2", "phi_3_vision/su",
         "gemma3/pooled", "smolvlm2/thirds", "llava_onevision/newlines", "paligemma/first",
-        "mistral3/squares", "pixtral/rows", "mllama/quarters", "glm4v/odd_heads"}) {
+        "mistral3/squares", "pixtral/rows", "mllama/quarters", "glm4v/odd_heads",
+        "minicpmv/slices"}) {
     SCOPED_TRACE(name);
     const std::string directory = without_weights(name);
     const auto checkpoint = open_checkpoint(directory);

@@ -101,7 +101,7 @@ TEST_P(VideoCounts, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, VideoCounts,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava_onevision",
-                                           "smolvlm2", "internvl2", "glm4v"),
+                                           "smolvlm2", "internvl2", "glm4v", "minicpmv"),
                          [](const auto& family) { return std::string(family.param); });
 
 // What SmolVLM2 writes for a video: frames, frames a second, seconds of the file, the text as JSON;
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TokenCounts,
                                            "internvl3", "paligemma", "phi_3_vision",
                                            "phi_3_vision/num_crops_4", "smolvlm2", "qwen3_vl",
                                            "qwen3_vl_moe", "qwen3_5_vl", "gemma3", "mistral3",
-                                           "pixtral", "mllama", "glm4v"),
+                                           "pixtral", "mllama", "glm4v", "minicpmv"),
                          [](const auto& family) {
                            std::string name = family.param;
                            std::ranges::replace(name, '/', '_');
@@ -248,7 +248,7 @@ TEST_P(SizeControls, AreTheProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(Families, SizeControls,
                          ::testing::Values("qwen2_vl", "qwen2_5_vl", "llava_onevision", "internvl2",
-                                           "smolvlm2", "mistral3", "pixtral"),
+                                           "smolvlm2", "mistral3", "pixtral", "minicpmv"),
                          [](const auto& family) { return std::string(family.param); });
 
 class SmallBounds : public ::testing::TestWithParam<const char*> {};
@@ -323,7 +323,7 @@ TEST(SizeControls, BoundsOfPixelsAndTokensAct) {
   for (const auto& [family, grows] :
        {Case{"qwen2_vl", true}, Case{"qwen2_5_vl", true}, Case{"internvl2", true},
         Case{"llava_onevision", true}, Case{"phi_3_vision", false}, Case{"smolvlm2", false},
-        Case{"mistral3", true}, Case{"pixtral", true}}) {
+        Case{"mistral3", true}, Case{"pixtral", true}, Case{"minicpmv", false}}) {
     SCOPED_TRACE(family);
     const auto model = published_model(family);
     ASSERT_NE(model, nullptr);
@@ -415,6 +415,10 @@ TEST(SizeControls, OthersAreRefusedByName) {
            Case{"mistral3", R"({"size": {"height": 512, "width": 512}})", "longest_edge"},
            Case{"pixtral", R"({"size": {"longest_edge": 0}})", "0"},
            Case{"pixtral", R"({"size": {"longest_edge": 16385}})", "16385"},
+           Case{"minicpmv", R"({"max_slice_nums": 0})", "max_slice_nums"},
+           Case{"minicpmv", R"({"max_slice_nums": 257})", "257"},
+           Case{"minicpmv", R"({"downsample_mode": "4x"})", "downsample_mode"},
+           Case{"minicpmv", R"({"slice_mode": 1})", "slice_mode"},
        }) {
     SCOPED_TRACE(std::string(family) + kwargs);
     const auto model = published_model(family);

@@ -21,7 +21,7 @@ TIED = ["qwen2/odd_heads", "qwen3/odd_heads", "qwen3_moe/every_layer", "llama3/s
         "qwen3_vl/odd_heads", "qwen3_vl/wide_rows", "qwen3_vl_moe/some_layers", "llava_onevision/newlines",
         "llava_onevision/scaled", "internvl2/current", "paligemma/first", "paligemma/second", "smolvlm2/thirds",
         "smolvlm2/halves", "gemma3/pooled", "mistral/wide_heads", "mistral3/squares", "pixtral/rows", "glm4v/odd_heads",
-        "glm4v/biased_tower"]
+        "glm4v/biased_tower", "minicpmv/slices", "minicpmv/plain"]
 
 BASE = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 32768}
 ROPES = [

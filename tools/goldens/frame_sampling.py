@@ -18,6 +18,7 @@ for operator in ("nms", "qnms"):
 
 import transformers  # noqa: E402
 from transformers.models.glm4v.video_processing_glm4v import Glm4vVideoProcessor  # noqa: E402
+from transformers.models.minicpmv4_6.video_processing_minicpmv4_6 import MiniCPMV4_6VideoProcessor  # noqa: E402
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor  # noqa: E402
 from transformers.models.llava_onevision.video_processing_llava_onevision import LlavaOnevisionVideoProcessor  # noqa: E402
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor  # noqa: E402
@@ -31,6 +32,9 @@ def indices(rule, frames, rate, fps, number, least, most):
     if rule == "times":
         own = types.SimpleNamespace(fps=2, max_duration=300)
         return [int(index) for index in Glm4vVideoProcessor.sample_frames(own, metadata, fps=fps)]
+    if rule == "seconds":
+        own = types.SimpleNamespace(max_num_frames=most, stack_frames=1)
+        return [int(index) for index in MiniCPMV4_6VideoProcessor.sample_frames(own, metadata)]
     own = types.SimpleNamespace(num_frames=None, fps=None, temporal_patch_size=2, min_frames=least, max_frames=most,
                                 initial_shift=True)
     kind = KINDS[rule]
@@ -72,6 +76,11 @@ for frames in (1, 2, 3, 4, 5, 7, 8, 11, 30, 59, 60, 61, 100, 151, 299, 300, 301,
     for rate in RATES:
         for fps in (2, 1, 0.5, 3.3, 24):
             rows.append(("times", frames, rate, fps, None, 1, 65536))
+# Of MiniCPM-V a bound alone.
+for frames in (1, 2, 3, 5, 8, 11, 30, 59, 61, 100, 151, 299, 301, 720, 1001, 1800, 3000, 3200, 9000, 23999, 107892):
+    for rate in (*RATES, 0.5, 1, 2.5):
+        for most in (128, 64, 7, 1):
+            rows.append(("seconds", frames, rate, None, None, None, most))
 out, beyond = [], 0
 for row in rows:
     taken = indices(*row)

@@ -1,0 +1,141 @@
+// Layers that keep a state, beside images and videos too: engines give the reference's tokens
+// whatever they cut, batch, keep, let go and begin anew. (families_engine_test.cc has the text
+// alone under every policy.)
+#include <set>
+
+#include "tests/golden/golden_requests.h"
+
+namespace saccade {
+namespace {
+
+using testing::expect_goldens;
+using testing::GoldenRequests;
+using testing::settings_of;
+
+const std::vector<std::string> kTextCases = {"text", "multi_turn", "long"};
+
+struct Stateful {
+  const char* checkpoint;
+  const std::vector<std::string>& cases;
+  const char* name;
+};
+
+class StatefulEngine : public ::testing::TestWithParam<Stateful> {
+ protected:
+  GoldenRequests from_{GetParam().checkpoint, GetParam().cases};
+
+  bool has_images() const { return &GetParam().cases != &kTextCases; }
+
+  std::int64_t longest() const {
+    std::size_t longest = 0;
+    for (std::size_t i = 0; i < from_.count(); ++i)
+      longest = std::max(longest, from_.golden(i).ids.size() + from_.golden(i).greedy.size());
+    return static_cast<std::int64_t>(longest) + 1;
+  }
+
+  // With the smallest cache, to a sixteenth, that holds the longest golden alone.
+  EngineSettings barely_held(EngineSettings settings) {
+    const SteadyClock clock;
+    settings.max_model_len = longest();
+    for (settings.kv_cache_bytes = std::size_t{16} << 10;;
+         settings.kv_cache_bytes += settings.kv_cache_bytes / 16) {
+      EngineSettings tried = settings;
+      if (Engine::create(tried, from_.network(), from_.device(), clock)) return settings;
+    }
+  }
+};
+
+TEST_P(StatefulEngine, AnyChunkBatchAndEncoderCache) {
+  for (const std::int64_t chunk : {7, 64, 1000}) {
+    for (const char* cache : {"off", "store"}) {
+      if (!has_images() && cache == std::string("store")) continue;
+      for (const std::size_t together : {1, 8}) {
+        SCOPED_TRACE(fmt::format("{} chunk {} batch {}", cache, chunk, together));
+        EngineSettings settings = settings_of(chunk);
+        settings.encoder_cache = cache;
+        settings.steps_in_flight = together == 1 ? 1 : 2;
+        expect_goldens(from_, settings, together, together == 1 ? 1 : 2);
+      }
+    }
+  }
+}
+
+// Whoever is preempted begins its states anew, or at one that was kept, and answers as before.
+TEST_P(StatefulEngine, PreemptedAnswersAreTheSame) {
+  for (const bool prefixes : {false, true}) {
+    SCOPED_TRACE(prefixes ? "states are kept" : "no state is kept");
+    std::uint64_t preempted = 0;
+    for (const std::int64_t steps : {1, 2}) {
+      EngineSettings settings = settings_of(100);
+      settings.prefix_caching = prefixes;
+      settings.state_interval = 48;
+      settings.steps_in_flight = steps;
+      settings = barely_held(settings);
+      settings.kv_cache_bytes += settings.kv_cache_bytes / 2;
+      const EngineStats stats = expect_goldens(from_, settings, 8, 3);
+      EXPECT_GT(stats.num_preemptions + stats.steps_blocked_on_memory, 0u);
+      preempted += stats.num_preemptions;
+    }
+    EXPECT_GT(preempted, 0u);
+  }
+}
+
+// In bytes a row's numbers are its own, too: no cut and no batch changes an answer. (How near it is
+// to that of numbers: int8_test.cc.)
+TEST(StatefulEngineInBytes, AnyChunkAndBatch) {
+  LoadOptions bytes{.compute = DType::kF32, .kv = {}};
+  bytes.text_layers = DType::kI8;
+  GoldenRequests from("qwen3_5/odd_heads", kTextCases, engine_device(""), bytes);
+  const testing::GoldenRun alone = testing::run_goldens(from, settings_of(1000), 1);
+  int others = 0;
+  for (std::size_t i = 0; i < from.count(); ++i)
+    others += alone.answers[i] != from.golden(i).greedy ? 1 : 0;
+  EXPECT_GT(others, 0) << "bytes were not multiplied";
+  for (const std::int64_t chunk : {7, 64}) {
+    SCOPED_TRACE(chunk);
+    EngineSettings settings = settings_of(chunk);
+    settings.state_interval = 48;
+    settings.steps_in_flight = 2;
+    EXPECT_EQ(testing::run_goldens(from, settings, 8).answers, alone.answers);
+  }
+}
+
+// A second round goes on from states that were kept, behind images and between them.
+TEST_P(StatefulEngine, LaterRoundsGoOnFromKeptStates) {
+  for (const std::int64_t interval : {16, 40}) {
+    SCOPED_TRACE(interval);
+    EngineSettings settings = settings_of(64);
+    settings.kv_cache_bytes = std::size_t{64} << 20;
+    settings.state_interval = interval;
+    settings.max_sequences = 1;
+    const EngineStats once = expect_goldens(from_, settings, 1, 1);
+    const EngineStats twice = expect_goldens(from_, settings, 1, 2);
+    std::uint64_t reached = 0;
+    for (std::size_t i = 0; i < from_.count(); ++i) {
+      const std::int64_t step =
+          (interval + settings.block_size - 1) / settings.block_size * settings.block_size;
+      reached += static_cast<std::uint64_t>(
+          (static_cast<std::int64_t>(from_.golden(i).ids.size()) - 1) / step * step);
+    }
+    EXPECT_EQ(twice.prefix_cache_hits - once.prefix_cache_hits, reached);
+    EXPECT_GT(reached, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, StatefulEngine,
+    ::testing::Values(
+        Stateful{"qwen3_5/odd_heads", kTextCases, "qwen3_5_odd_heads"},
+        Stateful{"qwen3_5/stretched", kTextCases, "qwen3_5_stretched"},
+        Stateful{"qwen3_5_vl/odd_heads", testing::kGoldenCases, "qwen3_5_images_odd_heads"},
+        Stateful{"qwen3_5_vl/wide_rows", testing::kGoldenCases, "qwen3_5_images_wide_rows"},
+        Stateful{"qwen3_5_vl/odd_heads", testing::kVideoCases, "qwen3_5_videos_odd_heads"},
+        Stateful{"qwen3_5_vl/wide_rows", testing::kVideoCases, "qwen3_5_videos_wide_rows"},
+        Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
+        Stateful{"minicpmv/plain", testing::kGoldenCases, "minicpmv_images_plain"},
+        Stateful{"minicpmv/slices", testing::kVideoCases, "minicpmv_videos_slices"},
+        Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+    [](const auto& of) { return of.param.name; });
+
+}  // namespace
+}  // namespace saccade
