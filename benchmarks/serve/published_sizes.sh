@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Every family at its published sizes: make-dummy, load, answer 8 tokens about one image (text for families without; a
 # sentence encoder embeds one), delete.
-#   benchmarks/serve/published_sizes.sh SACCADE FOLDER [FAMILY:SIZE ...]
-# One checkpoint is on disk at a time, in FOLDER/checkpoint. Prints a Markdown row each. bf16 throughout.
+#   benchmarks/serve/published_sizes.sh SACCADE FOLDER [FAMILY:SIZE[@int4|@int8] ...]
+# One checkpoint is on disk at a time, in FOLDER/checkpoint. Prints a Markdown row each. bf16 throughout; with @ the text's layers
+# become codes at load (--quantization).
 # VmHWM is the kernel's peak of the whole process, mapped file pages included.
 set -euo pipefail
 saccade=$1 folder=$2
@@ -13,7 +14,7 @@ shift 2
   internvl2:3.5-8b internvl2:3.5-1b-hf \
   llava-onevision:0.5b llava-onevision:7b phi-3-vision:4b phi-3-vision:3.5-4b smolvlm2:256m smolvlm2:500m smolvlm2:2.2b \
   gemma-3:270m gemma-3:1b gemma-3:4b paligemma:3b-224 paligemma:3b-448 paligemma:3b-896 paligemma2:3b-224 paligemma2:3b-448 \
-  paligemma2:3b-896 paligemma2:10b-224 minilm:l6 minilm:l12
+  paligemma2:3b-896 paligemma2:10b-224 qwen3.5:0.8b qwen3.5-text:0.8b minicpm-v-4.6:1.3b glm-4.1v:9b@int4 llama-3.2-vision:11b@int4 pixtral:12b@int4 minilm:l6 minilm:l12
 checkpoint=$folder/checkpoint
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$checkpoint"' EXIT
 # One red pixel: the smallest image there is.
@@ -33,7 +34,7 @@ room() { # family size
   esac
 }
 
-row() { # family size
+row() { # family size codes
   rm -rf "$checkpoint"
   mkdir -p "$checkpoint"
   local begin written high=0 now
@@ -51,7 +52,9 @@ row() { # family size
 
   local length kv step
   read -r length kv step < <(room "$1" "$2")
-  "$saccade" serve --model "$checkpoint" --served-model-name m --port 0 --max-model-len "$length" --max-num-seqs 4 \
+  local codes=()
+  [ -z "$3" ] || codes=(--quantization "$3")
+  "$saccade" serve --model "$checkpoint" "${codes[@]}" --served-model-name m --port 0 --max-model-len "$length" --max-num-seqs 4 \
     --kv-cache-bytes "$kv" --max-num-batched-tokens "$step" >"$folder/server.log" 2>&1 &
   server=$!
   until grep -q 'Application startup complete' "$folder/server.log"; do
@@ -74,7 +77,7 @@ row() { # family size
   begin=$(date +%s.%N)
   answer=$(curl -sf -H 'Content-Type: application/json' -d "${asked#* }" "$url${asked%% *}") || {
     curl -s -H 'Content-Type: application/json' -d "${asked#* }" "$url${asked%% *}"; return 1; }
-  printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$bytes" "$written" "$high" "$loaded" "$(peak "$server")" \
+  printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "${3:-bf16}" "$bytes" "$written" "$high" "$loaded" "$(peak "$server")" \
     "$(jq -r .usage.prompt_tokens <<<"$answer")" \
     "$(jq -r 'if .data then "\(.data[0].embedding | length) numbers" else .usage.completion_tokens end' <<<"$answer")" \
     "$(seconds "$begin" "$(date +%s.%N)")"
@@ -85,6 +88,11 @@ row() { # family size
 }
 
 mkdir -p "$folder"
-echo '| family | size | GB on disk | make-dummy, s | its peak, GB | load, s | peak of serving, GB | prompt tokens | answered | answer, s |'
-echo '|---|---|---|---|---|---|---|---|---|---|'
-for each in "$@"; do row "${each%%:*}" "${each#*:}"; done
+echo '| family | size | text layers | GB on disk | make-dummy, s | its peak, GB | load, s | peak of serving, GB | prompt tokens | answered | answer, s |'
+echo '|---|---|---|---|---|---|---|---|---|---|---|'
+for each in "$@"; do
+  size=${each#*:}
+  codes=
+  case $size in *@*) codes=${size#*@} ;; esac
+  row "${each%%:*}" "${size%@*}" "$codes"
+done

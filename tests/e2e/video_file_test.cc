@@ -128,7 +128,8 @@ TEST_P(VideoFiles, EveryKindIsTaken) {
 
 INSTANTIATE_TEST_SUITE_P(Families, VideoFiles,
                          testing::Values("qwen2_vl/odd_heads", "qwen2_5_vl/odd_heads",
-                                         "qwen3_vl/odd_heads", "glm4v/odd_heads"),
+                                         "qwen3_vl/odd_heads", "qwen3_5_vl/odd_heads",
+                                         "glm4v/odd_heads"),
                          [](const auto& checkpoint) {
                            return checkpoint.param.substr(0, checkpoint.param.find('/'));
                          });
@@ -142,7 +143,9 @@ TEST(VideoFileTiles, AreAnsweredAsTheirFramesAre) {
         {"llava_onevision/scaled", {0, 1, 3}},
         {"internvl3/hf3", all},
         {"internvl3/own3", all},
-        {"internvl3/hf35", {0, 2, 4}}}) {
+        {"internvl3/hf35", {0, 2, 4}},
+        {"minicpmv/slices", all},
+        {"minicpmv/plain", all}}) {
     SCOPED_TRACE(checkpoint);
     const ServerProcess server(SACCADE_BINARY,
                                {"serve", "--model", kGoldens + checkpoint, "--dtype", "float32"});
@@ -164,6 +167,20 @@ std::string prompt_of(const ServerProcess& server, const std::string& parts) {
                            R"({"tokens": )" + boost::json::serialize(tokens->at("tokens")) + "}")
                       .body);
   return std::string(text->at("prompt").as_string());
+}
+
+// A frame a second, or fewer over all of the film's tenths of a second.
+TEST(VideoFileTiles, MiniCpmvTakesAFrameASecond) {
+  const ServerProcess server(
+      SACCADE_BINARY, {"serve", "--model", kGoldens + "minicpmv/slices", "--dtype", "float32"});
+  EXPECT_EQ(tokens_of(chat(server, video(inline_file("exact.mp4"), R"(, "num_frames": 2)"))),
+            tokens_of(chat(server, list({0, 4}, "1"))));
+  for (const std::string name : {"fps", "min_frames"}) {
+    const RawAnswer refused =
+        chat(server, video(inline_file("exact.mp4"), ", \"" + name + "\": 2"));
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_NE(refused.body.find(name + " is not taken"), std::string::npos) << refused.body;
+  }
 }
 
 // A file says how long it is; a list is as long as its last frame's time.
