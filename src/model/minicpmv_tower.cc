@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
@@ -55,23 +56,20 @@ Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& s) {
     return fail(ErrorCode::kUnsupported,
                 "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
                 s.channels, s.width, s.heads, s.patch, s.image);
-  if (s.joined_after < 0 || s.joined_after >= s.layers)
-    return fail(ErrorCode::kUnsupported, "insert_layer_id is {}, of {} layers 0 to {} are possible",
-                s.joined_after, s.layers, s.layers - 1);
   return {};
 }
 
 void MiniCpmvTower::add_weights(WeightTable& table) {
   const MiniCpmvTowerSettings& s = settings_;
   const std::string tower = "model.vision_tower.";
-  const auto add_attention = [&](VisionBlock& block, const std::string& at) {
-    add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
-    table.stacked(block.qkv,
-                  {{at + "self_attn.q_proj", s.width},
-                   {at + "self_attn.k_proj", s.width},
-                   {at + "self_attn.v_proj", s.width}},
-                  s.width, Bias::kYes);
-    table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+  const auto add_attention = [&s](WeightTable& to, VisionBlock& block, const std::string& at) {
+    add_norm(to, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+    to.stacked(block.qkv,
+               {{at + "self_attn.q_proj", s.width},
+                {at + "self_attn.k_proj", s.width},
+                {at + "self_attn.v_proj", s.width}},
+               s.width, Bias::kYes);
+    to.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
   };
   table.patches(patch_embed_, tower + "embeddings.patch_embedding",
                 {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
@@ -81,16 +79,19 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     VisionBlock& block = blocks_[i];
     const std::string at = fmt::format("{}encoder.layers.{}.", tower, i);
-    add_attention(block, at);
+    add_attention(table, block, at);
     add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
     table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
     table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
   }
   const std::string window = tower + "vit_merger.";
-  add_attention(window_, window);
-  add_norm(table, window_norm_, window + "pre_norm", kJoined * s.width, s.norm);
-  table.linear(window_in_, window + "linear_1", kJoined * s.inner, kJoined * s.width, Bias::kYes);
-  table.linear(window_out_, window + "linear_2", s.width, kJoined * s.inner, Bias::kYes);
+  WeightTable unread;  // of checkpoints that join none
+  WeightTable& joining = s.joins() ? table : unread;
+  add_attention(joining, window_, window);
+  add_norm(joining, window_norm_, window + "pre_norm", kJoined * s.width, s.norm);
+  joining.linear(window_in_, window + "linear_1", kJoined * s.inner, kJoined * s.width, Bias::kYes);
+  joining.linear(window_out_, window + "linear_2", s.width, kJoined * s.inner, Bias::kYes);
+  if (!s.joins()) table.unread(unread.specs());
   add_norm(table, last_norm_, tower + "post_layernorm", s.width, s.norm);
   const std::string merger = "model.merger.mlp.0.";
   add_norm(table, merger_norm_, merger + "pre_norm", kJoined * s.width, kMergerNorm);
@@ -151,7 +152,8 @@ class MiniCpmvEncodeRun final : public EncodeRun {
       embed_patches();
     } else if (stage <= tower_.blocks_.size()) {
       layer(stage - 1);
-      if (static_cast<std::int64_t>(stage) == settings_.joined_after + 1) join();
+      if (settings_.joins() && static_cast<std::int64_t>(stage) == settings_.joined_after + 1)
+        join();
     } else {
       merge();
     }
@@ -207,7 +209,8 @@ class MiniCpmvEncodeRun final : public EncodeRun {
 
   void layer(std::size_t index) {
     const VisionBlock& block = tower_.blocks_[index];
-    const bool joined = static_cast<std::int64_t>(index) > settings_.joined_after;
+    const bool joined =
+        settings_.joins() && static_cast<std::int64_t>(index) > settings_.joined_after;
     for (const Tile& tile : tiles_) {
       const std::int64_t rows = tile.rows() / (joined ? kJoined : 1);
       const std::int64_t begin = tile.begin / (joined ? kJoined : 1);
@@ -263,7 +266,8 @@ class MiniCpmvEncodeRun final : public EncodeRun {
     const std::int64_t slice = tower_.merged_.rows();
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
-      const std::int64_t tokens = images_[i]->layout.tokens;
+      const std::int64_t tokens =
+          images_[i]->patch_rows() / (settings_.joins() ? kJoined * kJoined : kJoined);
       for (std::int64_t begin = 0; begin < tokens; begin += slice) {
         const std::int64_t count = std::min(slice, tokens - begin);
         const View part = hidden_.row_range(row + begin * kJoined, row + (begin + count) * kJoined);
@@ -276,11 +280,40 @@ class MiniCpmvEncodeRun final : public EncodeRun {
         apply_norm(stream_, tower_.merger_norm_, kMergerNorm, four_together, four_together);
         apply_linear(stream_, tower_.merger_in_, four_together, inner, {}, Activation::kGeluErf);
         apply_linear(stream_, tower_.merger_out_, inner, merged);
-        stream_.copy(merged, out_[i].row_range(begin, begin + count));
+        put(merged, out_[i], row / kJoined + begin, row / kJoined);
         show(tap_, stream_, "vision.merged", merged);
       }
       row += tokens * kJoined;
     }
+  }
+
+  // Tokens, the first of which is `first` of the run, to where an image wants them: row by row of
+  // the whole and of each slice. Where patches have been joined before they stand so.
+  void put(View merged, View out, std::int64_t first, std::int64_t first_of_image) {
+    if (settings_.joins()) {
+      const std::int64_t begin = first - first_of_image;
+      stream_.copy(merged, out.row_range(begin, begin + merged.rows()));
+      return;
+    }
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(merged.rows()));
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      rows[r] =
+          static_cast<std::int32_t>(in_rows(first + static_cast<std::int64_t>(r)) - first_of_image);
+    stream_.copy_rows(
+        {.from = merged, .from_rows = {}, .to = out, .to_rows = stream_.upload(rows)});
+  }
+
+  // Of a token of the run, counted quarter by quarter of its squares, its number row by row.
+  std::int64_t in_rows(std::int64_t token) const {
+    const auto after = std::ranges::upper_bound(tiles_, token * kJoined, {}, &Tile::begin);
+    const Tile& tile = *std::prev(after);
+    const std::int64_t begin = tile.begin / kJoined;
+    const std::int64_t square = (token - begin) / kJoined;
+    const std::int64_t quarter = (token - begin) % kJoined;
+    const std::int64_t wide = tile.width / kSquarePatches;
+    const std::int64_t y = square / wide * 2 + quarter / 2;
+    const std::int64_t x = square % wide * 2 + quarter % 2;
+    return begin + y * 2 * wide + x;
   }
 
   std::int64_t four() const { return kJoined * settings_.width; }

@@ -24,12 +24,13 @@ struct MiniCpmvTowerSettings {
   std::int64_t channels = 3;
   std::int64_t image = 224;  // pixels a side of the square of learnt positions
   std::int64_t patch = 16;
-  std::int64_t joined_after = 6;  // the layer after which patches are joined
+  std::int64_t joined_after = 6;  // the layer after which patches are joined; -1: none
   std::int64_t out = 0;           // width of an embedding row
   std::int64_t most_squares = 1;  // of the whole image, or of a slice
   NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
   Activation activation = Activation::kGeluTanh;
 
+  bool joins() const { return joined_after >= 0; }
   std::int64_t head_dim() const { return width / heads; }
   std::int64_t positions() const { return image / patch; }  // a side
   std::int64_t patch_values() const { return channels * patch * patch; }

@@ -153,7 +153,8 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
     const std::int64_t pixels =
         std::int64_t{cut.across} * cut.down * cut.slice.width * cut.slice.height;
     return (controls.max_pixels && pixels > *controls.max_pixels) ||
-           (controls.max_tokens && squares_of(cut, settings) > *controls.max_tokens);
+           (controls.max_tokens &&
+            squares_of(cut, settings) * settings.square_tokens > *controls.max_tokens);
   };
   while (too_large() && settings.most_slices > 1) {
     --settings.most_slices;
@@ -170,7 +171,7 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
   layout.resized_height = cut.across > 0 ? cut.down * cut.slice.height : cut.whole.height;
   layout.grid_h = squares_of(cut, settings);
   layout.grid_w = kSquareRows;
-  layout.tokens = layout.grid_h;
+  layout.tokens = layout.grid_h * settings.square_tokens;
   layout.key = fmt::format("{}x{} {}x{} {}x{}", cut.whole.width, cut.whole.height, cut.across,
                            cut.down, cut.slice.width, cut.slice.height);
   return layout;

@@ -21,7 +21,8 @@
 
 namespace saccade {
 
-// A token is made of a square of this many patches a side.
+// Sides of what is resized are multiples of a square of this many patches a side, which is a token,
+// or four.
 inline constexpr int kSquarePatches = 4;
 
 // What mm_processor_kwargs may say of them.
@@ -32,6 +33,7 @@ struct SliceSettings {
   int patch = 14;   // pixels a side
   std::int64_t most_slices = 9;
   bool sliced = true;
+  std::int64_t square_tokens = 1;
 
   int square() const { return kSquarePatches * patch; }  // pixels a side
 };
@@ -87,13 +89,15 @@ class SliceImages final : public ImagePipeline {
   Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override {
-    return max_tokens() * kSquarePatches * kSquarePatches;
+    return max_squares() * kSquarePatches * kSquarePatches;
   }
-  std::int64_t max_tokens() const override {
+  std::int64_t max_tokens() const override { return max_squares() * settings_.square_tokens; }
+
+ private:
+  std::int64_t max_squares() const {
     return (1 + (settings_.sliced ? settings_.most_slices : 0)) * most_squares(settings_);
   }
 
- private:
   SliceSettings settings_;
   std::shared_ptr<const PatchCutter> cutter_;
   ResampleFilter filter_;

@@ -134,6 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
         Stateful{"minicpmv/plain", testing::kGoldenCases, "minicpmv_images_plain"},
         Stateful{"minicpmv/slices", testing::kVideoCases, "minicpmv_videos_slices"},
+        Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
         Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
     [](const auto& of) { return of.param.name; });
 

@@ -49,6 +49,7 @@ const std::vector<std::string> kCheckpoints = {"qwen2_vl/odd_heads",
                                                "glm4v/biased_tower",
                                                "minicpmv/slices",
                                                "minicpmv/plain",
+                                               "minicpmv/fine",
                                                "mllama/quarters",
                                                "mllama/thirds"};
 const std::vector<std::string> kCases = {"text", "one_image", "three_images", "multi_turn"};
@@ -61,7 +62,8 @@ const std::vector<std::string> kMoreVideoCheckpoints = {
     "qwen2_vl/mixed_window",  "qwen2_5_vl/odd_heads", "qwen3_vl/wide_rows",
     "llava_onevision/scaled", "smolvlm2/halves",      "smolvlm2/fifths",
     "internvl3/own3",         "internvl3/hf35",       "internvl3/own35",
-    "glm4v/biased_tower",     "qwen3_5_vl/wide_rows", "minicpmv/plain"};
+    "glm4v/biased_tower",     "qwen3_5_vl/wide_rows", "minicpmv/plain",
+    "minicpmv/fine"};
 const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                               "video_mixed", "video_turns"};
 

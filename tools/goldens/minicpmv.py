@@ -3,11 +3,12 @@
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/pip install --no-deps torchvision==0.28.0
 V/bin/python tools/goldens/minicpmv.py          (after qwen_video.py, whose frames and cases it takes)
 
-Two tiny random checkpoints, saved by transformers:
+Three tiny random checkpoints, saved by transformers:
   slices  bfloat16, tied head, patches of 7, 5 x 5 positions, up to nine slices of about 56 pixels a side, of other sizes than
           the whole image; videos go by the file of images
   plain   float16, two shards, its own head, patches of 14, 4 x 4 positions, patches joined after the first layer, images and
           frames whole, without numbers, and videos by a file of their own
+  fine    bfloat16, tied head, as slices with downsample_mode 4x: patches joined once, four tokens a square
 
 The whole image and its slices go through the tower one by one: joining patches, transformers 5.17 takes the size of the first for
 all (vision_utils.get_vision_merged_shape), and so raises for others. What it makes of each alone is what the model was trained with;
@@ -87,6 +88,16 @@ class MiniCpmv(tile_family.TileFamily):
                       linear_value_head_dim=16),
             vision=dict(hidden_size=32, intermediate_size=44, num_hidden_layers=2, num_attention_heads=2, image_size=56,
                         patch_size=14)),
+        "fine": dict(
+            seed=103, dtype=torch.bfloat16, hub_form=True, shard="1GB", tied=True, joined_after=1, mode="4x",
+            images=dict(patch_size=7, scale_resolution=56, max_slice_nums=4, use_image_id=True, downsample_mode="4x"),
+            text=dict(hidden_size=48, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2,
+                      num_key_value_heads=2, head_dim=16, vocab_size=480,
+                      layer_types=["linear_attention", "full_attention"], linear_conv_kernel_dim=4,
+                      linear_num_key_heads=2, linear_num_value_heads=2, linear_key_head_dim=16,
+                      linear_value_head_dim=16),
+            vision=dict(hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2, image_size=35,
+                        patch_size=7)),
     }
 
     def hub_name(self, name: str) -> str:
@@ -98,7 +109,7 @@ class MiniCpmv(tile_family.TileFamily):
             "architectures": ["MiniCPMV4_6ForConditionalGeneration"], "model_type": "minicpmv4_6",
             "drop_vision_last_layer": False, "dtype": dtype, "eos_token_id": 462, "image_size": 1120,
             "image_token_id": TOKENS[IMAGE], "video_token_id": TOKENS[VIDEO], "insert_layer_id": spec["joined_after"],
-            "merge_kernel_size": [2, 2], "merger_times": 1, "patch_size": spec["vision"]["patch_size"],
+            "downsample_mode": spec.get("mode", "16x"), "merge_kernel_size": [2, 2], "merger_times": 1, "patch_size": spec["vision"]["patch_size"],
             "tie_word_embeddings": spec["tied"],
             "text_config": {
                 "attention_bias": False, "attention_dropout": 0.0, "attn_output_gate": True, "dtype": dtype,
@@ -182,6 +193,7 @@ class Reference(tile_family.Reference):
     def __init__(self, family: MiniCpmv, directory: Path):
         super().__init__(family, directory)
         self.numbered = self.processor.use_image_id
+        self.patches_a_token = {"4x": 4, "16x": 16}[self.model.config.downsample_mode]
         self.patch = self.processor.patch_size
         self.videos = MiniCPMV4_6VideoProcessor.from_pretrained(directory)
         # Frames as Pillow resizes them, by what the file of videos says.
@@ -231,7 +243,7 @@ class Medium:
             assert theirs["grids_videos"].tolist() == [list(grid or (0, 0)) for _, _, grid in made]
             differences = (theirs["pixel_values_videos"] - batch["pixel_values"]).abs()
             assert differences.max() < 0.25 and differences.mean() < 0.002  # of 2: torchvision's resize
-            self.text = MiniCPMV4_6Processor.replace_video_token(WORDS, theirs, 0, video_token_divisor=16)
+            self.text = MiniCPMV4_6Processor.replace_video_token(WORDS, theirs, 0, video_token_divisor=reference.patches_a_token)
             files = [f"minicpmv_{directory.name}_{name}" for name in names]
             for file, (strip, _, _) in zip(files, made):
                 Image.fromarray(strip).save(OUT / "frames/pixels" / file, optimize=True)
@@ -239,7 +251,7 @@ class Medium:
                               "pixels": [f"../../../frames/pixels/{file}" for file in files],
                               "grid": [count, made[0][1], 16], "fps": fps}
         else:
-            self.text = MiniCPMV4_6Processor.replace_image_token(WORDS, batch, 0, image_token_divisor=16)
+            self.text = MiniCPMV4_6Processor.replace_image_token(WORDS, batch, 0, image_token_divisor=reference.patches_a_token)
             strip, count, _ = made[0]
             file = f"pixels/{directory.name}_{part}"
             (family.out / "pixels").mkdir(exist_ok=True)
@@ -261,13 +273,14 @@ def replaced(rendered: str, media: list[Medium], numbered: bool) -> str:
 
 def tower_taps(reference: Reference, tiles: list[Tile]) -> dict[str, torch.Tensor]:
     tower, joined_after = reference.model.model.vision_tower, reference.model.config.insert_layer_id
+    fine = reference.patches_a_token == 4
     parts: dict[str, list[torch.Tensor]] = {}
     for tile in tiles:
         taps = golden.Taps()
         taps.output("vision.patch_embed", tower.embeddings)
         for index, block in enumerate(tower.encoder.layers):
-            taps.output(f"{'vision' if index <= joined_after else 'joined'}.layer.{index}", block)
-            if index == joined_after:
+            taps.output(f"{'vision' if index <= joined_after or fine else 'joined'}.layer.{index}", block)
+            if index == joined_after and not fine:
                 taps.output("joined.merger", tower.vit_merger)
         features = reference.model.model.get_image_features(tile.pixels, torch.tensor([tile.size])).pooler_output[0]
         taps.close()
@@ -277,7 +290,7 @@ def tower_taps(reference: Reference, tiles: list[Tile]) -> dict[str, torch.Tenso
         rows = torch.arange(height * width // 4).view(height // 4, 2, width // 4, 2).permute(0, 2, 1, 3).flatten()
         for name, value in taps.values.items():
             parts.setdefault(name, []).append(value[order if name.startswith("vision") else rows])
-        parts.setdefault("vision.merged", []).append(features.float())
+        parts.setdefault("vision.merged", []).append(features[rows if fine else slice(None)].float())
     return {name: torch.cat(values) for name, values in parts.items()}
 
 
@@ -292,7 +305,8 @@ def record(reference: Reference, case: str, turns: list) -> None:
     for medium, rows in zip(media, features):
         together = model.model.get_image_features(torch.cat([tile.pixels for tile in medium.tiles], -1),
                                                   torch.tensor([tile.size for tile in medium.tiles]))
-        assert torch.equal(torch.cat(together.pooler_output), rows) and len(rows) == medium.merged
+        assert torch.equal(torch.cat(together.pooler_output), rows)
+        assert len(rows) == medium.merged * 16 // reference.patches_a_token
 
     def embedded(prompt: list[int], ids: list[int]) -> torch.Tensor:
         tensor = torch.tensor([ids])

@@ -2,11 +2,9 @@
 //
 // Five odd things:
 //  - An image is shown whole and, where it is large, in up to nine slices, each a span of
-//  embeddings
-//    between words of its own; the whole and the slices have sizes of their own.
-//  - The tower is SigLIP's whose patches take the nearest of 70 x 70 learnt positions. It joins 2 x
-//  2
-//    patches a quarter of the way up, and once more at the end.
+//    embeddings between words of its own; the whole and the slices have sizes of their own.
+//  - The tower is SigLIP's whose patches take the nearest of 70 x 70 learnt positions. It joins
+//    2 x 2 patches a quarter of the way up, unless downsample_mode is 4x, and again at the end.
 //  - The text is Qwen3.5's; images count tokens along one axis.
 //  - Images of a request are numbered from 0 in the prompt, videos too.
 //  - A video is a list of images, a second apart.
@@ -38,7 +36,6 @@ namespace {
 constexpr NormalizeSettings kNormalize = {.mean = {0.5, 0.5, 0.5}, .std = {0.5, 0.5, 0.5}};
 constexpr FrameChoice kOwnFrames = {
     .fps = {}, .num_frames = {}, .min_frames = 1, .max_frames = 128};
-constexpr std::string_view kDownsample = "16x";  // patches a token
 
 Result<DecoderConfig> parse_text(const json::object& config) {
   TRY(const json::object* text, config_section(config, "text_config"));
@@ -61,12 +58,12 @@ Result<void> require_pairs(const json::object& from, std::string_view name) {
               boost::json::serialize(*found));
 }
 
-Result<void> require_downsample(const json::object& from) {
-  TRY(const std::string mode,
-      json::get_string_or(from, "downsample_mode", std::string(kDownsample)));
-  if (mode == kDownsample) return {};
-  return fail(ErrorCode::kUnsupported, "downsample_mode is \"{}\", \"{}\" is done", mode,
-              kDownsample);
+// Tokens of a square of 4 x 4 patches.
+Result<std::int64_t> read_downsample(const json::object& from) {
+  TRY(const std::string mode, json::get_string_or(from, "downsample_mode", "16x"));
+  if (mode == "16x") return 1;
+  if (mode == "4x") return 4;
+  return fail(ErrorCode::kUnsupported, "downsample_mode is \"{}\", 4x and 16x are done", mode);
 }
 
 Result<MiniCpmvTowerSettings> parse_vision(const json::object& config) {
@@ -89,9 +86,13 @@ Result<MiniCpmvTowerSettings> parse_vision(const json::object& config) {
   TRY(tower.activation, parse_activation(activation));
   TRY_DO(require_pairs(*vision, "window_kernel_size"));
   TRY_DO(require_pairs(config, "merge_kernel_size"));
-  TRY_DO(require_downsample(config));
   // The model's own stands over that of vision_config, as in the reference's class.
   TRY(tower.joined_after, json::get_int_or(config, "insert_layer_id", 6));
+  if (tower.joined_after < 0 || tower.joined_after >= tower.layers)
+    return fail(ErrorCode::kUnsupported, "insert_layer_id is {}, of {} layers 0 to {} are possible",
+                tower.joined_after, tower.layers, tower.layers - 1);
+  TRY(const std::int64_t square_tokens, read_downsample(config));
+  if (square_tokens > 1) tower.joined_after = -1;
   TRY(const std::int64_t times, json::get_int_or(config, "merger_times", 1));
   if (times != 1) return fail(ErrorCode::kUnsupported, "merger_times is {}, 1 is done", times);
   TRY(const bool dropped, json::get_bool_or(config, "drop_vision_last_layer", false));
@@ -108,19 +109,22 @@ struct SliceProcessor {
   bool numbered;  // images have their numbers written before them
 };
 
-Result<SliceProcessor> parse_slices(const json::object& file, std::int64_t tower_patch) {
+Result<SliceProcessor> parse_slices(const json::object& file, const MiniCpmvTowerSettings& tower) {
   TRY_DO(require_image_steps(file));
-  TRY_DO(require_downsample(file));
   SliceSettings slices;
+  TRY(slices.square_tokens, read_downsample(file));
+  if (slices.square_tokens != (tower.joins() ? 1 : 4))
+    return fail(ErrorCode::kInvalid,
+                "downsample_mode of the preprocessor's configuration is not that of config.json");
   std::int64_t scale = slices.scale;
   std::int64_t patch = slices.patch;
   const std::array fields = {ExtentField{"scale_resolution", &scale, 4096},
                              ExtentField{"patch_size", &patch, 256}};
   TRY_DO(read_extents(file, "the preprocessor's configuration", fields));
-  if (patch != tower_patch)
+  if (patch != tower.patch)
     return fail(ErrorCode::kInvalid,
                 "the preprocessor's configuration cuts patches of {}, vision_config of {}", patch,
-                tower_patch);
+                tower.patch);
   slices.scale = static_cast<int>(scale);
   slices.patch = static_cast<int>(patch);
   TRY(slices, read_slices(file, slices));
@@ -141,10 +145,11 @@ class MiniCpmvProcessor final : public ImageProcessor {
  public:
   MiniCpmvProcessor(ModelShape shape, std::unique_ptr<const ImagePipeline> images,
                     std::unique_ptr<const VideoPipeline> videos,
-                    const std::array<TokenId, 2>& tokens, int square, bool numbered)
+                    const std::array<TokenId, 2>& tokens, const SliceSettings& slices,
+                    bool numbered)
       : ImageProcessor(std::move(shape), std::move(images), std::move(videos)),
         tokens_(tokens),
-        square_(square),
+        slices_(slices),
         numbered_(numbered) {}
 
   Result<Prompt> build_prompt(const Tokenizer& tokenizer, std::string_view rendered,
@@ -184,8 +189,8 @@ class MiniCpmvProcessor final : public ImageProcessor {
   // The whole of an image or frame of `tokens` rows, then its slices, a line for each row of them.
   void write_tiles(const ImageLayout& image, std::int64_t tokens, std::string_view placeholder,
                    int input, PlacedMedia& to) const {
-    const std::int64_t whole =
-        std::int64_t{image.first_width / square_} * (image.first_height / square_);
+    const std::int64_t whole = std::int64_t{image.first_width / slices_.square()} *
+                               (image.first_height / slices_.square()) * slices_.square_tokens;
     to.text += fmt::format("<image>{}</image>", placeholder);
     to.pieces.push_back({.tokens = whole, .index = input});
     const int slices = image.slices_across * image.slices_down;
@@ -199,7 +204,7 @@ class MiniCpmvProcessor final : public ImageProcessor {
   }
 
   std::array<TokenId, 2> tokens_;  // of images, of videos
-  int square_ = 0;                 // pixels a side of a token
+  SliceSettings slices_;           // of images; frames have the same squares
   bool numbered_ = true;
 };
 
@@ -221,9 +226,9 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(MiniCpmvTowerSettings tower, parse_vision(checkpoint.config));
   tower.out = text.settings.hidden;
   TRY(const auto tokens, read_tokens(checkpoint.config, text.settings.vocab));
-  TRY(const SliceProcessor of_images, parse_slices(checkpoint.preprocessor, tower.patch));
+  TRY(const SliceProcessor of_images, parse_slices(checkpoint.preprocessor, tower));
   const json::object& video_file = video_preprocessor(checkpoint);
-  TRY(const SliceProcessor of_videos, parse_slices(video_file, tower.patch));
+  TRY(const SliceProcessor of_videos, parse_slices(video_file, tower));
   TRY(const FrameSampling frames,
       FrameSampling::parse(video_file, SamplingRule::kSeconds, 1, kOwnFrames));
   tower.most_squares = std::max(most_squares(of_images.slices), most_squares(of_videos.slices));
@@ -234,11 +239,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
                                                     of_videos.filter);
   describe_images(*images, shape);
   shape.max_image_patches = std::max(shape.max_image_patches, videos->max_patches());
-  shape.max_image_tokens = shape.max_image_patches / (kSquarePatches * kSquarePatches);
+  shape.max_image_tokens =
+      shape.max_image_patches / (kSquarePatches * kSquarePatches) * of_images.slices.square_tokens;
   shape.frames_per_grid = 1;
-  auto processor =
-      std::make_unique<MiniCpmvProcessor>(shape, std::move(images), std::move(videos), tokens,
-                                          of_images.slices.square(), of_images.numbered);
+  auto processor = std::make_unique<MiniCpmvProcessor>(
+      shape, std::move(images), std::move(videos), tokens, of_images.slices, of_images.numbered);
   return UnloadedModel{
       std::move(processor),
       make_network(std::move(shape), std::move(text.settings),

@@ -37,7 +37,8 @@ TEST(MiniCpmv, RefusesWhatItCannotHonour) {
     const char* message;
   };
   for (const Change& change : {
-           Change{"", "downsample_mode", R"("4x")", "downsample_mode is \"4x\""},
+           Change{"", "downsample_mode", R"("8x")", "downsample_mode is \"8x\""},
+           Change{"", "downsample_mode", R"("4x")", "not that of config.json"},
            Change{"", "merger_times", "2", "merger_times is 2"},
            Change{"", "merge_kernel_size", "[2, 1]", "merge_kernel_size is [2,1]"},
            Change{"", "insert_layer_id", "3", "insert_layer_id is 3"},
@@ -51,7 +52,8 @@ TEST(MiniCpmv, RefusesWhatItCannotHonour) {
            Change{"vision_config", "image_size", "6", "patches of 7 in 6 pixels"},
            Change{"vision_config", "hidden_act", R"("swoosh")", "swoosh"},
            Change{"preprocessor", "patch_size", "14", "patches of 14, vision_config of 7"},
-           Change{"preprocessor", "downsample_mode", R"("4x")", "downsample_mode is \"4x\""},
+           Change{"preprocessor", "downsample_mode", R"("4x")", "not that of config.json"},
+           Change{"videos", "downsample_mode", R"("4x")", "not that of config.json"},
            Change{"preprocessor", "max_slice_nums", "0", "max_slice_nums is 0"},
            Change{"preprocessor", "scale_resolution", "0", "scale_resolution is 0"},
            Change{"preprocessor", "do_resize", "false", "do_resize"},
