@@ -39,6 +39,7 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   ++steps_;
   waiting_for_images_ = 0;
   StepPlan plan;
+  plan.rows.reserve(running_.size());
   Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
   rebalance(plan);
   rebalance_pages(plan);

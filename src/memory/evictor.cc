@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::int64_t kMostDepth = std::int64_t{0xffffffff};
 constexpr std::int64_t kStaleAllowed = 1024;  // besides as many as there are others
+constexpr std::size_t kSpareTurns = 16;
+constexpr std::size_t kSpareEntries = 4096;  // of a turn
 
 // In the order in which stamps go: the early ones first.
 std::uint64_t when_of(const EvictionKey& key) {
@@ -39,7 +41,18 @@ void EvictionQueue::Turn::order() {
 
 EvictionQueue::Turn& EvictionQueue::turn_at(std::uint64_t when) {
   if (!turns_.empty() && turns_.rbegin()->first == when) return turns_.rbegin()->second;
-  return turns_[when];
+  const auto [turn, made] = turns_.try_emplace(when);
+  if (made && !spare_.empty()) {
+    turn->second.entries = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  return turn->second;
+}
+
+void EvictionQueue::keep_memory(Turn& turn) {
+  if (spare_.size() == kSpareTurns || turn.entries.capacity() > kSpareEntries) return;
+  turn.entries.clear();
+  spare_.push_back(std::move(turn.entries));
 }
 
 void EvictionQueue::add(std::int32_t id, const EvictionKey& key) {
@@ -86,6 +99,7 @@ const EvictionQueue::Entry& EvictionQueue::settle() {
     while (turn.first < turn.entries.size() && stale(turn.entries[turn.first])) ++turn.first;
     if (turn.first < turn.entries.size()) return turn.entries[turn.first];
     stored_ -= static_cast<std::int64_t>(turn.entries.size());
+    keep_memory(turn);
     turns_.erase(turns_.begin());
   }
 }

@@ -69,12 +69,14 @@ class EvictionQueue {
 
   bool stale(const Entry& entry) const { return tickets_[index(entry.id())] != entry.ticket; }
   Turn& turn_at(std::uint64_t when);
+  void keep_memory(Turn& turn);
   // The first turn begins with an entry that counts, afterwards. Not empty.
   const Entry& settle();
   void drop_stale();
 
-  std::map<std::uint64_t, Turn> turns_;  // by stamp; early ones before all others
-  std::vector<std::uint64_t> tickets_;   // [ids]
+  std::map<std::uint64_t, Turn> turns_;    // by stamp; early ones before all others
+  std::vector<std::uint64_t> tickets_;     // [ids]
+  std::vector<std::vector<Entry>> spare_;  // memory of turns that are over, for later ones
   std::uint64_t last_ticket_ = kNotQueued;
   std::int64_t queued_ = 0;
   std::int64_t stored_ = 0;  // entries, the stale too

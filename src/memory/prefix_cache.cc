@@ -11,7 +11,7 @@ namespace saccade {
 namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
-constexpr std::int64_t kMostTokens = (1 << 14) - 1;  // what a node has room for
+constexpr std::int64_t kMostTokens = (1 << 13) - 1;  // what a node has room for
 
 std::uint32_t key_of(std::uint64_t chain) { return static_cast<std::uint32_t>(chain); }
 
@@ -79,16 +79,23 @@ NodeId PrefixCache::find(NodeId parent, std::uint64_t chain, const BlockContent&
   return kNoNode;
 }
 
+std::span<const BlockContent::Mark> PrefixCache::marks(NodeId node) const {
+  const Node& at = nodes_[index(node)];
+  if (!at.marked) return {};
+  if (at.marked_again) return marks_.at(node);
+  return {&first_marks_[index(node)], 1};
+}
+
 bool PrefixCache::equals(NodeId node, const BlockContent& content) const {
-  const bool marked = nodes_[index(node)].marked;
-  return marked == !content.marks.empty() && std::ranges::equal(tokens(node), content.tokens) &&
-         (!marked || marks_.at(node) == content.marks);
+  return std::ranges::equal(tokens(node), content.tokens) &&
+         std::ranges::equal(marks(node), content.marks);
 }
 
 BlockContent PrefixCache::content(NodeId node) const {
   BlockContent content;
   content.tokens = tokens(node);
-  if (nodes_[index(node)].marked) content.marks = marks_.at(node);
+  const std::span<const BlockContent::Mark> images = marks(node);
+  content.marks.assign(images.begin(), images.end());
   return content;
 }
 
@@ -99,11 +106,16 @@ NodeId PrefixCache::insert(NodeId parent, const BlockContent& content) {
   if (const NodeId found = find(parent, chain, content); found != kNoNode) return found;
   const NodeId made = make(parent, chain);
   Node& node = nodes_[index(made)];
-  node.tokens = content.tokens.size() & 0x3fff;
+  node.tokens = content.tokens.size() & 0x1fff;
   std::ranges::copy(content.tokens,
                     tokens_.begin() + static_cast<std::ptrdiff_t>(made) * block_tokens_);
   node.marked = !content.marks.empty();
-  if (node.marked) marks_.emplace(made, content.marks);
+  node.marked_again = content.marks.size() > 1;
+  if (node.marked_again) marks_.emplace(made, content.marks);
+  if (node.marked) {
+    if (first_marks_.size() <= index(made)) first_marks_.resize(nodes_.size());
+    first_marks_[index(made)] = content.marks.front();
+  }
   ++nodes_[index(parent)].children;
   return made;
 }
@@ -159,7 +171,7 @@ void PrefixCache::release_if_unused(NodeId node) {
     if (at.held > 0 || at.children > 0 || at.pins > 0) return;
     const NodeId parent = at.parent;
     unlink(node);
-    if (at.marked) marks_.erase(node);
+    if (at.marked_again) marks_.erase(node);
     if (parent == kNoNode) names_.erase(node);
     at = {};
     free_.push_back(node);
@@ -210,8 +222,9 @@ void PrefixCache::check() const {
     const Node& node = nodes_[index(id)];
     if (!node.used) continue;
     ++used;
-    CHECK(node.marked == marks_.contains(id) && (node.parent == kNoNode) == names_.contains(id),
-          "node {}", id);
+    CHECK(
+        node.marked_again == marks_.contains(id) && (node.parent == kNoNode) == names_.contains(id),
+        "node {}", id);
     if (node.parent != kNoNode) ++children[index(node.parent)];
     std::int32_t held = 0;
     for (int group = 0; group < groups_; ++group) held += block(id, group) != kNoBlock ? 1 : 0;

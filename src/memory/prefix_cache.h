@@ -65,9 +65,10 @@ class PrefixCache {
     std::int32_t pins = 0;
     BlockId first_block = kNoBlock;  // of group 0
     std::int16_t held = 0;           // groups with a block
-    std::uint16_t tokens : 14 = 0;
+    std::uint16_t tokens : 13 = 0;
     bool used : 1 = false;
-    bool marked : 1 = false;  // has images, in marks_
+    bool marked : 1 = false;        // has images: the first in first_marks_,
+    bool marked_again : 1 = false;  // all of several in marks_
   };
   static_assert(sizeof(Node) == 32);
   // Of the table of look-up keys: enough of the key to pass by nodes that are not meant, and to
@@ -88,6 +89,7 @@ class PrefixCache {
     return {&tokens_[index(node) * static_cast<std::size_t>(block_tokens_)],
             static_cast<std::size_t>(nodes_[index(node)].tokens)};
   }
+  std::span<const BlockContent::Mark> marks(NodeId node) const;
   bool equals(NodeId node, const BlockContent& content) const;
   NodeId find(NodeId parent, std::uint64_t chain, const BlockContent& content) const;
   std::size_t after(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
@@ -102,9 +104,10 @@ class PrefixCache {
   int groups_;
   std::int64_t block_tokens_;
   std::vector<Node> nodes_;
-  std::vector<std::int32_t> tokens_;  // [nodes, block_tokens]
-  std::unordered_map<NodeId, std::vector<BlockContent::Mark>> marks_;
-  std::unordered_map<NodeId, std::string> names_;  // of roots
+  std::vector<std::int32_t> tokens_;             // [nodes, block_tokens]
+  std::vector<BlockContent::Mark> first_marks_;  // [nodes] as far as any has images
+  std::unordered_map<NodeId, std::vector<BlockContent::Mark>> marks_;  // of several
+  std::unordered_map<NodeId, std::string> names_;                      // of roots
   std::vector<NodeId> free_;
   std::vector<BlockId> other_blocks_;  // [nodes, groups - 1]: from group 1 on
   std::vector<Slot> slots_;            // power of two, more than twice the nodes; by linear probing
