@@ -178,4 +178,22 @@ Result<void> plan_images(EnginePlan& plan, const ModelShape& shape) {
   return {};
 }
 
+Result<void> check_cross_images_fit(const Request& request, const EngineSettings& settings,
+                                    const KvAllocator& kv) {
+  std::vector<std::int64_t> rows;
+  for (const RequestImage& image : *request.images) rows.push_back(image.layout.tokens);
+  const std::int64_t block = kv.plan().block_tokens;
+  KvShape shape;
+  shape.encoder_tokens = stream_length(lay_out_cross_images(*request.prompt, rows, block), block);
+  if (shape.encoder_tokens == 0) return {};
+  shape.prompt_tokens = static_cast<std::int64_t>(request.prompt->ids.size());
+  const std::int64_t length =
+      std::min(shape.prompt_tokens + request.sampling.max_tokens, settings.max_model_len);
+  if (kv.fits(shape, length, settings.max_batched_tokens)) return {};
+  return fail(
+      ErrorCode::kTooLarge,
+      "{} rows of images and {} tokens of text and answer do not fit a KV cache of {} bytes",
+      shape.encoder_tokens, length, kv.settings().pool_bytes);
+}
+
 }  // namespace saccade

@@ -42,4 +42,9 @@ Result<void> plan_lengths(EnginePlan& plan, const ModelShape& shape, const KvAll
 // hold it. max_model_len is known.
 Result<void> plan_images(EnginePlan& plan, const ModelShape& shape);
 
+// Images that are attended to stay in the KV cache beside the text, up to the answer's last token:
+// kTooLarge where they could not even alone. `settings`: as resolved.
+Result<void> check_cross_images_fit(const Request& request, const EngineSettings& settings,
+                                    const KvAllocator& kv);
+
 }  // namespace saccade

@@ -175,22 +175,8 @@ Result<void> LocalEngine::validate_images(const Request& request) const {
   return {};
 }
 
-// Images that are attended to stay in the KV cache beside the text, up to the answer's last token.
 Result<void> LocalEngine::check_images_fit(const Request& request) const {
-  std::vector<std::int64_t> rows;
-  for (const RequestImage& image : *request.images) rows.push_back(image.layout.tokens);
-  const std::int64_t block = parts_.kv->plan().block_tokens;
-  KvShape shape;
-  shape.encoder_tokens = stream_length(lay_out_cross_images(*request.prompt, rows, block), block);
-  if (shape.encoder_tokens == 0) return {};
-  shape.prompt_tokens = static_cast<std::int64_t>(request.prompt->ids.size());
-  const std::int64_t length =
-      std::min(shape.prompt_tokens + request.sampling.max_tokens, parts_.settings.max_model_len);
-  if (parts_.kv->fits(shape, length, parts_.settings.max_batched_tokens)) return {};
-  return fail(
-      ErrorCode::kTooLarge,
-      "{} rows of images and {} tokens of text and answer do not fit a KV cache of {} bytes",
-      shape.encoder_tokens, length, parts_.kv->settings().pool_bytes);
+  return check_cross_images_fit(request, parts_.settings, *parts_.kv);
 }
 
 // With inbox_mutex_ held.

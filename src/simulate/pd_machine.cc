@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/engine_plan.h"
 
 namespace saccade::simulate {
 namespace {
@@ -72,6 +73,7 @@ Result<void> PdMachine::validate(const Request& request) const {
                            "an image takes {} tokens, and the encoder is set up for {}",
                            image.layout.tokens, limits_.max_rows);
   }
+  TRY_DO(check_cross_images_fit(request, settings_.engine, *kv_));
   const std::int64_t waiting = scheduler_->waiting() + static_cast<std::int64_t>(inbox_.size());
   if (waiting >= settings_.engine.max_waiting)
     return saccade::fail(ErrorCode::kExhausted, "{} requests are waiting, the limit is {}", waiting,
@@ -83,7 +85,7 @@ Result<void> PdMachine::submit(std::uint32_t index, Request request) {
   TRY_DO(validate(request));
   request.id = ++last_id_;
   request.times.queued = loop_.now();
-  auto live = std::make_unique<Live>(index, std::move(request));
+  auto live = std::make_unique<Live>(index, std::move(request), kv_->plan().block_tokens);
   live->longest = std::min(live->prompt_tokens() + live->request.sampling.max_tokens,
                            settings_.engine.max_model_len);
   inbox_.push_back(std::move(live));

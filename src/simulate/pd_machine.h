@@ -66,7 +66,8 @@ class PdMachine final : public Stepper {
 
  private:
   struct Live : Sequence {
-    Live(std::uint32_t of, Request asked) : Sequence(std::move(asked), kTower, 0, 1), index(of) {
+    Live(std::uint32_t of, Request asked, std::int64_t block_tokens)
+        : Sequence(std::move(asked), kTower, 0, block_tokens), index(of) {
       times = request.times;
     }
     std::uint32_t index;

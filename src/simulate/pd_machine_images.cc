@@ -18,6 +18,9 @@ Result<void> PdMachine::set_up(const ServedModel& model, Device& device, PdImage
   TRY(kv_, KvAllocator::create(model.layers, plan.cache));
   TRY_DO(plan_lengths(plan, shape, *kv_));
   if (shape.has_vision) TRY_DO(plan_images(plan, shape));
+  if (shape.cross_attends() && plan.encoder_cache == EncoderCache::kOverlay)
+    return saccade::fail(ErrorCode::kUnsupported,
+                         "encoder_cache overlay: {} attends to images across", shape.family);
   settings_.engine = plan.settings;
   limits_ = plan.encoder;
   const std::int64_t row_bytes = embedding_row_bytes(shape);

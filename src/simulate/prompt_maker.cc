@@ -68,8 +68,13 @@ Request PromptMaker::request(std::uint32_t index,
           1 + hash_combine(name, static_cast<std::uint64_t>(text)) % kTextTokens));
     }
   };
+  // Of images that are attended to across, one token stands for all rows.
+  prompt.cross_attends = model_.shape.cross_attends();
+  const auto tokens_of = [&](const ImageLayout& layout) {
+    return prompt.cross_attends ? std::int64_t{1} : layout.tokens;
+  };
   std::int64_t length = asked.text_tokens;
-  for (const serve::ImageToSize& image : images) length += image.layout.tokens;
+  for (const serve::ImageToSize& image : images) length += tokens_of(image.layout);
   prompt.ids.reserve(static_cast<std::size_t>(length));
   std::vector<RequestImage> of;
   add_text(images.empty() ? asked.text_tokens : std::min(kHead, asked.text_tokens / 2));
@@ -77,14 +82,14 @@ Request PromptMaker::request(std::uint32_t index,
   for (std::size_t i = 0; i < images.size(); ++i) {
     const ImageLayout& layout = images[i].layout;
     RequestImage image;
-    image.span = {static_cast<std::int64_t>(prompt.ids.size()), layout.tokens, static_cast<int>(i),
-                  0};
+    const std::int64_t tokens = tokens_of(layout);
+    image.span = {static_cast<std::int64_t>(prompt.ids.size()), tokens, static_cast<int>(i), 0};
     image.content = images[i].content;
     image.layout = layout;
     image.source = std::make_shared<TimedImage>(
         layout, static_cast<std::size_t>(wanted[i].bytes / embedding_row_bytes(model_.shape)));
     prompt.images.push_back(image.span);
-    prompt.ids.insert(prompt.ids.end(), static_cast<std::size_t>(layout.tokens), kPlaceholder);
+    prompt.ids.insert(prompt.ids.end(), static_cast<std::size_t>(tokens), kPlaceholder);
     of.push_back(std::move(image));
   }
   add_text(asked.text_tokens);

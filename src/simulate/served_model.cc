@@ -42,9 +42,6 @@ Result<ServedModel> model_of_checkpoint(const std::string& directory) {
   model.shape = model.processor->shape();
   model.shape.embedding_dtype = model.shape.cache_dtype = DType::kBf16;
   const ModelShape& shape = model.shape;
-  if (shape.cross_attends())
-    return fail(ErrorCode::kUnsupported, "{}: simulating layers that attend to images is not done",
-                directory);
   model.layers = layer_specs(shape);
   if (model.layers.empty())
     return fail(ErrorCode::kUnsupported, "{}: {} generates no text", directory, shape.family);

@@ -183,6 +183,51 @@ TEST(Simulation, NothingIsLostAndNothingStays) {
   }
 }
 
+// Llama 3.2 Vision's layers: an image stands as one token of the prompt, and its rows lie in the
+// cache of the layers that attend to them, which a pool of few of them is short of.
+TEST(Simulation, ImagesThatAreAttendedToAcross) {
+  const auto model =
+      model_of_checkpoint(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/mllama/quarters");
+  ASSERT_TRUE(model) << model.error().message;
+  std::int64_t row_bytes = 0;  // keys and values of all rows of the largest image
+  for (const LayerSpec& layer : model->layers)
+    if (layer.kind == CacheKind::kCrossAttention) row_bytes += layer.page_bytes(1);
+  ASSERT_GT(row_bytes, 0);
+  row_bytes *= model->shape.max_image_tokens;
+  WorkloadSettings traffic;
+  traffic.request_rate = 20;
+  traffic.num_prompts = 60;
+  traffic.images = 2;
+  traffic.input_tokens = 50;
+  traffic.output_tokens = 20;
+  traffic.seed = 5;
+  const Workload workload = *make_workload(traffic);
+  const auto simulated = [&](std::size_t bytes) {
+    SimulationSettings settings = settings_of("1E1PD", study_costs());
+    settings.engine.kv_cache_bytes = bytes;
+    settings.engine.max_model_len = 512;
+    settings.engine.prefix_caching = false;
+    auto result = simulate(settings, *model, workload);
+    EXPECT_TRUE(result) << result.error().message;
+    EXPECT_TRUE(result->left.none());
+    return *std::move(result);
+  };
+  const SimulationResult roomy = simulated(std::size_t{1} << 30);
+  EXPECT_TRUE(roomy.refused.empty());
+  for (std::size_t i = 0; i < roomy.log.requests.size(); ++i) {
+    EXPECT_EQ(roomy.log.requests[i].prompt_tokens, 50 + 2);
+    EXPECT_EQ(roomy.log.requests[i].completion_tokens, 20);
+  }
+  // For four images and their text: the others wait.
+  const SimulationResult tight = simulated(static_cast<std::size_t>(5 * row_bytes));
+  EXPECT_TRUE(tight.refused.empty());
+  EXPECT_GT(tight.log.requests.back().end, roomy.log.requests.back().end);
+  // For less than the two of one request.
+  const SimulationResult none = simulated(static_cast<std::size_t>(row_bytes * 3 / 2));
+  ASSERT_EQ(none.refused.size(), 1u);
+  EXPECT_EQ(none.refused.begin()->first, 413);
+}
+
 TEST(Simulation, EqualSeedsAreEqualBytes) {
   CostModel costs = study_costs();
   costs.noise = 0.2;
