@@ -47,6 +47,8 @@ KvAllocator::KvAllocator(PagePlan plan, const KvSettings& settings, std::int64_t
       slots_(at_index(settings.max_sequences)) {
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group) {
     policies_.push_back(make_layer_policy(plan.groups[at_index(group)]));
+    plain_ = plain_ && plan.groups[at_index(group)].kind == CacheKind::kFull &&
+             plan.groups[at_index(group)].stream == TokenStream::kText;
   }
   for (auto slot = static_cast<OwnerId>(settings.max_sequences - 1); slot >= 0; --slot) {
     free_slots_.push_back(slot);
@@ -348,6 +350,7 @@ std::int64_t KvAllocator::chunk_end(std::int64_t begin, std::int64_t end) const 
 }
 
 bool KvAllocator::extend(KvSequence& sequence, std::int64_t end, std::int64_t reserve) {
+  if (std::max(end, reserve) <= sequence.room_) return true;
   bool any = false;
   for (int group = 0; group < groups(); ++group) {
     BlockRange range = needed(group, sequence, end);
@@ -382,6 +385,9 @@ bool KvAllocator::extend(KvSequence& sequence, std::int64_t end, std::int64_t re
     }
   }
   update_promise(sequence);
+  if (plain_)
+    sequence.room_ =
+        static_cast<std::int64_t>(sequence.groups_.front().blocks.size()) * plan().block_tokens;
   return true;
 }
 
@@ -433,6 +439,7 @@ void KvAllocator::drop_block(KvSequence& sequence, int group, std::int64_t block
 }
 
 void KvAllocator::free_skipped(KvSequence& sequence) {
+  if (plain_) return;
   bool any = false;
   for (int group = 0; group < groups(); ++group) {
     if (group_plan(group).stream != TokenStream::kText) continue;
@@ -452,6 +459,7 @@ void KvAllocator::free_skipped(KvSequence& sequence) {
 
 void KvAllocator::give_back(KvSequence& sequence) {
   bool any = false;
+  sequence.room_ = 0;
   for (int group = 0; group < groups(); ++group) {
     const TokenStream stream = group_plan(group).stream;
     if (stream == TokenStream::kEncoder) continue;

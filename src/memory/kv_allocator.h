@@ -84,6 +84,7 @@ class KvSequence {
   };
   OwnerId slot_ = -1;
   std::int64_t computed_ = 0;
+  std::int64_t room_ = 0;  // tokens that there are pages for, at least
   KvShape shape_;
   std::vector<TokenRange> images_;  // behind shape_.images
   std::vector<Group> groups_;
@@ -197,6 +198,7 @@ class KvAllocator {
   std::vector<OwnerId> free_slots_;
   std::int64_t admitted_ = 0;
   std::int64_t turn_ = 0;  // stamps of releases
+  bool plain_ = true;      // full attention to text alone: nothing is ever let go of early
   bool clearing_ = false;  // all names go, and the observer is told once
   std::uint64_t releases_ = 0;
 };

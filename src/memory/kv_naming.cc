@@ -37,6 +37,13 @@ void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content
   const std::int64_t block_tokens = plan().block_tokens;
   const std::int64_t known =
       std::min(sequence.computed_, static_cast<std::int64_t>(content.tokens.size()));
+  // Nearly always, while an answer grows: no block has become full and no image has ended.
+  const bool image_ends =
+      !content.images.empty() && content.images.back().begin + content.images.back().tokens >
+                                     std::max(sequence.cursor_tokens_, before);
+  if (sequence.cursor_tokens_ + block_tokens > known && !image_ends &&
+      sequence.shape_.encoder_tokens == 0)
+    return;
   const bool all_images =
       sequence.images_.empty() ||
       sequence.images_.back().begin + sequence.images_.back().tokens <= sequence.computed_;
