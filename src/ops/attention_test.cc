@@ -7,6 +7,17 @@
 namespace saccade {
 namespace {
 
+using paged::expect_close;
+using paged::expect_same_rows;
+using paged::kBf16Tolerance;
+using paged::kTolerance;
+using paged::Pool;
+using paged::run_chunks;
+using paged::Sequence;
+using paged::Settings;
+using paged::Shape;
+using paged::step;
+
 using PagedAttention = EveryCpu;
 using SegmentAttention = EveryCpu;
 

@@ -8,6 +8,14 @@
 namespace saccade {
 namespace {
 
+using paged::kTolerance;
+using paged::Pool;
+using paged::run_chunks;
+using paged::Sequence;
+using paged::Settings;
+using paged::Shape;
+using paged::step;
+
 using CodedAttention = EveryCpu;
 
 // What is stored in bytes is the definition's, whatever the instruction set and the chunks.

@@ -6,7 +6,7 @@
 
 #include "ops/test_devices.h"
 
-namespace saccade {
+namespace saccade::paged {
 
 // A pool of one layer whose blocks lie in shuffled order, with other bytes between them. What no
 // token was written to is NaN: reading it shows.
@@ -126,12 +126,12 @@ inline void step(Device& device, Pool& pool, std::vector<Sequence*> sequences,
 // The output is a mean of values, weighted by probabilities whose relative error is that of the
 // scores: a few epsilon of |q| |k| scale, here below 20. Values are below 3 in size. So 3 x 20 x a
 // few epsilon, whatever the length; 400 epsilon leaves room.
-constexpr double kTolerance = 400 * kEpsilon;
+inline constexpr double kTolerance = 400 * kEpsilon;
 
 // Where bf16 is allowed, queries, weights (and in segments keys and values) are off by up to 2^-9
 // of themselves: scores by 2^-8 of |q| |k| scale <= 6, and an output by twice that of |v| <= 3. The
 // errors are random; a quarter of their bound is never met.
-constexpr double kBf16Tolerance = 0x1.0p-8 * 6 * 2 * 3 / 4;
+inline constexpr double kBf16Tolerance = 0x1.0p-8 * 6 * 2 * 3 / 4;
 
 inline void expect_close(const std::vector<std::vector<float>>& got,
                          const std::vector<std::vector<float>>& want,
@@ -193,4 +193,4 @@ inline std::vector<std::vector<float>> run_chunks(Device& device, const Shape& s
   return sequence.rows;
 }
 
-}  // namespace saccade
+}  // namespace saccade::paged
