@@ -396,7 +396,7 @@ def count_tokens() -> None:
     lines = [json.dumps({"config": config, "preprocessor": preprocessor})]
     for height, width in [(480, 640), (1080, 1920), (1920, 1080), (3000, 2000), (1344, 1344), (900, 4000)]:
         for kwargs in [{"max_slice_nums": 1}, {"max_slice_nums": 2}, {"max_slice_nums": 3}, {"max_slice_nums": 4},
-                       {"max_slice_nums": 6}, {"max_slice_nums": 25}, {"slice_mode": False},
+                       {"max_slice_nums": 6}, {"max_slice_nums": 8}, {"slice_mode": False},
                        {"slice_mode": True, "max_slice_nums": 5}, {}]:
             lines.append(f"{height}\t{width}\t{json.dumps(kwargs)}\t{count(height, width, **kwargs)}")
     (OUT / "minicpmv/size_controls.tsv").write_text("\n".join(lines) + "\n")

@@ -138,8 +138,10 @@ Result<SliceProcessor> parse_slices(const json::object& file, const MiniCpmvTowe
 
 constexpr std::string_view kImage = "<|image_pad|>";
 constexpr std::string_view kVideo = "<|video_pad|>";
-constexpr std::array<std::string_view, 8> kLiterals = {
-    kImage, kVideo, "<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"};
+// Beginnings, so that a guarded placeholder is none for the search of placeholders.
+constexpr std::array<std::string_view, 8> kLiterals = {"<|image_pad|", "<|video_pad|", "<image>",
+                                                       "</image>",     "<slice>",      "</slice>",
+                                                       "<image_id>",   "</image_id>"};
 
 class MiniCpmvProcessor final : public ImageProcessor {
  public:
