@@ -205,7 +205,7 @@ TEST(Simulation, ImagesThatAreAttendedToAcross) {
   const auto simulated = [&](std::size_t bytes) {
     SimulationSettings settings = settings_of("1E1PD", study_costs());
     settings.engine.kv_cache_bytes = bytes;
-    settings.engine.max_model_len = 512;
+    settings.engine.max_model_len = 80;
     settings.engine.prefix_caching = false;
     auto result = simulate(settings, *model, workload);
     EXPECT_TRUE(result) << result.error().message;
@@ -223,7 +223,7 @@ TEST(Simulation, ImagesThatAreAttendedToAcross) {
   EXPECT_TRUE(tight.refused.empty());
   EXPECT_GT(tight.log.requests.back().end, roomy.log.requests.back().end);
   // For less than the two of one request.
-  const SimulationResult none = simulated(static_cast<std::size_t>(row_bytes * 3 / 2));
+  const SimulationResult none = simulated(static_cast<std::size_t>(2 * row_bytes - 1));
   ASSERT_EQ(none.refused.size(), 1u);
   EXPECT_EQ(none.refused.begin()->first, 413);
 }
