@@ -268,8 +268,8 @@ constexpr VllmFlag kTable[] = {
     idle("--kda-prefill-backend", kKernels),
     idle("--kernel-config", kKernels),
     works("--kv-cache-dtype",
-          "auto, bfloat16, float32; on a CPU int8 and fp8, which are int8_per_token_head and "
-          "fp8_per_token_head here: a scale for every token and head"),
+          "auto, bfloat16, float32; with --device cpu int8 and fp8, int8_per_token_head and "
+          "fp8_per_token_head: a scale for every token and head"),
     refused_list("--kv-cache-dtype-skip-layers", "",
                  "all layers keep keys and values as one type; leave it out"),
     works("--kv-cache-memory-bytes --kv-cache-memory"),
