@@ -2,12 +2,14 @@
 // what lies in the pool, and how far rounding may move a result.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/test_sequences.h"
 
 namespace saccade {
 namespace {
 
+using paged::expect_same_rows;
 using paged::kTolerance;
 using paged::Pool;
 using paged::run_chunks;
@@ -94,6 +96,34 @@ TEST_P(CodedAttention, BytesAreWithinTheirStepsOfNumbers) {
     EXPECT_LT(most, bound);
     EXPECT_GT(most, 100 * kTolerance / 400);  // something was rounded
     RecordProperty(std::string(name_of(dtype)), fmt::format("{} of {}", most, bound));
+  }
+}
+
+// Rows with infinities have scales that are no numbers, which stay in the scratch of the thread:
+// a shorter sequence after them has nothing of that.
+TEST_P(CodedAttention, WhatIsNoNumberStaysWithItsSequence) {
+  const auto cpu = device(1);
+  for (const DType dtype : {DType::kI8, DType::kE4m3}) {
+    if (!(*cpu).caches(dtype)) GTEST_SKIP() << "no keys and values in bytes";
+    for (const DType compute : {DType::kF32, DType::kBf16}) {
+      SCOPED_TRACE(fmt::format("{} {}", name_of(dtype), name_of(compute)));
+      Settings settings;
+      settings.compute = compute;
+      const auto run = [&](bool odd) {
+        Pool pool(20, 16, 1, 32, dtype);
+        Rng rng(4);
+        Sequence longer(pool, 256, 2, rng);
+        Sequence shorter(pool, 5, 2, rng);
+        for (std::int64_t token = 0; token < longer.length() && odd; ++token) {
+          longer.k.set(token, 3, std::numeric_limits<float>::infinity());
+          longer.v.set(token, 3, std::numeric_limits<float>::infinity());
+        }
+        step(*cpu, pool, {&longer, &shorter}, {longer.length(), shorter.length()}, settings);
+        EXPECT_EQ(std::isnan(longer.rows.back().front()), odd);
+        return shorter.rows;
+      };
+      ASSERT_NO_FATAL_FAILURE(expect_same_rows(run(true), run(false)));
+    }
   }
 }
 
