@@ -131,9 +131,10 @@ TEST_P(Int8Golden, StatesOfBytesAreNearTheNumbers) {
 }
 
 // Of a gated delta net qkv, z and out are a byte a weight and the rest is not: what the model has
-// less of is three bytes for each of these, but for the scales.
+// less of is three bytes for each of these, but for scales, sums and what the packing fills up. The
+// gates would be 9,216 more.
 TEST(Int8Load, TakesTheMatricesOfStatesToo) {
-  const auto device = make_cpu_device(2).value();
+  const auto device = make_cpu_device(2, "portable").value();
   const std::string directory = golden_folder("qwen3_5/odd_heads");
   const auto numbers = testing::load(directory, *device);
   const auto bytes = testing::load(directory, *device, bytes_of_text(DType::kF32));
@@ -143,8 +144,9 @@ TEST(Int8Load, TakesTheMatricesOfStatesToo) {
   constexpr std::size_t kAttention = 96 * (320 + 160) + 160 * 96;
   constexpr std::size_t kMlps = 5 * (96 * 224 + 112 * 96);
   const std::size_t less = numbers->shape().weight_bytes - bytes->shape().weight_bytes;
-  EXPECT_GT(less, 3 * (kStates + kAttention + kMlps) * 8 / 10);
-  EXPECT_LT(less, 3 * (kStates + kAttention + kMlps) * 12 / 10);
+  constexpr std::size_t kMost = 3 * (kStates + kAttention + kMlps);
+  EXPECT_GT(less, kMost * 86 / 100);
+  EXPECT_LT(less, kMost * 87 / 100);  // 0.866; 0.873 with the gates
 }
 
 // What is kept, and what is not rounded.
