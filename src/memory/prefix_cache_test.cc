@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "base/rng.h"
+
 namespace saccade {
 namespace {
 
@@ -103,6 +107,34 @@ TEST(PrefixCache, ManyChildrenSurviveGrowth) {
   for (std::int32_t i = 0; i < 5000; ++i) {
     const std::vector<std::int32_t> tokens = {i, -i};
     ASSERT_EQ(cache.find(root, tokens_of(tokens)), nodes[static_cast<std::size_t>(i)]);
+  }
+  cache.check();
+}
+
+// A table nearly half full, which nodes leave and come back to in any order.
+TEST(PrefixCache, WhoStaysIsFoundWhenOthersLeave) {
+  PrefixCache cache(1, 1);
+  const NodeId root = cache.root("");
+  cache.pin(root);
+  constexpr std::int32_t kMany = 500;
+  std::vector<NodeId> nodes(kMany, kNoNode);
+  Rng rng(3);
+  for (int round = 0; round < 4000; ++round) {
+    const auto which = static_cast<std::int32_t>(rng.below(kMany));
+    NodeId& node = nodes[static_cast<std::size_t>(which)];
+    const std::vector<std::int32_t> tokens = {which};
+    ASSERT_EQ(cache.find(root, tokens_of(tokens)), node);
+    if (node == kNoNode) {
+      node = cache.insert(root, tokens_of(tokens));
+      cache.attach(node, 0, which);
+    } else {
+      cache.detach(std::exchange(node, kNoNode), 0);
+    }
+    if (round % 500 == 0) cache.check();
+  }
+  for (std::int32_t i = 0; i < kMany; ++i) {
+    const std::vector<std::int32_t> tokens = {i};
+    EXPECT_EQ(cache.find(root, tokens_of(tokens)), nodes[static_cast<std::size_t>(i)]);
   }
   cache.check();
 }

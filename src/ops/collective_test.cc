@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -74,6 +75,8 @@ TEST(ThreadCollective, NobodyWaitsForWhoGivesUp) {
         Stream& stream = device->lane(Lane::kStep);
         for (int round = 0; round < kRounds; ++round) {
           if (rank == 1 && round == round_of_failure) {
+            // The others are asleep by then.
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
             mine.abort({ErrorCode::kExhausted, "rank 1 has no memory", {}});
             return;
           }
