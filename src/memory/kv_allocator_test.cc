@@ -94,6 +94,19 @@ TEST(KvAllocator, ABlockThatEndsAnImageIsSharedByItsImage) {
   ASSERT_EQ(admit(*kv, again, {second, images, {}, "", 0}), Admission::kNow);
   EXPECT_EQ(again.computed(), 10);  // all of the image: no encoding
   kv->release(again);
+  // Also where the block never becomes full, whatever the chunks.
+  for (const std::int64_t chunk : {8, 9, 10, 11}) {
+    kv->reset_prefix_cache();
+    const PrefixContent brief{std::span(first).first(11), images, {}, "", 0};
+    KvSequence sequence;
+    ASSERT_EQ(admit(*kv, sequence, brief), Admission::kNow);
+    compute(*kv, sequence, brief, chunk);
+    compute(*kv, sequence, brief, 11);
+    kv->release(sequence);
+    ASSERT_EQ(admit(*kv, again, {second, images, {}, "", 0}), Admission::kNow);
+    EXPECT_EQ(again.computed(), 10) << chunk;
+    kv->release(again);
+  }
   const std::vector<PrefixImage> other = {{2, 8, 0, sha256("another")}};
   ASSERT_EQ(admit(*kv, again, {second, other, {}, "", 0}), Admission::kNow);
   EXPECT_EQ(again.computed(), 0);
