@@ -43,6 +43,10 @@ void add_profile(CLI::App& app, int& exit_code) {
       ->check(device_name());
   cmd->add_option("--quantization", s.quantization,
                   "int8, int4, or what the checkpoint says: as the server's");
+  cmd->add_option("--kv-cache-dtype", s.kv_dtype,
+                  "auto, bfloat16, float32, int8 or fp8: as the server's")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "bfloat16", "float32", "int8", "fp8"}));
   cmd->add_option("--threads", s.threads, "compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
   cmd->add_option("--max-model-len", s.engine.max_model_len, "longest prompt, tokens")

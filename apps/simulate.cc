@@ -38,6 +38,7 @@ struct Flags {
   std::string duration;
   std::string log_tokens = "auto";
   std::string sample_every;
+  std::string kv_cache_dtype = "bfloat16";
   double slower = 1;
   double network_ms = 0.1;
   double network_gbit = 10;
@@ -50,8 +51,16 @@ Result<simulate::ServedModel> load_model(const Flags& f) {
     if (!f.shape.empty())
       return fail(ErrorCode::kInvalid, "--shape {}: {} says itself what its layers keep", f.shape,
                   f.what);
-    return simulate::model_of_checkpoint(f.what);
+    const DType cache = f.kv_cache_dtype == "int8"  ? DType::kI8
+                        : f.kv_cache_dtype == "fp8" ? DType::kE4m3
+                                                    : DType::kBf16;
+    return simulate::model_of_checkpoint(f.what, cache);
   }
+  if (f.kv_cache_dtype != "bfloat16")
+    return fail(ErrorCode::kInvalid,
+                "--kv-cache-dtype {}: {} is no checkpoint's folder, and --shape says what its "
+                "layers keep",
+                f.kv_cache_dtype, f.what);
   std::vector<LayerSpec> layers;
   if (!f.shape.empty()) {
     TRY(CacheShape shape, read_cache_shape(f.shape));
@@ -291,6 +300,10 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("--costs", f.costs,
                   "what the machines take: of --costs-output, or of saccade profile --output");
   cmd->add_option("--shape", f.shape, "what the layers keep, with costs alone: as data/shapes");
+  cmd->add_option("--kv-cache-dtype", f.kv_cache_dtype,
+                  "what a checkpoint's keys and values are kept as; costs have to be of the same")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"bfloat16", "int8", "fp8"}));
   add_traffic(*cmd, f);
   cmd->add_option("--image-size", f.image_size, "vanilla, static:N, seed or dynamic")
       ->capture_default_str();

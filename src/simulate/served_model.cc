@@ -34,13 +34,14 @@ class SquareProcessor final : public Processor {
 
 }  // namespace
 
-Result<ServedModel> model_of_checkpoint(const std::string& directory) {
+Result<ServedModel> model_of_checkpoint(const std::string& directory, DType cache) {
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   ServedModel model;
   model.name = directory;
   TRY(model.processor, Processor::open(checkpoint));
   model.shape = model.processor->shape();
-  model.shape.embedding_dtype = model.shape.cache_dtype = DType::kBf16;
+  model.shape.embedding_dtype = DType::kBf16;
+  model.shape.cache_dtype = cache;
   const ModelShape& shape = model.shape;
   model.layers = layer_specs(shape);
   if (model.layers.empty())

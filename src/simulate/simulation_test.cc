@@ -183,6 +183,38 @@ TEST(Simulation, NothingIsLostAndNothingStays) {
   }
 }
 
+// In bytes a pool of the same size holds nearly twice as many tokens.
+TEST(Simulation, KeysAndValuesInBytes) {
+  const std::string checkpoint = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2/odd_heads";
+  const auto numbers = model_of_checkpoint(checkpoint);
+  const auto bytes = model_of_checkpoint(checkpoint, DType::kI8);
+  ASSERT_TRUE(numbers) << numbers.error().message;
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  const LayerSpec& layer = numbers->layers.front();
+  EXPECT_EQ(layer.page_bytes(1), 2 * layer.kv_heads * 2 * layer.head_dim);
+  EXPECT_EQ(bytes->layers.front().page_bytes(1), 2 * layer.kv_heads * (layer.head_dim + 4));
+  WorkloadSettings traffic;
+  traffic.request_rate = 40;
+  traffic.num_prompts = 80;
+  traffic.image_share = 0;
+  traffic.input_tokens = 40;
+  traffic.output_tokens = 30;
+  traffic.seed = 5;
+  const Workload workload = *make_workload(traffic);
+  const auto ended = [&](const ServedModel& model) {
+    SimulationSettings settings = settings_of("1PD", study_costs());
+    std::int64_t token_bytes = 0;
+    for (const LayerSpec& of : numbers->layers) token_bytes += of.page_bytes(1);
+    settings.engine.kv_cache_bytes = static_cast<std::size_t>(300 * token_bytes);
+    settings.engine.max_model_len = 96;
+    settings.engine.prefix_caching = false;
+    const auto result = simulate(settings, model, workload);
+    EXPECT_TRUE(result) << result.error().message;
+    return result->ended;
+  };
+  EXPECT_GT(ended(*numbers), ended(*bytes));
+}
+
 // Llama 3.2 Vision's layers: an image stands as one token of the prompt, and its rows lie in the
 // cache of the layers that attend to them, which a pool of few of them is short of.
 TEST(Simulation, ImagesThatAreAttendedToAcross) {
