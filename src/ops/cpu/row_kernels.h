@@ -164,8 +164,25 @@ struct Rows {
     if (to_type == DType::kF16) return convert(from, static_cast<F16*>(to), scale, cols);
     convert(from, static_cast<float*>(to), scale, cols);
   }
+  // What a code stands for is a number of bf16, and nothing is left to be rounded.
+  template <typename Code>
+  static void decode(const Code* from, Bf16* to, Index cols) {
+    each(cols, [&](Index col, int count) {
+      const F value = load(from + col, count);
+      if (count == V::kLanes)
+        V::store_exact(to + col, value);
+      else
+        V::store_first_exact(to + col, value, count);
+    });
+  }
   static void convert_row(const void* from, DType from_type, void* to, DType to_type, float scale,
                           Index cols) {
+    if (to_type == DType::kBf16 && scale == 1.0f) {
+      if (from_type == DType::kI8)
+        return decode(static_cast<const std::int8_t*>(from), static_cast<Bf16*>(to), cols);
+      if (from_type == DType::kE4m3)
+        return decode(static_cast<const E4m3*>(from), static_cast<Bf16*>(to), cols);
+    }
     if (from_type == DType::kBf16)
       return convert_from(static_cast<const Bf16*>(from), to, to_type, scale, cols);
     if (from_type == DType::kF16)

@@ -67,6 +67,10 @@ struct VecAvx2 {
   static void store(F16* p, F a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a, kNearest));
   }
+  // Lanes that are numbers of bf16 already.
+  static void store_exact(Bf16* p, F a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), high_halves(a));
+  }
 
   // The first `count` lanes, 0 <= count <= kLanes; memory past them is not touched, lanes are 0.
   static F load_first(const float* p, int count) {
@@ -85,6 +89,8 @@ struct VecAvx2 {
   static void store_first(F16* p, F a, int count) {
     store_halves(p, _mm256_cvtps_ph(a, kNearest), count);
   }
+
+  static void store_first_exact(Bf16* p, F a, int count) { store_halves(p, high_halves(a), count); }
 
   // Of eight pairs of bf16, the first members, or the second.
   static F load_even(const Bf16* p) {
@@ -136,6 +142,10 @@ struct VecAvx2 {
     const __m128i halves = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(a), 7),
                                          _mm_set1_epi16(static_cast<short>(0xbfff)));
     return _mm256_cvtph_ps(halves) * set(256.0f);
+  }
+  static __m128i high_halves(F a) {
+    const __m256i halves = _mm256_srli_epi32(_mm256_castps_si256(a), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
   }
   static __m128i round_bf16(F a) {
     const __m256i bits = _mm256_castps_si256(a);

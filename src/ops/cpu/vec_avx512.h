@@ -57,6 +57,10 @@ struct VecAvx512 {
   static void store(F16* p, F a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtps_ph(a, kNearest));
   }
+  // Lanes that are numbers of bf16 already.
+  static void store_exact(Bf16* p, F a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), high_halves(a));
+  }
 
   // The first `count` lanes, 0 <= count <= kLanes; memory past them is not touched, lanes are 0.
   static F load_first(const float* p, int count) {
@@ -82,6 +86,10 @@ struct VecAvx512 {
   }
   static void store_first(F16* p, F a, int count) {
     _mm256_mask_storeu_epi16(p, lanes_below(count), _mm512_cvtps_ph(a, kNearest));
+  }
+
+  static void store_first_exact(Bf16* p, F a, int count) {
+    _mm256_mask_storeu_epi16(p, lanes_below(count), high_halves(a));
   }
 
   // Of sixteen pairs of bf16, the first members, or the second.
@@ -136,6 +144,9 @@ struct VecAvx512 {
     const __m256i halves = _mm256_and_si256(_mm256_slli_epi16(_mm256_cvtepi8_epi16(a), 7),
                                             _mm256_set1_epi16(static_cast<short>(0xbfff)));
     return _mm512_cvtph_ps(halves) * set(256.0f);
+  }
+  static __m256i high_halves(F a) {
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(a), 16));
   }
   static __m256i round_bf16(F a) {
     const __m512i bits = _mm512_castps_si512(a);

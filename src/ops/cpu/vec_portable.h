@@ -61,6 +61,8 @@ struct VecPortable {
   static void store(float* p, F a) { std::memcpy(p, &a, sizeof(a)); }
   static void store(Bf16* p, F a) { store_first(p, a, kLanes); }
   static void store(F16* p, F a) { store_first(p, a, kLanes); }
+  // Lanes that are numbers of bf16 already.
+  static void store_exact(Bf16* p, F a) { store_first_exact(p, a, kLanes); }
 
   // The first `count` lanes, 0 <= count <= kLanes; memory past them is not touched, lanes are 0.
   template <typename T>
@@ -77,6 +79,10 @@ struct VecPortable {
   }
   static void store_first(F16* p, F a, int count) {
     for (int i = 0; i < count; ++i) p[i] = to_f16(a[i]);
+  }
+  static void store_first_exact(Bf16* p, F a, int count) {
+    const Mask halves = as_i(a) >> 16;
+    for (int i = 0; i < count; ++i) p[i].bits = static_cast<std::uint16_t>(halves[i]);
   }
 
   // Of four pairs of bf16, the first members, or the second.
