@@ -68,6 +68,7 @@ void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle&
   const View normed = scratch.normed.row_range(0, rows);
   const View qkv = scratch.qkv.row_range(0, rows);
   const View attention = scratch.attention.row_range(0, rows);
+  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
 
   apply_norm(stream, block.attention_norm, norm, x, normed);
   apply_linear(stream, block.qkv, normed, qkv);
@@ -84,7 +85,7 @@ void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle&
                             .q = qkv.col_range(0, width),
                             .k = qkv.col_range(width, 2 * width),
                             .v = qkv.col_range(2 * width, 3 * width),
-                            .scale = shape.scale,
+                            .scale = scale,
                             .compute = shape.compute,
                             .out = attention});
   apply_linear(stream, block.attention_out, attention, x, x);

@@ -50,7 +50,6 @@ std::vector<float> rope_frequencies(double theta, std::int64_t dim);
 struct VisionAttention {
   std::int64_t heads = 0;
   std::int64_t head_dim = 0;
-  float scale = 1;
   DType compute = DType::kF32;
   NormStyle qk_norm = {};  // of blocks whose queries and keys are normed over all heads
 };

@@ -1,11 +1,10 @@
 #include "model/glm4v_tower.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
-#include "base/check.h"
 #include "model/position_grid.h"
+#include "model/tower_run.h"
 
 namespace saccade {
 namespace {
@@ -88,42 +87,23 @@ Result<void> Glm4vTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class Glm4vEncodeRun final : public EncodeRun {
+class Glm4vEncodeRun final : public TowerRun {
  public:
   Glm4vEncodeRun(Stream& stream, const Glm4vTower& tower,
                  std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
         tower_(tower),
         settings_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
         order_(order_patches(images, settings_.merge, 0)),
-        attention_(
-            {.heads = settings_.heads,
-             .head_dim = settings_.head_dim(),
-             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
-             .compute = tower_.compute_}),
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}),
         frames_(stream_.plan_segments(order_.frame_begins, segment_geometry(attention_))) {
-    const std::int64_t rows = order_.frame_begins.back();
-    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
-    hidden_ = tower_.hidden_.row_range(0, rows);
-  }
-
-  Result<bool> advance() override {
-    const std::size_t stage = stage_++;
-    if (stage == 0) {
-      embed_patches();
-    } else if (stage <= tower_.blocks_.size()) {
-      layer(stage - 1);
-    } else {
-      merge();
-    }
-    return stage > tower_.blocks_.size();
+    take_rows(tower_.hidden_, order_.frame_begins.back());
   }
 
  private:
-  void embed_patches() {
+  void embed() override {
     embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
     apply_norm(stream_, tower_.first_norm_, settings_.norm, hidden_, hidden_);
     add_positions();
@@ -152,7 +132,7 @@ class Glm4vEncodeRun final : public EncodeRun {
     stream_.add(places, hidden_, 1);
   }
 
-  void layer(std::size_t index) {
+  void layer(std::size_t index) override {
     const VisionBlock& block = tower_.blocks_[index];
     const std::int64_t rows = hidden_.rows();
     vision_attention(stream_, block, settings_.norm, attention_, frames_, tower_.angles_.cos(rows),
@@ -162,7 +142,7 @@ class Glm4vEncodeRun final : public EncodeRun {
   }
 
   // down(act(gate(x)) * up(x)) of x = gelu(norm(project(a square's patches joined)))
-  void merge() {
+  void project() override {
     const Glm4vTowerSettings& s = settings_;
     const std::int64_t square = s.merge * s.merge;
     std::int64_t row = 0;
@@ -191,17 +171,11 @@ class Glm4vEncodeRun final : public EncodeRun {
     }
   }
 
-  Stream& stream_;
   const Glm4vTower& tower_;
   const Glm4vTowerSettings& settings_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
   PatchOrder order_;
   VisionAttention attention_;
   const SegmentPlan& frames_;
-  View hidden_;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> Glm4vTower::begin(Stream& stream,

@@ -1,7 +1,6 @@
 #include "model/minicpmv_tower.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "model/patch_tower.h"
 #include "model/position_grid.h"
 #include "model/slice_images.h"
+#include "model/tower_run.h"
 
 namespace saccade {
 namespace {
@@ -118,26 +118,19 @@ Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
   return memory_.allocate(device);
 }
 
-class MiniCpmvEncodeRun final : public EncodeRun {
+class MiniCpmvEncodeRun final : public TowerRun {
  public:
   MiniCpmvEncodeRun(Stream& stream, const MiniCpmvTower& tower,
                     std::span<const PreparedImage* const> images, std::span<const View> out,
                     Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
         tower_(tower),
         settings_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
         tiles_(tiles_of(images, settings_.patch)),
-        attention_(
-            {.heads = settings_.heads,
-             .head_dim = settings_.head_dim(),
-             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
-             .compute = tower_.compute_}) {
-    const std::int64_t rows = tiles_.back().begin + tiles_.back().rows();
-    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
-    hidden_ = tower_.hidden_.row_range(0, rows);
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}) {
+    take_rows(tower_.hidden_, tiles_.back().begin + tiles_.back().rows());
     for (const Tile& tile : tiles_) {
       for (const auto& [count, length] :
            {std::pair{tile.rows(), tile.rows()}, std::pair{tile.rows(), kJoined},
@@ -146,22 +139,8 @@ class MiniCpmvEncodeRun final : public EncodeRun {
     }
   }
 
-  Result<bool> advance() override {
-    const std::size_t stage = stage_++;
-    if (stage == 0) {
-      embed_patches();
-    } else if (stage <= tower_.blocks_.size()) {
-      layer(stage - 1);
-      if (settings_.joins() && static_cast<std::int64_t>(stage) == settings_.joined_after + 1)
-        join();
-    } else {
-      merge();
-    }
-    return stage > tower_.blocks_.size();
-  }
-
  private:
-  void embed_patches() {
+  void embed() override {
     embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
     for (const Tile& tile : tiles_) {
       const View places = tower_.scratch_.attention.row_range(0, tile.rows());
@@ -207,7 +186,7 @@ class MiniCpmvEncodeRun final : public EncodeRun {
     return *plans_.at({rows, length});
   }
 
-  void layer(std::size_t index) {
+  void layer(std::size_t index) override {
     const VisionBlock& block = tower_.blocks_[index];
     const bool joined =
         settings_.joins() && static_cast<std::int64_t>(index) > settings_.joined_after;
@@ -221,6 +200,7 @@ class MiniCpmvEncodeRun final : public EncodeRun {
     }
     if (tap_)
       show(tap_, stream_, fmt::format("{}.layer.{}", joined ? "joined" : "vision", index), hidden_);
+    if (settings_.joins() && static_cast<std::int64_t>(index) == settings_.joined_after) join();
   }
 
   // x = mean of four + out(act(in(norm(the four together)))), once they have attended to each
@@ -262,7 +242,7 @@ class MiniCpmvEncodeRun final : public EncodeRun {
     stream_.copy(joined, out);
   }
 
-  void merge() {
+  void project() override {
     const std::int64_t slice = tower_.merged_.rows();
     std::int64_t row = 0;
     for (std::size_t i = 0; i < images_.size(); ++i) {
@@ -318,17 +298,11 @@ class MiniCpmvEncodeRun final : public EncodeRun {
 
   std::int64_t four() const { return kJoined * settings_.width; }
 
-  Stream& stream_;
   const MiniCpmvTower& tower_;
   const MiniCpmvTowerSettings& settings_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
   std::vector<Tile> tiles_;
   VisionAttention attention_;
   std::map<std::pair<std::int64_t, std::int64_t>, const SegmentPlan*> plans_;
-  View hidden_;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> MiniCpmvTower::begin(Stream& stream,

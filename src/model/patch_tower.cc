@@ -4,11 +4,10 @@
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
-#include <cmath>
 #include <utility>
 
-#include "base/check.h"
 #include "model/position_grid.h"
+#include "model/tower_run.h"
 
 namespace saccade {
 Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
@@ -197,25 +196,19 @@ Result<void> PatchTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class PatchEncodeRun final : public EncodeRun {
+class PatchEncodeRun final : public TowerRun {
  public:
   PatchEncodeRun(Stream& stream, const PatchTower& tower,
                  std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
         tower_(tower),
         settings_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
         order_(order_patches(images, settings_.merge, settings_.window)),
-        attention_(
-            {.heads = settings_.heads,
-             .head_dim = settings_.head_dim(),
-             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
-             .compute = tower_.compute_}) {
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}) {
     const std::int64_t rows = order_.frame_begins.back();
-    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
-    hidden_ = tower_.hidden_.row_range(0, rows);
+    take_rows(tower_.hidden_, rows);
     cos_ = tower_.angles_.cos(rows);
     sin_ = tower_.angles_.sin(rows);
     frames_ = &stream_.plan_segments(order_.frame_begins, segment_geometry(attention_));
@@ -223,23 +216,11 @@ class PatchEncodeRun final : public EncodeRun {
       windows_ = &stream_.plan_segments(order_.window_begins, segment_geometry(attention_));
   }
 
-  Result<bool> advance() override {
-    const std::size_t stage = stage_++;
-    if (stage == 0) {
-      embed_patches();
-    } else if (stage <= tower_.blocks_.size()) {
-      layer(stage - 1);
-    } else {
-      merge(tower_.merger_, 0);
-    }
-    return stage > tower_.blocks_.size();
-  }
-
  private:
   bool windowed() const { return settings_.window > 0; }
   std::int64_t square() const { return settings_.merge * settings_.merge; }
 
-  void embed_patches() {
+  void embed() override {
     // As the rows come, and then in the order of computation.
     const View as_prepared =
         windowed() ? tower_.scratch_.normed.row_range(0, hidden_.rows()) : hidden_;
@@ -279,7 +260,7 @@ class PatchEncodeRun final : public EncodeRun {
     stream_.add(places, hidden_, 1);
   }
 
-  void layer(std::size_t index) {
+  void layer(std::size_t index) override {
     const PatchTowerSettings& s = settings_;
     const VisionBlock& block = tower_.blocks_[index];
     const bool whole =
@@ -294,6 +275,8 @@ class PatchEncodeRun final : public EncodeRun {
     const std::int64_t nth = deep - s.deepstack.begin();
     merge(tower_.deepstack_[static_cast<std::size_t>(nth)], 1 + nth);
   }
+
+  void project() override { merge(tower_.merger_, 0); }
 
   // Each square's patches, side by side in a row, through an MLP to one slice of the embedding row.
   void merge(const PatchTower::Merger& merger, std::int64_t part_of_row) {
@@ -343,20 +326,14 @@ class PatchEncodeRun final : public EncodeRun {
         {.from = merged, .from_rows = {}, .to = out, .to_rows = stream_.upload(rows)});
   }
 
-  Stream& stream_;
   const PatchTower& tower_;
   const PatchTowerSettings& settings_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
   PatchOrder order_;
   VisionAttention attention_;
   const SegmentPlan* frames_ = nullptr;
   const SegmentPlan* windows_ = nullptr;  // null without windows
-  View hidden_;
   View cos_;
   View sin_;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> PatchTower::begin(Stream& stream,

@@ -1,12 +1,11 @@
 #include "model/pixtral_tower.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
-#include "base/check.h"
 #include "model/patch_tower.h"
+#include "model/tower_run.h"
 #include "model/tower_weights.h"
 
 namespace saccade {
@@ -90,44 +89,26 @@ Result<void> PixtralTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class PixtralEncodeRun final : public EncodeRun {
+class PixtralEncodeRun final : public TowerRun {
  public:
   PixtralEncodeRun(Stream& stream, const PixtralTower& tower,
                    std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
         tower_(tower),
         settings_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
         order_(order_patches(images, settings_.merge, 0)),
-        attention_(
-            {.heads = settings_.heads,
-             .head_dim = settings_.head_dim(),
-             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
-             .compute = tower_.compute_}),
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}),
         images_apart_(stream_.plan_segments(order_.frame_begins, segment_geometry(attention_))) {
     const std::int64_t rows = order_.frame_begins.back();
-    CHECK(rows <= tower_.hidden_.rows(), "{} patches, {} reserved", rows, tower_.hidden_.rows());
-    hidden_ = tower_.hidden_.row_range(0, rows);
+    take_rows(tower_.hidden_, rows);
     cos_ = tower_.cos_.row_range(0, rows);
     sin_ = tower_.sin_.row_range(0, rows);
   }
 
-  Result<bool> advance() override {
-    const std::size_t stage = stage_++;
-    if (stage == 0) {
-      embed_patches();
-    } else if (stage <= tower_.blocks_.size()) {
-      layer(stage - 1);
-    } else {
-      project();
-    }
-    return stage > tower_.blocks_.size();
-  }
-
  private:
-  void embed_patches() {
+  void embed() override {
     embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
     apply_norm(stream_, tower_.first_norm_, settings_.norm, hidden_, hidden_);
     std::vector<std::int32_t> positions = order_.rows;
@@ -141,7 +122,7 @@ class PixtralEncodeRun final : public EncodeRun {
     show(tap_, stream_, "vision.patch_embed", hidden_);
   }
 
-  void layer(std::size_t index) {
+  void layer(std::size_t index) override {
     const VisionBlock& block = tower_.blocks_[index];
     vision_attention(stream_, block, settings_.norm, attention_, images_apart_, cos_, sin_,
                      tower_.scratch_, hidden_);
@@ -160,7 +141,7 @@ class PixtralEncodeRun final : public EncodeRun {
     return joined;
   }
 
-  void project() {
+  void project() override {
     const std::int64_t square = settings_.merge * settings_.merge;
     const std::int64_t slice = std::max(kMlpRows / square, std::int64_t{1});
     std::int64_t row = 0;
@@ -181,19 +162,13 @@ class PixtralEncodeRun final : public EncodeRun {
     }
   }
 
-  Stream& stream_;
   const PixtralTower& tower_;
   const PixtralTowerSettings& settings_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
   PatchOrder order_;
   VisionAttention attention_;
   const SegmentPlan& images_apart_;
-  View hidden_;
   View cos_;
   View sin_;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> PixtralTower::begin(Stream& stream,

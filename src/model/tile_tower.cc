@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "image/patchify.h"
 #include "model/config_section.h"
 #include "model/decoder_config.h"
+#include "model/tower_run.h"
 
 namespace saccade {
 namespace {
@@ -139,45 +139,23 @@ Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
   return memory_.allocate(device);
 }
 
-class TileEncodeRun final : public EncodeRun {
+class TileEncodeRun final : public TowerRun {
  public:
   TileEncodeRun(Stream& stream, const TileTower& tower,
                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.weights_.blocks.size()),
         tower_(tower),
         settings_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
-        attention_(
-            {.heads = settings_.heads,
-             .head_dim = settings_.head_dim(),
-             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(settings_.head_dim()))),
-             .compute = tower_.compute_,
-             .qk_norm = settings_.qk_norm}) {
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_,
+                    .qk_norm = settings_.qk_norm}) {
     std::int64_t tiles = 0;
     for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
-    const std::int64_t rows = tiles * settings_.rows();
-    CHECK(rows <= tower_.hidden_.rows(), "{} rows, {} reserved", rows, tower_.hidden_.rows());
-    hidden_ = tower_.hidden_.row_range(0, rows);
+    take_rows(tower_.hidden_, tiles * settings_.rows());
     const std::int64_t at_once = std::min(tiles, tiles_at_once(settings_));
     together_ = &plan(at_once);
     last_ = tiles % at_once == 0 ? together_ : &plan(tiles % at_once);
-  }
-
-  Result<bool> advance() override {
-    const std::size_t stage = stage_++;
-    if (stage <= tower_.weights_.blocks.size()) {
-      if (stage == 0) {
-        embed();
-      } else {
-        layer(stage - 1);
-      }
-      take_features(static_cast<std::int64_t>(stage));
-    } else {
-      project();
-    }
-    return stage > tower_.weights_.blocks.size();
   }
 
  private:
@@ -189,7 +167,7 @@ class TileEncodeRun final : public EncodeRun {
     return stream_.plan_segments(begins, segment_geometry(attention_));
   }
 
-  void embed() {
+  void embed() override {
     const std::int64_t patches = settings_.patches();
     const std::int64_t rows = settings_.rows();
     std::vector<std::int32_t> taken = settings_.position_rows;
@@ -219,9 +197,10 @@ class TileEncodeRun final : public EncodeRun {
     if (settings_.pre_norm)
       apply_norm(stream_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
     show(tap_, stream_, "vision.patch_embed", hidden_);
+    take_features(0);
   }
 
-  void layer(std::size_t index) {
+  void layer(std::size_t index) override {
     const TileTowerSettings& s = settings_;
     const VisionBlock& block = tower_.weights_.blocks[index];
     const std::int64_t at_once = together_->rows();
@@ -232,6 +211,7 @@ class TileEncodeRun final : public EncodeRun {
       vision_mlp(stream_, block, s.norm, s.activation, tower_.scratch_, part);
     }
     if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
+    take_features(static_cast<std::int64_t>(index) + 1);
   }
 
   void take_features(std::int64_t layers) {
@@ -260,7 +240,7 @@ class TileEncodeRun final : public EncodeRun {
     }
   }
 
-  void project() {
+  void project() override {
     if (settings_.post_norm)
       apply_norm(stream_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
     if (settings_.class_token) drop_class_tokens();
@@ -273,17 +253,11 @@ class TileEncodeRun final : public EncodeRun {
     }
   }
 
-  Stream& stream_;
   const TileTower& tower_;
   const TileTowerSettings& settings_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
   VisionAttention attention_;
   const SegmentPlan* together_ = nullptr;  // of as many tiles as attend in one call
   const SegmentPlan* last_ = nullptr;      // of those that are left
-  View hidden_;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> TileTower::begin(Stream& stream,
