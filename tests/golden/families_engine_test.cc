@@ -1,5 +1,6 @@
-// Every family's goldens through the engine: chunk budgets, batches and preemption give equal
-// tokens. (engine_test.cc tries every policy and cache on one family.)
+// Every family's goldens through the engine: chunk budgets, batches, policies and preemption give
+// equal tokens. (engine_test.cc tries every combination on one family.)
+#include <cstdlib>
 #include <set>
 
 #include "tests/golden/golden_requests.h"
@@ -47,6 +48,32 @@ void expect_any_chunk_and_batch(GoldenRequests& from) {
 TEST_P(FamiliesEngine, AnyChunkAndBatch) {
   GoldenRequests from(GetParam());
   expect_any_chunk_and_batch(from);
+}
+
+// The device that runs late takes long, and policies are none of its business.
+bool runs_late() { return std::getenv("SACCADE_TEST_DEVICE") != nullptr; }
+
+// Two rounds, the second of which finds the first one's pages where there are prefixes.
+void expect_every_policy(GoldenRequests& from) {
+  if (runs_late()) GTEST_SKIP() << "policies are tried on devices that run at once";
+  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const bool prefixes : {false, true}) {
+      SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes" : ""));
+      EngineSettings settings = settings_for(from, prefixes ? 40 : 100);
+      settings.kv_policy = policy;
+      settings.prefix_caching = prefixes;
+      settings.kv_cache_bytes = std::size_t{64} << 20;
+      settings.block_size = prefixes ? 16 : 8;
+      settings.steps_in_flight = prefixes ? 2 : 1;
+      const EngineStats stats = expect_goldens(from, settings, 8, 2);
+      EXPECT_EQ(stats.prefix_cache_hits > 0, prefixes);
+    }
+  }
+}
+
+TEST_P(FamiliesEngine, EveryPolicyGivesTheReferencesTokens) {
+  GoldenRequests from(GetParam());
+  expect_every_policy(from);
 }
 
 // An embedding row lies in the place of its token's keys and values in the full layers.
@@ -179,6 +206,11 @@ TEST_P(TextFamiliesEngine, AnyChunkAndBatch) {
   expect_any_chunk_and_batch(from);
 }
 
+TEST_P(TextFamiliesEngine, EveryPolicyGivesTheReferencesTokens) {
+  GoldenRequests from(GetParam(), kTextCases);
+  expect_every_policy(from);
+}
+
 TEST_P(TextFamiliesEngine, PreemptedAnswersAreTheSame) {
   GoldenRequests from(GetParam(), kTextCases);
   expect_preempted(from);
@@ -291,6 +323,11 @@ TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
       }
     }
   }
+}
+
+TEST_P(VideosEngine, EveryPolicyGivesTheReferencesTokens) {
+  GoldenRequests from(GetParam(), testing::kVideoCases);
+  expect_every_policy(from);
 }
 
 TEST_P(VideosEngine, PreemptedAnswersAreTheSame) {

@@ -42,6 +42,9 @@ class GoldenRequests {
   std::size_t count() const { return goldens_.size(); }
   const std::string& name(std::size_t which) const { return cases_[which % cases_.size()]; }
 
+  // Requests from here on answer with as many tokens, where their goldens end sooner.
+  void answer_up_to(std::int64_t tokens) { least_tokens_ = tokens; }
+
   Request request(std::size_t which) { return request(golden(which)); }
   Request request(const Golden& from) {
     Request request;
@@ -64,7 +67,8 @@ class GoldenRequests {
     request.images = std::move(images);
     request.sampling.temperature = 0;
     request.sampling.ignore_eos = true;
-    request.sampling.max_tokens = static_cast<std::int64_t>(from.greedy.size());
+    request.sampling.max_tokens =
+        std::max(least_tokens_, static_cast<std::int64_t>(from.greedy.size()));
     return request;
   }
 
@@ -91,6 +95,7 @@ class GoldenRequests {
  private:
   std::string directory_;
   std::vector<std::string> cases_;
+  std::int64_t least_tokens_ = 0;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;

@@ -132,6 +132,21 @@ TEST_P(LoraEngine, AnyChunkAndBatch) {
   }
 }
 
+TEST_P(LoraEngine, EveryPolicyGivesTheReferencesTokens) {
+  AdaptedRequests from(GetParam());
+  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const bool prefixes : {false, true}) {
+      SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes" : ""));
+      EngineSettings settings = settings_with(prefixes ? 40 : 100, 4);
+      settings.kv_policy = policy;
+      settings.prefix_caching = prefixes;
+      settings.steps_in_flight = prefixes ? 2 : 1;
+      const MixedRun done = expect_all(from, settings, 8, 2);
+      EXPECT_EQ(done.stats.prefix_cache_hits > 0, prefixes);
+    }
+  }
+}
+
 TEST_P(LoraEngine, PreemptedAnswersAreTheSame) {
   AdaptedRequests from(GetParam());
   EngineSettings settings = settings_with(100, 4);
@@ -239,13 +254,17 @@ TEST(LoraMixes, NobodyWaitsForEver) {
 }
 
 // To the bit: log-probabilities of a request alone and among all others, whatever the matrices are
-// multiplied in.
+// multiplied in and keys and values are kept as.
 TEST(LoraMixes, BitsDoNotDependOnTheBatch) {
   LoadOptions exact{.compute = DType::kF32, .kv = {}};
   LoadOptions halves{.compute = DType::kBf16, .kv = {}};
   LoadOptions bytes = halves;
   bytes.text_layers = DType::kI8;
-  for (const LoadOptions& options : {exact, halves, bytes}) {
+  LoadOptions coded_cache = halves;
+  coded_cache.kv = DType::kI8;
+  LoadOptions coded_too = bytes;
+  coded_too.kv = DType::kE4m3;
+  for (const LoadOptions& options : {exact, halves, bytes, coded_cache, coded_too}) {
     AdaptedRequests from("llama3/scaled", options);
     const auto order = all_of(from, 2);
     EngineSettings settings = settings_with(48, 4);

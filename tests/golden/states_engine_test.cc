@@ -26,11 +26,14 @@ class StatefulEngine : public ::testing::TestWithParam<Stateful> {
 
   bool has_images() const { return &GetParam().cases != &kTextCases; }
 
-  std::int64_t longest() const {
-    std::size_t longest = 0;
-    for (std::size_t i = 0; i < from_.count(); ++i)
-      longest = std::max(longest, from_.golden(i).ids.size() + from_.golden(i).greedy.size());
-    return static_cast<std::int64_t>(longest) + 1;
+  std::int64_t longest() {
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < from_.count(); ++i) {
+      const Request request = from_.request(i);
+      longest = std::max(longest, static_cast<std::int64_t>(request.prompt->ids.size()) +
+                                      request.sampling.max_tokens);
+    }
+    return longest + 1;
   }
 
   // With the smallest cache, to a sixteenth, that holds the longest golden alone.
@@ -91,6 +94,82 @@ INSTANTIATE_TEST_SUITE_P(Checkpoints, PreemptedStates,
                                            Stateful{"qwen3_5_vl/odd_heads", testing::kVideoCases,
                                                     "qwen3_5_videos_odd_heads"}),
                          [](const auto& of) { return of.param.name; });
+
+// The same where a page holds more tokens than a golden has: answers go on until they need another.
+class LongAnswers : public StatefulEngine {};
+
+TEST_P(LongAnswers, ArePreemptedAndTheSame) {
+  from_.answer_up_to(400);
+  EngineSettings roomy = settings_of(100);
+  roomy.kv_cache_bytes = std::size_t{256} << 20;
+  roomy.prefix_caching = false;
+  const testing::GoldenRun alone = testing::run_goldens(from_, roomy, 1);
+  for (std::size_t i = 0; i < from_.count(); ++i) {
+    SCOPED_TRACE(from_.name(i));
+    const std::vector<TokenId>& begins = from_.golden(i).greedy;
+    ASSERT_GE(alone.answers[i].size(), 400u);
+    EXPECT_TRUE(std::ranges::equal(
+        begins, std::span<const TokenId>(alone.answers[i]).first(begins.size())));
+  }
+  std::uint64_t preempted = 0;
+  for (const bool prefixes : {false, true}) {
+    SCOPED_TRACE(prefixes ? "states are kept" : "no state is kept");
+    EngineSettings least = settings_of(100);
+    least.prefix_caching = prefixes;
+    least.state_interval = 48;
+    least = barely_held(least);
+    for (const std::size_t eighths : {5, 8, 12}) {
+      EngineSettings settings = least;
+      settings.kv_cache_bytes += least.kv_cache_bytes * eighths / 8;
+      settings.steps_in_flight = eighths % 2 == 0 ? 1 : 2;
+      const testing::GoldenRun together = testing::run_goldens(from_, settings, 8, 2);
+      for (std::size_t i = 0; i < together.answers.size(); ++i)
+        EXPECT_EQ(together.answers[i], alone.answers[i % from_.count()]) << from_.name(i);
+      preempted += together.stats.num_preemptions;
+    }
+  }
+  EXPECT_GT(preempted, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, LongAnswers,
+    ::testing::Values(Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
+                      Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
+                      Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+    [](const auto& of) { return of.param.name; });
+
+// Whatever the policy and the caches of embeddings, with kept states and without.
+class StatefulPolicies : public StatefulEngine {};
+
+TEST_P(StatefulPolicies, EachGivesTheReferencesTokens) {
+  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const char* cache : {"off", "store", "overlay"}) {
+      for (const bool prefixes : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {}{}", policy, cache, prefixes ? " prefixes" : ""));
+        EngineSettings settings = settings_of(prefixes ? 7 : 64);
+        settings.kv_policy = policy;
+        settings.kv_cache_bytes = std::size_t{64} << 20;
+        settings.encoder_cache = cache;
+        settings.prefix_caching = prefixes;
+        settings.state_interval = 16;
+        settings.block_size = prefixes ? 16 : 8;
+        settings.steps_in_flight = prefixes ? 2 : 1;
+        const EngineStats stats = expect_goldens(from_, settings, 8, 2);
+        EXPECT_GT(stats.encoder_tokens_consumed, 0u);
+        EXPECT_EQ(stats.prefix_cache_hits > 0, prefixes);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, StatefulPolicies,
+    ::testing::Values(Stateful{"qwen3_5_vl/odd_heads", testing::kGoldenCases,
+                               "qwen3_5_images_odd_heads"},
+                      Stateful{"minicpmv/slices", testing::kGoldenCases, "minicpmv_images_slices"},
+                      Stateful{"minicpmv/fine", testing::kGoldenCases, "minicpmv_images_fine"},
+                      Stateful{"minicpmv/plain", testing::kVideoCases, "minicpmv_videos_plain"}),
+    [](const auto& of) { return of.param.name; });
 
 // In bytes a row's numbers are its own, too: no cut and no batch changes an answer. (How near it is
 // to that of numbers: int8_test.cc.)
