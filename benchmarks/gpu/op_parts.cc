@@ -208,6 +208,7 @@ Result<void> measure_ops(DeviceBench& bench) {
   OpTable(bench).run();
   measure_codes(bench);
   measure_experts(bench);
+  measure_recurrence(bench);
   return {};
 }
 

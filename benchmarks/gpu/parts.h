@@ -13,9 +13,11 @@ Result<void> measure_roofs(Figures& figures, bool rehearsal);
 // Every op at the shapes of real models: 7B first, its vision tower, 2B.
 Result<void> measure_ops(DeviceBench& bench);
 
-// Products with weights of codes, and layers of experts: rows of the same table.
+// Products with weights of codes, layers of experts, and layers that keep a state: rows of the same
+// table.
 void measure_codes(DeviceBench& bench);
 void measure_experts(DeviceBench& bench);
+void measure_recurrence(DeviceBench& bench);
 
 // Whether a row's bits depend on how many rows share the call: products and attention.
 // Row "products" and "attention": how many cases were compared, and in how many a bit differed.

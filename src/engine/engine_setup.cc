@@ -42,7 +42,8 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
 }
 
 // Sizes that steps of decode are padded to, where that is worth it.
-// Padding has no pages among those of images' keys, and no state.
+// Padding has no pages among those of images' keys. Its states lie in one page, which is begun
+// anew every time.
 Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settings,
                                                     const ModelShape& shape, const Device& device) {
   std::vector<std::int64_t> sizes = settings.graph_rows;
@@ -51,7 +52,7 @@ Result<std::vector<std::int64_t>> choose_graph_rows(const EngineSettings& settin
       return fail(ErrorCode::kInvalid, "cudagraph_capture_sizes: {} is not above {}", sizes[i],
                   i > 0 ? sizes[i - 1] : 0);
   }
-  if (settings.eager || !device.makes_graphs() || shape.cross_attends() || shape.keeps_state())
+  if (settings.eager || !device.makes_graphs() || shape.cross_attends())
     return std::vector<std::int64_t>();
   if (sizes.empty()) sizes = usual_graph_rows(settings.max_sequences);
   std::erase_if(sizes, [&](std::int64_t rows) { return rows > settings.max_sequences; });
@@ -99,6 +100,10 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
   use.sampling += parts.settings.max_sequences / 4 * shape.vocab * kLogit;
   use.lists = kListBytes;
   use.graphs = static_cast<std::int64_t>(parts.graph_rows.size()) * kGraphBytes;
+  // Of padding: a page behind all others, which begins at a whole number of pages.
+  for (const LayerShape& layer : shape.layers)
+    if (!parts.graph_rows.empty())
+      use.graphs += 2 * layer.state * static_cast<std::int64_t>(sizeof(float));
   return use;
 }
 

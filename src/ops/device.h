@@ -332,7 +332,7 @@ struct CausalConvArgs {
 //   S := S + k (sigmoid(b) * (v - S^T k))^T
 //   out = scale * S^T q
 struct DeltaRuleArgs {
-  View q;        // [rows, key_heads * key_dim]; given their length in place, as k
+  View q;        // [rows, key_heads * key_dim]; may be given their length in place, as k
   View k;        // the same
   View v;        // [rows, value_heads * value_dim]
   View a;        // [rows, value_heads]

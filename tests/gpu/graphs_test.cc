@@ -173,6 +173,20 @@ TEST_F(Graphs, WithExperts) {
   }
 }
 
+// Rows that are nobody's begin a state anew in a page of their own; where a sequence's state lies
+// is in the step's lists. Also where states are kept, which are copied between steps.
+TEST_F(Graphs, WithStates) {
+  EngineSettings settings = testing::settings_of(64);
+  settings.graph_rows = {1, 5};
+  settings.steps_in_flight = 2;
+  const Outcome outcome = expect_same("qwen3_5/stretched", settings, 3, 9);
+  if (!skipped.empty()) GTEST_SKIP() << skipped;
+  EXPECT_GT(outcome.replays, 4);
+  settings.state_interval = 16;
+  const Outcome kept = expect_same("qwen3_5/odd_heads", settings, 3, 14);
+  EXPECT_GT(kept.replays, 7);
+}
+
 // Of all forms, in an order or not; in bytes, rows are rounded first.
 TEST_F(Graphs, WithKeptCodes) {
   for (const char* const checkpoint :
@@ -183,7 +197,8 @@ TEST_F(Graphs, WithKeptCodes) {
   }
   options.text_layers = DType::kI8;
   options.head = DType::kI8;
-  for (const char* const checkpoint : {"qwen2/odd_heads", "qwen3_moe/every_layer"}) {
+  for (const char* const checkpoint :
+       {"qwen2/odd_heads", "qwen3_moe/every_layer", "qwen3_5/odd_heads"}) {
     const Outcome outcome = expect_same(checkpoint, testing::settings_of(64), 2, 8);
     EXPECT_GT(outcome.replays, 3) << checkpoint;
   }

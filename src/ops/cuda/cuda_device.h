@@ -189,6 +189,8 @@ class CudaStream final : public Stream {
   void segment_attention(const SegmentAttentionArgs& args) override;
   void gated(const GatedArgs& args) override;
   void experts(const ExpertsArgs& args) override;
+  void causal_conv(const CausalConvArgs& args) override;
+  void delta_rule(const DeltaRuleArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
@@ -284,6 +286,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
   bool has_experts() const override { return true; }
+  bool has_recurrence() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CudaTokenCounts>(*this, prompt);
   }
