@@ -140,8 +140,7 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       ->check(device_name());
   cmd.add_option("--kv-cache-dtype", s.kv_dtype,
                  "what keys and values are kept as: bfloat16, float32 (and so embeddings of "
-                 "images), int8 or fp8, which take half of bfloat16's bytes, on a CPU; auto: as "
-                 "--dtype")
+                 "images), int8 or fp8, which take half of bfloat16's bytes; auto: as --dtype")
       ->capture_default_str()
       ->transform(kv_dtype());
   cmd.add_option("--quantization", s.quantization,
@@ -169,6 +168,12 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--hf-overrides", f.config_overrides, "JSON that is laid over config.json");
   cmd.add_option("--threads", s.threads, "compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
+  cmd.add_option(
+         "--tensor-parallel-size", s.tensor_parallel,
+         "ranks that share the heads and widths of the text's layers: with --device cuda as "
+         "many GPUs from the first on, else parts of --threads (docs/cuda.md)")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   cmd.add_option("--chat-template", s.chat_template, "file, or the template itself");
   cmd.add_flag("--trust-request-chat-template,!--no-trust-request-chat-template",
                s.trust_request_chat_template, "requests may bring a chat_template");

@@ -25,10 +25,11 @@ std::string server_info(const ServerInfo& info) {
   w.member("version", info.version);
   w.member("engine", "saccade");
   w.member("status", "ready");
-  w.member("tp_size", 1);
+  w.member("tp_size", info.tensor_parallel);
   w.member("dp_size", 1);
   w.member("max_running_requests", info.max_running);
   w.member("quantization", info.quantization);
+  w.member("kv_cache_dtype", info.kv_cache_dtype);
   w.member("mm_uuid_cache_bytes", info.uuid_cache_bytes);
   w.member("enable_mm_embeds", info.mm_embeds);
   w.end_object();

@@ -13,9 +13,11 @@ struct ServerInfo {
   std::string version = {};
   bool generates = true;  // else embeds
   bool vision = false;
-  std::string quantization = {};  // at load; none: as the checkpoint is
+  std::string quantization = {};    // at load; none: as the checkpoint is
+  std::string kv_cache_dtype = {};  // auto: as the weights
   std::int64_t max_model_len = 0;
   std::int64_t max_running = 0;       // sequences
+  int tensor_parallel = 1;            // ranks
   std::int64_t uuid_cache_bytes = 0;  // most that are kept of images with a uuid
   bool mm_embeds = false;             // image_embeds is taken
 };

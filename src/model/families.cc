@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/dummies/random_weights.h"
+#include "model/team_network.h"
 #include "model/weights.h"
 
 namespace saccade {
@@ -101,8 +102,7 @@ Result<ModelTypes> model_types(DType compute, const Device& device, const LoadOp
       .compute = compute, .embeddings = compute, .cache = options.kv.value_or(compute)};
   if (!device.caches(types.cache))
     return fail(ErrorCode::kUnsupported,
-                "device {} keeps no keys and values as {}: bfloat16 and float32 are what it has; "
-                "int8 and fp8 (float8_e4m3) are of the CPU",
+                "device {} keeps no keys and values as {}: bfloat16 and float32 are what it has",
                 device.name(), name_of(types.cache));
   if (!is_coded(types.cache)) types.embeddings = types.cache;
   return types;
@@ -149,9 +149,11 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       !table.has(MatrixRole::kTextLayer))
     return fail(ErrorCode::kUnsupported, "{}: {} has no text layers that become {}",
                 checkpoint.directory, family->name, types.four_bit_text ? "int4" : "int8");
+  // Towers are whole on all ranks: the first one's name is everybody's.
+  const bool first = options.ranks == nullptr || options.ranks->rank() == 0;
   // Beside the packing: hashing is as fast as one core reads.
   std::future<std::string> fingerprint;
-  if (!tower.empty())
+  if (!tower.empty() && first)
     fingerprint = std::async(std::launch::async, [&] {
       return tower_fingerprint(checkpoint, *family, weights, tower, stored);
     });
@@ -163,17 +165,20 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::debug("{}: waited {:.2f} s for the tower's fingerprint", checkpoint.directory,
                seconds(clock.now() - packed));
   into.set_loaded(parameter_count(table.specs()), *bytes, std::move(named));
-  if (options.random_weights)
+  if (options.random_weights && first)
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
-  if (quantization && !options.random_weights)
+  if (quantization && !options.random_weights && first)
     report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
-  log::info("{}: {} of {} in {}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
+  log::info("{}: {} of {} in {}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
             family->name, parameter_count(table.specs()), name_of(compute),
             types.text_layers == DType::kI8 ? ", text layers in int8"
             : types.four_bit_text           ? ", text layers in int4"
                                             : "",
-            types.head == DType::kI8 ? ", head in int8" : "", static_cast<double>(*bytes) / 1e9,
-            seconds(clock.now() - start));
+            types.head == DType::kI8 ? ", head in int8" : "",
+            options.ranks != nullptr
+                ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())
+                : "",
+            static_cast<double>(*bytes) / 1e9, seconds(clock.now() - start));
   return {};
 }
 
@@ -243,6 +248,13 @@ Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkp
 }
 
 Result<Model> load_model(const Checkpoint& checkpoint, Device& device, const LoadOptions& options) {
+  if (auto* const team = dynamic_cast<TeamDevice*>(&device); team != nullptr) {
+    return make_team_model(*team, [&](int rank) {
+      LoadOptions of_rank = options;
+      of_rank.ranks = &team->team().collective(rank);
+      return load_model(checkpoint, team->rank(rank), of_rank);
+    });
+  }
   TRY(UnloadedModel model, create_model(checkpoint));
   TRY_DO(load_weights(checkpoint, *model.network, device, options));
   return Model{std::move(model.processor), std::move(model.network)};
@@ -250,6 +262,8 @@ Result<Model> load_model(const Checkpoint& checkpoint, Device& device, const Loa
 
 Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,
                                                       const LoadOptions& options) {
+  if (dynamic_cast<TeamDevice*>(&device) != nullptr)
+    return fail(ErrorCode::kUnsupported, "a sentence encoder is not split over ranks");
   TRY(std::unique_ptr<LoadableEncoder> encoder, create_encoder(checkpoint));
   TRY_DO(load_weights(checkpoint, *encoder, device, options));
   return encoder;

@@ -55,7 +55,8 @@ Result<UnloadedModel> create_model(const Checkpoint& checkpoint);
 // kUnsupported.
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
 
-// Reads, checks and packs the weights. Errors name the file, tensor or field.
+// Reads, checks and packs the weights. Errors name the file, tensor or field. On a team of devices
+// (ops/team_device.h) each rank loads its share, and `options.ranks` is the team's.
 Result<Model> load_model(const Checkpoint& checkpoint, Device& device,
                          const LoadOptions& options = {});
 Result<std::unique_ptr<SentenceEncoder>> load_encoder(const Checkpoint& checkpoint, Device& device,

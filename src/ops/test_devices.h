@@ -1,6 +1,6 @@
 // For the tests of this folder: every CPU device this machine runs, or, in a program of the same
-// tests built with SACCADE_CUDA_UNDER_TEST, the CUDA device, on the emulator or on a GPU; and
-// matrices that notice stray writes.
+// tests built with SACCADE_CUDA_UNDER_TEST, the CUDA device, on the emulator or on a GPU, or in one
+// built with SACCADE_TEAM_UNDER_TEST a team of two CPUs; and matrices that notice stray writes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,6 +22,10 @@
 
 namespace saccade {
 
+#if SACCADE_TEAM_UNDER_TEST
+std::unique_ptr<Device> make_staged_team(int ranks, int threads, const std::string& isa);
+#endif
+
 constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of one rounding
 
 #if SACCADE_CUDA_UNDER_TEST
@@ -37,6 +41,9 @@ inline std::vector<std::string> isas_here() {
   std::vector<std::string> isas;
   for (const char* isa : {"portable", "avx2", "avx512", "vnni", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
+#if SACCADE_TEAM_UNDER_TEST
+  isas = {isas.back()};  // a team is the same of all of them
+#endif
   return isas;
 }
 
@@ -59,6 +66,9 @@ inline TestDevice device_of(const std::string& isa, int threads = 2) {
     CHECK(immediate.has_value(), "{}", immediate.error().message);
     return TestDevice(std::move(*immediate));
   }
+#elif SACCADE_TEAM_UNDER_TEST
+  // Of one thread each: what threads change is seen on a CPU alone.
+  return TestDevice(make_staged_team(2, 1, isa));
 #endif
   auto device = make_cpu_device(threads, isa);
   CHECK(device.has_value(), "{}", device.error().message);

@@ -1,12 +1,42 @@
 #include "serve/device_choice.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "ops/cuda_ranks.h"
+#include "ops/team_device.h"
 
 namespace saccade::serve {
+namespace {
+
+Result<std::unique_ptr<Device>> make_cpu_ranks(int threads, int ranks) {
+  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (threads < ranks)
+    log::warning("{} ranks on {} compute threads: they wait for each other", ranks, threads);
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int rank = 0; rank < ranks; ++rank) {
+    TRY(auto device, make_cpu_device(std::max(1, threads / ranks)));
+    devices.push_back(std::move(device));
+  }
+  return std::make_unique<TeamDevice>(std::move(devices), make_thread_collectives(ranks));
+}
+
+Result<std::unique_ptr<Device>> make_gpu_ranks(const DeviceChoice& choice, int ranks) {
+  if (choice.index > 0)
+    return fail(ErrorCode::kInvalid,
+                "device cuda:{}: {} ranks take GPUs from the first on; say cuda, and which are the "
+                "first with CUDA_VISIBLE_DEVICES",
+                choice.index, ranks);
+  TRY(CudaRanks made, make_cuda_ranks(ranks, choice.cuda));
+  return std::make_unique<TeamDevice>(std::move(made.devices), std::move(made.collectives));
+}
+
+}  // namespace
 
 Result<DeviceChoice> parse_device(std::string_view text) {
   using Kind = DeviceChoice::Kind;
@@ -36,6 +66,15 @@ Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int thre
       log::warning("--device auto takes the CPU: {}", device.error().message);
   }
   return make_cpu_device(threads);
+}
+
+Result<std::unique_ptr<Device>> make_ranks(const DeviceChoice& choice, int threads, int ranks) {
+  if (ranks == 1) return make_device(choice, threads);
+  if (choice.kind == DeviceChoice::Kind::kCpu) return make_cpu_ranks(threads, ranks);
+  if (choice.kind == DeviceChoice::Kind::kCuda) return make_gpu_ranks(choice, ranks);
+  // The kind that one rank would take: with too few GPUs nobody wants the CPU instead.
+  TRY(const auto one, make_device(choice, 1));
+  return one->name() == "cuda" ? make_gpu_ranks(choice, ranks) : make_cpu_ranks(threads, ranks);
 }
 
 }  // namespace saccade::serve

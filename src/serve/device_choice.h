@@ -27,4 +27,9 @@ Result<DeviceChoice> parse_device(std::string_view text);
 // have one, and says in the log why where it takes the CPU in spite of a driver being loaded.
 Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int threads);
 
+// A device for each of several ranks, as one (ops/team_device.h): GPUs from the first on, or the
+// CPU's threads in as many equal parts. One rank is make_device(). kInvalid: cuda:N with N above 0;
+// else as make_cuda_ranks().
+Result<std::unique_ptr<Device>> make_ranks(const DeviceChoice& choice, int threads, int ranks);
+
 }  // namespace saccade::serve

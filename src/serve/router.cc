@@ -119,8 +119,10 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
   info.version = kVersion;
   info.model_path = settings_.model;
   info.quantization = settings_.quantization.empty() ? "none" : settings_.quantization;
+  info.kv_cache_dtype = settings_.kv_dtype;
   info.uuid_cache_bytes = static_cast<std::int64_t>(settings_.kept_image_bytes);
   info.mm_embeds = settings_.mm_embeds;
+  info.tensor_parallel = settings_.tensor_parallel;
   info.served_model_name = settings_.served_model_name.front();
   const auto answer = [this](std::string_view path, JsonHandler handler) {
     add_json("GET", path, false, std::move(handler));

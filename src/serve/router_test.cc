@@ -28,7 +28,9 @@ class RouterTest : public testing::Test {
   RouterTest() {
     settings_.served_model_name = {"tiny"};
     settings_.quantization = "int8";
+    settings_.kv_dtype = "fp8";
     settings_.kept_image_bytes = 5 << 20;
+    settings_.tensor_parallel = 2;
     router_ = std::make_unique<Router>(settings_, clock_);
     const auto work = [&](std::string_view path, Router::JsonHandler handler) {
       router_->add_json("POST", path, true, std::move(handler));
@@ -124,7 +126,9 @@ TEST_F(RouterTest, SaysOfItselfWhatRoutersInFrontAsk) {
     EXPECT_EQ(info.at("max_model_len").as_int64(), 512) << path;
     EXPECT_TRUE(info.at("is_generation").as_bool()) << path;
   }
+  EXPECT_EQ(body("/server_info").at("tp_size").as_int64(), 2);
   EXPECT_EQ(body("/server_info").at("quantization").as_string(), "int8");
+  EXPECT_EQ(body("/server_info").at("kv_cache_dtype").as_string(), "fp8");
   EXPECT_EQ(body("/server_info").at("mm_uuid_cache_bytes").as_int64(), 5 << 20);
   EXPECT_FALSE(body("/server_info").at("enable_mm_embeds").as_bool());
   EXPECT_EQ(body("/load").at("server_load").as_int64(), 5);

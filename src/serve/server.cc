@@ -188,6 +188,23 @@ struct Parts {
   std::unique_ptr<Device> device;
 };
 
+// What is not done by several ranks.
+Result<void> check_ranks(const ServeSettings& settings, const Checkpoint& checkpoint) {
+  const int ranks = settings.tensor_parallel;
+  if (ranks == 1) return {};
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorCode::kUnsupported, "--tensor-parallel-size {}: {}", ranks, why);
+  };
+  if (settings.cluster.role == "encoder")
+    return refuse("a tower is not shared by ranks; start an encoder for each device instead");
+  if (settings.engine.max_loras > 0)
+    return refuse("a model that is shared by ranks takes no adapters (--enable-lora)");
+  TRY(const Family* family, family_of(checkpoint.config));
+  if (family->create_encoder != nullptr)
+    return refuse("a sentence encoder is not shared by ranks; several servers share the load");
+  return {};
+}
+
 Result<void> check_cluster(const ServeSettings& settings) {
   const ClusterSettings& cluster = settings.cluster;
   if (cluster.role == "encoder" && cluster.listen.empty())
@@ -407,10 +424,11 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   lay_over(parts.checkpoint.config, settings.config_overrides);
   TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
+  TRY_DO(check_ranks(settings, parts.checkpoint));
   TRY(parts.options, load_options(settings));
   TRY(DeviceChoice choice, parse_device(settings.device));
   choice.cuda = settings.cuda;
-  TRY(parts.device, make_device(choice, settings.threads));
+  TRY(parts.device, make_ranks(choice, settings.threads, settings.tensor_parallel));
   return parts;
 }
 

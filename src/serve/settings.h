@@ -86,6 +86,7 @@ struct ServeSettings {
   bool random_weights = false;    // instead of the checkpoint's
   json::object config_overrides;  // laid over config.json
   int threads = 0;                // compute threads; 0: one a core
+  int tensor_parallel = 1;        // ranks that share the text's layers
   std::string chat_template;      // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
   json::object chat_template_kwargs;      // where a request brings none of that name

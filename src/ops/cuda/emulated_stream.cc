@@ -25,6 +25,7 @@ struct Item {
   std::function<void()> work;  // or, of a wait: empty
   cudaEvent_t after = nullptr;
   std::uint64_t record = 0;  // which record() of it
+  bool meets = false;        // waits for other threads as it runs
 };
 
 struct EmulatedStream {
@@ -161,12 +162,12 @@ class EmulatedRuntime final : public cuda::Runtime {
     if (of(event).records.empty()) return;
     EmulatedStream& waiting = of(stream);
     ++waiting.submitted;
-    waiting.queue.push_back({{}, event, of(event).records.size()});
+    waiting.queue.push_back({{}, event, of(event).records.size(), false});
     if (!settings_.late) run_until(waiting, waiting.submitted);
   }
   bool passed(cudaEvent_t event) override {
     if (of(event).records.empty()) return true;
-    if (!has_passed(event, of(event).records.size())) run_one();
+    if (!has_passed(event, of(event).records.size())) run_one(Meetings::kNone);
     return has_passed(event, of(event).records.size());
   }
   void synchronize(cudaEvent_t event) override {
@@ -203,18 +204,19 @@ class EmulatedRuntime final : public cuda::Runtime {
     delete of_graph;
   }
 
-  // `may_run`: some of what waits may run during the call.
-  void submit(cudaStream_t stream, std::function<void()> work, bool may_run = true) {
+  // `meets`: the work waits for other threads as it runs. It does not during the call, and later
+  // only where somebody waits for what comes after it: the others do too then.
+  void submit(cudaStream_t stream, std::function<void()> work, bool meets = false) {
     EmulatedStream& into = of(stream);
     if (capturing_ == &into) {
       captured_->work.push_back(std::move(work));
       return;
     }
     ++into.submitted;
-    into.queue.push_back({std::move(work), nullptr, 0});
+    into.queue.push_back({std::move(work), nullptr, 0, meets});
     if (!settings_.late) run_until(into, into.submitted);
     // A device gets on while it is being fed.
-    while (settings_.late && may_run && rng_.below(4) == 0 && run_one()) {
+    while (settings_.late && !meets && rng_.below(4) == 0 && run_one(Meetings::kNone)) {
     }
   }
 
@@ -247,11 +249,15 @@ class EmulatedRuntime final : public cuda::Runtime {
     const Item& next = stream.queue.front();
     return next.after == nullptr || has_passed(next.after, next.record);
   }
+  // Whether what waits for other threads may be run: not, or where nothing else can.
+  enum class Meetings { kNone, kLast };
   // One item of a random stream; false: there is none that may run.
-  bool run_one() {
+  bool run_one(Meetings meetings) {
     std::vector<EmulatedStream*> ready;
+    std::vector<EmulatedStream*> meeting;
     for (EmulatedStream* const stream : streams_)
-      if (runnable(*stream)) ready.push_back(stream);
+      if (runnable(*stream)) (stream->queue.front().meets ? meeting : ready).push_back(stream);
+    if (ready.empty() && meetings == Meetings::kLast) ready = std::move(meeting);
     if (ready.empty() || running_) return false;
     EmulatedStream& stream = *ready[rng_.below(ready.size())];
     const Item item = std::move(stream.queue.front());
@@ -271,7 +277,7 @@ class EmulatedRuntime final : public cuda::Runtime {
     return true;
   }
   void run_until(const EmulatedStream& stream, std::uint64_t count) {
-    while (stream.done < count) CHECK(run_one(), "streams wait for each other");
+    while (stream.done < count) CHECK(run_one(Meetings::kLast), "streams wait for each other");
   }
   void synchronize_all() {
     for (const EmulatedStream* const stream : streams_) run_until(*stream, stream->submitted);
@@ -314,7 +320,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work) {
 }
 
 void enqueue_later(cudaStream_t stream, std::function<void()> work) {
-  of(stream).runtime->submit(stream, std::move(work), false);
+  of(stream).runtime->submit(stream, std::move(work), true);
 }
 
 std::unique_ptr<cuda::Runtime> make_emulated_runtime(const EmulatedSettings& settings) {

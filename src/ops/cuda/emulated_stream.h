@@ -13,7 +13,8 @@ namespace saccade::emulator {
 // A null stream runs its work at once.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-// Not during the call, where streams run late: for work that waits for other threads.
+// For work that waits for other threads. Where streams run late it does not run during a call that
+// submits or asks, but when somebody waits for what it is before.
 void enqueue_later(cudaStream_t stream, std::function<void()> work);
 
 struct EmulatedSettings {

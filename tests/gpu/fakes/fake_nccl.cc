@@ -75,6 +75,7 @@ struct World {
   void add_up(int rank, const Part& part, bool hangs) {
     std::unique_lock lock(mutex);
     const auto ended = [&] { return aborted[static_cast<std::size_t>(rank)]; };
+    if (ended()) return;
     if (hangs) return changed.wait(lock, ended);
     parts[static_cast<std::size_t>(rank)] = part;
     const std::uint64_t mine = round;

@@ -1,0 +1,60 @@
+// The ranks of one model at the same work: a closure forked over a thread each, and joined.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "ops/collective.h"
+
+namespace saccade {
+
+// A rank has failed; nothing that the ranks have made since is to be relied on.
+class RanksFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One thread at a time calls; it is rank 0's.
+class RankTeam {
+ public:
+  // collectives: rank r's is element r.
+  explicit RankTeam(std::vector<std::unique_ptr<Collective>> collectives);
+
+  int size() const { return pool_.size(); }
+  Collective& collective(int rank) { return *collectives_[static_cast<std::size_t>(rank)]; }
+
+  // body(rank) on all ranks at once; returns when all have. Where it throws, the others are told
+  // (Collective::abort), so that none of them waits for ever. Throws RanksFailed once any rank has
+  // failed, in this call or before it, in the body or in a sum.
+  template <typename Body>
+  void run(Body&& body) {
+    if (const Result<void> went = try_run(std::forward<Body>(body)); !went)
+      throw RanksFailed(went.error().message);
+  }
+  // The same without the throw, for whoever is ending.
+  template <typename Body>
+  Result<void> try_run(Body&& body) {
+    pool_.run([&](int rank) {
+      try {
+        body(rank);
+      } catch (...) {
+        give_up(rank);
+      }
+    });
+    return status();
+  }
+  // The reason by which the first rank has failed.
+  Result<void> status() const;
+
+ private:
+  void give_up(int rank);  // by the exception that is being handled
+
+  std::vector<std::unique_ptr<Collective>> collectives_;
+  ThreadPool pool_;
+};
+
+}  // namespace saccade

@@ -1,0 +1,136 @@
+// A model that several ranks share, served by the real binary on the CPU: the answers of one rank,
+// images and encoders elsewhere included; and what is refused, by name.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/serialize.hpp>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/base64.h"
+#include "base/json.h"
+#include "tests/support/server_process.h"
+#include "tests/support/temporary_directory.h"
+
+namespace saccade::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
+const std::string kCheckpoint = kGoldens + "qwen2_vl/odd_heads";
+
+std::vector<std::string> serving(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"serve", "--model",   kCheckpoint, "--served-model-name",
+                                        "tiny",  "--dtype",   "float32",   "--max-model-len",
+                                        "512",   "--threads", "2"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::string image_part(const std::string& name) {
+  std::ifstream file(kGoldens + "qwen2_vl/images/" + name, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_FALSE(bytes.empty());
+  return R"({"type":"image_url","image_url":{"url":"data:image/png;base64,)" +
+         base64_encode(bytes) + R"("}})";
+}
+
+// Of chat completions about images and text, streamed and not: all but names and times.
+std::vector<std::string> answers_of(const ServerProcess& server) {
+  static const std::regex names(R"re("id":"[^"]*"|"created":[0-9]+|"logprob":-?[0-9.e-]+)re");
+  std::vector<std::string> answers;
+  const auto ask = [&](const std::string& content, const std::string& members) {
+    const RawAnswer answer = exchange(
+        server.port(), "POST", "/v1/chat/completions",
+        R"({"model":"tiny","messages":[{"role":"user","content":[{"type":"text","text":"What?"})" +
+            content + R"(]}],"max_tokens":12,"ignore_eos":true)" + members + "}");
+    EXPECT_EQ(answer.status, 200) << answer.body << server.log();
+    answers.push_back(std::regex_replace(answer.body, names, ""));
+  };
+  for (const std::string members :
+       {R"(,"temperature":0)", R"(,"temperature":0,"stream":true)",
+        R"(,"temperature":0.8,"seed":4,"frequency_penalty":0.5,"logprobs":true)"}) {
+    ask("", members);
+    ask("," + image_part("wide.png"), members);
+    ask("," + image_part("tall.png") + "," + image_part("wide.png"), members);
+  }
+  return answers;
+}
+
+TEST(TensorParallel, TwoRanksGiveTheAnswersOfOne) {
+  std::vector<std::string> want;
+  {
+    ServerProcess one(SACCADE_BINARY, serving({"--tensor-parallel-size", "1"}));
+    want = answers_of(one);
+    EXPECT_EQ(one.stop(), 0) << one.log();
+    EXPECT_THAT(one.log(), ::testing::Not(HasSubstr("ranks")));
+  }
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"-tp", "2"},
+        {"-tp=2", "--async-scheduling", "--encoder-cache", "off"}}) {
+    ServerProcess two(SACCADE_BINARY, serving(more));
+    EXPECT_EQ(answers_of(two), want);
+    const auto info = json::parse(exchange(two.port(), "GET", "/server_info", "").body);
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->at("tp_size").as_int64(), 2);
+    EXPECT_EQ(two.stop(), 0) << two.log();
+    EXPECT_THAT(two.log(), HasSubstr("1 thread, on each of 2 ranks"));
+    EXPECT_THAT(two.log(), HasSubstr("rank 1 of 2"));
+  }
+}
+
+TEST(TensorParallel, ImagesMayBeEncodedElsewhere) {
+  const TemporaryDirectory folder;
+  const std::string socket = "unix:" + (folder / "encoder");
+  ServerProcess encoder(SACCADE_BINARY, serving({"--role", "encoder", "--cluster-listen", socket}));
+  ServerProcess one(SACCADE_BINARY, serving({}));
+  ServerProcess two(SACCADE_BINARY, serving({"-tp", "2", "--role", "pd", "--encoders", socket,
+                                             "--encoder-fallback", "refuse"}));
+  EXPECT_EQ(answers_of(two), answers_of(one));
+  EXPECT_EQ(two.stop(), 0) << two.log();
+  EXPECT_EQ(one.stop(), 0) << one.log();
+  EXPECT_EQ(encoder.stop(), 0) << encoder.log();
+}
+
+// In a build with CUDA on a machine without a GPU the words are others.
+TEST(TensorParallel, GpusThatAreNotThereAreSaid) {
+  const Ended ended = run_to_end(SACCADE_BINARY, serving({"-tp", "64", "--device", "cuda"}));
+  EXPECT_EQ(ended.status, 1) << ended.output;
+  EXPECT_THAT(ended.output,
+              ::testing::AnyOf(HasSubstr("64 ranks on GPUs were asked for"),
+                               HasSubstr("64 ranks want a GPU each"), HasSubstr("NCCL")));
+}
+
+TEST(TensorParallel, WhatCannotBeSharedIsRefusedByName) {
+  struct Refusal {
+    std::vector<std::string> more;
+    std::string words;
+  };
+  for (const auto& [more, words] : std::vector<Refusal>{
+           {{"-tp", "3"}, "num_key_value_heads is 2, 3 ranks cannot share it evenly"},
+           {{"-tp", "2", "--model", kGoldens + "llama3/plain"},
+            "num_attention_heads is 3, 2 ranks cannot share it evenly"},
+           {{"-tp", "2", "--model", kGoldens + "qwen3_5/odd_heads"}, "layers that keep a state"},
+           {{"-tp", "2", "--model", kGoldens + "minilm/mean_short"},
+            "--tensor-parallel-size 2: a sentence encoder is not shared by ranks"},
+           {{"-tp", "2", "--enable-lora"},
+            "--tensor-parallel-size 2: a model that is shared by ranks takes no adapters"},
+           {{"-tp", "2", "--role", "encoder", "--cluster-listen", "127.0.0.1:0"},
+            "--tensor-parallel-size 2: a tower is not shared by ranks"},
+           {{"-tp", "2", "--device", "cuda:1"}, "ranks take GPUs from the first on"},
+           {{"-tp", "0"}, "--tensor-parallel-size"},
+           {{"-pp", "2"}, "--pipeline-parallel-size 2 is not supported"},
+           {{"-dp", "2"}, "--data-parallel-size 2 is not supported"}}) {
+    const Ended ended = run_to_end(SACCADE_BINARY, serving(more));
+    EXPECT_NE(ended.status, 0) << ended.output;
+    EXPECT_NE(ended.status, 124) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr(words));
+  }
+}
+
+}  // namespace
+}  // namespace saccade::test
