@@ -16,6 +16,7 @@ struct AttentionShape {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 64;
+  DType cache = DType::kBf16;
 };
 
 // Blocks of the sequences lie among each other. The plan lives until the stream's retire().
@@ -25,8 +26,7 @@ class AttentionCase {
       : bench_(bench),
         shape_(shape),
         blocks_((shape.context + shape.rows + kBlock - 1) / kBlock),
-        pool_(bench.random(blocks_ * shape.sequences, 2 * shape.kv_heads * kBlock * shape.head_dim,
-                           DType::kBf16)),
+        pool_(make_pool()),
         q_(bench.random(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)),
         out_(
             bench.empty(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)) {
@@ -41,6 +41,7 @@ class AttentionCase {
                    .head_dim = shape.head_dim};
     args_.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
     args_.compute = DType::kBf16;
+    if (is_coded(shape.cache)) write_all();
     plan_all();
   }
 
@@ -65,7 +66,9 @@ class AttentionCase {
   // Keys and values in sight, once, and q and out.
   double bytes() const {
     const auto tokens = static_cast<double>(shape_.sequences * (shape_.context + shape_.rows));
-    return 2 * (2 * tokens * static_cast<double>(shape_.kv_heads * shape_.head_dim) +
+    const auto row_bytes = shape_.head_dim * static_cast<std::int64_t>(size_of(shape_.cache)) +
+                           kv_scale_bytes(shape_.cache);
+    return 2 * (tokens * static_cast<double>(shape_.kv_heads * row_bytes) +
                 2 * static_cast<double>(q_.view.rows() * q_.view.cols()));
   }
   double flops() const {
@@ -76,6 +79,34 @@ class AttentionCase {
 
  private:
   static constexpr std::int64_t kBlock = 16;
+  // Of random numbers; in bytes they are written as a step's are.
+  DeviceMatrix make_pool() {
+    const std::int64_t rows = blocks_ * shape_.sequences;
+    const std::int64_t cols =
+        kv_block_elements(shape_.cache, kBlock, shape_.kv_heads, shape_.head_dim);
+    return is_coded(shape_.cache) ? bench_.empty(rows, cols, shape_.cache)
+                                  : bench_.random(rows, cols, shape_.cache);
+  }
+  void write_all() {
+    const std::int64_t tokens = shape_.context + shape_.rows;
+    std::vector<SequenceSpan> spans;
+    for (std::int64_t s = 0; s < shape_.sequences; ++s)
+      spans.push_back({s * tokens, tokens, 0, 0, tables_[static_cast<std::size_t>(s)]});
+    const auto rows = [&] {
+      return bench_.random(shape_.sequences * tokens, shape_.kv_heads * shape_.head_dim,
+                           DType::kBf16);
+    };
+    const DeviceMatrix k = rows();
+    const DeviceMatrix v = rows();
+    Stream& stream = bench_.stream();
+    stream.kv_write({&stream.plan_attention(spans, {.block_size = kBlock,
+                                                    .heads = shape_.heads,
+                                                    .kv_heads = shape_.kv_heads,
+                                                    .head_dim = shape_.head_dim}),
+                     k.view, v.view, args_.layer});
+    stream.synchronize();
+  }
+
   DeviceBench& bench_;
   AttentionShape shape_;
   std::int64_t blocks_;  // of a sequence

@@ -68,6 +68,7 @@ class OpTable {
     AttentionCase attention(bench_, shape);
     const double took = bench_.time([&] { attention.run(); });
     bench_.stream().retire();
+    if (is_coded(shape.cache)) return add(name, took, attention.bytes(), attention.flops());
     add(name, took, attention.bytes(), attention.flops(),
         fmt::format("causal {} {} {} {} {} {}", shape.sequences, shape.rows, shape.context,
                     shape.heads, shape.kv_heads, shape.head_dim));
@@ -85,14 +86,24 @@ class OpTable {
       paged(fmt::format("attention {} {} x {} rows after {}", w.name, sequences, count, context),
             {sequences, count, context, w.heads, w.kv_heads, w.head_dim});
     };
+    const auto over_bytes = [&](std::int64_t sequences, std::int64_t count, std::int64_t context) {
+      for (const DType cache : {DType::kI8, DType::kE4m3})
+        paged(fmt::format("attention {} {} x {} rows after {} over {}", w.name, sequences, count,
+                          context, name_of(cache)),
+              {sequences, count, context, w.heads, w.kv_heads, w.head_dim, cache});
+    };
     if (bench_.rehearsal()) {
       attention(2, 1, 20);
       attention(1, 9, 0);
+      over_bytes(2, 1, 20);
     } else {
       for (const std::int64_t length : {512, 2048, 8192}) attention(1, length, 0);
       for (const std::int64_t sequences : {1, 8, 64}) attention(sequences, 1, 1024);
       attention(1, 1, 8192);
       attention(4, 512, 2048);
+      for (const std::int64_t sequences : {1, 64}) over_bytes(sequences, 1, 1024);
+      over_bytes(1, 1, 8192);
+      over_bytes(4, 512, 2048);
     }
     for (const std::int64_t m : rows) rows_of(w, m);
   }

@@ -220,15 +220,34 @@ TEST_P(PagedAttention, RowsDoNotDependOnTheBatch) {
   }
 }
 
+// Each head's rows as what their codes stand for.
+void round_heads(Matrix& rows, std::int64_t head_dim, DType dtype) {
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(head_dim));
+  for (std::int64_t row = 0; row < rows.rows(); ++row) {
+    for (std::int64_t first = 0; first < rows.cols(); first += head_dim) {
+      std::vector<float> numbers;
+      for (std::int64_t d = 0; d < head_dim; ++d) numbers.push_back(rows.at(row, first + d));
+      const float scale = round_kv_row(numbers, dtype, codes);
+      for (std::int64_t d = 0; d < head_dim; ++d) {
+        const std::uint8_t code = codes[static_cast<std::size_t>(d)];
+        const float number = dtype == DType::kI8
+                                 ? static_cast<float>(static_cast<std::int8_t>(code))
+                                 : to_float(E4m3{code});
+        rows.set(row, first + d, number * scale);
+      }
+    }
+  }
+}
+
 // Cross attention: rows that have no keys of their own, fewer or more than what they see, which may
-// begin at any block. Against a sum written out here.
-TEST_P(PagedAttention, RowsThatOnlyLookSeeTheirWholePrefix) {
+// begin at any block. Against a sum written out here, over what the pool's codes stand for.
+void expect_whole_prefix(Device& reference, Device& cpu, DType dtype) {
   constexpr std::int64_t kKvHeads = 2;
   constexpr std::int64_t kGroup = 3;
   constexpr std::int64_t kDim = 32;
   constexpr std::int64_t kBlock = 16;
   const std::int64_t keys = scaled(600, 90);
-  Pool pool(keys / kBlock + 3, kBlock, kKvHeads, kDim, DType::kF32);
+  Pool pool(keys / kBlock + 3, kBlock, kKvHeads, kDim, dtype);
   std::vector<std::int32_t> blocks;
   for (std::int64_t token = 0; token < keys; token += kBlock) blocks.push_back(pool.take());
   struct Looking {
@@ -261,8 +280,13 @@ TEST_P(PagedAttention, RowsThatOnlyLookSeeTheirWholePrefix) {
                                       .head_dim = kDim,
                                       .window = 0};
   const SequenceSpan whole = {.row_begin = 0, .row_count = keys, .context = 0, .blocks = blocks};
-  const auto cpu = device();
-  for (Device* each : {&*reference_, &*cpu}) {
+  Matrix stored_k = k;
+  Matrix stored_v = v;
+  if (is_coded(dtype)) {
+    round_heads(stored_k, kDim, dtype);
+    round_heads(stored_v, kDim, dtype);
+  }
+  for (Device* each : {&reference, &cpu}) {
     Stream& stream = each->lane(Lane::kStep);
     stream.kv_write(
         {&stream.plan_attention({&whole, 1}, geometry), k.view(), v.view(), pool.layer});
@@ -285,20 +309,30 @@ TEST_P(PagedAttention, RowsThatOnlyLookSeeTheirWholePrefix) {
           for (std::int64_t key = begin; key < begin + looking[i].prefix; ++key) {
             double score = 0;
             for (std::int64_t d = 0; d < kDim; ++d)
-              score += double{q.at(row, head * kDim + d)} * k.at(key, head / kGroup * kDim + d);
+              score +=
+                  double{q.at(row, head * kDim + d)} * stored_k.at(key, head / kGroup * kDim + d);
             sum += weights.emplace_back(std::exp(score * scale));
           }
           for (std::int64_t d = 0; d < kDim; ++d) {
             double want = 0;
             for (std::int64_t key = 0; key < looking[i].prefix; ++key)
               want += weights[static_cast<std::size_t>(key)] *
-                      v.at(begin + key, head / kGroup * kDim + d) / sum;
+                      stored_v.at(begin + key, head / kGroup * kDim + d) / sum;
             ASSERT_NEAR(out.at(row, head * kDim + d), want, kTolerance)
                 << "span " << i << " row " << row << " head " << head;
           }
         }
       }
     }
+  }
+}
+
+TEST_P(PagedAttention, RowsThatOnlyLookSeeTheirWholePrefix) {
+  const auto cpu = device();
+  for (const DType dtype : {DType::kF32, DType::kI8, DType::kE4m3}) {
+    SCOPED_TRACE(name_of(dtype));
+    if (!(*cpu).caches(dtype)) continue;
+    ASSERT_NO_FATAL_FAILURE(expect_whole_prefix(*reference_, *cpu, dtype));
   }
 }
 

@@ -140,22 +140,6 @@ TEST_P(CudaGolden, TheEngineSaysTheSame) {
     EXPECT_EQ(run.answers[i], from.golden(i).greedy) << from.name(i);
 }
 
-// Its kernels read floats alone: bytes are refused before a weight is read.
-TEST(Cuda, KeysAndValuesInBytesAreRefusedByName) {
-  const auto device = cuda::make_device_under_test(DType::kF32);
-  if (!device) GTEST_SKIP() << device.error().message;
-  const auto checkpoint = open_checkpoint(testing::golden_folder("llama3/scaled"));
-  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
-  for (const DType cache : {DType::kI8, DType::kE4m3}) {
-    const auto model = load_model(*checkpoint, **device, {.compute = DType::kF32, .kv = cache});
-    ASSERT_FALSE(model);
-    EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
-    EXPECT_NE(model.error().message.find(name_of(cache)), std::string::npos)
-        << model.error().message;
-    EXPECT_NE(model.error().message.find((*device)->name()), std::string::npos);
-  }
-}
-
 // --load-format dummy: what the device makes of nothing is what the CPU makes.
 TEST(CudaMadeWeights, GiveTheCpusAnswer) {
   if (const auto device = cuda::make_device_under_test(DType::kF32); !device)

@@ -2,6 +2,7 @@
 // (--enforce-eager): the same tokens, whatever else the engine does meanwhile.
 #include <gtest/gtest.h>
 
+#include "engine/kv_pool.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/device_under_test.h"
 #include "tests/golden/golden_requests.h"
@@ -73,6 +74,20 @@ class Graphs : public ::testing::Test {
     }
     return graphs;
   }
+  // Bytes for so many prompts of a checkpoint and some tokens of their answers.
+  std::size_t pool_for(const std::string& checkpoint, std::int64_t prompts, std::int64_t tokens) {
+    auto device = cuda::make_device_under_test(DType::kF32, 2);
+    if (!device) {
+      skipped = device.error().message;
+      return 0;
+    }
+    testing::GoldenRequests from(checkpoint, {"text"}, *std::move(device), options);
+    const Request request = from.request(0);
+    std::int64_t bytes = 0;  // of a token
+    for (const LayerSpec& layer : layer_specs(from.network().shape())) bytes += layer.token_bytes();
+    return static_cast<std::size_t>(
+        bytes * (prompts * static_cast<std::int64_t>(request.prompt->ids.size()) + tokens));
+  }
   std::string skipped;
   LoadOptions options = {.compute = DType::kF32, .kv = {}};
 };
@@ -111,21 +126,29 @@ TEST_F(Graphs, WithPreemption) {
   EngineSettings settings = testing::settings_of(64);
   settings.block_size = 4;
   settings.prefix_caching = false;
-  auto device = cuda::make_device_under_test(DType::kF32, 2);
-  if (!device) GTEST_SKIP() << device.error().message;
-  {
-    // For three prompts and a few of their answers' tokens.
-    testing::GoldenRequests from("qwen2/odd_heads", {"text"}, *std::move(device));
-    const Request request = from.request(0);
-    const auto tokens = 3 * static_cast<std::int64_t>(request.prompt->ids.size()) + 24;
-    std::int64_t bytes = 0;
-    for (const LayerShape& layer : from.network().shape().layers)
-      bytes += 2 * layer.kv_heads * layer.head_dim * 4;
-    settings.kv_cache_bytes = static_cast<std::size_t>(bytes * tokens);
-  }
+  settings.kv_cache_bytes = pool_for("qwen2/odd_heads", 3, 24);
+  if (!skipped.empty()) GTEST_SKIP() << skipped;
   const Outcome outcome = expect_same("qwen2/odd_heads", settings, 3, 18);
   EXPECT_GT(outcome.stats.num_preemptions, 0u);
   EXPECT_GT(outcome.replays, 0);
+}
+
+// Scales beside the codes, in pages that grow, are taken away and are written anew.
+TEST_F(Graphs, WithKeysAndValuesInBytes) {
+  for (const DType cache : {DType::kI8, DType::kE4m3}) {
+    options.kv = cache;
+    EngineSettings settings = testing::settings_of(64);
+    settings.block_size = 4;
+    settings.steps_in_flight = 2;
+    Outcome outcome = expect_same("qwen2/mixed_window", settings, 3, 14);
+    if (!skipped.empty()) GTEST_SKIP() << skipped;
+    EXPECT_GT(outcome.replays, 4);
+    settings.prefix_caching = false;
+    settings.kv_cache_bytes = pool_for("qwen2/odd_heads", 3, 24);
+    outcome = expect_same("qwen2/odd_heads", settings, 3, 18);
+    EXPECT_GT(outcome.stats.num_preemptions, 0u);
+    EXPECT_GT(outcome.replays, 0);
+  }
 }
 
 // Guessed tokens make steps of other sizes between those that are alike.

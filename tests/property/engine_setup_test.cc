@@ -99,5 +99,27 @@ TEST(EngineSetup, KvPoolIsWhatTheUtilisationLeaves) {
               std::string::npos);
 }
 
+// Where the utilisation leaves more than would ever be used, that is what the pool has: of codes
+// their bytes and those of their scales.
+TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  const auto pool_bytes = [&](DType cache) -> std::int64_t {
+    FakeModelOptions options;
+    options.layers.assign(4, {LayerKind::kFull, 0, 2, 64});
+    options.cache = cache;
+    FakeModel model(options);
+    MeteredDevice device(4 * kGib, 4 * kGib);
+    EngineSettings settings;
+    settings.encoder_cache_bytes = 1 << 20;
+    const auto parts = set_up_engine(settings, model, device);
+    EXPECT_TRUE(parts.has_value()) << parts.error().message;
+    return parts ? static_cast<std::int64_t>(parts->settings.kv_cache_bytes) : 0;
+  };
+  const std::int64_t numbers = pool_bytes(DType::kF32);
+  EXPECT_GT(numbers, 0);
+  for (const DType cache : {DType::kI8, DType::kE4m3})
+    EXPECT_EQ(pool_bytes(cache) * 64 * 4, numbers * (64 + 4)) << name_of(cache);
+}
+
 }  // namespace
 }  // namespace saccade

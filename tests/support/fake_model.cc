@@ -155,6 +155,7 @@ FakeModel::FakeModel(const FakeModelOptions& options) : options_(options) {
   shape_.max_position = options.max_position;
   shape_.position_axes = options.position_axes;
   shape_.layers = options.layers;
+  shape_.cache_dtype = options.cache;
   shape_.eos = {0};
   shape_.has_vision = options.has_vision;
   shape_.max_image_patches = 4 * options.max_image_tokens;

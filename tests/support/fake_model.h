@@ -24,6 +24,7 @@ struct FakeModelOptions {
   int encoder_stages = 3;
   int position_axes = 1;
   std::size_t scratch_bytes = 0;  // said, not taken
+  DType cache = DType::kF32;      // of its pages; said, and nothing is kept so
   bool has_vision = true;
   // Of 16 rows, those whose likeliest next token follows from their own token alone, so that text
   // repeats itself; which rows they are depends on everything.

@@ -1,5 +1,6 @@
 // Attention in f32 arithmetic, a warp a row and head: for runs in f32, and for head sizes and
-// types that the tensor cores' kernel does not take.
+// types that the tensor cores' kernels do not take. A key's scale goes to its score, a value's to
+// its weight.
 #include "ops/cuda/attention_rows.h"
 #include "ops/cuda/grid.h"
 
@@ -10,16 +11,23 @@ constexpr int kWarps = 4;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 template <typename Key>
-SACCADE_DEVICE float score_of(const AttentionKernelArgs& args, const float* query, const Key* key) {
+constexpr bool kCoded = sizeof(Key) == 1;
+
+// `scale`: of the key's row, where it has one.
+template <typename Key>
+SACCADE_DEVICE float score_of(const AttentionKernelArgs& args, const float* query, const Key* key,
+                              float scale) {
   float sum = 0;
   for (std::int64_t dim = 0; dim < args.head_dim; ++dim) sum += query[dim] * widen(key[dim]);
+  if (kCoded<Key>) sum *= scale;
   sum *= args.scale;
   return args.softcap > 0 ? args.softcap * tanhf(sum / args.softcap) : sum;
 }
 
 // Shared memory: for each warp its query, its sums and the weights of 32 tokens.
+// Four blocks are enough of them: for more the compiler would keep registers in memory.
 template <typename T, typename Key>
-__global__ void __launch_bounds__(kWarps * 32) attention_f32_kernel(AttentionKernelArgs args) {
+__global__ void __launch_bounds__(kWarps * 32, 4) attention_f32_kernel(AttentionKernelArgs args) {
   SACCADE_DYNAMIC_SHARED(float, shared);
   const auto lane = static_cast<int>(threadIdx.x % 32);
   const auto warp = static_cast<int>(threadIdx.x / 32);
@@ -46,14 +54,22 @@ __global__ void __launch_bounds__(kWarps * 32) attention_f32_kernel(AttentionKer
     for (std::int64_t first = place.begin / 32 * 32; first < place.end; first += 32) {
       const std::int64_t token = first + lane;
       const Key* key = nullptr;
-      if (token >= place.begin && token < place.end)
+      float key_scale = 1;
+      float value_scale = 1;
+      if (token >= place.begin && token < place.end) {
         key = token_row<Key>(args, sequence, kv_head, false, token);
-      const float score = key != nullptr ? score_of(args, query, key) : kNone;
+        if (kCoded<Key>) {
+          key_scale = token_scale(args, sequence, kv_head, false, token);
+          value_scale = token_scale(args, sequence, kv_head, true, token);
+        }
+      }
+      const float score = key != nullptr ? score_of(args, query, key, key_scale) : kNone;
       const float larger_max = larger(max, warp_max(score));
       const float shrink = larger_max == max ? 1.0f : expf(max - larger_max);
       max = larger_max;
-      weights[lane] = score == kNone ? 0.0f : expf(score - max);
-      total = total * shrink + weights[lane];
+      const float weight = score == kNone ? 0.0f : expf(score - max);
+      total = total * shrink + weight;
+      weights[lane] = kCoded<Key> ? weight * value_scale : weight;
       __syncwarp();
       for (int d = lane; d < dim; d += 32) {
         float sum = sums[d] * shrink;
@@ -86,13 +102,20 @@ void launch(const AttentionKernelArgs& args, cudaStream_t stream) {
 }  // namespace
 
 void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream) {
-  with_type(args.pages.base != nullptr ? args.pages.type : args.k.type, [&](auto key) {
+  const auto over = [&](auto key) {
     using Key = decltype(key);
     if (args.q.type == DType::kBf16)
       launch<Bf16, Key>(args, stream);
     else
       launch<float, Key>(args, stream);
-  });
+  };
+  const DType type = args.pages.base != nullptr ? args.pages.type : args.k.type;
+  if (type == DType::kI8)
+    over(std::int8_t{});
+  else if (type == DType::kE4m3)
+    over(E4m3{});
+  else
+    with_type(type, over);
 }
 
 }  // namespace saccade::cuda

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/cuda/test_rows.h"
+#include "ops/kv_rows.h"
 
 namespace saccade::cuda {
 namespace {
@@ -46,8 +47,9 @@ class Call {
     }
     const std::int64_t kv_cols = p_.kv_heads * p_.head_dim;
     q.emplace(rows, kv_cols * p_.group, p_.type, p_.odd);
-    k.emplace(tokens, kv_cols, p_.page_type, p_.odd);
-    v.emplace(tokens, kv_cols, p_.page_type, p_.odd);
+    const DType stored = is_coded(p_.page_type) ? DType::kF32 : p_.page_type;
+    k.emplace(tokens, kv_cols, stored, p_.odd);
+    v.emplace(tokens, kv_cols, stored, p_.odd);
     out.emplace(rows, kv_cols * p_.group, p_.type, p_.odd);
     q->random(rng, 2);
     k->random(rng, 2);
@@ -143,10 +145,10 @@ class Call {
     }
     std::shuffle(ids.begin(), ids.end(), rng);
     blocks = ids;
-    const auto width = static_cast<std::int64_t>(size_of(p_.page_type));
-    pages = {nullptr,       2 * p_.kv_heads * p_.block_size * p_.head_dim * width + 64,
-             p_.block_size, p_.kv_heads,
-             p_.head_dim,   p_.page_type};
+    std::int64_t used = kv_block_elements(p_.page_type, p_.block_size, p_.kv_heads, p_.head_dim) *
+                        static_cast<std::int64_t>(size_of(p_.page_type));
+    if (is_coded(p_.page_type) && !p_.odd) used = (used + 15) / 16 * 16;
+    pages = {nullptr, used + 64, p_.block_size, p_.kv_heads, p_.head_dim, p_.page_type};
     pool.assign(static_cast<std::size_t>(pages.block_stride) * (ids.size() + 1), std::byte{0xff});
     auto base = reinterpret_cast<std::uintptr_t>(pool.data());
     pages.base = pool.data() + (16 - base % 16) % 16;
@@ -168,6 +170,10 @@ class Call {
         blocks[static_cast<std::size_t>(sequences[i].first_block + token / p_.block_size)];
     const std::int64_t row = (value * p_.kv_heads + head) * p_.block_size + token % p_.block_size;
     std::byte* to = pages.base + block * pages.block_stride;
+    if (is_coded(p_.page_type)) {
+      put_codes(to, row, value != 0 ? *v : *k, first_token[i] + token, head);
+      return;
+    }
     for (std::int64_t d = 0; d < p_.head_dim; ++d) {
       const float x = (value != 0 ? *v : *k).at(first_token[i] + token, head * p_.head_dim + d);
       if (p_.page_type == DType::kF32) {
@@ -176,6 +182,24 @@ class Call {
         const std::uint16_t bits = p_.page_type == DType::kBf16 ? to_bf16(x).bits : to_f16(x).bits;
         std::memcpy(to + (row * p_.head_dim + d) * 2, &bits, 2);
       }
+    }
+  }
+
+  // And what the codes stand for takes the place of the numbers.
+  void put_codes(std::byte* block, std::int64_t row, TestRows& numbers, std::int64_t token,
+                 std::int64_t head) {
+    const auto dims = static_cast<std::size_t>(p_.head_dim);
+    std::vector<float> from;
+    for (std::int64_t d = 0; d < p_.head_dim; ++d)
+      from.push_back(numbers.at(token, head * p_.head_dim + d));
+    auto* const codes = reinterpret_cast<std::uint8_t*>(block + row * p_.head_dim);
+    const float scale = round_kv_row(from, p_.page_type, {codes, dims});
+    std::memcpy(block + 2 * p_.kv_heads * p_.block_size * p_.head_dim + 4 * row, &scale, 4);
+    for (std::size_t d = 0; d < dims; ++d) {
+      const float code = p_.page_type == DType::kI8
+                             ? static_cast<float>(static_cast<std::int8_t>(codes[d]))
+                             : to_float(E4m3{codes[d]});
+      numbers.set(token, head * p_.head_dim + static_cast<std::int64_t>(d), code * scale);
     }
   }
 
@@ -250,6 +274,67 @@ TEST(AttentionKernel, WindowsPrefixesAndSpans) {
   }
 }
 
+// Codes and their scales, on tensor cores where a head is a multiple of 16 and pages are aligned,
+// and in f32 elsewhere: the bound of numbers, for the codes' rounding is in what is wanted.
+TEST(AttentionKernel, OverBytes) {
+  const auto window = [](std::int32_t token, std::int32_t) {
+    return Interval{std::max(0, token - 39), token + 1};
+  };
+  for (const DType page : {DType::kI8, DType::kE4m3}) {
+    for (const DType type : {DType::kBf16, DType::kF32})
+      for (const std::int64_t head_dim : {13, 16, 24, 48, 64, 72, 80, 96, 128, 256})
+        check({.head_dim = head_dim,
+               .kv_heads = 2,
+               .group = 3,
+               .type = type,
+               .page_type = page,
+               .contexts = {0, 70, 19},
+               .counts = {37, 1, 25},
+               .sees = causal});
+    for (const std::int64_t block_size : {16, 7, 1})
+      for (const bool odd : {false, true})
+        check({.head_dim = 64,
+               .group = 2,
+               .block_size = block_size,
+               .page_type = page,
+               .odd = odd,
+               .softcap = 3,
+               .contexts = {0, 200},
+               .counts = {110, 3},
+               .sees = window});
+  }
+}
+
+// A key and a value whose scale is no number: rows that see the token have none either, those
+// before it in the same tile have the bits that they have without.
+TEST(AttentionKernel, AScaleThatIsNoNumberStaysWithThoseWhoSeeIt) {
+  constexpr std::int32_t kToken = 20;
+  for (const DType page : {DType::kI8, DType::kE4m3}) {
+    for (const DType type : {DType::kBf16, DType::kF32}) {
+      SCOPED_TRACE(fmt::format("{} over {}", name_of(type), name_of(page)));
+      const Problem problem{
+          .type = type, .page_type = page, .contexts = {0}, .counts = {40}, .sees = causal};
+      Call whole(problem, 6);
+      whole.run();
+      Call odd(problem, 6);
+      const std::int64_t block = odd.blocks[kToken / 16];
+      std::byte* const scales =
+          odd.pages.base + block * odd.pages.block_stride + std::int64_t{2} * 16 * 64;
+      const float none = std::numeric_limits<float>::quiet_NaN();
+      for (const int value : {0, 1}) std::memcpy(scales + 4 * (16 * value + kToken % 16), &none, 4);
+      odd.run();
+      for (std::int64_t row = 0; row < 40; ++row)
+        for (std::int64_t col = 0; col < 64; ++col) {
+          if (row >= kToken) {
+            ASSERT_TRUE(std::isnan(odd.out->at(row, col))) << row;
+          } else {
+            ASSERT_EQ(odd.out->at(row, col), whole.out->at(row, col)) << row;
+          }
+        }
+    }
+  }
+}
+
 TEST(AttentionKernel, CapsScores) {
   for (const DType type : {DType::kBf16, DType::kF32})
     check({.head_dim = 128,
@@ -289,6 +374,8 @@ TEST(AttentionKernel, RandomShapes) {
     problem.group = 1 + below(7);
     problem.block_size = below(3) == 0 ? 0 : 1 + below(33);
     problem.softcap = below(3) == 0 ? 5.0f : 0.0f;
+    if (problem.block_size > 0 && below(2) == 0)
+      problem.page_type = below(2) == 0 ? DType::kI8 : DType::kE4m3;
     const std::int32_t window = below(2) == 0 ? 1000 : 1 + below(100);
     problem.sees = [window](std::int32_t token, std::int32_t) {
       return Interval{std::max(0, token + 1 - window), token + 1};
@@ -303,11 +390,16 @@ TEST(AttentionKernel, RandomShapes) {
 
 // A row alone, among others, and in the middle of a chunk: its own sequence decides its bits.
 TEST(AttentionKernel, RowsDoNotDependOnTheBatch) {
-  for (const DType type : {DType::kBf16, DType::kF32}) {
+  using Types = std::pair<DType, DType>;
+  for (const auto& [type, page] :
+       {Types{DType::kBf16, DType::kBf16}, Types{DType::kF32, DType::kF32},
+        Types{DType::kBf16, DType::kI8}, Types{DType::kBf16, DType::kE4m3},
+        Types{DType::kF32, DType::kI8}, Types{DType::kF32, DType::kE4m3}}) {
+    SCOPED_TRACE(fmt::format("{} over {}", name_of(type), name_of(page)));
     const Problem whole{.head_dim = 64,
                         .group = 2,
                         .type = type,
-                        .page_type = type,
+                        .page_type = page,
                         .contexts = {0},
                         .counts = {150},
                         .sees = causal};

@@ -285,6 +285,7 @@ class CudaDevice final : public Device {
   bool makes_graphs() const override { return runtime_->space() == Space::kDevice; }
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
+  bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {

@@ -5,6 +5,7 @@
 // Every tile shape adds in the same order: 16 products of an output at a time along `in`, then its
 // groups. A row is the same bits in any batch.
 #include "ops/cuda/code_kernels.h"
+#include "ops/cuda/code_pairs.h"
 #include "ops/cuda/code_places.h"
 #include "ops/cuda/gemm_rows.h"
 
@@ -26,13 +27,8 @@ struct E4m3 {
   static constexpr bool kZeros = false;
   static SACCADE_DEVICE void widen(const std::uint32_t (&words)[kWords], int k, std::uint32_t,
                                    std::uint32_t (&pairs)[2]) {
-    pairs[0] = widen_pair(words[k] & 0xff00ff00U);
-    pairs[1] = widen_pair(words[k] << 8 & 0xff00ff00U);
-  }
-  // Codes in the upper bytes: their exponents are 120 less than a bf16's, subnormals included.
-  static SACCADE_DEVICE std::uint32_t widen_pair(std::uint32_t codes) {
-    constexpr std::uint32_t kTwoTo120 = 0x7b807b80U;
-    return multiply_pairs((codes & 0x80008000U) | (codes & 0x7f007f00U) >> 4, kTwoTo120);
+    pairs[0] = e4m3_pair(words[k]);
+    pairs[1] = e4m3_pair(words[k] << 8);
   }
 };
 

@@ -58,7 +58,8 @@ struct RopeTableKernelArgs {
 void launch_rope_table(const RopeTableKernelArgs& args, cudaStream_t stream);
 
 // Where one layer keeps keys and values: block b begins at base + b * block_stride bytes with K
-// [kv_heads, block_size, head_dim], then V.
+// [kv_heads, block_size, head_dim], then V; of bytes then the scales of K's rows, and of V's
+// (ops/kv_rows.h).
 struct KvPages {
   std::byte* base = nullptr;
   std::int64_t block_stride = 0;
@@ -66,6 +67,8 @@ struct KvPages {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   DType type = DType::kBf16;
+
+  constexpr bool coded() const { return type == DType::kI8 || type == DType::kE4m3; }
 };
 
 // RMS norm over each head, as NormKernelArgs; no weight: none.
@@ -264,8 +267,8 @@ constexpr int kAttentionTileRows = 64;
 
 // out = softmax(q k^T scale) v. Row r sees the tokens [seen[2 r], seen[2 r + 1]) of its sequence:
 // causal, window, prefix and both-ways masks are all of that shape. Keys and values come from
-// pages, or from the rows k and v. bf16 throughout (tensor cores), or anything else in f32
-// arithmetic.
+// pages, or from the rows k and v. bf16 throughout, or over pages of bytes (tensor cores), or
+// anything else in f32 arithmetic.
 struct AttentionKernelArgs {
   Rows q;  // [rows, heads * q_head_dim]
   std::int64_t heads = 0;
@@ -285,5 +288,6 @@ struct AttentionKernelArgs {
 };
 void launch_attention(const AttentionKernelArgs& args, cudaStream_t stream);
 void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream);  // its latter part
+void launch_attention_codes(const AttentionKernelArgs& args, cudaStream_t stream);  // its middle
 
 }  // namespace saccade::cuda

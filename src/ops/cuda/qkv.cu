@@ -1,6 +1,6 @@
 // From the product of q, k and v to what attention reads, in one pass over each head: its norm, its
-// rotation, and its place (q's padded rows; the page of k and v).
-#include "ops/cuda/kernel.h"
+// rotation, and its place (q's padded rows; the page of k and v, in bytes with the row's scale).
+#include "ops/cuda/kv_codes.h"
 
 namespace saccade::cuda {
 namespace {
@@ -12,26 +12,28 @@ struct Head {
   const void* from;
   std::byte* to;  // of elements of `to_type`
   DType to_type;
+  std::byte* scale;      // of bytes: where theirs goes; else null
   std::int64_t to_cols;  // those beyond head_dim become zero
   HeadNorm norm;
   bool turns;
 };
 
-SACCADE_DEVICE std::byte* page_row(const KvPages& pages, std::int64_t slot, std::int64_t plane,
-                                   std::int64_t element_bytes) {
+SACCADE_DEVICE void find_page_row(Head& head, const KvPages& pages, std::int64_t slot,
+                                  std::int64_t plane) {
   const std::int64_t block = slot / pages.block_size;
-  const std::int64_t place = slot % pages.block_size;
-  return pages.base + block * pages.block_stride +
-         (plane * pages.block_size + place) * pages.head_dim * element_bytes;
+  const std::int64_t row = plane * pages.block_size + slot % pages.block_size;
+  const std::int64_t element = pages.coded() ? 1 : pages.type == DType::kF32 ? 4 : 2;
+  head.to_type = pages.type;
+  head.to = pages.base + block * pages.block_stride + row * pages.head_dim * element;
+  if (pages.coded()) head.scale = scale_place(pages, block, row);
 }
-
-SACCADE_DEVICE std::int64_t bytes_of(DType type) { return type == DType::kF32 ? 4 : 2; }
 
 template <typename T>
 SACCADE_DEVICE Head head_of(const QkvKernelArgs& args, std::int64_t row, std::int64_t index,
                             std::int64_t heads, std::int64_t kv_heads) {
   const std::int64_t dim = args.head_dim;
   Head head;
+  head.scale = nullptr;
   const bool turns = args.cos.data != nullptr;
   if (index < heads) {
     head.from = static_cast<const T*>(args.q.data) + row * args.q.stride + index * dim;
@@ -51,9 +53,7 @@ SACCADE_DEVICE Head head_of(const QkvKernelArgs& args, std::int64_t row, std::in
   head.norm = value ? HeadNorm{} : args.k_norm;
   head.turns = turns && !value;
   if (args.pages.base != nullptr) {
-    head.to_type = args.pages.type;
-    head.to = page_row(args.pages, args.slots[row], (value ? kv_heads : 0) + kv_head,
-                       bytes_of(args.pages.type));
+    find_page_row(head, args.pages, args.slots[row], (value ? kv_heads : 0) + kv_head);
   } else {
     head.to_type = args.k_out.type;
     head.to = static_cast<std::byte*>(args.k_out.data) +
@@ -101,13 +101,30 @@ __global__ void __launch_bounds__(kWarps * 32)
   const std::int64_t pairs = head.turns ? args.cos.cols : 0;
   const float* const cos = static_cast<const float*>(args.cos.data) + row * args.cos.stride;
   const float* const sin = static_cast<const float*>(args.sin.data) + row * args.sin.stride;
-  for (std::int64_t pair = lane; pair < pairs; pair += 32) {
-    const float a = at(pair);
-    const float b = at(pair + pairs);
-    put(head, pair, a * cos[pair] - b * sin[pair]);
-    put(head, pair + pairs, b * cos[pair] + a * sin[pair]);
+  const auto each_col = [&](const auto& take) {
+    for (std::int64_t pair = lane; pair < pairs; pair += 32) {
+      const float a = at(pair);
+      const float b = at(pair + pairs);
+      take(pair, a * cos[pair] - b * sin[pair]);
+      take(pair + pairs, b * cos[pair] + a * sin[pair]);
+    }
+    for (std::int64_t col = 2 * pairs + lane; col < dim; col += 32) take(col, at(col));
+  };
+  if (head.scale != nullptr) {
+    // Magnitudes are compared by their bits, where what is no number is the largest.
+    unsigned most = 0;
+    each_col([&](std::int64_t, float value) { most = larger(most, bits_of(value) & 0x7fffffffU); });
+#pragma unroll
+    for (int mask = 16; mask > 0; mask /= 2)
+      most = larger(most, __shfl_xor_sync(kFullWarp, most, mask));
+    const KvRounding rounding(head.to_type, most);
+    each_col([&](std::int64_t col, float value) {
+      head.to[col] = static_cast<std::byte>(rounding.code(value));
+    });
+    if (lane == 0) write_scale(rounding.scale(), head.scale);
+    return;
   }
-  for (std::int64_t col = 2 * pairs + lane; col < dim; col += 32) put(head, col, at(col));
+  each_col([&](std::int64_t col, float value) { put(head, col, value); });
   for (std::int64_t col = dim + lane; col < head.to_cols; col += 32) put(head, col, 0);
 }
 
