@@ -171,8 +171,9 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused(serve({"--gpu-memory-utilization", "2"}), 2, {"--gpu-memory-utilization", "2", "1"});
   refused(serve({"--dtype", "int3"}), 2, {"--dtype", "int3", "bfloat16"});
   refused(serve({"--max-num-seqs", "0"}), 2, {"--max-num-seqs", "0"});
-  refused(serve({"--tensor-parallel-size", "2"}), 2,
-          {"--tensor-parallel-size 2 is not supported", "one device", "saccade proxy"});
+  refused(
+      serve({"--pipeline-parallel-size", "2"}), 2,
+      {"--pipeline-parallel-size 2 is not supported", "--tensor-parallel-size", "saccade proxy"});
   refused(serve({"--limit-mm-per-prompt", "image"}), 1, {"--limit-mm-per-prompt", "image=10"});
   refused(serve({"--max-model-len", "99999"}), 1, {"99999", "2048"});
   refused(serve({"--chat-template", "/nowhere.jinja"}), 1, {"--chat-template", "/nowhere.jinja"});

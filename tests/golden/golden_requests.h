@@ -112,6 +112,15 @@ inline EngineSettings settings_of(std::int64_t chunk) {
   return settings;
 }
 
+// An embedding row lies in the place of its token's keys and values in the full layers.
+inline bool overlay_fits(const ModelShape& shape) {
+  if (shape.cross_attends()) return false;  // an image is one token
+  std::int64_t values = 0;
+  for (const LayerShape& layer : shape.layers)
+    if (layer.kind == LayerKind::kFull) values += 2 * layer.kv_heads * layer.head_dim;
+  return values >= shape.embedding_width();
+}
+
 struct GoldenRun {
   std::vector<std::vector<TokenId>> answers;  // of round 0, then of round 1, ...
   EngineStats stats;
