@@ -54,13 +54,15 @@ TEST_P(FamiliesEngine, AnyChunkAndBatch) {
 // The device that runs late takes long, and policies are none of its business.
 bool runs_late() { return std::getenv("SACCADE_TEST_DEVICE") != nullptr; }
 
-// A prefix that attends both ways is found again only where every layer still has all of it: not
-// where windows let tokens go, which "paged" keeps.
+// "paged" caches no prefixes of models that attend to images across (docs/memory.md). A prefix that
+// attends both ways is found again only where every layer still has all of it: not where windows
+// let tokens go, which "paged" keeps.
 bool prefixes_are_found(GoldenRequests& from, const std::string& policy) {
-  if (policy == "paged") return true;
-  const bool lets_go = std::ranges::any_of(
-      from.network().shape().layers,
-      [](const LayerShape& layer) { return layer.kind == LayerKind::kSlidingWindow; });
+  const ModelShape& shape = from.network().shape();
+  if (policy == "paged") return !shape.cross_attends();
+  const bool lets_go = std::ranges::any_of(shape.layers, [](const LayerShape& layer) {
+    return layer.kind == LayerKind::kSlidingWindow;
+  });
   for (std::size_t i = 0; i < from.count(); ++i)
     if (!lets_go || from.request(i).prompt->bidirectional_prefix == 0) return true;
   return false;
