@@ -113,7 +113,8 @@ void add_roofs(Bench& bench) {
   row("roof/f32", "GFLOP/s", bench.roofs.f32_flops);
   if (bench.roofs.bf16_flops > 0) {
     row("roof/bf16", "GFLOP/s", bench.roofs.bf16_flops);
-    row("bf16 numbers from cache", "GFLOP/s", measure_loaded_bf16_flops(pool, bench.isa));
+    const double loaded = measure_loaded_bf16_flops(pool, bench.isa);
+    if (loaded > 0) row("bf16 numbers from cache", "GFLOP/s", loaded);
   }
   if (bench.roofs.int8_ops > 0) row("roof/int8", "GFLOP/s", bench.roofs.int8_ops);
 }

@@ -91,6 +91,16 @@ __attribute__((target("avx512f,avx512vnni"))) void multiply_add_vnni() {
   }
 }
 
+__attribute__((target("avx512f,avx512bf16"))) void multiply_add_bf16() {
+  __m512 sum[kChains] = {};
+  const __m512i x = _mm512_set1_epi32(0x3f803f80);  // ones
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+#define SACCADE_STEP(n) asm volatile("vdpbf16ps %1, %1, %0" : "+v"(sum[n]) : "v"(x));
+    SACCADE_TWELVE(SACCADE_STEP)
+#undef SACCADE_STEP
+  }
+}
+
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1, start = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -218,6 +228,9 @@ double measure_f32_flops(ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 
 double measure_bf16_flops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 #if defined(__x86_64__)
+  if (isa == cpu::Isa::kBf16)
+    return best_rate(pool, static_cast<double>(kSteps) * kChains * 32 * 2,
+                     [](int) { multiply_add_bf16(); });
   if (isa == cpu::Isa::kAmx) {
     return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 32 * 2),
                      [](int) { multiply_add_amx(kTileSteps); });

@@ -88,7 +88,7 @@ class PackedWeight {
   std::int64_t in() const { return in_; }
   virtual std::size_t bytes() const = 0;
   // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), kBf16
-  // where the device multiplies bf16 only (AMX tiles, for weights packed as kBf16), or kI8 (those
+  // where the device multiplies bf16 only (bf16 and AMX, weights packed as kBf16), or kI8 (those
   // packed as kI8). Products and sums are f32, and of kI8 exact.
   virtual DType operand_dtype() const = 0;
 
@@ -560,10 +560,10 @@ class Device {
 };
 
 // threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "avx2",
-// "avx512", "vnni" or "amx"; the environment's SACCADE_CPU stands in when it is empty. kUnsupported
-// when this machine lacks it. All but "amx" multiply floats in f32; "amx" has bf16 tiles where the
-// caller chose bf16 (pack's and attention's `compute`). "vnni" is "avx512" with an instruction for
-// weights packed as kI8. Work runs during the call that submits it.
+// "avx512", "vnni", "bf16" or "amx"; the environment's SACCADE_CPU stands in when it is empty.
+// kUnsupported when this machine lacks it. Floats are multiplied in f32 but by "bf16" and "amx",
+// where the caller chose bf16 (pack's and attention's `compute`). From "vnni" on there is an
+// instruction for weights packed as kI8. Work runs during the call that submits it.
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
 // The slow twin as a Device (double-precision accumulation, one thread).
 std::unique_ptr<Device> make_reference_device();

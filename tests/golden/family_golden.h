@@ -34,7 +34,7 @@ inline std::unique_ptr<Device> make_device(const std::string& name) {
   return device ? *std::move(device) : nullptr;
 }
 inline std::vector<std::string> device_names() {
-  return {"reference", "portable", "avx2", "avx512", "vnni", "amx", "deferred"};
+  return {"reference", "portable", "avx2", "avx512", "vnni", "bf16", "amx", "deferred"};
 }
 
 inline std::unique_ptr<Model> load(const std::string& directory, Device& device,

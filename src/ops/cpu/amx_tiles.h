@@ -7,17 +7,17 @@
 // 16 of a tile's rows are used.
 #pragma once
 
-#include "ops/cpu/vec_avx512.h"
+#include "ops/cpu/bf16_tiles.h"
 
 namespace saccade::cpu::amx {
 
-using F = __m512;
-using V = VecAvx512;
-
-constexpr Index kTileRows = 16;
-constexpr Index kTileDepth = 32;
-constexpr Index kTileElements = kTileRows * kTileDepth;  // of bf16: 1 KiB
-constexpr int kRowBytes = 64;
+using bf16::F;
+using bf16::kRowBytes;
+using bf16::kTileDepth;
+using bf16::kTileElements;
+using bf16::kTileRows;
+using bf16::round_32;
+using bf16::V;
 
 struct alignas(64) TileConfig {
   std::uint8_t palette = 1;
@@ -270,17 +270,6 @@ void multiply_panels(const TileArgs& args, Index first_panel = 0) {
       }
     }
   }
-}
-
-inline __mmask16 lanes_below(Index count) {
-  return static_cast<__mmask16>(count >= 16 ? 0xffff : count <= 0 ? 0 : (1U << count) - 1);
-}
-
-// 32 floats, of which `count` are there, to bf16; the rest become zeros.
-inline __m512i round_32(const float* x, Index count) {
-  const F low = _mm512_maskz_loadu_ps(lanes_below(count), x);
-  const F high = _mm512_maskz_loadu_ps(lanes_below(count - 16), x + 16);
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
 }
 
 }  // namespace saccade::cpu::amx

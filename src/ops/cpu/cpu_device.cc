@@ -40,6 +40,7 @@ const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
 const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAmx) return &amx_kernels();
+  if (isa == Isa::kBf16) return &bf16_kernels();
 #endif
   return nullptr;
 }

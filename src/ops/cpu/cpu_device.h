@@ -34,7 +34,7 @@ class Scratch {
 // decode step streams memory from first byte to last.
 //   f32   [panels][in][lanes]
 //   bf16  [panels][in / 2][lanes][2]: one vector load gives two steps of depth, and a panel is also
-//         a row of AMX tiles
+//         a row of tiles
 //   int8  [panels][in / 4][lanes][4], and a scale an output
 // What fills up the last panel and the last step of depth is zeros.
 class PanelWeight final : public PackedWeight {
@@ -104,7 +104,7 @@ class CpuDevice final : public Device {
 
   Isa isa_;
   const Kernels& kernels_;
-  const TileKernels* tiles_;  // null without a matrix unit
+  const TileKernels* tiles_;  // null where bf16 is not multiplied as such
   const Int8Kernels& int8_;
   const FourBitKernels& four_bits_;
   ThreadPool pool_;

@@ -73,7 +73,7 @@ const FourBitWeight* four_bits(const PackedWeight* weight) {
 }
 
 std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix> parts,
-                                                   std::int64_t lanes, bool tiles,
+                                                   std::int64_t lanes, CodeOrder code_order,
                                                    ThreadPool& pool) {
   for (const StoredMatrix& matrix : parts) {
     if (matrix.format == StoredMatrix::Format::kNumbers || matrix.dequantize) return nullptr;
@@ -93,7 +93,7 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
   }
   const Order& order = read.front().order;
   std::unique_ptr<FourBitWeight> packed(
-      new FourBitWeight(out, parts.front().in(), order.group, scale_type, lanes, tiles));
+      new FourBitWeight(out, parts.front().in(), order.group, scale_type, lanes, code_order));
   if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
   pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
     for (const Part& part : read) packed->store(part, unit * kRows, (unit + 1) * kRows);
@@ -102,16 +102,16 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
 }
 
 FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group,
-                             DType scale_type, std::int64_t lanes, bool tiles)
-    : PackedWeight(out, in), lanes_(lanes), tiles_(tiles) {
+                             DType scale_type, std::int64_t lanes, CodeOrder order)
+    : PackedWeight(out, in), lanes_(lanes), code_order_(order) {
   const std::int64_t groups = (in + group - 1) / group;
   layout_.panels = (out + lanes - 1) / lanes;
   layout_.group = group;
   layout_.scale_type = scale_type;
   layout_.zeros = groups * lanes * static_cast<std::int64_t>(size_of(scale_type));
   layout_.codes = round_up(layout_.zeros + groups * lanes, kLine);
-  layout_.panel_stride =
-      round_up(layout_.codes + round_up(in, tiles ? kBlock : kUnit) * lanes / 2, kLine);
+  layout_.panel_stride = round_up(
+      layout_.codes + round_up(in, order == CodeOrder::kRows ? kBlock : kUnit) * lanes / 2, kLine);
   Result<Buffer> storage =
       allocate_host(static_cast<std::size_t>(layout_.panels * layout_.panel_stride));
   CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
@@ -120,9 +120,13 @@ FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t gro
 }
 
 FourBitWeight::Place FourBitWeight::place(std::int64_t lane, std::int64_t input) const {
-  if (!tiles_)
-    return {(input / kWordCodes * lanes_ + lane) * 4 + input % kWordCodes / 2,
-            static_cast<int>(input % 2) * 4};
+  if (code_order_ != CodeOrder::kRows) {
+    const std::int64_t nibble = code_order_ == CodeOrder::kInputs
+                                    ? input % kWordCodes
+                                    : input % 2 * (kWordCodes / 2) + input % kWordCodes / 2;
+    return {(input / kWordCodes * lanes_ + lane) * 4 + nibble / 2,
+            static_cast<int>(nibble % 2) * 4};
+  }
   const std::int64_t nibble = input % kBlock / kUnit;
   const std::int64_t word = (input / kBlock * lanes_ + lane) * kUnit + input % kUnit;
   return {word * 2 + nibble / 2, static_cast<int>(nibble % 2) * 4};

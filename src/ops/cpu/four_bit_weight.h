@@ -15,14 +15,16 @@ class FourBitWeight final : public PackedWeight {
  public:
   // The matrix that the parts make, stacked along their outputs; null where it is not one of such
   // codes, or where its groups do not begin at multiples of 32 inputs once they are in order.
-  // `tiles`: for a matrix unit, of 16 lanes, rather than for vectors.
+  // `order`: of FourBitKernels, or of TileKernels, whose panels have 16 lanes.
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
-                                             std::int64_t lanes, bool tiles, ThreadPool& pool);
+                                             std::int64_t lanes, CodeOrder order, ThreadPool& pool);
 
   std::size_t bytes() const override {
     return storage_.bytes() + order_.size() * sizeof(std::int32_t);
   }
-  DType operand_dtype() const override { return tiles_ ? DType::kBf16 : DType::kF32; }
+  DType operand_dtype() const override {
+    return code_order_ == CodeOrder::kInputs ? DType::kF32 : DType::kBf16;
+  }
 
   std::int64_t panel_bytes() const { return layout_.panel_stride; }
   std::int64_t panels() const { return layout_.panels; }
@@ -41,7 +43,7 @@ class FourBitWeight final : public PackedWeight {
  private:
   struct Part;
   FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group, DType scale_type,
-                std::int64_t lanes, bool tiles);
+                std::int64_t lanes, CodeOrder order);
   void store(const Part& part, std::int64_t begin, std::int64_t end);
   void store_grid(const Part& part, std::int64_t row);
   std::byte* panel(std::int64_t index) const {
@@ -55,7 +57,7 @@ class FourBitWeight final : public PackedWeight {
   Place place(std::int64_t lane, std::int64_t input) const;
 
   std::int64_t lanes_;
-  bool tiles_;
+  CodeOrder code_order_;
   FourBitPanels layout_;
   Buffer storage_;
   std::vector<std::int32_t> order_;

@@ -45,7 +45,7 @@ std::int64_t few_rows_panels(const PanelWeight& weight);
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);
 
-// ---- products on a matrix unit: see gemm_tiles.cc ----
+// ---- products of tiles: see gemm_tiles.cc ----
 
 constexpr std::int64_t kTileRows = 16;
 constexpr std::int64_t kTileDepth = 32;
@@ -114,6 +114,7 @@ class TileProduct {
   const TileKernels& kernels_;
   void (*multiply_)(const TileArgs&);
   std::int64_t depth_tiles_;
+  std::int64_t rows_;
   std::int64_t row_tiles_;
   const std::byte* x_;
   std::byte* room_;

@@ -1,6 +1,7 @@
 // gemm with weights of codes of four bits, which cost a quarter of the memory that bf16 takes.
 //
-// A weight is (code - zero) * scale in f32, on a matrix unit rounded to bf16; from there on the
+// A weight is (code - zero) * scale in f32, on a matrix unit rounded to bf16 (by vectors of bf16
+// codes are multiplied themselves: dot_four_bits.h); from there on the
 // product is that of gemm.cc, or of gemm_tiles.cc, to the bit, so it does not matter to a row
 // which way its weights are unpacked. Few rows: in registers, on their way from memory. Many: a
 // block of panels at a time into the second-level cache, where rows then pass it.

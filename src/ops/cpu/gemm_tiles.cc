@@ -1,6 +1,8 @@
-// gemm with bf16 weights on a matrix unit (AMX): activations are rounded to bf16, sums are f32.
+// gemm with bf16 weights in tiles, on a matrix unit (AMX) or by vectors of bf16: activations are
+// rounded to bf16, sums are f32.
 //
-// The unit is so fast that memory decides nearly everywhere. Few rows cost what reading the weights
+// A matrix unit is so fast that memory decides nearly everywhere (for vectors, which do a fifteenth
+// of its work, any order that keeps weights near would do). Few rows cost what reading the weights
 // costs, as in gemm.cc. For many, x is rounded once into tiles (2 bytes an element, 1 KiB a tile),
 // and a pair of panels, 512 deep (32 KiB), stays in the first-level cache while rows pass it from
 // the second; what comes next of the weights is asked for meanwhile. Two orders keep rows there, of
@@ -54,6 +56,7 @@ void CpuStream::gemm_few_tiles(const GemmArgs& args, const Bf16* x) {
     TileArgs tile;
     tile.x = reinterpret_cast<const std::byte*>(x);
     tile.row_tiles = 1;
+    tile.rows = rows;
     tile.weights = weight.panel(block.panel);
     tile.panel_stride = weight.panel_bytes();
     tile.panels = block.panels;
@@ -98,6 +101,7 @@ TileProduct::TileProduct(const TileKernels& kernels, const PackedWeight& weight,
       multiply_(weight.operand_dtype() == DType::kI8 ? kernels.multiply_int8 : kernels.multiply),
       depth_tiles_(codes_ == nullptr ? panels_->panel_bytes() / kTileBytes
                                      : tile_count(weight.in(), kTileDepth)),
+      rows_(rows),
       row_tiles_(tile_count(rows, kTileRows)),
       x_(static_cast<const std::byte*>(x) + row / kTileRows * depth_tiles_ * kTileBytes),
       room_(reinterpret_cast<std::byte*>(room)) {}
@@ -106,6 +110,7 @@ void TileProduct::multiply(std::int64_t panel, std::int64_t panels, std::int64_t
                            void* c) const {
   TileArgs tile;
   tile.row_tiles = row_tiles_;
+  tile.rows = rows_;
   tile.row_tile_stride = depth_tiles_ * kTileBytes;
   tile.panels = panels;
   tile.c = static_cast<float*>(c);
@@ -130,6 +135,7 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
   FourBitTileArgs codes;
   codes.w = codes_->panels(panel, tile.panels);
   codes.tiles = room_;
+  tile.grid = &codes.w;
   const std::int64_t step = even_part(depth_tiles_, kDepthStep, 4);
   for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
     codes.begin = depth;
@@ -139,6 +145,7 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
     tile.weights = tile.next = room_;
     tile.panel_stride = codes.depth_tiles * kTileBytes;
     tile.depth_tiles = codes.depth_tiles;
+    tile.begin = depth;
     tile.accumulate = depth > 0;
     multiply_(tile);
   }

@@ -13,7 +13,8 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kVnni, Isa::kAmx};
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512,
+                        Isa::kVnni,     Isa::kBf16, Isa::kAmx};
 
 #if defined(__x86_64__)
 
@@ -48,8 +49,10 @@ bool machine_has(Isa isa) {
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     case Isa::kVnni:
       return __builtin_cpu_supports("avx512vnni");
+    case Isa::kBf16:
+      return __builtin_cpu_supports("avx512bf16");
     case Isa::kAmx:
-      return __builtin_cpu_supports("avx512bf16") && has_amx() && obtain_tiles();
+      return has_amx() && obtain_tiles();
   }
   return false;
 }
@@ -78,6 +81,8 @@ std::string_view name_of(Isa isa) {
       return "avx512";
     case Isa::kVnni:
       return "vnni";
+    case Isa::kBf16:
+      return "bf16";
     case Isa::kAmx:
       return "amx";
   }

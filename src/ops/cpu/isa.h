@@ -15,10 +15,11 @@ enum class Isa : std::uint8_t {
   kAvx2,      // AVX2, FMA, F16C
   kAvx512,    // AVX-512 F, BW, DQ, VL
   kVnni,      // AVX512-VNNI on top: products of bytes
-  kAmx,       // AMX-TILE, AMX-BF16 and AVX512-BF16 on top: bf16 matrix tiles
+  kBf16,      // AVX512-BF16 on top: products of bf16
+  kAmx,       // AMX-TILE, AMX-BF16 and AMX-INT8 on top: matrix tiles
 };
 
-// "portable", "avx2", "avx512", "vnni", "amx"
+// "portable", "avx2", "avx512", "vnni", "bf16", "amx"
 std::string_view name_of(Isa isa);
 
 // What this build has code for and this machine runs, worst first; never empty. For kAmx the

@@ -205,6 +205,13 @@ struct Kernels {
   void (*merge)(const MergeArgs&) = nullptr;
 };
 
+// Where the codes of a panel lie.
+enum class CodeOrder : std::uint8_t {
+  kInputs,  // [inputs / 8] words of 32 bits [lanes], eight inputs a word from the lowest
+  kPairs,   // the same, with a word's even inputs in its lower half and the odd ones in its upper
+  kRows,    // [inputs / 128][16 outputs][32] words of 16 bits: nibble i of word j is input 32 i + j
+};
+
 // Panels of codes of four bits: `lanes` outputs each, of which each group of inputs has a scale and
 // a zero. What a code stands for is code * scale - zero * scale, the latter rounded to f32 first.
 struct FourBitPanels {
@@ -217,7 +224,7 @@ struct FourBitPanels {
   DType scale_type = DType::kF32;
 };
 
-// As PanelArgs. Codes: [inputs / 8] words of 32 bits [lanes], eight inputs a word from the lowest.
+// As PanelArgs. Codes: CodeOrder::kInputs.
 struct FourBitArgs {
   FourBitPanels w;
   Index begin = 0;  // inputs [begin, begin + depth), begin a multiple of 32
@@ -236,8 +243,7 @@ struct FourBitKernels {
   void (*unpack)(const FourBitArgs&) = nullptr;
 };
 
-// On a matrix unit, with 16 outputs a panel. Codes: [inputs / 128][16 outputs][32] words of 16
-// bits: nibble i of word j is input 32 * i + j of the 128.
+// On tiles, with 16 outputs a panel. Codes: as TileKernels::code_order says.
 struct FourBitTileArgs {
   FourBitPanels w;
   Index begin = 0;  // tiles of 32 inputs; a multiple of 4
@@ -247,16 +253,18 @@ struct FourBitTileArgs {
   Index rows = 0;                // 1 to 16
   float* c = nullptr;            // [rows, 16 * panels]
   Index c_stride = 0;
-  // Of unpack(): [panels][depth_tiles] tiles, as TileArgs has weights.
+  // Of unpack(): [panels][depth_tiles] tiles, as TileArgs has weights, or codes as numbers.
   std::byte* tiles = nullptr;
 };
 
-// c [16 * row_tiles, 16 * panels] (+)= x times weight panels, on a matrix unit that multiplies
-// tiles of 1 KiB: 16 rows x 64 bytes by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and
-// element sums are f32 and run over depth in order; of bytes it is 64, and sums are exact integers.
+// c [16 * row_tiles, 16 * panels] (+)= x times weight panels, of tiles of 1 KiB: 16 rows x 64 bytes
+// by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and element sums are f32 and run over
+// depth in order; of bytes it is 64, and sums are exact integers. A matrix unit multiplies a tile
+// at a time, vectors of bf16 a row of it.
 struct TileArgs {
   const std::byte* x = nullptr;  // [row_tiles][.. depth tiles ..][16][64 bytes]
   Index row_tiles = 0;
+  Index rows = 0;             // that are wanted, from the first; others of c may be written, or not
   Index row_tile_stride = 0;  // bytes from one row tile to the next
   const std::byte* weights = nullptr;
   Index panel_stride = 0;  // bytes
@@ -270,6 +278,9 @@ struct TileArgs {
   bool accumulate = false;
   // Of bytes: [16 * panels] what sums begin at where they do not accumulate.
   const std::int32_t* starts = nullptr;
+  // Of what unpack_four_bits() left: the codes, and the first of these tiles of their depth.
+  const FourBitPanels* grid = nullptr;
+  Index begin = 0;
   // Of bf16, a row alone needs no matrix unit: where only row 0 is wanted, room for
   // 32 * depth_tiles floats. The other rows of c are left as they are then.
   float* one_row = nullptr;
@@ -279,13 +290,16 @@ constexpr Index kTileBytes = 1024;
 struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
-  void (*multiply)(const TileArgs&) = nullptr;       // bf16
+  void (*multiply)(const TileArgs&) = nullptr;  // bf16
+  // Null but on a matrix unit.
   void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
-  // Tiles [begin, end) of 32 columns of up to 16 rows, to bf16: [tile][16 pairs][rows][2]. Columns
-  // from `cols` on become zeros.
+  CodeOrder code_order = CodeOrder::kInputs;
+  // Tiles [begin, end) of 32 columns of up to 16 rows, to bf16, as multiply_four_bits() takes them:
+  // 64 bytes a row. Columns from `cols` on become zeros.
   void (*round_pairs)(const float* x, Index x_stride, Index rows, Index cols, Index begin,
                       Index end, Bf16* out) = nullptr;
-  void (*multiply_four_bits)(const FourBitTileArgs&) = nullptr;  // the bits of multiply()
+  // The bits of unpack_four_bits() and multiply().
+  void (*multiply_four_bits)(const FourBitTileArgs&) = nullptr;
   void (*unpack_four_bits)(const FourBitTileArgs&) = nullptr;
   AttentionKernels attention;
 };
@@ -330,6 +344,7 @@ const FourBitKernels& portable_four_bits();
 const FourBitKernels& avx2_four_bits();
 const FourBitKernels& avx512_four_bits();
 
+const TileKernels& bf16_kernels();
 const TileKernels& amx_kernels();
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();

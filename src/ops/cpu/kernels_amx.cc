@@ -1,7 +1,7 @@
 // The kernels for AMX, compiled with AMX, AVX512-BF16 and AVX-512.
-#include "ops/cpu/amx_attention.h"
 #include "ops/cpu/amx_four_bits.h"
 #include "ops/cpu/amx_tiles.h"
+#include "ops/cpu/bf16_attention.h"
 
 namespace saccade::cpu {
 namespace amx {
@@ -87,32 +87,25 @@ void multiply(const TileArgs& args) {
   multiply_tiles<Unit::kBf16>(args);
 }
 
-void round_rows(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) {
-  for (Index row = 0; row < rows; ++row) {
-    for (Index col = 0; col < cols; col += kTileDepth)
-      _mm512_storeu_si512(out + col / kTileDepth * kTileElements + row * kTileDepth,
-                          round_32(x + row * x_stride + col, cols - col));
+// As bf16_attention.h wants it.
+struct AttentionUnit {
+  using Session = Tiles;
+  static constexpr Index kGroupRows = 2 * kTileRows;
+  static void multiply(const TileArgs& args, Index) {
+    multiply_panels<Stream::kWeights, Unit::kBf16>(args);
   }
-}
+};
 
 constexpr TileKernels make_table() {
   TileKernels table;
-  table.round_rows = round_rows;
+  table.round_rows = bf16::round_rows;
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
+  table.code_order = CodeOrder::kRows;
   table.round_pairs = round_pairs;
   table.multiply_four_bits = multiply_four_bits;
   table.unpack_four_bits = unpack_four_bits;
-  table.attention.chunk_tokens = kChunk;
-  table.attention.score_stride = kScoreStride;
-  table.attention.row_unit = kTileRows;
-  table.attention.group_rows = kGroupRows;
-  table.attention.depth_unit = kTileDepth;
-  table.attention.cols_unit = 16;
-  table.attention.element_bytes = 2;
-  table.attention.pack_query = pack_query;
-  table.attention.pack_chunk = pack_chunk;
-  table.attention.attend_chunk = attend_chunk;
+  table.attention = bf16::Attention<AttentionUnit>::table();
   return table;
 }
 

@@ -1,7 +1,7 @@
-// mlp with bf16 weights on a matrix unit (AMX). What is between the two products is never in memory
-// as f32: while the sums of a few panels are hot they are activated, rounded and stored as the
-// tiles that the second product reads. For 512 rows of a gated MLP of 8960 that spares writing 37
-// MB of gate and up, reading them and writing 18 MB of what becomes of them, and reading and
+// mlp with bf16 weights in tiles (gemm_tiles.cc). What is between the two products is never in
+// memory as f32: while the sums of a few panels are hot they are activated, rounded and stored as
+// the tiles that the second product reads. For 512 rows of a gated MLP of 8960 that spares writing
+// 37 MB of gate and up, reading them and writing 18 MB of what becomes of them, and reading and
 // rounding those: 9 MB are written and read instead. Bits are those of gemm, gated and gemm, to
 // which few rows are left.
 #include <algorithm>

@@ -143,7 +143,8 @@ std::unique_ptr<PackedWeight> CpuDevice::pack(std::span<const StoredMatrix> part
   check_shapes(parts, compute);
   if (compute == DType::kI8) return pack_int8(parts);
   const bool tiled = tiles_ != nullptr && compute == DType::kBf16;
-  if (auto codes = FourBitWeight::pack(parts, kernels_.lanes, tiled, pool_)) return codes;
+  const CodeOrder order = tiled ? tiles_->code_order : CodeOrder::kInputs;
+  if (auto codes = FourBitWeight::pack(parts, kernels_.lanes, order, pool_)) return codes;
   std::vector<PartPacker> packers;
   std::int64_t out = 0;
   for (const StoredMatrix& part : parts) {

@@ -1,16 +1,22 @@
-// Attention of a tile of queries to a chunk of tokens on AMX tiles of bf16: see ChunkArgs. Included
-// by the translation unit compiled for AMX alone.
+// Attention of a tile of queries to a chunk of tokens on tiles of bf16: see ChunkArgs. Included by
+// the translation units compiled for AVX512-BF16 alone, each of which says how tiles are
+// multiplied:
+//   struct Unit {
+//     struct Session;                  // lives while a chunk is at work
+//     static constexpr Index kGroupRows;  // queries at a time from scores to sums
+//     // TileKernels::multiply; of the depth, what lies past `depth` is zeros.
+//     static void multiply(const TileArgs&, Index depth);
+//   };
 #pragma once
 
-#include "ops/cpu/amx_tiles.h"
 #include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/bf16_tiles.h"
 
-namespace saccade::cpu::amx {
+namespace saccade::cpu::bf16 {
 
 // Queries and weights are x; keys and values are panels.
 
 constexpr Index kChunk = 256;  // sums are read from and written to memory once for eight tiles deep
-constexpr Index kGroupRows = 2 * kTileRows;
 // Rows of scores lie 17 lines apart: at 16, a tile's rows would meet in four sets of the
 // first-level cache.
 constexpr Index kScoreStride = kChunk + 16;
@@ -124,7 +130,7 @@ inline void softmax(const ChunkArgs& args, Index first_row, Index rows) {
         F score = V::load(scores + first);
         if (coded) score = score * V::load(args.key_scales + first);
         if (!plain) {
-          if (args.softcap > 0) score = Attention<V>::capped(score, args.softcap);
+          if (args.softcap > 0) score = cpu::Attention<V>::capped(score, args.softcap);
           score = V::select(seen(first, begin, end), score, V::set(-kInfinity));
         }
         if (coded || !plain) V::store(scores + first, score);
@@ -189,13 +195,13 @@ inline void ask_for_sums(const float* out, Index floats) {
 // pass: all chunks of a head may be more than the second-level cache holds.
 class NextChunk {
  public:
-  explicit NextChunk(const ChunkArgs& args) {
+  NextChunk(const ChunkArgs& args, Index group_rows) {
     if (!args.packed) return;
     const auto* const keys = static_cast<const std::byte*>(args.keys);
     const Index key_bytes = static_cast<const std::byte*>(args.values) - keys;
     const Index bytes = key_bytes + kChunk * args.cols * static_cast<Index>(sizeof(Bf16));
     at_ = keys + bytes;
-    const Index groups = (args.rows + kGroupRows - 1) / kGroupRows;
+    const Index groups = (args.rows + group_rows - 1) / group_rows;
     lines_ = (bytes / 64 + groups - 1) / groups;
   }
   void ask() {
@@ -207,46 +213,69 @@ class NextChunk {
   Index lines_ = 0;  // a group of rows
 };
 
-// Two row tiles at a time from scores to sums, so that their scores stay in the first-level cache.
-template <typename T>
-void attend_chunk_of(const ChunkArgs& args) {
-  if (!args.packed) pack_chunk_of<T>(args);
-  const Tiles tiles;
-  const Index depth_tiles = (args.head_dim + kTileDepth - 1) / kTileDepth;
-  TileArgs score;
-  score.row_tile_stride = depth_tiles * kTileBytes;
-  score.weights = static_cast<const std::byte*>(args.keys);
-  score.panel_stride = depth_tiles * kTileBytes;
-  score.panels = (args.tokens + 15) / 16;
-  score.depth_tiles = depth_tiles;
-  score.c = args.scores;
-  score.c_stride = kScoreStride;
-  TileArgs mix;
-  mix.x = static_cast<const std::byte*>(args.weights);
-  mix.row_tile_stride = kChunk / kTileDepth * kTileBytes;
-  mix.weights = static_cast<const std::byte*>(args.values);
-  mix.panel_stride = kChunk / kTileDepth * kTileBytes;
-  mix.panels = args.cols / 16;
-  mix.depth_tiles = (args.tokens + kTileDepth - 1) / kTileDepth;
-  mix.c_stride = args.cols;
-  mix.accumulate = true;
-  NextChunk next(args);
-  for (Index row = 0; row < args.rows; row += kGroupRows) {
-    const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
-    score.x = static_cast<const std::byte*>(args.queries) + row / kTileRows * score.row_tile_stride;
-    score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
-    mix.c = args.out + row * args.cols;
-    next.ask();
-    ask_for_sums(mix.c, rows * args.cols);
-    multiply_panels<Stream::kWeights, Unit::kBf16>(score);
-    softmax(args, row, rows);
-    multiply_panels<Stream::kWeights, Unit::kBf16>(mix);
+// A few row tiles at a time from scores to sums, so that their scores stay in the first-level
+// cache.
+template <typename Unit>
+struct Attention {
+  static constexpr Index kGroupRows = Unit::kGroupRows;
+
+  template <typename T>
+  static void attend_chunk_of(const ChunkArgs& args) {
+    if (!args.packed) pack_chunk_of<T>(args);
+    [[maybe_unused]] const typename Unit::Session session;
+    const Index depth_tiles = (args.head_dim + kTileDepth - 1) / kTileDepth;
+    TileArgs score;
+    score.row_tile_stride = depth_tiles * kTileBytes;
+    score.weights = static_cast<const std::byte*>(args.keys);
+    score.panel_stride = depth_tiles * kTileBytes;
+    score.panels = (args.tokens + 15) / 16;
+    score.depth_tiles = depth_tiles;
+    score.c = args.scores;
+    score.c_stride = kScoreStride;
+    TileArgs mix;
+    mix.x = static_cast<const std::byte*>(args.weights);
+    mix.row_tile_stride = kChunk / kTileDepth * kTileBytes;
+    mix.weights = static_cast<const std::byte*>(args.values);
+    mix.panel_stride = kChunk / kTileDepth * kTileBytes;
+    mix.panels = args.cols / 16;
+    mix.depth_tiles = (args.tokens + kTileDepth - 1) / kTileDepth;
+    mix.c_stride = args.cols;
+    mix.accumulate = true;
+    NextChunk next(args, kGroupRows);
+    for (Index row = 0; row < args.rows; row += kGroupRows) {
+      const Index rows = args.rows - row < kGroupRows ? args.rows - row : kGroupRows;
+      score.x =
+          static_cast<const std::byte*>(args.queries) + row / kTileRows * score.row_tile_stride;
+      score.rows = mix.rows = rows;
+      score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
+      mix.c = args.out + row * args.cols;
+      next.ask();
+      ask_for_sums(mix.c, rows * args.cols);
+      Unit::multiply(score, args.head_dim);
+      softmax(args, row, rows);
+      Unit::multiply(mix, args.tokens);
+    }
   }
-}
 
-inline void attend_chunk(const ChunkArgs& args) {
-  if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);
-  attend_chunk_of<float>(args);
-}
+  static void attend_chunk(const ChunkArgs& args) {
+    if (args.type == DType::kBf16) return attend_chunk_of<Bf16>(args);
+    attend_chunk_of<float>(args);
+  }
 
-}  // namespace saccade::cpu::amx
+  static constexpr AttentionKernels table() {
+    AttentionKernels table;
+    table.chunk_tokens = kChunk;
+    table.score_stride = kScoreStride;
+    table.row_unit = kTileRows;
+    table.group_rows = kGroupRows;
+    table.depth_unit = kTileDepth;
+    table.cols_unit = 16;
+    table.element_bytes = 2;
+    table.pack_query = pack_query;
+    table.pack_chunk = pack_chunk;
+    table.attend_chunk = attend_chunk;
+    return table;
+  }
+};
+
+}  // namespace saccade::cpu::bf16
