@@ -96,7 +96,7 @@ void check_kernels(Findings& found) {
     kernels.verdict = Verdict::kSlow;
     kernels.advice = "a processor with AVX2, AVX-512 or AMX computes many times faster";
   } else if (*chosen != cpu::Isa::kAmx) {
-    kernels.advice = "prompts and images would be faster with AMX (tiles of bf16)";
+    kernels.advice = "prompts and images would be faster with AMX (bf16 tiles)";
   }
   found.push_back(std::move(kernels));
 }
