@@ -34,7 +34,7 @@ std::string build_line() {
 std::string version_text() {
   std::string features;
 #if defined(__x86_64__)
-  features += "kernels portable avx2 avx512 amx";
+  features += "kernels portable avx2 avx512 vnni bf16 amx";
 #else
   features += "kernels portable";
 #endif
