@@ -94,7 +94,7 @@ class Ahead {
   Ahead(const TileArgs& args, Index panel, Index row)
       : sums_(args.c + (row + 2) * kTileRows * args.c_stride + panel * 16),
         stride_(args.c_stride),
-        row_pairs_((args.row_tiles + 1) / 2),
+        row_pairs_((args.row_tiles() + 1) / 2),
         quarter_(args.depth_tiles * (kTileBytes / 4)) {
     const std::byte* const next = panel + 2 < args.panels || args.next == nullptr
                                       ? args.weights + (panel + 2) * args.panel_stride
@@ -258,8 +258,8 @@ template <Stream kStream, Unit kUnit>
 void multiply_panels(const TileArgs& args, Index first_panel = 0) {
   for (Index panel = first_panel; panel < args.panels; panel += 2) {
     const bool two_panels = panel + 2 <= args.panels;
-    for (Index row = 0; row < args.row_tiles; row += 2) {
-      if (row + 2 <= args.row_tiles) {
+    for (Index row = 0; row < args.row_tiles(); row += 2) {
+      if (row + 2 <= args.row_tiles()) {
         if (two_panels)
           multiply_2x2<kStream, kUnit>(args, row, panel);
         else

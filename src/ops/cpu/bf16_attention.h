@@ -2,7 +2,7 @@
 // the translation units compiled for AVX512-BF16 alone, each of which says how tiles are
 // multiplied:
 //   struct Unit {
-//     struct Session;                  // lives while a chunk is at work
+//     struct Session;                     // lives while a chunk is at work
 //     static constexpr Index kGroupRows;  // queries at a time from scores to sums
 //     // TileKernels::multiply; of the depth, what lies past `depth` is zeros.
 //     static void multiply(const TileArgs&, Index depth);
@@ -247,7 +247,6 @@ struct Attention {
       score.x =
           static_cast<const std::byte*>(args.queries) + row / kTileRows * score.row_tile_stride;
       score.rows = mix.rows = rows;
-      score.row_tiles = mix.row_tiles = (rows + kTileRows - 1) / kTileRows;
       mix.c = args.out + row * args.cols;
       next.ask();
       ask_for_sums(mix.c, rows * args.cols);

@@ -159,11 +159,10 @@ inline void unpack_four_bits(const FourBitTileArgs& args) {
 // TileKernels::multiply of what unpack_four_bits() left. A row tile at a time, so that the sums of
 // its x are made once: all panels of a step lie in the second-level cache.
 inline void multiply_unpacked(const TileArgs& args) {
-  constexpr Index kMostTiles = 64;
   const FourBitPanels& w = *args.grid;
   const Index first = args.begin * kTilePairs;
   const Index last = first + args.depth_tiles * kTilePairs;
-  float x_sums[kMostTiles][kTileRows];
+  float x_sums[kMostUnpackedTiles][kTileRows];
   for (Index row = 0; row < args.rows; row += kTileRows) {
     const Index rows = args.rows - row < kTileRows ? args.rows - row : kTileRows;
     Index segments = 0;

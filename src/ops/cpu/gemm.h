@@ -98,7 +98,7 @@ class TileProduct {
   // For the unpacked tiles of so many panels.
   static std::int64_t room(const PackedWeight& weight, std::int64_t panels) {
     constexpr std::int64_t kTileFloats = kTileBytes / static_cast<std::int64_t>(sizeof(float));
-    return four_bits(&weight) == nullptr ? 0 : panels * kDepthStep * kTileFloats;
+    return four_bits(&weight) == nullptr ? 0 : panels * kMostUnpackedTiles * kTileFloats;
   }
   // c [rows, stride(panels)] = x times panels [panel, panel + panels). `next`: the panel with which
   // the caller goes on.
@@ -115,7 +115,6 @@ class TileProduct {
   void (*multiply_)(const TileArgs&);
   std::int64_t depth_tiles_;
   std::int64_t rows_;
-  std::int64_t row_tiles_;
   const std::byte* x_;
   std::byte* room_;
 };

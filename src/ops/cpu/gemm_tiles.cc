@@ -55,7 +55,6 @@ void CpuStream::gemm_few_tiles(const GemmArgs& args, const Bf16* x) {
     const Block block = blocks.at(index);
     TileArgs tile;
     tile.x = reinterpret_cast<const std::byte*>(x);
-    tile.row_tiles = 1;
     tile.rows = rows;
     tile.weights = weight.panel(block.panel);
     tile.panel_stride = weight.panel_bytes();
@@ -102,14 +101,12 @@ TileProduct::TileProduct(const TileKernels& kernels, const PackedWeight& weight,
       depth_tiles_(codes_ == nullptr ? panels_->panel_bytes() / kTileBytes
                                      : tile_count(weight.in(), kTileDepth)),
       rows_(rows),
-      row_tiles_(tile_count(rows, kTileRows)),
       x_(static_cast<const std::byte*>(x) + row / kTileRows * depth_tiles_ * kTileBytes),
       room_(reinterpret_cast<std::byte*>(room)) {}
 
 void TileProduct::multiply(std::int64_t panel, std::int64_t panels, std::int64_t next,
                            void* c) const {
   TileArgs tile;
-  tile.row_tiles = row_tiles_;
   tile.rows = rows_;
   tile.row_tile_stride = depth_tiles_ * kTileBytes;
   tile.panels = panels;
@@ -118,7 +115,8 @@ void TileProduct::multiply(std::int64_t panel, std::int64_t panels, std::int64_t
   if (codes_ != nullptr) return multiply_codes(tile, panel);
   tile.panel_stride = panels_->panel_bytes();
   if (panels_->type() == DType::kI8) tile.starts = panels_->starts(panel);
-  const std::int64_t step = row_tiles_ == 1 ? depth_tiles_ : even_part(depth_tiles_, kDepthStep, 1);
+  const std::int64_t step =
+      rows_ <= kTileRows ? depth_tiles_ : even_part(depth_tiles_, kDepthStep, 1);
   for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
     const std::int64_t end = std::min(depth + step, depth_tiles_);
     tile.x = x_ + depth * kTileBytes;
@@ -136,7 +134,7 @@ void TileProduct::multiply_codes(TileArgs& tile, std::int64_t panel) const {
   codes.w = codes_->panels(panel, tile.panels);
   codes.tiles = room_;
   tile.grid = &codes.w;
-  const std::int64_t step = even_part(depth_tiles_, kDepthStep, 4);
+  const std::int64_t step = even_part(depth_tiles_, kMostUnpackedTiles, 4);
   for (std::int64_t depth = 0; depth < depth_tiles_; depth += step) {
     codes.begin = depth;
     codes.depth_tiles = std::min(step, depth_tiles_ - depth);

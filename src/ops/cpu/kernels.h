@@ -257,15 +257,14 @@ struct FourBitTileArgs {
   std::byte* tiles = nullptr;
 };
 
-// c [16 * row_tiles, 16 * panels] (+)= x times weight panels, of tiles of 1 KiB: 16 rows x 64 bytes
-// by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and element sums are f32 and run over
-// depth in order; of bytes it is 64, and sums are exact integers. A matrix unit multiplies a tile
-// at a time, vectors of bf16 a row of it.
+// c [16 * row_tiles(), 16 * panels] (+)= x times weight panels, of tiles of 1 KiB: 16 rows x 64
+// bytes by 64 bytes deep x 16 columns. Of bf16 that is 32 deep, and element sums are f32 and run
+// over depth in order; of bytes it is 64, and sums are exact integers. A matrix unit multiplies a
+// tile at a time, vectors of bf16 a row of it.
 struct TileArgs {
-  const std::byte* x = nullptr;  // [row_tiles][.. depth tiles ..][16][64 bytes]
-  Index row_tiles = 0;
-  Index rows = 0;             // that are wanted, from the first; others of c may be written, or not
-  Index row_tile_stride = 0;  // bytes from one row tile to the next
+  const std::byte* x = nullptr;  // [row_tiles()][.. depth tiles ..][16][64 bytes]
+  Index rows = 0;                // that are wanted; the last tile's others may be written, or not
+  Index row_tile_stride = 0;     // bytes from one row tile to the next
   const std::byte* weights = nullptr;
   Index panel_stride = 0;  // bytes
   Index panels = 0;
@@ -284,8 +283,11 @@ struct TileArgs {
   // Of bf16, a row alone needs no matrix unit: where only row 0 is wanted, room for
   // 32 * depth_tiles floats. The other rows of c are left as they are then.
   float* one_row = nullptr;
+
+  Index row_tiles() const { return (rows + 15) / 16; }
 };
 constexpr Index kTileBytes = 1024;
+constexpr Index kMostUnpackedTiles = 16;  // of depth: what is unpacked and multiplied at a time
 
 struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.

@@ -76,7 +76,7 @@ void multiply_one_row(const TileArgs& args) {
 template <Unit kUnit>
 void multiply_tiles(const TileArgs& args) {
   const Tiles tiles;
-  if (args.row_tiles > 1) return multiply_panels<Stream::kX, kUnit>(args);
+  if (args.row_tiles() > 1) return multiply_panels<Stream::kX, kUnit>(args);
   Index panel = 0;
   for (; panel + 4 <= args.panels; panel += 4) multiply_1x4<kUnit>(args, panel);
   multiply_panels<Stream::kX, kUnit>(args, panel);
