@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include "apps/build_facts.h"
 #include "apps/serve_environment.h"
 #include "base/host_memory.h"
+#include "base/processors.h"
 #include "model/checkpoint.h"
 #include "ops/cpu/isa.h"
 #include "ops/device.h"
@@ -49,21 +49,6 @@ std::string value_of(const std::string& path, std::string_view key) {
 }
 
 std::string gib(double bytes) { return fmt::format("{:.1f} GiB", bytes / 0x1p30); }
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-// Of the control group, in cores; 0: none.
-double core_quota() {
-  std::istringstream line(first_line("/sys/fs/cgroup/cpu.max"));
-  std::string quota;
-  double period = 0;
-  if (!(line >> quota >> period) || quota == "max" || period <= 0) return 0;
-  return std::stod(quota) / period;
-}
 
 using Findings = std::vector<Finding>;
 
@@ -101,14 +86,14 @@ void check_kernels(Findings& found) {
   found.push_back(std::move(kernels));
 }
 
-void check_cores(Findings& found, int cores) {
-  const double quota = core_quota();
+void check_cores(Findings& found, const Processors& processors) {
+  const double quota = processors.quota;
+  const auto cores = static_cast<int>(processors.usable.size());
   Finding finding{"processor", "cores", std::to_string(cores), Verdict::kFine, ""};
   if (quota > 0) finding.value += fmt::format(", a control group gives {:.2f}", quota);
   if (quota > 0 && quota < cores) {
-    finding.verdict = Verdict::kSlow;
-    finding.advice = fmt::format("threads beyond the quota are stopped in turns: --threads {}",
-                                 std::max(1, static_cast<int>(quota)));
+    finding.advice = fmt::format("threads beyond the quota would be stopped in turns: {} compute",
+                                 processors.compute_threads());
   }
   found.push_back(std::move(finding));
   double load = 0;
@@ -126,7 +111,8 @@ void check_cores(Findings& found, int cores) {
   found.push_back(std::move(clock));
 }
 
-void check_memory(Findings& found, int cores) {
+void check_memory(Findings& found, const Processors& processors) {
+  const auto cores = static_cast<int>(processors.usable.size());
   const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
   const double total = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
   const auto available = static_cast<double>(available_host_bytes());
@@ -147,14 +133,11 @@ void check_memory(Findings& found, int cores) {
                    fmt::format("a token of one sequence reads all weights: at most {:.0f} tokens/s "
                                "of a model of 4 GB",
                                bandwidth / 4e9)});
-  std::error_code ignored;
-  int nodes = 0;
-  for (const auto& entry : fs::directory_iterator("/sys/devices/system/node", ignored))
-    nodes += entry.path().filename().string().starts_with("node") ? 1 : 0;
-  if (nodes > 1)
-    found.push_back({"memory", "NUMA nodes", std::to_string(nodes), Verdict::kSlow,
-                     "weights lie on one node: numactl --cpunodebind=0 --membind=0, and a server "
-                     "a node behind `saccade proxy`"});
+  if (const std::size_t nodes = processors.nodes.size(); nodes > 1)
+    found.push_back({"memory", "NUMA nodes", std::to_string(nodes), Verdict::kFine,
+                     fmt::format("--tensor-parallel-size {}: a rank a node, its threads and its "
+                                 "share of weights and cache there",
+                                 nodes)});
   const std::string huge = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
   if (huge.find("[never]") != std::string::npos)
     found.push_back({"memory", "huge pages", "never", Verdict::kSlow,
@@ -269,11 +252,11 @@ double read_bandwidth(int threads) {
 
 std::vector<Finding> check_machine(std::uint16_t port) {
   Findings found;
-  const int cores = usable_cores();
+  const Processors processors = find_processors();
   check_build(found);
   check_kernels(found);
-  check_cores(found, cores);
-  check_memory(found, cores);
+  check_cores(found, processors);
+  check_memory(found, processors);
   check_gpu(found);
   check_limits(found);
   check_hub(found);

@@ -1,13 +1,12 @@
 // `saccade model quantize`: a checkpoint's text layers as integers of four or eight bits, on disk.
 #include <unistd.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "apps/bench_commands.h"
 #include "apps/model_commands.h"
+#include "base/processors.h"
 #include "model/quantize_checkpoint.h"
 
 namespace saccade {
@@ -35,8 +34,7 @@ Result<void> quantize(Flags& flags) {
       std::fprintf(stderr, "\r%.2f of %.2f GB", static_cast<double>(done) / 1e9,
                    static_cast<double>(total) / 1e9);
   };
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  ThreadPool pool(flags.threads > 0 ? flags.threads : static_cast<int>(cores));
+  ThreadPool pool(flags.threads > 0 ? flags.threads : find_processors().compute_threads());
   const auto outcome = quantize_checkpoint(checkpoint, options, pool);
   if (terminal) std::fputs("\r\033[K", stderr);
   if (!outcome) return tl::unexpected<Error>(outcome.error());

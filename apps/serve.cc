@@ -166,7 +166,8 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                  "token for downloads; without a value the one of HF_TOKEN_PATH")
       ->expected(0, 1);
   cmd.add_option("--hf-overrides", f.config_overrides, "JSON that is laid over config.json");
-  cmd.add_option("--threads", s.threads, "compute threads; 0: one a core")
+  cmd.add_option("--threads", s.threads,
+                 "compute threads; 0: one a core, within the control group's quota")
       ->check(CLI::Range(0, 1024));
   cmd.add_option(
          "--tensor-parallel-size", s.tensor_parallel,

@@ -221,8 +221,9 @@ Result<void> read_variables(ServeFlags& f) {
     f.media_seconds = static_cast<int>(std::ceil(defaults.media_seconds));
   if (s.engine.kv_cache_bytes == 0) s.engine.kv_cache_bytes = defaults.kv_cache_bytes;
   f.notices = std::move(defaults.notices);
-  TRY(const int processors, bind_processors());
-  if (s.threads == 0) s.threads = processors;
+  TRY(BoundProcessors bound, bind_processors(s.tensor_parallel));
+  if (s.threads == 0) s.threads = bound.threads;
+  s.rank_processors = std::move(bound.ranks);
   return {};
 }
 

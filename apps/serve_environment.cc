@@ -1,14 +1,11 @@
 #include "apps/serve_environment.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 namespace saccade {
@@ -32,7 +29,8 @@ constexpr std::array kVariables = {
                         "GiB of the KV cache; --kv-cache-bytes goes before it"},
     EnvironmentVariable{"VLLM_CPU_OMP_THREADS_BIND", true,
                         "processors that all threads stay on (0-3,8), and as many compute threads; "
-                        "auto and nobind: wherever the system puts them"},
+                        "with | between, a list a rank; auto: ranks on nodes of their own where "
+                        "there are as many; nobind: wherever the system puts them"},
     EnvironmentVariable{"VLLM_IMAGE_FETCH_TIMEOUT", true,
                         "seconds, as --media-timeout, which goes before it; 30 by itself"},
     EnvironmentVariable{"VLLM_ALLOW_RUNTIME_LORA_UPDATING", true,
@@ -81,30 +79,17 @@ Result<double> number_of(const char* name, double least, double most, double abs
   return number;
 }
 
-// "0-3,8" as single processors; nothing where it is no such list.
-std::optional<std::vector<int>> processors_of(std::string_view text) {
-  std::vector<int> found;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(','), text.size());
-    const std::string_view part = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    int first = -1;
-    const auto begin = std::from_chars(part.data(), part.data() + part.size(), first);
-    int last = first;
-    const char* at = begin.ptr;
-    std::errc wrong = begin.ec;
-    if (wrong == std::errc() && at != part.data() + part.size() && *at == '-') {
-      const auto end_of_range = std::from_chars(at + 1, part.data() + part.size(), last);
-      at = end_of_range.ptr;
-      wrong = end_of_range.ec;
-    }
-    if (wrong != std::errc() || at != part.data() + part.size() || first < 0 || last < first ||
-        last >= CPU_SETSIZE)
-      return std::nullopt;
-    for (int each = first; each <= last; ++each) found.push_back(each);
+// Lists with | between; nothing where one of them is none.
+std::optional<std::vector<ProcessorSet>> rank_lists(std::string_view text) {
+  std::vector<ProcessorSet> ranks;
+  while (true) {
+    const std::size_t end = std::min(text.find('|'), text.size());
+    auto processors = parse_processors(text.substr(0, end));
+    if (!processors) return std::nullopt;
+    ranks.push_back(*std::move(processors));
+    if (end == text.size()) return ranks;
+    text.remove_prefix(end + 1);
   }
-  if (found.empty()) return std::nullopt;
-  return found;
 }
 
 }  // namespace
@@ -144,22 +129,38 @@ Result<EnvironmentDefaults> read_environment() {
   return defaults;
 }
 
-Result<int> bind_processors() {
+Result<BoundProcessors> bind_processors(int ranks) {
   constexpr const char* kName = "VLLM_CPU_OMP_THREADS_BIND";
   const std::string text = environment(kName);
-  if (text.empty() || text == "auto" || text == "all" || text == "nobind") return 0;
-  const auto processors = processors_of(text);
-  if (!processors)
+  BoundProcessors bound;
+  if (text == "all" || text == "nobind") return bound;
+  if (text.empty() || text == "auto") {
+    const Processors processors = find_processors();
+    if (ranks > 1 && static_cast<std::size_t>(ranks) <= processors.nodes.size())
+      bound.ranks.assign(processors.nodes.begin(), processors.nodes.begin() + ranks);
+    return bound;
+  }
+  auto lists = rank_lists(text);
+  if (!lists)
     return fail(ErrorCode::kInvalid,
-                "{} is '{}': a list such as 0-3,8 is required, or auto or nobind; ranks, with | "
-                "between, are not supported",
+                "{} is '{}': a list such as 0-3,8 is required, one a rank with | between, or auto "
+                "or nobind",
                 kName, text);
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int each : *processors) CPU_SET(static_cast<std::size_t>(each), &set);
-  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
-    return fail(ErrorCode::kInvalid, "{} is '{}': {}", kName, text, std::strerror(errno));
-  return CPU_COUNT(&set);
+  if (lists->size() > 1 && lists->size() != static_cast<std::size_t>(ranks))
+    return fail(ErrorCode::kInvalid, "{} is '{}': {} lists for {} ranks (--tensor-parallel-size)",
+                kName, text, lists->size(), ranks);
+  ProcessorSet all;
+  for (const ProcessorSet& list : *lists) all.insert(all.end(), list.begin(), list.end());
+  if (Result<void> went = stay_on(all); !went) return fail_within(kName, std::move(went).error());
+  const Processors left = find_processors();
+  for (const ProcessorSet& list : *lists) {
+    if (!std::ranges::includes(left.usable, list))
+      return fail(ErrorCode::kInvalid, "{} is '{}': of {} this process may use {} alone", kName,
+                  text, format_processors(list), format_processors(left.usable));
+  }
+  bound.threads = left.compute_threads();
+  if (lists->size() > 1) bound.ranks = *std::move(lists);
+  return bound;
 }
 
 }  // namespace saccade

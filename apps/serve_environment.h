@@ -34,8 +34,13 @@ struct EnvironmentDefaults {
 };
 Result<EnvironmentDefaults> read_environment();
 
-// VLLM_CPU_OMP_THREADS_BIND: this thread, and all that it starts, stay on those processors; returns
-// their number, 0 where nothing is bound. kInvalid names a list that cannot be read or had.
-Result<int> bind_processors();
+struct BoundProcessors {
+  int threads = 0;                  // 0: nobody said how many
+  std::vector<ProcessorSet> ranks;  // of each rank; empty: they are not told apart
+};
+// VLLM_CPU_OMP_THREADS_BIND: this thread, and all that it starts, stay on those processors, and
+// each of `ranks` ranks on its own; without it several ranks get a node of memory each, where there
+// are as many. kInvalid names a list that cannot be read or had.
+Result<BoundProcessors> bind_processors(int ranks);
 
 }  // namespace saccade

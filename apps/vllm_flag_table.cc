@@ -36,6 +36,9 @@ constexpr std::string_view kOneConfig =
     "'{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_max\":4}'";
 constexpr std::string_view kNoTraces =
     "no traces are sent; stage times are in /metrics, and in an answer with \"metrics\": true";
+constexpr std::string_view kBoundRanks =
+    "ranks on the CPU have a node each where there are as many, or what VLLM_CPU_OMP_THREADS_BIND "
+    "says; threads beside a GPU stay where numactl puts them";
 constexpr std::string_view kNoOffload = "weights and cache are in main memory already";
 constexpr std::string_view kMmapped =
     "safetensors are mapped, read by all compute threads and let go as they are packed";
@@ -361,9 +364,9 @@ constexpr VllmFlag kTable[] = {
     refused("--nnodes -n", "1", kOneServer),
     refused("--node-rank -r", "0", kOneServer),
     refused("--num-gpu-blocks-override", "", "--kv-cache-bytes sets the size of the cache"),
-    idle_switch("--numa-bind", "start it under numactl; its threads stay where it says"),
-    idle_list("--numa-bind-cpus", "start it under numactl; its threads stay where it says"),
-    idle_list("--numa-bind-nodes", "start it under numactl; its threads stay where it says"),
+    idle_switch("--numa-bind", kBoundRanks),
+    idle_list("--numa-bind-cpus", kBoundRanks),
+    idle_list("--numa-bind-nodes", kBoundRanks),
     idle("--offload-backend", kNoOffload),
     idle("--offload-group-size", kNoOffload),
     idle("--offload-num-in-group", kNoOffload),

@@ -3,7 +3,7 @@
 and stopped. Every round takes them in another order. Prints Markdown: medians, lowest and highest.
 
     compare.py --saccade build/release/saccade --entries ENTRIES.json --tokenizer DIR [--rounds 3] [--loads prefill,decode]
-        [--roof NAME=FILE ...] [--json FILE] [--markdown FILE]
+        [--requests LOAD=N ...] [--roof NAME=FILE ...] [--json FILE] [--markdown FILE]
 
 ENTRIES.json is a list, a server (or a program) each; "{saccade}" and "{port}" are filled in:
 
@@ -14,6 +14,9 @@ ENTRIES.json is a list, a server (or a program) each; "{saccade}" and "{port}" a
 A server is asked /health until it answers 200 (or /v1/models); its "version" is asked of "/version" unless the entry
 says it. A program is a library's own measurement: it prints a line of JSON a figure, {"load": "decode", "value": 8.8}
 in the load's unit, and its clock is its own. Prefix caches have to be off; every request is new in any case.
+
+--requests image1024=2 asks fewer of a load than it says of itself, for machines where a request takes minutes; the table
+names it.
 
 --roof bf16=FILE is what `model_bench --json FILE` wrote for this machine and these weights: the column "of roof" is
 then the share of the least time in which the machine could have done it, where model_bench has that load.
@@ -34,7 +37,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 IDLE_SHARE = 0.95
 
@@ -252,6 +255,8 @@ def markdown(arguments, entries, loads, found, failures, roofs):
     yield f"Machine: {processor()}, {platform.system()} {platform.release()}; {arguments.rounds} rounds, in turns."
     if arguments.busy:
         yield "**The machine was not known to be quiet.**"
+    if arguments.requests:
+        yield f"Requests a load: {', '.join(arguments.requests)}."
     yield ""
     yield "| | " + " | ".join(entry["name"] for entry in entries) + " |"
     yield "|---|" + "---|" * len(entries)
@@ -289,6 +294,7 @@ def main():
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--requests", action="append", default=[], metavar="LOAD=N")
     parser.add_argument("--roof", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("--quiet-minutes", type=float, default=5, help="how long a busy machine is waited for")
     parser.add_argument("--busy", action="store_true")
@@ -301,6 +307,11 @@ def main():
         parser.error(f"--loads {unknown[0]}; there are {', '.join(LOADS)}")
     if arguments.rounds < 1:
         parser.error(f"--rounds {arguments.rounds}; at least 1")
+    for pair in arguments.requests:
+        name, _, count = pair.partition("=")
+        if name not in LOADS or not count.isdigit() or int(count) < 1:
+            parser.error(f"--requests {pair}; LOAD=N, with a load of {', '.join(LOADS)} and at least 1 request")
+        LOADS[name] = replace(LOADS[name], requests=int(count))
     roofs = {}
     for pair in arguments.roof:
         name, _, path = pair.partition("=")

@@ -3,27 +3,48 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "ops/cuda_ranks.h"
 #include "ops/team_device.h"
 
 namespace saccade::serve {
 namespace {
 
-Result<std::unique_ptr<Device>> make_cpu_ranks(int threads, int ranks) {
-  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// All threads of a pool but the caller's, for good.
+void keep_on(ThreadPool& pool, const ProcessorSet& processors) {
+  pool.run([&](int worker) {
+    if (worker == 0) return;
+    if (const Result<void> went = stay_on(processors); !went)
+      log::warning("{}", went.error().message);
+  });
+}
+
+Result<std::unique_ptr<Device>> make_cpu_ranks(int threads, int ranks,
+                                               const std::vector<ProcessorSet>& processors) {
+  if (threads == 0) threads = find_processors().compute_threads();
   if (threads < ranks)
     log::warning("{} ranks on {} compute threads: they wait for each other", ranks, threads);
   std::vector<std::unique_ptr<Device>> devices;
   for (int rank = 0; rank < ranks; ++rank) {
     TRY(auto device, make_cpu_device(std::max(1, threads / ranks)));
+    if (!processors.empty()) {
+      const ProcessorSet& own = processors[static_cast<std::size_t>(rank)];
+      keep_on(device->pool(), own);
+      log::info("rank {}: {} thread{} on processors {}", rank, device->pool().size(),
+                device->pool().size() == 1 ? "" : "s", format_processors(own));
+    }
     devices.push_back(std::move(device));
   }
-  return std::make_unique<TeamDevice>(std::move(devices), make_thread_collectives(ranks));
+  auto team = std::make_unique<TeamDevice>(std::move(devices), make_thread_collectives(ranks));
+  if (!processors.empty())
+    team->team().run([&](int rank) {
+      if (rank > 0) static_cast<void>(stay_on(processors[static_cast<std::size_t>(rank)]));
+    });
+  return team;
 }
 
 Result<std::unique_ptr<Device>> make_gpu_ranks(const DeviceChoice& choice, int ranks) {
@@ -68,13 +89,15 @@ Result<std::unique_ptr<Device>> make_device(const DeviceChoice& choice, int thre
   return make_cpu_device(threads);
 }
 
-Result<std::unique_ptr<Device>> make_ranks(const DeviceChoice& choice, int threads, int ranks) {
+Result<std::unique_ptr<Device>> make_ranks(const DeviceChoice& choice, int threads, int ranks,
+                                           const std::vector<ProcessorSet>& processors) {
   if (ranks == 1) return make_device(choice, threads);
-  if (choice.kind == DeviceChoice::Kind::kCpu) return make_cpu_ranks(threads, ranks);
+  if (choice.kind == DeviceChoice::Kind::kCpu) return make_cpu_ranks(threads, ranks, processors);
   if (choice.kind == DeviceChoice::Kind::kCuda) return make_gpu_ranks(choice, ranks);
   // The kind that one rank would take: with too few GPUs nobody wants the CPU instead.
   TRY(const auto one, make_device(choice, 1));
-  return one->name() == "cuda" ? make_gpu_ranks(choice, ranks) : make_cpu_ranks(threads, ranks);
+  return one->name() == "cuda" ? make_gpu_ranks(choice, ranks)
+                               : make_cpu_ranks(threads, ranks, processors);
 }
 
 }  // namespace saccade::serve

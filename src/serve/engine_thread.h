@@ -7,8 +7,10 @@
 #include <csignal>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
+#include "base/processors.h"
 #include "base/result.h"
 
 namespace saccade::serve {
@@ -18,7 +20,9 @@ namespace saccade::serve {
 template <typename Engine>
 class EngineThread {
  public:
-  explicit EngineThread(Engine& engine) : engine_(engine), thread_([this] { run(); }) {}
+  // processors: what it stays on; empty: anything.
+  explicit EngineThread(Engine& engine, ProcessorSet processors = {})
+      : engine_(engine), processors_(std::move(processors)), thread_([this] { run(); }) {}
   ~EngineThread() {
     engine_.stop();
     thread_.join();
@@ -34,6 +38,7 @@ class EngineThread {
 
  private:
   void run() {
+    const StayingOn staying(processors_);
     try {
       engine_.run();
     } catch (const std::exception& error) {
@@ -44,6 +49,7 @@ class EngineThread {
   }
 
   Engine& engine_;
+  ProcessorSet processors_;
   std::atomic<bool> failed_{false};
   std::thread thread_;  // last: it uses the others
 };

@@ -297,7 +297,12 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   LoadOptions options = parts.options;
   const bool tower = settings.cluster.fallback;
   if (!tower) options.parts = saccade::Parts::kText;
+  // Of several ranks this thread is the first one's: what it loads lies beside the engine's thread.
+  const ProcessorSet processors =
+      settings.rank_processors.empty() ? ProcessorSet{} : settings.rank_processors.front();
+  std::optional<StayingOn> staying(processors);
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
+  staying.reset();
   TRY(auto loaded_template, chat_template(settings, parts.directory, *model.processor));
   const std::string& generation =
       settings.generation_config.empty() ? parts.directory : settings.generation_config;
@@ -361,7 +366,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   }
   Service service(settings, *model.processor, builder, *engine, metrics, sizer ? &*sizer : nullptr,
                   adapters ? &*adapters : nullptr, clock);
-  const EngineThread thread(*engine);
+  const EngineThread thread(*engine, processors);
   std::optional<SizeTicker> ticker;
   if (sizer) ticker.emplace(*sizer, *engine);
   if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
@@ -428,7 +433,8 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   TRY(parts.options, load_options(settings));
   TRY(DeviceChoice choice, parse_device(settings.device));
   choice.cuda = settings.cuda;
-  TRY(parts.device, make_ranks(choice, settings.threads, settings.tensor_parallel));
+  TRY(parts.device,
+      make_ranks(choice, settings.threads, settings.tensor_parallel, settings.rank_processors));
   return parts;
 }
 

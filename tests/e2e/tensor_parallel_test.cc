@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -12,6 +14,7 @@
 
 #include "base/base64.h"
 #include "base/json.h"
+#include "base/processors.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -81,6 +84,41 @@ TEST(TensorParallel, TwoRanksGiveTheAnswersOfOne) {
     EXPECT_THAT(two.log(), HasSubstr("1 thread, on each of 2 ranks"));
     EXPECT_THAT(two.log(), HasSubstr("rank 1 of 2"));
   }
+}
+
+// Of the threads of a process: what each may run on, as Linux lists it.
+std::vector<std::string> places_of(pid_t process) {
+  std::vector<std::string> places;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+    std::ifstream file(task.path() / "status");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kKey = "Cpus_allowed_list:\t";
+      if (line.starts_with(kKey)) places.push_back(line.substr(kKey.size()));
+    }
+  }
+  return places;
+}
+
+TEST(TensorParallel, RanksStayOnProcessorsOfTheirOwn) {
+  const ProcessorSet usable = find_processors().usable;
+  if (usable.size() < 2) GTEST_SKIP() << "one processor";
+  const std::string first = std::to_string(usable[0]);
+  const std::string second = std::to_string(usable[1]);
+  ServerProcess one(SACCADE_BINARY, serving({}));
+  ServerProcess two(SACCADE_BINARY, serving({"-tp", "2"}),
+                    {{"VLLM_CPU_OMP_THREADS_BIND", first + "|" + second}});
+  EXPECT_EQ(answers_of(two), answers_of(one));
+  EXPECT_THAT(two.log(), HasSubstr("rank 1: 1 thread on processors " + second));
+  const std::vector<std::string> places = places_of(two.pid());
+  // The engine's thread and the second rank's; all others go between the two.
+  EXPECT_EQ(std::ranges::count(places, first), 1) << ::testing::PrintToString(places);
+  EXPECT_EQ(std::ranges::count(places, second), 1) << ::testing::PrintToString(places);
+  for (const std::string& place : places_of(one.pid()))
+    EXPECT_THAT(place, ::testing::Not(::testing::AnyOf(first, second)));
+  const Ended ended = run_to_end(SACCADE_BINARY, serving({"-tp", "2"}),
+                                 {{"VLLM_CPU_OMP_THREADS_BIND", first + "|" + second + "|0"}});
+  EXPECT_THAT(ended.output, HasSubstr("3 lists for 2 ranks"));
 }
 
 TEST(TensorParallel, ImagesMayBeEncodedElsewhere) {

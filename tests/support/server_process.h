@@ -35,6 +35,7 @@ class ServerProcess {
   std::int64_t peak_resident_bytes() const;
   std::int64_t descriptors() const;  // open
   std::int64_t threads() const;
+  pid_t pid() const { return pid_; }
   std::string log() const;  // what it has written to stderr so far
 
  private:

@@ -1,6 +1,4 @@
-#include <algorithm>
-#include <thread>
-
+#include "base/processors.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/gpu_runtime.h"
 
@@ -9,7 +7,7 @@ namespace saccade {
 Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings& settings) {
   TRY(std::unique_ptr<cuda::Runtime> runtime, cuda::make_gpu_runtime(index));
   // Of the host, to read weights.
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int threads = find_processors().compute_threads();
   auto device = std::make_unique<cuda::CudaDevice>(std::move(runtime), threads, DType::kBf16);
   TRY_DO(device->open_libraries(settings));
   return device;
