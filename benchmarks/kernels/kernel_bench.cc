@@ -146,20 +146,22 @@ struct FourBitSource {
   StoredMatrix matrix;
 };
 
-// Weights of four bits, for a model of numbers of `type`.
+// Weights of four bits, for a model of numbers of `type`; kI8: by rows of bytes.
 void add_four_bit_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
                        std::int64_t out, DType type) {
   add("gemm/" + name + "/int4-" + std::string(name_of(type)) + "/rows:" + std::to_string(rows),
       [=, &bench](benchmark::State& state) {
         constexpr std::int64_t kRotated = 800'000'000;
-        const FourBitSource source(out, in);
+        FourBitSource source(out, in);
+        source.matrix.rounds_activations = type == DType::kI8;
+        const DType numbers = type == DType::kI8 ? DType::kBf16 : type;
         std::vector<std::unique_ptr<PackedWeight>> weights;
-        weights.push_back(bench.device->pack({&source.matrix, 1}, type));
+        weights.push_back(bench.device->pack({&source.matrix, 1}, numbers));
         const auto bytes = static_cast<std::int64_t>(weights.front()->bytes());
         const std::int64_t copies =
             rows > 16 ? 2 : std::max<std::int64_t>(2, (kRotated + bytes - 1) / bytes);
         while (std::ssize(weights) < copies)
-          weights.push_back(bench.device->pack({&source.matrix, 1}, type));
+          weights.push_back(bench.device->pack({&source.matrix, 1}, numbers));
         const Activations x(rows, in);
         const Activations y(rows, out);
         GemmArgs args;
@@ -411,7 +413,7 @@ void add_all_rows(Bench& bench) {
 // 1280, which sees a 448 x 448 image as 1024 patches and a 1024 x 1024 one as 5476.
 void add_all(Bench& bench) {
   add_roofs(bench);
-  for (const DType type : {DType::kBf16, DType::kF32}) {
+  for (const DType type : {DType::kI8, DType::kBf16, DType::kF32}) {
     for (const std::int64_t rows : {1, 2, 4, 8, 16, 512}) {
       add_four_bit_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);
       add_four_bit_gemm(bench, "gate_up:1536x17920", rows, 1536, 17920, type);

@@ -69,6 +69,8 @@ Result<Form> parse_form(const std::string& name) {
       options.text_layers = DType::kI8;
     else if (part == "int4")
       options.four_bit_text = true;
+    else if (part == "a8")
+      options.byte_activations = true;
     else if (part == "head")
       options.head = DType::kI8;
     else if (part == "kv-int8")

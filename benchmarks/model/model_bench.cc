@@ -3,7 +3,7 @@
 //   model_bench --model DIR [--runs 5] [--threads N]
 //               [--peer LLAMA_BENCH --peer-model GGUF] [--peer-mtmd LLAMA_MTMD_CLI --peer-mmproj
 //               GGUF] [--json FILE]
-//   model_bench --model DIR --quantization int8|int8-head|int4|int4-head [--runs 5] ...
+//   model_bench --model DIR --quantization int8|int4|int4-a8[-head] [--runs 5] ...
 //               rounded at load, and in turn with it the same model as it is stored
 //   model_bench --model DIR --launches SIDE     what a device is asked to do instead of how fast
 #include <algorithm>
@@ -245,6 +245,7 @@ Result<void> measure(const Arguments& arguments) {
   LoadOptions options;
   options.four_bit_text = arguments.quantization.starts_with("int4");
   if (arguments.quantization.starts_with("int8")) options.text_layers = DType::kI8;
+  options.byte_activations = arguments.quantization.starts_with("int4-a8");
   if (arguments.quantization.ends_with("-head")) options.head = DType::kI8;
   TRY(const auto harness, Harness::create(arguments.model, device, options));
   std::unique_ptr<Harness> beside;
@@ -291,11 +292,13 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  const std::string& how = arguments.quantization;
-  if (!how.empty() && how != "int8" && how != "int8-head" && how != "int4" && how != "int4-head") {
+  std::string how = arguments.quantization;
+  if (how.ends_with("-head")) how.resize(how.size() - 5);
+  if (!how.empty() && how != "int8" && how != "int4" && how != "int4-a8") {
     std::fprintf(stderr,
-                 "model_bench: --quantization %s: int8, int8-head, int4 and int4-head are known\n",
-                 how.c_str());
+                 "model_bench: --quantization %s: int8, int4, int4-a8 (activations in bytes) are "
+                 "known, with -head behind each\n",
+                 arguments.quantization.c_str());
     return 2;
   }
   if (arguments.model.empty()) {

@@ -114,6 +114,11 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   types.head = options.head.value_or(compute);
   types.dequantize = options.dequantize;
   types.four_bit_text = options.four_bit_text;
+  types.byte_activations = options.byte_activations;
+  if (types.byte_activations && !device.multiplies_codes_by_int8())
+    return fail(ErrorCode::kUnsupported,
+                "device {} does not multiply bytes by codes of four bits; the CPU does",
+                device.name());
   const bool bytes = types.text_layers == DType::kI8 || types.head == DType::kI8;
   if (bytes && !device.multiplies_int8())
     return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
@@ -169,11 +174,12 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights && first)
     report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
-  log::info("{}: {} of {} in {}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
+  log::info("{}: {} of {} in {}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
             family->name, parameter_count(table.specs()), name_of(compute),
             types.text_layers == DType::kI8 ? ", text layers in int8"
             : types.four_bit_text           ? ", text layers in int4"
                                             : "",
+            types.byte_activations ? ", activations before four bits in int8" : "",
             types.head == DType::kI8 ? ", head in int8" : "",
             options.ranks != nullptr
                 ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())

@@ -37,6 +37,9 @@ struct LoadOptions {
   // Matrices that the checkpoint has in four bits become numbers of the types above, on a device
   // that would keep them as they are.
   bool dequantize = false;
+  // Before products with codes of four bits rows of activations become bytes (ops/int8_rows.h);
+  // kUnsupported on a device that does not.
+  bool byte_activations = false;
   // Keys and values; of floats, image embeddings too. Absent: as `compute`, as are embeddings
   // beside keys and values in bytes (kI8 or kE4m3; kUnsupported on a device without them).
   std::optional<DType> kv;

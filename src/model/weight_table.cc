@@ -62,6 +62,17 @@ std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, Thr
   return rounded;
 }
 
+// Before the products of those that are codes of four bits; how many these are.
+std::size_t round_activations(WeightTable::Tensors& tensors) {
+  std::size_t count = 0;
+  for (StoredMatrix& matrix : tensors.matrices) {
+    if (codes_of_bits(matrix) > 4) continue;
+    matrix.rounds_activations = true;
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
 
 void WeightTable::linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in,
@@ -212,6 +223,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
   const WeightTable stored_table = as_stored(weights);
   TRY_DO(weights.require(stored_table.specs(), ignored_));
   std::size_t bytes = 0;
+  std::size_t rounding = 0;  // matrices whose x becomes bytes
   for (const Row& row : stored_table.rows_) {
     if (row.store == nullptr) continue;
     Tensors tensors;
@@ -227,12 +239,17 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
+    if (types.byte_activations) rounding += round_activations(tensors);
     const DType compute = multiplies_bytes(tensors, device) ? DType::kI8 : types.of(row.role);
     TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
   device.synchronize();
+  if (types.byte_activations && rounding == 0)
+    return fail(ErrorCode::kInvalid,
+                "activations are to become bytes before products with four bits "
+                "(--quantize-activations), and no matrix has four bits");
   return bytes;
 }
 

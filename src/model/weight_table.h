@@ -51,7 +51,8 @@ struct WeightTypes {
   // Matrices of these roles are rounded to codes of four bits first (model/code_rounding.h), unless
   // their checkpoint has them so.
   bool four_bit_text = false;
-  bool dequantize = false;  // quantised matrices become numbers (StoredMatrix::dequantize)
+  bool dequantize = false;        // quantised matrices become numbers (StoredMatrix::dequantize)
+  bool byte_activations = false;  // codes of four bits are multiplied by rows of bytes
 
   WeightTypes(DType all)  // NOLINT(google-explicit-constructor)
       : compute(all), text_layers(all), head(all) {}

@@ -543,6 +543,8 @@ class Device {
                                              DType compute) = 0;
   // Whether pack() takes kI8.
   virtual bool multiplies_int8() const { return false; }
+  // Whether it rounds activations to bytes for codes of four bits whose matrices say so.
+  virtual bool multiplies_codes_by_int8() const { return false; }
   // What a KvLayer's blocks may be.
   virtual bool caches(DType cache) const { return !is_coded(cache); }
   // Whether its streams do experts().

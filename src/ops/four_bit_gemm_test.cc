@@ -3,16 +3,12 @@
 // "bf16" in bf16 nothing else has the same bits, as codes are multiplied themselves: there the twin
 // is the judge.
 #include <algorithm>
-#include <cmath>
-#include <deque>
 #include <numeric>
 
-#include "ops/test_devices.h"
+#include "ops/test_codes.h"
 
 namespace saccade {
 namespace {
-
-using Format = StoredMatrix::Format;
 
 class FourBits : public EveryCpu {
  protected:
@@ -27,90 +23,6 @@ class FourBits : public EveryCpu {
   void expect_product_of_numbers(const TestDevice& cpu, const PackedWeight& packed,
                                  const StoredMatrix& numbers, Matrix& x);
 };
-
-struct Shape {
-  std::int64_t out = 0;
-  std::int64_t in = 0;
-  std::int64_t group = 0;
-  Format format = Format::kGptq;
-  DType scales = DType::kF16;
-  bool ordered = false;  // groups of inputs all over the row
-};
-
-// Random codes with the memory they are views of.
-class Codes {
- public:
-  explicit Codes(const Shape& shape, std::uint64_t seed = 1) : rng_(seed) {
-    const std::int64_t groups = (shape.in + shape.group - 1) / shape.group;
-    matrix_.format = shape.format;
-    matrix_.stored_out = matrix_.out_end = shape.out;
-    matrix_.stored_in = matrix_.in_end = shape.in;
-    matrix_.bits = 4;
-    matrix_.group = shape.group;
-    matrix_.codes = random((shape.out + 7) / 8 * ((shape.in + 7) / 8) * 8 * 8 / 2);
-    matrix_.zeros = random(groups * ((shape.out + 7) / 8) * 8);
-    for (std::int64_t i = 0; i < groups * shape.out; ++i) {
-      const auto value = static_cast<float>(0.002 + 0.05 * rng_.uniform());
-      add(value, shape.scales);
-    }
-    matrix_.scales = {shape.scales, scales_};
-    if (!shape.ordered) return;
-    std::vector<std::int32_t> of(static_cast<std::size_t>(shape.in));
-    for (std::size_t i = 0; i < of.size(); ++i)
-      of[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / shape.group);
-    for (std::size_t i = of.size() - 1; i > 0; --i) std::swap(of[i], of[rng_.below(i + 1)]);
-    kept_.emplace_back(std::as_bytes(std::span(of)).begin(), std::as_bytes(std::span(of)).end());
-    matrix_.group_of = {DType::kI32, kept_.back()};
-  }
-
-  const StoredMatrix& matrix() const { return matrix_; }
-  StoredMatrix numbers() const {
-    StoredMatrix numbers = matrix_;
-    numbers.dequantize = true;
-    return numbers;
-  }
-  // Length of a row of weights.
-  double norm(std::int64_t row) const {
-    std::vector<float> values(static_cast<std::size_t>(matrix_.in()));
-    StoredMatrixReader(matrix_).read(row, row + 1, 0, matrix_.in(), values.data(), matrix_.in());
-    double sum = 0;
-    for (const float value : values) sum += static_cast<double>(value) * value;
-    return std::sqrt(sum);
-  }
-
- private:
-  StoredNumbers random(std::int64_t bytes) {
-    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
-    for (std::byte& value : values) value = static_cast<std::byte>(rng_.below(256));
-    kept_.push_back(std::move(values));
-    return {DType::kI32, kept_.back()};
-  }
-  void add(float value, DType type) {
-    const std::uint16_t half = type == DType::kF16 ? to_f16(value).bits : to_bf16(value).bits;
-    const auto bytes = type == DType::kF32 ? std::as_bytes(std::span(&value, 1))
-                                           : std::as_bytes(std::span(&half, 1));
-    scales_.insert(scales_.end(), bytes.begin(), bytes.end());
-  }
-
-  Rng rng_;
-  std::deque<std::vector<std::byte>> kept_;
-  std::vector<std::byte> scales_;
-  StoredMatrix matrix_;
-};
-
-Matrix product(Device& device, const PackedWeight& weight, View x) {
-  Matrix y(x.rows(), weight.out());
-  GemmArgs gemm;
-  gemm.x = x;
-  gemm.weight = &weight;
-  gemm.y = y.view();
-  device.lane(Lane::kStep).gemm(gemm);
-  return y;
-}
-
-std::unique_ptr<PackedWeight> pack(Device& device, const StoredMatrix& matrix, DType compute) {
-  return device.pack({&matrix, 1}, compute);
-}
 
 // The numbers that the codes are multiplied as.
 std::unique_ptr<PackedWeight> pack_numbers(Device& device, const PackedWeight& like,
@@ -152,21 +64,21 @@ void FourBits::expect_product_of_numbers(const TestDevice& cpu, const PackedWeig
   });
 }
 
-const std::vector<Shape> kShapes = {
+const std::vector<CodesShape> kShapes = {
     {8, 32, 32},
     {24, 64, 32},
     {72, 256, 128},
-    {40, 160, 128},                                // a last group that is short
-    {200, 384, 64, Format::kAwq},                  // more than one panel of everything
-    {136, 96, 96, Format::kAwq},                   // the whole row
-    {48, 200, 200},                                // the same, of no whole tile
-    {16, 1320, 128, Format::kGptq, DType::kBf16},  // several steps of depth
-    {16, 640, 32, Format::kAwq, DType::kF32},
+    {40, 160, 128},                              // a last group that is short
+    {200, 384, 64, StoredMatrix::Format::kAwq},  // more than one panel of everything
+    {136, 96, 96, StoredMatrix::Format::kAwq},   // the whole row
+    {48, 200, 200},                              // the same, of no whole tile
+    {16, 1320, 128, StoredMatrix::Format::kGptq, DType::kBf16},  // several steps of depth
+    {16, 640, 32, StoredMatrix::Format::kAwq, DType::kF32},
 };
 
 TEST_P(FourBits, GiveTheBitsOfTheirNumbers) {
   const auto cpu = device();
-  for (const Shape& shape : kShapes) {
+  for (const CodesShape& shape : kShapes) {
     const Codes codes(shape);
     // A scale of f32 does not make exact weights: there the twin alone is the judge.
     if (shape.scales == DType::kF32) continue;
@@ -188,10 +100,10 @@ TEST_P(FourBits, GiveTheBitsOfTheirNumbers) {
 // Against sums in double precision.
 TEST_P(FourBits, AreNearTheTwin) {
   const auto cpu = device();
-  std::vector<Shape> shapes = kShapes;
-  shapes.push_back({56, 256, 32, Format::kGptq, DType::kF16, true});
-  shapes.push_back({24, 96, 32, Format::kAwq, DType::kF32, true});
-  for (const Shape& shape : shapes) {
+  std::vector<CodesShape> shapes = kShapes;
+  shapes.push_back({56, 256, 32, StoredMatrix::Format::kGptq, DType::kF16, true});
+  shapes.push_back({24, 96, 32, StoredMatrix::Format::kAwq, DType::kF32, true});
+  for (const CodesShape& shape : shapes) {
     const Codes codes(shape);
     const auto twin = pack(*reference_, codes.matrix(), DType::kF32);
     std::vector<double> norms;
@@ -270,7 +182,7 @@ TEST_P(FourBits, WindowsOfInputs) {
 TEST_P(FourBits, GroupsAllOverTheRow) {
   const auto cpu = device();
   constexpr std::int64_t kIn = 320;
-  const Codes codes({56, kIn, 64, Format::kGptq, DType::kF16, true});
+  const Codes codes({56, kIn, 64, StoredMatrix::Format::kGptq, DType::kF16, true});
   const StoredMatrixReader reader(codes.matrix());
   std::vector<std::int64_t> order(kIn);
   std::iota(order.begin(), order.end(), 0);
@@ -313,7 +225,7 @@ TEST_P(FourBits, GroupsAllOverTheRow) {
 TEST_P(FourBits, RowsDoNotDependOnTheBatchOrThreads) {
   constexpr std::int64_t kRows = 600;
   constexpr std::int64_t kIn = 1184;
-  const Codes codes({152, kIn, 32, Format::kAwq});
+  const Codes codes({152, kIn, 32, StoredMatrix::Format::kAwq});
   Rng rng(8);
   Matrix x(kRows, kIn);
   x.random(rng);
@@ -345,8 +257,8 @@ TEST_P(FourBits, RowsDoNotDependOnTheBatchOrThreads) {
 TEST_P(FourBits, MlpGivesTheBitsOfNumbers) {
   const auto cpu = device();
   for (const bool ordered : {false, true}) {
-    const Codes in({2 * 160, 96, 32, Format::kGptq, DType::kF16, false});
-    const Codes out({72, 160, 32, Format::kGptq, DType::kF16, ordered}, 2);
+    const Codes in({2 * 160, 96, 32, StoredMatrix::Format::kGptq, DType::kF16, false});
+    const Codes out({72, 160, 32, StoredMatrix::Format::kGptq, DType::kF16, ordered}, 2);
     for (const DType compute : {DType::kF32, DType::kBf16}) {
       const auto in_codes = pack(*cpu, in.matrix(), compute);
       const auto out_codes = pack(*cpu, out.matrix(), compute);
@@ -382,7 +294,7 @@ TEST_P(FourBits, MlpGivesTheBitsOfNumbers) {
 TEST_P(FourBits, RowsOfATiedEmbeddingAreTheNumbers) {
   const auto cpu = device();
   for (const bool ordered : {false, true}) {
-    const Codes codes({56, 192, 64, Format::kGptq, DType::kF16, ordered});
+    const Codes codes({56, 192, 64, StoredMatrix::Format::kGptq, DType::kF16, ordered});
     Matrix want(56, 192);
     StoredMatrixReader(codes.matrix())
         .read(0, 56, 0, 192, want.view().row<float>(0), want.view().stride());

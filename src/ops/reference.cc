@@ -79,7 +79,9 @@ class ReferenceWeight final : public PackedWeight {
   ReferenceWeight(std::int64_t out, std::int64_t in)
       : PackedWeight(out, in), values(static_cast<std::size_t>(out * in)) {}
   std::size_t bytes() const override { return values.size() * sizeof(float); }
-  DType operand_dtype() const override { return codes.empty() ? DType::kF32 : DType::kI8; }
+  DType operand_dtype() const override {
+    return codes.empty() && !rounds_x ? DType::kF32 : DType::kI8;
+  }
   double at(std::int64_t row, std::int64_t col) const {
     return values[static_cast<std::size_t>(row * in() + col)];
   }
@@ -111,6 +113,7 @@ class ReferenceWeight final : public PackedWeight {
   std::vector<float> values;  // [out, in]
   std::vector<std::int8_t> codes;
   std::vector<float> scales;
+  bool rounds_x = false;  // to bytes, though weights are numbers
 };
 
 // A row of activations becomes codes; returns their scale.
@@ -132,7 +135,8 @@ std::vector<double> row_of(View x, std::int64_t row) {
 // x W^T + bias, where there is one.
 std::vector<double> product(const PackedWeight& packed, std::vector<double> x, View bias = {}) {
   const auto& weight = static_cast<const ReferenceWeight&>(packed);
-  const double scale = weight.codes.empty() ? 1 : round_to_bytes(x);
+  const bool bytes = weight.rounds_x || !weight.codes.empty();
+  const double scale = bytes ? round_to_bytes(x) : 1;
   std::vector<double> sums;
   for (std::int64_t out = 0; out < weight.out(); ++out)
     sums.push_back(weight.dot(out, x) * scale + (bias.empty() ? 0 : get(bias, 0, out)));
@@ -524,6 +528,7 @@ class ReferenceDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
+  bool multiplies_codes_by_int8() const override { return true; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
@@ -547,6 +552,9 @@ class ReferenceDevice final : public Device {
     if (compute == DType::kBf16) {
       for (float& value : packed->values) value = to_float(to_bf16(value));
     }
+    packed->rounds_x = std::ranges::all_of(parts, [](const StoredMatrix& part) {
+      return part.rounds_activations && codes_of_bits(part) <= 4;
+    });
     if (compute == DType::kI8) packed->round_to_bytes(parts);
     return packed;
   }

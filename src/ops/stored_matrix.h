@@ -76,7 +76,8 @@ struct StoredMatrix {
   // [1, stored_out] floats that outputs are multiplied by besides (LayerScale), or empty.
   View output_scale;
 
-  // kInt8: made for rows of activations that are rounded to bytes as ops/int8_rows.h says.
+  // kInt8 and codes of four bits: made for rows of activations that are rounded to bytes as
+  // ops/int8_rows.h says.
   bool rounds_activations = false;
   // The device keeps numbers of what it multiplies, whatever it could do with the codes.
   bool dequantize = false;

@@ -47,6 +47,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
                   "--quantize-head is given without --quantization int8 or int4");
     options.head = DType::kI8;
   }
+  options.byte_activations = settings.quantize_activations;
   if (dtype == "auto") return options;
   if (dtype == "float32" || dtype == "float") {
     options.compute = DType::kF32;

@@ -213,6 +213,17 @@ TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
     EXPECT_TRUE(tried.started) << tried.ended.output;
   }
   expect_refused(serve({"--quantize-head"}), {"--quantize-head", "--quantization int8"});
+  for (const Arguments& four_bits : {Arguments{"serve", kQuantised}, serve({"-q", "int4"})}) {
+    Arguments flags = four_bits;
+    flags.emplace_back("--quantize-activations");
+    const Tried tried = start_or_end(SACCADE_BINARY, flags);
+    EXPECT_TRUE(tried.started) << tried.ended.output;
+    EXPECT_NE(tried.ended.output.find("activations before four bits in int8"), std::string::npos)
+        << tried.ended.output;
+  }
+  for (const char* method : {"none", "int8"})
+    expect_refused(serve({"--quantize-activations", "-q", method}),
+                   {"--quantize-activations", "no matrix has four bits"});
   expect_refused({"serve", kQuantised, "--quantization", "gptq"},
                  {"--quantization gptq", "stored as awq"});
   expect_refused(serve({"--quantization", "fp8"}), {"--quantization fp8", "not quantised"});

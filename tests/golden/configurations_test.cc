@@ -119,7 +119,7 @@ TEST_P(VariantGolden, EveryStageAgrees) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, VariantGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, VariantGolden, ::testing::ValuesIn(testing::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 TEST(Variants, BothFormsOfACheckpointAreOneModel) {

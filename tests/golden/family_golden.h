@@ -37,6 +37,12 @@ inline std::vector<std::string> device_names() {
   return {"reference", "portable", "avx2", "avx512", "vnni", "bf16", "amx", "deferred"};
 }
 
+// Those whose kernels of f32 differ: from avx512 on these are one table, and what comes after it
+// multiplies bf16, bytes and codes. "deferred" is the best of them in any case.
+inline std::vector<std::string> f32_device_names() {
+  return {"reference", "portable", "avx2", "avx512", "deferred"};
+}
+
 inline std::unique_ptr<Model> load(const std::string& directory, Device& device,
                                    const LoadOptions& options = {.compute = DType::kF32,
                                                                  .kv = {}}) {

@@ -199,6 +199,33 @@ TEST(Int4Load, KeepsFourBitsOfTextLayersAlone) {
   EXPECT_EQ(codes->network->shape().tower_fingerprint, bytes->network->shape().tower_fingerprint);
 }
 
+// As in EveryStageIsNearTheNumbers, of activations alone: 0.75 % a product, four of them a layer,
+// and 3 % if all of it were to add up.
+TEST(Int4Load, BytesOfActivationsStayNear) {
+  const auto device = make_cpu_device(2).value();
+  for (const char* name : {"qwen2_vl/odd_heads", "quantised/awq_row", "quantised/gptq_order"}) {
+    const std::string directory = golden_folder(name);
+    LoadOptions options = four_bits_of_text(DType::kF32);
+    const auto numbers = testing::load(directory, *device, options);
+    options.byte_activations = true;
+    const auto bytes = testing::load(directory, *device, options);
+    ASSERT_TRUE(numbers && bytes);
+    EXPECT_EQ(numbers->shape().weight_bytes, bytes->shape().weight_bytes);
+    const auto golden = read_golden(directory + "/golden/text.safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto wanted = layers_of(*numbers, *device, *golden);
+    const auto got = layers_of(*bytes, *device, *golden);
+    ASSERT_EQ(got.size(), wanted.size());
+    ASSERT_FALSE(got.empty());
+    for (std::size_t layer = 0; layer < wanted.size(); ++layer) {
+      SCOPED_TRACE(fmt::format("{} layer {}", name, layer));
+      const double apart = distance(got[layer], wanted[layer]);
+      EXPECT_LT(apart, 0.03 * static_cast<double>(layer + 1));
+      EXPECT_GT(apart, 1e-3);
+    }
+  }
+}
+
 // What the checkpoint has in four bits stays as it is: the same bytes with the flag as without.
 TEST(Int4Load, LeavesFourBitsOfACheckpoint) {
   const auto device = make_cpu_device(2).value();

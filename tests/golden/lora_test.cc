@@ -40,7 +40,7 @@ TEST_P(LoraGolden, EveryStageAgrees) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, LoraGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, LoraGolden, ::testing::ValuesIn(testing::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 // --- merged ---

@@ -32,7 +32,7 @@ TEST_P(TextGolden, EveryStageAgrees) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, TextGolden, ::testing::ValuesIn(testing::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 TEST(TextFamilies, BothFormsOfACheckpointAreOneModel) {

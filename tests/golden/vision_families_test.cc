@@ -95,7 +95,7 @@ TEST_P(VisionGolden, PromptsThatBeginWithTheirImageAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, VisionGolden, ::testing::ValuesIn(testing::device_names()),
+INSTANTIATE_TEST_SUITE_P(Devices, VisionGolden, ::testing::ValuesIn(testing::f32_device_names()),
                          [](const auto& device) { return device.param; });
 
 void expect_videos(const std::vector<std::string>& checkpoints, Device& device) {

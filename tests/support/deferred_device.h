@@ -122,6 +122,7 @@ class DeferredDevice final : public Device {
     return inner_->pack(parts, compute);
   }
   bool multiplies_int8() const override { return inner_->multiplies_int8(); }
+  bool multiplies_codes_by_int8() const override { return inner_->multiplies_codes_by_int8(); }
   bool caches(DType cache) const override { return inner_->caches(cache); }
   bool has_experts() const override { return inner_->has_experts(); }
   bool has_recurrence() const override { return inner_->has_recurrence(); }

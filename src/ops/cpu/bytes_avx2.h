@@ -27,6 +27,15 @@ struct BytesAvx2 {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
+  // Of codes of four bits, a byte each.
+  static B low_nibbles(B a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
+  static B high_nibbles(B a) { return low_nibbles(_mm256_srli_epi32(a, 4)); }
+  static I widen(const std::uint8_t* p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I minus_product(I a, std::int32_t b) {
+    return _mm256_mullo_epi32(a, _mm256_set1_epi32(-b));
+  }
   static __m256 to_float(I a) { return _mm256_cvtepi32_ps(a); }
   static void store_low_bytes(std::uint8_t* p, __m256 a, std::uint8_t offset, int count) {
     const __m256i low =

@@ -30,6 +30,15 @@ struct BytesAvx512 {
     const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(w), turned);
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
+  // Of codes of four bits, a byte each.
+  static B low_nibbles(B a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
+  static B high_nibbles(B a) { return low_nibbles(_mm512_srli_epi32(a, 4)); }
+  static I widen(const std::uint8_t* p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static I minus_product(I a, std::int32_t b) {
+    return _mm512_mullo_epi32(a, _mm512_set1_epi32(-b));
+  }
   static __m512 to_float(I a) { return _mm512_cvtepi32_ps(a); }
   static void store_low_bytes(std::uint8_t* p, __m512 a, std::uint8_t offset, int count) {
     const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(offset));

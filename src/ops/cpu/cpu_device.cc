@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 #include "base/host_memory.h"
+#include "base/processors.h"
 #include "ops/shapes.h"
 
 namespace saccade {
@@ -37,6 +37,15 @@ const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
   return portable_four_bits();
 }
 
+const CodeByteKernels& code_bytes_of([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa >= Isa::kVnni) return vnni_code_bytes();
+  if (isa == Isa::kAvx512) return avx512_code_bytes();
+  if (isa == Isa::kAvx2) return avx2_code_bytes();
+#endif
+  return portable_code_bytes();
+}
+
 const TileKernels* tiles_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAmx) return &amx_kernels();
@@ -60,6 +69,7 @@ CpuDevice::CpuDevice(int threads, Isa isa)
       tiles_(tiles_of(isa)),
       int8_(int8_of(isa)),
       four_bits_(four_bits_of(isa)),
+      code_bytes_(code_bytes_of(isa)),
       pool_(threads),
       scratch_(static_cast<std::size_t>(threads)),
       samplers_(static_cast<std::size_t>(threads)) {
@@ -83,6 +93,7 @@ CpuStream::CpuStream(CpuDevice& device)
       tiles_(device.tiles_),
       int8_(device.int8_),
       four_bits_(device.four_bits_),
+      code_bytes_(device.code_bytes_),
       pool_(device.pool_) {}
 
 void CpuStream::copy(View from, View to) {
@@ -104,7 +115,7 @@ Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view is
   TRY(const cpu::Isa chosen, cpu::choose_isa(isa));
   if (threads < 0 || threads > 4096)
     return fail(ErrorCode::kInvalid, "{} threads: want 1 to 4096, or 0 for one per core", threads);
-  if (threads == 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  if (threads == 0) threads = find_processors().compute_threads();
   return std::make_unique<cpu::CpuDevice>(threads, chosen);
 }
 

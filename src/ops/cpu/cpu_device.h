@@ -89,6 +89,7 @@ class CpuDevice final : public Device {
   std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
+  bool multiplies_codes_by_int8() const override { return true; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
@@ -107,6 +108,7 @@ class CpuDevice final : public Device {
   const TileKernels* tiles_;  // null where bf16 is not multiplied as such
   const Int8Kernels& int8_;
   const FourBitKernels& four_bits_;
+  const CodeByteKernels& code_bytes_;
   ThreadPool pool_;
   // Of all lanes: one thread calls, and an op is over when its call returns.
   std::vector<Scratch> scratch_;        // one a worker
@@ -176,6 +178,7 @@ class CpuStream final : public HostStream {
   void gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_few_four_bits(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_four_bits_f32(const GemmArgs& args, const FourBitWeight& weight);
+  void gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_int8(const GemmArgs& args);
   void gemm_int8_tiles(const GemmArgs& args);
   // x in bytes, in shared scratch.
@@ -195,6 +198,7 @@ class CpuStream final : public HostStream {
   const TileKernels* tiles_;
   const Int8Kernels& int8_;
   const FourBitKernels& four_bits_;
+  const CodeByteKernels& code_bytes_;
   ThreadPool& pool_;
 };
 

@@ -78,6 +78,8 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
   for (const StoredMatrix& matrix : parts) {
     if (matrix.format == StoredMatrix::Format::kNumbers || matrix.dequantize) return nullptr;
   }
+  const bool by_bytes = std::ranges::all_of(parts, &StoredMatrix::rounds_activations);
+  if (by_bytes) code_order = CodeOrder::kInputs;
   std::vector<Part> read;
   std::int64_t out = 0;
   DType scale_type = parts.front().scales.dtype;
@@ -92,8 +94,8 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
     if (matrix.scales.dtype != scale_type) scale_type = DType::kF32;
   }
   const Order& order = read.front().order;
-  std::unique_ptr<FourBitWeight> packed(
-      new FourBitWeight(out, parts.front().in(), order.group, scale_type, lanes, code_order));
+  std::unique_ptr<FourBitWeight> packed(new FourBitWeight(out, parts.front().in(), order.group,
+                                                          scale_type, lanes, code_order, by_bytes));
   if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
   pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
     for (const Part& part : read) packed->store(part, unit * kRows, (unit + 1) * kRows);
@@ -102,8 +104,8 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
 }
 
 FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group,
-                             DType scale_type, std::int64_t lanes, CodeOrder order)
-    : PackedWeight(out, in), lanes_(lanes), code_order_(order) {
+                             DType scale_type, std::int64_t lanes, CodeOrder order, bool by_bytes)
+    : PackedWeight(out, in), lanes_(lanes), code_order_(order), by_bytes_(by_bytes) {
   const std::int64_t groups = (in + group - 1) / group;
   layout_.panels = (out + lanes - 1) / lanes;
   layout_.group = group;

@@ -15,7 +15,8 @@ class FourBitWeight final : public PackedWeight {
  public:
   // The matrix that the parts make, stacked along their outputs; null where it is not one of such
   // codes, or where its groups do not begin at multiples of 32 inputs once they are in order.
-  // `order`: of FourBitKernels, or of TileKernels, whose panels have 16 lanes.
+  // `order`: of FourBitKernels, or of TileKernels, whose panels have 16 lanes. Where all parts
+  // round activations it is that of CodeByteKernels, whatever was asked for.
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
                                              std::int64_t lanes, CodeOrder order, ThreadPool& pool);
 
@@ -23,6 +24,7 @@ class FourBitWeight final : public PackedWeight {
     return storage_.bytes() + order_.size() * sizeof(std::int32_t);
   }
   DType operand_dtype() const override {
+    if (by_bytes_) return DType::kI8;
     return code_order_ == CodeOrder::kInputs ? DType::kF32 : DType::kBf16;
   }
 
@@ -35,6 +37,8 @@ class FourBitWeight final : public PackedWeight {
     some.panels = count;
     return some;
   }
+  std::int64_t group() const { return layout_.group; }
+  std::int64_t groups() const { return (in() + layout_.group - 1) / layout_.group; }
   // Which input of x each packed one takes; empty: its own.
   std::span<const std::int32_t> order() const { return order_; }
   // Row `out` of the matrix as numbers, inputs where they were stored.
@@ -43,7 +47,7 @@ class FourBitWeight final : public PackedWeight {
  private:
   struct Part;
   FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group, DType scale_type,
-                std::int64_t lanes, CodeOrder order);
+                std::int64_t lanes, CodeOrder order, bool by_bytes);
   void store(const Part& part, std::int64_t begin, std::int64_t end);
   void store_grid(const Part& part, std::int64_t row);
   std::byte* panel(std::int64_t index) const {
@@ -58,6 +62,7 @@ class FourBitWeight final : public PackedWeight {
 
   std::int64_t lanes_;
   CodeOrder code_order_;
+  bool by_bytes_;  // rows of x are rounded to bytes
   FourBitPanels layout_;
   Buffer storage_;
   std::vector<std::int32_t> order_;

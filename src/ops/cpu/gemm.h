@@ -41,6 +41,9 @@ struct Blocks {
 // Panels of a few-row block: about 512 KiB of weights, which a thread reads in some 50 us.
 std::int64_t few_rows_panels(const PanelWeight& weight);
 
+// The same of codes of four bits: about 128 KiB, as many blocks for each thread.
+std::int64_t few_rows_panels(const FourBitWeight& weight, int threads);
+
 // y block = act(c + bias) + residual.
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);

@@ -18,7 +18,8 @@ constexpr std::int64_t kRowBlock = 252;
 constexpr std::int64_t kColBlock = 128;
 constexpr std::int64_t kDepthBlock = 512;  // as in gemm.cc: part of the result
 
-// Panels of a few-row block: about 128 KiB, as many blocks for each thread.
+}  // namespace
+
 std::int64_t few_rows_panels(const FourBitWeight& weight, int threads) {
   constexpr std::int64_t kBytes = 128 << 10;
   const std::int64_t fitting = std::max<std::int64_t>(4, kBytes / weight.panel_bytes());
@@ -26,8 +27,6 @@ std::int64_t few_rows_panels(const FourBitWeight& weight, int threads) {
   const std::int64_t even = (blocks + threads - 1) / threads * threads;
   return ((weight.panels() + even - 1) / even + 3) / 4 * 4;
 }
-
-}  // namespace
 
 void CpuStream::gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight) {
   GemmArgs ordered = args;
@@ -41,6 +40,7 @@ void CpuStream::gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight
     });
     ordered.x = View(x, DType::kF32, args.x.rows(), weight.in());
   }
+  if (weight.operand_dtype() == DType::kI8) return gemm_codes_by_bytes(ordered, weight);
   const bool few = args.x.rows() <= kFewRows;
   if (weight.operand_dtype() == DType::kF32) return gemm_four_bits_f32(ordered, weight);
   if (few) return gemm_few_four_bits(ordered, weight);

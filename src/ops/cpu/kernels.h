@@ -337,6 +337,34 @@ struct Int8Kernels {
                     float* out) = nullptr;
 };
 
+// c [rows, panels * lanes] (+)= rows of bytes times codes of four bits, CodeOrder::kInputs: see
+// codes_by_bytes.h. A row's scale is not multiplied in.
+struct CodeByteArgs {
+  FourBitPanels w;
+  Index begin = 0;  // inputs [begin, begin + depth): whole groups, c begins anew with the first
+  Index depth = 0;
+  const std::int8_t* x = nullptr;  // as CodeByteKernels::round_row left it
+  Index x_stride = 0;
+  const std::int32_t* x_sums = nullptr;  // [rows][groups]
+  Index x_sums_stride = 0;
+  Index rows = 0;
+  float* c = nullptr;
+  Index c_stride = 0;
+};
+
+struct CodeByteKernels {
+  // Rounds a row of activations (ops/int8_rows.h); the scale. `out` has room for a multiple of 32;
+  // sums: of the codes of each group of inputs.
+  float (*round_row)(const float* row, Index cols, Index group, std::int8_t* out,
+                     std::int32_t* sums) = nullptr;
+  void (*multiply)(const CodeByteArgs&) = nullptr;
+};
+
+const CodeByteKernels& portable_code_bytes();
+const CodeByteKernels& avx2_code_bytes();
+const CodeByteKernels& avx512_code_bytes();
+const CodeByteKernels& vnni_code_bytes();
+
 const Int8Kernels& portable_int8();
 const Int8Kernels& avx2_int8();
 const Int8Kernels& avx512_int8();

@@ -1,5 +1,6 @@
 // The kernels for avx2, compiled with its flags.
 #include "ops/cpu/bytes_avx2.h"
+#include "ops/cpu/codes_by_bytes.h"
 #include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/nibbles_avx2.h"
@@ -20,6 +21,11 @@ const Int8Kernels& avx2_int8() {
 
 const FourBitKernels& avx2_four_bits() {
   static constexpr FourBitKernels kTable = FourBits<VecAvx2, NibblesAvx2>::table();
+  return kTable;
+}
+
+const CodeByteKernels& avx2_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx2, BytesAvx2>::table();
   return kTable;
 }
 

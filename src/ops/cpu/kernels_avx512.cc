@@ -1,5 +1,6 @@
 // The kernels for avx512, compiled with its flags.
 #include "ops/cpu/bytes_avx512.h"
+#include "ops/cpu/codes_by_bytes.h"
 #include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/nibbles_avx512.h"
@@ -20,6 +21,11 @@ const Int8Kernels& avx512_int8() {
 
 const FourBitKernels& avx512_four_bits() {
   static constexpr FourBitKernels kTable = FourBits<VecAvx512, NibblesAvx512>::table();
+  return kTable;
+}
+
+const CodeByteKernels& avx512_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx512, BytesAvx512>::table();
   return kTable;
 }
 

@@ -1,5 +1,6 @@
 // The kernels for portable, compiled with its flags.
 #include "ops/cpu/bytes_portable.h"
+#include "ops/cpu/codes_by_bytes.h"
 #include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/nibbles_portable.h"
@@ -20,6 +21,11 @@ const Int8Kernels& portable_int8() {
 
 const FourBitKernels& portable_four_bits() {
   static constexpr FourBitKernels kTable = FourBits<VecPortable, NibblesPortable>::table();
+  return kTable;
+}
+
+const CodeByteKernels& portable_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecPortable, BytesPortable>::table();
   return kTable;
 }
 

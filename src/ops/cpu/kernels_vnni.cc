@@ -1,6 +1,6 @@
 // The products of bytes for AVX512-VNNI, compiled with its flags.
 #include "ops/cpu/bytes_avx512.h"
-#include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/codes_by_bytes.h"
 
 namespace saccade::cpu {
 namespace {
@@ -18,6 +18,11 @@ struct BytesVnni : BytesAvx512 {
 
 const Int8Kernels& vnni_int8() {
   static constexpr Int8Kernels kTable = Int8<VecAvx512, BytesVnni>::table();
+  return kTable;
+}
+
+const CodeByteKernels& vnni_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecAvx512, BytesVnni>::table();
   return kTable;
 }
 

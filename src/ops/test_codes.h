@@ -1,0 +1,100 @@
+// Matrices of random codes of four bits, for tests of products with them.
+#pragma once
+
+#include <cmath>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "ops/test_devices.h"
+
+namespace saccade {
+
+struct CodesShape {
+  std::int64_t out = 0;
+  std::int64_t in = 0;
+  std::int64_t group = 0;
+  StoredMatrix::Format format = StoredMatrix::Format::kGptq;
+  DType scales = DType::kF16;
+  bool ordered = false;  // groups of inputs all over the row
+};
+
+// Random codes with the memory they are views of.
+class Codes {
+ public:
+  explicit Codes(const CodesShape& shape, std::uint64_t seed = 1) : rng_(seed) {
+    const std::int64_t groups = (shape.in + shape.group - 1) / shape.group;
+    matrix_.format = shape.format;
+    matrix_.stored_out = matrix_.out_end = shape.out;
+    matrix_.stored_in = matrix_.in_end = shape.in;
+    matrix_.bits = 4;
+    matrix_.group = shape.group;
+    matrix_.codes = random((shape.out + 7) / 8 * ((shape.in + 7) / 8) * 8 * 8 / 2);
+    matrix_.zeros = random(groups * ((shape.out + 7) / 8) * 8);
+    for (std::int64_t i = 0; i < groups * shape.out; ++i) {
+      const auto value = static_cast<float>(0.002 + 0.05 * rng_.uniform());
+      add(value, shape.scales);
+    }
+    matrix_.scales = {shape.scales, scales_};
+    if (!shape.ordered) return;
+    std::vector<std::int32_t> of(static_cast<std::size_t>(shape.in));
+    for (std::size_t i = 0; i < of.size(); ++i)
+      of[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) / shape.group);
+    for (std::size_t i = of.size() - 1; i > 0; --i) std::swap(of[i], of[rng_.below(i + 1)]);
+    kept_.emplace_back(std::as_bytes(std::span(of)).begin(), std::as_bytes(std::span(of)).end());
+    matrix_.group_of = {DType::kI32, kept_.back()};
+  }
+
+  const StoredMatrix& matrix() const { return matrix_; }
+  StoredMatrix numbers() const {
+    StoredMatrix numbers = matrix_;
+    numbers.dequantize = true;
+    return numbers;
+  }
+  // Length of a row of weights.
+  double norm(std::int64_t row) const {
+    std::vector<float> values(static_cast<std::size_t>(matrix_.in()));
+    StoredMatrixReader(matrix_).read(row, row + 1, 0, matrix_.in(), values.data(), matrix_.in());
+    double sum = 0;
+    for (const float value : values) sum += static_cast<double>(value) * value;
+    return std::sqrt(sum);
+  }
+
+ private:
+  StoredNumbers random(std::int64_t bytes) {
+    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+    for (std::byte& value : values) value = static_cast<std::byte>(rng_.below(256));
+    kept_.push_back(std::move(values));
+    return {DType::kI32, kept_.back()};
+  }
+  void add(float value, DType type) {
+    const std::uint16_t half = type == DType::kF16 ? to_f16(value).bits : to_bf16(value).bits;
+    const auto bytes = type == DType::kF32 ? std::as_bytes(std::span(&value, 1))
+                                           : std::as_bytes(std::span(&half, 1));
+    scales_.insert(scales_.end(), bytes.begin(), bytes.end());
+  }
+
+  Rng rng_;
+  std::deque<std::vector<std::byte>> kept_;
+  std::vector<std::byte> scales_;
+  StoredMatrix matrix_;
+};
+
+inline Matrix product(Device& device, const PackedWeight& weight, View x) {
+  Matrix y(x.rows(), weight.out());
+  GemmArgs gemm;
+  gemm.x = x;
+  gemm.weight = &weight;
+  gemm.y = y.view();
+  device.lane(Lane::kStep).gemm(gemm);
+  return y;
+}
+
+inline std::unique_ptr<PackedWeight> pack(Device& device, const StoredMatrix& matrix,
+                                          DType compute) {
+  return device.pack({&matrix, 1}, compute);
+}
+
+}  // namespace saccade
