@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "ops/cpu/amx_tiles.h"
+#include "ops/cpu/four_bit_scales.h"
 
 namespace saccade::cpu::amx {
 
@@ -24,7 +25,7 @@ struct CodeTables {
   void make(const FourBitPanels& w, const std::byte* panel, Index of) {
     if (of == group) return;
     group = of;
-    const F scale = load_scale(panel, w.scale_type, of * 16);
+    const F scale = load_scales<V>(w, panel, of);
     const __m128i bytes =
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(panel + w.zeros + of * 16));
     const F zero = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
@@ -39,11 +40,6 @@ struct CodeTables {
       const auto half = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value));
       _mm512_store_si512(values[out], _mm512_broadcast_i64x4(half));
     }
-  }
-  static F load_scale(const std::byte* p, DType type, Index at) {
-    if (type == DType::kF16) return V::load(reinterpret_cast<const F16*>(p) + at);
-    if (type == DType::kBf16) return V::load(reinterpret_cast<const Bf16*>(p) + at);
-    return V::load(reinterpret_cast<const float*>(p) + at);
   }
   __m512i of(Index out) const { return _mm512_load_si512(values[out]); }
 };

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ops/cpu/dot_tiles.h"
+#include "ops/cpu/four_bit_scales.h"
 
 namespace saccade::cpu::dot {
 
@@ -61,12 +62,6 @@ inline float sum_of_x(const std::byte* x, Index tile_bytes, Index begin, Index e
   return V::sum(sum);
 }
 
-inline F load_scale(const std::byte* p, DType type, Index at) {
-  if (type == DType::kF16) return V::load(reinterpret_cast<const F16*>(p) + at);
-  if (type == DType::kBf16) return V::load(reinterpret_cast<const Bf16*>(p) + at);
-  return V::load(reinterpret_cast<const float*>(p) + at);
-}
-
 // c [R, N panels] (+)= what the sums of a segment stand for. x_sums: [R], of the same inputs.
 template <int R, int N>
 inline void add_segment(const F (&sum)[R][N], const FourBitPanels& w, Index panel, Index group,
@@ -74,7 +69,7 @@ inline void add_segment(const F (&sum)[R][N], const FourBitPanels& w, Index pane
 #pragma GCC unroll 4
   for (int n = 0; n < N; ++n) {
     const std::byte* const grid = w.weights + (panel + n) * w.panel_stride;
-    const F scale = load_scale(grid, w.scale_type, group * 16);
+    const F scale = load_scales<V>(w, grid, group);
     const auto* const zeros = reinterpret_cast<const __m128i*>(grid + w.zeros + group * 16);
     const F zero = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(zeros)));
     const F lift = V::set(kMiddle) - zero;

@@ -3,6 +3,7 @@
 // (panel_kernels.h), in the same order: bits are those of Panels with the weights unpacked.
 #pragma once
 
+#include "ops/cpu/four_bit_scales.h"
 #include "ops/cpu/panel_kernels.h"
 
 namespace saccade::cpu {
@@ -24,15 +25,10 @@ struct FourBits {
 #pragma GCC unroll 4
       for (int n = 0; n < C; ++n) {
         const std::byte* const p = w.weights + (panel + n) * w.panel_stride;
-        scale[n] = load_scale(p, w.scale_type, group * kLanes);
+        scale[n] = load_scales<V>(w, p, group);
         const auto* const zeros = reinterpret_cast<const std::uint8_t*>(p + w.zeros);
         lift[n] = V::zero() - N::load_bytes(zeros + group * kLanes) * scale[n];
       }
-    }
-    static F load_scale(const std::byte* p, DType type, Index at) {
-      if (type == DType::kF16) return V::load(reinterpret_cast<const F16*>(p) + at);
-      if (type == DType::kBf16) return V::load(reinterpret_cast<const Bf16*>(p) + at);
-      return V::load(reinterpret_cast<const float*>(p) + at);
     }
   };
 
