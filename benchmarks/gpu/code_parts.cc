@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <string>
 
 #include "benchmarks/gpu/model_widths.h"
 #include "benchmarks/gpu/parts.h"
@@ -10,6 +11,8 @@ namespace {
 // What rotates through more than any second-level cache.
 constexpr std::int64_t kRotated = std::int64_t{256} << 20;
 constexpr std::int64_t kGroup = 128;
+// Rows of which no weight of codes is made wide for a library, under any class of row counts.
+constexpr std::int64_t kMostFew = 256;
 
 // A weight as a checkpoint would have it: codes and scales of nothing in particular.
 class StoredCodes {
@@ -78,11 +81,16 @@ void every_form(DeviceBench& bench, const char* name, std::int64_t rows, std::in
   // Of bytes the rounding of the rows is part of it.
   product(bench, {"bytes", name, rows, in, out, in * out},
           [&] { return bench.weight(out, in, DType::kI8); });
-  const auto kept = [&](const char* form, StoredMatrix::Format format, std::int64_t bytes) {
+  const auto kept = [&](const std::string& form, StoredMatrix::Format format, std::int64_t bytes) {
     if (bench.over()) return;
     const StoredCodes stored(format, out, in);
-    product(bench, {form, name, rows, in, out, bytes},
-            [&] { return bench.device().pack({&stored.matrix(), 1}, DType::kBf16); });
+    const auto as = [&](const std::string& way, DType compute) {
+      product(bench, {way.c_str(), name, rows, in, out, bytes},
+              [&] { return bench.device().pack({&stored.matrix(), 1}, compute); });
+    };
+    // Of many rows both ways: weights that may not be rounded to bf16 are the own kernel's.
+    as(form, DType::kBf16);
+    if (rows > kMostFew) as(form + " by the own kernel", DType::kF32);
   };
   kept("e4m3", StoredMatrix::Format::kE4m3, in * out);
   kept("four bits", StoredMatrix::Format::kGptq, in * out / 2);
@@ -92,8 +100,9 @@ void every_form(DeviceBench& bench, const char* name, std::int64_t rows, std::in
 
 void measure_codes(DeviceBench& bench) {
   const ModelWidths& w = bench.rehearsal() ? kRehearsed : kWidths7B;
-  const std::vector<std::int64_t> rows =
-      bench.rehearsal() ? std::vector<std::int64_t>{1, 17} : std::vector<std::int64_t>{1, 64, 2048};
+  const std::vector<std::int64_t> rows = bench.rehearsal()
+                                             ? std::vector<std::int64_t>{1, 17, 257}
+                                             : std::vector<std::int64_t>{1, 64, 2048, 8192};
   for (const std::int64_t m : rows) {
     every_form(bench, "gate_up", m, w.hidden, 2 * w.inner);
     every_form(bench, "down", m, w.inner, w.hidden);

@@ -223,12 +223,13 @@ void CudaStream::gemm_codes(const GemmArgs& args, const CodedRows& weight) {
   if (weight.form != CodeForm::kBytes) {
     GemmKernelArgs gemm;
     gemm.x = rows_of(args.x);
-    if (weight.order != nullptr && args.x.rows() > 0)
-      gemm.x = ordered(gemm.x, weight.order, {}, gemm.x.rows);
     gemm.bias = floats(args.bias);
     gemm.activation = args.activation;
     gemm.residual = rows_of(args.residual);
     gemm.y = rows_of(args.y);
+    if (multiply_wide(gemm, weight)) return;
+    if (weight.order != nullptr && args.x.rows() > 0)
+      gemm.x = ordered(gemm.x, weight.order, {}, gemm.x.rows);
     launch(launch_codes, {gemm, weight});
     return;
   }

@@ -16,6 +16,7 @@
 #include "ops/cuda/repeated_step.h"
 #include "ops/cuda/runtime.h"
 #include "ops/cuda/upload_ring.h"
+#include "ops/cuda/wide_products.h"
 #include "ops/device.h"
 
 namespace saccade::cuda {
@@ -242,6 +243,7 @@ class CudaStream final : public Stream {
                        const Rows& y);
   // False: it is the own kernel's.
   bool multiply_by_library(const GemmKernelArgs& args);
+  bool multiply_wide(const GemmKernelArgs& args, const CodedRows& weight);
   std::int32_t* counts_of(TokenCounts& counts, std::int64_t vocab);
   SampleKernelRow sample_row(const SampleArgs& args, std::size_t index);
 
@@ -260,6 +262,7 @@ class CudaStream final : public Stream {
   std::vector<GroupWeight> group_weights_;  // of the call
   DeviceScratch workspace_;                 // of the library's products
   DeviceScratch sums_;                      // of theirs that are finished apart
+  DeviceScratch wide_;                      // a band of codes as numbers, for them
   RepeatedStep repeated_;
   std::vector<std::unique_ptr<CudaAttentionPlan>> attention_plans_;
   std::vector<std::unique_ptr<CudaSegmentPlan>> segment_plans_;
@@ -295,7 +298,8 @@ class CudaDevice final : public Device {
   // why the own kernels multiply.
   Result<void> open_libraries(const CudaSettings& settings);
   // Products by a library from here on; weights that are packed later are probed. Before any is.
-  void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant);
+  void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant,
+                   const WideProducts& wide = {});
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
   // Of what a library does for this thread from here on.
   void select() const { runtime_->select(); }
@@ -316,6 +320,9 @@ class CudaDevice final : public Device {
                   const CodeFiller& fill);
   void send(const void* to, std::span<const std::byte> from);
   void send_piece(const std::byte* to, const UploadRing::Piece& piece, std::size_t bytes);
+  // Whether products with a weight of codes may be the library's, by numbers made of it.
+  bool may_widen(const CodedRows& weight) const;
+  void learn_wide(const CodedRows& weight);  // probes them
   // Whether all parts are made up: then they are now, in `rows`, which are stacked from them.
   bool make_weight(std::span<const StoredMatrix> parts, const Rows& rows);
 
@@ -330,6 +337,7 @@ class CudaDevice final : public Device {
   ThreadPool pool_;
   std::vector<SpareCounts> spare_counts_;
   std::unique_ptr<ProductTable> products_;  // null: the own kernel multiplies
+  WideProducts wide_;
   std::vector<std::unique_ptr<CudaStream>> lanes_;
 };
 

@@ -48,7 +48,9 @@ Result<void> CudaDevice::open_libraries(const CudaSettings& settings) {
   return {};
 }
 
-void CudaDevice::use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant) {
+void CudaDevice::use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant,
+                             const WideProducts& wide) {
+  wide_ = wide;
   products_ = std::make_unique<ProductTable>(*runtime_, std::move(library), batch_invariant);
 }
 
@@ -58,6 +60,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> par
   const bool half = activations_ == DType::kBf16 && compute == DType::kBf16;
   if (products_ != nullptr && half && packed.codes() == nullptr)
     products_->learn(packed.rows(), lanes_[static_cast<std::size_t>(Lane::kCopy)]->launching());
+  if (packed.codes() != nullptr) learn_wide(*packed.codes());
   return weight;
 }
 

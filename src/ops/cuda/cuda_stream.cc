@@ -71,6 +71,7 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       weight_tables_(runtime_),
       workspace_(runtime_),
       sums_(runtime_),
+      wide_(runtime_),
       repeated_(runtime_, stream_, matrices_) {}
 
 CudaStream::~CudaStream() { runtime_.synchronize(stream_); }

@@ -4,9 +4,8 @@
 //
 // Every tile shape adds in the same order: 16 products of an output at a time along `in`, then its
 // groups. A row is the same bits in any batch.
+#include "ops/cuda/code_forms.h"
 #include "ops/cuda/code_kernels.h"
-#include "ops/cuda/code_pairs.h"
-#include "ops/cuda/code_places.h"
 #include "ops/cuda/gemm_rows.h"
 
 namespace saccade::cuda {
@@ -18,33 +17,6 @@ constexpr int kStages = 4;
 constexpr int kSteps = kDepth / 16;
 
 using Stage = StageOfRows<kDepth, kStride>;
-
-// What a lane has of one output in a stage: the inputs of its quad, as code_places.h lays them, and
-// how those of step k become the pairs that mma() takes.
-struct E4m3 {
-  static constexpr int kWords = 4;
-  static constexpr int kChunkBytes = kE4m3ChunkBytes;
-  static constexpr bool kZeros = false;
-  static SACCADE_DEVICE void widen(const std::uint32_t (&words)[kWords], int k, std::uint32_t,
-                                   std::uint32_t (&pairs)[2]) {
-    pairs[0] = e4m3_pair(words[k]);
-    pairs[1] = e4m3_pair(words[k] << 8);
-  }
-};
-
-struct Nibbles {
-  static constexpr int kWords = 2;
-  static constexpr int kChunkBytes = kNibbleChunkBytes;
-  static constexpr bool kZeros = true;
-  // 128 + code is a bf16 with the code for its last bits; `zero` is a pair of 128 + zero.
-  static SACCADE_DEVICE void widen(const std::uint32_t (&words)[kWords], int k, std::uint32_t zero,
-                                   std::uint32_t (&pairs)[2]) {
-    const std::uint32_t word = words[k / 2] >> (k % 2 * 8);
-    pairs[0] = subtract_pairs((word & 0x000f000fU) | kPairOf128, zero);
-    pairs[1] = subtract_pairs((word >> 4 & 0x000f000fU) | kPairOf128, zero);
-  }
-  static constexpr std::uint32_t kPairOf128 = 0x43004300U;
-};
 
 template <typename Form, int kRows_, int kCols_, int kWarpRows_, int kWarpCols_>
 struct Tile {
@@ -124,9 +96,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
 #pragma unroll
       for (int e = 0; e < 2; ++e)
         scale[j][e] = scales[at + smaller(col + lane % 4 * 2 + e, weight.rows - 1)];
-      if (Form::kZeros)
-        zero[j] = 0x43004300U +
-                  std::uint32_t{zeros[at + smaller(col + lane / 4, weight.rows - 1)]} * 0x00010001U;
+      if constexpr (Form::kZeros)
+        zero[j] = Form::pair_of_zero(zeros[at + smaller(col + lane / 4, weight.rows - 1)]);
     }
   };
   float totals[kRowTiles][kColTiles][4] = {};
@@ -227,11 +198,11 @@ void launch(const GemmKernelArgs& args, const CodedRows& weight, const GemmGroup
   if (args.y.rows == 0 || args.y.cols == 0) return;
   const bool wide = args.y.type == DType::kF32;
   if (weight.form == CodeForm::kE4m3)
-    wide ? launch_form<E4m3, float, kGrouped>(args, weight, groups, stream)
-         : launch_form<E4m3, Bf16, kGrouped>(args, weight, groups, stream);
+    wide ? launch_form<E4m3Form, float, kGrouped>(args, weight, groups, stream)
+         : launch_form<E4m3Form, Bf16, kGrouped>(args, weight, groups, stream);
   else
-    wide ? launch_form<Nibbles, float, kGrouped>(args, weight, groups, stream)
-         : launch_form<Nibbles, Bf16, kGrouped>(args, weight, groups, stream);
+    wide ? launch_form<NibbleForm, float, kGrouped>(args, weight, groups, stream)
+         : launch_form<NibbleForm, Bf16, kGrouped>(args, weight, groups, stream);
 }
 
 }  // namespace

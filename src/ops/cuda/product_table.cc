@@ -138,6 +138,10 @@ void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
                  weight.cols, name_of(type), note);
 }
 
+bool ProductTable::knows(const Rows& weight) const {
+  return choices_.contains({weight.rows, weight.cols, weight.stride, DType::kF32});
+}
+
 const ProductAlgorithm* ProductTable::choose(const Product& product) const {
   const Rows& weight = product.weight;
   const auto found = choices_.find({weight.rows, weight.cols, weight.stride, product.y.type});

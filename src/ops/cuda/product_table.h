@@ -56,6 +56,9 @@ class ProductTable {
   // Probes products by a weight, in both types of result; once for each of its shapes. Waits for
   // the stream.
   void learn(const Rows& weight, cudaStream_t stream);
+  // Whether weights of its shape were probed, whatever came of it.
+  bool knows(const Rows& weight) const;
+  bool batch_invariant() const { return batch_invariant_; }
   // Null: the device's own kernel.
   const ProductAlgorithm* choose(const Product& product) const;
   ProductLibrary& library() { return *library_; }

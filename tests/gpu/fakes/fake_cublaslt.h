@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -25,7 +26,9 @@ struct FakeCublasLt {
   int create_status = 0;
   std::vector<int> algorithms = {kAscending};  // offered, best first
   bool heuristics_fail = false;
-  bool refuses = false;  // every product
+  std::int64_t most_rows = std::int64_t{1} << 40;  // of a product that algorithms are offered for
+  std::int64_t least_outputs = 1;                  // likewise
+  bool refuses = false;                            // every product
   // Null: at once.
   std::function<void(CUstream_st*, std::function<void()>)> enqueue;
 
