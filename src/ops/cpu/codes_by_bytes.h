@@ -8,6 +8,7 @@
 // the groups before. No product is fused with a sum, so all instruction sets give the same bits.
 #pragma once
 
+#include "ops/cpu/four_bit_scales.h"
 #include "ops/cpu/int8_kernels.h"
 
 namespace saccade::cpu {
@@ -52,12 +53,6 @@ struct CodesByBytes {
     return scale;
   }
 
-  static F load_scale(const std::byte* p, DType type, Index at) {
-    if (type == DType::kF16) return V::load(reinterpret_cast<const F16*>(p) + at);
-    if (type == DType::kBf16) return V::load(reinterpret_cast<const Bf16*>(p) + at);
-    return V::load(reinterpret_cast<const float*>(p) + at);
-  }
-
   // sum = -zero * sum of x
   template <int R, int N>
   static void begin_group(I (&sum)[R][N], const CodeByteArgs& args, Index row, Index panel,
@@ -78,8 +73,8 @@ struct CodesByBytes {
                         Index group) {
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      const F scale = load_scale(args.w.weights + (panel + n) * args.w.panel_stride,
-                                 args.w.scale_type, group * kLanes);
+      const F scale =
+          load_scales<V>(args.w, args.w.weights + (panel + n) * args.w.panel_stride, group);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
         float* const c = args.c + (row + r) * args.c_stride + (panel + n) * kLanes;
