@@ -153,6 +153,9 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                "int8 does before its own: faster for prompts and many sequences");
   cmd.add_flag("--dequantize", s.dequantize,
                "matrices that the checkpoint has in four bits become numbers of --dtype");
+  cmd.add_flag("--weight-only", s.weight_only,
+               "activations stay what they are where a checkpoint says that they are rounded to 8 "
+               "bits like its weights");
   cmd.add_option("--load-format", f.load_format,
                  "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()

@@ -33,6 +33,11 @@ class StoredCodes {
     matrix_.zeros = {DType::kI32, std::as_bytes(std::span(zeros_))};
     matrix_.group = matrix_.block_out = matrix_.block_in = kGroup;
   }
+  // Of E4M3: one scale an output, not one a block.
+  void scale_outputs() {
+    matrix_.block_out = 1;
+    matrix_.block_in = matrix_.stored_in;
+  }
   const StoredMatrix& matrix() const { return matrix_; }
 
  private:
@@ -94,6 +99,14 @@ void every_form(DeviceBench& bench, const char* name, std::int64_t rows, std::in
   };
   kept("e4m3", StoredMatrix::Format::kE4m3, in * out);
   kept("four bits", StoredMatrix::Format::kGptq, in * out / 2);
+  // Activations are E4M3 too; their rounding is part of it.
+  for (const bool blocks : {false, true}) {
+    if (bench.over()) return;
+    StoredCodes stored(StoredMatrix::Format::kE4m3, out, in);
+    if (!blocks) stored.scale_outputs();
+    product(bench, {blocks ? "w8a8 blocks" : "w8a8 rows", name, rows, in, out, in * out},
+            [&] { return bench.device().pack({&stored.matrix(), 1}, DType::kE4m3); });
+  }
 }
 
 }  // namespace

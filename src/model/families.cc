@@ -113,6 +113,7 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   types.text_layers = options.text_layers.value_or(compute);
   types.head = options.head.value_or(compute);
   types.dequantize = options.dequantize;
+  types.weight_only = options.weight_only;
   types.four_bit_text = options.four_bit_text;
   types.byte_activations = options.byte_activations;
   if (types.byte_activations && !device.multiplies_codes_by_int8())

@@ -40,6 +40,9 @@ struct LoadOptions {
   // Before products with codes of four bits rows of activations become bytes (ops/int8_rows.h);
   // kUnsupported on a device that does not.
   bool byte_activations = false;
+  // Activations stay what they are, where a checkpoint of weights in 8 bits says that they are to
+  // be rounded too, on a device that would (W8A16 instead of W8A8).
+  bool weight_only = false;
   // Keys and values; of floats, image embeddings too. Absent: as `compute`, as are embeddings
   // beside keys and values in bytes (kI8 or kE4m3; kUnsupported on a device without them).
   std::optional<DType> kv;

@@ -135,6 +135,11 @@ Result<Quantization> parse_fp8(const json::object& section) {
   if (format != "e4m3" && format != "float8_e4m3fn")
     return refuse(fmt::format("fp8's fmt \"{}\"", format));
   TRY_DO(parse_block(json::find(section, "weight_block_size"), q));
+  TRY(const std::string name, json::get_string_or(section, "activation_scheme", "dynamic"));
+  if (name != "dynamic" && name != "static")
+    return refuse(fmt::format("fp8's activation_scheme \"{}\"", name));
+  q.activations = true;
+  q.static_activations = name == "static";
   return q;
 }
 
@@ -193,6 +198,36 @@ Result<bool> parse_activations(const json::object& group) {
   return true;
 }
 
+// The same for activations of weights that are floats, as e4m3_rows.h rounds them; others are left
+// as they are.
+void parse_float_activations(const json::object& group, Quantization& q) {
+  const json::value* input = json::find(group, "input_activations");
+  const json::object none;
+  const json::object& a = input != nullptr && input->is_object() ? input->get_object() : none;
+  const auto text = [&](std::string_view name) {
+    const json::value* found = json::find(a, name);
+    return found != nullptr && found->is_string() ? std::string_view(found->get_string())
+                                                  : std::string_view();
+  };
+  const auto integer = [&](std::string_view name) {
+    const json::value* found = json::find(a, name);
+    return found != nullptr && found->is_int64() ? found->get_int64() : 0;
+  };
+  const auto flag = [&](std::string_view name, bool fallback) {
+    const json::value* found = json::find(a, name);
+    return found == nullptr ? fallback : found->is_bool() && found->get_bool();
+  };
+  const std::string_view strategy = text("strategy");
+  const bool dynamic = flag("dynamic", false);
+  const bool floats =
+      text("type") == "float" && integer("num_bits") == 8 && flag("symmetric", true);
+  const bool by_row = q.block_in == 0 && (strategy == "tensor" || (strategy == "token" && dynamic));
+  const bool by_group =
+      q.block_in > 0 && strategy == "group" && dynamic && integer("group_size") == q.block_in;
+  q.activations = q.activations && floats && (by_row || by_group);
+  q.static_activations = q.activations && !dynamic;
+}
+
 // The same, whichever the group, but for what it says.
 Result<void> parse_config_group(const json::value& group, Quantization& q) {
   const json::value* weights =
@@ -200,7 +235,11 @@ Result<void> parse_config_group(const json::value& group, Quantization& q) {
   if (weights == nullptr || !weights->is_object())
     return fail(ErrorCode::kInvalid,
                 "quantization_config: a member of config_groups has no weights");
-  if (q.method == QuantMethod::kFp8) return parse_float_weights(weights->get_object(), q);
+  if (q.method == QuantMethod::kFp8) {
+    TRY_DO(parse_float_weights(weights->get_object(), q));
+    parse_float_activations(group.get_object(), q);
+    return {};
+  }
   const Quantization before = q;
   TRY_DO(parse_int_weights(weights->get_object(), q));
   TRY(q.activations, parse_activations(group.get_object()));
@@ -232,6 +271,7 @@ Result<Quantization> parse_compressed_tensors(const json::object& section) {
   } else if (format != "float-quantized" && format != "naive-quantized") {
     return refuse(fmt::format("compressed-tensors' format \"{}\"", format));
   }
+  q.activations = q.method == QuantMethod::kFp8;  // if all groups say so
   const json::value* sparsity = json::find(section, "sparsity_config");
   if (sparsity != nullptr && sparsity->is_object()) {
     TRY(const std::string kind, json::get_string_or(sparsity->get_object(), "format", "dense"));
@@ -270,8 +310,10 @@ Result<std::optional<Quantization>> parse_quantization(const json::object& confi
 
 std::string describe(const Quantization& q) {
   if (q.method == QuantMethod::kFp8) {
-    return q.block_out > 0 ? fmt::format("fp8 (e4m3), scales of {} x {}", q.block_out, q.block_in)
-                           : "fp8 (e4m3)";
+    return fmt::format(
+        "fp8 (e4m3){}{}",
+        q.block_out > 0 ? fmt::format(", scales of {} x {}", q.block_out, q.block_in) : "",
+        q.activations ? ", activations too" : "");
   }
   if (q.method == QuantMethod::kInt8) return q.activations ? "bytes, activations too" : "bytes";
   const char* const name = q.method == QuantMethod::kAwq    ? "AWQ"

@@ -23,8 +23,10 @@ struct Quantization {
   // fp8: outputs and inputs that share a scale; 0: one a matrix or one an output, as stored.
   std::int64_t block_out = 0;
   std::int64_t block_in = 0;
-  // kInt8: activations are to be rounded to bytes too, each row by itself.
+  // Activations are to be rounded too, each row by itself: kInt8 to bytes, kFp8 to E4M3.
   bool activations = false;
+  // kFp8: by the scale that a matrix has for them, where it has one (input_scale).
+  bool static_activations = false;
 };
 
 // Nothing for a checkpoint that is not quantised. kUnsupported names a method, format or field that

@@ -29,10 +29,10 @@ TEST(Quantization, ReadsWhatIsPublished) {
               "GPTQ, 8 bits, one group a row"},
           Case{R"({"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
                     "weight_block_size": [128, 64]})",
-               "fp8 (e4m3), scales of 128 x 64"},
+               "fp8 (e4m3), scales of 128 x 64, activations too"},
           Case{
               R"({"activation_scheme": "static", "ignored_layers": ["lm_head"], "quant_method": "fp8"})",
-              "fp8 (e4m3)"},
+              "fp8 (e4m3), activations too"},
           Case{
               R"({"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["re:visual.*"],
                     "kv_cache_scheme": null, "sparsity_config": {"format": "dense"},
@@ -70,6 +70,63 @@ TEST(Quantization, ReadsWhatIsPublished) {
   EXPECT_TRUE(parse_quantization(inner.value().get_object()).value());
 }
 
+// What fp8 checkpoints state of their activations: rounded or not, and by whose scale.
+TEST(Quantization, ActivationsOfFp8) {
+  struct Case {
+    std::string section;
+    bool rounded;
+    bool given;
+  };
+  const auto groups = [](const std::string& weights, const std::string& input) {
+    const std::string weights_of = R"({"num_bits": 8, "type": "float", "symmetric": true, )";
+    return R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+               "config_groups": {"group_0": {"weights": )" +
+           weights_of + weights + R"(}, "input_activations": )" + input + "}}}";
+  };
+  const std::string channel = R"("strategy": "channel")";
+  const std::string tensor = R"("strategy": "tensor")";
+  const std::string block = R"("strategy": "block", "block_structure": [128, 128])";
+  const auto input = [](const std::string& rest) {
+    return R"({"num_bits": 8, "type": "float", "symmetric": true, )" + rest + "}";
+  };
+  for (const Case& each : std::vector<Case>{
+           {R"({"quant_method": "fp8"})", true, false},
+           {R"({"quant_method": "fp8", "activation_scheme": null})", true, false},
+           {R"({"quant_method": "fp8", "activation_scheme": "dynamic",
+                "weight_block_size": [128, 128]})",
+            true, false},
+           {R"({"quant_method": "fp8", "activation_scheme": "static"})", true, true},
+           {groups(channel, input(R"("strategy": "token", "dynamic": true)")), true, false},
+           {groups(tensor, input(R"("strategy": "tensor", "dynamic": true)")), true, false},
+           {groups(tensor, input(R"("strategy": "tensor", "dynamic": false)")), true, true},
+           {groups(tensor, input(R"("strategy": "tensor")")), true, true},
+           {groups(block, input(R"("strategy": "group", "group_size": 128, "dynamic": true)")),
+            true, false},
+           {groups(block, input(R"("strategy": "group", "group_size": 64, "dynamic": true)")),
+            false, false},
+           {groups(block, input(R"("strategy": "token", "dynamic": true)")), false, false},
+           {groups(channel, input(R"("strategy": "token", "dynamic": "local")")), false, false},
+           {groups(channel,
+                   R"({"num_bits": 8, "type": "int", "strategy": "token", "dynamic": true})"),
+            false, false},
+           {groups(channel, "null"), false, false},
+       }) {
+    const auto read = parse(each.section);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ((*read)->activations, each.rounded) << each.section;
+    EXPECT_EQ((*read)->static_activations, each.given) << each.section;
+  }
+  // Of several groups, all have to.
+  const auto mixed = parse(R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+      "config_groups": {
+        "a": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"},
+              "input_activations": {"num_bits": 8, "type": "float", "strategy": "token",
+                                    "dynamic": true}},
+        "b": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}})");
+  ASSERT_TRUE(mixed) << mixed.error().message;
+  EXPECT_FALSE((*mixed)->activations);
+}
+
 TEST(Quantization, RefusesByNameWhatIsNotRead) {
   struct Case {
     const char* section;
@@ -100,6 +157,7 @@ TEST(Quantization, RefusesByNameWhatIsNotRead) {
            Case{R"({"quant_method": "gptq", "pack_dtype": "int64"})", "int64"},
            Case{R"({"quant_method": "gptq", "dynamic": {"+:.*down.*": {"bits": 8}}})", "dynamic"},
            Case{R"({"quant_method": "fp8", "fmt": "e5m2"})", "e5m2"},
+           Case{R"({"quant_method": "fp8", "activation_scheme": "half"})", "scheme \"half\""},
            Case{R"({"quant_method": "fp8", "weight_block_size": [128]})", "two lengths"},
            Case{R"({"quant_method": "fp8", "weight_block_size": [0, 128]})", "two lengths"},
            Case{R"({"quant_method": "fp8", "weight_block_size": 128})", "two lengths"},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "model/safetensors.h"
@@ -174,6 +175,22 @@ Result<StoredMatrix> join_packed(const Quantization& quantization, const Quantiz
   return matrix;
 }
 
+// One number; 0 where it is none that scales anything.
+Result<float> read_input_scale(const StoredTensor& scale) {
+  TRY_DO(expect_type(scale, "input_scale", {"F32", "BF16", "F16"}));
+  if (std::ranges::any_of(scale.shape, [](std::int64_t n) { return n != 1; }))
+    return fail(ErrorCode::kCorrupt, "input_scale is {}, one number is required",
+                shape_text(scale.shape));
+  float value = 0;
+  if (scale.dtype == "F32")
+    value = load<float>(scale, 0);
+  else if (scale.dtype == "BF16")
+    value = to_float(load<Bf16>(scale, 0));
+  else
+    value = to_float(load<F16>(scale, 0));
+  return std::isfinite(value) && value > 0 ? value : 0.0F;
+}
+
 // Bytes with a scale of each output or of all: floats and integers.
 Result<StoredMatrix> join_bytes(const Quantization& quantization, const QuantizedParts& parts) {
   const bool floats = quantization.method == QuantMethod::kFp8;
@@ -185,6 +202,8 @@ Result<StoredMatrix> join_bytes(const Quantization& quantization, const Quantize
                    parts.codes.shape[0], parts.codes.shape[1]);
   matrix.rounds_activations = quantization.activations;
   matrix.scales = numbers_of(parts.scales);
+  if (!parts.input_scale.dtype.empty())
+    TRY(matrix.input_scale, read_input_scale(parts.input_scale));
   const std::span<const std::int64_t> scale = parts.scales.shape;
   if (quantization.block_out > 0 && scale.size() == 2) {
     matrix.block_out = quantization.block_out;
@@ -251,6 +270,7 @@ Result<QuantizedModules> find_quantized(
     if (bytes) {
       add(parts.scales, "weight_scale");
       if (parts.scales.dtype.empty()) add(parts.scales, "weight_scale_inv");
+      if (quantization.static_activations) add(parts.input_scale, "input_scale");
     } else if (packed) {
       add(parts.scales, "weight_scale");
       add(parts.zeros, "weight_zero_point");
@@ -267,6 +287,11 @@ Result<QuantizedModules> find_quantized(
                          std::move(matrix).error());
     found.modules.emplace(stem + "weight", QuantizedModule{*matrix, std::move(used)});
   }
+  constexpr std::string_view kInputScale = "input_scale";
+  std::erase_if(found.unused, [&](const std::string& name) {
+    return quantization.static_activations && name.ends_with(kInputScale) &&
+           found.modules.contains(name.substr(0, name.size() - kInputScale.size()) + "weight");
+  });
   return found;
 }
 

@@ -25,11 +25,12 @@ struct StoredTensor {
 
 // The tensors of one module. Those that a method does not have are empty.
 struct QuantizedParts {
-  StoredTensor codes;       // qweight, weight_packed, or the weight itself
-  StoredTensor scales;      // scales, weight_scale or weight_scale_inv
-  StoredTensor zeros;       // qzeros, weight_zero_point
-  StoredTensor order;       // g_idx, weight_g_idx: the group of each input
-  StoredTensor shape = {};  // weight_shape: outputs and inputs
+  StoredTensor codes;             // qweight, weight_packed, or the weight itself
+  StoredTensor scales;            // scales, weight_scale or weight_scale_inv
+  StoredTensor zeros;             // qzeros, weight_zero_point
+  StoredTensor order;             // g_idx, weight_g_idx: the group of each input
+  StoredTensor shape = {};        // weight_shape: outputs and inputs
+  StoredTensor input_scale = {};  // of rows of activations that become E4M3
 };
 
 // The matrix that they make, over the same bytes. kCorrupt names the tensor whose type, shape or

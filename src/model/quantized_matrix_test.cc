@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 
 namespace saccade {
 namespace {
@@ -254,6 +255,44 @@ TEST(QuantizedModules, ScalesOfFloatsHaveTwoNames) {
     ASSERT_EQ(found->modules.size(), 1u);
     EXPECT_THAT(found->modules.begin()->second.tensors, ElementsAre("a.weight", scale));
   }
+}
+
+// A scale of activations belongs to its matrix where the checkpoint says that it is used, and is
+// one of those that serve nothing elsewhere.
+TEST(QuantizedModules, ScalesOfActivations) {
+  Tensors t;
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  tensors["a.weight"] = t.zeros("F8_E4M3", {4, 8}, 1);
+  tensors["a.weight_scale"] = t.zeros("F32", {}, 4);
+  tensors["a.input_scale"] = t.add<float>("F32", {1}, {0.25F});
+  tensors["b.weight"] = tensors["a.weight"];
+  tensors["b.weight_scale"] = tensors["a.weight_scale"];
+  tensors["c.input_scale"] = tensors["a.input_scale"];
+  Quantization fp8{.method = QuantMethod::kFp8, .bits = 8};
+  fp8.activations = true;
+  for (const bool used : {true, false}) {
+    fp8.static_activations = used;
+    const auto found = find_quantized(fp8, tensors);
+    ASSERT_TRUE(found) << found.error().message;
+    const StoredMatrix& a = found->modules.at("a.weight").matrix;
+    EXPECT_TRUE(a.rounds_activations);
+    EXPECT_EQ(a.input_scale, used ? 0.25F : 0);
+    EXPECT_EQ(found->modules.at("b.weight").matrix.input_scale, 0);
+    EXPECT_EQ(found->modules.at("a.weight").tensors.size(), used ? 3u : 2u);
+    EXPECT_EQ(found->unused.size(), used ? 1u : 2u);
+  }
+  // One that scales nothing counts as none; one that is no number is refused.
+  fp8.static_activations = true;
+  for (const float none : {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN()}) {
+    tensors["a.input_scale"] = t.add<float>("F32", {}, {none});
+    EXPECT_EQ(find_quantized(fp8, tensors)->modules.at("a.weight").matrix.input_scale, 0);
+  }
+  tensors["a.input_scale"] = t.add<std::uint16_t>("BF16", {1, 1}, {0x3f80});
+  EXPECT_EQ(find_quantized(fp8, tensors)->modules.at("a.weight").matrix.input_scale, 1);
+  tensors["a.input_scale"] = t.zeros("F32", {2}, 4);
+  EXPECT_THAT(find_quantized(fp8, tensors).error().message, HasSubstr("input_scale is [2]"));
+  tensors["a.input_scale"] = t.zeros("I32", {}, 4);
+  EXPECT_THAT(find_quantized(fp8, tensors).error().message, HasSubstr("input_scale is I32"));
 }
 
 // compressed-tensors: rows are filled up to whole words, zeros are words of outputs.

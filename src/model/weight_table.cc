@@ -47,6 +47,15 @@ bool multiplies_bytes(const WeightTable::Tensors& tensors, const Device& device)
          });
 }
 
+// E4M3 whose checkpoint says that activations become such numbers too.
+bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) {
+  return device.multiplies_e4m3() && !tensors.matrices.empty() &&
+         std::ranges::all_of(tensors.matrices, [](const StoredMatrix& matrix) {
+           return matrix.format == StoredMatrix::Format::kE4m3 && matrix.rounds_activations &&
+                  !matrix.dequantize;
+         });
+}
+
 // Of the matrices that are not codes already; what is in `tensors` refers to the result.
 std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool& pool) {
   std::vector<RoundedMatrix> rounded;
@@ -235,12 +244,17 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
       else
         tensors.others.push_back(weights.take(tensor.name));
     }
-    for (StoredMatrix& matrix : tensors.matrices) matrix.dequantize = types.dequantize;
+    for (StoredMatrix& matrix : tensors.matrices) {
+      matrix.dequantize = types.dequantize;
+      matrix.rounds_activations = matrix.rounds_activations && !types.weight_only;
+    }
     const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
     if (types.byte_activations) rounding += round_activations(tensors);
-    const DType compute = multiplies_bytes(tensors, device) ? DType::kI8 : types.of(row.role);
+    const DType compute = multiplies_bytes(tensors, device)  ? DType::kI8
+                          : multiplies_e4m3(tensors, device) ? DType::kE4m3
+                                                             : types.of(row.role);
     TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);

@@ -53,6 +53,8 @@ struct WeightTypes {
   bool four_bit_text = false;
   bool dequantize = false;        // quantised matrices become numbers (StoredMatrix::dequantize)
   bool byte_activations = false;  // codes of four bits are multiplied by rows of bytes
+  // Activations are not rounded, whatever a checkpoint says (StoredMatrix::rounds_activations).
+  bool weight_only = false;
 
   WeightTypes(DType all)  // NOLINT(google-explicit-constructor)
       : compute(all), text_layers(all), head(all) {}

@@ -88,8 +88,8 @@ class PackedWeight {
   std::int64_t in() const { return in_; }
   virtual std::size_t bytes() const = 0;
   // What gemm rounds each activation to before multiplying by this weight: kF32 (exact), kBf16
-  // where the device multiplies bf16 only (bf16 and AMX, weights packed as kBf16), or kI8 (those
-  // packed as kI8). Products and sums are f32, and of kI8 exact.
+  // where the device multiplies bf16 only (bf16 and AMX, weights packed as kBf16), or kI8 and kE4m3
+  // (those packed as such). Products and sums are f32, and of kI8 exact.
   virtual DType operand_dtype() const = 0;
 
  private:
@@ -538,13 +538,19 @@ class Device {
   // kBf16 weights rounded to bf16 (activations stay f32 unless PackedWeight::operand_dtype says
   // otherwise), kI8 both as ops/int8_rows.h rounds them: weights by output, here and now,
   // activations by row, in gemm. Sums of kI8 are exact, so that all devices give the same bits but
-  // for the activation; not every device has them (multiplies_int8()).
+  // for the activation; not every device has them (multiplies_int8()). kE4m3 of matrices that are
+  // such numbers: they stay what they are, and activations become E4M3 in gemm, as
+  // ops/e4m3_rows.h rounds them; matrices without a shared_e4m3_group() are packed as kBf16. Not
+  // every device has these either (multiplies_e4m3()), and none where activations are f32: that is
+  // the arithmetic in which devices are compared.
   virtual std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts,
                                              DType compute) = 0;
   // Whether pack() takes kI8.
   virtual bool multiplies_int8() const { return false; }
   // Whether it rounds activations to bytes for codes of four bits whose matrices say so.
   virtual bool multiplies_codes_by_int8() const { return false; }
+  // Whether it is to be given kE4m3 where a checkpoint states that its activations are rounded so.
+  virtual bool multiplies_e4m3() const { return false; }
   // What a KvLayer's blocks may be.
   virtual bool caches(DType cache) const { return !is_coded(cache); }
   // Whether its streams do experts().
@@ -561,14 +567,20 @@ class Device {
   }
 };
 
-// threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "avx2",
-// "avx512", "vnni", "bf16" or "amx"; the environment's SACCADE_CPU stands in when it is empty.
+// threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "neon",
+// "dotprod" (ARM), "avx2", "avx512", "vnni", "bf16" or "amx" (x86-64); the environment's
+// SACCADE_CPU stands in when it is empty.
 // kUnsupported when this machine lacks it. Floats are multiplied in f32 but by "bf16" and "amx",
 // where the caller chose bf16 (pack's and attention's `compute`). From "vnni" on there is an
 // instruction for weights packed as kI8. Work runs during the call that submits it.
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
-// The slow twin as a Device (double-precision accumulation, one thread).
-std::unique_ptr<Device> make_reference_device();
+// The slow twin as a Device (double-precision accumulation, one thread). Its pack() takes every
+// type; what it says of kE4m3 is for the caller to choose.
+std::unique_ptr<Device> make_reference_device(bool multiplies_e4m3 = false);
+// Whose attention: kAuto FlashInfer's where it is there, fits and does what it should, kOwn the own
+// kernels, kFlashInfer as kAuto, and an error where it cannot be used.
+enum class AttentionBackend : std::uint8_t { kAuto, kOwn, kFlashInfer };
+
 struct CudaSettings {
   // Where NVIDIA's libraries lie that are opened at run time: a folder, a file, or "none" for the
   // own kernels alone. Empty: the variable SACCADE_CUDA_LIBS, or else the usual places.
@@ -576,11 +588,13 @@ struct CudaSettings {
   // A row's bits are the same in batches of every size, at the price of speed. Otherwise they are
   // so in batches of one class of sizes (ops/cuda/product_table.h).
   bool batch_invariant = false;
+  AttentionBackend attention = AttentionBackend::kAuto;
 
   bool operator==(const CudaSettings&) const = default;
 };
-// kUnsupported with what to install when this build has no CUDA; kNotFound when libraries are not
-// where the settings or the variable say.
+// kUnsupported with what to install when this build has no CUDA, or when attention is to be
+// FlashInfer's and cannot be; kNotFound when libraries are not where the settings or the variable
+// say.
 Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings& settings = {});
 
 }  // namespace saccade

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "base/host_memory.h"
+#include "ops/e4m3_rows.h"
 #include "ops/host_stream.h"
 #include "ops/int8_rows.h"
 #include "ops/reference_recurrence.h"
@@ -80,6 +81,7 @@ class ReferenceWeight final : public PackedWeight {
       : PackedWeight(out, in), values(static_cast<std::size_t>(out * in)) {}
   std::size_t bytes() const override { return values.size() * sizeof(float); }
   DType operand_dtype() const override {
+    if (group > 0) return DType::kE4m3;
     return codes.empty() && !rounds_x ? DType::kF32 : DType::kI8;
   }
   double at(std::int64_t row, std::int64_t col) const {
@@ -113,7 +115,9 @@ class ReferenceWeight final : public PackedWeight {
   std::vector<float> values;  // [out, in]
   std::vector<std::int8_t> codes;
   std::vector<float> scales;
-  bool rounds_x = false;  // to bytes, though weights are numbers
+  bool rounds_x = false;   // to bytes, though weights are numbers
+  std::int64_t group = 0;  // of kE4m3: rows of activations become such numbers, by groups
+  float input_scale = 0;
 };
 
 // A row of activations becomes codes; returns their scale.
@@ -123,6 +127,20 @@ double round_to_bytes(std::vector<double>& x) {
   const float scale = round_activations(row, codes);
   x.assign(codes.begin(), codes.end());
   return scale;
+}
+
+// A row of activations becomes numbers of E4M3 times the scale of their group.
+void round_groups(std::vector<double>& x, const ReferenceWeight& weight) {
+  const std::vector<float> row(x.begin(), x.end());
+  std::vector<std::uint8_t> codes(x.size());
+  const auto length = static_cast<std::size_t>(weight.group);
+  for (std::size_t begin = 0; begin < x.size(); begin += length) {
+    const std::size_t count = std::min(length, x.size() - begin);
+    const float scale = round_to_e4m3(std::span(row).subspan(begin, count),
+                                      std::span(codes).subspan(begin, count), weight.input_scale);
+    for (std::size_t i = begin; i < begin + count; ++i)
+      x[i] = static_cast<double>(to_float(E4m3{codes[i]})) * scale;
+  }
 }
 
 std::vector<double> row_of(View x, std::int64_t row) {
@@ -137,6 +155,7 @@ std::vector<double> product(const PackedWeight& packed, std::vector<double> x, V
   const auto& weight = static_cast<const ReferenceWeight&>(packed);
   const bool bytes = weight.rounds_x || !weight.codes.empty();
   const double scale = bytes ? round_to_bytes(x) : 1;
+  if (weight.group > 0) round_groups(x, weight);
   std::vector<double> sums;
   for (std::int64_t out = 0; out < weight.out(); ++out)
     sums.push_back(weight.dot(out, x) * scale + (bias.empty() ? 0 : get(bias, 0, out)));
@@ -520,6 +539,7 @@ class ReferenceStream final : public HostStream {
 
 class ReferenceDevice final : public Device {
  public:
+  explicit ReferenceDevice(bool multiplies_e4m3) : multiplies_e4m3_(multiplies_e4m3) {}
   std::string_view name() const override { return "reference"; }
   std::string description() const override { return "reference, double precision, 1 thread"; }
   DType activation_dtype() const override { return DType::kF32; }
@@ -529,6 +549,7 @@ class ReferenceDevice final : public Device {
   std::int64_t free_bytes() const override { return available_host_bytes(); }
   bool multiplies_int8() const override { return true; }
   bool multiplies_codes_by_int8() const override { return true; }
+  bool multiplies_e4m3() const override { return multiplies_e4m3_; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
@@ -549,7 +570,9 @@ class ReferenceDevice final : public Device {
       StoredMatrixReader(part).read(0, part.out(), 0, in, next, in);
       next += part.out() * in;
     }
-    if (compute == DType::kBf16) {
+    if (compute == DType::kE4m3) packed->group = shared_e4m3_group(parts);
+    packed->input_scale = shared_input_scale(parts);
+    if (compute == DType::kBf16 || (compute == DType::kE4m3 && packed->group == 0)) {
       for (float& value : packed->values) value = to_float(to_bf16(value));
     }
     packed->rounds_x = std::ranges::all_of(parts, [](const StoredMatrix& part) {
@@ -560,6 +583,7 @@ class ReferenceDevice final : public Device {
   }
 
  private:
+  bool multiplies_e4m3_;
   ThreadPool pool_{1};
   std::array<ReferenceStream, kLanes> lanes_{ReferenceStream(*this), ReferenceStream(*this),
                                              ReferenceStream(*this)};
@@ -567,6 +591,8 @@ class ReferenceDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_reference_device() { return std::make_unique<ReferenceDevice>(); }
+std::unique_ptr<Device> make_reference_device(bool multiplies_e4m3) {
+  return std::make_unique<ReferenceDevice>(multiplies_e4m3);
+}
 
 }  // namespace saccade

@@ -71,8 +71,9 @@ void check_spans(StateSpans spans, std::int64_t rows, std::int64_t pages) {
 
 void check_shapes(std::span<const StoredMatrix> parts, DType compute) {
   CHECK(!parts.empty(), "pack of no weight");
-  CHECK(compute == DType::kF32 || compute == DType::kBf16 || compute == DType::kI8, "compute {}",
-        name_of(compute));
+  CHECK(compute == DType::kF32 || compute == DType::kBf16 || compute == DType::kI8 ||
+            compute == DType::kE4m3,
+        "compute {}", name_of(compute));
   CHECK(compute != DType::kI8 || parts.front().in() <= kMostInt8Inputs, "int8 of {} inputs",
         parts.front().in());
   for (const StoredMatrix& part : parts) {

@@ -1,5 +1,6 @@
 #include "ops/stored_matrix.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -121,6 +122,31 @@ float copy_byte_row(const StoredMatrix& matrix, std::int64_t out, std::span<std:
     std::memcpy(codes.data(), matrix.codes.bytes.data() + row * matrix.stored_in + matrix.in_begin,
                 codes.size());
   return load_float(matrix.scales, row / matrix.block_out);
+}
+
+std::int64_t e4m3_group(const StoredMatrix& matrix, std::int64_t step) {
+  if (matrix.format != StoredMatrix::Format::kE4m3 || !matrix.output_scale.empty()) return 0;
+  if (matrix.in_begin / matrix.block_in == (matrix.in_end - 1) / matrix.block_in)
+    return matrix.in();
+  const bool fits = matrix.block_in % step == 0 && matrix.in_begin % matrix.block_in == 0;
+  return fits ? matrix.block_in : 0;
+}
+
+std::int64_t shared_e4m3_group(std::span<const StoredMatrix> parts) {
+  const std::int64_t group = e4m3_group(parts.front(), kE4m3Step);
+  const auto alike = [&](const StoredMatrix& part) {
+    return part.in() > 0 && e4m3_group(part, kE4m3Step) == group;
+  };
+  return std::ranges::all_of(parts, alike) ? group : 0;
+}
+
+float shared_input_scale(std::span<const StoredMatrix> parts) {
+  float most = 0;
+  for (const StoredMatrix& part : parts) {
+    if (!(part.input_scale > 0)) return 0;
+    most = std::max(most, part.input_scale);
+  }
+  return most;
 }
 
 // In coordinates of the whole matrix.

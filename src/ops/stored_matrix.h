@@ -77,8 +77,10 @@ struct StoredMatrix {
   View output_scale;
 
   // kInt8 and codes of four bits: made for rows of activations that are rounded to bytes as
-  // ops/int8_rows.h says.
+  // ops/int8_rows.h says. kE4m3: to E4M3 as ops/e4m3_rows.h says, by the scale that is given, or 0:
+  // by their own.
   bool rounds_activations = false;
+  float input_scale = 0;
   // The device keeps numbers of what it multiplies, whatever it could do with the codes.
   bool dequantize = false;
 
@@ -98,6 +100,17 @@ int codes_of_bits(const StoredMatrix& matrix);
 bool has_byte_rows(const StoredMatrix& matrix);
 // Output `out` of one: copies its codes, of the window's inputs, and returns their scale.
 float copy_byte_row(const StoredMatrix& matrix, std::int64_t out, std::span<std::int8_t> codes);
+
+// How many consecutive inputs share a scale, of kE4m3 with nothing else done to it: all of the
+// window's, or the length of a block, where it is a multiple of `step` and the window begins with
+// one. 0: none of these.
+std::int64_t e4m3_group(const StoredMatrix& matrix, std::int64_t step);
+// That of each of `parts`, in steps of kE4m3Step: by such groups a row of activations is rounded
+// for all of them. 0: they have none in common.
+constexpr std::int64_t kE4m3Step = 32;
+std::int64_t shared_e4m3_group(std::span<const StoredMatrix> parts);
+// The largest input_scale of theirs; 0: one of them has none.
+float shared_input_scale(std::span<const StoredMatrix> parts);
 
 // A matrix as float32, or as its codes. What integers and halves make is exact, but for
 // output_scale. Immutable after construction; any thread.
@@ -122,6 +135,12 @@ class StoredMatrixReader {
   // As read().
   void read_codes(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
                   std::int64_t in_end, std::uint8_t* tile, std::int64_t stride) const;
+  // Of kE4m3 and kInt8: the scale of the block that an output and an input of the window are in.
+  float block_scale(std::int64_t out, std::int64_t in) const {
+    const std::int64_t row = (matrix_.out_begin + out) / matrix_.block_out;
+    return scales_[static_cast<std::size_t>(row * scale_cols_ +
+                                            (matrix_.in_begin + in) / matrix_.block_in)];
+  }
   // The group of each input of the window.
   const std::vector<std::int32_t>& group_of() const { return group_of_; }
   float scale(std::int64_t group, std::int64_t out) const {

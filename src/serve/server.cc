@@ -34,6 +34,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   LoadOptions options;
   options.random_weights = settings.random_weights;
   options.dequantize = settings.dequantize;
+  options.weight_only = settings.weight_only;
   if (settings.kv_dtype == "float32") options.kv = DType::kF32;
   if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
   if (settings.kv_dtype == "int8") options.kv = DType::kI8;

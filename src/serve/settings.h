@@ -82,13 +82,14 @@ struct ServeSettings {
   // int8, int4: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
   // whatever it is.
   std::string quantization;
-  bool quantize_head = false;                 // with int8 or int4: the head too, to bytes
-  bool quantize_activations = false;          // before products with four bits, to bytes
-  bool dequantize = false;                    // four bits of a checkpoint become numbers
-  bool random_weights = false;                // instead of the checkpoint's
-  json::object config_overrides;              // laid over config.json
-  int threads = 0;                            // compute threads; 0: one a core
-  int tensor_parallel = 1;                    // ranks that share the text's layers
+  bool quantize_head = false;         // with int8 or int4: the head too, to bytes
+  bool quantize_activations = false;  // before products with four bits, to bytes
+  bool dequantize = false;            // four bits of a checkpoint become numbers
+  bool weight_only = false;           // activations are not rounded, whatever a checkpoint says
+  bool random_weights = false;        // instead of the checkpoint's
+  json::object config_overrides;      // laid over config.json
+  int threads = 0;                    // compute threads; 0: one a core
+  int tensor_parallel = 1;            // ranks that share the text's layers
   std::vector<ProcessorSet> rank_processors;  // of each, on the CPU; empty: wherever there is room
   std::string chat_template;  // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;

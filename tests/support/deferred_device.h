@@ -123,6 +123,7 @@ class DeferredDevice final : public Device {
   }
   bool multiplies_int8() const override { return inner_->multiplies_int8(); }
   bool multiplies_codes_by_int8() const override { return inner_->multiplies_codes_by_int8(); }
+  bool multiplies_e4m3() const override { return inner_->multiplies_e4m3(); }
   bool caches(DType cache) const override { return inner_->caches(cache); }
   bool has_experts() const override { return inner_->has_experts(); }
   bool has_recurrence() const override { return inner_->has_recurrence(); }

@@ -189,6 +189,7 @@ class StagedTeam final : public Device {
   }
   bool multiplies_int8() const override { return team_->multiplies_int8(); }
   bool multiplies_codes_by_int8() const override { return team_->multiplies_codes_by_int8(); }
+  bool multiplies_e4m3() const override { return team_->multiplies_e4m3(); }
   bool caches(DType cache) const override { return team_->caches(cache); }
   bool has_experts() const override { return team_->has_experts(); }
   bool has_recurrence() const override { return team_->has_recurrence(); }

@@ -7,26 +7,48 @@
 namespace saccade::cuda {
 
 enum class CodeForm : std::uint8_t {
-  kBytes,    // signed, code * scale of the output; inputs in their order
-  kE4m3,     // float8_e4m3fn but NaN, code * scale of the group; inputs as code_places.h has them
-  kNibbles,  // (code - zero) * scale of the group; likewise
+  kBytes,     // signed, code * scale of the output; inputs in their order
+  kE4m3,      // float8_e4m3fn but NaN, code * scale of the group; inputs as code_places.h has them
+  kNibbles,   // (code - zero) * scale of the group; likewise
+  kE4m3Rows,  // as kE4m3, inputs in their order: for rows of activations that are E4M3 too
+};
+
+// Where kE4m3Rows has the scale of a group of an output.
+struct ScalePlaces {
+  std::int64_t block = 1;       // outputs that share it
+  std::int64_t block_step = 1;  // floats from block to block
+  std::int64_t group_step = 0;  // floats from group to group
+
+  constexpr std::int64_t of(std::int64_t output, std::int64_t group) const {
+    return output / block * block_step + group * group_step;
+  }
+  bool operator==(const ScalePlaces&) const = default;
 };
 
 // A weight [rows, cols] of codes. Groups are of consecutive inputs, so many 16 of them each; kBytes
-// has one.
+// has one, as may kE4m3Rows, whose groups are of 32 inputs and multiples of that, and whose scales
+// may be of several outputs.
 struct CodedRows {
   CodeForm form = CodeForm::kBytes;
   const std::byte* codes = nullptr;
   std::int64_t rows = 0;    // outputs
   std::int64_t cols = 0;    // inputs
   std::int64_t stride = 0;  // bytes from output to output, a multiple of 16; zero behind the inputs
-  const float* scales = nullptr;        // [groups, rows]
+  const float* scales = nullptr;        // [groups, rows], but of kE4m3Rows
   const std::uint8_t* zeros = nullptr;  // kNibbles: [groups, rows]
   std::int64_t groups = 1;
   int group_steps = 0;                  // 16 inputs each
   bool rounded = false;                 // embed() gives its numbers rounded to bf16
   const std::int32_t* order = nullptr;  // [cols]: the column of x that each input is; null: its own
+  ScalePlaces places = {};              // kE4m3Rows
+  float input_scale = 0;                // kE4m3Rows: of all rows of x; 0: each has its own
 };
+
+// Floats that `scales` has.
+constexpr std::int64_t scale_count(const CodedRows& weight) {
+  if (weight.form != CodeForm::kE4m3Rows || weight.rows == 0) return weight.groups * weight.rows;
+  return weight.places.of(weight.rows - 1, weight.groups - 1) + 1;
+}
 
 // Rows of x become codes as int8_rows.h rounds activations, to the bit.
 struct RoundRowsKernelArgs {

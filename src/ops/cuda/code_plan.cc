@@ -30,20 +30,12 @@ float float_at(const StoredNumbers& from, std::int64_t index) {
   return from.dtype == DType::kF16 ? to_float(F16{bits}) : to_float(Bf16{bits});
 }
 
-// The groups' length, or all inputs where they share one block. 0: they do not fit.
-std::int64_t e4m3_group(const StoredMatrix& part) {
-  if (part.format != Format::kE4m3 || !part.output_scale.empty()) return 0;
-  if (part.in_begin / part.block_in == (part.in_end - 1) / part.block_in) return part.in();
-  const bool fits = part.block_in % kStepInputs == 0 && part.in_begin % part.block_in == 0;
-  return fits ? part.block_in : 0;
-}
-
 std::optional<CodePlan> plan_e4m3(std::span<const StoredMatrix> parts) {
   const std::int64_t in = parts.front().in();
   CodePlan plan;
   plan.group = in;
   for (const StoredMatrix& part : parts) {
-    const std::int64_t group = e4m3_group(part);
+    const std::int64_t group = e4m3_group(part, kStepInputs);
     if (group == 0 || (group != in && plan.group != in && group != plan.group)) return {};
     plan.group = std::min(plan.group, group);
   }

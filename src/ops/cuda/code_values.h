@@ -20,6 +20,7 @@ SACCADE_DEVICE float code_value(CodeForm form, const std::byte* codes, std::int6
   const std::int64_t chunk = col / kCodeChunk;
   if (form == CodeForm::kBytes)
     return static_cast<float>(reinterpret_cast<const std::int8_t*>(codes)[col]);
+  if (form == CodeForm::kE4m3Rows) return e4m3_value(static_cast<unsigned>(codes[col]));
   if (form == CodeForm::kE4m3)
     return e4m3_value(static_cast<unsigned>(codes[chunk * kE4m3ChunkBytes + e4m3_byte(in)]));
   const auto pair = static_cast<unsigned>(codes[chunk * kNibbleChunkBytes + nibble(in) / 2]);
@@ -32,7 +33,8 @@ SACCADE_DEVICE float coded_number(const CodedRows& weight, const std::byte* code
                                   const float* scales, const std::uint8_t* zeros, std::int64_t row,
                                   std::int64_t col) {
   const std::int64_t group = weight.form == CodeForm::kBytes ? 0 : col / (16 * weight.group_steps);
-  const std::int64_t at = group * weight.rows + row;
+  const std::int64_t at =
+      weight.form == CodeForm::kE4m3Rows ? weight.places.of(row, group) : group * weight.rows + row;
   const unsigned zero = weight.form == CodeForm::kNibbles ? zeros[at] : 0U;
   return code_value(weight.form, codes + row * weight.stride, col, zero) * scales[at];
 }

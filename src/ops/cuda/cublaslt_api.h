@@ -19,9 +19,15 @@ constexpr Status kNotSupported = 15;
 constexpr int kCompute32F = 68;
 constexpr int kR32F = 0;
 constexpr int kR16BF = 14;
+constexpr int kR8FE4M3 = 28;
 constexpr std::int32_t kOpT = 1;
 
-constexpr int kDescTransA = 3;        // cublasLtMatmulDescAttributes_t
+constexpr int kDescTransA = 3;            // cublasLtMatmulDescAttributes_t
+constexpr int kDescAScalePointer = 17;    // and B: 18
+constexpr int kDescAScaleMode = 31;       // and B: 32
+constexpr std::int32_t kOuterVec32F = 3;  // cublasLtMatmulMatrixScale_t
+constexpr std::int32_t kVec128_32F = 4;
+constexpr std::int32_t kBlk128x128_32F = 5;
 constexpr int kPrefMaxWorkspace = 1;  // cublasLtMatmulPreferenceAttributes_t
 constexpr int kPrefReductionSchemeMask = 3;
 constexpr int kPrefMinAlignmentA = 5;  // and B, C, D: 6, 7, 8

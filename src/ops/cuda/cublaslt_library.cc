@@ -12,7 +12,10 @@ using namespace cublaslt;  // NOLINT: its names are what this file is about
 
 constexpr std::size_t kLeastVersion = 130000;  // 13.0: the versions that the API above is of
 
-int type_of(DType type) { return type == DType::kBf16 ? kR16BF : kR32F; }
+int type_of(DType type) {
+  if (type == DType::kE4m3) return kR8FE4M3;
+  return type == DType::kBf16 ? kR16BF : kR32F;
+}
 
 // Matrices are stored by columns there: a row of ours is a column of theirs.
 class TheirLayout {
@@ -47,7 +50,8 @@ class CublasLt final : public ProductLibrary {
       : library_(std::move(library)), functions_(functions), version_(version) {}
   ~CublasLt() override {
     if (preference_ != nullptr) functions_.cublasLtMatmulPreferenceDestroy(preference_);
-    if (desc_ != nullptr) functions_.cublasLtMatmulDescDestroy(desc_);
+    for (const Desc desc : descs_)
+      if (desc != nullptr) functions_.cublasLtMatmulDescDestroy(desc);
     if (handle_ != nullptr) functions_.cublasLtDestroy(handle_);
   }
 
@@ -57,11 +61,15 @@ class CublasLt final : public ProductLibrary {
       return fail(ErrorCode::kUnsupported, "{}: cublasLtCreate: status {}{}", library_.path(),
                   status, status == kNotInitialized ? " (no driver, or no GPU)" : "");
     }
-    TRY_DO(succeeded("cublasLtMatmulDescCreate",
-                     functions_.cublasLtMatmulDescCreate(&desc_, kCompute32F, kR32F)));
-    TRY_DO(succeeded(
-        "cublasLtMatmulDescSetAttribute",
-        functions_.cublasLtMatmulDescSetAttribute(desc_, kDescTransA, &kOpT, sizeof(kOpT))));
+    for (Desc& desc : descs_) {
+      TRY_DO(succeeded("cublasLtMatmulDescCreate",
+                       functions_.cublasLtMatmulDescCreate(&desc, kCompute32F, kR32F)));
+      TRY_DO(describe(desc, kDescTransA, kOpT));
+    }
+    TRY_DO(describe(descs_[kByRow], kDescAScaleMode, kOuterVec32F));
+    TRY_DO(describe(descs_[kByRow], kDescAScaleMode + 1, kOuterVec32F));
+    TRY_DO(describe(descs_[kByBlock], kDescAScaleMode, kBlk128x128_32F));
+    TRY_DO(describe(descs_[kByBlock], kDescAScaleMode + 1, kVec128_32F));
     TRY_DO(succeeded("cublasLtMatmulPreferenceCreate",
                      functions_.cublasLtMatmulPreferenceCreate(&preference_)));
     const std::uint64_t workspace = kWorkspace;
@@ -83,10 +91,12 @@ class CublasLt final : public ProductLibrary {
 
   std::vector<ProductAlgorithm> algorithms(const Product& like, int most) override {
     const Layouts layouts(functions_, like);
+    const Desc desc = desc_of(like);
+    if (desc == nullptr) return {};
     std::vector<HeuristicResult> results(static_cast<std::size_t>(most));
     int found = 0;
     const Status status = functions_.cublasLtMatmulAlgoGetHeuristic(
-        handle_, desc_, layouts.a.get(), layouts.b.get(), layouts.d.get(), layouts.d.get(),
+        handle_, desc, layouts.a.get(), layouts.b.get(), layouts.d.get(), layouts.d.get(),
         preference_, most, results.data(), &found);
     std::vector<ProductAlgorithm> algorithms;
     if (status != kSuccess) return algorithms;
@@ -105,13 +115,15 @@ class CublasLt final : public ProductLibrary {
   bool multiply(const Product& product, const ProductAlgorithm& algorithm, std::byte* workspace,
                 cudaStream_t stream) override {
     const Layouts layouts(functions_, product);
+    const Desc desc = desc_of(product);
+    if (desc == nullptr) return false;
     Algorithm theirs;
     std::copy(algorithm.data.begin(), algorithm.data.end(), theirs.data);
     const float alpha = 1;
     const float beta = product.c.data != nullptr ? 1.0f : 0.0f;
     const Rows& c = product.c.data != nullptr ? product.c : product.y;
     const TheirLayout c_layout(functions_, c);
-    return functions_.cublasLtMatmul(handle_, desc_, &alpha, product.weight.data, layouts.a.get(),
+    return functions_.cublasLtMatmul(handle_, desc, &alpha, product.weight.data, layouts.a.get(),
                                      product.x.data, layouts.b.get(), &beta, c.data, c_layout.get(),
                                      product.y.data, layouts.d.get(), &theirs, workspace,
                                      algorithm.workspace, stream) == kSuccess;
@@ -126,6 +138,20 @@ class CublasLt final : public ProductLibrary {
     return succeeded(
         "cublasLtMatmulPreferenceSetAttribute",
         functions_.cublasLtMatmulPreferenceSetAttribute(preference_, attribute, value, bytes));
+  }
+  template <typename Value>
+  Result<void> describe(Desc desc, int attribute, const Value& value) {
+    return succeeded("cublasLtMatmulDescSetAttribute", functions_.cublasLtMatmulDescSetAttribute(
+                                                           desc, attribute, &value, sizeof(value)));
+  }
+  // With the product's scales; null: they were not taken.
+  Desc desc_of(const Product& product) {
+    const ProductScales& scales = product.scales;
+    if (scales.x == nullptr) return descs_[kUnscaled];
+    const Desc desc = descs_[scales.blocks ? kByBlock : kByRow];
+    const bool taken = describe(desc, kDescAScalePointer, scales.weight).has_value() &&
+                       describe(desc, kDescAScalePointer + 1, scales.x).has_value();
+    return taken ? desc : nullptr;
   }
   // Whatever the mask above made of it.
   bool splits(const Algorithm& algorithm) const {
@@ -143,7 +169,8 @@ class CublasLt final : public ProductLibrary {
   Functions functions_;
   std::size_t version_;
   Handle handle_ = nullptr;
-  Desc desc_ = nullptr;
+  enum { kUnscaled, kByRow, kByBlock, kDescs };
+  Desc descs_[kDescs] = {};
   Preference preference_ = nullptr;
 };
 

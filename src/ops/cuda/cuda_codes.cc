@@ -72,8 +72,7 @@ CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, const CodedRows& like, 
   constexpr std::int64_t kAlign = 16;
   const auto float_bytes = static_cast<std::int64_t>(sizeof(float));
   const std::int64_t scales_at = like.rows * like.stride;
-  const std::int64_t zeros_at =
-      scales_at + rounded_up(like.groups * like.rows * float_bytes, kAlign);
+  const std::int64_t zeros_at = scales_at + rounded_up(scale_count(like) * float_bytes, kAlign);
   const bool zeros = like.form == CodeForm::kNibbles;
   const std::int64_t order_at =
       zeros_at + (zeros ? rounded_up(like.groups * like.rows, kAlign) : 0);
@@ -220,6 +219,7 @@ RoundedRows CudaStream::rounded(const Rows& x) {
 }
 
 void CudaStream::gemm_codes(const GemmArgs& args, const CodedRows& weight) {
+  if (weight.form == CodeForm::kE4m3Rows) return gemm_e4m3(args, weight);
   if (weight.form != CodeForm::kBytes) {
     GemmKernelArgs gemm;
     gemm.x = rows_of(args.x);

@@ -98,6 +98,10 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_weight(std::span<const StoredMatr
                                                       DType compute) {
   check_shapes(parts, compute);
   if (compute == DType::kI8) return pack_bytes(parts);
+  if (compute == DType::kE4m3) {
+    if (auto weight = pack_e4m3(parts)) return weight;
+    compute = DType::kBf16;
+  }
   if (auto kept = pack_kept(parts, compute)) return kept;
   std::int64_t out = 0;
   for (const StoredMatrix& part : parts) out += part.out();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/cuda/code_kernels.h"
+#include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/product_table.h"
@@ -234,15 +235,18 @@ class CudaStream final : public Stream {
   void flush() { lists_.send(); }  // before whatever reads a list
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
+  void gemm_e4m3(const GemmArgs& args, const CodedRows& weight);
+  // As `weight` wants them; `given` as in RoundE4m3KernelArgs. Good until the next call.
+  E4m3Rows rounded_e4m3(const Rows& x, const CodedRows& weight, float given);
   // As OrderColsKernelArgs; good until the next call.
   Rows ordered(const Rows& x, const std::int32_t* order, const GemmGroups& groups,
                std::int64_t rows);
   void experts_of_band(const ExpertsArgs& args);
-  // Of the groups whose weights are as `like`.
+  // Of the groups whose weights are as `like`; their input_scale.
   void grouped_product(const Rows& x, const CudaWeight& like, const GemmGroups& groups,
-                       const Rows& y);
-  // False: it is the own kernel's.
-  bool multiply_by_library(const GemmKernelArgs& args);
+                       float input_scale, const Rows& y);
+  // By args.weight, or by `codes`. False: it is the own kernel's.
+  bool multiply_by_library(const GemmKernelArgs& args, const CodedRows* codes = nullptr);
   bool multiply_wide(const GemmKernelArgs& args, const CodedRows& weight);
   std::int32_t* counts_of(TokenCounts& counts, std::int64_t vocab);
   SampleKernelRow sample_row(const SampleArgs& args, std::size_t index);
@@ -288,6 +292,7 @@ class CudaDevice final : public Device {
   bool makes_graphs() const override { return runtime_->space() == Space::kDevice; }
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
   bool multiplies_int8() const override { return true; }
+  bool multiplies_e4m3() const override { return activations_ == DType::kBf16; }
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
@@ -310,6 +315,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<PackedWeight> pack_weight(std::span<const StoredMatrix> parts, DType compute);
   std::unique_ptr<PackedWeight> pack_bytes(std::span<const StoredMatrix> parts);
+  // For rows of activations that become E4M3 too; null where `parts` have no groups in common.
+  std::unique_ptr<PackedWeight> pack_e4m3(std::span<const StoredMatrix> parts);
   // As the checkpoint's own codes; null where they are to become numbers.
   std::unique_ptr<PackedWeight> pack_kept(std::span<const StoredMatrix> parts, DType compute);
   // Makes outputs [begin, end) of a part in host memory, the first of which is row `row` of the

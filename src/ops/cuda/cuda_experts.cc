@@ -23,6 +23,7 @@ bool alike(const CudaWeight& a, const CudaWeight& b) {
   if (codes == nullptr || others == nullptr)
     return codes == others && a.rows().type == b.rows().type;
   return codes->form == others->form && codes->group_steps == others->group_steps &&
+         codes->places == others->places && (codes->input_scale > 0) == (others->input_scale > 0) &&
          codes->groups == others->groups && (codes->order == nullptr) == (others->order == nullptr);
 }
 
@@ -68,6 +69,13 @@ struct GroupedBytesCall {
 };
 void launch_grouped_bytes(const GroupedBytesCall& call, cudaStream_t stream) {
   launch_grouped_gemm_bytes(call.gemm, call.groups, stream);
+}
+struct GroupedE4m3Call {
+  GemmE4m3KernelArgs gemm;
+  GemmGroups groups;
+};
+void launch_grouped_e4m3(const GroupedE4m3Call& call, cudaStream_t stream) {
+  launch_grouped_gemm_e4m3(call.gemm, call.groups, stream);
 }
 
 }  // namespace
@@ -126,13 +134,19 @@ void CudaStream::experts(const ExpertsArgs& args) {
 }
 
 void CudaStream::grouped_product(const Rows& x, const CudaWeight& like, const GemmGroups& groups,
-                                 const Rows& y) {
+                                 float input_scale, const Rows& y) {
   GemmKernelArgs gemm;
   gemm.x = x;
   gemm.weight = like.rows();
   gemm.y = y;
   if (like.codes() == nullptr) {
     launch(launch_grouped, {gemm, groups});
+  } else if (like.codes()->form == CodeForm::kE4m3Rows) {
+    GemmE4m3KernelArgs e4m3;
+    e4m3.x = rounded_e4m3(x, *like.codes(), input_scale);
+    e4m3.weight = *like.codes();
+    e4m3.y = y;
+    launch(launch_grouped_e4m3, {e4m3, groups});
   } else if (like.codes()->order != nullptr) {
     gemm.x = ordered(x, nullptr, groups, y.rows);
     GemmGroups by_place = groups;
@@ -207,16 +221,20 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
       if (done[first]) continue;
       const CudaWeight& like = weight_of(args.experts[first].*which);
       group_weights_.assign(done.size(), {});
+      // A row goes to several experts, and is rounded once: by the largest scale of theirs.
+      float input_scale = 0;
       for (std::size_t e = first; e < done.size(); ++e) {
         const CudaWeight& weight = weight_of(args.experts[e].*which);
         if (done[e] || !alike(weight, like)) continue;
         done[e] = true;
         group_weights_[e] = group_weight(weight);
+        if (weight.codes() != nullptr)
+          input_scale = std::max(input_scale, weight.codes()->input_scale);
       }
       // Launches that are kept may point to the list that this one is put in place of.
       if (!weight_tables_.holds(group_weights_)) repeated_.interrupt();
       groups.weights = weight_tables_.of(group_weights_, matrices_, stream_);
-      grouped_product(x, like, groups, y);
+      grouped_product(x, like, groups, input_scale, y);
     }
   };
   product(rows_of(args.x), &ExpertWeights::gate_up, rows, inner);

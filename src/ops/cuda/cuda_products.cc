@@ -57,44 +57,63 @@ void CudaDevice::use_library(std::unique_ptr<ProductLibrary> library, bool batch
 std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> parts, DType compute) {
   std::unique_ptr<PackedWeight> weight = pack_weight(parts, compute);
   const auto& packed = static_cast<const CudaWeight&>(*weight);
-  const bool half = activations_ == DType::kBf16 && compute == DType::kBf16;
-  if (products_ != nullptr && half && packed.codes() == nullptr)
-    products_->learn(packed.rows(), lanes_[static_cast<std::size_t>(Lane::kCopy)]->launching());
-  if (packed.codes() != nullptr) learn_wide(*packed.codes());
+  const bool half = activations_ == DType::kBf16 && compute != DType::kF32;
+  if (products_ == nullptr) return weight;
+  CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
+  if (packed.codes() != nullptr) {
+    products_->learn(*packed.codes(), copies.launching());
+    learn_wide(*packed.codes());
+  } else if (half) {
+    products_->learn(packed.rows(), copies.launching());
+  }
   return weight;
 }
 
-bool CudaStream::multiply_by_library(const GemmKernelArgs& args) {
+bool CudaStream::multiply_by_library(const GemmKernelArgs& args, const CodedRows* codes) {
   ProductTable* const table = device_.products_.get();
-  if (table == nullptr || args.y.rows == 0 || args.x.type != DType::kBf16 ||
-      args.weight.type != DType::kBf16 || !begins_aligned(args.x) || !begins_aligned(args.weight))
-    return false;
-  Product product = {.x = args.x, .weight = args.weight, .c = args.residual, .y = args.y};
+  if (table == nullptr || args.y.rows == 0) return false;
+  Product product;
+  if (codes != nullptr) {
+    const auto by = product_by(*codes);
+    if (!by) return false;
+    product = *by;
+  } else {
+    if (args.x.type != DType::kBf16 || args.weight.type != DType::kBf16 ||
+        !begins_aligned(args.x) || !begins_aligned(args.weight))
+      return false;
+    product.weight = args.weight;
+  }
   const bool plain = args.bias == nullptr && args.activation == Activation::kNone &&
                      (args.residual.data == nullptr || begins_aligned(args.residual)) &&
                      begins_aligned(args.y);
-  std::byte* const workspace = reserve(workspace_, ProductLibrary::kWorkspace);
-  if (plain) {
-    const ProductAlgorithm* const algorithm = table->choose(product);
-    if (algorithm == nullptr) return false;
-    launch(launch_library_product, {&table->library(), *algorithm, product, workspace});
-    return true;
-  }
   // Sums in f32, which an own kernel finishes: one rounding, as in the own product.
   Rows sums = {nullptr, DType::kF32, args.y.rows, args.y.cols, (args.y.cols + 3) / 4 * 4};
-  product.c = {};
-  product.y = sums;
+  product.y = plain ? args.y : sums;
   const ProductAlgorithm* const algorithm = table->choose(product);
   if (algorithm == nullptr) return false;
+  std::byte* const workspace = reserve(workspace_, ProductLibrary::kWorkspace);
+  const auto multiply = [&](std::int64_t first, std::int64_t count) {
+    const Rows x = rows_from(args.x, first, count);
+    if (codes != nullptr)
+      set_rows(product, rounded_e4m3(x, *codes, codes->input_scale), count);
+    else
+      product.x = x;
+    launch(launch_library_product, {&table->library(), *algorithm, product, workspace,
+                                    codes != nullptr ? *codes : CodedRows{}});
+  };
+  if (plain) {
+    product.c = args.residual;
+    multiply(0, args.y.rows);
+    return true;
+  }
   const std::size_t row_bytes = static_cast<std::size_t>(sums.stride) * sizeof(float);
   const std::int64_t band =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kSumBytes / row_bytes));
   sums.data = reserve(sums_, static_cast<std::size_t>(std::min(band, sums.rows)) * row_bytes);
   for (std::int64_t first = 0; first < args.y.rows; first += band) {
     const std::int64_t count = std::min(band, args.y.rows - first);
-    product.x = rows_from(args.x, first, count);
     product.y = rows_from(sums, 0, count);
-    launch(launch_library_product, {&table->library(), *algorithm, product, workspace});
+    multiply(first, count);
     launch(launch_finish_product, {.sums = product.y,
                                    .bias = args.bias,
                                    .activation = args.activation,

@@ -13,13 +13,25 @@
 
 namespace saccade::cuda {
 
-// y = x w^T, or with c y = x w^T + c rounded once. x and w bf16, y bf16 or f32, c of y's type and
-// shape. All begin 16-byte aligned, and so does each of their rows.
+// What products of E4M3 are multiplied by: a scale a row of x and a row of the weight; or with
+// `blocks`, whose sums are of 128 columns each, those of x as [blocks, rows] and the weight's, one
+// for 128 x 128, as [ceil(out / 128), blocks and what is lacking to a multiple of 4]. 16-byte
+// aligned.
+struct ProductScales {
+  const float* x = nullptr;  // of bf16: none
+  const float* weight = nullptr;
+  bool blocks = false;
+};
+constexpr std::int64_t kScaleBlock = 128;
+
+// y = x w^T, or with c y = x w^T + c rounded once. x and w bf16, or E4M3 with scales; y bf16 or
+// f32, c of y's type and shape. All begin 16-byte aligned, and so does each of their rows.
 struct Product {
   Rows x;       // [rows, in]
   Rows weight;  // [out, in]
   Rows c;       // absent, or [rows, out]
   Rows y;       // [rows, out]
+  ProductScales scales = {};
 };
 
 // What the library wants to be given again.

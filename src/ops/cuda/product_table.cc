@@ -44,21 +44,71 @@ Rows first_rows(Rows rows, std::int64_t count) {
   return rows;
 }
 
+// The same by the own kernel.
+void multiply_ourselves(const Product& product, const CodedRows* codes, cudaStream_t stream) {
+  if (codes == nullptr) {
+    launch_gemm({.x = product.x, .weight = product.weight, .residual = product.c, .y = product.y},
+                stream);
+    return;
+  }
+  const E4m3Rows x = {.codes = static_cast<std::byte*>(product.x.data),
+                      .stride = product.x.stride,
+                      .scales = const_cast<float*>(product.scales.x),
+                      .group_step = product.x.rows};
+  launch_gemm_e4m3({.x = x, .weight = *codes, .residual = product.c, .y = product.y}, stream);
+}
+
 }  // namespace
+
+std::optional<Product> product_by(const CodedRows& weight) {
+  if (weight.form != CodeForm::kE4m3Rows) return std::nullopt;
+  const bool blocks = weight.places.block == kScaleBlock;
+  if (!blocks && (weight.places.block != 1 || weight.groups != 1)) return std::nullopt;
+  Product product;
+  product.weight = {const_cast<std::byte*>(weight.codes), DType::kE4m3, weight.rows, weight.cols,
+                    weight.stride};
+  product.scales = {.x = nullptr, .weight = weight.scales, .blocks = blocks};
+  return product;
+}
+
+void set_rows(Product& product, const E4m3Rows& x, std::int64_t rows) {
+  product.x = {x.codes, DType::kE4m3, rows, product.weight.cols, x.stride};
+  product.scales.x = x.scales;
+}
 
 ProductTable::ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> library,
                            bool batch_invariant)
     : runtime_(runtime), library_(std::move(library)), batch_invariant_(batch_invariant) {}
 
+ProductTable::Shape ProductTable::shape_of(const Product& product) {
+  const Rows& weight = product.weight;
+  return {weight.rows, weight.cols,           weight.stride,
+          weight.type, product.scales.blocks, product.y.type};
+}
+
 void ProductTable::learn(const Rows& weight, cudaStream_t stream) {
-  if (weight.type != DType::kBf16 || weight.rows == 0 || weight.cols == 0) return;
+  if (weight.type != DType::kBf16) return;
+  Product by;
+  by.weight = weight;
+  learn(by, nullptr, stream);
+}
+
+void ProductTable::learn(const CodedRows& weight, cudaStream_t stream) {
+  if (const auto product = product_by(weight)) learn(*product, &weight, stream);
+}
+
+void ProductTable::learn(Product by, const CodedRows* codes, cudaStream_t stream) {
+  if (by.weight.rows == 0 || by.weight.cols == 0) return;
   for (const DType y : {DType::kBf16, DType::kF32}) {
-    if (!choices_.contains({weight.rows, weight.cols, weight.stride, y})) learn(weight, y, stream);
+    by.y.type = y;
+    if (!choices_.contains(shape_of(by))) probe(by, codes, stream);
   }
 }
 
-void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
-  ProductChoice& choice = choices_[{weight.rows, weight.cols, weight.stride, type}];
+void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t stream) {
+  const Rows& weight = by.weight;
+  const DType type = by.y.type;
+  ProductChoice& choice = choices_[shape_of(by)];
   Rows x = {nullptr, DType::kBf16, kMostProbedRows, weight.cols, round_up(weight.cols, 8)};
   Rows y = {nullptr, type, kMostProbedRows, weight.rows, round_up(weight.rows, 8)};
   y.rows = std::min<std::int64_t>(
@@ -67,10 +117,14 @@ void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
   const Room y_room(runtime_, bytes_of(y), false);
   const Room c_room(runtime_, bytes_of(y), false);
   const Room workspace(runtime_, ProductLibrary::kWorkspace, false);
+  // Of rows that are rounded: their codes, and scales behind them.
+  const std::int64_t codes_bytes = codes == nullptr ? 0 : kMostProbedRows * codes->stride;
+  const std::int64_t scales_bytes = codes == nullptr ? 16 : kMostProbedRows * codes->groups * 4;
+  const Room rounded_room(runtime_, static_cast<std::size_t>(codes_bytes + scales_bytes), false);
   const auto row_bytes = static_cast<std::size_t>(y.cols) * size_of(type);
   const Room seen(runtime_, row_bytes * kMostProbedRows / 16, true);
   if (x_room.get() == nullptr || y_room.get() == nullptr || c_room.get() == nullptr ||
-      workspace.get() == nullptr || seen.get() == nullptr) {
+      workspace.get() == nullptr || rounded_room.get() == nullptr || seen.get() == nullptr) {
     log::warning("{}: no memory to probe products of {} by {}: the own kernel takes them",
                  library_->description(), weight.rows, weight.cols);
     return;
@@ -79,19 +133,31 @@ void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
   y.data = y_room.get();
   launch_make_numbers({.made = {1, 0, 1}, .row_step = x.cols, .to = x, .padded = x.stride}, stream);
 
+  // By rows [first, first + count) of x.
+  const auto product_of = [&](std::int64_t first, std::int64_t count) {
+    Product product = by;
+    product.x = first_rows(x, count);
+    product.x.data = x_room.get() + static_cast<std::size_t>(first * x.stride) * size_of(x.type);
+    product.y = first_rows(y, count);
+    if (codes == nullptr) return product;
+    const E4m3Rows rounded = {.codes = rounded_room.get(),
+                              .stride = codes->stride,
+                              .scales = reinterpret_cast<float*>(rounded_room.get() + codes_bytes),
+                              .group_step = count};
+    launch_round_e4m3({.x = product.x, .out = rounded, .group = group_of_inputs(*codes)}, stream);
+    set_rows(product, rounded, count);
+    return product;
+  };
   const RunProduct run = [&](std::int64_t first, std::int64_t count,
                              std::span<const std::int64_t> rows,
                              const ProductAlgorithm* algorithm) -> std::optional<ProductBits> {
     // What an earlier run left is not this one's.
     runtime_.zero(y_room.get(), bytes_of(y), stream);
-    Product product = {
-        .x = first_rows(x, count), .weight = weight, .c = {}, .y = first_rows(y, count)};
-    product.x.data = x_room.get() + static_cast<std::size_t>(first * x.stride) * size_of(x.type);
+    Product product = product_of(first, count);
     const auto multiply = [&] {
       if (algorithm != nullptr)
         return library_->multiply(product, *algorithm, workspace.get(), stream);
-      launch_gemm({.x = product.x, .weight = weight, .residual = product.c, .y = product.y},
-                  stream);
+      multiply_ourselves(product, codes, stream);
       return true;
     };
     if (!multiply()) return std::nullopt;
@@ -124,12 +190,14 @@ void ProductTable::learn(const Rows& weight, DType type, cudaStream_t stream) {
   std::vector<std::vector<ProductAlgorithm>> candidates;
   for (const RowClass& rows : kRowClasses) {
     const std::int64_t count = std::min({rows.most, kMostProbedRows, y.rows});
-    candidates.push_back(
-        count < rows.least
-            ? std::vector<ProductAlgorithm>()
-            : library_->algorithms(
-                  {.x = first_rows(x, count), .weight = weight, .c = {}, .y = first_rows(y, count)},
-                  kCandidates));
+    candidates.push_back(count < rows.least
+                             ? std::vector<ProductAlgorithm>()
+                             : library_->algorithms(product_of(0, count), kCandidates));
+  }
+  if (std::ranges::all_of(candidates, [](const auto& offered) { return offered.empty(); })) {
+    log::warning("{}: no algorithm for products of {} by {} in {}: the own kernel takes them",
+                 library_->description(), weight.rows, weight.cols, name_of(weight.type));
+    return;
   }
   std::vector<std::string> notes;
   choice = choose_products(candidates, y.rows, batch_invariant_, run, notes);
@@ -143,8 +211,7 @@ bool ProductTable::knows(const Rows& weight) const {
 }
 
 const ProductAlgorithm* ProductTable::choose(const Product& product) const {
-  const Rows& weight = product.weight;
-  const auto found = choices_.find({weight.rows, weight.cols, weight.stride, product.y.type});
+  const auto found = choices_.find(shape_of(product));
   if (found == choices_.end()) return nullptr;
   const auto& algorithm = found->second[row_class_of(product.y.rows)];
   return algorithm ? &*algorithm : nullptr;
@@ -156,8 +223,7 @@ void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream)
   log::warning("{} refuses a product of {} rows by {} x {}: the own kernel takes it",
                args.library->description(), product.x.rows, product.weight.rows,
                product.weight.cols);
-  launch_gemm({.x = product.x, .weight = product.weight, .residual = product.c, .y = product.y},
-              stream);
+  multiply_ourselves(product, product.scales.x != nullptr ? &args.codes : nullptr, stream);
 }
 
 }  // namespace saccade::cuda

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/product_library.h"
 #include "ops/cuda/runtime.h"
 
@@ -53,9 +54,10 @@ class ProductTable {
   // `runtime` outlives it.
   ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> library, bool batch_invariant);
 
-  // Probes products by a weight, in both types of result; once for each of its shapes. Waits for
-  // the stream.
+  // Probes products by a weight of bf16, or of E4M3 if the library takes its scales, in both types
+  // of result; once for each of its shapes. Waits for the stream.
   void learn(const Rows& weight, cudaStream_t stream);
+  void learn(const CodedRows& weight, cudaStream_t stream);
   // Whether weights of its shape were probed, whatever came of it.
   bool knows(const Rows& weight) const;
   bool batch_invariant() const { return batch_invariant_; }
@@ -64,8 +66,12 @@ class ProductTable {
   ProductLibrary& library() { return *library_; }
 
  private:
-  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType>;  // out, in, stride, y
-  void learn(const Rows& weight, DType y, cudaStream_t stream);
+  // Out, in, stride, the operands' type, whether scales are a block's, and the type of y.
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, bool, DType>;
+  static Shape shape_of(const Product& product);
+  // Of a product's weight and scales, whose `codes` it has where it is of E4M3.
+  void learn(Product by, const CodedRows* codes, cudaStream_t stream);
+  void probe(const Product& by, const CodedRows* codes, cudaStream_t stream);
 
   Runtime& runtime_;
   std::unique_ptr<ProductLibrary> library_;
@@ -73,12 +79,18 @@ class ProductTable {
   std::map<Shape, ProductChoice> choices_;
 };
 
+// Codes as a product's operand. Nothing: no library takes their scales.
+std::optional<Product> product_by(const CodedRows& weight);
+// And rows of x, rounded for them.
+void set_rows(Product& product, const E4m3Rows& x, std::int64_t rows);
+
 // A library's product as a launch: by the own kernel where the library refuses after all.
 struct LibraryProductArgs {
   ProductLibrary* library = nullptr;
   ProductAlgorithm algorithm;
   Product product;
   std::byte* workspace = nullptr;
+  CodedRows codes = {};  // the weight's, of E4M3
 };
 void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream);
 

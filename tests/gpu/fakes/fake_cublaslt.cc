@@ -2,8 +2,11 @@
 #include "tests/gpu/fakes/fake_cublaslt.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace {
@@ -14,6 +17,11 @@ constexpr int kSuccess = 0;
 constexpr int kInvalid = 7;
 constexpr int kNotSupported = 15;
 constexpr int kBf16 = 14;
+constexpr int kE4m3 = 28;
+constexpr std::int32_t kOuterVec = 3;
+constexpr std::int32_t kVec128 = 4;
+constexpr std::int32_t kBlk128x128 = 5;
+constexpr std::uint64_t kBlock = 128;
 
 FakeCublasLt& fake() {
   static FakeCublasLt settings;
@@ -22,6 +30,8 @@ FakeCublasLt& fake() {
 
 struct Desc {
   std::int32_t transposed_a = 0;
+  const float* scales[2] = {};  // of A and B
+  std::int32_t modes[2] = {};
 };
 struct Layout {
   int type;
@@ -57,8 +67,26 @@ int destroy(void* object) {
   return kSuccess;
 }
 
+float e4m3(std::uint8_t code) {
+  const int exponent = code >> 3 & 15;
+  const int mantissa = code & 7;
+  if (exponent == 15 && mantissa == 7) return std::nanf("");
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                   : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return (code & 128) != 0 ? -size : size;
+}
+
 float read(const Layout& layout, const void* data, std::uint64_t row, std::uint64_t col) {
   const std::uint64_t at = col * static_cast<std::uint64_t>(layout.stride) + row;
+  if (layout.type == kE4m3) {
+    static const std::array<float, 256> kNumbers = [] {
+      std::array<float, 256> numbers{};
+      for (unsigned code = 0; code < 256; ++code)
+        numbers[code] = e4m3(static_cast<std::uint8_t>(code));
+      return numbers;
+    }();
+    return kNumbers[static_cast<const std::uint8_t*>(data)[at]];
+  }
   float value = 0;
   if (layout.type == kBf16) {
     const std::uint32_t bits = std::uint32_t{static_cast<const std::uint16_t*>(data)[at]} << 16;
@@ -67,6 +95,16 @@ float read(const Layout& layout, const void* data, std::uint64_t row, std::uint6
   }
   std::memcpy(&value, static_cast<const float*>(data) + at, sizeof(value));
   return value;
+}
+
+// Column after column.
+std::vector<float> numbers_of(const Layout& layout, const void* data) {
+  std::vector<float> numbers;
+  numbers.reserve(layout.rows * layout.cols);
+  for (std::uint64_t col = 0; col < layout.cols; ++col)
+    for (std::uint64_t row = 0; row < layout.rows; ++row)
+      numbers.push_back(read(layout, data, row, col));
+  return numbers;
 }
 
 void write(const Layout& layout, void* data, std::uint64_t row, std::uint64_t col, float value) {
@@ -82,8 +120,8 @@ void write(const Layout& layout, void* data, std::uint64_t row, std::uint64_t co
 }
 
 // All outputs at once, each of which adds up in the order of its inputs.
-__attribute__((no_sanitize("address", "undefined"))) void sum_up(const std::vector<float>& weights,
-                                                                 const std::vector<float>& x,
+__attribute__((no_sanitize("address", "undefined"))) void sum_up(const float* weights,
+                                                                 std::span<const float> x,
                                                                  bool down,
                                                                  std::vector<float>& sums) {
   std::ranges::fill(sums, 0.0f);
@@ -91,7 +129,7 @@ __attribute__((no_sanitize("address", "undefined"))) void sum_up(const std::vect
   float* const to = sums.data();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t k = down ? x.size() - 1 - i : i;
-    const float* const from = weights.data() + k * count;
+    const float* const from = weights + k * count;
     const float factor = x[k];
     for (std::size_t row = 0; row < count; ++row) to[row] += from[row] * factor;
   }
@@ -108,6 +146,27 @@ bool goes_down(int algorithm, std::uint64_t columns, std::uint64_t column) {
     default:
       return false;
   }
+}
+
+// Whether operands are of types, and have the scales, that go together.
+bool multiplies(const Desc& desc, const Layout& a, const Layout& b) {
+  const bool unscaled = desc.modes[0] == 0 && desc.modes[1] == 0;
+  if (a.type == kBf16 && b.type == kBf16) return unscaled;
+  if (a.type != kE4m3 || b.type != kE4m3 || a.rows % 16 != 0 || a.cols % 8 != 0) return false;
+  for (const float* const scales : desc.scales)
+    if (scales == nullptr || reinterpret_cast<std::uintptr_t>(scales) % 16 != 0) return false;
+  return (desc.modes[0] == kOuterVec && desc.modes[1] == kOuterVec) ||
+         (desc.modes[0] == kBlk128x128 && desc.modes[1] == kVec128);
+}
+
+// Of a block of inputs at an output and a row of x; of rows all inputs are one block.
+float scale_of(const Desc& desc, std::uint64_t inputs, std::uint64_t rows, std::uint64_t block,
+               std::uint64_t output, std::uint64_t row) {
+  if (desc.modes[0] == 0) return 1;
+  if (desc.modes[0] == kOuterVec) return desc.scales[0][output] * desc.scales[1][row];
+  const std::uint64_t blocks = (inputs + kBlock - 1) / kBlock;
+  return desc.scales[0][output / kBlock * ((blocks + 3) / 4 * 4) + block] *
+         desc.scales[1][block * rows + row];
 }
 
 std::size_t workspace_of(int algorithm) {
@@ -140,8 +199,15 @@ FAKE int cublasLtMatmulDescCreate(void** desc, int compute, int scale) {
 FAKE int cublasLtMatmulDescDestroy(void* desc) { return destroy<Desc>(desc); }
 FAKE int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* value,
                                         std::size_t bytes) {
-  if (attribute != 3 || bytes != sizeof(std::int32_t)) return kInvalid;
-  std::memcpy(&static_cast<Desc*>(desc)->transposed_a, value, bytes);
+  auto& to = *static_cast<Desc*>(desc);
+  if (attribute == 3 && bytes == sizeof(to.transposed_a))
+    std::memcpy(&to.transposed_a, value, bytes);
+  else if ((attribute == 17 || attribute == 18) && bytes == sizeof(to.scales[0]))
+    std::memcpy(&to.scales[attribute - 17], value, bytes);
+  else if ((attribute == 31 || attribute == 32) && bytes == sizeof(to.modes[0]))
+    std::memcpy(&to.modes[attribute - 31], value, bytes);
+  else
+    return kInvalid;
   return kSuccess;
 }
 
@@ -176,8 +242,9 @@ FAKE int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, voi
   const auto& of_b = *static_cast<Layout*>(b);
   const auto& of_d = *static_cast<Layout*>(d);
   if (static_cast<Desc*>(desc)->transposed_a != 1 || of_a.rows != of_b.rows ||
-      of_d.rows != of_a.cols || of_d.cols != of_b.cols || of_a.type != kBf16 || of_b.type != kBf16)
+      of_d.rows != of_a.cols || of_d.cols != of_b.cols)
     return kInvalid;
+  if (!multiplies(*static_cast<Desc*>(desc), of_a, of_b)) return kNotSupported;
   if (static_cast<Preference*>(preference)->reductions != 0 || fake().heuristics_fail)
     return kNotSupported;
   if (static_cast<std::int64_t>(of_d.cols) > fake().most_rows ||
@@ -206,7 +273,7 @@ FAKE int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int at
   return kSuccess;
 }
 
-FAKE int cublasLtMatmul(void*, void*, const void* alpha, const void* a, void* a_layout,
+FAKE int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, void* a_layout,
                         const void* b, void* b_layout, const void* beta, const void* c,
                         void* c_layout, void* d, void* d_layout, const Algorithm* algorithm,
                         void* workspace, std::size_t workspace_bytes, CUstream_st* stream) {
@@ -219,6 +286,9 @@ FAKE int cublasLtMatmul(void*, void*, const void* alpha, const void* a, void* a_
   const Layout of_b = *static_cast<Layout*>(b_layout);
   const Layout of_c = *static_cast<Layout*>(c_layout);
   const Layout of_d = *static_cast<Layout*>(d_layout);
+  const Desc how = *static_cast<Desc*>(desc);
+  if (!multiplies(how, of_a, of_b)) return kInvalid;
+  const std::uint64_t block = how.modes[0] == kBlk128x128 ? kBlock : of_a.rows;
   const float scale = *static_cast<const float*>(alpha);
   const float keep = *static_cast<const float*>(beta);
   auto work = [=] {
@@ -227,11 +297,21 @@ FAKE int cublasLtMatmul(void*, void*, const void* alpha, const void* a, void* a_
     for (std::uint64_t k = 0; k < of_a.rows; ++k)
       for (std::uint64_t row = 0; row < of_a.cols; ++row)
         weights[k * of_a.cols + row] = read(of_a, a, k, row);
-    std::vector<float> x(of_b.rows);
+    const std::vector<float> x = numbers_of(of_b, b);
+    const std::uint64_t blocks = (of_a.rows + block - 1) / block;
+    std::vector<float> part(of_d.rows);
     std::vector<float> sums(of_d.rows);
     for (std::uint64_t col = 0; col < of_d.cols; ++col) {
-      for (std::uint64_t k = 0; k < of_b.rows; ++k) x[k] = read(of_b, b, k, col);
-      sum_up(weights, x, goes_down(which, of_d.cols, col), sums);
+      const bool down = goes_down(which, of_d.cols, col);
+      std::ranges::fill(sums, 0.0f);
+      for (std::uint64_t j = 0; j < blocks; ++j) {
+        const std::uint64_t begin = (down ? blocks - 1 - j : j) * block;
+        const std::uint64_t count = std::min(block, of_a.rows - begin);
+        sum_up(weights.data() + begin * of_a.cols, {x.data() + col * of_b.rows + begin, count},
+               down, part);
+        for (std::uint64_t row = 0; row < of_d.rows; ++row)
+          sums[row] += part[row] * scale_of(how, of_a.rows, of_b.cols, begin / block, row, col);
+      }
       for (std::uint64_t row = 0; row < of_d.rows; ++row) {
         float sum = sums[row] * scale;
         if (keep != 0) sum += keep * read(of_c, c, row, col);
