@@ -57,8 +57,9 @@ WideBands wide_bands(const CodedRows& weight, std::size_t band_bytes) {
 }
 
 bool CudaDevice::may_widen(const CodedRows& weight) const {
+  const bool form = weight.form == CodeForm::kE4m3 || weight.form == CodeForm::kNibbles;
   return products_ != nullptr && !products_->batch_invariant() && activations_ == DType::kBf16 &&
-         weight.rounded && weight.form != CodeForm::kBytes && weight.rows > 0 && weight.cols > 0 &&
+         form && weight.rounded && weight.rows > 0 && weight.cols > 0 &&
          (weight.order == nullptr || weight.cols <= kMostOrderedInputs);
 }
 

@@ -54,6 +54,8 @@ std::vector<StoredForm> all_forms(Stored& stored) {
   all.push_back({"e4m3 odd", {stored.e4m3(9, 131, 9, 131)}, 2});
   all.push_back({"e4m3 narrow", {stored.e4m3(9, 3, 1, 3)}, 2});
   all.push_back({"awq long", {stored.integers(Format::kAwq, 8, 8264, 128)}, 2});
+  all.push_back(
+      {"awq odd", {stored.integers(Format::kAwq, 16, 96, 32).inputs(0, 77).outputs(3, 14)}, 2});
   all.push_back({"act-order long", {gptq(8, 4168, 64)}, 2});
   all.push_back({"act-order ends short", {gptq(16, 88, 32)}, 2});
   all.push_back({"act-order in steps", {gptq(16, 336, 16)}, 2});
