@@ -1,6 +1,7 @@
 #include "apps/gpu_flags.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "engine/graph_rows.h"
 
@@ -28,7 +29,26 @@ void add_gpu_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_flag("--batch-invariant,!--no-batch-invariant", f.settings.cuda.batch_invariant,
                "on a GPU a row's bits are the same in batches of every size; off by default "
                "(docs/cuda.md)");
+  cmd.add_option("--attention-backend", f.attention_backend,
+                 "whose kernels attend over many rows on a GPU: flashinfer (an error where they "
+                 "cannot), own, or auto for FlashInfer's where they can; auto by itself");
 }
+
+namespace {
+
+// Of vLLM's names one is here. With any other a server starts there, and so it does here.
+AttentionBackend attention_backend(const std::string& typed, std::vector<std::string>& notices) {
+  std::string name = typed;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "own") return AttentionBackend::kOwn;
+  if (name == "flashinfer") return AttentionBackend::kFlashInfer;
+  if (name != "auto")
+    notices.push_back(fmt::format(
+        "--attention-backend {} has no effect here: there are auto, own and flashinfer", typed));
+  return AttentionBackend::kAuto;
+}
+
+}  // namespace
 
 void complete_gpu_flags(ServeFlags& f) {
   const bool on_cpu = f.settings.device == "cpu";
@@ -39,6 +59,10 @@ void complete_gpu_flags(ServeFlags& f) {
     f.settings.engine.device_memory_utilization = f.gpu_memory_utilization;
     idle("--gpu-memory-utilization",
          "on a CPU the cache takes a share of free memory; --kv-cache-bytes sets it");
+  }
+  if (!f.attention_backend.empty()) {
+    idle("--attention-backend", "a CPU has one kind of attention");
+    if (!on_cpu) f.settings.cuda.attention = attention_backend(f.attention_backend, f.notices);
   }
   const std::string_view no_graphs = "a CPU makes no graphs";
   auto& e = f.settings.engine;

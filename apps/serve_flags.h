@@ -37,6 +37,7 @@ struct ServeFlags {
   std::string kv_events_config;
   std::string speculative_config;
   double gpu_memory_utilization = -1;  // below 0: not given
+  std::string attention_backend;       // empty: not given
   bool eager = false;
   std::vector<std::int64_t> graph_rows;
   std::int64_t most_graph_rows = -1;  // below 0: not given

@@ -25,26 +25,67 @@ find_library(SACCADE_CUDART libcudart_static.a PATHS ${cuda_root}/lib ${cuda_roo
              ${cuda_root}/targets/x86_64-linux/lib NO_DEFAULT_PATH REQUIRED)
 message(STATUS "CUDA ${SACCADE_NVCC_VERSION}: ${SACCADE_NVCC}")
 
+# FlashInfer's attention for Hopper (src/ops/cuda/flashinfer), where its headers are.
+set(SACCADE_FLASHINFER "" CACHE STRING "folder that scripts/fetch-flashinfer makes; empty: .cache/flashinfer; none: without")
+set(flashinfer_place ${PROJECT_SOURCE_DIR}/.cache/flashinfer)
+if(SACCADE_FLASHINFER)
+  set(flashinfer_place ${SACCADE_FLASHINFER})
+endif()
+set(SACCADE_FLASHINFER_FOLDER "")
+if(EXISTS ${flashinfer_place}/include/flashinfer/attention/hopper/prefill_sm90.cuh)
+  get_filename_component(SACCADE_FLASHINFER_FOLDER ${flashinfer_place} REALPATH)
+  file(STRINGS ${SACCADE_FLASHINFER_FOLDER}/version SACCADE_FLASHINFER_VERSION)
+  message(STATUS "FlashInfer ${SACCADE_FLASHINFER_VERSION}: ${SACCADE_FLASHINFER_FOLDER}")
+elseif(SACCADE_FLASHINFER AND NOT SACCADE_FLASHINFER STREQUAL "none")
+  message(FATAL_ERROR "SACCADE_FLASHINFER: ${SACCADE_FLASHINFER} has no include/flashinfer/attention/hopper")
+else()
+  message(STATUS "no FlashInfer: own attention only; `scripts/fetch-flashinfer` fetches it (about 62 MB)")
+endif()
+# Its files take 3 GB of memory each.
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS flashinfer=1)
+
+# A cache serves nvcc's objects as it does the compiler's. By what headers say, and not by what the preprocessor makes of
+# them: that differs from architecture to architecture.
+set(nvcc_launcher "")
+if(SACCADE_CCACHE)
+  set(nvcc_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 ${SACCADE_CCACHE})
+endif()
+
 # Each of `sources` by nvcc, for Ampere and Hopper and, for what comes after, as PTX: OBJECTS gets the object files. What
 # ptxas says of registers and memory is written beside each, and a kernel that spills fails the build unless
-# src/ops/cuda/stack_allowed.txt has it.
+# src/ops/cuda/stack_allowed.txt has it. A source may have, as properties, SACCADE_NVCC_OPTIONS; SACCADE_NVCC_ARCHITECTURES in
+# the place of those above; SACCADE_NVCC_INCLUDE, folders that come first, and SACCADE_NVCC_OTHERS, the one of them whose
+# warnings are not ours; SACCADE_NVCC_POOL, of how many are compiled at a time.
 function(saccade_cuda_objects objects)
   set(result "")
   foreach(source ${ARGN})
     get_filename_component(name ${source} NAME)
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
-    get_source_file_property(options ${source} SACCADE_NVCC_OPTIONS)
-    if(NOT options)
-      set(options "")
+    foreach(property OPTIONS ARCHITECTURES INCLUDE OTHERS POOL)
+      get_source_file_property(${property} ${source} SACCADE_NVCC_${property})
+      if(NOT ${property})
+        set(${property} "")
+      endif()
+    endforeach()
+    if(NOT ARCHITECTURES)
+      set(ARCHITECTURES "80,code=sm_80" "80,code=compute_80" "90a,code=sm_90a")
+    endif()
+    list(APPEND INCLUDE ${PROJECT_BINARY_DIR}/include/ops ${PROJECT_BINARY_DIR}/include/tensor)
+    list(JOIN INCLUDE "," include)
+    list(JOIN ARCHITECTURES " " architectures)
+    list(JOIN nvcc_launcher "," launcher)
+    set(pool "")
+    if(POOL)
+      set(pool JOB_POOL ${POOL})
     endif()
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -DNVCC=${SACCADE_NVCC} -DSOURCE=${source} -DOBJECT=${object}
-              -DHOST_COMPILER=${CMAKE_CXX_COMPILER} "-DOPTIONS=${options}"
-              "-DINCLUDE=${PROJECT_BINARY_DIR}/include/ops,${PROJECT_BINARY_DIR}/include/tensor"
+              -DHOST_COMPILER=${CMAKE_CXX_COMPILER} "-DOPTIONS=${OPTIONS}" "-DINCLUDE=${include}"
+              "-DARCHITECTURES=${architectures}" "-DOTHERS=${OTHERS}" "-DLAUNCHER=${launcher}"
               -DALLOWED=${PROJECT_SOURCE_DIR}/src/ops/cuda/stack_allowed.txt -P ${PROJECT_SOURCE_DIR}/cmake/nvcc.cmake
       DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/nvcc.cmake ${PROJECT_SOURCE_DIR}/src/ops/cuda/stack_allowed.txt
       DEPFILE ${object}.d
-      COMMENT "nvcc ${name}" VERBATIM)
+      COMMENT "nvcc ${name}" ${pool} VERBATIM)
     list(APPEND result ${object})
   endforeach()
   set_source_files_properties(${result} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

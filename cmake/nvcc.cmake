@@ -1,20 +1,28 @@
 # Compiles SOURCE to OBJECT and reads what ptxas says: OBJECT.ptxas. Fails where a kernel has a stack frame or spills that
-# ALLOWED does not list (a line: a part of the kernel's name, the architecture or *, bytes of stack, bytes spilt).
+# ALLOWED does not list (a line: a part of the kernel's name, the architecture or *, bytes of stack, bytes spilt), and at
+# warnings; those about headers of OTHERS, a folder, are theirs. LAUNCHER: a compiler cache with its arguments, or nothing.
 cmake_minimum_required(VERSION 3.25)
 separate_arguments(options UNIX_COMMAND "${OPTIONS}")
 string(REPLACE "," ";" include "${INCLUDE}")
 list(TRANSFORM include PREPEND "-I")
+separate_arguments(architectures UNIX_COMMAND "${ARCHITECTURES}")
+list(TRANSFORM architectures PREPEND "-gencode=arch=compute_")
+string(REPLACE "," ";" launcher "${LAUNCHER}")
 execute_process(
-  COMMAND ${NVCC} -ccbin ${HOST_COMPILER} -std=c++20 -O3 --expt-relaxed-constexpr -Xcompiler=-fPIC,-Wall
-          -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_80,code=compute_80
-          -gencode=arch=compute_90a,code=sm_90a -Xptxas=-v ${options} ${include}
+  COMMAND ${launcher} ${NVCC} -ccbin ${HOST_COMPILER} -std=c++20 -O3 --expt-relaxed-constexpr -Xcompiler=-fPIC,-Wall
+          ${architectures} -Xptxas=-v ${options} ${include}
           -MD -MF ${OBJECT}.d -MT ${OBJECT} -c ${SOURCE} -o ${OBJECT}
   RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
 file(WRITE ${OBJECT}.ptxas "${said}")
 if(failed)
   message(FATAL_ERROR "${said}")
 endif()
-string(REGEX MATCHALL "[^\n]*warning[^\n]*" warnings "${said}")
+# Lines as a list: without what lists are written with.
+string(REGEX REPLACE "[][;]" "," said "${said}")
+string(REGEX MATCHALL "[^\n]*warning ?[#:][^\n]*" warnings "${said}")
+if(OTHERS)
+  list(FILTER warnings EXCLUDE REGEX "^${OTHERS}/")
+endif()
 if(warnings)
   file(REMOVE ${OBJECT})
   message(FATAL_ERROR "${said}")

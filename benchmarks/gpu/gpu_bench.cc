@@ -58,8 +58,15 @@ Result<void> run(const Arguments& arguments, Figures& figures) {
   TRY(std::unique_ptr<Device> device, cuda::make_device_under_test(DType::kBf16, 1, settings));
   if (arguments.part == "model")
     return measure_model(std::move(device), figures, arguments.model, rehearsal);
-  DeviceBench bench(std::move(device), figures, std::atof(arguments.seconds.c_str()), rehearsal);
-  if (arguments.part == "ops") return measure_ops(bench);
+  const double seconds = std::atof(arguments.seconds.c_str());
+  DeviceBench bench(std::move(device), figures, seconds, rehearsal);
+  if (arguments.part == "ops") {
+    CudaSettings by_own = settings;
+    by_own.attention = AttentionBackend::kOwn;
+    TRY(std::unique_ptr<Device> own, cuda::make_device_under_test(DType::kBf16, 1, by_own));
+    DeviceBench beside(std::move(own), figures, seconds, rehearsal);
+    return measure_ops(bench, beside);
+  }
   if (arguments.part == "invariance") return probe_batch_invariance(bench);
   return fail(ErrorCode::kInvalid, "part '{}': want roofs, ops, invariance or model",
               arguments.part);

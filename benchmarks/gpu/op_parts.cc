@@ -14,17 +14,21 @@ constexpr std::int64_t kRotated = std::int64_t{256} << 20;
 
 class OpTable {
  public:
-  explicit OpTable(DeviceBench& bench) : bench_(bench) {}
+  // `own`: on the same device, with the own kernels' attention alone.
+  OpTable(DeviceBench& bench, DeviceBench& own) : bench_(bench), own_(own) {}
 
   void run() {
     if (bench_.rehearsal()) {
       of_width(kRehearsed, {1, 17});
       tower(9, 1, 32, 2, 16, 48);
+      tower_attention(130, 1, 1, 64);
       return;
     }
     of_width(kWidths7B, {1, 64, 2048, 8192});
     tower(5476, 1, 1280, 16, 80, 5120);   // one megapixel of Qwen2-VL
     tower(5476, 86, 1280, 16, 80, 5120);  // and in windows
+    tower_attention(5476, 1, 16, 64);     // the same with heads of 64
+    tower_attention(5125, 5, 16, 64);     // five tiles of InternVL
     of_width(kWidths2B, {1, 64, 2048});
   }
 
@@ -64,14 +68,30 @@ class OpTable {
   }
 
   void paged(const std::string& name, const AttentionShape& shape) {
+    paged(bench_, name, shape);
+    if (may_differ(shape.rows, shape.head_dim) && shape.cache == DType::kBf16)
+      paged(own_, name, shape);
+  }
+
+  void paged(DeviceBench& bench, const std::string& name, const AttentionShape& shape) {
     if (bench_.over()) return;
-    AttentionCase attention(bench_, shape);
-    const double took = bench_.time([&] { attention.run(); });
-    bench_.stream().retire();
-    if (is_coded(shape.cache)) return add(name, took, attention.bytes(), attention.flops());
+    AttentionCase attention(bench, shape);
+    const double took = bench.time([&] { attention.run(); });
+    bench.stream().retire();
+    if (is_coded(shape.cache) || &bench == &own_)
+      return add(name + by(bench), took, attention.bytes(), attention.flops());
     add(name, took, attention.bytes(), attention.flops(),
         fmt::format("causal {} {} {} {} {} {}", shape.sequences, shape.rows, shape.context,
                     shape.heads, shape.kv_heads, shape.head_dim));
+  }
+
+  const char* by(const DeviceBench& bench) const {
+    return &bench == &own_ ? ", by the own kernel" : "";
+  }
+  // Whether a library's attention may have been measured: where there is one, beside the own one.
+  bool may_differ(std::int64_t rows, std::int64_t head_dim) const {
+    return rows >= 128 && (head_dim == 64 || head_dim == 128 || head_dim == 256) &&
+           (bench_.rehearsal() || bench_.device().description() != own_.device().description());
   }
 
   void of_width(const ModelWidths& w, const std::vector<std::int64_t>& rows) {
@@ -95,6 +115,7 @@ class OpTable {
     if (bench_.rehearsal()) {
       attention(2, 1, 20);
       attention(1, 9, 0);
+      paged("attention rehearsal 1 x 130 rows of 64", {1, 130, 0, 1, 1, 64});
       over_bytes(2, 1, 20);
     } else {
       for (const std::int64_t length : {512, 2048, 8192}) attention(1, length, 0);
@@ -180,11 +201,23 @@ class OpTable {
       gemm("tower fc1", rows, width, inner);
       gemm("tower fc2", rows, inner, width);
     }
+    tower_attention(rows, segments, heads, head_dim);
+  }
+
+  void tower_attention(std::int64_t rows, std::int64_t segments, std::int64_t heads,
+                       std::int64_t head_dim) {
+    tower_attention(bench_, rows, segments, heads, head_dim);
+    if (may_differ(rows / segments, head_dim))
+      tower_attention(own_, rows, segments, heads, head_dim);
+  }
+
+  void tower_attention(DeviceBench& bench, std::int64_t rows, std::int64_t segments,
+                       std::int64_t heads, std::int64_t head_dim) {
     if (bench_.over()) return;
-    const DeviceMatrix q = bench_.random(rows, heads * head_dim, DType::kBf16);
-    const DeviceMatrix k = bench_.random(rows, heads * head_dim, DType::kBf16);
-    const DeviceMatrix v = bench_.random(rows, heads * head_dim, DType::kBf16);
-    const DeviceMatrix out = bench_.empty(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix q = bench.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix k = bench.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix v = bench.random(rows, heads * head_dim, DType::kBf16);
+    const DeviceMatrix out = bench.empty(rows, heads * head_dim, DType::kBf16);
     std::vector<std::int32_t> begins;
     double pairs = 0;
     for (std::int64_t i = 0; i <= segments; ++i) {
@@ -194,7 +227,7 @@ class OpTable {
       pairs += length * length;
     }
     SegmentAttentionArgs args;
-    args.plan = &bench_.stream().plan_segments(
+    args.plan = &bench.stream().plan_segments(
         begins, {.heads = heads, .kv_heads = heads, .head_dim = head_dim});
     args.q = q.view;
     args.k = k.view;
@@ -202,21 +235,23 @@ class OpTable {
     args.scale = 1 / std::sqrt(static_cast<float>(head_dim));
     args.compute = DType::kBf16;
     args.out = out.view;
-    const double took = bench_.time([&] { bench_.stream().segment_attention(args); });
-    bench_.stream().retire();
+    const double took = bench.time([&] { bench.stream().segment_attention(args); });
+    bench.stream().retire();
     const auto columns = static_cast<double>(heads * head_dim);
-    add(fmt::format("attention tower {} rows in {}", rows, segments), took,
-        8 * static_cast<double>(rows) * columns, 4 * pairs * columns,
-        fmt::format("full {} {} {} {}", rows, segments, heads, head_dim));
+    add(fmt::format("attention tower {} rows in {}, {} heads of {}{}", rows, segments, heads,
+                    head_dim, by(bench)),
+        took, 8 * static_cast<double>(rows) * columns, 4 * pairs * columns,
+        &bench == &own_ ? "" : fmt::format("full {} {} {} {}", rows, segments, heads, head_dim));
   }
 
   DeviceBench& bench_;
+  DeviceBench& own_;
 };
 
 }  // namespace
 
-Result<void> measure_ops(DeviceBench& bench) {
-  OpTable(bench).run();
+Result<void> measure_ops(DeviceBench& bench, DeviceBench& own) {
+  OpTable(bench, own).run();
   measure_codes(bench);
   measure_experts(bench);
   measure_recurrence(bench);

@@ -10,8 +10,9 @@ namespace saccade {
 // What the device can do at best: copies within it and over the bus, and mma.sync.
 Result<void> measure_roofs(Figures& figures, bool rehearsal);
 
-// Every op at the shapes of real models: 7B first, its vision tower, 2B.
-Result<void> measure_ops(DeviceBench& bench);
+// Every op at the shapes of real models: 7B first, its vision tower, 2B. `own`: with the own
+// kernels' attention, which is measured beside a library's.
+Result<void> measure_ops(DeviceBench& bench, DeviceBench& own);
 
 // Products with weights of codes, layers of experts, and layers that keep a state: rows of the same
 // table.

@@ -58,6 +58,7 @@ const std::vector<std::pair<std::regex, std::regex>> kWalls = {
     {std::regex(R"(<(grpc|grpcpp|google)/)"), std::regex(R"(^src/cluster/grpc/)")},
     {std::regex(R"(<hiredis/)"), std::regex(R"(^src/cluster/redis/)")},
     {std::regex(R"(<zmq)"), std::regex(R"(^src/cluster/zmq/)")},
+    {std::regex(R"(<(flashinfer|cutlass|cute)/)"), std::regex(R"(^src/ops/cuda/flashinfer/)")},
 };
 
 constexpr int kMaxLines = 600;
@@ -74,7 +75,8 @@ std::vector<Source> sources(const std::vector<std::string>& folders) {
     if (!fs::exists(root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
       const std::string extension = entry.path().extension().string();
-      if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".inl")
+      if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh" &&
+          extension != ".inl")
         continue;
       Source source{fs::relative(entry.path(), SACCADE_SOURCE_DIR).string(), {}};
       std::ifstream file(entry.path());

@@ -1,8 +1,10 @@
 // Attention plans as lists of the device, and the ops that go by them.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "ops/cuda/cuda_device.h"
+#include "ops/cuda/flash_plan.h"
 #include "ops/shapes.h"
 
 namespace saccade::cuda {
@@ -13,6 +15,12 @@ void add_tiles(std::vector<AttentionTile>& tiles, std::int32_t sequence, std::in
                std::int64_t group) {
   for (std::int64_t first = 0; first < rows * group; first += kAttentionTileRows)
     tiles.push_back({sequence, static_cast<std::int32_t>(first)});
+}
+
+// Whether all of a chunk's rows see what comes before them and no more, and all of that is there.
+bool plainly_causal(const SequenceSpan& span) {
+  return span.prefix == 0 && span.both_ways.empty() &&
+         std::ranges::all_of(span.blocks, [](std::int32_t block) { return block >= 0; });
 }
 
 KvPages pages_of(const KvLayer& layer) {
@@ -42,14 +50,26 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
   CHECK(plan->block_end() * geometry.block_size <= std::numeric_limits<std::int32_t>::max(),
         "a pool of {} blocks of {} tokens", plan->block_end(), geometry.block_size);
   const std::int64_t group = geometry.heads / geometry.kv_heads;
+  const FlashForm* const form =
+      geometry.window == 0 ? device_.flash_.form(true, geometry.head_dim) : nullptr;
   std::vector<AttentionSequence> sequences;
   std::vector<AttentionTile> tiles;
+  std::vector<AttentionTile> flash_tiles;
+  std::vector<FlashSequence> flash;
   std::vector<std::int32_t> seen;
   std::vector<std::int32_t> blocks;
   std::vector<std::int32_t> slots;
   for (const SequenceSpan& span : plan->spans()) {
     if (span.row_count == 0) continue;
-    add_tiles(tiles, static_cast<std::int32_t>(sequences.size()), span.row_count, group);
+    const bool by_flash =
+        form != nullptr && span.row_count >= device_.flash_.least_rows && plainly_causal(span);
+    add_tiles(by_flash ? flash_tiles : tiles, static_cast<std::int32_t>(sequences.size()),
+              span.row_count, group);
+    if (by_flash)
+      flash.push_back({.query_begin = static_cast<std::int32_t>(span.row_begin),
+                       .query_count = static_cast<std::int32_t>(span.row_count),
+                       .key_begin = static_cast<std::int32_t>(blocks.size()),
+                       .key_count = static_cast<std::int32_t>(span.context + span.row_count)});
     sequences.push_back({.row_begin = static_cast<std::int32_t>(span.row_begin),
                          .row_count = static_cast<std::int32_t>(span.row_count),
                          .first_block = static_cast<std::int32_t>(blocks.size())});
@@ -65,12 +85,15 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
           static_cast<std::int32_t>(block * geometry.block_size + position % geometry.block_size));
     }
   }
+  const auto own_tiles = static_cast<std::int64_t>(tiles.size());
+  tiles.insert(tiles.end(), flash_tiles.begin(), flash_tiles.end());
   plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
                  .tiles = send_list(std::span<const AttentionTile>(tiles)),
                  .tile_count = static_cast<std::int64_t>(tiles.size()),
                  .seen = send_list(std::span<const std::int32_t>(seen)),
                  .blocks = send_list(std::span<const std::int32_t>(blocks)),
                  .slots = send_list(std::span<const std::int32_t>(slots))};
+  if (!flash.empty()) plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
   return *attention_plans_.emplace_back(std::move(plan));
 }
 
@@ -79,21 +102,29 @@ const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begin
   auto plan = std::make_unique<CudaSegmentPlan>(begins, geometry);
   const std::int64_t group = geometry.heads / geometry.kv_heads;
   std::vector<AttentionSequence> sequences;
+  const FlashForm* const form = device_.flash_.form(false, geometry.head_dim);
   std::vector<AttentionTile> tiles;
+  std::vector<AttentionTile> flash_tiles;
+  std::vector<FlashSequence> flash;
   std::vector<std::int32_t> seen;
   for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
     const std::int32_t count = begins[i + 1] - begins[i];
-    add_tiles(tiles, static_cast<std::int32_t>(i), count, group);
+    const bool by_flash = form != nullptr && count >= device_.flash_.least_rows;
+    add_tiles(by_flash ? flash_tiles : tiles, static_cast<std::int32_t>(i), count, group);
+    if (by_flash) flash.push_back({begins[i], count, begins[i], count});
     sequences.push_back({.row_begin = begins[i], .row_count = count, .first_block = begins[i]});
     for (std::int32_t row = 0; row < count; ++row) {
       seen.push_back(0);
       seen.push_back(count);
     }
   }
+  const auto own_tiles = static_cast<std::int64_t>(tiles.size());
+  tiles.insert(tiles.end(), flash_tiles.begin(), flash_tiles.end());
   plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
                  .tiles = send_list(std::span<const AttentionTile>(tiles)),
                  .tile_count = static_cast<std::int64_t>(tiles.size()),
                  .seen = send_list(std::span<const std::int32_t>(seen))};
+  if (!flash.empty()) plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
   return *segment_plans_.emplace_back(std::move(plan));
 }
 
@@ -114,7 +145,8 @@ void CudaStream::paged_attention(const PagedAttentionArgs& args) {
   check_shapes(args);
   if (args.plan->rows() == 0) return;
   flush();
-  AttentionKernelArgs kernel = with_lists(static_cast<const CudaAttentionPlan*>(args.plan)->lists);
+  const DeviceAttention& lists = static_cast<const CudaAttentionPlan*>(args.plan)->lists;
+  AttentionKernelArgs kernel = with_lists(lists);
   kernel.q = rows_of(args.q);
   kernel.heads = args.plan->geometry().heads;
   kernel.kv_heads = args.layer.kv_heads;
@@ -123,14 +155,16 @@ void CudaStream::paged_attention(const PagedAttentionArgs& args) {
   kernel.scale = args.scale;
   kernel.softcap = args.softcap;
   kernel.out = rows_of(args.out);
-  launch(launch_attention, kernel);
+  kernel.tile_count = launch_flash(lists, kernel);
+  if (kernel.tile_count > 0) launch(launch_attention, kernel);
 }
 
 void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
   check_shapes(args);
   if (args.plan->rows() == 0) return;
   flush();
-  AttentionKernelArgs kernel = with_lists(static_cast<const CudaSegmentPlan*>(args.plan)->lists);
+  const DeviceAttention& lists = static_cast<const CudaSegmentPlan*>(args.plan)->lists;
+  AttentionKernelArgs kernel = with_lists(lists);
   const SegmentGeometry& geometry = args.plan->geometry();
   kernel.q = rows_of(args.q);
   kernel.k = rows_of(args.k);
@@ -140,7 +174,8 @@ void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
   kernel.head_dim = geometry.head_dim;
   kernel.scale = args.scale;
   kernel.out = rows_of(args.out);
-  launch(launch_attention, kernel);
+  kernel.tile_count = launch_flash(lists, kernel);
+  if (kernel.tile_count > 0) launch(launch_attention, kernel);
 }
 
 }  // namespace saccade::cuda

@@ -12,6 +12,7 @@
 #include "ops/cuda/code_kernels.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
+#include "ops/cuda/flash_attention.h"
 #include "ops/cuda/kernels.h"
 #include "ops/cuda/product_table.h"
 #include "ops/cuda/repeated_step.h"
@@ -108,6 +109,10 @@ struct DeviceAttention {
   const std::int32_t* seen = nullptr;
   const std::int32_t* blocks = nullptr;
   const std::int32_t* slots = nullptr;
+  // Where there is work in `flash`: that of the tiles from own_tile_count on.
+  std::int64_t own_tile_count = 0;
+  FlashForm flash_form = {};
+  FlashLists flash = {};
 };
 
 struct CudaAttentionPlan final : AttentionPlan {
@@ -121,6 +126,7 @@ struct CudaSegmentPlan final : SegmentPlan {
 };
 
 class CudaDevice;
+struct FlashSequence;
 
 // One array [vocab] a sequence, from the first step that samples with penalties on. Does not
 // outlive its device.
@@ -233,6 +239,11 @@ class CudaStream final : public Stream {
     return scratch.reserve(bytes);
   }
   void flush() { lists_.send(); }  // before whatever reads a list
+  // Sends what `form` takes of a plan; `own`: tiles of all others, that these come behind.
+  void plan_flash(DeviceAttention& lists, const FlashForm& form, std::int64_t heads,
+                  std::span<const FlashSequence> sequences, std::int64_t own);
+  // As far as the lists and the call's layout let it: the tiles that are left to the own kernel.
+  std::int64_t launch_flash(const DeviceAttention& lists, const AttentionKernelArgs& attention);
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
   void gemm_e4m3(const GemmArgs& args, const CodedRows& weight);
@@ -281,7 +292,8 @@ class CudaDevice final : public Device {
   std::string_view name() const override { return "cuda"; }
   std::string description() const override {
     return "cuda " + runtime_->description() +
-           (products_ != nullptr ? ", " + products_->library().description() : "");
+           (products_ != nullptr ? ", " + products_->library().description() : "") +
+           (flash_.forms.empty() ? "" : ", " + flash_.library->description());
   }
   DType activation_dtype() const override { return activations_; }
   ThreadPool& pool() override { return pool_; }
@@ -305,6 +317,13 @@ class CudaDevice final : public Device {
   // Products by a library from here on; weights that are packed later are probed. Before any is.
   void use_library(std::unique_ptr<ProductLibrary> library, bool batch_invariant,
                    const WideProducts& wide = {});
+  // Attention as the settings say, by `offered` as far as it does in a probe what it should. An
+  // error only where it was asked for by name; elsewhere the log says why the own kernels do it.
+  Result<void> choose_attention(const CudaSettings& settings,
+                                Result<std::unique_ptr<FlashAttention>> offered);
+  // For what is planned from here on. No work that uses the last one may be left.
+  void use_flash(FlashUse use) { flash_ = std::move(use); }
+  FlashUse& flash() { return flash_; }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
   // Of what a library does for this thread from here on.
   void select() const { runtime_->select(); }
@@ -345,6 +364,7 @@ class CudaDevice final : public Device {
   std::vector<SpareCounts> spare_counts_;
   std::unique_ptr<ProductTable> products_;  // null: the own kernel multiplies
   WideProducts wide_;
+  FlashUse flash_;
   std::vector<std::unique_ptr<CudaStream>> lanes_;
 };
 

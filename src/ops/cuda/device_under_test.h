@@ -16,11 +16,12 @@ namespace saccade::cuda {
 extern const bool kUnderTestIsEmulated;
 
 // As make_cuda_device(0), with activations of kBf16 or, for comparing with other devices, of kF32,
-// and without NVIDIA's libraries unless `settings` say otherwise. On the emulator streams run late,
-// in the order that `seed` gives, and there are no libraries. kUnsupported, with what is missing.
+// and by the own kernels alone unless `settings` say otherwise. On the emulator streams run late,
+// in the order that `seed` gives, and there are no others. kUnsupported, with what is missing.
 Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::uint64_t seed = 1,
                                                        const CudaSettings& settings = {
-                                                           .libraries = "none"});
+                                                           .libraries = "none",
+                                                           .attention = AttentionBackend::kOwn});
 
 // For the suite of the ops, which passes memory of its own and reads results as soon as a call
 // returns: f32 activations; a call is over when it returns; what allocate() gives is the host's to

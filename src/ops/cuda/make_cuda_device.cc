@@ -10,6 +10,7 @@ Result<std::unique_ptr<Device>> make_cuda_device(int index, const CudaSettings& 
   const int threads = find_processors().compute_threads();
   auto device = std::make_unique<cuda::CudaDevice>(std::move(runtime), threads, DType::kBf16);
   TRY_DO(device->open_libraries(settings));
+  TRY_DO(device->choose_attention(settings, cuda::open_flashinfer(index)));
   return device;
 }
 

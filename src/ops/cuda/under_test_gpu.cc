@@ -64,6 +64,7 @@ Result<std::unique_ptr<Device>> make_device_under_test(DType activations, std::u
   TRY(std::unique_ptr<Runtime> runtime, make_gpu_runtime(0));
   auto device = std::make_unique<CudaDevice>(std::move(runtime), host_threads(), activations);
   TRY_DO(device->open_libraries(settings));
+  TRY_DO(device->choose_attention(settings, open_flashinfer(0)));
   return device;
 }
 

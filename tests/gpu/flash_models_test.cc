@@ -1,0 +1,120 @@
+// Whole models whose long chunks and segments go to a library's attention, a stand-in for it: no
+// further from f32 than with the own kernel, the same bits in any chunks, and the engine's tokens.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/cuda/cuda_device.h"
+#include "ops/cuda/emulated_stream.h"
+#include "tests/golden/golden_requests.h"
+#include "tests/gpu/fakes/fake_flash.h"
+
+namespace saccade {
+namespace {
+
+using testing::GoldenRequests;
+
+struct Of {
+  const char* checkpoint;
+  const char* golden;
+};
+
+constexpr std::int64_t kLeast = 4;  // rows: the models and their prompts are tiny
+
+class FlashModels : public ::testing::TestWithParam<Of> {
+ protected:
+  std::unique_ptr<Device> make(bool with_flash, std::uint64_t seed = 5) {
+    auto device = std::make_unique<cuda::CudaDevice>(
+        emulator::make_emulated_runtime({.late = true, .seed = seed}), 2, DType::kBf16);
+    if (with_flash) {
+      std::vector<cuda::FlashForm> forms;
+      for (const std::int32_t head_dim : {8, 16, 24, 32, 40})
+        for (const bool paged : {true, false}) forms.push_back({paged, head_dim, 8, 12});
+      auto library = std::make_unique<test::FakeFlash>(forms, 7);
+      fake = library.get();
+      device->use_flash({.library = std::move(library), .forms = forms, .least_rows = kLeast});
+    }
+    return device;
+  }
+  static GoldenRequests requests(std::unique_ptr<Device> device) {
+    return GoldenRequests(GetParam().checkpoint, {GetParam().golden}, std::move(device),
+                          {.compute = DType::kBf16, .kv = {}});
+  }
+
+  test::FakeFlash* fake = nullptr;
+};
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::pow(double{a[i]} - b[i], 2);
+  return std::sqrt(sum);
+}
+
+// bf16 moves logits by so much with the own kernel; the other rounds as often.
+TEST_P(FlashModels, LogitsAreAsNearAsWithTheOwnKernel) {
+  GoldenRequests exact(GetParam().checkpoint, {GetParam().golden});
+  const std::vector<float> want = exact.solo(0).logits;
+  GoldenRequests by_own = requests(make(false));
+  const std::vector<float> own = by_own.solo(0).logits;
+  GoldenRequests by_flash = requests(make(true));
+  const std::vector<float> flash = by_flash.solo(0).logits;
+  EXPECT_GT(fake->launches(), 0);
+  EXPECT_NE(flash, own);
+  EXPECT_LE(distance(flash, want), 2 * distance(own, want));
+}
+
+// Each piece of a prompt has as many rows as the library wants, and that is all that counts.
+TEST_P(FlashModels, ChunksMakeNoDifference) {
+  if (std::string_view(GetParam().golden) != "text") GTEST_SKIP() << "images set chunks";
+  const std::string folder = testing::golden_folder(GetParam().checkpoint);
+  const auto golden = read_golden(folder + "/golden/text.safetensors");
+  ASSERT_TRUE(golden) << golden.error().message;
+  const auto device = make(true, 9);
+  const auto model = testing::load(folder, *device, {.compute = DType::kBf16, .kv = {}});
+  ASSERT_NE(model, nullptr);
+  const auto tokenizer = load_tokenizer(folder);
+  const auto logits = [&](std::int64_t chunk) -> std::vector<float> {
+    auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, {}, false);
+    const auto tokens = static_cast<std::int64_t>(prompt->ids.size());
+    if (chunk > 0 && (chunk >= tokens || (tokens % chunk > 0 && tokens % chunk < kLeast)))
+      return {};
+    auto run = SoloRun::create(*model->network, *device, *std::move(prompt), {}, 1);
+    Buffer staging;
+    const View row = *readable(device->lane(Lane::kStep), (*run)->prefill(chunk), staging);
+    return {row.row<float>(0), row.row<float>(0) + row.cols()};
+  };
+  const std::vector<float> whole = logits(0);
+  int tried = 0;
+  for (std::int64_t chunk = kLeast; chunk < 40 && tried < 4; chunk += 3) {
+    const std::vector<float> got = logits(chunk);
+    if (got.empty()) continue;
+    ++tried;
+    EXPECT_EQ(got, whole) << "chunks of " << chunk;
+  }
+  EXPECT_GE(tried, 2);
+  EXPECT_GT(fake->launches(), 0);
+}
+
+TEST_P(FlashModels, TheEngineSaysTheSame) {
+  GoldenRequests from = requests(make(true, 3));
+  const std::vector<TokenId> want = from.solo(0).tokens;
+  const std::int64_t before = fake->launches();
+  EngineSettings settings = testing::settings_of(512);
+  settings.steps_in_flight = 2;
+  settings.prefix_caching = false;  // what is left of a prompt may be the own kernel's
+  const testing::GoldenRun run = testing::run_goldens(from, settings, 2, 2);
+  for (const std::vector<TokenId>& answer : run.answers) EXPECT_EQ(answer, want);
+  EXPECT_GT(fake->launches(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, FlashModels,
+                         ::testing::Values(Of{"qwen2/odd_heads", "text"},
+                                           Of{"qwen2_vl/odd_heads", "one_image"}),
+                         [](const auto& each) {
+                           std::string name = each.param.checkpoint;
+                           std::ranges::replace(name, '/', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace saccade
