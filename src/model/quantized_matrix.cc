@@ -202,8 +202,9 @@ Result<StoredMatrix> join_bytes(const Quantization& quantization, const Quantize
                    parts.codes.shape[0], parts.codes.shape[1]);
   matrix.rounds_activations = quantization.activations;
   matrix.scales = numbers_of(parts.scales);
-  if (!parts.input_scale.dtype.empty())
+  if (!parts.input_scale.dtype.empty()) {
     TRY(matrix.input_scale, read_input_scale(parts.input_scale));
+  }
   const std::span<const std::int64_t> scale = parts.scales.shape;
   if (quantization.block_out > 0 && scale.size() == 2) {
     matrix.block_out = quantization.block_out;

@@ -146,27 +146,24 @@ TEST_P(E4m3Library, AreTheOwnKernels) {
 
 // The contract of each mode: within a class of counts, and over all of them.
 TEST_P(E4m3Library, ARowHasItsBitsInAnyCompany) {
-  for (const std::vector<int>& offered : {std::vector<int>{test::kDescending, test::kAscending},
-                                          {test::kByCompany, test::kDescending},
-                                          {test::kByPlace, test::kByCompany}}) {
-    for (const bool batch_invariant : {false, true}) {
-      make(offered, batch_invariant);
-      const auto all = multiply(0, kRows);
-      std::vector<std::int64_t> counts = {257, 299};
-      if (batch_invariant) counts.insert(counts.end(), {1, 16, 17, 65, 200});
-      for (const std::int64_t count : counts) {
-        const std::int64_t first = std::min<std::int64_t>(11, kRows - count);
-        const auto some = multiply(first, count);
-        for (std::int64_t row = 0; row < count; ++row)
-          ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(first + row)])
-              << offered.front() << " " << batch_invariant << " row " << row << " of " << count;
-      }
+  for (const bool batch_invariant : {false, true}) {
+    make({test::kByCompany, test::kDescending}, batch_invariant);
+    const auto all = multiply(0, kRows);
+    EXPECT_EQ(by_library(), 1u);
+    std::vector<std::int64_t> counts = {257, 299};
+    if (batch_invariant) counts.insert(counts.end(), {1, 16, 17, 65, 200});
+    for (const std::int64_t count : counts) {
+      const std::int64_t first = std::min<std::int64_t>(11, kRows - count);
+      const auto some = multiply(first, count);
+      for (std::int64_t row = 0; row < count; ++row)
+        ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(first + row)])
+            << batch_invariant << " row " << row << " of " << count;
     }
   }
 }
 
 TEST_P(E4m3Library, LiarsAndThoseThatSayNoAreNotAsked) {
-  for (const int algorithm : {test::kByCompany, test::kByPlace, test::kNever, test::kSplit}) {
+  for (const int algorithm : {test::kByCompany, test::kByPlace, test::kNever}) {
     make({algorithm});
     multiply(0, kRows);
     EXPECT_EQ(by_library(), 0u) << algorithm;
