@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/cuda/code_kernels.h"
 #include "ops/cuda/product_table.h"
 
 namespace saccade::cuda {
