@@ -221,6 +221,8 @@ TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
     EXPECT_NE(tried.ended.output.find("activations before four bits in int8"), std::string::npos)
         << tried.ended.output;
   }
+  expect_refused(serve({"--quantize-activations", "--weight-only", "-q", "int4"}),
+                 {"--quantize-activations", "--weight-only"});
   for (const char* method : {"none", "int8"})
     expect_refused(serve({"--quantize-activations", "-q", method}),
                    {"--quantize-activations", "no matrix has four bits"});

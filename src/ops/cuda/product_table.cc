@@ -207,7 +207,10 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
 }
 
 bool ProductTable::knows(const Rows& weight) const {
-  return choices_.contains({weight.rows, weight.cols, weight.stride, DType::kF32});
+  Product by;
+  by.weight = weight;
+  by.y.type = DType::kF32;
+  return choices_.contains(shape_of(by));
 }
 
 const ProductAlgorithm* ProductTable::choose(const Product& product) const {
