@@ -35,6 +35,8 @@ std::string version_text() {
   std::string features;
 #if defined(__x86_64__)
   features += "kernels portable avx2 avx512 vnni bf16 amx";
+#elif defined(__aarch64__)
+  features += "kernels portable neon dotprod";
 #else
   features += "kernels portable";
 #endif

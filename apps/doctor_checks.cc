@@ -65,8 +65,9 @@ void check_kernels(Findings& found) {
   std::string all;
   for (const cpu::Isa isa : cpu::available_isas())
     all += (all.empty() ? "" : ", ") + std::string(name_of(isa));
-  found.push_back(
-      {"processor", "model", value_of("/proc/cpuinfo", "model name"), Verdict::kFine, ""});
+  // ARM's kernels say none.
+  const std::string model = value_of("/proc/cpuinfo", "model name");
+  if (!model.empty()) found.push_back({"processor", "model", model, Verdict::kFine, ""});
   found.push_back({"processor", "instruction sets", all, Verdict::kFine, ""});
   const auto chosen = cpu::choose_isa("");
   if (!chosen) {
@@ -80,7 +81,7 @@ void check_kernels(Findings& found) {
   } else if (*chosen == cpu::Isa::kPortable) {
     kernels.verdict = Verdict::kSlow;
     kernels.advice = "a processor with AVX2, AVX-512 or AMX computes many times faster";
-  } else if (*chosen != cpu::Isa::kAmx) {
+  } else if (*chosen >= cpu::Isa::kAvx2 && *chosen != cpu::Isa::kAmx) {
     kernels.advice = "prompts and images would be faster with AMX (bf16 tiles)";
   }
   found.push_back(std::move(kernels));

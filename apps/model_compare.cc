@@ -92,8 +92,8 @@ void add_model_compare(CLI::App& model, int& exit_code) {
       ->required();
   command->add_option("--backend", flags->backend, "cpu, one of its instruction sets, or reference")
       ->capture_default_str()
-      ->check(
-          CLI::IsMember({"cpu", "reference", "portable", "avx2", "avx512", "vnni", "bf16", "amx"}));
+      ->check(CLI::IsMember({"cpu", "reference", "portable", "neon", "dotprod", "avx2", "avx512",
+                             "vnni", "bf16", "amx"}));
   command->add_option("--dtype", flags->dtype)
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));

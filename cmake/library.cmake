@@ -23,6 +23,11 @@ add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
                     $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 # g++ 12 at -O3 sees overlapping copies in "literal" + std::string.
 add_compile_options($<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)
+# What x86-64 does by itself: a * b + c is rounded twice, so that results that are defined to the bit are the same on every
+# processor, and plain char has a sign.
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  add_compile_options(-ffp-contract=off -fsigned-char)
+endif()
 if(SACCADE_SANITIZE)
   add_compile_options(-fsanitize=${SACCADE_SANITIZE})
   add_link_options(-fsanitize=${SACCADE_SANITIZE})

@@ -206,7 +206,7 @@ TEST(WorkerPool, BulkJobsAreNotStarvedByQuickOnes) {
   WorkerPool pool(2, 1000);
   again = [&] {
     if (done) return;
-    EXPECT_TRUE(pool.post(again));
+    EXPECT_TRUE(pool.post(again) || done);  // refused where the pool has begun to end
   };
   for (int i = 0; i < 8; ++i) ASSERT_TRUE(pool.post(again));  // there is always a quick one
   ASSERT_TRUE(pool.post([&] { done = true; }, WorkerPool::Lane::kBulk));

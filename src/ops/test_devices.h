@@ -39,7 +39,7 @@ inline bool emulated() { return false; }
 inline std::vector<std::string> isas_here() {
   if (kCudaUnderTest) return {"cuda"};
   std::vector<std::string> isas;
-  for (const char* isa : {"portable", "avx2", "avx512", "vnni", "bf16", "amx"})
+  for (const char* isa : {"portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
 #if SACCADE_TEAM_UNDER_TEST
   isas = {isas.back()};  // a team is the same of all of them

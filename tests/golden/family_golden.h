@@ -34,7 +34,8 @@ inline std::unique_ptr<Device> make_device(const std::string& name) {
   return device ? *std::move(device) : nullptr;
 }
 inline std::vector<std::string> device_names() {
-  return {"reference", "portable", "avx2", "avx512", "vnni", "bf16", "amx", "deferred"};
+  return {"reference", "portable", "neon", "dotprod", "avx2",
+          "avx512",    "vnni",     "bf16", "amx",     "deferred"};
 }
 
 // Those whose kernels of f32 differ: from avx512 on these are one table, and what comes after it

@@ -30,7 +30,7 @@ TEST_P(InternVl2Beyond, DynamicNtkAgrees) {
 
 // Without the reference, which takes its time with so long a prompt.
 INSTANTIATE_TEST_SUITE_P(Devices, InternVl2Beyond,
-                         ::testing::Values("portable", "avx2", "avx512", "bf16", "amx"),
+                         ::testing::Values("portable", "neon", "avx2", "avx512", "bf16", "amx"),
                          [](const auto& device) { return device.param; });
 
 TEST(InternVl2, ChunksBeyondGiveTheSameTokens) {

@@ -15,6 +15,8 @@ const Kernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kAvx512) return avx512_kernels();
   if (isa == Isa::kAvx2) return avx2_kernels();
+#elif defined(__aarch64__)
+  if (isa >= Isa::kNeon) return neon_kernels();
 #endif
   CHECK(isa == Isa::kPortable, "no kernels for {}", name_of(isa));
   return portable_kernels();
@@ -25,6 +27,9 @@ const Int8Kernels& int8_of([[maybe_unused]] Isa isa) {
   if (isa >= Isa::kVnni) return vnni_int8();
   if (isa == Isa::kAvx512) return avx512_int8();
   if (isa == Isa::kAvx2) return avx2_int8();
+#elif defined(__aarch64__)
+  if (isa == Isa::kDotprod) return dotprod_int8();
+  if (isa == Isa::kNeon) return neon_int8();
 #endif
   return portable_int8();
 }
@@ -33,6 +38,8 @@ const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kAvx512) return avx512_four_bits();
   if (isa == Isa::kAvx2) return avx2_four_bits();
+#elif defined(__aarch64__)
+  if (isa >= Isa::kNeon) return neon_four_bits();
 #endif
   return portable_four_bits();
 }

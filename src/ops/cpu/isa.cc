@@ -8,15 +8,21 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace saccade::cpu {
 namespace {
 
-constexpr Isa kAll[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512,
-                        Isa::kVnni,     Isa::kBf16, Isa::kAmx};
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kNeon, Isa::kDotprod, Isa::kAvx2,
+                        Isa::kAvx512,   Isa::kVnni, Isa::kBf16,    Isa::kAmx};
 
 #if defined(__x86_64__)
+
+// What this build has code for.
+constexpr Isa kBuilt[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512,
+                          Isa::kVnni,     Isa::kBf16, Isa::kAmx};
 
 // Linux hands out tile state (8 KiB a thread) to processes that ask for it. Fails where the kernel
 // or a hypervisor hides the unit, whatever CPUID says.
@@ -53,13 +59,24 @@ bool machine_has(Isa isa) {
       return __builtin_cpu_supports("avx512bf16");
     case Isa::kAmx:
       return has_amx() && obtain_tiles();
+    default:
+      return false;
   }
-  return false;
+}
+
+#elif defined(__aarch64__)
+
+constexpr Isa kBuilt[] = {Isa::kPortable, Isa::kNeon, Isa::kDotprod};
+
+bool machine_has(Isa isa) {
+  return isa != Isa::kDotprod || (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
 }
 
 #else
 
-bool machine_has(Isa isa) { return isa == Isa::kPortable; }
+constexpr Isa kBuilt[] = {Isa::kPortable};
+
+bool machine_has(Isa) { return true; }
 
 #endif
 
@@ -75,6 +92,10 @@ std::string_view name_of(Isa isa) {
   switch (isa) {
     case Isa::kPortable:
       return "portable";
+    case Isa::kNeon:
+      return "neon";
+    case Isa::kDotprod:
+      return "dotprod";
     case Isa::kAvx2:
       return "avx2";
     case Isa::kAvx512:
@@ -92,7 +113,7 @@ std::string_view name_of(Isa isa) {
 const std::vector<Isa>& available_isas() {
   static const std::vector<Isa> available = [] {
     std::vector<Isa> found;
-    for (const Isa isa : kAll) {
+    for (const Isa isa : kBuilt) {
       if (!machine_has(isa)) break;
       found.push_back(isa);
     }

@@ -366,17 +366,21 @@ const CodeByteKernels& avx512_code_bytes();
 const CodeByteKernels& vnni_code_bytes();
 
 const Int8Kernels& portable_int8();
+const Int8Kernels& neon_int8();
+const Int8Kernels& dotprod_int8();
 const Int8Kernels& avx2_int8();
 const Int8Kernels& avx512_int8();
 const Int8Kernels& vnni_int8();
 
 const FourBitKernels& portable_four_bits();
+const FourBitKernels& neon_four_bits();
 const FourBitKernels& avx2_four_bits();
 const FourBitKernels& avx512_four_bits();
 
 const TileKernels& bf16_kernels();
 const TileKernels& amx_kernels();
 const Kernels& portable_kernels();
+const Kernels& neon_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 

@@ -1,0 +1,43 @@
+// Sixteen bytes in one NEON register. Included by translation units compiled for AArch64 alone.
+#pragma once
+
+#include <cstring>
+
+#include "ops/cpu/vec_neon.h"
+
+namespace saccade::cpu {
+
+struct BytesNeon {
+  using I = int32x4_t;
+  using B = int8x16_t;
+  // 8 rows x 2 vectors of sums, 2 of weights, and for two products at a time a broadcast and 2
+  // vectors of 16 bits each: 24 of 32 registers.
+  static constexpr int kTileRows = 8;
+  static constexpr std::uint8_t kOffset = 0;
+
+  static void pin(I& a) { asm("" : "+w"(a)); }
+  static I load(const std::int32_t* p) { return vld1q_s32(p); }
+  static B load(const std::int8_t* p) { return vld1q_s8(p); }
+  static void store(std::int32_t* p, I a) { vst1q_s32(p, a); }
+  static B broadcast(const std::uint8_t* p) {
+    std::int32_t four;
+    std::memcpy(&four, p, sizeof(four));
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+  }
+  // Activations stay within 127: two products, with a weight of -128 too, fit sixteen bits.
+  static I dot(I sum, B x, B w) {
+    const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(w));
+    const int16x8_t high = vmull_high_s8(x, w);
+    return vpadalq_s16(sum, vpaddq_s16(low, high));
+  }
+  static float32x4_t to_float(I a) { return vcvtq_f32_s32(a); }
+  static void store_low_bytes(std::uint8_t* p, float32x4_t a, std::uint8_t offset, int count) {
+    const uint16x4_t words = vmovn_u32(vreinterpretq_u32_f32(a));
+    const uint8x8_t low = vadd_u8(vmovn_u16(vcombine_u16(words, words)), vdup_n_u8(offset));
+    std::uint8_t bytes[8];
+    vst1_u8(bytes, low);
+    std::memcpy(p, bytes, static_cast<std::size_t>(count));
+  }
+};
+
+}  // namespace saccade::cpu

@@ -1,0 +1,26 @@
+// The kernels for neon, which every AArch64 has.
+#include "ops/cpu/bytes_neon.h"
+#include "ops/cpu/four_bit_kernels.h"
+#include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/nibbles_neon.h"
+#include "ops/cpu/table.h"
+#include "ops/cpu/vec_neon.h"
+
+namespace saccade::cpu {
+
+const Kernels& neon_kernels() {
+  static constexpr Kernels kTable = table_of<VecNeon>("neon");
+  return kTable;
+}
+
+const Int8Kernels& neon_int8() {
+  static constexpr Int8Kernels kTable = Int8<VecNeon, BytesNeon>::table();
+  return kTable;
+}
+
+const FourBitKernels& neon_four_bits() {
+  static constexpr FourBitKernels kTable = FourBits<VecNeon, NibblesNeon>::table();
+  return kTable;
+}
+
+}  // namespace saccade::cpu
