@@ -11,6 +11,8 @@ namespace {
 
 // What rotates through more than any second-level cache, so that decode reads memory as in a model.
 constexpr std::int64_t kRotated = std::int64_t{256} << 20;
+// Of a decode whose keys many blocks share.
+constexpr std::int64_t kLongContext = 32768;
 
 class OpTable {
  public:
@@ -114,6 +116,7 @@ class OpTable {
     };
     if (bench_.rehearsal()) {
       attention(2, 1, 20);
+      attention(1, 1, 2100);
       attention(1, 9, 0);
       paged("attention rehearsal 1 x 130 rows of 64", {1, 130, 0, 1, 1, 64});
       over_bytes(2, 1, 20);
@@ -121,9 +124,11 @@ class OpTable {
       for (const std::int64_t length : {512, 2048, 8192}) attention(1, length, 0);
       for (const std::int64_t sequences : {1, 8, 64}) attention(sequences, 1, 1024);
       attention(1, 1, 8192);
+      for (const std::int64_t sequences : {1, 8}) attention(sequences, 1, kLongContext);
       attention(4, 512, 2048);
       for (const std::int64_t sequences : {1, 64}) over_bytes(sequences, 1, 1024);
       over_bytes(1, 1, 8192);
+      over_bytes(1, 1, kLongContext);
       over_bytes(4, 512, 2048);
     }
     for (const std::int64_t m : rows) rows_of(w, m);

@@ -57,12 +57,14 @@ class Graphs : public ::testing::Test {
   Outcome expect_same(const std::string& checkpoint, EngineSettings settings, std::size_t count,
                       std::int64_t tokens, const Change& change = {},
                       const std::vector<std::string>& cases = {"text"}) {
-    auto device = cuda::make_device_under_test(DType::kF32, 11);
+    auto device = cuda::make_device_under_test(options.compute.value_or(DType::kF32), 11);
     if (!device) {
       skipped = device.error().message;
       return {};
     }
     testing::GoldenRequests from(checkpoint, cases, *std::move(device), options);
+    if (split_tokens > 0)
+      static_cast<cuda::CudaStream&>(from.device().lane(Lane::kStep)).split_keys_at(split_tokens);
     settings.eager = true;
     const Outcome eager = run(from, settings, count, tokens, change);
     EXPECT_EQ(eager.replays, 0);
@@ -90,6 +92,7 @@ class Graphs : public ::testing::Test {
   }
   std::string skipped;
   LoadOptions options = {.compute = DType::kF32, .kv = {}};
+  std::int32_t split_tokens = 0;  // of attention; 0: as many as a device has
 };
 
 // Sequences end one after another: through every size, tables that grow over pages, two steps in
@@ -131,6 +134,26 @@ TEST_F(Graphs, WithPreemption) {
   const Outcome outcome = expect_same("qwen2/odd_heads", settings, 3, 18);
   EXPECT_GT(outcome.stats.num_preemptions, 0u);
   EXPECT_GT(outcome.replays, 0);
+}
+
+// Sequences that grow from one split of keys over others, at different steps, beside short ones:
+// launches change with the first of them and when splits have doubled, and are graphs between.
+TEST_F(Graphs, OverBordersOfSplits) {
+  split_tokens = 64;
+  for (const DType compute : {DType::kBf16, DType::kF32}) {
+    options.compute = compute;
+    for (const char* const checkpoint : {"qwen2/odd_heads", "qwen2/mixed_window"}) {
+      EngineSettings settings = testing::settings_of(64);
+      settings.steps_in_flight = 2;
+      settings.graph_rows = {4};
+      const Outcome outcome =
+          expect_same(checkpoint, settings, 3, 70, [](std::size_t i, Request& request) {
+            request.sampling.max_tokens = 40 + 40 * static_cast<std::int64_t>(i);
+          });
+      if (!skipped.empty()) GTEST_SKIP() << skipped;
+      EXPECT_GT(outcome.replays, 60) << checkpoint;
+    }
+  }
 }
 
 // Scales beside the codes, in pages that grow, are taken away and are written anew.

@@ -70,12 +70,15 @@ bool takes(const AttentionKernelArgs& args) {
 
 void launch_attention(const AttentionKernelArgs& args, cudaStream_t stream) {
   if (args.tile_count == 0) return;
-  if (!takes(args))
+  if (!takes(args)) {
     launch_attention_f32(args, stream);
-  else if (args.pages.base != nullptr && args.pages.coded())
+    return;
+  }
+  if (args.pages.base != nullptr && args.pages.coded())
     launch_attention_codes(args, stream);
   else
     launch_attention_form<Numbers>(args, stream);
+  if (args.splits.parts != nullptr) launch_attention_merge(args, stream);
 }
 
 }  // namespace saccade::cuda

@@ -35,7 +35,7 @@ struct Codes {
     return col / 16 * 16 + col % 2 * 8 + col % 16 / 4 * 2 + col % 4 / 2;
   }
   // Tiles come in twos: the even columns of 16, and the odd ones.
-  static SACCADE_DEVICE int out_col(int d, int lane) { return d / 2 * 16 + lane % 4 * 4 + d % 2; }
+  static SACCADE_DEVICE int out_col(int d, int lane) { return code_column(d * 8 + lane % 4 * 2); }
 
   static SACCADE_DEVICE void score(float (&scores)[S::kTokenTiles][4], const Bf16* queries,
                                    const std::uint8_t* keys, int lane) {

@@ -44,6 +44,36 @@ AttentionKernelArgs with_lists(const DeviceAttention& lists) {
 
 }  // namespace
 
+DeviceSplits CudaStream::send_splits(const AttentionCall& call) {
+  AttentionCall wanted = call;
+  wanted.split_tokens = split_tokens_;
+  std::int64_t* const least = repeated_.keeps() ? &least_parts_[repeated_.kind()] : nullptr;
+  if (least != nullptr) wanted.least_parts = *least;
+  const AttentionSplitPlan plan = plan_splits(wanted);
+  DeviceSplits sent;
+  sent.splits.tokens = split_tokens_;
+  sent.splits.parts = send_list(std::span<const AttentionPart>(plan.parts));
+  sent.splits.part_count = static_cast<std::int64_t>(plan.parts.size());
+  sent.splits.merges = send_list(std::span<const AttentionMerge>(plan.merges));
+  sent.splits.merge_rows = plan.merge_rows;
+  sent.splits.band = plan.band;
+  sent.partial_bytes = plan.partial_bytes;
+  if (least != nullptr) *least = std::max(*least, sent.splits.part_count);
+  return sent;
+}
+
+// What a library takes, and the rest by the own kernel.
+void CudaStream::launch_attention_of(const DeviceAttention& lists, AttentionKernelArgs kernel) {
+  kernel.tile_count = launch_flash(lists, kernel);
+  if (kernel.tile_count == 0) return;
+  const DeviceSplits& splits =
+      kernel.tile_count < lists.tile_count ? lists.own_splits : lists.splits;
+  kernel.splits = splits.splits;
+  if (splits.partial_bytes > 0)
+    kernel.splits.partials = reinterpret_cast<float*>(reserve(partials_, splits.partial_bytes));
+  launch(launch_attention, kernel);
+}
+
 const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> spans,
                                                 const AttentionGeometry& geometry) {
   auto plan = std::make_unique<CudaAttentionPlan>(spans, geometry);
@@ -93,7 +123,18 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
                  .seen = send_list(std::span<const std::int32_t>(seen)),
                  .blocks = send_list(std::span<const std::int32_t>(blocks)),
                  .slots = send_list(std::span<const std::int32_t>(slots))};
-  if (!flash.empty()) plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+  AttentionCall call = {.tiles = tiles,
+                        .sequences = sequences,
+                        .seen = seen,
+                        .heads = geometry.heads,
+                        .kv_heads = geometry.kv_heads,
+                        .head_dim = geometry.head_dim};
+  plan->lists.splits = send_splits(call);
+  if (!flash.empty()) {
+    call.tiles = call.tiles.first(static_cast<std::size_t>(own_tiles));
+    plan->lists.own_splits = send_splits(call);
+    plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+  }
   return *attention_plans_.emplace_back(std::move(plan));
 }
 
@@ -124,7 +165,18 @@ const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begin
                  .tiles = send_list(std::span<const AttentionTile>(tiles)),
                  .tile_count = static_cast<std::int64_t>(tiles.size()),
                  .seen = send_list(std::span<const std::int32_t>(seen))};
-  if (!flash.empty()) plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+  AttentionCall call = {.tiles = tiles,
+                        .sequences = sequences,
+                        .seen = seen,
+                        .heads = geometry.heads,
+                        .kv_heads = geometry.kv_heads,
+                        .head_dim = geometry.head_dim};
+  plan->lists.splits = send_splits(call);
+  if (!flash.empty()) {
+    call.tiles = call.tiles.first(static_cast<std::size_t>(own_tiles));
+    plan->lists.own_splits = send_splits(call);
+    plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+  }
   return *segment_plans_.emplace_back(std::move(plan));
 }
 
@@ -155,8 +207,7 @@ void CudaStream::paged_attention(const PagedAttentionArgs& args) {
   kernel.scale = args.scale;
   kernel.softcap = args.softcap;
   kernel.out = rows_of(args.out);
-  kernel.tile_count = launch_flash(lists, kernel);
-  if (kernel.tile_count > 0) launch(launch_attention, kernel);
+  launch_attention_of(lists, kernel);
 }
 
 void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
@@ -174,8 +225,7 @@ void CudaStream::segment_attention(const SegmentAttentionArgs& args) {
   kernel.head_dim = geometry.head_dim;
   kernel.scale = args.scale;
   kernel.out = rows_of(args.out);
-  kernel.tile_count = launch_flash(lists, kernel);
-  if (kernel.tile_count > 0) launch(launch_attention, kernel);
+  launch_attention_of(lists, kernel);
 }
 
 }  // namespace saccade::cuda

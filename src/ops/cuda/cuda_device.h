@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "ops/cuda/attention_splits.h"
 #include "ops/cuda/code_kernels.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
@@ -101,6 +103,12 @@ class WeightTables {
   std::unordered_map<const void*, Table> tables_;  // by the first weight's data
 };
 
+// Who computes which split of a call's keys.
+struct DeviceSplits {
+  AttentionSplits splits = {};    // without their scratch,
+  std::size_t partial_bytes = 0;  // of which that much is wanted
+};
+
 // Lists of a step's rows and sequences in the memory of the device, for kv_write and attention.
 struct DeviceAttention {
   const AttentionSequence* sequences = nullptr;
@@ -109,8 +117,11 @@ struct DeviceAttention {
   const std::int32_t* seen = nullptr;
   const std::int32_t* blocks = nullptr;
   const std::int32_t* slots = nullptr;
-  // Where there is work in `flash`: that of the tiles from own_tile_count on.
+  DeviceSplits splits = {};
+  // Where there is work in `flash`: that of the tiles from own_tile_count on, and splits of those
+  // before them.
   std::int64_t own_tile_count = 0;
+  DeviceSplits own_splits = {};
   FlashForm flash_form = {};
   FlashLists flash = {};
 };
@@ -181,6 +192,8 @@ class CudaStream final : public Stream {
   void begin_repeated(std::int64_t kind) override;
   void end_repeated() override;
   const RepeatedStep& repeated() const { return repeated_; }
+  // Of tests, whose sequences are short: splits of other than kAttentionSplitTokens.
+  void split_keys_at(std::int32_t tokens) { split_tokens_ = tokens; }
   // What a library is given to submit into, from this thread and before the next call: after all
   // that this stream was asked for so far.
   cudaStream_t submitting() {
@@ -244,6 +257,8 @@ class CudaStream final : public Stream {
                   std::span<const FlashSequence> sequences, std::int64_t own);
   // As far as the lists and the call's layout let it: the tiles that are left to the own kernel.
   std::int64_t launch_flash(const DeviceAttention& lists, const AttentionKernelArgs& attention);
+  DeviceSplits send_splits(const AttentionCall& call);
+  void launch_attention_of(const DeviceAttention& lists, AttentionKernelArgs kernel);
   void gemm_codes(const GemmArgs& args, const CodedRows& weight);
   RoundedRows rounded(const Rows& x);  // good until the next call
   void gemm_e4m3(const GemmArgs& args, const CodedRows& weight);
@@ -278,6 +293,11 @@ class CudaStream final : public Stream {
   DeviceScratch workspace_;                 // of the library's products
   DeviceScratch sums_;                      // of theirs that are finished apart
   DeviceScratch wide_;                      // a band of codes as numbers, for them
+  DeviceScratch partials_;                  // of attention
+  std::int32_t split_tokens_ = kAttentionSplitTokens;
+  // By the kind of a repeated step: parts that attention is launched as. They only grow, so that
+  // steps stay alike.
+  std::map<std::int64_t, std::int64_t> least_parts_;
   RepeatedStep repeated_;
   std::vector<std::unique_ptr<CudaAttentionPlan>> attention_plans_;
   std::vector<std::unique_ptr<CudaSegmentPlan>> segment_plans_;

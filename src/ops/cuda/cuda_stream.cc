@@ -72,6 +72,7 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       workspace_(runtime_),
       sums_(runtime_),
       wide_(runtime_),
+      partials_(runtime_),
       repeated_(runtime_, stream_, matrices_) {}
 
 CudaStream::~CudaStream() { runtime_.synchronize(stream_); }

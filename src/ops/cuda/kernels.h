@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "ops/activation.h"
+#include "ops/cuda/attention_parts.h"
 #include "tensor/dtype.h"
 
 struct CUstream_st;
@@ -282,6 +283,7 @@ struct AttentionKernelArgs {
   const AttentionTile* tiles = nullptr;
   std::int64_t tile_count = 0;
   const std::int32_t* seen = nullptr;  // [rows][2]
+  AttentionSplits splits = {};
   float scale = 1;
   float softcap = 0;
   Rows out;  // [rows, heads * head_dim]
@@ -289,5 +291,6 @@ struct AttentionKernelArgs {
 void launch_attention(const AttentionKernelArgs& args, cudaStream_t stream);
 void launch_attention_f32(const AttentionKernelArgs& args, cudaStream_t stream);  // its latter part
 void launch_attention_codes(const AttentionKernelArgs& args, cudaStream_t stream);  // its middle
+void launch_attention_merge(const AttentionKernelArgs& args, cudaStream_t stream);  // of parts
 
 }  // namespace saccade::cuda

@@ -24,7 +24,8 @@ class RepeatedStep {
   RepeatedStep(const RepeatedStep&) = delete;
   RepeatedStep& operator=(const RepeatedStep&) = delete;
 
-  bool keeps() const { return kind_ >= 0; }  // between begin() and end()
+  bool keeps() const { return kind_ >= 0; }    // between begin() and end()
+  std::int64_t kind() const { return kind_; }  // while it does
 
   void begin(std::int64_t kind);
   // While it keeps: where this list of the step lies, always. Null: there is no room, and the step

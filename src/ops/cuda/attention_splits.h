@@ -1,0 +1,50 @@
+// Which block of a call of attention computes which split of its keys (attention_parts.h), decided
+// from counts alone; results have the same bits whatever is decided. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/cuda/kernels.h"
+
+namespace saccade::cuda {
+
+// Most scratch that a call has for results of splits.
+constexpr std::int64_t kMostPartialBytes = std::int64_t{32} << 20;
+// From so many blocks on, each with a tile of one key head, a GPU has enough of them: a block goes
+// over its tile's splits alone.
+constexpr std::int64_t kEnoughAttentionBlocks = 512;
+
+// A call of attention, as its lists say.
+struct AttentionCall {
+  std::span<const AttentionTile> tiles;
+  std::span<const AttentionSequence> sequences;
+  std::span<const std::int32_t> seen;  // [rows][2]
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t head_dim = 64;
+  std::int32_t split_tokens = kAttentionSplitTokens;
+  // Parts that are launched at least, most of them nobody's: so that calls of one kind launch the
+  // same blocks.
+  std::int64_t least_parts = 0;
+};
+
+// Neither parts nor a band: no tile sees a second split, or the kernel in f32 goes over them.
+struct AttentionSplitPlan {
+  std::vector<AttentionPart> parts;  // a power of two of them, nobody's last
+  std::vector<AttentionMerge> merges;
+  std::int64_t merge_rows = 0;
+  std::int64_t band = 0;
+  std::size_t partial_bytes = 0;  // a power of two
+};
+
+// Each split by a block of its own.
+AttentionSplitPlan share_splits(const AttentionCall& call);
+// All splits of a tile by one block, as many tiles at a time as scratch holds, or `most_tiles`.
+AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tiles);
+// Either, or neither.
+AttentionSplitPlan plan_splits(const AttentionCall& call);
+
+}  // namespace saccade::cuda

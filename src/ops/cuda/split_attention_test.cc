@@ -1,0 +1,172 @@
+// Attention over sequences of several splits: against the definition, and the same bits whoever
+// computes a split and whatever rows are in a call.
+#include <array>
+#include <bit>
+
+#include "ops/cuda/test_attention.h"
+
+namespace saccade::cuda {
+namespace {
+
+using Types = std::pair<DType, DType>;  // of rows, of pages
+constexpr Types kTypes[] = {{DType::kBf16, DType::kBf16},
+                            {DType::kBf16, DType::kI8},
+                            {DType::kBf16, DType::kE4m3},
+                            {DType::kF32, DType::kF32},
+                            {DType::kF32, DType::kI8}};
+
+// With the sign of a zero.
+void expect_same_bits(const Call& got, std::int64_t got_row, const Call& want,
+                      std::int64_t want_row) {
+  for (std::int64_t col = 0; col < got.out->cols(); ++col)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(got.out->at(got_row, col)),
+              std::bit_cast<std::uint32_t>(want.out->at(want_row, col)))
+        << "row " << got_row << " of " << want_row << " col " << col;
+}
+
+// Masks that begin and end within splits of 64 tokens, one that shows some rows nothing.
+Interval narrow_window(std::int32_t token, std::int32_t) {
+  return {std::max(0, token - 39), token + 1};
+}
+Interval wide_window(std::int32_t token, std::int32_t) {
+  return {std::max(0, token - 149), token + 1};
+}
+Interval prefix(std::int32_t token, std::int32_t length) {
+  return {0, std::max(std::min(100, length), token + 1)};
+}
+Interval gaps(std::int32_t token, std::int32_t) {
+  return {token / 70 * 70, token % 70 < 9 ? token / 70 * 70 : token + 1};
+}
+
+// Against the definition, and the same bits whoever computes them.
+void check_splits(const Problem& problem) {
+  check(problem, kShared);
+  Call shared(problem, 3);
+  shared.run(kShared);
+  for (const std::int64_t band : {1, 2, 1000}) {
+    Call walked(problem, 3);
+    walked.run(band);
+    for (std::int64_t row = 0; row < walked.out->count(); ++row)
+      expect_same_bits(walked, row, shared, row);
+  }
+}
+
+TEST(AttentionSplits, SplitsByOneBlockOrByMany) {
+  for (const auto& [type, page] : kTypes)
+    for (const auto& sees : {causal, narrow_window, wide_window, prefix, gaps})
+      check_splits({.head_dim = 48,
+                    .kv_heads = 2,
+                    .group = 3,
+                    .type = type,
+                    .page_type = page,
+                    .contexts = {190, 0, 40},
+                    .counts = {1, 103, 30},
+                    .sees = sees,
+                    .split_tokens = 64});
+  for (const std::int64_t head_dim : {64, 72, 96, 128, 256})
+    for (const DType page : {DType::kBf16, DType::kI8})
+      check_splits({.head_dim = head_dim,
+                    .group = 7,
+                    .page_type = page,
+                    .contexts = {150, 0},
+                    .counts = {1, 70},
+                    .sees = wide_window,
+                    .split_tokens = 64});
+  check_splits({.head_dim = 80,
+                .kv_heads = 2,
+                .block_size = 0,
+                .contexts = {0, 0, 0},
+                .counts = {200, 63, 129},
+                .sees = both_ways,
+                .split_tokens = 64});
+}
+
+// Rows of a chunk beside the same rows in a call of their own, down to a decode's.
+void expect_bits_of_chunk(const Problem& whole, std::int32_t first, std::int32_t count) {
+  Call all(whole, 4);
+  all.run(2);
+  Problem part = whole;
+  part.contexts = {whole.contexts[0] + first};
+  part.counts = {count};
+  for (const std::int64_t band : {std::int64_t{1}, kShared, kPlanned}) {
+    Call some(part, 5);
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t col = 0; col < all.q->cols(); ++col)
+        some.q->set(row, col, all.q->at(first + row, col));
+    std::copy_n(all.seen.begin() + 2 * first, 2 * count, some.seen.begin());
+    some.pages = all.pages;
+    some.blocks = all.blocks;
+    some.run(band);
+    for (std::int64_t row = 0; row < count; ++row) expect_same_bits(some, row, all, first + row);
+  }
+}
+
+TEST(AttentionSplits, RowsOfLongSequencesDoNotDependOnTheBatch) {
+  for (const auto& [type, page] : kTypes) {
+    SCOPED_TRACE(fmt::format("{} over {}", name_of(type), name_of(page)));
+    for (const auto& sees : {causal, narrow_window, wide_window, prefix, gaps}) {
+      const Problem whole{.head_dim = 48,
+                          .group = 2,
+                          .type = type,
+                          .page_type = page,
+                          .contexts = {110},
+                          .counts = {130},
+                          .sees = sees,
+                          .split_tokens = 64};
+      for (const std::int32_t row : {0, 17, 18, 63, 81, 82, 129})
+        expect_bits_of_chunk(whole, row, 1);
+      expect_bits_of_chunk(whole, 30, 60);
+    }
+  }
+  const Problem early{.head_dim = 16,
+                      .group = 2,
+                      .contexts = {0},
+                      .counts = {140},
+                      .sees = prefix,
+                      .split_tokens = 64};
+  for (const std::int32_t row : {0, 70, 99, 100}) expect_bits_of_chunk(early, row, 1);
+}
+
+// The length that a device has.
+TEST(AttentionSplits, SplitsOfTheirOwnLength) {
+  static_assert(kAttentionSplitTokens == 2048);
+  const auto window = [](std::int32_t token, std::int32_t) {
+    return Interval{std::max(0, token - 3000), token + 1};
+  };
+  for (const DType page : {DType::kBf16, DType::kE4m3}) {
+    for (const auto& sees : {std::function<Interval(std::int32_t, std::int32_t)>(causal),
+                             std::function<Interval(std::int32_t, std::int32_t)>(window)}) {
+      const Problem whole{.head_dim = 16,
+                          .group = 2,
+                          .page_type = page,
+                          .contexts = {4080},
+                          .counts = {40},
+                          .sees = sees};
+      check(whole, kPlanned);
+      for (const std::int32_t row : {0, 15, 16, 39}) expect_bits_of_chunk(whole, row, 1);
+    }
+  }
+}
+
+// A query that is no number has no result, in whatever splits.
+TEST(AttentionSplits, NoNumberStaysNone) {
+  for (const DType type : {DType::kBf16, DType::kF32})
+    for (const std::int64_t band : {std::int64_t{1}, kShared}) {
+      const Problem problem{.type = type,
+                            .page_type = type,
+                            .contexts = {150},
+                            .counts = {3},
+                            .sees = causal,
+                            .split_tokens = 64};
+      Call whole(problem, 6);
+      whole.run(band);
+      Call odd(problem, 6);
+      odd.q->set(1, 5, std::numeric_limits<float>::quiet_NaN());
+      odd.run(band);
+      for (std::int64_t col = 0; col < 64; ++col) ASSERT_TRUE(std::isnan(odd.out->at(1, col)));
+      for (const std::int64_t row : {0, 2}) expect_same_bits(odd, row, whole, row);
+    }
+}
+
+}  // namespace
+}  // namespace saccade::cuda
