@@ -15,7 +15,6 @@ namespace {
 constexpr int kDepth = 32;           // words of two codes in a stage
 constexpr int kStride = kDepth + 8;  // of its rows in shared memory: no bank is met twice
 constexpr int kStages = 4;
-constexpr std::int64_t kInputs = 2 * kDepth;
 constexpr int kStepInputs = 32;  // of an ldmatrix
 
 using Stage = StageOfRows<kDepth, kStride>;
