@@ -201,6 +201,22 @@ TEST_P(E4m3Products, WhatIsNoNumberStaysInItsRowOrColumn) {
   }
 }
 
+// |w| of each output.
+std::vector<double> norms_of(std::span<const StoredMatrix> parts) {
+  std::vector<double> norms;
+  for (const StoredMatrix& part : parts) {
+    std::vector<float> row(static_cast<std::size_t>(part.in()));
+    const StoredMatrixReader reader(part);
+    for (std::int64_t out = 0; out < part.out(); ++out) {
+      double sum = 0;
+      reader.read(out, out + 1, 0, part.in(), row.data(), part.in());
+      for (const float value : row) sum += static_cast<double>(value) * value;
+      norms.push_back(std::sqrt(sum));
+    }
+  }
+  return norms;
+}
+
 struct Case {
   std::int64_t rows, in, out, block_out, block_in;
   float given = 0;
@@ -243,15 +259,7 @@ void run_case(Device& device, Device& reference, const Case& c) {
   };
   reference.lane(Lane::kStep).gemm(args(twin.get(), want));
   device.lane(Lane::kStep).gemm(args(packed.get(), y));
-  std::vector<float> weights(static_cast<std::size_t>(c.out * c.in));
-  StoredMatrixReader(whole).read(0, c.out, 0, c.in, weights.data(), c.in);
-  std::vector<double> norms;
-  for (std::int64_t out = 0; out < c.out; ++out) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < c.in; ++i)
-      sum += std::pow(weights[static_cast<std::size_t>(out * c.in + i)], 2);
-    norms.push_back(std::sqrt(sum));
-  }
+  const std::vector<double> norms = norms_of(parts);
   // A rounded row is at most an eighth longer than the row, or what saturates is shorter.
   expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
     return 1.2 * kEpsilon *
@@ -358,15 +366,24 @@ TEST_P(E4m3Products, WindowsAndWhatIsNone) {
   Stored stored;
   const StoredMatrix blocks = stored.matrix(rng, 140, 320, 64, 64);
   const StoredMatrix outputs = stored.matrix(rng, 30, 236, 1, 236);
-  const StoredMatrix inside[] = {blocks.inputs(64, 300).outputs(5, 90),
-                                 blocks.inputs(64, 300).outputs(60, 140)};
-  Matrix x(20, 236);
-  x.random(rng);
-  const Matrix got = product(*cpu, *pack(*cpu, inside), x.view());
-  const Matrix want = product(*reference_, *pack(*reference_, inside), x.view());
-  expect_near(got, want, [&](std::int64_t row, std::int64_t col) {
-    return 1e-5 * x.norm(row) + 1e-5 * std::abs(want.at(row, col));
-  });
+  // Blocks of the size that libraries take, which the stacked matrix does not have at their places.
+  const StoredMatrix large = stored.matrix(rng, 300, 320, 128, 128);
+  const std::vector<StoredMatrix> cases[] = {
+      {blocks.inputs(64, 300).outputs(5, 90), blocks.inputs(64, 300).outputs(60, 140)},
+      {large.outputs(0, 100), large.outputs(128, 300)},
+      {large.outputs(100, 300)}};
+  for (const std::vector<StoredMatrix>& parts : cases) {
+    Matrix x(20, parts[0].in());
+    x.random(rng);
+    const Matrix got = product(*cpu, *pack(*cpu, parts), x.view());
+    const Matrix want = product(*reference_, *pack(*reference_, parts), x.view());
+    const std::vector<double> norms = norms_of(parts);
+    expect_near(got, want, [&](std::int64_t row, std::int64_t col) {
+      return kEpsilon * (static_cast<double>(x.cols() + 8) * 1.125 * x.norm(row) *
+                             norms[static_cast<std::size_t>(col)] +
+                         8 * std::abs(want.at(row, col)));
+    });
+  }
   const StoredMatrix cut[] = {blocks.inputs(60, 296)};
   const StoredMatrix mixed[] = {blocks.inputs(64, 300), outputs};
   const StoredMatrix short_blocks[] = {stored.matrix(rng, 16, 64, 16, 16)};
