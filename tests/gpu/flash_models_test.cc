@@ -50,14 +50,39 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum);
 }
 
+// Of the golden's prompt in chunks of so many tokens, 0 for whole: the logits behind it, and the
+// first tokens said. Nothing where a piece would be the own kernel's.
+struct Said {
+  std::vector<float> logits;
+  std::vector<TokenId> tokens;
+};
+Said say(Device& device, const Of& of, DType compute, std::int64_t chunk, std::int64_t count) {
+  const std::string folder = testing::golden_folder(of.checkpoint);
+  const auto golden = read_golden(folder + "/golden/" + of.golden + ".safetensors");
+  const auto model = testing::load(folder, device, {.compute = compute, .kv = {}});
+  const auto tokenizer = load_tokenizer(folder);
+  const auto media = prepare_golden_media(*model->processor, *golden);
+  auto prompt =
+      model->processor->build_prompt(**tokenizer, golden->rendered, media->layouts, false);
+  const auto tokens = static_cast<std::int64_t>(prompt->ids.size());
+  if (chunk > 0 && (chunk >= tokens || (tokens % chunk > 0 && tokens % chunk < kLeast))) return {};
+  auto run = SoloRun::create(*model->network, device, *std::move(prompt), media->prepared,
+                             std::max<std::int64_t>(1, count));
+  CHECK(run.has_value(), "{}", run.error().message);
+  Buffer staging;
+  const View row = *readable(device.lane(Lane::kStep), (*run)->prefill(chunk), staging);
+  Said said{{row.row<float>(0), row.row<float>(0) + row.cols()}, {}};
+  if (count > 0) said.tokens = (*run)->greedy(count);
+  return said;
+}
+
 // bf16 moves logits by so much with the own kernel; the other rounds as often.
 TEST_P(FlashModels, LogitsAreAsNearAsWithTheOwnKernel) {
-  GoldenRequests exact(GetParam().checkpoint, {GetParam().golden});
-  const std::vector<float> want = exact.solo(0).logits;
-  GoldenRequests by_own = requests(make(false));
-  const std::vector<float> own = by_own.solo(0).logits;
-  GoldenRequests by_flash = requests(make(true));
-  const std::vector<float> flash = by_flash.solo(0).logits;
+  const auto cpu = engine_device("");
+  const std::vector<float> want = say(*cpu, GetParam(), DType::kF32, 0, 0).logits;
+  const std::vector<float> own = say(*make(false), GetParam(), DType::kBf16, 0, 0).logits;
+  const auto device = make(true);
+  const std::vector<float> flash = say(*device, GetParam(), DType::kBf16, 0, 0).logits;
   EXPECT_GT(fake->launches(), 0);
   EXPECT_NE(flash, own);
   EXPECT_LE(distance(flash, want), 2 * distance(own, want));
@@ -66,27 +91,11 @@ TEST_P(FlashModels, LogitsAreAsNearAsWithTheOwnKernel) {
 // Each piece of a prompt has as many rows as the library wants, and that is all that counts.
 TEST_P(FlashModels, ChunksMakeNoDifference) {
   if (std::string_view(GetParam().golden) != "text") GTEST_SKIP() << "images set chunks";
-  const std::string folder = testing::golden_folder(GetParam().checkpoint);
-  const auto golden = read_golden(folder + "/golden/text.safetensors");
-  ASSERT_TRUE(golden) << golden.error().message;
   const auto device = make(true, 9);
-  const auto model = testing::load(folder, *device, {.compute = DType::kBf16, .kv = {}});
-  ASSERT_NE(model, nullptr);
-  const auto tokenizer = load_tokenizer(folder);
-  const auto logits = [&](std::int64_t chunk) -> std::vector<float> {
-    auto prompt = model->processor->build_prompt(**tokenizer, golden->rendered, {}, false);
-    const auto tokens = static_cast<std::int64_t>(prompt->ids.size());
-    if (chunk > 0 && (chunk >= tokens || (tokens % chunk > 0 && tokens % chunk < kLeast)))
-      return {};
-    auto run = SoloRun::create(*model->network, *device, *std::move(prompt), {}, 1);
-    Buffer staging;
-    const View row = *readable(device->lane(Lane::kStep), (*run)->prefill(chunk), staging);
-    return {row.row<float>(0), row.row<float>(0) + row.cols()};
-  };
-  const std::vector<float> whole = logits(0);
+  const std::vector<float> whole = say(*device, GetParam(), DType::kBf16, 0, 0).logits;
   int tried = 0;
   for (std::int64_t chunk = kLeast; chunk < 40 && tried < 4; chunk += 3) {
-    const std::vector<float> got = logits(chunk);
+    const std::vector<float> got = say(*device, GetParam(), DType::kBf16, chunk, 0).logits;
     if (got.empty()) continue;
     ++tried;
     EXPECT_EQ(got, whole) << "chunks of " << chunk;
@@ -95,15 +104,35 @@ TEST_P(FlashModels, ChunksMakeNoDifference) {
   EXPECT_GT(fake->launches(), 0);
 }
 
+// Two at once, with two steps in flight.
 TEST_P(FlashModels, TheEngineSaysTheSame) {
+  constexpr std::int64_t kTokens = 4;
   GoldenRequests from = requests(make(true, 3));
-  const std::vector<TokenId> want = from.solo(0).tokens;
+  const std::vector<TokenId> want = say(from.device(), GetParam(), DType::kBf16, 0, kTokens).tokens;
   const std::int64_t before = fake->launches();
   EngineSettings settings = testing::settings_of(512);
   settings.steps_in_flight = 2;
   settings.prefix_caching = false;  // what is left of a prompt may be the own kernel's
-  const testing::GoldenRun run = testing::run_goldens(from, settings, 2, 2);
-  for (const std::vector<TokenId>& answer : run.answers) EXPECT_EQ(answer, want);
+  const SteadyClock clock;
+  auto engine = Engine::create(settings, from.network(), from.device(), clock);
+  ASSERT_TRUE(engine) << engine.error().message;
+  std::vector<std::vector<TokenId>> answers(2);
+  std::size_t unfinished = 0;
+  for (std::vector<TokenId>& answer : answers) {
+    Request request = from.request(0);
+    request.sampling.max_tokens = kTokens;
+    const auto id =
+        (*engine)->submit(std::move(request),
+                          [&](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
+                            answer.insert(answer.end(), delta.tokens.begin(), delta.tokens.end());
+                            if (delta.finish != FinishReason::kNone) --unfinished;
+                          });
+    ASSERT_TRUE(id) << id.error().message;
+    ++unfinished;
+  }
+  while (unfinished > 0 && (*engine)->step()) {
+  }
+  for (const std::vector<TokenId>& answer : answers) EXPECT_EQ(answer, want);
   EXPECT_GT(fake->launches(), before);
 }
 
