@@ -30,6 +30,16 @@ struct BytesNeon {
     const int16x8_t high = vmull_high_s8(x, w);
     return vpadalq_s16(sum, vpaddq_s16(low, high));
   }
+  // Of codes of four bits, a byte each.
+  static B low_nibbles(B a) { return vandq_s8(a, vdupq_n_s8(15)); }
+  static B high_nibbles(B a) { return vreinterpretq_s8_u8(vshrq_n_u8(vreinterpretq_u8_s8(a), 4)); }
+  static I widen(const std::uint8_t* p) {
+    std::uint32_t four;
+    std::memcpy(&four, p, sizeof(four));
+    const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(four));
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
+  }
+  static I minus_product(I a, std::int32_t b) { return vmulq_n_s32(a, -b); }
   static float32x4_t to_float(I a) { return vcvtq_f32_s32(a); }
   static void store_low_bytes(std::uint8_t* p, float32x4_t a, std::uint8_t offset, int count) {
     const uint16x4_t words = vmovn_u32(vreinterpretq_u32_f32(a));

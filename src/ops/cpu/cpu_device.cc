@@ -49,6 +49,9 @@ const CodeByteKernels& code_bytes_of([[maybe_unused]] Isa isa) {
   if (isa >= Isa::kVnni) return vnni_code_bytes();
   if (isa == Isa::kAvx512) return avx512_code_bytes();
   if (isa == Isa::kAvx2) return avx2_code_bytes();
+#elif defined(__aarch64__)
+  if (isa == Isa::kDotprod) return dotprod_code_bytes();
+  if (isa == Isa::kNeon) return neon_code_bytes();
 #endif
   return portable_code_bytes();
 }

@@ -361,6 +361,8 @@ struct CodeByteKernels {
 };
 
 const CodeByteKernels& portable_code_bytes();
+const CodeByteKernels& neon_code_bytes();
+const CodeByteKernels& dotprod_code_bytes();
 const CodeByteKernels& avx2_code_bytes();
 const CodeByteKernels& avx512_code_bytes();
 const CodeByteKernels& vnni_code_bytes();

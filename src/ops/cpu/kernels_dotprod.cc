@@ -1,5 +1,6 @@
 // The products of bytes for NEON's dot products, compiled with their flags.
 #include "ops/cpu/bytes_neon.h"
+#include "ops/cpu/codes_by_bytes.h"
 #include "ops/cpu/int8_kernels.h"
 
 namespace saccade::cpu {
@@ -16,6 +17,11 @@ struct BytesDotprod : BytesNeon {
 
 const Int8Kernels& dotprod_int8() {
   static constexpr Int8Kernels kTable = Int8<VecNeon, BytesDotprod>::table();
+  return kTable;
+}
+
+const CodeByteKernels& dotprod_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecNeon, BytesDotprod>::table();
   return kTable;
 }
 

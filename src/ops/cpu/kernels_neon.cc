@@ -1,5 +1,6 @@
 // The kernels for neon, which every AArch64 has.
 #include "ops/cpu/bytes_neon.h"
+#include "ops/cpu/codes_by_bytes.h"
 #include "ops/cpu/four_bit_kernels.h"
 #include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/nibbles_neon.h"
@@ -20,6 +21,11 @@ const Int8Kernels& neon_int8() {
 
 const FourBitKernels& neon_four_bits() {
   static constexpr FourBitKernels kTable = FourBits<VecNeon, NibblesNeon>::table();
+  return kTable;
+}
+
+const CodeByteKernels& neon_code_bytes() {
+  static constexpr CodeByteKernels kTable = CodesByBytes<VecNeon, BytesNeon>::table();
   return kTable;
 }
 
