@@ -43,6 +43,8 @@ void add_profile(CLI::App& app, int& exit_code) {
       ->check(device_name());
   cmd->add_option("--quantization", s.quantization,
                   "int8, int4, or what the checkpoint says: as the server's");
+  cmd->add_flag("--quantize-tower", s.quantize_tower,
+                "the tower's layers in bytes: as the server's");
   cmd->add_option("--kv-cache-dtype", s.kv_dtype,
                   "auto, bfloat16, float32, int8 or fp8: as the server's")
       ->capture_default_str()

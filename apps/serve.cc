@@ -148,6 +148,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                  "compressed-tensors: has to be what the checkpoint says");
   cmd.add_flag("--quantize-head", s.quantize_head,
                "with int8 or int4: the head too, to bytes, and an embedding tied to it");
+  cmd.add_flag(
+      "--quantize-tower", s.quantize_tower,
+      "matrices of the vision tower's layers are rounded to bytes at load, with or without "
+      "--quantization; encoders and decoders of one cluster have to say the same");
   cmd.add_flag("--quantize-activations", s.quantize_activations,
                "rows of activations become bytes before products with weights of four bits, as "
                "int8 does before its own: faster for prompts and many sequences");

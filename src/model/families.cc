@@ -85,10 +85,11 @@ std::vector<TensorSpec> tower_specs(Loadable& model) {
 // costs an encoding, never a wrong one.
 std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family,
                               const Weights& weights, std::span<const TensorSpec> tower,
-                              const ModelTypes& types) {
+                              const ModelTypes& types, DType layers) {
   Sha256 digest;
   digest.update(
       fmt::format("{} {} {}\n", family.name, name_of(types.compute), name_of(types.embeddings)));
+  if (layers != types.compute) digest.update(fmt::format("layers in {}\n", name_of(layers)));
   for (const json::object* file :
        {&checkpoint.config, &checkpoint.preprocessor, &checkpoint.video_preprocessor})
     digest.update(boost::json::serialize(*file) + "\n");
@@ -111,6 +112,7 @@ Result<ModelTypes> model_types(DType compute, const Device& device, const LoadOp
 Result<WeightTypes> weight_types(DType compute, const Device& device, const LoadOptions& options) {
   WeightTypes types = compute;
   types.text_layers = options.text_layers.value_or(compute);
+  types.tower_layers = options.tower_layers.value_or(compute);
   types.head = options.head.value_or(compute);
   types.dequantize = options.dequantize;
   types.weight_only = options.weight_only;
@@ -120,7 +122,8 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
     return fail(ErrorCode::kUnsupported,
                 "device {} does not multiply bytes by codes of four bits; the CPU does",
                 device.name());
-  const bool bytes = types.text_layers == DType::kI8 || types.head == DType::kI8;
+  const bool bytes = types.text_layers == DType::kI8 || types.tower_layers == DType::kI8 ||
+                     types.head == DType::kI8;
   if (bytes && !device.multiplies_int8())
     return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
                 device.name());
@@ -155,13 +158,17 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       !table.has(MatrixRole::kTextLayer))
     return fail(ErrorCode::kUnsupported, "{}: {} has no text layers that become {}",
                 checkpoint.directory, family->name, types.four_bit_text ? "int4" : "int8");
+  if (types.tower_layers == DType::kI8 && options.parts != Parts::kText &&
+      !table.has(MatrixRole::kTowerLayer))
+    return fail(ErrorCode::kUnsupported, "{}: {} has no vision tower that becomes int8",
+                checkpoint.directory, family->name);
   // Towers are whole on all ranks: the first one's name is everybody's.
   const bool first = options.ranks == nullptr || options.ranks->rank() == 0;
   // Beside the packing: hashing is as fast as one core reads.
   std::future<std::string> fingerprint;
   if (!tower.empty() && first)
     fingerprint = std::async(std::launch::async, [&] {
-      return tower_fingerprint(checkpoint, *family, weights, tower, stored);
+      return tower_fingerprint(checkpoint, *family, weights, tower, stored, types.tower_layers);
     });
   auto bytes = table.load(weights, device, types);
   const Nanos packed = clock.now();
@@ -175,13 +182,16 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights && first)
     report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
-  log::info("{}: {} of {} in {}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
+  log::info("{}: {} of {} in {}{}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
             family->name, parameter_count(table.specs()), name_of(compute),
             types.text_layers == DType::kI8 ? ", text layers in int8"
             : types.four_bit_text           ? ", text layers in int4"
                                             : "",
             types.byte_activations ? ", activations before four bits in int8" : "",
             types.head == DType::kI8 ? ", head in int8" : "",
+            types.tower_layers == DType::kI8 && table.has(MatrixRole::kTowerLayer)
+                ? ", tower's layers in int8"
+                : "",
             options.ranks != nullptr
                 ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())
                 : "",

@@ -25,11 +25,13 @@ struct LoadOptions {
   // What matrices are stored and multiplied as: kF32 or kBf16. Absent: the checkpoint's own type,
   // where float16 becomes kF32 (bf16 would drop three of its bits; ask for it to halve the memory).
   std::optional<DType> compute;
-  // What the matrices of the text's layers, and its head, are stored and multiplied as instead:
-  // kI8, rounded at load (ops/int8_rows.h); kUnsupported on a device without it. Absent: as
-  // `compute`. What stands beside them (embeddings, norms, the tower) is never rounded so; a head
-  // that is the embedding too is one matrix, and then both are.
+  // What the matrices of the text's layers, of the tower's layers, and the head, are stored and
+  // multiplied as instead: kI8, rounded at load (ops/int8_rows.h); kUnsupported on a device without
+  // it, and for a tower that is not there. Absent: as `compute`. What stands beside them
+  // (embeddings, norms, patches, projectors) is never rounded so; a head that is the embedding too
+  // is one matrix, and then both are.
   std::optional<DType> text_layers = {};
+  std::optional<DType> tower_layers = {};
   std::optional<DType> head = {};
   // The matrices of the text's layers are rounded to four bits at load (model/code_rounding.h), but
   // for those whose inputs are no multiple of 32; `text_layers` says what they are multiplied as.

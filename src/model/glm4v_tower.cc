@@ -41,12 +41,14 @@ void Glm4vTower::add_weights(WeightTable& table) {
     const std::string at = fmt::format("{}blocks.{}.", tower, i);
     add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
     table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed,
-                 s.qkv_bias ? Bias::kYes : Bias::kNo);
-    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kNo);
+                 s.qkv_bias ? Bias::kYes : Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kNo,
+                 MatrixRole::kTowerLayer);
     add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
     table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.out}, {at + "mlp.up_proj", s.out}},
-                  s.embed, Bias::kNo);
-    table.linear(block.mlp_out, at + "mlp.down_proj", s.embed, s.out, Bias::kNo);
+                  s.embed, Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.mlp_out, at + "mlp.down_proj", s.embed, s.out, Bias::kNo,
+                 MatrixRole::kTowerLayer);
   }
   add_norm(table, last_norm_, tower + "post_layernorm", s.embed, s.norm);
   add_joining(table, downsample_, tower + "downsample", {s.out, s.embed, s.merge, s.merge},

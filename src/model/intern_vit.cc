@@ -150,7 +150,8 @@ void add_scaled(WeightTable& table, Linear& into, const std::string& name,
         into.bias.view = into.bias.storage.view(DType::kF32, 1, out);
         device.lane(Lane::kCopy).upload(View(bias.data(), DType::kF32, 1, out), into.bias.view);
         return into.weight->bytes() + bytes;
-      });
+      },
+      MatrixRole::kTowerLayer);
 }
 
 // [1, 1 + stored^2, width], the class token's first, as rows for tiles of side^2 patches.
@@ -186,7 +187,8 @@ void add_layer(WeightTable& table, VisionBlock& block, const InternVitSettings& 
   std::vector<WeightTable::Part> qkv;
   for (const std::string& name : names.qkv)
     qkv.push_back({at + name, 3 * s.width / static_cast<std::int64_t>(names.qkv.size())});
-  table.stacked(block.qkv, std::move(qkv), s.width, settings.qkv_bias ? Bias::kYes : Bias::kNo);
+  table.stacked(block.qkv, std::move(qkv), s.width, settings.qkv_bias ? Bias::kYes : Bias::kNo,
+                MatrixRole::kTowerLayer);
   if (settings.qk_norm) {
     add_norm(table, block.q_norm, at + names.q_norm, s.width, s.qk_norm);
     add_norm(table, block.k_norm, at + names.k_norm, s.width, s.qk_norm);
@@ -194,7 +196,7 @@ void add_layer(WeightTable& table, VisionBlock& block, const InternVitSettings& 
   add_scaled(table, block.attention_out, at + names.attention_out, at + names.attention_scale,
              s.width, s.width);
   add_norm(table, block.mlp_norm, at + names.mlp_norm, s.width, s.norm);
-  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
+  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
   add_scaled(table, block.mlp_out, at + "mlp.fc2", at + names.mlp_scale, s.width, s.inner);
 }
 

@@ -68,8 +68,9 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
                {{at + "self_attn.q_proj", s.width},
                 {at + "self_attn.k_proj", s.width},
                 {at + "self_attn.v_proj", s.width}},
-               s.width, Bias::kYes);
-    to.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+               s.width, Bias::kYes, MatrixRole::kTowerLayer);
+    to.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
+              MatrixRole::kTowerLayer);
   };
   table.patches(patch_embed_, tower + "embeddings.patch_embedding",
                 {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
@@ -81,8 +82,10 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
     const std::string at = fmt::format("{}encoder.layers.{}.", tower, i);
     add_attention(table, block, at);
     add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
-    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes,
+                 MatrixRole::kTowerLayer);
+    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
+                 MatrixRole::kTowerLayer);
   }
   const std::string window = tower + "vit_merger.";
   WeightTable unread;  // of checkpoints that join none

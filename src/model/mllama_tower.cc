@@ -80,11 +80,13 @@ void MllamaTower::add_block(WeightTable& table, Block& block, const std::string&
                 {{at + "self_attn.q_proj", s.width},
                  {at + "self_attn.k_proj", s.width},
                  {at + "self_attn.v_proj", s.width}},
-                s.width, Bias::kNo);
-  table.linear(layer.attention_out, at + "self_attn.o_proj", s.width, s.width, Bias::kNo);
+                s.width, Bias::kNo, MatrixRole::kTowerLayer);
+  table.linear(layer.attention_out, at + "self_attn.o_proj", s.width, s.width, Bias::kNo,
+               MatrixRole::kTowerLayer);
   add_norm(table, layer.mlp_norm, at + "post_attention_layernorm", s.width, s.norm);
-  table.linear(layer.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
-  table.linear(layer.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+  table.linear(layer.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
+  table.linear(layer.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
+               MatrixRole::kTowerLayer);
   if (!gated) return;
   add_tanh_gate(table, block.attention_gate, at + "gate_attn");
   add_tanh_gate(table, block.mlp_gate, at + "gate_ffn");

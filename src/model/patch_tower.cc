@@ -154,17 +154,20 @@ void PatchTower::add_weights(WeightTable& table) {
     VisionBlock& block = blocks_[i];
     const std::string at = fmt::format("{}blocks.{}.", names.tower, i);
     add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
-    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed, Bias::kYes);
-    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kYes);
+    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed, Bias::kYes,
+                 MatrixRole::kTowerLayer);
+    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kYes,
+                 MatrixRole::kTowerLayer);
     add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
     if (s.gated) {
       table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.inner}, {at + "mlp.up_proj", s.inner}},
-                    s.embed, Bias::kYes);
+                    s.embed, Bias::kYes, MatrixRole::kTowerLayer);
     } else {
-      table.linear(block.mlp_in, at + names.mlp_in, s.inner, s.embed, Bias::kYes);
+      table.linear(block.mlp_in, at + names.mlp_in, s.inner, s.embed, Bias::kYes,
+                   MatrixRole::kTowerLayer);
     }
     table.linear(block.mlp_out, at + (s.gated ? "mlp.down_proj" : names.mlp_out), s.embed, s.inner,
-                 Bias::kYes);
+                 Bias::kYes, MatrixRole::kTowerLayer);
   }
   const auto add_merger = [&](Merger& merger, const std::string& at, std::int64_t normed) {
     add_norm(table, merger.norm, at + names.merger_norm, normed, s.norm);

@@ -33,14 +33,16 @@ void PixtralTower::add_weights(WeightTable& table) {
                   {{at + "attention.q_proj", s.embed},
                    {at + "attention.k_proj", s.embed},
                    {at + "attention.v_proj", s.embed}},
-                  s.embed, Bias::kNo);
-    table.linear(block.attention_out, at + "attention.o_proj", s.embed, s.embed, Bias::kNo);
+                  s.embed, Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.attention_out, at + "attention.o_proj", s.embed, s.embed, Bias::kNo,
+                 MatrixRole::kTowerLayer);
     add_norm(table, block.mlp_norm, at + "ffn_norm", s.embed, s.norm);
     table.stacked(
         block.mlp_in,
         {{at + "feed_forward.gate_proj", s.inner}, {at + "feed_forward.up_proj", s.inner}}, s.embed,
-        Bias::kNo);
-    table.linear(block.mlp_out, at + "feed_forward.down_proj", s.embed, s.inner, Bias::kNo);
+        Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.mlp_out, at + "feed_forward.down_proj", s.embed, s.inner, Bias::kNo,
+                 MatrixRole::kTowerLayer);
   }
   if (s.merges) {
     add_norm(table, merge_norm_, projector + "norm", s.embed, s.merge_norm);

@@ -27,11 +27,13 @@ void add_layer(WeightTable& table, VisionBlock& block, const TileTowerSettings& 
                 {{at + "self_attn.q_proj", s.width},
                  {at + "self_attn.k_proj", s.width},
                  {at + "self_attn.v_proj", s.width}},
-                s.width, Bias::kYes);
-  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes);
+                s.width, Bias::kYes, MatrixRole::kTowerLayer);
+  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
+               MatrixRole::kTowerLayer);
   add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes);
-  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes);
+  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
+  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
+               MatrixRole::kTowerLayer);
 }
 
 }  // namespace

@@ -38,15 +38,16 @@ struct EmbeddingTable {
 
 enum class Bias { kNo, kYes };
 
-// Where a matrix stands: those of the text's layers and its head may be stored and multiplied as
-// another type than all others. kTextGate: of the text's layers too, and takes adapters, but stays
-// numbers.
-enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kTextGate, kHead };
+// Where a matrix stands: those of the text's and the tower's layers and the head may be stored and
+// multiplied as another type than all others. kTextGate: of the text's layers too, and takes
+// adapters, but stays numbers.
+enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kTextGate, kHead, kTowerLayer };
 
 // What matrices are stored and multiplied as: kF32 or kBf16; by their role kI8 too.
 struct WeightTypes {
   DType compute = DType::kF32;
   DType text_layers = DType::kF32;
+  DType tower_layers = DType::kF32;
   DType head = DType::kF32;
   // Matrices of these roles are rounded to codes of four bits first (model/code_rounding.h), unless
   // their checkpoint has them so.
@@ -57,9 +58,10 @@ struct WeightTypes {
   bool weight_only = false;
 
   WeightTypes(DType all)  // NOLINT(google-explicit-constructor)
-      : compute(all), text_layers(all), head(all) {}
+      : compute(all), text_layers(all), tower_layers(all), head(all) {}
   DType of(MatrixRole role) const {
     if (role == MatrixRole::kTextLayer) return text_layers;
+    if (role == MatrixRole::kTowerLayer) return tower_layers;
     return role == MatrixRole::kHead ? head : compute;
   }
 };

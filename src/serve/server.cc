@@ -48,6 +48,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
                   "--quantize-head is given without --quantization int8 or int4");
     options.head = DType::kI8;
   }
+  if (settings.quantize_tower) options.tower_layers = DType::kI8;
   if (settings.quantize_activations && settings.weight_only)
     return fail(ErrorCode::kInvalid, "--quantize-activations and --weight-only say the opposite");
   options.byte_activations = settings.quantize_activations;

@@ -83,6 +83,7 @@ struct ServeSettings {
   // whatever it is.
   std::string quantization;
   bool quantize_head = false;         // with int8 or int4: the head too, to bytes
+  bool quantize_tower = false;        // its layers, to bytes, whatever the text's are
   bool quantize_activations = false;  // before products with four bits, to bytes
   bool dequantize = false;            // four bits of a checkpoint become numbers
   bool weight_only = false;           // activations are not rounded, whatever a checkpoint says

@@ -221,6 +221,14 @@ TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
     EXPECT_NE(tried.ended.output.find("activations before four bits in int8"), std::string::npos)
         << tried.ended.output;
   }
+  for (const Arguments& flags :
+       {Arguments{"--quantize-tower"}, {"--quantize-tower", "-q", "int8"}}) {
+    const Tried tried = start_or_end(SACCADE_BINARY, serve(flags));
+    EXPECT_TRUE(tried.started) << tried.ended.output;
+    EXPECT_NE(tried.ended.output.find("tower's layers in int8"), std::string::npos)
+        << tried.ended.output;
+  }
+  expect_refused({"serve", kQuantised, "--quantize-tower"}, {"no vision tower"});
   expect_refused(serve({"--quantize-activations", "--weight-only", "-q", "int4"}),
                  {"--quantize-activations", "--weight-only"});
   for (const char* method : {"none", "int8"})

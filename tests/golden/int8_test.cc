@@ -163,6 +163,74 @@ TEST(Int8Load, TakesAQuarterAndLeavesTowerAndHead) {
   EXPECT_EQ(bytes->network->shape().tower_fingerprint, numbers->network->shape().tower_fingerprint);
 }
 
+LoadOptions bytes_of_tower(DType compute) {
+  LoadOptions options;
+  options.compute = compute;
+  options.tower_layers = DType::kI8;
+  return options;
+}
+
+// As in EveryStageIsNearTheNumbers: four products a layer, of two to five layers, and a projector
+// that is not rounded. What leaves the tower is near the numbers on every family's tower, and not
+// the numbers; text that is shown no picture is the numbers.
+TEST(Int8Tower, EveryFamilysStagesAreNearTheNumbers) {
+  const auto device = make_cpu_device(2).value();
+  for (const char* name :
+       {"qwen2_vl/odd_heads", "qwen2_5_vl/wide_window", "qwen3_vl/odd_heads", "glm4v/odd_heads",
+        "llava_onevision/newlines", "internvl2/internlm2", "internvl3/hf3", "paligemma/first",
+        "gemma3/pooled", "phi_3_vision/su", "smolvlm2/thirds", "pixtral/rows", "mistral3/squares",
+        "minicpmv/slices", "mllama/quarters"}) {
+    SCOPED_TRACE(name);
+    const std::string directory = golden_folder(name);
+    const auto numbers = testing::load(directory, *device);
+    const auto model = testing::load(directory, *device, bytes_of_tower(DType::kF32));
+    ASSERT_TRUE(numbers && model);
+    EXPECT_LT(model->shape().weight_bytes, numbers->shape().weight_bytes);
+    testing::expect_golden(*model, *device, directory, "text");
+    const auto tokenizer = load_tokenizer(directory);
+    ASSERT_TRUE(tokenizer);
+    const auto golden = read_golden(directory + "/golden/one_image.safetensors");
+    ASSERT_TRUE(golden) << golden.error().message;
+    const auto report = compare_with_golden(*model, *device, **tokenizer, *golden);
+    ASSERT_TRUE(report) << report.error().message;
+    double largest = 0;
+    for (const StageResult& stage : report->stages) {
+      if (stage.exact || !stage.name.starts_with("vision")) continue;
+      EXPECT_LT(stage.error, 0.13) << stage.name;
+      largest = std::max(largest, stage.error);
+    }
+    EXPECT_GT(largest, 1e-3);
+    RecordProperty(name, std::to_string(largest));
+  }
+}
+
+// Processes may share rows that are the same bits alone.
+TEST(Int8Tower, IsAnotherTower) {
+  const auto device = make_cpu_device(1).value();
+  const std::string directory = golden_folder("qwen2_vl/odd_heads");
+  LoadOptions options = bytes_of_tower(DType::kF32);
+  const auto fingerprint = [&] {
+    return testing::load(directory, *device, options)->shape().tower_fingerprint;
+  };
+  const std::string whole = fingerprint();
+  options.parts = Parts::kVision;
+  EXPECT_EQ(fingerprint(), whole);
+  options.parts = Parts::kText;
+  EXPECT_EQ(fingerprint(), whole);
+  options.tower_layers = {};
+  EXPECT_NE(fingerprint(), whole);
+}
+
+TEST(Int8Tower, HasToBeThere) {
+  const auto device = make_cpu_device(1).value();
+  const auto checkpoint = open_checkpoint(golden_folder("qwen2/odd_heads"));
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  const auto model = load_model(*checkpoint, *device, bytes_of_tower(DType::kF32));
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.error().message.find("no vision tower"), std::string::npos)
+      << model.error().message;
+}
+
 TEST(Int8Load, RefusesWhatHasNoTextLayers) {
   const auto device = make_cpu_device(1).value();
   const auto checkpoint = open_checkpoint(golden_folder("minilm/mean_short"));
@@ -339,9 +407,15 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
     int other;  // the same that are not those of sixteen bits
     double divergence;
   };
+  LoadOptions all_bytes = bytes_of_text(DType::kBf16);
+  all_bytes.tower_layers = DType::kI8;
+  LoadOptions four_by_bytes = four_bits_of_text(DType::kBf16);
+  four_by_bytes.byte_activations = true;
   for (const Form& form : {Form{"int8", bytes_of_text(DType::kBf16), 2, 3, 0.01},
                            Form{"int8 and head", bytes_of_text(DType::kBf16, true), 2, 3, 0.01},
-                           Form{"int4", four_bits_of_text(DType::kBf16), 5, 8, 0.05}}) {
+                           Form{"int8 and tower", all_bytes, 2, 3, 0.01},
+                           Form{"int4", four_bits_of_text(DType::kBf16), 5, 8, 0.05},
+                           Form{"int4 by bytes", four_by_bytes, 5, 8, 0.05}}) {
     Glimpse bytes(*device, form.options);
     LogitAgreement seen;  // at the tokens of the answers
     LogitAgreement read;  // at every token of the questions, without a picture
