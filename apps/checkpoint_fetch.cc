@@ -60,6 +60,11 @@ Result<std::string> find_or_pull(const ServeFlags& flags, const std::string& nam
 
 Result<void> fetch_checkpoint(ServeFlags& flags) {
   TRY(flags.settings.checkpoint, find_or_pull(flags, flags.settings.model, flags.revision));
+  if (DraftSettings& draft = flags.settings.engine.speculation.draft; !draft.model.empty()) {
+    auto found = find_or_pull(flags, draft.model, draft.revision);
+    if (!found) return fail_within("--speculative-config, model", std::move(found).error());
+    draft.model = *std::move(found);
+  }
   if (flags.tokenizer.empty()) {
     if (flags.tokenizer_revision.empty()) return {};
     flags.tokenizer = flags.settings.model;

@@ -48,9 +48,8 @@ constexpr std::array kInstead = {
     Instead{" --ssl-cert-file ", "--ssl-certfile"},
     Instead{" --api-key-file ", "--api-key KEY..., or the variable VLLM_API_KEY"},
     Instead{" --api-prefix ", "--root-path"},
-    Instead{
-        " -md --model-draft --draft --draft-max ",
-        "there is no draft model; --speculative-config with method ngram guesses from the text"},
+    Instead{" -md --model-draft --draft --draft-max ",
+            "--speculative-config '{\"model\":\"DIR\",\"num_speculative_tokens\":4}'"},
     Instead{" --lora --lora-scaled ", "docs/flags.md says it of --enable-lora"},
     Instead{
         " --temp --top-k --top-p --min-p --repeat-penalty -s ",

@@ -353,7 +353,8 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--speculative-config", f.speculative_config,
                  "JSON: {\"method\":\"ngram\",\"num_speculative_tokens\":4,"
                  "\"prompt_lookup_max\":4,\"prompt_lookup_min\":2} guesses tokens from the text "
-                 "itself (docs/speculative.md)");
+                 "itself, {\"model\":\"DIR or ORG/NAME\",\"num_speculative_tokens\":4} has a "
+                 "smaller model guess them (docs/speculative.md)");
   cmd.add_option("--seed", e.seed)->capture_default_str();
 }
 

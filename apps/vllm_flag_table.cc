@@ -29,11 +29,10 @@ constexpr std::string_view kTextAdapters =
 constexpr std::string_view kNoExpertAdapters = "experts take no adapters";
 constexpr std::string_view kNoPython =
     "there is no Python in the server that could load it; a proxy in front can do what it does";
-constexpr std::string_view kNoDraft =
-    "there is no draft model; --speculative-config with method ngram guesses from the text itself";
 constexpr std::string_view kOneConfig =
     "--speculative-config says it: "
-    "'{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_max\":4}'";
+    "'{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"prompt_lookup_max\":4}' or "
+    "'{\"model\":\"DIR\",\"num_speculative_tokens\":4}'";
 constexpr std::string_view kNoTraces =
     "no traces are sent; stage times are in /metrics, and in an answer with \"metrics\": true";
 constexpr std::string_view kBoundRanks =
@@ -429,12 +428,13 @@ constexpr VllmFlag kTable[] = {
     idle_list("--sleep-preserve-parameter-names", kNoSleep),
     idle("--sparse-indexer-topk-backend", kKernels),
     refused("--spec-method", "", kOneConfig),
-    refused("--spec-model", "", kNoDraft),
+    refused("--spec-model", "", kOneConfig),
     refused("--spec-tokens", "", kOneConfig),
     idle_switch("--specialize-active-lora", kNoGraphs),
     works("--speculative-config -sc",
-          "method ngram; num_speculative_tokens up to 32, prompt_lookup_max and prompt_lookup_min "
-          "up to 16; answers are the same to the bit, and guessing stops where it does not pay "
+          "methods ngram (prompt_lookup_max and prompt_lookup_min up to 16) and draft_model "
+          "(model, revision, quantization, max_model_len); num_speculative_tokens up to 32; "
+          "answers are the same to the bit, and guessing stops where it does not pay "
           "(docs/speculative.md)"),
     refused("--sse-keep-alive-interval", "0",
             "streams send nothing between tokens; raise the proxy's read timeout"),

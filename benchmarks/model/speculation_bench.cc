@@ -3,9 +3,14 @@
 // the answer's file says: to the logits of each row, after the forward that made them, the next
 // token of the file is added, so that any weights will do and texts decide how often guesses come
 // true. With --answer random no token is added to, and answers are drawn from the model.
+//
+// With --draft a second model guesses: of each token of the answer it says what the file says with
+// the chance of --truth (in percent, for each token by itself and the same in every run), and else
+// another token. With --truth -1 it says what it likes.
 //   speculation_bench --model DIR [--random-weights] --tokenizer DIR --prompt FILE --answer FILE
 //                     [--skip N] [--streams N] [--prompt-tokens N] [--tokens N] [--runs N]
 //                     [--threads N] [--steps-in-flight N] [--config JSON]
+//                     [--draft DIR] [--truth PERCENT]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,9 +18,11 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "engine/local_engine.h"
 #include "model/checkpoint.h"
@@ -40,6 +47,8 @@ struct Arguments {
   int runs = 2;
   int threads = 0;
   int steps_in_flight = 1;
+  std::string draft;
+  int truth = -1;
 };
 
 using Tokens = std::vector<TokenId>;
@@ -49,8 +58,10 @@ class ToldNetwork final : public Network {
  public:
   static constexpr TokenId kFirstMark = 1000;
 
-  // texts[s]: prompt and answer of stream s; empty: it says what it likes.
-  ToldNetwork(Network& inner, std::vector<Tokens> texts) : inner_(inner), texts_(std::move(texts)) {
+  // texts[s]: prompt and answer of stream s; empty: it says what it likes. truth: of a hundred
+  // tokens, how many it says right.
+  ToldNetwork(Network& inner, std::vector<Tokens> texts, int truth = 100)
+      : inner_(inner), texts_(std::move(texts)), truth_(truth) {
     shape_ = inner.shape();
   }
   Result<void> reserve(Device& device, const Capacity& capacity) override {
@@ -73,14 +84,21 @@ class ToldNetwork final : public Network {
         if (row < 0 || row >= span.row_count) continue;
         const auto next = static_cast<std::size_t>(span.context + row + 1);
         if (next < text.size())
-          batch.logits.row<float>(static_cast<std::int64_t>(i))[text[next]] += 1e4f;
+          batch.logits.row<float>(static_cast<std::int64_t>(i))[told(text, next)] += 1e4f;
       }
     }
   }
 
  private:
+  TokenId told(const Tokens& text, std::size_t at) const {
+    const std::uint64_t dice = hash_combine(static_cast<std::uint64_t>(text.front()), at) >> 32;
+    const bool right = static_cast<int>(dice % 100) < truth_;
+    return right ? text[at] : text[at] == 0 ? 1 : text[at] - 1;
+  }
+
   Network& inner_;
   std::vector<Tokens> texts_;
+  int truth_;
   std::map<std::int32_t, std::int32_t> of_page_;  // a sequence's first page, and its stream
 };
 
@@ -98,8 +116,12 @@ struct Outcome {
 
 class Bench {
  public:
-  Bench(const Arguments& arguments, Model model, std::unique_ptr<Device> device)
-      : arguments_(arguments), model_(std::move(model)), device_(std::move(device)) {}
+  Bench(const Arguments& arguments, Model model, std::optional<Model> draft,
+        std::unique_ptr<Device> device)
+      : arguments_(arguments),
+        device_(std::move(device)),
+        model_(std::move(model)),
+        draft_(std::move(draft)) {}
 
   Result<void> read_texts() {
     TRY(const auto tokenizer, load_tokenizer(arguments_.tokenizer));
@@ -136,6 +158,12 @@ class Bench {
     settings.kv_cache_bytes = std::size_t{1} << 30;
     settings.steps_in_flight = arguments_.steps_in_flight;
     settings.speculation = speculation;
+    std::optional<ToldNetwork> guessing;
+    if (draft_ && speculation.most_tokens > 0) {
+      const bool likes = arguments_.truth < 0;
+      guessing.emplace(*draft_->network, likes ? std::vector<Tokens>() : texts_, arguments_.truth);
+      settings.draft = &*guessing;
+    }
     const SteadyClock clock;
     TRY(const auto engine, Engine::create(settings, network, *device_, clock, nullptr, false));
     Outcome outcome;
@@ -170,8 +198,9 @@ class Bench {
 
  private:
   const Arguments& arguments_;
-  Model model_;
   std::unique_ptr<Device> device_;
+  Model model_;
+  std::optional<Model> draft_;  // that guesses
   bool told_ = true;
   std::vector<Tokens> prompts_;
   std::vector<Tokens> texts_;
@@ -185,7 +214,7 @@ double median(std::vector<double> values) {
 
 Result<void> measure(const Arguments& arguments) {
   log::set_level(log::Level::kError);
-  TRY(const SpeculationSettings speculation, parse_speculative_config(arguments.config));
+  TRY(SpeculationSettings speculation, parse_speculative_config(arguments.config));
   TRY(auto device, make_cpu_device(arguments.threads));
   TRY(const std::string directory, resolve_checkpoint(arguments.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
@@ -193,9 +222,16 @@ Result<void> measure(const Arguments& arguments) {
   options.random_weights = arguments.random_weights;
   options.parts = Parts::kText;
   TRY(Model model, load_model(checkpoint, *device, options));
+  std::optional<Model> draft;
+  if (!arguments.draft.empty()) {
+    TRY(const std::string folder, resolve_checkpoint(arguments.draft));
+    TRY(const Checkpoint of, open_checkpoint(folder));
+    TRY(draft, load_model(of, *device, options));
+    speculation.draft.model = folder;
+  }
   std::puts("loaded");
   std::fflush(stdout);
-  Bench bench(arguments, std::move(model), std::move(device));
+  Bench bench(arguments, std::move(model), std::move(draft), std::move(device));
   TRY_DO(bench.read_texts());
   std::vector<double> plain;
   std::vector<double> guessing;
@@ -224,21 +260,24 @@ Result<void> measure(const Arguments& arguments) {
       100 * accepted / std::max(1.0, drafted),
       static_cast<double>(stats.generation_tokens) /
           (static_cast<double>(stats.generation_tokens) - accepted));
+  if (!arguments.draft.empty())
+    std::printf("the draft model read %llu tokens, and its steps took %.2f s\n",
+                static_cast<unsigned long long>(stats.draft_tokens_read), stats.draft_busy_seconds);
   return {};
 }
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  const std::map<std::string, std::string*> texts = {{"--model", &arguments.model},
-                                                     {"--tokenizer", &arguments.tokenizer},
-                                                     {"--prompt", &arguments.prompt},
-                                                     {"--answer", &arguments.answer},
-                                                     {"--config", &arguments.config}};
+  const std::map<std::string, std::string*> texts = {
+      {"--model", &arguments.model},   {"--tokenizer", &arguments.tokenizer},
+      {"--prompt", &arguments.prompt}, {"--answer", &arguments.answer},
+      {"--config", &arguments.config}, {"--draft", &arguments.draft}};
   const std::map<std::string, int*> counts = {{"--skip", &arguments.skip},
                                               {"--streams", &arguments.streams},
                                               {"--prompt-tokens", &arguments.prompt_tokens},
                                               {"--tokens", &arguments.tokens},
                                               {"--runs", &arguments.runs},
+                                              {"--truth", &arguments.truth},
                                               {"--threads", &arguments.threads},
                                               {"--steps-in-flight", &arguments.steps_in_flight}};
   for (int i = 1; i < argc; ++i) {

@@ -55,7 +55,9 @@ struct EngineSettings {
   int max_logprobs = 20;            // most likely tokens that a request may ask for
   int steps_in_flight = 1;          // 2: the next step is planned while one runs
   SpeculationSettings speculation;  // tokens guessed ahead
-  std::int64_t max_loras = 0;       // adapters of one step; 0: requests have none
+  // The model that `speculation.draft` names, loaded on the engine's device. Outlives the engine.
+  Network* draft = nullptr;
+  std::int64_t max_loras = 0;  // adapters of one step; 0: requests have none
   std::int64_t max_lora_rank = 16;
   std::uint64_t seed = 0;                   // for requests that bring none
   CacheObserver* cache_observer = nullptr;  // engine thread; null: nobody. Outlives the engine

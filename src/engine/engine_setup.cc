@@ -109,7 +109,9 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
 
 // A share of what is left, or of a device's own memory what its utilisation leaves; no more than
 // would ever be used.
-Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network, Device& device) {
+// taken: of what is free, bytes that have been given away and not yet been written to.
+Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network, Device& device,
+                                     std::int64_t taken) {
   const EngineSettings& settings = parts.settings;
   if (parts.cache.pool_bytes > 0) return parts.cache.pool_bytes;
   EngineParts sketch;
@@ -131,9 +133,9 @@ Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network,
         gibibytes(use.graphs + use.lists));
     return chosen;
   }
-  const std::int64_t free = std::max(
-      std::max(kLeastFreeMemory, use.free) - use.sampling - use.images - use.adapters - use.scratch,
-      kLeastFreeMemory / 16);
+  const std::int64_t free = std::max(std::max(kLeastFreeMemory, use.free) - use.sampling -
+                                         use.images - use.adapters - use.scratch - taken,
+                                     kLeastFreeMemory / 16);
   const auto share = static_cast<std::int64_t>(kShareOfFreeMemory * static_cast<double>(free));
   const std::int64_t chosen = std::min(share, useful);
   log::info("KV cache: {:.2f} GiB of the {:.2f} GiB that are free (kv_cache_bytes sets it)",
@@ -141,10 +143,28 @@ Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network,
   return chosen;
 }
 
+// The model that guesses; null where none does.
+Result<std::unique_ptr<DraftModel>> make_draft(const EngineParts& parts, const ModelShape& shape,
+                                               Device& device, const Clock& clock) {
+  const EngineSettings& settings = parts.settings;
+  if (settings.draft == nullptr && !settings.speculation.draft.model.empty())
+    return fail(ErrorCode::kInvalid, "draft model {}: it has not been loaded",
+                settings.speculation.draft.model);
+  if (settings.draft == nullptr || settings.speculation.most_tokens == 0) return nullptr;
+  DraftPlan plan;
+  plan.most_tokens = settings.speculation.most_tokens;
+  plan.most_guessed = std::min(settings.max_sequences, parts.draft_rows());
+  plan.max_sequences = settings.max_sequences;
+  plan.length = settings.max_model_len > 0 ? settings.max_model_len : usual_length(shape);
+  plan.vocab = shape.vocab;
+  plan.block_tokens = settings.block_size;
+  return DraftModel::create(plan, settings.speculation.draft, *settings.draft, device, clock);
+}
+
 }  // namespace
 
-Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network,
-                                  Device& device) {
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network, Device& device,
+                                  const Clock& clock) {
   EngineParts parts;
   TRY(static_cast<EnginePlan&>(parts), plan_engine(settings));
   const ModelShape& shape = network.shape();
@@ -158,7 +178,9 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
                 "taken back",
                 shape.family);
 
-  TRY(parts.cache.pool_bytes, choose_kv_bytes(parts, network, device));
+  TRY(parts.draft, make_draft(parts, shape, device, clock));
+  TRY(parts.cache.pool_bytes,
+      choose_kv_bytes(parts, network, device, parts.draft ? parts.draft->bytes() : 0));
   TRY(parts.kv, KvAllocator::create(layer_specs(shape), parts.cache));
   TRY_DO(plan_lengths(parts, shape, *parts.kv));
   std::erase_if(parts.graph_rows,

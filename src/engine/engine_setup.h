@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/batch_builder.h"
+#include "engine/draft_model.h"
 #include "engine/engine_plan.h"
 #include "engine/sampling_lane.h"
 
@@ -19,6 +20,7 @@ struct EngineParts : EnginePlan {
   std::optional<BatchBuilder> batches;
   std::optional<SamplingLane> sampling;
   std::optional<SamplingLane> scoring;  // of the prompts' own tokens
+  std::unique_ptr<DraftModel> draft;    // null: no model guesses
 
   // Guessed tokens of a step, all sequences together: where many run, guessing does not pay.
   std::int64_t draft_rows() const {
@@ -42,6 +44,7 @@ struct EngineParts : EnginePlan {
 
 // Chooses what was left open, clamps with a notice what is merely too small, and refuses with the
 // setting's name and both numbers what cannot hold (engine_plan.h). Reserves the model's scratch.
-Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network, Device& device);
+Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& network, Device& device,
+                                  const Clock& clock);
 
 }  // namespace saccade

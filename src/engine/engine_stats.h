@@ -63,6 +63,10 @@ struct EngineStats {
   std::uint64_t spec_decode_num_accepted_tokens = 0;
   // [most_tokens] of them, by their place in the draft; empty where nothing is guessed.
   std::vector<std::uint64_t> spec_decode_num_accepted_tokens_per_pos;
+  std::int64_t draft_kv_cache_bytes = 0;  // of a draft model; 0: there is none
+  double draft_kv_cache_usage = 0;        // 0 to 1
+  std::uint64_t draft_tokens_read = 0;
+  double draft_busy_seconds = 0;                          // its steps
   std::uint64_t prefix_cache_queries = 0;                 // tokens
   std::uint64_t prefix_cache_hits = 0;                    // tokens
   std::vector<std::uint64_t> prefix_hit_tokens_by_group;  // what each group alone would have given

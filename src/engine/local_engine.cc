@@ -28,8 +28,10 @@ LocalEngine::Live::Live(Request request, Sink to, const LocalEngine& engine)
   // Under a grammar the mask of a guessed token's follower is not there in time, and rows of a
   // prompt that is scored are its own.
   if (const SpeculationSettings& how = engine.parts_.settings.speculation;
-      how.most_tokens > 0 && !guide && !sequence.request.sampling.prompt_logprobs)
-    speculator.emplace(how);
+      how.most_tokens > 0 && !guide && !sequence.request.sampling.prompt_logprobs) {
+    guessable = true;
+    if (!engine.parts_.draft) speculator.emplace(how);
+  }
   sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
                               engine.parts_.settings.max_model_len);
 }
@@ -45,7 +47,8 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       lora_slots_(network, device, parts_.settings.max_loras),
       scheduler_(parts_.scheduler, *parts_.kv, images_),
       pacer_(parts_.settings.tpot_target_ms / 1e3, parts_.settings.max_batched_tokens),
-      eos_(network.shape().eos) {
+      eos_(network.shape().eos),
+      draft_choice_(parts_.settings.speculation.most_tokens, parts_.draft_rows()) {
   current_.prefix_hit_tokens_by_group.resize(parts_.kv->plan().groups.size());
   current_.spec_decode_num_accepted_tokens_per_pos.resize(
       static_cast<std::size_t>(parts_.settings.speculation.most_tokens));
@@ -315,6 +318,9 @@ bool LocalEngine::step() {
   for (const EncodeWish& wish : plan.encodes) want_image(wish);
   const Nanos planned = clock_.now();
   count_plan(plan, planned);
+  if (parts_.draft) {
+    for (Sequence* sequence : plan.preempted) parts_.draft->release(live(*sequence).reader);
+  }
   for (const KvCopy& copy : plan.copies) parts_.pool->copy(step_stream(), copy);
   busy = busy || !plan.empty() || !plan.started.empty() || !plan.preempted.empty();
   const bool computes = !plan.empty();
@@ -398,6 +404,7 @@ void LocalEngine::finish(Live& of, Delta&& delta, Nanos now) {
     current_.request_prompt_tokens.observe(static_cast<double>(sequence.prompt_tokens()));
     current_.request_generation_tokens.observe(static_cast<double>(sequence.generated()));
   }
+  if (parts_.draft) parts_.draft->release(of.reader);
   const RequestId id = sequence.request.id;
   tell(of, std::move(delta));
   const auto found = lives_.find(id);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/draft_choice.h"
 #include "engine/engine_setup.h"
 #include "engine/lent_images.h"
 #include "engine/mask_thread.h"
@@ -64,8 +65,11 @@ class LocalEngine final : public Engine {
     Sink sink;
     StopChecker stop;
     SamplerState sampler;
-    std::shared_ptr<GuidedSequence> guide;      // null: free text
-    std::optional<Speculator> speculator;       // where tokens may be guessed
+    std::shared_ptr<GuidedSequence> guide;  // null: free text
+    bool guessable = false;                 // tokens may be guessed
+    std::optional<Speculator> speculator;   // from the text; absent with a draft model
+    std::optional<DraftRecord> drafted;     // of a draft model, once it has been asked
+    DraftReader reader;
     std::vector<TokenLogprob> prompt_logprobs;  // so far; until the first token
     bool unscorable = false;                    // logits of the prompt are not numbers
     RequestTimes times;
@@ -109,6 +113,9 @@ class LocalEngine final : public Engine {
   void count_draft(const PlannedRows& rows, std::span<const Sampled> sampled);
   void deliver(const StepPlan& plan, Answered& answered, Nanos now);
   void guess_next();
+  void ask_draft(double row_price);
+  DraftPrices draft_prices(double row_price) const;
+  bool asks_draft(Live& of, std::int64_t count, DraftModel::Ask& ask);
   // `later`: tokens of this step that come behind it.
   void tell(Live& of, Delta&& delta, std::size_t later = 0);
   Delta take_token(Live& of, Sampled& sampled);
@@ -155,6 +162,8 @@ class LocalEngine final : public Engine {
   std::vector<SamplingRow> sampling_rows_;
   std::vector<TokenId> guesses_;  // of each of them, as SamplingLane::launch has it
   std::vector<Live*> to_guess_;   // whose tokens have just become known
+  DraftChoice draft_choice_;
+  GuessRate draft_rate_{1.0 / 64};  // of all sequences
   MaskThread masks_;
   std::deque<InFlight> in_flight_;               // as launched; at most settings.steps_in_flight
   std::vector<std::unique_ptr<Live>> departed_;  // have ended, with rows in flight

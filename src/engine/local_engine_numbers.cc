@@ -90,6 +90,12 @@ void LocalEngine::update_gauges(Nanos now) {
       static_cast<double>(images_.store().leased_bytes()) * seconds(now - gauges_at_);
   gauges_at_ = now;
   if (parts_.settings.max_loras > 0) list_loras();
+  if (parts_.draft) {
+    to.draft_kv_cache_bytes = parts_.draft->pool_bytes();
+    to.draft_kv_cache_usage = parts_.draft->usage();
+    to.draft_tokens_read = parts_.draft->tokens_read();
+    to.draft_busy_seconds = parts_.draft->busy_seconds();
+  }
   publish_waiting();
   if (measured_at_ == 0 || now - measured_at_ >= kMeasureEvery) {
     measured_at_ = now;

@@ -97,16 +97,6 @@ LocalEngine::Answered LocalEngine::answer(const StepPlan& plan, std::vector<Samp
   return answered;
 }
 
-void LocalEngine::count_draft(const PlannedRows& rows, std::span<const Sampled> sampled) {
-  ++current_.spec_decode_num_drafts;
-  current_.spec_decode_num_draft_tokens += static_cast<std::uint64_t>(rows.drafts);
-  for (std::size_t i = 0; i + 1 < sampled.size(); ++i) {
-    if (sampled[i].failed || sampled[i].token != rows.sequence->draft[i]) return;
-    ++current_.spec_decode_num_accepted_tokens;
-    ++current_.spec_decode_num_accepted_tokens_per_pos[i];
-  }
-}
-
 // The scheduler has the tokens already.
 void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
   auto delta = answered.deltas.begin();
@@ -127,16 +117,9 @@ void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
     if (!goes_on) continue;
     Live& of = live(sequence);
     if (of.guide) masks_.ask(of.guide);
-    if (of.speculator) to_guess_.push_back(&of);
+    if (of.guessable) to_guess_.push_back(&of);
   }
   masks_.start();
-}
-
-void LocalEngine::guess_next() {
-  if (to_guess_.empty()) return;
-  const double price = pacer_.row_price(scheduler_, parts_.settings.speculation.most_tokens);
-  for (Live* of : to_guess_) of->speculator->next(of->sequence.tokens, price, of->sequence.draft);
-  to_guess_.clear();
 }
 
 Delta LocalEngine::take_token(Live& of, Sampled& sampled) {

@@ -176,7 +176,8 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
     }
     if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
     // What may come next depends on the token that is being sampled, or what is guessed to.
-    const bool waits = sequence.request.sampling.looks_back() || !sequence.draft.empty();
+    const bool waits =
+        sequence.request.sampling.looks_back() || !sequence.draft.empty() || sequence.awaits_guess;
     if (sequence.unknown > 0 && waits) continue;
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);

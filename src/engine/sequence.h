@@ -50,6 +50,8 @@ struct Sequence {
   // Guessed to follow `tokens`. A step that knows the token before them may compute them too; those
   // that sampling confirms have come, the others never were.
   std::vector<TokenId> draft;
+  // What follows its last token is guessed once that is known: it is not planned ahead.
+  bool awaits_guess = false;
   std::vector<PrefixImage> prefix_images;
   std::vector<TokenRange> image_ranges;
   std::vector<SequenceImage> images;  // by begin

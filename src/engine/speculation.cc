@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <array>
 #include <string>
 
 #include "base/json.h"
@@ -20,7 +20,12 @@ constexpr std::int64_t kMostTokens = 32;
 constexpr std::int64_t kMostNgram = 16;
 
 constexpr std::string_view kExample =
-    R"({"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4,"prompt_lookup_min":2})";
+    R"({"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4,"prompt_lookup_min":2})"
+    R"( or {"model":"DIR","num_speculative_tokens":4})";
+
+constexpr std::array<std::string_view, 2> kOfNgrams = {"prompt_lookup_max", "prompt_lookup_min"};
+constexpr std::array<std::string_view, 5> kOfDrafts = {"model", "revision", "quantization",
+                                                       "max_model_len", "kv_cache_bytes"};
 
 // 0: not given.
 Result<std::int64_t> count_of(const json::object& from, std::string_view name, std::int64_t most) {
@@ -30,29 +35,54 @@ Result<std::int64_t> count_of(const json::object& from, std::string_view name, s
   return fail(ErrorCode::kInvalid, "{} is {}, allowed 1 to {}", name, value, most);
 }
 
-Result<void> check_method(const json::object& from) {
+// "ngram" or "draft_model".
+Result<std::string_view> method_of(const json::object& from) {
   TRY(const std::string method, json::get_string_or(from, "method", ""));
-  if (json::find(from, "model") != nullptr && method != "ngram") {
-    return fail(ErrorCode::kUnsupported,
-                "a draft model is not supported: tokens are guessed from the text itself; give {}",
-                kExample);
-  }
-  if (method == "ngram") return {};
+  TRY(const std::string model, json::get_string_or(from, "model", ""));
+  // As vLLM's own examples had it before there was a method.
+  const bool names_ngram = model == "ngram" || model == "[ngram]";
+  if (method == "ngram" || (method.empty() && names_ngram)) return "ngram";
+  if (method == "draft_model" || (method.empty() && !model.empty())) return "draft_model";
   return fail(ErrorCode::kUnsupported, "method \"{}\" is not supported: give {}", method, kExample);
 }
 
-Result<void> check_names(const json::object& from) {
+Result<void> check_names(const json::object& from, std::string_view method) {
+  const std::span<const std::string_view> known =
+      method == "ngram" ? std::span<const std::string_view>(kOfNgrams) : kOfDrafts;
   for (const auto& member : from) {
     const std::string_view name = member.key();
-    if (name == "method" || name == "num_speculative_tokens" || name == "prompt_lookup_max" ||
-        name == "prompt_lookup_min" || member.value().is_null())
+    if (name == "method" || name == "num_speculative_tokens" || member.value().is_null() ||
+        std::ranges::find(known, name) != known.end())
       continue;
-    // What the ngram method has no use for, as vLLM's own examples write it.
-    if (name == "model" && member.value().is_string() &&
+    // What the ngram method has no use for.
+    if (method == "ngram" && name == "model" && member.value().is_string() &&
         (member.value().as_string() == "ngram" || member.value().as_string() == "[ngram]"))
       continue;
-    return fail(ErrorCode::kUnsupported, "member \"{}\" is not supported: give {}", name, kExample);
+    return fail(ErrorCode::kUnsupported, "member \"{}\" is not supported with method {}: give {}",
+                name, method, kExample);
   }
+  return {};
+}
+
+Result<void> read_ngrams(const json::object& from, SpeculationSettings& settings) {
+  TRY(settings.shortest, count_of(from, "prompt_lookup_min", kMostNgram));
+  TRY(settings.longest, count_of(from, "prompt_lookup_max", kMostNgram));
+  // vLLM's: one that is not given is the other, and both are 5.
+  constexpr std::int64_t kUsual = 5;
+  if (settings.longest == 0) settings.longest = settings.shortest > 0 ? settings.shortest : kUsual;
+  if (settings.shortest == 0) settings.shortest = settings.longest;
+  if (settings.shortest <= settings.longest) return {};
+  return fail(ErrorCode::kInvalid, "prompt_lookup_min is {}, over prompt_lookup_max {}",
+              settings.shortest, settings.longest);
+}
+
+Result<void> read_draft(const json::object& from, DraftSettings& draft) {
+  TRY(draft.model, json::get_string_or(from, "model", ""));
+  if (draft.model.empty()) return fail(ErrorCode::kInvalid, "model is missing: give {}", kExample);
+  TRY(draft.revision, json::get_string_or(from, "revision", ""));
+  TRY(draft.quantization, json::get_string_or(from, "quantization", ""));
+  TRY(draft.max_model_len, count_of(from, "max_model_len", std::int64_t{1} << 32));
+  TRY(draft.kv_cache_bytes, count_of(from, "kv_cache_bytes", std::int64_t{1} << 48));
   return {};
 }
 
@@ -67,21 +97,16 @@ Result<SpeculationSettings> parse_speculative_config(std::string_view text) {
   const json::object& from = parsed.get_object();
   SpeculationSettings settings;
   if (from.empty()) return settings;
-  TRY_DO(check_method(from));
-  TRY_DO(check_names(from));
+  TRY(const std::string_view method, method_of(from));
+  TRY_DO(check_names(from, method));
   TRY(settings.most_tokens, count_of(from, "num_speculative_tokens", kMostTokens));
   if (settings.most_tokens == 0) {
     return fail(ErrorCode::kInvalid, "num_speculative_tokens is missing: give {}", kExample);
   }
-  TRY(settings.shortest, count_of(from, "prompt_lookup_min", kMostNgram));
-  TRY(settings.longest, count_of(from, "prompt_lookup_max", kMostNgram));
-  // vLLM's: one that is not given is the other, and both are 5.
-  constexpr std::int64_t kUsual = 5;
-  if (settings.longest == 0) settings.longest = settings.shortest > 0 ? settings.shortest : kUsual;
-  if (settings.shortest == 0) settings.shortest = settings.longest;
-  if (settings.shortest > settings.longest) {
-    return fail(ErrorCode::kInvalid, "prompt_lookup_min is {}, over prompt_lookup_max {}",
-                settings.shortest, settings.longest);
+  if (method == "ngram") {
+    TRY_DO(read_ngrams(from, settings));
+  } else {
+    TRY_DO(read_draft(from, settings.draft));
   }
   return settings;
 }

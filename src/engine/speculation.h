@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,15 +19,28 @@
 
 namespace saccade {
 
+// A second, smaller model that guesses (draft_model.h).
+struct DraftSettings {
+  std::string model;         // folder, or ORG/NAME; empty: the text itself is looked up
+  std::string revision;      // of ORG/NAME on the hub; empty: main
+  std::string quantization;  // as --quantization, of this model alone
+  std::int64_t max_model_len =
+      0;  // longer sequences are not guessed; 0: as long as both models take
+  std::int64_t kv_cache_bytes = 0;  // of its own keys and values; 0: chosen at start
+  bool operator==(const DraftSettings&) const = default;
+};
+
 struct SpeculationSettings {
   std::int64_t most_tokens = 0;  // guessed at once; 0: nothing is guessed
   std::int64_t shortest = 0;     // n-gram that is looked up, tokens
   std::int64_t longest = 0;
+  DraftSettings draft = {};
   bool operator==(const SpeculationSettings&) const = default;
 };
 
-// The JSON of vLLM's --speculative-config: method "ngram" with num_speculative_tokens,
-// prompt_lookup_max and prompt_lookup_min. Errors name the member and say what to give instead.
+// The JSON of vLLM's --speculative-config: num_speculative_tokens, and for method "ngram"
+// prompt_lookup_max and prompt_lookup_min, for "draft_model" the members of DraftSettings. Where no
+// method is given a model says it. Errors name the member and say what to give instead.
 Result<SpeculationSettings> parse_speculative_config(std::string_view json);
 
 // Of one sequence. Pure; one thread.

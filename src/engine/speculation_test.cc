@@ -25,13 +25,34 @@ TEST(SpeculativeConfig, IsVllms) {
                 R"({"method":"ngram","num_speculative_tokens":3,"prompt_lookup_max":3})"),
             (SpeculationSettings{3, 3, 3}));
   EXPECT_EQ(*parse_speculative_config("{}"), SpeculationSettings{});
+  EXPECT_EQ(*parse_speculative_config(R"({"model":"[ngram]","num_speculative_tokens":3})"),
+            (SpeculationSettings{3, 5, 5}));
+  SpeculationSettings draft{5, 0, 0};
+  draft.draft.model = "org/small";
+  EXPECT_EQ(*parse_speculative_config(R"({"model":"org/small","num_speculative_tokens":5})"),
+            draft);
+  draft.draft.revision = "v1";
+  draft.draft.quantization = "int4";
+  draft.draft.max_model_len = 900;
+  draft.draft.kv_cache_bytes = 1 << 20;
+  EXPECT_EQ(*parse_speculative_config(
+                R"({"method":"draft_model","model":"org/small","num_speculative_tokens":5,)"
+                R"("revision":"v1","quantization":"int4","max_model_len":900,)"
+                R"("kv_cache_bytes":1048576})"),
+            draft);
 }
 
 TEST(SpeculativeConfig, SaysWhatIsWrong) {
   const auto names = [](std::string_view config, std::string_view what) {
     EXPECT_NE(error_of(config).find(what), std::string::npos) << error_of(config);
   };
-  names(R"({"model":"org/small","num_speculative_tokens":3})", "a draft model is not supported");
+  names(R"({"method":"draft_model","num_speculative_tokens":3})", "model is missing");
+  names(R"({"method":"ngram","model":"org/small","num_speculative_tokens":3})", "\"model\"");
+  names(R"({"model":"org/small","num_speculative_tokens":3,"prompt_lookup_max":2})",
+        "\"prompt_lookup_max\" is not supported with method draft_model");
+  names(R"({"model":"org/small","num_speculative_tokens":3,"max_model_len":0})",
+        "max_model_len is 0");
+  names(R"({"method":"mtp","model":"org/small","num_speculative_tokens":3})", "method \"mtp\"");
   names(R"({"method":"eagle","num_speculative_tokens":3})", "method \"eagle\" is not supported");
   names(R"({"num_speculative_tokens":3})", "method \"\"");
   names(R"({"method":"ngram"})", "num_speculative_tokens is missing");

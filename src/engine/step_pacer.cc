@@ -16,6 +16,17 @@ StepLoad with_prefill(StepLoad load, std::int64_t tokens) {
   return load;
 }
 
+// A step of those that decode.
+StepLoad decode_load(const Scheduler& scheduler) {
+  StepLoad load;
+  for (const Sequence* sequence : scheduler.running()) {
+    if (sequence->phase() != Phase::kDecoding) continue;
+    load.context_tokens += sequence->computed();
+    ++load.decode_rows;
+  }
+  return load;
+}
+
 StepLoad load_of(const StepPlan& plan) {
   StepLoad load;
   load.decode_rows = plan.decode_rows;
@@ -71,19 +82,19 @@ StepLimits StepPacer::begin(const Scheduler& scheduler, bool encoding, double st
 }
 
 double StepPacer::row_price(const Scheduler& scheduler, std::int64_t more) const {
+  StepLoad load = decode_load(scheduler);
+  const double now = step_time_.predict(load);
+  load.decode_rows += more;
+  return tokens_in(scheduler, (step_time_.predict(load) - now) / static_cast<double>(more));
+}
+
+double StepPacer::tokens_in(const Scheduler& scheduler, double seconds) const {
   constexpr std::int64_t kTrusted = 16;
   if (step_time_.observations() < kTrusted) return 0;
-  StepLoad load;
-  for (const Sequence* sequence : scheduler.running()) {
-    if (sequence->phase() != Phase::kDecoding) continue;
-    load.context_tokens += sequence->computed();
-    ++load.decode_rows;
-  }
+  const StepLoad load = decode_load(scheduler);
   const auto given = static_cast<double>(std::max<std::int64_t>(1, load.decode_rows));
   const double now = step_time_.predict(load);
-  if (now <= 0) return 0;
-  load.decode_rows += more;
-  return (step_time_.predict(load) - now) / static_cast<double>(more) * given / now;
+  return now > 0 ? seconds * given / now : 0;
 }
 
 void StepPacer::forwarded(const StepPlan& plan, double seconds) {

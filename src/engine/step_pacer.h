@@ -29,6 +29,8 @@ class StepPacer {
   // Tokens that a step of those that decode gives in the time that a row more adds to it, of `more`
   // on average; 0 while nothing is known.
   double row_price(const Scheduler& scheduler, std::int64_t more) const;
+  // Tokens that such a step gives in the time of `seconds`; 0 while nothing is known.
+  double tokens_in(const Scheduler& scheduler, double seconds) const;
 
   const StepTimeModel& step_time() const { return step_time_; }
 

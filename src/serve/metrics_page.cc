@@ -79,6 +79,16 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
                  "Guessed tokens that came, by their place in the draft.",
                  count(accepted[position]), {{"position", std::to_string(position)}});
   }
+  if (s.draft_kv_cache_bytes > 0) {
+    page.gauge("saccade:draft_kv_cache_usage_perc",
+               "Used share of the draft model's KV cache, 1 is all.", s.draft_kv_cache_usage);
+    page.gauge("saccade:draft_kv_cache_bytes", "Size of the draft model's KV cache.",
+               static_cast<double>(s.draft_kv_cache_bytes));
+    page.counter("saccade:draft_tokens_read_total", "Tokens that the draft model has read.",
+                 count(s.draft_tokens_read));
+    page.counter("saccade:draft_busy_seconds_total", "Time of the draft model's steps.",
+                 s.draft_busy_seconds);
+  }
   page.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
                count(s.prefix_cache_queries));
   page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",

@@ -146,6 +146,7 @@ Result<cluster::Profile> measure_profile(const EngineSettings& given, const Mode
   settings.encoder_cache = "store";
   settings.steps_in_flight = 1;
   settings.tpot_target_ms = 0;
+  settings.speculation = {};
   TRY(const auto engine, Engine::create(settings, *model.network, device, clock));
   Bench bench(*engine, *model.processor, tokenizer);
 

@@ -15,6 +15,7 @@
 #include "net/http_server.h"
 #include "serve/cluster_store.h"
 #include "serve/device_choice.h"
+#include "serve/draft_network.h"
 #include "serve/embedding_service.h"
 #include "serve/encoder_service.h"
 #include "serve/engine_thread.h"
@@ -320,6 +321,12 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   RequestBuilder builder(settings, *model.processor, parts.tokenizer, std::move(loaded_template),
                          defaults, clock);
   TRY_DO(builder.compile_template());
+  std::optional<Model> draft;
+  if (const DraftSettings& of = settings.engine.speculation.draft; !of.model.empty()) {
+    const ServedTokens served = {settings.tokenizer.empty() ? parts.directory : settings.tokenizer,
+                                 parts.tokenizer.get(), model.shape().vocab};
+    TRY(draft, load_draft(of, served, parts.options, *parts.device));
+  }
   TRY(const std::optional<cluster::StageCosts> costs,
       stage_costs(settings, model, *parts.device, *parts.tokenizer, clock));
   const bool has_vision = model.shape().has_vision;
@@ -334,6 +341,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
     TRY(exchange, make_exchange(settings, model.shape(), *parts.device, clock, finder));
   }
   EngineSettings engine_settings = settings.engine;
+  if (draft) engine_settings.draft = draft->network.get();
   std::unique_ptr<cluster::EventPublisher> events;
   if (settings.cache_events.enabled) {
     TRY(events, cluster::EventPublisher::create(settings.cache_events));

@@ -24,12 +24,13 @@ const std::string kConfig =
 // A checkpoint served twice, once with guesses.
 class Pair {
  public:
-  explicit Pair(const std::string& checkpoint, std::vector<std::string> more = {}) {
+  explicit Pair(const std::string& checkpoint, std::vector<std::string> more = {},
+                const std::string& config = kConfig) {
     std::vector<std::string> arguments = {
         "serve", "--model", checkpoint, "--served-model-name", "tiny", "--max-model-len", "512"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     plain_ = std::make_unique<ServerProcess>(SACCADE_BINARY, arguments);
-    arguments.insert(arguments.end(), {"--speculative-config", kConfig});
+    arguments.insert(arguments.end(), {"--speculative-config", config});
     guessing_ = std::make_unique<ServerProcess>(SACCADE_BINARY, arguments);
   }
   ~Pair() {
@@ -147,20 +148,67 @@ TEST(Speculation, AnswersAboutPicturesAreTheSame) {
   EXPECT_GE(pair.metric("vllm:spec_decode_num_accepted_tokens_total"), 0);
 }
 
+std::string draft_of(const std::string& model, const std::string& more = "") {
+  return R"({"model":")" + kRoot + "/" + model + R"(","num_speculative_tokens":3)" + more + "}";
+}
+
+// A smaller model guesses: here one of the same tokens, and the model itself with its matrices
+// rounded.
+TEST(Speculation, AnswersWithADraftModelAreTheSame) {
+  for (const std::string draft :
+       {draft_of("tests/golden/llama3/scaled"),
+        draft_of("tests/golden/llama3/plain",
+                 R"(,"method":"draft_model","quantization":"int8","kv_cache_bytes":100000)")}) {
+    SCOPED_TRACE(draft);
+    Pair pair(kRoot + "/tests/golden/llama3/plain",
+              {"--dtype", "float32", "--max-num-batched-tokens", "64", "--max-num-seqs", "8",
+               "--async-scheduling"},
+              draft);
+    for (const std::string how : {R"("temperature":0)", R"("temperature":0.7,"seed":5,"n":4)",
+                                  R"("temperature":0,"repetition_penalty":1.2,"stream":true)",
+                                  R"("temperature":0,"prompt_logprobs":1)",
+                                  R"("temperature":0,"n":2,"use_beam_search":true)",
+                                  R"("temperature":0,"structured_outputs":{"regex":"(ab)+"})"}) {
+      SCOPED_TRACE(how);
+      const bool beams = how.find("beam") != std::string::npos;
+      pair.expect_equal("/v1/completions",
+                        R"({"prompt":"one two three one two three one two","max_tokens":60,)" +
+                            std::string(beams ? "" : R"("ignore_eos":true,"logprobs":2,)") + how +
+                            "}");
+    }
+    EXPECT_GT(pair.metric("saccade:draft_kv_cache_bytes"), 0);
+    EXPECT_GT(pair.metric("saccade:draft_tokens_read_total"), 0);
+    EXPECT_EQ(pair.metric("saccade:draft_kv_cache_usage_perc"), 0);
+    EXPECT_GE(pair.metric("vllm:spec_decode_num_draft_tokens_total"), 0);
+    EXPECT_EQ(pair.plain_metrics().find("saccade:draft"), std::string::npos);
+  }
+}
+
 TEST(Speculation, WhatIsNotSupportedIsRefusedByName) {
   const std::string checkpoint = kRoot + "/tests/golden/llama3/plain";
-  const auto refusal = [&](const std::string& config) {
+  const auto expect_refusal = [&](const std::string& config, std::vector<std::string> parts) {
     const Tried tried = start_or_end(
         SACCADE_BINARY, {"serve", "--model", checkpoint, "--speculative-config", config});
     EXPECT_FALSE(tried.started);
-    return tried.ended.output;
+    for (const std::string& part : parts)
+      EXPECT_NE(tried.ended.output.find(part), std::string::npos) << tried.ended.output;
   };
-  EXPECT_NE(refusal(R"({"model":"org/draft","num_speculative_tokens":3})")
-                .find("--speculative-config: a draft model is not supported"),
-            std::string::npos);
-  EXPECT_NE(refusal(R"({"method":"ngram","num_speculative_tokens":3,"disable_padding":1})")
-                .find("\"disable_padding\" is not supported"),
-            std::string::npos);
+  expect_refusal(R"({"method":"eagle","model":"x","num_speculative_tokens":3})",
+                 {"--speculative-config: method \"eagle\" is not supported"});
+  expect_refusal(R"({"method":"ngram","num_speculative_tokens":3,"disable_padding":1})",
+                 {"\"disable_padding\" is not supported"});
+  expect_refusal(draft_of("tests/golden/no_such"),
+                 {"--speculative-config, model", "tests/golden/no_such"});
+  expect_refusal(draft_of("tests/golden/mistral/windowed"),
+                 {"--speculative-config, model", "its tokens are others: token", "llama3/plain",
+                  "mistral/windowed"});
+  expect_refusal(draft_of("tests/golden/qwen3_5/odd_heads"),
+                 {"--speculative-config, model", "qwen3_5/odd_heads", "keeps a state"});
+  expect_refusal(draft_of("tests/golden/mllama/thirds"), {"--speculative-config, model", "mllama"});
+  expect_refusal(draft_of("tests/golden/minilm/cls_long"),
+                 {"--speculative-config, model", "embeds text"});
+  expect_refusal(draft_of("tests/golden/llama3/scaled", R"(,"quantization":"int9")"),
+                 {"--speculative-config, model", "--quantization int9"});
 }
 
 }  // namespace

@@ -115,6 +115,18 @@ TEST(RanksEngineSteps, GuessedTokensGiveTheSameAnswers) {
   EXPECT_GT(stats.spec_decode_num_draft_tokens, 0u);
 }
 
+TEST(RanksEngineSteps, GuessesOfADraftModelGiveTheSameAnswers) {
+  GoldenRequests from("qwen2_5_vl/odd_heads", testing::kGoldenCases, make_team(2));
+  const auto draft = testing::load(golden_folder("qwen2_5_vl/odd_heads"), from.device(),
+                                   {.compute = DType::kF32, .kv = {}, .parts = Parts::kText});
+  EngineSettings settings = settings_of(64);
+  settings.draft = draft->network.get();
+  settings.speculation.most_tokens = 4;
+  const EngineStats stats = expect_goldens(from, settings, 4, 2);
+  EXPECT_GT(stats.spec_decode_num_draft_tokens, 0u);
+  EXPECT_GT(stats.spec_decode_num_accepted_tokens, 0u);
+}
+
 // What requests ask for beside greedy tokens: draws, penalties, bias, masks, grammars, and the
 // probabilities of their prompts.
 std::vector<Request> various(GoldenRequests& from, const std::string& checkpoint) {

@@ -8,6 +8,8 @@
 namespace saccade {
 namespace {
 
+const SteadyClock kClock;
+
 // Says how much memory is free, and of how much if it is its own, and has what the reference has.
 class MeteredDevice final : public Device {
  public:
@@ -49,7 +51,7 @@ TEST(EngineSetup, KvPoolComesAfterScratch) {
     MeteredDevice device(kFree);
     EngineSettings settings;
     settings.encoder_cache_bytes = static_cast<std::size_t>(store);
-    const auto parts = set_up_engine(settings, model, device);
+    const auto parts = set_up_engine(settings, model, device, kClock);
     EXPECT_TRUE(parts.has_value()) << parts.error().message;
     return parts ? static_cast<std::int64_t>(parts->settings.kv_cache_bytes) : 0;
   };
@@ -78,7 +80,7 @@ TEST(EngineSetup, KvPoolIsWhatTheUtilisationLeaves) {
     EngineSettings settings;
     settings.encoder_cache_bytes = 1 << 20;
     settings.device_memory_utilization = utilisation;
-    auto parts = set_up_engine(settings, model, device);
+    auto parts = set_up_engine(settings, model, device, kClock);
     return parts ? Result<std::int64_t>(static_cast<std::int64_t>(parts->settings.kv_cache_bytes))
                  : Result<std::int64_t>(fail(std::move(parts).error()));
   };
@@ -111,7 +113,7 @@ TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
     MeteredDevice device(4 * kGib, 4 * kGib);
     EngineSettings settings;
     settings.encoder_cache_bytes = 1 << 20;
-    const auto parts = set_up_engine(settings, model, device);
+    const auto parts = set_up_engine(settings, model, device, kClock);
     EXPECT_TRUE(parts.has_value()) << parts.error().message;
     return parts ? static_cast<std::int64_t>(parts->settings.kv_cache_bytes) : 0;
   };

@@ -76,5 +76,39 @@ TEST(EngineSpeculation, BidirectionalPrefixes) {
   scenarios(echoing({full(), full(), window(12)}), 60, Sight::kPrefix, guessing());
 }
 
+// Guesses of another model: of one that says the same, of one that says the same only where text
+// repeats, of one that is hardly ever right.
+Changes drafted(const FakeModelOptions& draft) {
+  Changes changes = guessing();
+  changes.draft = draft;
+  changes.settings = [](Choices& choices, EngineSettings& settings) {
+    settings.speculation.most_tokens = choices.between(1, 7);
+    // From a page to room for all.
+    const std::int64_t page = settings.block_size * 2 * 2 * 8 * 4;
+    if (choices.coin()) settings.speculation.draft.kv_cache_bytes = page * choices.between(1, 120);
+    if (choices.pick(4) == 0) settings.speculation.draft.max_model_len = choices.between(2, 70);
+  };
+  return changes;
+}
+
+TEST(EngineSpeculation, DraftModelThatSaysTheSame) {
+  scenarios(echoing({full(), full()}), 60, Sight::kCausal, drafted(echoing({full(), full()})));
+}
+
+TEST(EngineSpeculation, DraftModelOfOtherLayers) {
+  FakeModelOptions draft = echoing({window(5), full()});
+  draft.hidden = 4;
+  draft.position_axes = 3;
+  scenarios(echoing({window(9), full(), window(9), window(9)}), 60, Sight::kCausal, drafted(draft));
+}
+
+TEST(EngineSpeculation, DraftModelThatIsWrong) {
+  FakeModelOptions draft;
+  draft.vocab = 80;  // more than the model has
+  Changes changes = drafted(draft);
+  changes.guesses = false;  // hardly any is right
+  scenarios(echoing({full(), full()}), 60, Sight::kPrefix, changes);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,8 +117,11 @@ struct Running {
 // Runs one engine by hand. Everything that must hold after each step is checked there.
 class Bench {
  public:
-  Bench(const EngineSettings& settings, const FakeModelOptions& options)
+  // draft: of a model that guesses; null: none does.
+  Bench(EngineSettings settings, const FakeModelOptions& options,
+        const FakeModelOptions* draft = nullptr)
       : device_(engine_device("reference")), model_(options) {
+    if (draft != nullptr) settings.draft = &draft_.emplace(*draft);
     auto made = Engine::create(settings, model_, *device_, clock_);
     EXPECT_TRUE(made.has_value()) << made.error().message;
     if (made) engine_.reset(static_cast<LocalEngine*>(made->release()));
@@ -178,6 +182,7 @@ class Bench {
     while (engine_->step()) {
     }
     ASSERT_EQ(engine_->parts().kv->usage(), 0);
+    if (engine_->parts().draft) ASSERT_EQ(engine_->parts().draft->usage(), 0);
     ASSERT_EQ(engine_->images().store().leased_bytes(), 0);
   }
 
@@ -188,6 +193,7 @@ class Bench {
   VirtualClock clock_;
   std::unique_ptr<Device> device_;
   FakeModel model_;
+  std::optional<FakeModel> draft_;
   std::unique_ptr<LocalEngine> engine_;
   std::map<RequestId, Running> requests_;
   std::int64_t unfinished_ = 0;
@@ -286,7 +292,8 @@ struct Seen {
 struct Changes {
   std::function<void(Choices&, EngineSettings&)> settings = [](Choices&, EngineSettings&) {};
   std::function<void(Choices&, Script&)> script = [](Choices&, Script&) {};
-  bool guesses = false;  // tokens are guessed ahead, and some are right
+  bool guesses = false;                        // tokens are guessed ahead, and some are right
+  std::optional<FakeModelOptions> draft = {};  // the model that guesses them
 };
 
 inline void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight sight, Seen& seen,
@@ -305,7 +312,7 @@ inline void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight 
                   settings.encoder_cache_bytes, settings.max_batched_tokens, settings.max_sequences,
                   settings.block_size, settings.kv_cache_bytes, settings.long_prefill_threshold,
                   settings.scheduling_policy));
-  Bench bench(settings, options);
+  Bench bench(settings, options, changes.draft ? &*changes.draft : nullptr);
   std::vector<Script> scripts;
   for (ClientId i = 0; i < 6; ++i) {
     scripts.push_back(make_script(choices, sight));
