@@ -62,8 +62,8 @@ void add_offline_flags(CLI::App& cmd, ServeFlags& flags);
 // name the flag.
 Result<void> complete(ServeFlags& flags);
 
-// Finds the folders of the checkpoint, the tokenizer and the draft model; ORG/NAME that is not there is
-// downloaded unless HF_HUB_OFFLINE forbids it. Blocks.
+// Finds the folders of the checkpoint, the tokenizer and the draft model; ORG/NAME that is not
+// there is downloaded unless HF_HUB_OFFLINE forbids it. Blocks.
 Result<void> fetch_checkpoint(ServeFlags& flags);
 
 }  // namespace saccade

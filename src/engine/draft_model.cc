@@ -115,7 +115,7 @@ Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan
 }
 
 double DraftModel::usage() const {
-  return 1 - static_cast<double>(free_pages_.size()) / static_cast<double>(pages_);
+  return static_cast<double>(tokens_held()) / static_cast<double>(pages_ * block_tokens_);
 }
 
 double DraftModel::step_seconds(std::int64_t sequences) const {

@@ -88,6 +88,9 @@ class DraftModel {
   // All that it takes of the device beside its weights.
   std::int64_t bytes() const { return bytes_; }
   std::int64_t pool_bytes() const { return pool_bytes_; }
+  std::int64_t tokens_held() const {  // that there is room for in pages which sequences have
+    return (pages_ - std::ssize(free_pages_)) * block_tokens_;
+  }
   double usage() const;  // of the pool, 0 to 1
   std::uint64_t tokens_read() const { return tokens_read_; }
   double busy_seconds() const { return busy_seconds_; }

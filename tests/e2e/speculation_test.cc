@@ -155,7 +155,7 @@ std::string draft_of(const std::string& model, const std::string& more = "") {
 // A smaller model guesses: here one of the same tokens, and the model itself with its matrices
 // rounded.
 TEST(Speculation, AnswersWithADraftModelAreTheSame) {
-  for (const std::string draft :
+  for (const std::string& draft :
        {draft_of("tests/golden/llama3/scaled"),
         draft_of("tests/golden/llama3/plain",
                  R"(,"method":"draft_model","quantization":"int8","kv_cache_bytes":100000)")}) {

@@ -10,6 +10,8 @@ using testing::GoldenRequests;
 using testing::load;
 using testing::settings_of;
 
+constexpr std::int64_t kTokens = 40;  // of an answer, usually
+
 // What a model says, with numbers added to its logits: it is right now and then.
 class PerturbedNetwork final : public Network {
  public:
@@ -107,7 +109,9 @@ Run run(GoldenRequests& from, EngineSettings settings, Network* draft, std::int6
   EXPECT_EQ(unfinished, 0u);
   const auto& local = static_cast<const LocalEngine&>(**engine);
   EXPECT_EQ(local.parts().kv->usage(), 0);
-  if (draft != nullptr) EXPECT_EQ(local.parts().draft->usage(), 0);
+  if (draft != nullptr) {
+    EXPECT_EQ(local.parts().draft->usage(), 0);
+  }
   run.stats = (*engine)->stats();
   return run;
 }
@@ -166,6 +170,7 @@ EngineStats expect_same_answers(GoldenRequests& from, Network& draft, std::int64
   tight.kv_cache_bytes = static_cast<std::size_t>(
       (longest + 64) * token_bytes(layer, from.network().shape().layers.size()));
   std::uint64_t preempted = 0;
+  std::uint64_t blocked = 0;
   for (const int steps : {1, 2}) {
     for (const std::int64_t held : {longest / 3, longest + 16, 3 * longest}) {
       SCOPED_TRACE(fmt::format("a draft pool of {} tokens, {} steps in flight", held, steps));
@@ -174,14 +179,14 @@ EngineStats expect_same_answers(GoldenRequests& from, Network& draft, std::int64
       const Run guessed = run(from, tight, &draft, tokens, 8);
       expect_equal(guessed, plain);
       preempted += guessed.stats.num_preemptions;
+      blocked += guessed.stats.steps_blocked_on_memory;
       if (::testing::Test::HasFailure()) return first;
     }
   }
-  EXPECT_GT(preempted, 0u);
+  // Short answers may find room one after the other.
+  EXPECT_GT(tokens < kTokens ? preempted + blocked : preempted, 0u);
   return first;
 }
-
-constexpr std::int64_t kTokens = 40;
 
 // The model itself: greedy answers come as they were guessed, others now and then.
 TEST(DraftEngine, TheModelItself) {

@@ -112,7 +112,9 @@ TEST(DraftModel, WhatDidNotComeIsTakenBack) {
         static_cast<std::size_t>(choices.pick(static_cast<std::int64_t>(guess.size()) + 1));
     tokens.insert(tokens.end(), guess.begin(), guess.begin() + static_cast<std::ptrdiff_t>(hits));
     if (hits == 0 || choices.coin()) tokens.push_back(static_cast<TokenId>(choices.between(6, 40)));
-    if (round > 0) EXPECT_LE(reader.unread(tokens), 2) << hits << " of " << guess.size() << " came";
+    if (round > 0) {
+      EXPECT_LE(reader.unread(tokens), 2) << hits << " of " << guess.size() << " came";
+    }
     const auto count = choices.pick(5);
     guess = draft.ask(reader, tokens, count).guess;
     DraftReader other;
@@ -164,7 +166,9 @@ TEST(DraftModel, ReadsLongTextsInParts) {
     EXPECT_EQ(asks[0].read, part >= 2) << part;
     EXPECT_EQ(asks[0].guess.size(), part >= 2 ? 2u : 0u) << part;
     EXPECT_EQ(asks[1].guess, said(shorter, 2)) << part;
-    if (part == 2) EXPECT_EQ(asks[0].guess, said(text, 2));
+    if (part == 2) {
+      EXPECT_EQ(asks[0].guess, said(text, 2));
+    }
   }
   EXPECT_EQ(draft.network().largest_batch(), DraftModel::kMostRows);
 }

@@ -170,6 +170,13 @@ class Bench {
       }
     }
     ASSERT_LE(model_.largest_batch(), engine_->settings().max_batched_tokens);
+    if (engine_->parts().draft == nullptr) return;
+    // Pages of a draft model: of those that run alone, for their tokens and a guess.
+    std::int64_t needed = 0;
+    for (const Sequence* sequence : engine_->scheduler().running())
+      needed += sequence->length() + engine_->settings().speculation.most_tokens +
+                engine_->settings().block_size;
+    ASSERT_LE(engine_->parts().draft->tokens_held(), needed);
   }
 
   void run_out(bool check = true) {
@@ -182,7 +189,9 @@ class Bench {
     while (engine_->step()) {
     }
     ASSERT_EQ(engine_->parts().kv->usage(), 0);
-    if (engine_->parts().draft) ASSERT_EQ(engine_->parts().draft->usage(), 0);
+    if (engine_->parts().draft) {
+      ASSERT_EQ(engine_->parts().draft->usage(), 0);
+    }
     ASSERT_EQ(engine_->images().store().leased_bytes(), 0);
   }
 
