@@ -20,19 +20,6 @@ double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 <<
 
 std::int64_t size_of_text(std::span<const TokenId> tokens) { return std::ssize(tokens); }
 
-Result<void> check_shape(const ModelShape& shape) {
-  if (shape.keeps_state())
-    return fail(ErrorCode::kUnsupported,
-                "draft model: {} keeps a state, and what wrong guesses wrote into it cannot be "
-                "taken back",
-                shape.family);
-  if (shape.cross_attends())
-    return fail(ErrorCode::kUnsupported,
-                "draft model: {} attends to images across, and a draft model reads text alone",
-                shape.family);
-  return {};
-}
-
 }  // namespace
 
 // Guesses that came have been read; the last token's row is computed always.
@@ -62,7 +49,8 @@ Result<std::unique_ptr<DraftModel>> DraftModel::create(const DraftPlan& plan,
                                                        Network& network, Device& device,
                                                        const Clock& clock) {
   const ModelShape& shape = network.shape();
-  TRY_DO(check_shape(shape));
+  if (auto takes = check_shape(shape); !takes)
+    return fail_within("draft model", std::move(takes).error());
   std::unique_ptr<DraftModel> made(new DraftModel(plan, network, device, clock));
   std::int64_t& length = made->length_;
   length = std::min(length, shape.max_position);
@@ -111,6 +99,17 @@ Result<void> DraftModel::allocate(const DraftSettings& settings, const DraftPlan
   free_pages_.resize(static_cast<std::size_t>(pages_));
   std::iota(free_pages_.rbegin(), free_pages_.rend(), 0);
   bytes_ = pool_bytes_ + logit_bytes + static_cast<std::int64_t>(network_.scratch_bytes());
+  return {};
+}
+
+Result<void> DraftModel::check_shape(const ModelShape& shape) {
+  if (shape.keeps_state())
+    return fail(ErrorCode::kUnsupported,
+                "{} keeps a state, and what wrong guesses wrote into it cannot be taken back",
+                shape.family);
+  if (shape.cross_attends())
+    return fail(ErrorCode::kUnsupported,
+                "{} attends to images across, and a draft model reads text alone", shape.family);
   return {};
 }
 

@@ -57,8 +57,10 @@ class DraftModel {
   static constexpr std::int64_t kMostCompared = 16;
 
   // kUnsupported: a network whose state cannot be taken back, or that attends to images across.
-  // kTooLarge: a pool that holds no page. The network has been loaded on the device; both outlive
-  // this, as does the clock.
+  static Result<void> check_shape(const ModelShape& shape);
+
+  // kUnsupported: as check_shape(). kTooLarge: a pool that holds no page. The network has been
+  // loaded on the device; both outlive this, as does the clock.
   static Result<std::unique_ptr<DraftModel>> create(const DraftPlan& plan,
                                                     const DraftSettings& settings, Network& network,
                                                     Device& device, const Clock& clock);

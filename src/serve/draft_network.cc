@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/printable.h"
+#include "engine/draft_model.h"
 #include "model/checkpoint.h"
 #include "serve/quantization_choice.h"
 
@@ -21,10 +22,7 @@ Result<Model> load(const DraftSettings& settings, const ServedTokens& served, Lo
   // Before its weights are: a wrong folder is told at once.
   TRY(const UnloadedModel sketch, create_model(checkpoint));
   const ModelShape& shape = sketch.shape();
-  if (shape.keeps_state())
-    return fail(ErrorCode::kUnsupported,
-                "{} keeps a state, and what wrong guesses wrote into it cannot be taken back",
-                shape.family);
+  TRY_DO(DraftModel::check_shape(shape));
   auto tokenizer = load_tokenizer(directory);
   if (!tokenizer && tokenizer.error().code != ErrorCode::kNotFound)
     return fail(std::move(tokenizer).error());

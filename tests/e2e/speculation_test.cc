@@ -204,7 +204,8 @@ TEST(Speculation, WhatIsNotSupportedIsRefusedByName) {
                   "mistral/windowed"});
   expect_refusal(draft_of("tests/golden/qwen3_5/odd_heads"),
                  {"--speculative-config, model", "qwen3_5/odd_heads", "keeps a state"});
-  expect_refusal(draft_of("tests/golden/mllama/thirds"), {"--speculative-config, model", "mllama"});
+  expect_refusal(draft_of("tests/golden/mllama/thirds"),
+                 {"--speculative-config, model", "mllama", "across"});
   expect_refusal(draft_of("tests/golden/minilm/cls_long"),
                  {"--speculative-config, model", "embeds text"});
   expect_refusal(draft_of("tests/golden/llama3/scaled", R"(,"quantization":"int9")"),
