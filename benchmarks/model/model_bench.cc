@@ -3,8 +3,9 @@
 //   model_bench --model DIR [--runs 5] [--threads N]
 //               [--peer LLAMA_BENCH --peer-model GGUF] [--peer-mtmd LLAMA_MTMD_CLI --peer-mmproj
 //               GGUF] [--json FILE]
-//   model_bench --model DIR --quantization int8|int4|int4-a8[-head] [--runs 5] ...
-//               rounded at load, and in turn with it the same model as it is stored
+//   model_bench --model DIR --quantization int8|int4[-a8][-head][-tower] [--runs 5] ...
+//               rounded at load (a8: activations before four bits; head, tower: to bytes), and in
+//               turn with it the same model as it is stored
 //   model_bench --model DIR --launches SIDE     what a device is asked to do instead of how fast
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -239,14 +241,33 @@ Result<void> count_launches(const Arguments& arguments, Harness& harness) {
   return {};
 }
 
+// --quantization's words.
+Result<LoadOptions> rounded_as(const std::string& text) {
+  LoadOptions options;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, '-');) {
+    if (word == "int8")
+      options.text_layers = DType::kI8;
+    else if (word == "int4")
+      options.four_bit_text = true;
+    else if (word == "a8")
+      options.byte_activations = true;
+    else if (word == "head")
+      options.head = DType::kI8;
+    else if (word == "tower")
+      options.tower_layers = DType::kI8;
+    else
+      return fail(ErrorCode::kInvalid,
+                  "--quantization {}: int8 or int4 is known, with -a8, -head and -tower behind it",
+                  text);
+  }
+  return options;
+}
+
 Result<void> measure(const Arguments& arguments) {
   TRY(auto made, make_cpu_device(arguments.threads));
   const std::shared_ptr<Device> device = std::move(made);
-  LoadOptions options;
-  options.four_bit_text = arguments.quantization.starts_with("int4");
-  if (arguments.quantization.starts_with("int8")) options.text_layers = DType::kI8;
-  options.byte_activations = arguments.quantization.starts_with("int4-a8");
-  if (arguments.quantization.ends_with("-head")) options.head = DType::kI8;
+  TRY(const LoadOptions options, rounded_as(arguments.quantization));
   TRY(const auto harness, Harness::create(arguments.model, device, options));
   std::unique_ptr<Harness> beside;
   if (!arguments.quantization.empty()) {
@@ -291,15 +312,6 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "model_bench: %s is not known\n", argv[i]);
       return 2;
     }
-  }
-  std::string how = arguments.quantization;
-  if (how.ends_with("-head")) how.resize(how.size() - 5);
-  if (!how.empty() && how != "int8" && how != "int4" && how != "int4-a8") {
-    std::fprintf(stderr,
-                 "model_bench: --quantization %s: int8, int4, int4-a8 (activations in bytes) are "
-                 "known, with -head behind each\n",
-                 arguments.quantization.c_str());
-    return 2;
   }
   if (arguments.model.empty()) {
     std::fprintf(stderr, "model_bench: --model DIR is required\n");
