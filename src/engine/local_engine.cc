@@ -55,7 +55,8 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
   update_gauges(clock_.now());
 }
 
-LocalEngine::~LocalEngine() = default;
+// A step that was planned ahead may be under way though all answers have ended.
+LocalEngine::~LocalEngine() { device_.synchronize(); }
 
 Result<void> LocalEngine::make_encoder(ImageExchange* exchange, bool tower) {
   if (!network_.shape().has_vision) return {};
