@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/graph_rows.h"
+#include "ops/rank_team.h"
 
 namespace saccade {
 namespace {
@@ -56,7 +57,13 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
 }
 
 // A step that was planned ahead may be under way though all answers have ended.
-LocalEngine::~LocalEngine() { device_.synchronize(); }
+LocalEngine::~LocalEngine() {
+  try {
+    device_.synchronize();
+  } catch (const RanksFailed&) {
+    // Said when it happened.
+  }
+}
 
 Result<void> LocalEngine::make_encoder(ImageExchange* exchange, bool tower) {
   if (!network_.shape().has_vision) return {};
