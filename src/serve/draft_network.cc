@@ -31,6 +31,8 @@ Result<Model> load(const DraftSettings& settings, const ServedTokens& served, Lo
   options.text_layers = {};
   if (settings.quantization == kRoundToBytes) options.text_layers = DType::kI8;
   options.four_bit_text = settings.quantization == kRoundToFourBits;
+  // Asked of a model without four bits it is an error, and that was asked of the other model.
+  options.byte_activations = options.byte_activations && options.four_bit_text;
   options.head = {};
   options.parts = Parts::kText;
   return load_model(checkpoint, device, options);

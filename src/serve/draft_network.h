@@ -21,8 +21,9 @@ struct ServedTokens {
 };
 
 // `options`: those of the served model, but for how its matrices are rounded, which settings.
-// quantization says. A tower is not loaded. kInvalid, naming both folders and the first token that
-// differs: the tokenizers are not the same. Rows of logits may be more than tokens, and differ.
+// quantization says; activations become bytes with int4 alone. A tower is not loaded. kInvalid,
+// naming both folders and the first token that differs: the tokenizers are not the same. Rows of
+// logits may be more than tokens, and differ.
 Result<Model> load_draft(const DraftSettings& settings, const ServedTokens& served,
                          LoadOptions options, Device& device);
 

@@ -184,6 +184,15 @@ TEST(Speculation, AnswersWithADraftModelAreTheSame) {
   }
 }
 
+// What is asked of the model's four bits is not asked of a draft that has none.
+TEST(Speculation, ADraftModelOfNumbersBesideCodes) {
+  Pair pair(kRoot + "/tests/golden/qwen2_vl/odd_heads",
+            {"--quantization", "int4", "--quantize-activations"},
+            draft_of("tests/golden/qwen2_vl/odd_heads"));
+  pair.expect_equal("/v1/completions", R"({"prompt":"one two three one two","max_tokens":20,)"
+                                       R"("ignore_eos":true,"temperature":0})");
+}
+
 TEST(Speculation, WhatIsNotSupportedIsRefusedByName) {
   const std::string checkpoint = kRoot + "/tests/golden/llama3/plain";
   const auto expect_refusal = [&](const std::string& config, std::vector<std::string> parts) {
