@@ -35,13 +35,14 @@ Result<std::int64_t> count_of(const json::object& from, std::string_view name, s
   return fail(ErrorCode::kInvalid, "{} is {}, allowed 1 to {}", name, value, most);
 }
 
+// The method, as vLLM's own examples had it before there was one.
+bool names_ngrams(std::string_view model) { return model == "ngram" || model == "[ngram]"; }
+
 // "ngram" or "draft_model".
 Result<std::string_view> method_of(const json::object& from) {
   TRY(const std::string method, json::get_string_or(from, "method", ""));
   TRY(const std::string model, json::get_string_or(from, "model", ""));
-  // As vLLM's own examples had it before there was a method.
-  const bool names_ngram = model == "ngram" || model == "[ngram]";
-  if (method == "ngram" || (method.empty() && names_ngram)) return "ngram";
+  if (method == "ngram" || (method.empty() && names_ngrams(model))) return "ngram";
   if (method == "draft_model" || (method.empty() && !model.empty())) return "draft_model";
   return fail(ErrorCode::kUnsupported, "method \"{}\" is not supported: give {}", method, kExample);
 }
@@ -56,7 +57,7 @@ Result<void> check_names(const json::object& from, std::string_view method) {
       continue;
     // What the ngram method has no use for.
     if (method == "ngram" && name == "model" && member.value().is_string() &&
-        (member.value().as_string() == "ngram" || member.value().as_string() == "[ngram]"))
+        names_ngrams(member.value().as_string()))
       continue;
     return fail(ErrorCode::kUnsupported, "member \"{}\" is not supported with method {}: give {}",
                 name, method, kExample);
