@@ -12,7 +12,7 @@ find_program(SACCADE_CCACHE ccache)
 if(SACCADE_CCACHE)
   # Paths below the clone are hashed relative to it, so that one clone's objects serve the others'.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                                  ${SACCADE_CCACHE})
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${SACCADE_CCACHE})
 endif()
 
 add_compile_definitions(SACCADE_VERSION="${PROJECT_VERSION}")
@@ -60,6 +60,7 @@ function(saccade_library name)
   list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
   if(sources)
     add_library(${name} STATIC ${sources})
+    saccade_precompile(${name} saccade_precompiled)
     set(scope PUBLIC)
   else()
     add_library(${name} INTERFACE)

@@ -2,6 +2,10 @@
 # saccade_test(NAME SOURCES ... LIBS ...): a program of its own (tests/).
 find_package(GTest REQUIRED)
 include(GoogleTest)
+if(SACCADE_PRECOMPILED)
+  saccade_precompiled_carrier(saccade_precompiled_tests GTest::gmock GTest::gtest)
+  target_precompile_headers(saccade_precompiled_tests PRIVATE ${saccade_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
+endif()
 
 function(saccade_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SOURCE_DIR" "SOURCES;LIBS;LABELS" ${ARGN})
@@ -9,6 +13,7 @@ function(saccade_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  saccade_precompile(${name} saccade_precompiled_tests)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   # Tests run in the source folder. Its path is not compiled in, so that ccache serves every clone;

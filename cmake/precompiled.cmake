@@ -1,0 +1,30 @@
+# The headers that nearly every file reads, parsed once: saccade_precompiled for libraries and programs, with GoogleTest's
+# in saccade_precompiled_tests. A target reuses the one or the other, so that a preset has two and not a hundred.
+# Files of other compiler flags (instruction sets, kernels on the emulator) have SKIP_PRECOMPILE_HEADERS.
+option(SACCADE_PRECOMPILED "precompiled headers" ON)
+set(saccade_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
+  <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>
+  <boost/json/array.hpp> <boost/json/object.hpp> <boost/json/value.hpp>)
+# A reused header is valid for the flags that it was made with: programs are compiled as libraries are.
+set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+
+function(saccade_precompiled_carrier name)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "")
+  add_library(${name} STATIC ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
+  target_link_libraries(${name} PRIVATE Threads::Threads fmt::fmt tl::expected Boost::json OpenSSL::Crypto ${ARGN})
+endfunction()
+
+if(SACCADE_PRECOMPILED)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fpch-preprocess)  # what ccache wants to see
+  endif()
+  saccade_precompiled_carrier(saccade_precompiled)
+  target_precompile_headers(saccade_precompiled PRIVATE ${saccade_common_headers})
+endif()
+
+# Reuses the headers of `carrier` in a target that has sources.
+function(saccade_precompile target carrier)
+  if(SACCADE_PRECOMPILED)
+    target_precompile_headers(${target} REUSE_FROM ${carrier})
+  endif()
+endfunction()
