@@ -48,13 +48,15 @@ class GpuRuntime final : public Runtime {
   std::byte* allocate(std::size_t bytes) override {
     select();
     void* data = nullptr;
-    return taken(cudaMalloc(&data, bytes), data);
+    const cudaError_t status = cudaMalloc(&data, bytes);
+    return taken(status, data);
   }
   void free(std::byte* data) override { CUDA_CHECK(cudaFree(data)); }
   std::byte* allocate_pinned(std::size_t bytes) override {
     select();
     void* data = nullptr;
-    return taken(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), data);
+    const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
+    return taken(status, data);
   }
   void free_pinned(std::byte* data) override { CUDA_CHECK(cudaFreeHost(data)); }
 
