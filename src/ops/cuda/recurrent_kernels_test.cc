@@ -403,7 +403,7 @@ TEST(RecurrentKernels, ChunksAndNeighboursDoNotChangeABit) {
       TestRows kept;
     };
     // The convolution of v, and the rule over what comes of it, into its place.
-    const auto call = [&](Run& of, std::span<const StateSpanEntry> spans) {
+    const auto call = [&](Run& of, const std::vector<StateSpanEntry>& spans) {
       launch_causal_conv({.x = of.x.v.rows(),
                           .weight = weight.rows(),
                           .spans = spans.data(),
@@ -415,14 +415,13 @@ TEST(RecurrentKernels, ChunksAndNeighboursDoNotChangeABit) {
       launch_delta_rule(of.x.args(s, spans, of.states, of.x.v), nullptr);
     };
     Run whole{x, start, kept};
-    call(whole, std::array{StateSpanEntry{0, kRows, 3, 1}});
+    call(whole, {StateSpanEntry{0, kRows, 3, 1}});
     for (const std::int32_t chunk : {1, 3, 8, 33}) {
       SCOPED_TRACE(fmt::format("chunks of {}", chunk));
       emulator::seed(static_cast<std::uint64_t>(chunk));
       Run parts{x, start, kept};
       for (std::int32_t begin = 0; begin < kRows; begin += chunk)
-        call(parts, std::array{StateSpanEntry{begin, std::min(chunk, kRows - begin), 3,
-                                              begin == 0 ? 1 : 0}});
+        call(parts, {StateSpanEntry{begin, std::min(chunk, kRows - begin), 3, begin == 0 ? 1 : 0}});
       for (std::int64_t row = 0; row < kRows; ++row) expect_same(parts.x.v, whole.x.v, row, row);
       for (std::int64_t page = 0; page < kPages; ++page) {
         expect_same(parts.states, whole.states, page, page);
@@ -431,11 +430,11 @@ TEST(RecurrentKernels, ChunksAndNeighboursDoNotChangeABit) {
     }
     // Single rows of others on both sides.
     Run company{x, start, kept};
-    call(company, std::array{StateSpanEntry{0, 17, 3, 1}});
-    call(company, std::array{StateSpanEntry{17, 1, 3, 0}, StateSpanEntry{18, 1, 1, 0},
-                             StateSpanEntry{19, 5, 5, 1}});
+    call(company, {StateSpanEntry{0, 17, 3, 1}});
+    call(company,
+         {StateSpanEntry{17, 1, 3, 0}, StateSpanEntry{18, 1, 1, 0}, StateSpanEntry{19, 5, 5, 1}});
     Run alone{x, start, kept};
-    call(alone, std::array{StateSpanEntry{19, 5, 2, 1}});
+    call(alone, {StateSpanEntry{19, 5, 2, 1}});
     for (std::int64_t row = 0; row < 18; ++row) expect_same(company.x.v, whole.x.v, row, row);
     for (std::int64_t row = 19; row < 24; ++row) expect_same(company.x.v, alone.x.v, row, row);
     expect_same(company.states, alone.states, 5, 2);
@@ -525,7 +524,7 @@ TEST(RecurrentKernels, OnTheDeviceWithLateStreams) {
     rows.cols = end - begin;
     return rows;
   };
-  const std::array whole = {StateSpanEntry{0, 4, 2, 1}, StateSpanEntry{4, 5, 1, 1}};
+  const std::vector<StateSpanEntry> whole = {{0, 4, 2, 1}, {4, 5, 1, 1}};
   launch_causal_conv({.x = all.rows(),
                       .weight = weight.rows(),
                       .spans = whole.data(),

@@ -4,6 +4,7 @@
 
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/device_under_test.h"
+#include "ops/cuda/emulated_device.h"
 #include "ops/cuda/gpu_runtime.h"
 
 namespace saccade::cuda {
@@ -78,3 +79,28 @@ Result<std::unique_ptr<Device>> make_immediate_device(std::uint64_t) {
 Result<std::unique_ptr<Runtime>> make_runtime_under_test() { return make_gpu_runtime(0); }
 
 }  // namespace saccade::cuda
+
+// What tests of kernels ask of the emulator, of a GPU: its order is its own, and its streams run
+// late by themselves.
+namespace saccade::emulator {
+
+void seed(std::uint64_t) {}
+
+std::unique_ptr<cuda::Runtime> make_emulated_runtime(const EmulatedSettings& settings) {
+  auto runtime = cuda::make_gpu_runtime(0);
+  CHECK(runtime.has_value(), "{}", runtime.error().message);
+  if (settings.space == Space::kDevice) return std::move(*runtime);
+  return std::make_unique<cuda::HostMemoryRuntime>(std::move(*runtime));
+}
+
+}  // namespace saccade::emulator
+
+namespace saccade {
+
+std::unique_ptr<Device> make_emulated_cuda_device(const emulator::EmulatedSettings& settings,
+                                                  DType activations) {
+  return std::make_unique<cuda::CudaDevice>(emulator::make_emulated_runtime(settings),
+                                            cuda::host_threads(), activations);
+}
+
+}  // namespace saccade
