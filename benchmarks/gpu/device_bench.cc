@@ -12,6 +12,9 @@ namespace {
 // Rows of random numbers that weights and activations are cut out of, each from another place on:
 // a matrix of gigabytes is not worth as many random numbers.
 constexpr std::size_t kNoise = (std::size_t{1} << 20) + 7;
+// Rows of a weight until they come again.
+constexpr std::int64_t kBand = 1024;
+constexpr float kWeightScale = 0.05f;
 
 }  // namespace
 
@@ -56,14 +59,19 @@ DeviceMatrix DeviceBench::random(std::int64_t rows, std::int64_t cols, DType typ
 std::unique_ptr<PackedWeight> DeviceBench::weight(std::int64_t out, std::int64_t in,
                                                   DType compute) {
   // Bands of the same rows, one below another.
-  const std::int64_t band = std::min<std::int64_t>(out, 1024);
+  const std::int64_t band = std::min(out, kBand);
   std::vector<float> rows(static_cast<std::size_t>(band * in));
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = 0.05f * noise_[i % kNoise];
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kWeightScale * noise_[i % kNoise];
   const View view(rows.data(), DType::kF32, band, in);
   std::vector<StoredMatrix> parts;
   for (std::int64_t row = 0; row < out; row += band)
     parts.emplace_back(view.row_range(0, std::min(band, out - row)));
   return device_->pack(parts, compute);
+}
+
+float DeviceBench::weight_at(std::int64_t in, std::int64_t row, std::int64_t col) const {
+  const auto at = static_cast<std::size_t>(row % kBand * in + col);
+  return to_float(to_bf16(kWeightScale * noise_[at % kNoise]));
 }
 
 Buffer DeviceBench::download(View from) {

@@ -36,6 +36,8 @@ class DeviceBench {
   // [out, in] of random bf16, packed as `compute` says.
   std::unique_ptr<PackedWeight> weight(std::int64_t out, std::int64_t in,
                                        DType compute = DType::kBf16);
+  // What weight() has there, as bf16.
+  float weight_at(std::int64_t in, std::int64_t row, std::int64_t col) const;
   // Rows as the host sees them.
   Buffer download(View from);
 

@@ -1,7 +1,7 @@
 // What the CUDA device does on this machine, part by part:
 //
-//   gpu_bench roofs|ops|invariance [--figures FILE] [--seconds N] [--sizes full|rehearsal]
-//   gpu_bench model --model FOLDER --name NAME [--load-format auto|dummy] [...]
+//   gpu_bench roofs|ops|invariance|agreement [--figures FILE] [--seconds N] [--sizes
+//   full|rehearsal] gpu_bench model --model FOLDER --name NAME [--load-format auto|dummy] [...]
 //
 // Figures are added to FILE, an object a line. The same program on the emulator (a build without
 // CUDA) is there to rehearse: --sizes rehearsal, and its times mean nothing. Exit code 77: no GPU.
@@ -60,15 +60,16 @@ Result<void> run(const Arguments& arguments, Figures& figures) {
     return measure_model(std::move(device), figures, arguments.model, rehearsal);
   const double seconds = std::atof(arguments.seconds.c_str());
   DeviceBench bench(std::move(device), figures, seconds, rehearsal);
-  if (arguments.part == "ops") {
+  if (arguments.part == "ops" || arguments.part == "agreement") {
     CudaSettings by_own = settings;
     by_own.attention = AttentionBackend::kOwn;
+    if (arguments.part == "agreement") by_own.libraries = "none";
     TRY(std::unique_ptr<Device> own, cuda::make_device_under_test(DType::kBf16, 1, by_own));
     DeviceBench beside(std::move(own), figures, seconds, rehearsal);
-    return measure_ops(bench, beside);
+    return arguments.part == "ops" ? measure_ops(bench, beside) : measure_agreement(bench, beside);
   }
   if (arguments.part == "invariance") return probe_batch_invariance(bench);
-  return fail(ErrorCode::kInvalid, "part '{}': want roofs, ops, invariance or model",
+  return fail(ErrorCode::kInvalid, "part '{}': want roofs, ops, invariance, agreement or model",
               arguments.part);
 }
 

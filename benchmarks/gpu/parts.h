@@ -24,6 +24,10 @@ void measure_recurrence(DeviceBench& bench);
 // Row "products" and "attention": how many cases were compared, and in how many a bit differed.
 Result<void> probe_batch_invariance(DeviceBench& bench);
 
+// Numbers of products and attention at real shapes: the own kernels' against double precision, the
+// libraries' against the own kernels'. Rows: how many cases, how many beyond the bound, the worst.
+Result<void> measure_agreement(DeviceBench& library, DeviceBench& own);
+
 struct ModelFigures {
   std::string checkpoint;  // folder
   std::string name;        // of the rows
