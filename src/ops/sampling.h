@@ -45,16 +45,22 @@ struct SamplingRow {
   // is asked for is its log-probability and its rank. All that steers a choice is passed over.
   std::int32_t given = -1;
 
-  // Nothing changes the logits and the largest wins: the row's statistics decide.
+  // Whether anything can change which logit is the largest.
+  bool adjusts() const;
+  // Nothing does and the largest wins: the row's statistics decide.
   bool plain_greedy() const;
 };
 
 constexpr double kGreedyTemperature = 1e-5;  // what vLLM takes for 0 lies below
 constexpr double kLeastTemperature = 0.01;   // what it raises others to
 
+inline bool SamplingRow::adjusts() const {
+  return !allowed.empty() || !masked[0].empty() || !masked[1].empty() || !bias.empty() ||
+         counts != nullptr;
+}
+
 inline bool SamplingRow::plain_greedy() const {
-  return temperature < kGreedyTemperature && allowed.empty() && masked[0].empty() &&
-         masked[1].empty() && bias.empty() && counts == nullptr;
+  return temperature < kGreedyTemperature && !adjusts();
 }
 
 // The choice. Failed where the logits are not numbers or no token is left.

@@ -64,7 +64,7 @@ SampleKernelRow CudaStream::sample_row(const SampleArgs& args, std::size_t index
   kernel.repetition_penalty = row.repetition_penalty;
   kernel.frequency_penalty = row.frequency_penalty;
   kernel.presence_penalty = row.presence_penalty;
-  kernel.plain_greedy = row.plain_greedy();
+  kernel.adjusts = row.adjusts() && row.given < 0;
   kernel.greedy = row.temperature < kGreedyTemperature;
   // Above 0 at any temperature: what is masked stays so.
   kernel.scale = static_cast<float>(std::max<double>(
@@ -97,7 +97,7 @@ void CudaStream::sample(const SampleArgs& args) {
   bool adjusts = false;
   for (std::size_t i = 0; i < args.rows.size(); ++i) {
     rows.push_back(sample_row(args, i));
-    adjusts = adjusts || (!rows.back().plain_greedy && rows.back().given < 0);
+    adjusts = adjusts || rows.back().adjusts;
   }
   SampleKernelArgs kernel;
   kernel.logits = rows_of(args.logits);

@@ -215,11 +215,11 @@ struct SampleKernelRow {
   float repetition_penalty = 1;
   float frequency_penalty = 0;
   float presence_penalty = 0;
-  bool plain_greedy = false;  // the row's largest, whatever else
-  bool greedy = false;        // the largest of the adjusted
-  float scale = 1;            // 1 / temperature
-  float floor = 0;            // of a logit below the largest, scaled: log(min_p)
-  std::int64_t top_k = 0;     // 0 and below: off
+  bool adjusts = false;    // any of the above: otherwise the largest is that of the statistics
+  bool greedy = false;     // the largest of the adjusted
+  float scale = 1;         // 1 / temperature
+  float floor = 0;         // of a logit below the largest, scaled: log(min_p)
+  std::int64_t top_k = 0;  // 0 and below: off
   double top_p = 1;
   double uniform = 0;  // the draw, in [0, 1)
   std::int32_t alternatives = -1;
@@ -235,7 +235,7 @@ struct SampleKernelArgs {
   std::int64_t stats_stride = sizeof(RowStatsEntry);  // bytes
   const SampleKernelRow* rows = nullptr;              // [count]
   std::int64_t count = 0;
-  float* scratch = nullptr;  // [count, cols]
+  float* scratch = nullptr;  // [count, cols], where any row adjusts
 };
 void launch_sample(const SampleKernelArgs& args, cudaStream_t stream);
 
