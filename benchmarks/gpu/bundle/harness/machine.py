@@ -10,12 +10,18 @@ import tempfile
 import time
 import traceback
 
+from . import libraries
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NO_GPU = 77  # the exit code of a program that finds none
+NOT_HERE = (77, 78)  # exit codes of a program that lacks what it needs: a GPU, a library, a kind of GPU
 
 
 class Skipped(Exception):
     """The part has nothing to run with here, and why."""
+
+
+class Unsupported(Skipped):
+    """A program of the bundle said that it cannot do this here (kUnsupported). Of this part alone: others go on."""
 
 
 class Failed(Exception):
@@ -27,18 +33,19 @@ class Cut(Exception):
 
 
 class Machine:
-    def __init__(self, out, rehearsal, end):
+    def __init__(self, out, rehearsal, end, jobs=1):
         self.out = out.resolve()
         self.out.mkdir(parents=True, exist_ok=True)
         self.rehearsal = rehearsal
         self.end = end  # of everything
         self.limit = end  # of the part that runs
+        self.jobs = jobs  # of tests, at a time
         self.parts = []
         self.figures = []
         self.facts = {}
-        self.no_gpu = False
         self.log = open(self.out / "log.txt", "w", buffering=1)
-        # Beside the results, which stay three files.
+        self.tests_file = open(self.out / "tests.jsonl", "w", buffering=1)
+        # Beside the results, which stay a few files.
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="saccade-gpu-"))
         atexit.register(shutil.rmtree, self.work, ignore_errors=True)
         self.figures_file = self.work / "figures.jsonl"
@@ -53,6 +60,10 @@ class Machine:
         others = [each for each in os.environ.get("LD_LIBRARY_PATH", "").split(":") if each]
         path = ":".join([str(ROOT / "lib"), *others])
         self.environment["LD_LIBRARY_PATH"] = path
+        self.python = libraries.python_with("torch")
+        self.cublaslt = libraries.cublaslt(self.environment, self.python)
+        if self.cublaslt.folder:
+            self.environment["SACCADE_CUDA_LIBS"] = self.cublaslt.folder
         probe = [str(ROOT / "bin" / "saccade"), "--version"]
         tried = subprocess.run(probe, env=self.environment, capture_output=True, text=True, timeout=60)
         if tried.returncode != 0:
@@ -66,25 +77,27 @@ class Machine:
     def program(self, name, *options):
         return self.launcher + [str(ROOT / "bin" / name), *map(str, options)]
 
+    def has(self, name):
+        return (ROOT / "bin" / name).exists()
+
     def left(self):
         return self.limit - time.monotonic()
 
-    def run_part(self, part):
+    def run_part(self, part, seconds):
+        """In at most `seconds`, and what the clock of everything has left."""
         begun = time.monotonic()
         row = {"name": part.name, "what": part.what, "state": "ok", "why": "", "seconds": 0.0}
         self.parts.append(row)
-        self.limit = min(self.end, begun + part.limit)
+        self.limit = min(self.end, begun + seconds)
         self.log.write(f"\n===== {part.name}\n")
         print(f"{part.name}: {part.what}", flush=True)
-        if self.no_gpu and part.needs_gpu:
-            row.update(state="skipped", why="no GPU")
-        elif self.end - begun < part.least:
+        if self.end - begun < part.least:
             row.update(state="cut", why=f"{max(0, self.end - begun):.0f} s were left, it wants {part.least}")
         else:
             try:
                 row["why"] = part.run(self) or ""
             except Skipped as reason:
-                row.update(state="skipped", why=str(reason))
+                row.update(state="skipped", why=str(reason), unsupported=isinstance(reason, Unsupported))
             except Cut as reason:
                 row.update(state="cut", why=str(reason))
             except Failed as reason:
@@ -102,10 +115,10 @@ class Machine:
         return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT,
                                 start_new_session=True, **more)
 
-    def stop(self, process):
+    def stop(self, process, patience=10):
         """It and what it started."""
         if process.poll() is None:
-            for kind, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            for kind in (signal.SIGTERM, signal.SIGKILL):
                 try:
                     os.killpg(process.pid, kind)
                     process.wait(patience)
@@ -117,7 +130,7 @@ class Machine:
 
     def call(self, command, most=None, **more):
         """Runs it to its end. Its exit code and its output, which goes to the log too. Cut when the part's time is up,
-        or `most` seconds."""
+        or `most` seconds; Unsupported when it says so."""
         limit = self.left() if most is None else min(most, self.left())
         if limit <= 0:
             raise Cut("no time was left")
@@ -135,16 +148,15 @@ class Machine:
         self.log.write(text[-200_000:] + "\n")
         if code is None:
             raise Cut(f"not done after {limit:.0f} s")
-        if code == NO_GPU:
-            self.no_gpu = True
-            raise Skipped(last_line(text))
+        if code in NOT_HERE:
+            raise Unsupported(last_line(text))
         return code, text
 
     def expect(self, command, most=None, **more):
         """As call(); Failed unless it succeeds."""
         code, text = self.call(command, most, **more)
         if code != 0:
-            raise Failed(f"exit code {code}: {last_line(text)}")
+            raise Failed(f"{ended(code)}: {last_line(text)}")
         return text
 
     def read_figures(self):
@@ -162,6 +174,10 @@ class Machine:
     def add_figure(self, part, name, **numbers):
         self.figures.append({"part": part, "name": name, **numbers})
 
+    def add_test(self, **result):
+        """On the disk at once."""
+        self.tests_file.write(json.dumps(result) + "\n")
+
     def of_part(self, part):
         return [each for each in self.figures if each["part"] == part]
 
@@ -169,3 +185,13 @@ class Machine:
 def last_line(text):
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "it said nothing"
+
+
+def ended(code):
+    """How a process came to its end, in words."""
+    if code is not None and code < 0:
+        try:
+            return f"ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"ended by signal {-code}"
+    return f"exit code {code}"
