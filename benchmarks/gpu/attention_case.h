@@ -1,6 +1,7 @@
 // Sequences that meet a pool of keys and values, on the device: what attention is measured over.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -19,14 +20,15 @@ struct AttentionShape {
   DType cache = DType::kBf16;
 };
 
-// Blocks of the sequences lie among each other. The plan lives until the stream's retire().
+// Blocks of the sequences lie among each other. The plan lives until the stream's retire(). Where
+// few rows meet them, pools that are more together than a second-level cache are gone through in
+// turn, as a model's layers are.
 class AttentionCase {
  public:
-  AttentionCase(DeviceBench& bench, const AttentionShape& shape)
+  AttentionCase(DeviceBench& bench, const AttentionShape& shape, bool in_turn = false)
       : bench_(bench),
         shape_(shape),
         blocks_((shape.context + shape.rows + kBlock - 1) / kBlock),
-        pool_(make_pool()),
         q_(bench.random(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)),
         out_(
             bench.empty(shape.sequences * shape.rows, shape.heads * shape.head_dim, DType::kBf16)) {
@@ -35,13 +37,24 @@ class AttentionCase {
       for (std::int64_t b = 0; b < blocks_; ++b)
         table.push_back(static_cast<std::int32_t>(b * shape.sequences + s));
     }
-    args_.layer = {.blocks = pool_.view,
+    pools_.push_back(make_pool());
+    args_.layer = {.blocks = pools_[0].view,
                    .block_size = kBlock,
                    .kv_heads = shape.kv_heads,
                    .head_dim = shape.head_dim};
     args_.scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
     args_.compute = DType::kBf16;
     if (is_coded(shape.cache)) write_all();
+    const std::int64_t bytes = pools_[0].view.rows() * pools_[0].view.cols() *
+                               static_cast<std::int64_t>(size_of(shape.cache));
+    const std::int64_t pools = !in_turn || shape.rows > kFewRows || bench.rehearsal()
+                                   ? 1
+                                   : std::clamp<std::int64_t>(kRotatedBytes / bytes, 1, kMostPools);
+    for (std::int64_t i = 1; i < pools; ++i) {
+      pools_.push_back(make_pool());
+      args_.layer.blocks = pools_.back().view;
+      if (is_coded(shape.cache)) write_all();
+    }
     plan_all();
   }
 
@@ -59,7 +72,10 @@ class AttentionCase {
     args_.out = out_.view.row_range(first * shape_.rows, (first + count) * shape_.rows);
   }
   void plan_all() { plan(0, shape_.sequences); }
-  void run() { bench_.stream().paged_attention(args_); }
+  void run() {
+    args_.layer.blocks = pools_[next_++ % pools_.size()].view;
+    bench_.stream().paged_attention(args_);
+  }
   const PagedAttentionArgs& args() const { return args_; }
   View out() const { return out_.view; }
 
@@ -79,6 +95,9 @@ class AttentionCase {
 
  private:
   static constexpr std::int64_t kBlock = 16;
+  static constexpr std::int64_t kFewRows = 16;
+  static constexpr std::int64_t kRotatedBytes = std::int64_t{256} << 20;
+  static constexpr std::int64_t kMostPools = 64;
   // Of random numbers; in bytes they are written as a step's are.
   DeviceMatrix make_pool() {
     const std::int64_t rows = blocks_ * shape_.sequences;
@@ -110,7 +129,8 @@ class AttentionCase {
   DeviceBench& bench_;
   AttentionShape shape_;
   std::int64_t blocks_;  // of a sequence
-  DeviceMatrix pool_;
+  std::vector<DeviceMatrix> pools_;
+  std::size_t next_ = 0;
   DeviceMatrix q_;
   DeviceMatrix out_;
   std::vector<std::vector<std::int32_t>> tables_;

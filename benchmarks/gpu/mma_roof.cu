@@ -1,6 +1,12 @@
 #include "mma_roof.h"
 #include "ops/cuda/kernel.h"
 
+#ifdef __CUDACC__
+// Declared in cuda_profiler_api.h, which not every toolkit's wheel has.
+extern "C" cudaError_t CUDARTAPI cudaProfilerStart(void);
+extern "C" cudaError_t CUDARTAPI cudaProfilerStop(void);
+#endif
+
 namespace saccade {
 namespace {
 
@@ -51,5 +57,13 @@ void launch_mma_roof(float* out, std::int64_t blocks, std::int64_t rounds, cudaS
                  dim3{static_cast<unsigned>(kMmaRoofThreads)}, 0, stream, out,
                  static_cast<int>(rounds));
 }
+
+#ifdef __CUDACC__
+void begin_profile() { cudaProfilerStart(); }
+void end_profile() { cudaProfilerStop(); }
+#else
+void begin_profile() {}
+void end_profile() {}
+#endif
 
 }  // namespace saccade

@@ -15,4 +15,8 @@ double mma_roof_flops(std::int64_t blocks, std::int64_t rounds);
 // out: [blocks * kMmaRoofThreads], on the device: sums, so that nothing is left out.
 void launch_mma_roof(float* out, std::int64_t blocks, std::int64_t rounds, cudaStream_t stream);
 
+// What a profiler that was told to wait for a mark records: cudaProfilerStart and Stop.
+void begin_profile();
+void end_profile();
+
 }  // namespace saccade

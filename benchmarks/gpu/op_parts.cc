@@ -11,8 +11,35 @@ namespace {
 
 // What rotates through more than any second-level cache, so that decode reads memory as in a model.
 constexpr std::int64_t kRotated = std::int64_t{256} << 20;
+// Rows up to which a product goes through kRotated of weights in turn.
+constexpr std::int64_t kFewRows = 64;
 // Of a decode whose keys many blocks share.
 constexpr std::int64_t kLongContext = 32768;
+
+// What a model asks of a product beside the product.
+struct Epilogue {
+  bool bias = false;
+  bool residual = false;
+  Activation activation = Activation::kNone;
+
+  std::string name() const {
+    std::string text = bias ? ", bias" : "";
+    if (activation == Activation::kQuickGelu) text += ", quick GELU";
+    if (activation == Activation::kGeluErf) text += ", GELU";
+    if (activation == Activation::kGeluTanh) text += ", tanh GELU";
+    return text + (residual ? ", residual" : "");
+  }
+  // For torch: what peers.py calls the activation.
+  int number() const {
+    if (activation == Activation::kGeluErf) return 1;
+    if (activation == Activation::kGeluTanh) return 2;
+    return activation == Activation::kQuickGelu ? 3 : 0;
+  }
+};
+
+struct Extents {
+  std::int64_t rows, in, out;
+};
 
 class OpTable {
  public:
@@ -26,12 +53,12 @@ class OpTable {
       tower_attention(130, 1, 1, 64);
       return;
     }
-    of_width(kWidths7B, {1, 64, 2048, 8192});
+    of_width(kWidths7B, {1, 16, 17, 64, 65, 128, 256, 2048, 8192});
     tower(5476, 1, 1280, 16, 80, 5120);   // one megapixel of Qwen2-VL
     tower(5476, 86, 1280, 16, 80, 5120);  // and in windows
     tower_attention(5476, 1, 16, 64);     // the same with heads of 64
     tower_attention(5125, 5, 16, 64);     // five tiles of InternVL
-    of_width(kWidths2B, {1, 64, 2048});
+    of_width(kWidths2B, {1, 16, 17, 64, 2048});
   }
 
  private:
@@ -41,32 +68,48 @@ class OpTable {
                          note);
   }
 
-  // The note is the shape, for those who measure the same elsewhere.
-  void gemm(const std::string& name, std::int64_t rows, std::int64_t in, std::int64_t out,
-            DType result = DType::kBf16) {
+  // The same weights, a row count after the other.
+  void gemm(const std::string& name, const std::vector<std::int64_t>& rows, std::int64_t in,
+            std::int64_t out, const Epilogue& epilogue = {}, DType result = DType::kBf16) {
     if (bench_.over()) return;
     const std::int64_t bytes = 2 * in * out;
-    const std::int64_t copies =
-        rows > 64 || bench_.rehearsal() ? 1 : std::max<std::int64_t>(1, kRotated / bytes);
+    const bool few = rows.front() <= kFewRows && !bench_.rehearsal();
+    const std::int64_t copies = few ? std::max<std::int64_t>(1, kRotated / bytes) : 1;
     std::vector<std::unique_ptr<PackedWeight>> weights;
     for (std::int64_t i = 0; i < copies; ++i) weights.push_back(bench_.weight(out, in));
-    const DeviceMatrix x = bench_.random(rows, in, DType::kBf16);
-    const DeviceMatrix y = bench_.empty(rows, out, result);
-    GemmArgs args;
-    args.x = x.view;
-    args.y = y.view;
-    std::size_t next = 0;
-    const double took = bench_.time([&] {
-      args.weight = weights[next++ % weights.size()].get();
-      bench_.stream().gemm(args);
-    });
-    const auto m = static_cast<double>(rows);
-    add(fmt::format("product {} rows {}", name, rows), took,
-        static_cast<double>(bytes) +
-            m * (2 * static_cast<double>(in) +
-                 static_cast<double>(size_of(result)) * static_cast<double>(out)),
-        2 * m * static_cast<double>(in) * static_cast<double>(out),
-        fmt::format("linear {} {} {}", rows, in, out));
+    const DeviceMatrix bias = bench_.random(1, out, DType::kF32);
+    for (const std::int64_t m : rows) {
+      if (bench_.over()) return;
+      const DeviceMatrix x = bench_.random(m, in, DType::kBf16);
+      const DeviceMatrix y = bench_.empty(m, out, result);
+      GemmArgs args;
+      args.x = x.view;
+      args.y = y.view;
+      args.activation = epilogue.activation;
+      if (epilogue.bias) args.bias = bias.view;
+      // Into numbers that stay small: y itself would grow from call to call.
+      const DeviceMatrix residual = bench_.random(epilogue.residual ? m : 1, out, result);
+      if (epilogue.residual) args.residual = residual.view;
+      std::size_t next = 0;
+      const double took = bench_.time([&] {
+        args.weight = weights[next++ % weights.size()].get();
+        bench_.stream().gemm(args);
+      });
+      add_product(fmt::format("product {}{} rows {}", name, epilogue.name(), m), {m, in, out},
+                  epilogue, result, took);
+    }
+  }
+
+  // The note is the shape, for those who measure the same elsewhere.
+  void add_product(const std::string& name, const Extents& of, const Epilogue& epilogue,
+                   DType result, double took) {
+    const auto m = static_cast<double>(of.rows);
+    const auto in = static_cast<double>(of.in);
+    const auto out = static_cast<double>(of.out);
+    const double results = (epilogue.residual ? 2 : 1) * static_cast<double>(size_of(result));
+    add(name, took, 2 * in * out + m * (2 * in + results * out), 2 * m * in * out,
+        epilogue.bias ? fmt::format("biased {} {} {} {}", of.rows, of.in, of.out, epilogue.number())
+                      : fmt::format("linear {} {} {}", of.rows, of.in, of.out));
   }
 
   void paged(const std::string& name, const AttentionShape& shape) {
@@ -77,7 +120,7 @@ class OpTable {
 
   void paged(DeviceBench& bench, const std::string& name, const AttentionShape& shape) {
     if (bench_.over()) return;
-    AttentionCase attention(bench, shape);
+    AttentionCase attention(bench, shape, true);
     const double took = bench.time([&] { attention.run(); });
     bench.stream().retire();
     if (is_coded(shape.cache) || &bench == &own_)
@@ -97,13 +140,13 @@ class OpTable {
   }
 
   void of_width(const ModelWidths& w, const std::vector<std::int64_t>& rows) {
-    for (const std::int64_t m : rows) {
-      gemm(fmt::format("{} gate_up", w.name), m, w.hidden, 2 * w.inner);
-      gemm(fmt::format("{} down", w.name), m, w.inner, w.hidden);
-      gemm(fmt::format("{} qkv", w.name), m, w.hidden, w.qkv());
-      gemm(fmt::format("{} out", w.name), m, w.heads * w.head_dim, w.hidden);
-      if (m <= 64) gemm(fmt::format("{} head", w.name), m, w.hidden, w.vocab, DType::kF32);
-    }
+    gemm(fmt::format("{} gate_up", w.name), rows, w.hidden, 2 * w.inner);
+    gemm(fmt::format("{} down", w.name), rows, w.inner, w.hidden, {.residual = true});
+    gemm(fmt::format("{} qkv", w.name), rows, w.hidden, w.qkv(), {.bias = true});
+    gemm(fmt::format("{} out", w.name), rows, w.heads * w.head_dim, w.hidden, {.residual = true});
+    std::vector<std::int64_t> few = rows;
+    std::erase_if(few, [](std::int64_t m) { return m > kFewRows; });
+    gemm(fmt::format("{} head", w.name), few, w.hidden, w.vocab, {}, DType::kF32);
     const auto attention = [&](std::int64_t sequences, std::int64_t count, std::int64_t context) {
       paged(fmt::format("attention {} {} x {} rows after {}", w.name, sequences, count, context),
             {sequences, count, context, w.heads, w.kv_heads, w.head_dim});
@@ -131,7 +174,8 @@ class OpTable {
       over_bytes(1, 1, kLongContext);
       over_bytes(4, 512, 2048);
     }
-    for (const std::int64_t m : rows) rows_of(w, m);
+    for (const std::int64_t m : rows)
+      if (bench_.rehearsal() || m == 1 || m == 64 || m >= 2048) rows_of(w, m);
   }
 
   template <typename Op>
@@ -174,13 +218,15 @@ class OpTable {
     const double table = 4.0 * static_cast<double>(m * w.vocab);
     row_op(w, "row_stats", m, table, [&] { stream.row_stats(logits.view, stats.view); });
     const DeviceMatrix sampled = bench_.empty(m, sizeof(SampledToken), DType::kU8);
-    const auto sample = [&](const char* name, double temperature, double top_p) {
+    const auto sample = [&](const char* name, double temperature, double top_p,
+                            std::int64_t top_k) {
       std::vector<SamplingRow> wanted;
       for (std::int64_t row = 0; row < m; ++row) {
         SamplingRow& each = wanted.emplace_back();
         each.row = row;
         each.temperature = temperature;
         each.top_p = top_p;
+        each.top_k = top_k;
         each.draw = static_cast<std::uint64_t>(row) * 77;
       }
       row_op(w, name, m, table, [&] {
@@ -193,8 +239,11 @@ class OpTable {
         stream.retire();
       });
     };
-    sample("sample greedy", 0, 1);
-    sample("sample top_p 0.9", 0.7, 0.9);
+    sample("sample greedy", 0, 1, 0);
+    sample("sample T 1", 1, 1, 0);
+    sample("sample top_k 20", 1, 1, 20);
+    sample("sample top_k 1", 1, 1, 1);
+    sample("sample top_p 0.9", 0.7, 0.9, 0);
   }
 
   // One layer's products and attention of a vision tower.
@@ -202,9 +251,15 @@ class OpTable {
              std::int64_t head_dim, std::int64_t inner) {
     if (bench_.over()) return;
     if (segments == 1) {
-      gemm("tower qkv", rows, width, 3 * width);
-      gemm("tower fc1", rows, width, inner);
-      gemm("tower fc2", rows, inner, width);
+      // As the model has them, and without what it has beside.
+      gemm("tower qkv", {rows}, width, 3 * width);
+      gemm("tower qkv", {rows}, width, 3 * width, {.bias = true});
+      gemm("tower out", {rows}, width, width, {.bias = true, .residual = true});
+      gemm("tower fc1", {rows}, width, inner);
+      gemm("tower fc1", {rows}, width, inner, {.bias = true, .activation = Activation::kQuickGelu});
+      gemm("tower fc1", {rows}, width, inner, {.bias = true, .activation = Activation::kGeluTanh});
+      gemm("tower fc2", {rows}, inner, width);
+      gemm("tower fc2", {rows}, inner, width, {.bias = true, .residual = true});
     }
     tower_attention(rows, segments, heads, head_dim);
   }

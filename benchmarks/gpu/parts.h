@@ -32,9 +32,14 @@ struct ModelFigures {
   std::string checkpoint;  // folder
   std::string name;        // of the rows
   bool random_weights = false;
+  std::string step;  // decode-N, prefill or image: of measure_step
 };
 // Prefill, decode at 1, 8 and 64 streams, images through the tower.
 Result<void> measure_model(std::unique_ptr<Device> device, Figures& figures,
                            const ModelFigures& model, bool rehearsal);
+// One step, as a server has it and launch by launch; then once more between the profiler's marks,
+// for those who watch its kernels: decode of N streams, a prefill, or an image through the tower.
+Result<void> measure_step(std::unique_ptr<Device> device, Figures& figures,
+                          const ModelFigures& model, bool rehearsal);
 
 }  // namespace saccade
