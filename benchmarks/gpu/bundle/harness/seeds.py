@@ -45,7 +45,7 @@ def dashinfer_command(machine, port, line, count):
         "--prompt-file", machine.work / "questions.jsonl", "--image-folder", machine.work / "pictures-002", "--req-nums", count,
         "--batch-size", line.clients, "--image-nums-mean", images, "--image-nums-range", 1, "--response-mean", output[0],
         "--response-len-range", output[1], "--multi-turn", line.turns, "--wrap-images", "--disable-tqdm",
-        "--log", machine.work / "dashinfer.run.jsonl", "--ready-check-timeout-sec", 5, "--num-warmups", 1)
+        "--log", machine.work / "dashinfer.run.jsonl", "--ready-check-timeout-sec", 5, "--num-warmups", 1 if machine.rehearsal else 3)
 
 
 def options_002(machine, prefix):
@@ -181,18 +181,25 @@ def mmmu_command(machine, port, rate, count):
         "--result-filename", "load.json", "--disable-tqdm", "--num-warmups", 0 if machine.rehearsal else 1)
 
 
+def requests_19(row, policy, rate, left):
+    """Of a run: at a rate for twelve seconds; else as many as the published rate ends in half of the time that is left."""
+    if rate:
+        return max(5, round(12 * rate))
+    return max(8, min(REQUESTS_19, int(left / 2 * row.throughput[BESIDE[policy]])))
+
+
 def figure_19(row, policy):
-    counts = {None: REQUESTS_19, row.rate: max(5, round(12 * row.rate))}  # by rate
+    rates = (None, row.rate)
 
     def run(machine):
         mmmu(machine)
         done = []
         with serving.Server(machine, row.model, f"figure 19 {row.model} {policy}", more=options_19(machine, policy)) as server:
-            for rate, count in counts.items():
+            for rate in rates:
                 if machine.left() < 6:
                     raise Cut(f"{len(done)} of 2 runs")
                 server.forget()
-                count = 2 if machine.rehearsal else count
+                count = 2 if machine.rehearsal else requests_19(row, policy, rate, machine.left())
                 name = f"figure 19 {row.model} {policy}{f' at {rate}/s' if rate else ''}"
                 (machine.work / "load.json").unlink(missing_ok=True)
                 (code, text), idle = server.measured(name, lambda: machine.call(mmmu_command(machine, server.port, rate, count)))
@@ -208,7 +215,7 @@ def figure_19(row, policy):
     def commands(machine):
         folder, make = models.make_command(machine, row.model)
         return [make, serving.serve_command(machine, folder, row.model, "PORT", more=options_19(machine, policy)),
-                *[mmmu_command(machine, "PORT", rate, count) for rate, count in counts.items()]]
+                *[mmmu_command(machine, "PORT", rate, requests_19(row, policy, rate, 40)) for rate in rates]]
     return run, commands
 
 

@@ -10,7 +10,8 @@ import time
 
 from .machine import Cut, Failed, Skipped, Unsupported, ended, last_line
 
-RESULT = re.compile(r"^\[ *(OK|FAILED|SKIPPED) *\] ([^ ,(]+).*\((\d+) ms\)\s*$")
+# What a test printed may stand before it, without an end of its line.
+RESULT = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] ([^ ,(]+).*\((\d+) ms\)\s*$")
 RUN = re.compile(r"^\[ RUN +\] (\S+)")
 MOST_A_PROCESS = 24  # tests; a CUDA context costs a process half a second
 
@@ -63,7 +64,7 @@ class Process:
         for line in lines:
             if begun := RUN.match(line):
                 self.running, self.said = begun.group(1), []
-            elif (found := RESULT.match(line)) and found.group(2) == self.running:
+            elif (found := RESULT.search(line)) and found.group(2) == self.running:
                 self.end_test(found.group(1), int(found.group(3)))
             elif self.running:
                 self.said.append(line)
