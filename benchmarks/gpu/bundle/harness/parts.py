@@ -67,15 +67,22 @@ def sanitizer():
     return next((each for each in places if each and os.access(each, os.X_OK)), None)
 
 
-# Memory where every allocation is the device's own; races and barriers where shared memory is used most.
+# Memory where every allocation is the device's own; races and barriers where shared memory is used most. The kernels'
+# own tests are the smallest launches of each.
 SANITIZED = [("memcheck", "golden_test", "*/CudaGolden.GreedyTokensInChunks/qwen2_odd_heads"),
-             ("racecheck", "ops_test", "*Gemm.StoredTypes*:*Norm*:*RowStats*:*Recurrence*Match*:*Attention*Match*:*Sampl*"),
-             ("synccheck", "ops_test", "*Gemm.StoredTypes*:*Norm*:*RowStats*:*Recurrence*Match*")]
+             ("racecheck", "kernels_test", "GemmKernel.*:AttentionKernel.*:SplitDecode.*:CodeKernels.*:E4m3Kernels.*:NormKernel.*:RowStatsKernel.*"),
+             ("racecheck", "ops_test", "Sampling.*:*RowStats*:*Recurrence*Match*:*Gemm.StoredTypes*"),
+             ("synccheck", "ops_test", "Sampling.*:*Gemm.StoredTypes*:*Norm*:*RowStats*:*Recurrence*Match*")]
+
+
+def sanitizer_runs(machine):
+    """Those whose program the bundle has."""
+    return [(tool, program, REHEARSED[program] if machine.rehearsal else only) for tool, program, only in SANITIZED if machine.has(program)]
 
 
 def sanitizer_commands(machine, found="compute-sanitizer"):
     return [[found, f"--tool={tool}", "--error-exitcode=9", *machine.program(program, f"--gtest_filter={only}")]
-            for tool, program, only in SANITIZED]
+            for tool, program, only in sanitizer_runs(machine)]
 
 
 def sanitizers(machine):
@@ -84,8 +91,8 @@ def sanitizers(machine):
         raise Skipped("no compute-sanitizer in the PATH or under /usr/local/cuda*")
     said, bad, cut = [], [], []
     commands = sanitizer_commands(machine, found)
-    for at, command in enumerate(commands):
-        tool = SANITIZED[at][0]
+    for at, (command, (tool, program, _)) in enumerate(zip(commands, sanitizer_runs(machine))):
+        tool = f"{tool} of {program}"
         try:
             code, text = machine.call(command, most=machine.left() / (len(commands) - at))
         except Cut as reason:
@@ -96,6 +103,8 @@ def sanitizers(machine):
             bad.append(f"{tool}: {last_line(text)}: {' / '.join(line[9:].strip() for line in lines[1:4])}"[:600])
         elif code != 0:
             bad.append(f"{tool}: {ended(code)}: {last_line(text)}")
+        elif "[       OK ]" not in text:
+            bad.append(f"{tool}: no test ran: {last_line(text)}")
         else:
             said.append(f"{tool} clean")
     if bad:
