@@ -18,6 +18,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 64;
   DType cache = DType::kBf16;
+  std::int64_t longest = 0;  // above context: that of the last sequence
 };
 
 // Blocks of the sequences lie among each other. The plan lives until the stream's retire(). Where
@@ -37,6 +38,11 @@ class AttentionCase {
       for (std::int64_t b = 0; b < blocks_; ++b)
         table.push_back(static_cast<std::int32_t>(b * shape.sequences + s));
     }
+    const std::int64_t common = blocks_ * shape.sequences;
+    const std::int64_t blocks_of_last =
+        (context_of(shape.sequences - 1) + shape.rows + kBlock - 1) / kBlock;
+    for (std::int64_t b = 0; b < blocks_of_last - blocks_; ++b)
+      tables_.back().push_back(static_cast<std::int32_t>(common + b));
     pools_.push_back(make_pool());
     args_.layer = {.blocks = pools_[0].view,
                    .block_size = kBlock,
@@ -62,7 +68,7 @@ class AttentionCase {
   void plan(std::int64_t first, std::int64_t count) {
     std::vector<SequenceSpan> spans;
     for (std::int64_t s = 0; s < count; ++s)
-      spans.push_back({s * shape_.rows, shape_.rows, shape_.context, 0,
+      spans.push_back({s * shape_.rows, shape_.rows, context_of(first + s), 0,
                        tables_[static_cast<std::size_t>(first + s)]});
     args_.plan = &bench_.stream().plan_attention(spans, {.block_size = kBlock,
                                                          .heads = shape_.heads,
@@ -81,15 +87,18 @@ class AttentionCase {
 
   // Keys and values in sight, once, and q and out.
   double bytes() const {
-    const auto tokens = static_cast<double>(shape_.sequences * (shape_.context + shape_.rows));
+    const auto tokens = static_cast<double>(shape_.sequences * (shape_.context + shape_.rows) +
+                                            context_of(shape_.sequences - 1) - shape_.context);
     const auto row_bytes = shape_.head_dim * static_cast<std::int64_t>(size_of(shape_.cache)) +
                            kv_scale_bytes(shape_.cache);
     return 2 * (tokens * static_cast<double>(shape_.kv_heads * row_bytes) +
                 2 * static_cast<double>(q_.view.rows() * q_.view.cols()));
   }
   double flops() const {
+    const double more = static_cast<double>(context_of(shape_.sequences - 1) - shape_.context) /
+                        static_cast<double>(shape_.sequences);
     const double seen =
-        static_cast<double>(shape_.context) + static_cast<double>(shape_.rows + 1) / 2;
+        static_cast<double>(shape_.context) + more + static_cast<double>(shape_.rows + 1) / 2;
     return 4 * seen * static_cast<double>(q_.view.rows() * q_.view.cols());
   }
 
@@ -98,9 +107,14 @@ class AttentionCase {
   static constexpr std::int64_t kFewRows = 16;
   static constexpr std::int64_t kRotatedBytes = std::int64_t{256} << 20;
   static constexpr std::int64_t kMostPools = 64;
+  std::int64_t context_of(std::int64_t sequence) const {
+    return sequence + 1 == shape_.sequences ? std::max(shape_.context, shape_.longest)
+                                            : shape_.context;
+  }
   // Of random numbers; in bytes they are written as a step's are.
   DeviceMatrix make_pool() {
-    const std::int64_t rows = blocks_ * shape_.sequences;
+    const std::int64_t rows =
+        blocks_ * (shape_.sequences - 1) + static_cast<std::int64_t>(tables_.back().size());
     const std::int64_t cols =
         kv_block_elements(shape_.cache, kBlock, shape_.kv_heads, shape_.head_dim);
     return is_coded(shape_.cache) ? bench_.empty(rows, cols, shape_.cache)

@@ -125,6 +125,7 @@ class OpTable {
     bench.stream().retire();
     if (is_coded(shape.cache) || &bench == &own_)
       return add(name + by(bench), took, attention.bytes(), attention.flops());
+    if (shape.longest > 0) return add(name, took, attention.bytes(), attention.flops());
     add(name, took, attention.bytes(), attention.flops(),
         fmt::format("causal {} {} {} {} {} {}", shape.sequences, shape.rows, shape.context,
                     shape.heads, shape.kv_heads, shape.head_dim));
@@ -160,6 +161,8 @@ class OpTable {
     if (bench_.rehearsal()) {
       attention(2, 1, 20);
       attention(1, 1, 2100);
+      paged("attention rehearsal 2 x 1 rows after 20, 1 after 70",
+            {3, 1, 20, w.heads, w.kv_heads, w.head_dim, DType::kBf16, 70});
       attention(1, 9, 0);
       paged("attention rehearsal 1 x 130 rows of 64", {1, 130, 0, 1, 1, 64});
       over_bytes(2, 1, 20);
@@ -168,6 +171,9 @@ class OpTable {
       for (const std::int64_t sequences : {1, 8, 64}) attention(sequences, 1, 1024);
       attention(1, 1, 8192);
       for (const std::int64_t sequences : {1, 8}) attention(sequences, 1, kLongContext);
+      // One long sequence among many short ones: a step is as long as its dearest block.
+      paged(fmt::format("attention {} 127 x 1 rows after 1024, 1 after {}", w.name, kLongContext),
+            {128, 1, 1024, w.heads, w.kv_heads, w.head_dim, DType::kBf16, kLongContext});
       attention(4, 512, 2048);
       for (const std::int64_t sequences : {1, 64}) over_bytes(sequences, 1, 1024);
       over_bytes(1, 1, 8192);
