@@ -150,7 +150,7 @@ TEST(ExpertKernels, GroupedProductsAreThoseOfEachWeight) {
         for (const int tile_rows : {kFewTileRows, kManyTileRows}) {
           SCOPED_TRACE(fmt::format("x {} weight {} y {} odd {} picked {} tile {}", name_of(x_type),
                                    name_of(weight_type), name_of(y_type), odd, picked, tile_rows));
-          constexpr std::int64_t kIn = 72;
+          constexpr std::int64_t kIn = 136;  // two slices
           constexpr std::int64_t kOut = 130;
           std::vector<TestRows> weights;
           std::vector<GroupWeight> list;

@@ -114,35 +114,60 @@ TEST(GemmKernel, RandomShapes) {
               .residual = below(2) == 0});
 }
 
-// Large and small tiles, any place in them: the same sums in the same order.
-TEST(GemmKernel, RowsDoNotDependOnTheBatch) {
-  Rng rng(5);
-  for (const DType type : {DType::kBf16, DType::kF32}) {
-    TestRows x(140, 200, type);
-    x.random(rng);
-    TestRows weight(70, 200, type);
-    weight.random(rng);
-    TestRows all(140, 70, DType::kF32);
-    GemmKernelArgs args;
-    args.x = x.rows();
-    args.weight = weight.rows();
-    args.y = all.rows();
+// Around the ends of stages and slices, and of the row counts and widths at which tiles change.
+TEST(GemmKernel, BordersOfStagesAndSlices) {
+  for (const std::int64_t rows : {1, 16, 64})
+    for (const std::int64_t in : {63, 64, 127, 129, 511, 512, 513, 1032})
+      run_case({.rows = rows, .in = in, .out = 17, .bias = in == 64, .residual = in == 129});
+  for (const std::int64_t rows : {3, 17, 66})
+    for (const std::int64_t in : {130, 520})
+      run_case({.rows = rows, .in = in, .out = 65, .y = DType::kF32, .odd = true});
+  for (const std::int64_t rows : {2, 18, 65})
+    for (const std::int64_t out : {3071, 3072})
+      run_case({.rows = rows, .in = 72, .out = out, .odd = rows == 2});
+  for (const std::int64_t rows : {1, 17})
+    run_case({.rows = rows, .in = 24, .out = 16897, .y = DType::kF32, .bias = true});
+}
+
+// By all tiles, at any place in them: the same sums in the same order. `odd` rows come another way.
+void expect_the_same_bits(std::int64_t most, std::int64_t in, std::int64_t out, DType type,
+                          std::initializer_list<std::int64_t> counts) {
+  SCOPED_TRACE(fmt::format("in {} out {} {}", in, out, name_of(type)));
+  Rng rng(static_cast<std::uint64_t>(in + out));
+  TestRows x(most, in, type);
+  x.random(rng);
+  TestRows weight(out, in, type);
+  weight.random(rng);
+  TestRows all(most, out, DType::kF32);
+  GemmKernelArgs args;
+  args.x = x.rows();
+  args.weight = weight.rows();
+  args.y = all.rows();
+  launch_gemm(args, nullptr);
+  for (const std::int64_t count : counts) {
+    const auto first =
+        static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(most - count)));
+    TestRows some(count, in, type, rng.below(3) == 0);
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t col = 0; col < in; ++col) some.set(row, col, x.at(first + row, col));
+    TestRows y(count, out, DType::kF32);
+    args.x = some.rows();
+    args.y = y.rows();
     launch_gemm(args, nullptr);
-    for (const std::int64_t count : {1, 5, 20, 66}) {
-      const auto first =
-          static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(140 - count)));
-      TestRows some(count, 200, type);
-      for (std::int64_t row = 0; row < count; ++row)
-        for (std::int64_t col = 0; col < 200; ++col) some.set(row, col, x.at(first + row, col));
-      TestRows y(count, 70, DType::kF32);
-      args.x = some.rows();
-      args.y = y.rows();
-      launch_gemm(args, nullptr);
-      for (std::int64_t row = 0; row < count; ++row)
-        for (std::int64_t col = 0; col < 70; ++col)
-          ASSERT_EQ(y.at(row, col), all.at(first + row, col)) << count << " rows, row " << row;
-    }
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t col = 0; col < out; ++col)
+        ASSERT_EQ(y.at(row, col), all.at(first + row, col)) << count << " rows, row " << row;
   }
+}
+
+TEST(GemmKernel, RowsDoNotDependOnTheBatch) {
+  for (const DType type : {DType::kBf16, DType::kF32})
+    expect_the_same_bits(140, 200, 70, type, {1, 5, 20, 66});
+  // Two slices, three with a short last one, four; and widths that are not summed in slices.
+  for (const std::int64_t in : {129, 1048, 1600})
+    expect_the_same_bits(131, in, 33, DType::kBf16, {1, 16, 17, 64, 65});
+  expect_the_same_bits(66, 264, 3080, DType::kBf16, {1, 16, 17});
+  expect_the_same_bits(66, 40, 16905, DType::kBf16, {2, 33});
 }
 
 }  // namespace

@@ -72,6 +72,73 @@ struct StageOfRows {
   }
 };
 
+// What one thread fetches of some rows, stage by stage: pieces of 16 bytes at the same places of
+// each stage. Rows are looked up once; from stage to stage addresses only advance. kCount rows, of
+// which those in [first, end) are there. The others' places get another row's numbers (kClamped) or
+// nothing: they are operands of outputs that nobody writes.
+template <int kCount, int kThreads, int kDepth, int kStride, bool kClamped>
+class RowPieces {
+ public:
+  static constexpr int kOfRow = kDepth / 8;
+  static constexpr int kEvery = kThreads / kOfRow;
+  static constexpr int kRounds = kCount / kEvery;
+  static_assert(kThreads % kOfRow == 0 && kCount % kEvery == 0 && kRounds <= 32);
+
+  // From column `begin` on. Rows begin 16 bytes aligned.
+  template <typename RowOf>
+  SACCADE_DEVICE RowPieces(int thread, const Bf16* data, std::int64_t stride, std::int64_t first,
+                           std::int64_t end, std::int64_t begin, const RowOf& of)
+      : col_(thread % kOfRow * 8), to_(thread / kOfRow * kStride + thread % kOfRow * 8) {
+#pragma unroll
+    for (int n = 0; n < kRounds; ++n) {
+      const std::int64_t row = first + thread / kOfRow + n * kEvery;
+      from_[n] = data + of(smaller(row, end - 1)) * stride + begin + col_;
+      if (row < end) there_ |= 1U << n;
+    }
+  }
+
+  // The next kDepth columns of each row.
+  SACCADE_DEVICE void fetch(Bf16* stage) {
+#pragma unroll
+    for (int n = 0; n < kRounds; ++n) {
+      if (kClamped || (there_ >> n & 1U) != 0)
+        async_copy(stage + to_ + n * kEvery * kStride, from_[n]);
+      from_[n] += kDepth;
+    }
+  }
+
+  // The last `left` of them, and zeros.
+  SACCADE_DEVICE void fetch_last(Bf16* stage, int left) const {
+    const int bytes = larger(0, smaller(16, 2 * (left - col_)));
+#pragma unroll
+    for (int n = 0; n < kRounds; ++n)
+      if (kClamped || (there_ >> n & 1U) != 0)
+        async_copy(stage + to_ + n * kEvery * kStride, from_[n], bytes);
+  }
+
+ private:
+  const Bf16* from_[kRounds];
+  std::uint32_t there_ = 0;
+  int col_;
+  int to_;
+};
+
+// The same at once, of rows that begin anywhere: columns [begin, end), and zeros.
+template <int kCount, int kThreads, int kDepth, int kStride, typename RowOf>
+SACCADE_DEVICE void copy_pieces(int thread, Bf16* stage, const Bf16* data, std::int64_t stride,
+                                std::int64_t first, std::int64_t last, std::int64_t begin,
+                                std::int64_t end, const RowOf& of) {
+  static_assert(kThreads % kDepth == 0 || kDepth % kThreads == 0);
+#pragma unroll 1
+  for (int n = 0; n < kCount * kDepth / kThreads; ++n) {
+    const int i = n * kThreads + thread;
+    const std::int64_t row = first + i / kDepth;
+    const std::int64_t col = begin + i % kDepth;
+    const bool inside = row < last && col < end;
+    stage[i / kDepth * kStride + i % kDepth] = inside ? data[of(row) * stride + col] : Bf16{0};
+  }
+}
+
 template <typename Out>
 SACCADE_DEVICE void finish(const GemmKernelArgs& args, std::int64_t row, std::int64_t col,
                            float sum) {

@@ -3,8 +3,8 @@
 // nothing here waits or allocates. What an op means is in ops/reference.cc.
 //
 // Activations are f32 or bf16, sums f32. A row's result depends on that row alone, bit for bit,
-// whatever the number of rows: the order of every sum is fixed by the number of columns (in
-// attention, by the tokens seen).
+// whatever the number of rows: the order of every sum is fixed by the number of columns (of a
+// product, by the weight's shape; in attention, by the tokens seen).
 #pragma once
 
 #include <cstddef>
