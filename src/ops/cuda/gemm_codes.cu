@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
   SACCADE_DYNAMIC_SHARED(std::byte, shared);
   constexpr int kRowTiles = Tile::kWarpRows / 16;
   constexpr int kColTiles = Tile::kWarpCols / 8;
-  const BlockRows<kGrouped> rows(args.y.rows, groups, Tile::kRows);
+  const BlockTile tile;
+  const BlockRows<kGrouped> rows(tile.row, args.y.rows, groups, Tile::kRows);
   if (rows.none()) return;
   const auto* const x_data = static_cast<const Bf16*>(args.x.data);
   const std::byte* codes = weight.codes;
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
     zeros = groups.weights[rows.group].zeros;
   }
   const auto of_x = [&](std::int64_t row) { return rows.of_x(row); };
-  const std::int64_t first_col = std::int64_t{blockIdx.x} * Tile::kCols;
+  const std::int64_t first_col = tile.col * Tile::kCols;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp_row = warp / (Tile::kCols / Tile::kWarpCols) * Tile::kWarpRows;

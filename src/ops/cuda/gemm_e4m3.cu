@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(Tile::kThreads)
   constexpr int kColTiles = Tile::kWarpCols / 8;
   static_assert(kColTiles % 2 == 0);
   const CodedRows& weight = args.weight;
-  const BlockRows<kGrouped> rows(args.y.rows, groups, Tile::kRows);
+  const BlockTile tile;
+  const BlockRows<kGrouped> rows(tile.row, args.y.rows, groups, Tile::kRows);
   if (rows.none()) return;
   const auto* const x_words = reinterpret_cast<const Bf16*>(args.x.codes);
   const auto* codes = reinterpret_cast<const Bf16*>(weight.codes);
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
   }
   const auto of_x = [&](std::int64_t row) { return rows.of_x(row); };
   const auto itself = [](std::int64_t row) { return row; };
-  const std::int64_t first_col = std::int64_t{blockIdx.x} * Tile::kCols;
+  const std::int64_t first_col = tile.col * Tile::kCols;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp_row = warp / (Tile::kCols / Tile::kWarpCols) * Tile::kWarpRows;

@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kRows * 4)
   constexpr int kThreads = kRows * 4;
   SACCADE_SHARED(float, x, kRows*(kDepth + 1));
   SACCADE_SHARED(float, w, kCols*(kDepth + 1));
-  const BlockRows<kGrouped> rows(args.y.rows, groups, kRows);
+  const BlockTile tile;
+  const BlockRows<kGrouped> rows(tile.row, args.y.rows, groups, kRows);
   if (rows.none()) return;
   const auto* const x_data = static_cast<const X*>(args.x.data);
   constexpr bool kCodes = std::is_same_v<Weight, Codes>;
@@ -40,7 +41,7 @@ __global__ void __launch_bounds__(kRows * 4)
     else
       return widen(static_cast<const Weight*>(weight)[row * args.weight.stride + col]);
   };
-  const std::int64_t first_col = std::int64_t{blockIdx.x} * kCols;
+  const std::int64_t first_col = tile.col * kCols;
   const auto thread = static_cast<int>(threadIdx.x);
   const int part_row = thread / 16 * 4;
   const int part_col = thread % 16;  // and 16, 32, 48 further on

@@ -129,6 +129,12 @@ TEST(GemmKernel, BordersOfStagesAndSlices) {
     run_case({.rows = rows, .in = 24, .out = 16897, .y = DType::kF32, .bias = true});
 }
 
+// Whole bands of tiles of rows and a part of one, several outputs' tiles wide.
+TEST(GemmKernel, EveryTileOfManyRows) {
+  run_case({.rows = 16 * 128 + 130, .in = 8, .out = 130, .y = DType::kF32});
+  run_case({.rows = 2 * 16 * 64 + 65, .in = 3, .out = 65, .x = DType::kF32, .y = DType::kF32});
+}
+
 // By all tiles, at any place in them: the same sums in the same order. `odd` rows come another way.
 void expect_the_same_bits(std::int64_t most, std::int64_t in, std::int64_t out, DType type,
                           std::initializer_list<std::int64_t> counts) {

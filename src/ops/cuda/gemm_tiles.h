@@ -64,14 +64,15 @@ __global__ void __launch_bounds__(Tile::kThreads, kAligned ? 0 : 1)
   static_assert(kColTiles % 2 == 0 && (kSliced || Tile::kSlices == 1));
   // Slices one after the other.
   constexpr bool kTotals = kSliced && Tile::kSlices == 1;
-  const BlockRows<kGrouped> rows(args.y.rows, groups, Tile::kRows);
+  const BlockTile tile;
+  const BlockRows<kGrouped> rows(tile.row, args.y.rows, groups, Tile::kRows);
   if (rows.none()) return;
   const auto* const x_data = static_cast<const Bf16*>(args.x.data);
   const auto* const weight =
       static_cast<const Bf16*>(kGrouped ? groups.weights[rows.group].data : args.weight.data);
   const auto of_x = [&](std::int64_t row) { return rows.of_x(row); };
   const auto itself = [](std::int64_t row) { return row; };
-  const std::int64_t first_col = std::int64_t{blockIdx.x} * Tile::kCols;
+  const std::int64_t first_col = tile.col * Tile::kCols;
   const int my_slice = static_cast<int>(threadIdx.x) / Tile::kSliceThreads;
   const int thread = static_cast<int>(threadIdx.x) % Tile::kSliceThreads;
   const int warp = thread / 32;
