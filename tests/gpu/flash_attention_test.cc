@@ -41,8 +41,8 @@ TEST(FlashChoice, AnHonestOneIsTaken) {
 }
 
 TEST(FlashChoice, LiarsAreNot) {
-  for (const FlashLie lie :
-       {FlashLie::kWrongNumbers, FlashLie::kByCompany, FlashLie::kSkipsATile, FlashLie::kRefuses}) {
+  for (const FlashLie lie : {FlashLie::kWrongNumbers, FlashLie::kByCompany, FlashLie::kSkipsATile,
+                             FlashLie::kReadsWider, FlashLie::kWritesWider, FlashLie::kRefuses}) {
     const auto device = make_device();
     EXPECT_TRUE(choose(*device, lie));
     EXPECT_TRUE(device->flash().forms.empty()) << static_cast<int>(lie);

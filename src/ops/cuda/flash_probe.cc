@@ -16,22 +16,30 @@ namespace {
 constexpr std::int64_t kBlock = 16;
 constexpr std::int64_t kHeads = 2;  // of one key head
 constexpr float kSharpness = 8;     // of scores: a few keys weigh most, so that a lost one shows
+// Columns of NaN behind the last head of each row: tiles may be wider than heads are, and what lies
+// there is neither to be read nor to be written over.
+constexpr std::int64_t kBehind = 64;
 
-// Rows of numbers in [-1, 1), which bf16 holds, or of NaN.
+// Rows of numbers in [-1, 1), which bf16 holds, or of NaN, with `behind` columns of NaN after them.
 class Numbers {
  public:
-  Numbers(CudaDevice& device, std::int64_t rows, std::int64_t cols)
-      : buffer_(device.allocate(static_cast<std::size_t>(rows * cols) * size_of(DType::kBf16),
-                                Space::kDevice)),
+  Numbers(CudaDevice& device, std::int64_t rows, std::int64_t cols, std::int64_t behind = kBehind)
+      : buffer_(device.allocate(
+            static_cast<std::size_t>(rows * (cols + behind)) * size_of(DType::kBf16),
+            Space::kDevice)),
         rows_(rows),
-        cols_(cols) {}
+        cols_(cols),
+        all_(cols + behind) {}
   bool there() const { return buffer_.has_value(); }
-  View view() const { return buffer_->view(DType::kBf16, rows_, cols_); }
+  View view() const { return with_behind().col_range(0, cols_); }
+  View with_behind() const { return buffer_->view(DType::kBf16, rows_, all_); }
 
   void fill(Stream& stream, const std::function<float()>& value) const {
-    std::vector<float> host(static_cast<std::size_t>(rows_ * cols_));
-    std::ranges::generate(host, value);
-    stream.upload(View(host.data(), DType::kF32, rows_, cols_), view());
+    std::vector<float> host(static_cast<std::size_t>(rows_ * all_),
+                            std::numeric_limits<float>::quiet_NaN());
+    for (auto row = host.begin(); row != host.end(); row += all_)
+      std::generate(row, row + cols_, value);
+    stream.upload(View(host.data(), DType::kF32, rows_, all_), with_behind());
   }
   void poison(Stream& stream) const {
     fill(stream, [] { return std::numeric_limits<float>::quiet_NaN(); });
@@ -41,6 +49,7 @@ class Numbers {
   Result<Buffer> buffer_;
   std::int64_t rows_;
   std::int64_t cols_;
+  std::int64_t all_;
 };
 
 struct Member {
@@ -63,7 +72,7 @@ class Probe {
         out_(device, begin_of(3), kHeads * form.head_dim),
         k_(device, form.paged ? tokens() : begin_of(3), form.head_dim),
         v_(device, form.paged ? tokens() : begin_of(3), form.head_dim),
-        pool_(device, form.paged ? 3 * blocks() : 1, 2 * kBlock * form.head_dim) {}
+        pool_(device, form.paged ? 3 * blocks() : 1, 2 * kBlock * form.head_dim, 0) {}
 
   // Why it will not do, or nothing.
   std::optional<std::string> fault() {
@@ -77,6 +86,7 @@ class Probe {
     const std::vector<float> in_company = run(by, 0, 3, 0);
     if (device_.flash().refused) return "it is not launched";
     if (want.empty() || alone.size() != want.size()) return "no memory to try it";
+    if (wrote_behind_) return "it writes behind the last head";
     for (std::size_t i = 0; i < want.size(); ++i) {
       // NaN is not near.
       if (!(std::abs(alone[i] - want[i]) <= bound()))
@@ -181,7 +191,16 @@ class Probe {
            .compute = DType::kBf16,
            .out = out});
     }
-    return download(out_.view().row_range(begin_of(1) + skipped, begin_of(2)));
+    std::vector<float> results;
+    const std::vector<float> all =
+        download(out_.with_behind().row_range(begin_of(1) + skipped, begin_of(2)));
+    for (auto row = all.begin(); row != all.end();) {
+      const auto end = row + kHeads * form_.head_dim;
+      results.insert(results.end(), row, end);
+      row = end + kBehind;
+      wrote_behind_ |= !std::all_of(end, row, [](float value) { return std::isnan(value); });
+    }
+    return results;
   }
 
   std::vector<float> download(View rows) {
@@ -214,6 +233,7 @@ class Probe {
   Stream& stream_;
   FlashForm form_;
   std::array<Member, 3> members_;
+  bool wrote_behind_ = false;
   Numbers q_;
   Numbers out_;
   Numbers k_;
@@ -231,9 +251,9 @@ std::vector<FlashForm> probe_flash(CudaDevice& device, std::vector<std::string>&
     if (!fault)
       good.push_back(form);
     else
-      notes.push_back(fmt::format("attention {} by heads of {}: {}",
+      notes.push_back(fmt::format("attention {} by heads of {} in tiles of {} by {}: {}",
                                   form.paged ? "over pages" : "of segments", form.head_dim,
-                                  *fault));
+                                  form.query_rows, form.key_rows, *fault));
   }
   device.flash().probing = false;
   device.flash().forms.clear();

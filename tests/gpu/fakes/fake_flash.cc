@@ -14,6 +14,7 @@ using cuda::FlashArgs;
 using cuda::Rows;
 
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr std::size_t kWider = 8;  // columns, by lies
 
 // One tile of one head: by the arithmetic that flash_attention.h describes.
 class Tile {
@@ -71,6 +72,8 @@ class Tile {
 
   void run_row(std::int64_t row) const {
     const auto dim = static_cast<std::size_t>(a_.head_dim);
+    const bool last = head_ + 1 == a_.heads;
+    const std::size_t scored = dim + (last && lie_ == FlashLie::kReadsWider ? kWider : 0);
     const Bf16* const query = static_cast<const Bf16*>(a_.q.data) +
                               (query_begin_ + row) * a_.q.stride + head_ * a_.head_dim;
     const std::int64_t seen = form_.paged ? row + 1 + key_count_ - query_count_ : key_count_;
@@ -84,7 +87,7 @@ class Tile {
       for (std::int64_t key = first; key < first + form_.key_rows; ++key) {
         const Bf16* const at = token(false, key);
         float score = 0;
-        for (std::size_t d = 0; at != nullptr && d < dim; ++d)
+        for (std::size_t d = 0; at != nullptr && d < scored; ++d)
           score += to_float(query[d]) * to_float(at[d]);
         scores.push_back(key < std::min(seen, key_count_) ? score * a_.scale : kNothing);
       }
@@ -107,6 +110,7 @@ class Tile {
     Bf16* const to = static_cast<Bf16*>(a_.out.data) + (query_begin_ + row) * a_.out.stride +
                      head_ * a_.head_dim;
     for (std::size_t d = 0; d < dim; ++d) to[d] = to_bf16(sum > 0 ? out[d] / sum : 0.0f);
+    if (last && lie_ == FlashLie::kWritesWider) std::fill_n(to + dim, kWider, Bf16{});
     if (lie_ == FlashLie::kWrongNumbers) to[dim / 2] = to_bf16(to_float(to[dim / 2]) + 0.1f);
   }
 

@@ -13,6 +13,8 @@ enum class FlashLie {
   kByCut,         // and where the context is odd
   kSkipsATile,
   kReadsBeyond,  // over pages, of keys behind the last what lies there
+  kReadsWider,   // scores of columns behind the last head too
+  kWritesWider,  // zeros over the columns behind the last head
   kRefuses,
 };
 
