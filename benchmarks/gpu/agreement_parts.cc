@@ -90,6 +90,37 @@ class AgreementTable {
     own_.stream().retire();
   }
 
+  // Of a tower: so many segments of `rows` in all.
+  void segments(std::int64_t rows, std::int64_t count, std::int64_t heads, std::int64_t head_dim) {
+    if (library_.over()) return;
+    std::vector<std::int32_t> begins;
+    for (std::int64_t i = 0; i <= count; ++i)
+      begins.push_back(static_cast<std::int32_t>(rows * i / count));
+    const auto run = [&](DeviceBench& bench) {
+      const auto random = [&] { return bench.random(rows, heads * head_dim, DType::kBf16); };
+      const DeviceMatrix q = random();
+      const DeviceMatrix k = random();
+      const DeviceMatrix v = random();
+      const DeviceMatrix out = bench.empty(rows, heads * head_dim, DType::kBf16);
+      SegmentAttentionArgs args;
+      args.plan = &bench.stream().plan_segments(
+          begins, {.heads = heads, .kv_heads = heads, .head_dim = head_dim});
+      args.q = q.view;
+      args.k = k.view;
+      args.v = v.view;
+      args.scale = 1 / std::sqrt(static_cast<float>(head_dim));
+      args.compute = DType::kBf16;
+      args.out = out.view;
+      bench.stream().segment_attention(args);
+      std::vector<float> numbers = numbers_of(bench, out.view);
+      bench.stream().retire();
+      return numbers;
+    };
+    const std::vector<float> by_own = run(own_);
+    attention_.take(relative(run(library_), by_own), kAttentionBound,
+                    fmt::format("{} rows in {}, {} heads of {}", rows, count, heads, head_dim));
+  }
+
   Result<void> report() {
     const auto add = [&](const char* name, const Agreement& of) {
       library_.figures().add("agreement", name,
@@ -151,6 +182,7 @@ Result<void> measure_agreement(DeviceBench& library, DeviceBench& own) {
   }
   if (rehearsal) {
     table.attention({2, 3, 20, w.heads, w.kv_heads, w.head_dim});
+    table.segments(130, 1, 1, 64);
     return table.report();
   }
   for (const std::int64_t head_dim : {64, 128, 256})
@@ -158,6 +190,11 @@ Result<void> measure_agreement(DeviceBench& library, DeviceBench& own) {
       for (const std::int64_t context : {0, 1000})
         table.attention({2, count, context, w.heads, w.kv_heads, head_dim});
   table.attention({1, 130, 32768, w.heads, w.kv_heads, w.head_dim});
+  for (const std::int64_t head_dim : {64, 72, 80, 96, 128}) {
+    table.segments(130, 1, 16, head_dim);
+    table.segments(5476, 1, 16, head_dim);
+    table.segments(5125, 5, 16, head_dim);
+  }
   return table.report();
 }
 
