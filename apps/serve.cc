@@ -348,7 +348,7 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_flag(
          "--async-scheduling,!--no-async-scheduling",
          [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },
-         "plan the next step while one runs; off by default")
+         "plan the next step while one runs; by itself on a GPU")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   cmd.add_option("--speculative-config", f.speculative_config,
                  "JSON: {\"method\":\"ngram\",\"num_speculative_tokens\":4,"

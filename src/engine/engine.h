@@ -53,7 +53,9 @@ struct EngineSettings {
   std::string fairness = "client";  // client: clients share; none: first come, first served
   double tpot_target_ms = 0;        // 0: fixed chunks
   int max_logprobs = 20;            // most likely tokens that a request may ask for
-  int steps_in_flight = 1;          // 2: the next step is planned while one runs
+  // 2: the next step is planned while one runs. 0: 2 where the device computes beside the host,
+  // else 1.
+  int steps_in_flight = 0;
   SpeculationSettings speculation;  // tokens guessed ahead
   // The model that `speculation.draft` names, loaded on the engine's device. Outlives the engine.
   Network* draft = nullptr;

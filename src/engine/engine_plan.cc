@@ -25,8 +25,8 @@ Result<void> check_counts(EngineSettings& settings) {
     return fail(ErrorCode::kInvalid, "max_logprobs is {}, at least 0 is needed",
                 settings.max_logprobs);
   }
-  if (settings.steps_in_flight < 1 || settings.steps_in_flight > 2) {
-    return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed",
+  if (settings.steps_in_flight < 0 || settings.steps_in_flight > 2) {
+    return fail(ErrorCode::kInvalid, "steps_in_flight is {}, 1 or 2 is needed, or 0 for either",
                 settings.steps_in_flight);
   }
   if (!(settings.device_memory_utilization > 0 && settings.device_memory_utilization <= 1)) {

@@ -41,6 +41,15 @@ Result<std::int64_t> most_useful_bytes(const EngineSettings& settings, const Mod
   return (large_pages + 1) * settings.max_sequences * plan.large_bytes;
 }
 
+// What computes in memory of its own does so while the host plans, and is not to wait for it.
+void choose_steps_in_flight(EngineSettings& settings, const Device& device) {
+  const bool said = settings.steps_in_flight > 0;
+  if (!said) settings.steps_in_flight = device.space() == Space::kDevice ? 2 : 1;
+  if (settings.steps_in_flight == 2)
+    log::info("2 steps in flight: the next is planned while one runs{}",
+              said ? "" : " (--no-async-scheduling: one)");
+}
+
 // Sizes that steps of decode are padded to, where that is worth it.
 // Padding has no pages among those of images' keys. Its states lie in one page, which is begun
 // anew every time.
@@ -167,6 +176,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
                                   const Clock& clock) {
   EngineParts parts;
   TRY(static_cast<EnginePlan&>(parts), plan_engine(settings));
+  choose_steps_in_flight(parts.settings, device);
   const ModelShape& shape = network.shape();
   if (settings.max_loras > 0 && network.lora_targets().empty())
     return fail(ErrorCode::kUnsupported, "enable_lora: {} takes no adapters here", shape.family);

@@ -11,7 +11,7 @@ namespace {
 const SteadyClock kClock;
 
 // Says how much memory is free, and of how much if it is its own, and has what the reference has.
-class MeteredDevice final : public Device {
+class MeteredDevice : public Device {
  public:
   explicit MeteredDevice(std::int64_t free, std::int64_t total = 0) : free_(free), total_(total) {}
   std::string_view name() const override { return "metered"; }
@@ -121,6 +121,29 @@ TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
   EXPECT_GT(numbers, 0);
   for (const DType cache : {DType::kI8, DType::kE4m3})
     EXPECT_EQ(pool_bytes(cache) * 64 * 4, numbers * (64 + 4)) << name_of(cache);
+}
+
+// The next step is planned while one runs where something else than the host computes it; what was
+// said goes before it.
+TEST(EngineSetup, TwoStepsAreInFlightWhereTheDeviceComputesBesideTheHost) {
+  struct Beside final : MeteredDevice {
+    using MeteredDevice::MeteredDevice;
+    Space space() const override { return Space::kDevice; }
+  };
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  const auto steps = [&](auto device, int said) {
+    FakeModel model({});
+    EngineSettings settings;
+    settings.encoder_cache_bytes = 1 << 20;
+    settings.steps_in_flight = said;
+    const auto parts = set_up_engine(settings, model, device, kClock);
+    EXPECT_TRUE(parts.has_value()) << parts.error().message;
+    return parts ? parts->settings.steps_in_flight : 0;
+  };
+  EXPECT_EQ(steps(MeteredDevice(kGib), 0), 1);
+  EXPECT_EQ(steps(MeteredDevice(kGib), 2), 2);
+  EXPECT_EQ(steps(Beside(kGib), 0), 2);
+  EXPECT_EQ(steps(Beside(kGib), 1), 1);
 }
 
 }  // namespace
