@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -43,8 +44,10 @@ struct Chosen {
   }
 };
 
-Chosen choose(std::vector<std::vector<std::uint64_t>> offered, bool batch_invariant,
-              const Bits& bits, std::int64_t most = kMostProbedRows) {
+Chosen choose(
+    std::vector<std::vector<std::uint64_t>> offered, bool batch_invariant, const Bits& bits,
+    std::int64_t most = kMostProbedRows,
+    const NearOwn& near = [](const ProductBits&, const ProductBits&) { return true; }) {
   std::vector<std::vector<ProductAlgorithm>> candidates;
   for (const auto& row_class : offered) {
     candidates.emplace_back();
@@ -66,7 +69,7 @@ Chosen choose(std::vector<std::vector<std::uint64_t>> offered, bool batch_invari
     return all;
   };
   Chosen chosen;
-  chosen.choice = choose_products(candidates, most, batch_invariant, run, chosen.notes);
+  chosen.choice = choose_products(candidates, most, batch_invariant, run, near, chosen.notes);
   return chosen;
 }
 
@@ -125,6 +128,71 @@ TEST(ProductChoice, BatchInvariantWithoutSuchIsTheOwnKernelsAlone) {
   const Chosen chosen = choose({{1}, {1}, {1}, {1}, {1}}, true, by_class);
   EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 0, 0, 0, 0}));
   EXPECT_EQ(chosen.notes.size(), 1u);
+}
+
+// One that errs alike for all rows has the same bits in any company: it is known by the own
+// kernel's results.
+TEST(ProductChoice, ResultsThatAreNotNearTheOwnKernelsAreRefused) {
+  // 0, the own kernel, has a row's number times ten; 3 has another row's.
+  const Bits bits = [](std::int64_t which, std::int64_t, std::int64_t, std::int64_t row) {
+    return which == 3 ? (row + 1) * 10 : row * 10 + which;
+  };
+  const NearOwn near = [](const ProductBits& theirs, const ProductBits& own) {
+    EXPECT_EQ(theirs.size(), own.size());
+    for (std::size_t i = 0; i < own.size(); i += sizeof(std::int64_t)) {
+      std::int64_t a = 0;
+      std::int64_t b = 0;
+      std::memcpy(&a, theirs.data() + i, sizeof(a));
+      std::memcpy(&b, own.data() + i, sizeof(b));
+      if (std::abs(a - b) > 5) return false;
+    }
+    return true;
+  };
+  const Chosen chosen = choose({{1}, {3, 2}, {3}, {4}, {5}}, false, bits, kMostProbedRows, near);
+  EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 2, 0, 4, 5}));
+  ASSERT_EQ(chosen.notes.size(), 2u);
+  for (const std::string& note : chosen.notes) EXPECT_THAT(note, HasSubstr("not near"));
+  EXPECT_EQ(choose({{3}, {3}, {3}, {3}, {3}}, true, bits, kMostProbedRows, near).which(),
+            (std::vector<std::int64_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(choose({{3, 2}, {3, 2}, {2}, {2}, {3, 2}}, true, bits, kMostProbedRows, near).which(),
+            (std::vector<std::int64_t>{2, 2, 2, 2, 2}));
+}
+
+// What roundings do is near, one part in fifty is not, and NaN is near nothing.
+TEST(ProductChoice, NearIsWhatRoundingsDo) {
+  Rng rng(9);
+  std::vector<float> own(400);
+  for (float& value : own) value = static_cast<float>(rng.uniform() * 2 - 1);
+  const auto near = [&](const ProductNearness& of, auto change) {
+    std::vector<float> theirs = own;
+    for (float& value : theirs) value = change(value);
+    if (of.type == DType::kF32)
+      return near_own(of, std::as_bytes(std::span(theirs)), std::as_bytes(std::span(own)));
+    std::vector<Bf16> a, b;
+    for (const float value : theirs) a.push_back(to_bf16(value));
+    for (const float value : own) b.push_back(to_bf16(value));
+    return near_own(of, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
+  };
+  const auto scaled = [](float by) { return [by](float value) { return value * by; }; };
+  for (const std::int64_t in : {std::int64_t{40}, std::int64_t{20000}}) {
+    for (const DType type : {DType::kBf16, DType::kF32}) {
+      for (const DType operands : {DType::kBf16, DType::kE4m3}) {
+        const ProductNearness of = {type, in, operands, Epilogue::kNone};
+        EXPECT_TRUE(near(of, scaled(1)));
+        EXPECT_TRUE(near(of, scaled(1 + 0x1p-20f)));
+        EXPECT_FALSE(near(of, scaled(1.02f)));
+        EXPECT_FALSE(near(of, scaled(-1)));
+        int at = 0;
+        EXPECT_FALSE(near(of, [&](float value) { return at++ == 7 ? NAN : value; }));
+      }
+    }
+  }
+  // Where the own kernel has none, because the weight has none, nothing is asked.
+  own[3] = NAN;
+  EXPECT_TRUE(near({.in = 40}, scaled(1)));
+  std::ranges::fill(own, 0.0f);
+  EXPECT_TRUE(near({.in = 40}, scaled(1)));
+  EXPECT_FALSE(near({.in = 40}, [](float) { return 1e-6f; }));
 }
 
 // A head whose rows fill the memory of the probe: what was not seen is not trusted.
@@ -232,6 +300,14 @@ TEST_F(Library, IsTheDevicesByItsSettings) {
 
 // --- products ---
 
+// What follows a product.
+struct After {
+  bool bias = false;
+  Activation activation = Activation::kNone;
+  bool residual = false;
+};
+constexpr After kFinished = {.bias = true, .activation = Activation::kSilu};
+
 class LibraryProducts : public Library {
  protected:
   static constexpr std::int64_t kIn = 40;
@@ -267,20 +343,26 @@ class LibraryProducts : public Library {
     probed = fake().done.size();
     memory[0] = on_device(random(kRows * kIn), kRows, kIn, DType::kBf16, x);
     memory[1] = on_device(random(kRows * kOut), kRows, kOut, DType::kBf16, residual);
-    memory[2] = on_device(random(kOut), 1, kOut, DType::kF32, bias);
+    bias_values = random(kOut);
+    for (float& value : bias_values) value = to_float(to_bf16(value));
+    memory[2] = on_device(bias_values, 1, kOut, DType::kF32, bias);
     memory[3] = on_device(std::vector<float>(kRows * kOut), kRows, kOut, DType::kBf16, y);
   }
   Stream& step() { return device->lane(Lane::kStep); }
+  void put_bias(const std::vector<float>& values) {
+    bias_values = values;
+    step().upload(View(bias_values.data(), DType::kF32, 1, kOut), bias);
+  }
 
   // Rows [first, first + count) in one product.
   std::vector<std::vector<float>> multiply(std::int64_t first, std::int64_t count,
-                                           bool finished = false, bool added = false) {
+                                           const After& after = {}) {
     GemmArgs args;
     args.x = x.row_range(first, first + count);
     args.weight = weight.get();
-    if (finished) args.bias = bias;
-    if (finished) args.activation = Activation::kSilu;
-    if (added) args.residual = residual.row_range(first, first + count);
+    if (after.bias) args.bias = bias;
+    args.activation = after.activation;
+    if (after.residual) args.residual = residual.row_range(first, first + count);
     args.y = y.row_range(0, count);
     step().gemm(args);
     Buffer floats =
@@ -294,11 +376,14 @@ class LibraryProducts : public Library {
     return rows;
   }
   std::size_t by_library() const { return fake().done.size() - probed; }
+  // What the last product's sums went through in the library.
+  static int epilogue() { return fake().epilogues.back(); }
 
   std::unique_ptr<CudaDevice> device;
   std::unique_ptr<PackedWeight> weight;
   Buffer memory[4];
   View x, residual, bias, y;
+  std::vector<float> bias_values;
   std::size_t probed = 0;
   void TearDown() override {
     weight.reset();
@@ -308,24 +393,117 @@ class LibraryProducts : public Library {
   }
 };
 
-// With bias, activation and residual, or without: the own kernel's numbers but for the order of
-// sums, so no further off than one more rounding to bf16.
+constexpr int kNothing = 1;  // cuBLASLt's names of epilogues
+constexpr int kBias = 4;
+constexpr int kGeluBias = 36;
+
+// Whatever follows a product, it is what the own kernel makes of it, but for the order of sums and
+// the roundings: of both results, and of the library's before an activation goes over it.
 TEST_F(LibraryProducts, AreTheOwnKernels) {
-  for (const bool finished : {false, true}) {
-    for (const bool added : {false, true}) {
-      make({}, false, false);
-      const auto want = multiply(0, 100, finished, added);
-      TearDown();
-      make({test::kAscending});
-      const auto got = multiply(0, 100, finished, added);
-      EXPECT_EQ(by_library(), 1u);
-      for (std::size_t row = 0; row < want.size(); ++row)
-        for (std::size_t col = 0; col < want[row].size(); ++col)
-          ASSERT_NEAR(got[row][col], want[row][col], std::abs(want[row][col]) / 128 + 1e-4)
-              << row << " " << col << " " << finished << " " << added;
-      TearDown();
+  struct Case {
+    After after;
+    int epilogue;
+    bool rounded_before;
+  };
+  const Case cases[] = {{{}, kNothing, false},
+                        {{.residual = true}, kNothing, false},
+                        {{.bias = true}, kBias, false},
+                        {{.bias = true, .residual = true}, kBias, false},
+                        {{.bias = true, .activation = Activation::kGeluTanh}, kGeluBias, false},
+                        {{.bias = true, .activation = Activation::kGeluErf}, kBias, true},
+                        {kFinished, kBias, true},
+                        {{.activation = Activation::kQuickGelu}, kNothing, true},
+                        {{.activation = Activation::kGeluTanh}, kNothing, true},
+                        {{true, Activation::kSilu, true}, kNothing, false},
+                        {{true, Activation::kGeluTanh, true}, kNothing, false}};
+  for (const Case& each : cases) {
+    const After& after = each.after;
+    make({}, false, false);
+    const auto before = multiply(0, 100, {.bias = after.bias});
+    const auto want = multiply(0, 100, after);
+    TearDown();
+    make({test::kAscending});
+    const auto got = multiply(0, 100, after);
+    EXPECT_EQ(by_library(), 1u);
+    EXPECT_EQ(epilogue(), each.epilogue);
+    // Half an ulp of bf16 is 2^-8 of a number at most; no activation here is steeper than 1.13.
+    // 40 terms below 1 are summed in f32 in either order: 1e-4 is far more than that can do.
+    for (std::size_t row = 0; row < want.size(); ++row) {
+      for (std::size_t col = 0; col < want[row].size(); ++col) {
+        const float rounded =
+            each.rounded_before ? 1.13f * 0x1p-8f * std::abs(before[row][col]) : 0;
+        ASSERT_NEAR(got[row][col], want[row][col],
+                    rounded * (1 + 0x1p-7f) + 2 * 0x1p-8f * std::abs(want[row][col]) + 1e-4)
+            << row << " " << col << " " << after.bias << static_cast<int>(after.activation)
+            << after.residual;
+      }
     }
+    TearDown();
   }
+}
+
+// A bias that bf16 does not hold stays what it is: sums in f32 get it apart.
+TEST_F(LibraryProducts, BiasesThatBf16DoesNotHoldAreAddedApart) {
+  make({test::kAscending});
+  std::vector<float> fine = bias_values;
+  fine[5] += 0x1p-14f;
+  put_bias(fine);
+  for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
+    multiply(0, 100, {.bias = true, .activation = activation});
+    EXPECT_EQ(epilogue(), kNothing);
+  }
+}
+
+// A copy is of what a bias is now: of memory that is written anew, and of memory that was another
+// bias's.
+TEST_F(LibraryProducts, BiasesThatChangeAreSeen) {
+  make({test::kAscending});
+  const auto plain = multiply(0, 20);
+  const auto expect_added = [&] {
+    const auto got = multiply(0, 20, {.bias = true});
+    EXPECT_EQ(epilogue(), kBias);
+    for (std::size_t row = 0; row < got.size(); ++row)
+      for (std::size_t col = 0; col < got[row].size(); ++col)
+        ASSERT_NEAR(got[row][col], plain[row][col] + bias_values[col],
+                    2 * 0x1p-8f * (std::abs(plain[row][col]) + std::abs(bias_values[col])) + 1e-4);
+  };
+  expect_added();
+  put_bias(std::vector<float>(kOut, 3));
+  expect_added();
+  for (int round = 0; round < 20; ++round) {
+    memory[2].reset();
+    memory[2] = *device->allocate(kOut * sizeof(float), Space::kDevice);
+    bias = memory[2].view(DType::kF32, 1, kOut);
+    put_bias(std::vector<float>(kOut, static_cast<float>(round)));
+    expect_added();
+  }
+}
+
+// Where the library cannot do it, or says what is not so, the rest of the way is the own kernels'.
+TEST_F(LibraryProducts, EpiloguesThatAreNotThereOrWrongAreDoneWithout) {
+  const After gelu = {.bias = true, .activation = Activation::kGeluTanh};
+  fake().most_epilogue = kBias;
+  make({test::kAscending});
+  multiply(0, 100, gelu);
+  EXPECT_EQ(epilogue(), kBias);
+  TearDown();
+  fake().most_epilogue = kNothing;
+  make({test::kAscending});
+  multiply(0, 100, gelu);
+  EXPECT_EQ(epilogue(), kNothing);
+  TearDown();
+  fake().most_epilogue = kGeluBias;
+
+  make({}, false, false);
+  const auto want = multiply(0, 100, {.bias = true});
+  TearDown();
+  make({test::kForgetsBias});
+  const auto got = multiply(0, 100, {.bias = true});
+  EXPECT_EQ(by_library(), 1u);
+  EXPECT_EQ(epilogue(), kNothing);
+  for (std::size_t row = 0; row < want.size(); ++row)
+    for (std::size_t col = 0; col < want[row].size(); ++col)
+      ASSERT_NEAR(got[row][col], want[row][col], 2 * 0x1p-8f * std::abs(want[row][col]) + 1e-4);
 }
 
 TEST_F(LibraryProducts, FewRowsAreTheOwnKernelsByDefault) {
@@ -344,35 +522,44 @@ TEST_F(LibraryProducts, ARowHasItsBitsInAnyCompany) {
                                           {test::kByPlace, test::kByCompany},
                                           {test::kNever, test::kSplit, test::kHungry}}) {
     for (const bool batch_invariant : {false, true}) {
-      make(offered, batch_invariant);
-      const auto all = multiply(0, kRows);
-      for (const std::int64_t count : {257, 270, 299}) {
-        const std::int64_t first = kRows - count;
-        const auto some = multiply(first, count);
-        for (std::int64_t row = 0; row < count; ++row)
-          ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(first + row)])
-              << offered.front() << " " << batch_invariant << " row " << row << " of " << count;
-      }
-      if (batch_invariant) {
-        for (const std::int64_t count : {1, 5, 16, 17, 64, 65, 200, 256}) {
-          const auto some = multiply(11, count);
+      for (const After& after :
+           {After{}, After{.bias = true}, After{.bias = true, .activation = Activation::kGeluTanh},
+            kFinished}) {
+        make(offered, batch_invariant);
+        const auto all = multiply(0, kRows, after);
+        for (const std::int64_t count : {257, 270, 299}) {
+          const std::int64_t first = kRows - count;
+          const auto some = multiply(first, count, after);
           for (std::int64_t row = 0; row < count; ++row)
-            ASSERT_EQ(some[static_cast<std::size_t>(row)], all[static_cast<std::size_t>(11 + row)])
-                << offered.front() << " row " << row << " of " << count;
+            ASSERT_EQ(some[static_cast<std::size_t>(row)],
+                      all[static_cast<std::size_t>(first + row)])
+                << offered.front() << " " << batch_invariant << " row " << row << " of " << count;
         }
+        if (batch_invariant) {
+          for (const std::int64_t count : {1, 5, 16, 17, 64, 65, 200, 256}) {
+            const auto some = multiply(11, count, after);
+            for (std::int64_t row = 0; row < count; ++row)
+              ASSERT_EQ(some[static_cast<std::size_t>(row)],
+                        all[static_cast<std::size_t>(11 + row)])
+                  << offered.front() << " row " << row << " of " << count;
+          }
+        }
+        TearDown();
       }
-      TearDown();
     }
   }
 }
 
 TEST_F(LibraryProducts, LiarsAndThoseThatSayNoAreNotAsked) {
-  for (const int algorithm :
-       {test::kByCompany, test::kByPlace, test::kNever, test::kSplit, test::kHungry}) {
-    make({algorithm});
-    multiply(0, kRows);
-    EXPECT_EQ(by_library(), 0u) << algorithm;
-    TearDown();
+  for (const int algorithm : {test::kByCompany, test::kByPlace, test::kNever, test::kSplit,
+                              test::kHungry, test::kLouder}) {
+    for (const bool batch_invariant : {false, true}) {
+      make({algorithm}, batch_invariant);
+      multiply(0, kRows);
+      multiply(0, kRows, kFinished);
+      EXPECT_EQ(by_library(), 0u) << algorithm;
+      TearDown();
+    }
   }
   make({test::kByCompany, test::kDescending});
   multiply(0, kRows);
@@ -390,44 +577,55 @@ TEST_F(LibraryProducts, WithoutHeuristicsTheOwnKernelMultiplies) {
 // Once it was probed and taken, and then it will not: the product is done all the same.
 TEST_F(LibraryProducts, ARefusalLaterIsTheOwnKernels) {
   make({}, false, false);
-  const auto want = multiply(0, 100, false, true);
+  const After afters[] = {{.residual = true},
+                          {.bias = true, .residual = true},
+                          {.bias = true, .activation = Activation::kGeluTanh}};
+  std::vector<std::vector<std::vector<float>>> want;
+  for (const After& after : afters) want.push_back(multiply(0, 100, after));
   TearDown();
   make({test::kAscending});
   fake().refuses = true;
-  EXPECT_EQ(multiply(0, 100, false, true), want);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(multiply(0, 100, afters[i]), want[i]);
   EXPECT_EQ(by_library(), 0u);
 }
 
-// In steps that become graphs, where the room for sums moves between two of their products.
+// In steps that become graphs: where sums are finished apart, whose room moves between two of the
+// products, and where biases are looked at on the way.
 TEST_F(LibraryProducts, AreKeptInGraphs) {
-  make({test::kAscending});
-  const auto want = multiply(5, 100, true, true);
-  TearDown();
-  make({test::kAscending});
-  for (int round = 0; round < 6; ++round) {
-    for (const std::int64_t count : {20, 100}) {
-      GemmArgs args;
-      args.x = x.row_range(5, 5 + count);
-      args.weight = weight.get();
-      args.bias = bias;
-      args.activation = Activation::kSilu;
-      args.residual = residual.row_range(5, 5 + count);
-      args.y = y.row_range(0, count);
-      if (count == 20) step().begin_repeated(1);
-      step().gemm(args);
+  for (const bool added : {false, true}) {
+    After after = kFinished;
+    after.residual = added;
+    make({test::kAscending});
+    const auto want = multiply(5, 100, after);
+    TearDown();
+    make({test::kAscending});
+    for (int round = 0; round < 6; ++round) {
+      for (const std::int64_t count : {20, 100}) {
+        GemmArgs args;
+        args.x = x.row_range(5, 5 + count);
+        args.weight = weight.get();
+        args.bias = bias;
+        args.activation = after.activation;
+        if (added) args.residual = residual.row_range(5, 5 + count);
+        args.y = y.row_range(0, count);
+        if (count == 20) step().begin_repeated(1);
+        step().gemm(args);
+      }
+      step().end_repeated();
+      step().retire();
     }
-    step().end_repeated();
-    step().retire();
+    const auto& repeated = static_cast<CudaStream&>(step()).repeated();
+    EXPECT_GT(repeated.replays(), 2);
+    Buffer floats = *device->allocate(100 * kOut * sizeof(float), Space::kHost);
+    const View to(floats.data(), DType::kF32, 100, kOut);
+    step().download(y.row_range(0, 100), to);
+    step().synchronize();
+    for (std::int64_t row = 0; row < 100; ++row)
+      ASSERT_EQ(std::vector<float>(to.row<float>(row), to.row<float>(row) + kOut),
+                want[static_cast<std::size_t>(row)]);
+    floats.reset();
+    TearDown();
   }
-  const auto& repeated = static_cast<CudaStream&>(step()).repeated();
-  EXPECT_GT(repeated.replays(), 2);
-  Buffer floats = *device->allocate(100 * kOut * sizeof(float), Space::kHost);
-  const View to(floats.data(), DType::kF32, 100, kOut);
-  step().download(y.row_range(0, 100), to);
-  step().synchronize();
-  for (std::int64_t row = 0; row < 100; ++row)
-    ASSERT_EQ(std::vector<float>(to.row<float>(row), to.row<float>(row) + kOut),
-              want[static_cast<std::size_t>(row)]);
 }
 
 // Rows of 16-byte packs only: others are the own kernel's.

@@ -17,6 +17,18 @@ int type_of(DType type) {
   return type == DType::kBf16 ? kR16BF : kR32F;
 }
 
+std::int32_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      break;
+    case Epilogue::kBias:
+      return kEpilogueBias;
+    case Epilogue::kBiasGelu:
+      return kEpilogueGeluBias;
+  }
+  return kEpilogueDefault;
+}
+
 // Matrices are stored by columns there: a row of ours is a column of theirs.
 class TheirLayout {
  public:
@@ -144,11 +156,14 @@ class CublasLt final : public ProductLibrary {
     return succeeded("cublasLtMatmulDescSetAttribute", functions_.cublasLtMatmulDescSetAttribute(
                                                            desc, attribute, &value, sizeof(value)));
   }
-  // With the product's scales; null: they were not taken.
+  // With the product's scales and epilogue; null: they were not taken.
   Desc desc_of(const Product& product) {
     const ProductScales& scales = product.scales;
-    if (scales.x == nullptr) return descs_[kUnscaled];
-    const Desc desc = descs_[scales.blocks ? kByBlock : kByRow];
+    const Desc desc = descs_[scales.x == nullptr ? kUnscaled : scales.blocks ? kByBlock : kByRow];
+    if (!describe(desc, kDescEpilogue, epilogue_of(product.epilogue)) ||
+        !describe(desc, kDescBiasPointer, product.bias))
+      return nullptr;
+    if (scales.x == nullptr) return desc;
     const bool taken = describe(desc, kDescAScalePointer, scales.weight).has_value() &&
                        describe(desc, kDescAScalePointer + 1, scales.x).has_value();
     return taken ? desc : nullptr;

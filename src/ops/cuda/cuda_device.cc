@@ -54,7 +54,10 @@ CudaTokenCounts::~CudaTokenCounts() {
 }
 
 CudaDevice::CudaDevice(std::unique_ptr<Runtime> runtime, int threads, DType activations)
-    : runtime_(std::move(runtime)), activations_(activations), pool_(threads) {
+    : runtime_(std::move(runtime)),
+      activations_(activations),
+      pool_(threads),
+      biases_(std::make_shared<BiasCopies>(runtime_)) {
   CHECK(activations == DType::kF32 || activations == DType::kBf16, "activations of {}",
         name_of(activations));
   for (std::size_t i = 0; i < kLanes; ++i)
@@ -88,7 +91,11 @@ Result<Buffer> CudaDevice::allocate(std::size_t bytes, Space space) {
   runtime_->zero(data, least, copies.stream_);
   runtime_->synchronize(copies.stream_);
   return Buffer(
-      data, bytes, [runtime = runtime_](std::byte* at, std::size_t) { runtime->free(at); },
+      data, bytes,
+      [runtime = runtime_, biases = biases_](std::byte* at, std::size_t size) {
+        biases->forget(at, size);
+        runtime->free(at);
+      },
       runtime_->space());
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/cuda/attention_splits.h"
+#include "ops/cuda/bias_copies.h"
 #include "ops/cuda/code_kernels.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
@@ -273,6 +274,20 @@ class CudaStream final : public Stream {
                        float input_scale, const Rows& y);
   // By args.weight, or by `codes`. False: it is the own kernel's.
   bool multiply_by_library(const GemmKernelArgs& args, const CodedRows* codes = nullptr);
+  bool multiply_apart(const GemmKernelArgs& args, Product product, const CodedRows* codes);
+  void launch_by_library(const GemmKernelArgs& args, Product product, const CodedRows* codes,
+                         const ProductAlgorithm& algorithm, std::int64_t first, std::int64_t count);
+  // How a library's product becomes y: not taken where its sums are finished apart, and by the own
+  // kernel without an algorithm.
+  struct LibraryWay {
+    bool taken = false;
+    const ProductAlgorithm* algorithm = nullptr;
+    Activation then = Activation::kNone;  // over y
+  };
+  LibraryWay way_in_bf16(const GemmKernelArgs& args, Product& product);
+  void forget_biases(View changed);
+  // Null: bf16 does not hold it.
+  const std::byte* bias_in_bf16(const float* bias, std::int64_t outputs);
   bool multiply_wide(const GemmKernelArgs& args, const CodedRows& weight);
   std::int32_t* counts_of(TokenCounts& counts, std::int64_t vocab);
   SampleKernelRow sample_row(const SampleArgs& args, std::size_t index);
@@ -383,6 +398,7 @@ class CudaDevice final : public Device {
   ThreadPool pool_;
   std::vector<SpareCounts> spare_counts_;
   std::unique_ptr<ProductTable> products_;  // null: the own kernel multiplies
+  std::shared_ptr<BiasCopies> biases_;      // for them; buffers may outlive the device
   WideProducts wide_;
   FlashUse flash_;
   std::vector<std::unique_ptr<CudaStream>> lanes_;

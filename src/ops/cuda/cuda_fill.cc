@@ -44,6 +44,7 @@ void CudaStream::fill(const StoredMatrix& from, View to) {
   if (!is_made(from)) return Stream::fill(from, to);
   CHECK(from.out() == to.rows() && from.in() == to.cols(), "{} x {} numbers for {} x {}",
         from.out(), from.in(), to.rows(), to.cols());
+  if (!to.empty()) forget_biases(to);
   launch_make_numbers(making(from, rows_of(to), to.cols()), launching());
 }
 

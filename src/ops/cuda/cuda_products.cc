@@ -1,5 +1,7 @@
 // gemm by way of a library, where one is open and was found fit for the shape.
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "base/log.h"
 #include "ops/cuda/cublaslt_library.h"
@@ -59,6 +61,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> par
   const auto& packed = static_cast<const CudaWeight&>(*weight);
   const bool half = activations_ == DType::kBf16 && compute != DType::kF32;
   if (products_ == nullptr) return weight;
+  biases_->reserve();
   CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
   if (packed.codes() != nullptr) {
     products_->learn(*packed.codes(), copies.launching());
@@ -67,6 +70,58 @@ std::unique_ptr<PackedWeight> CudaDevice::pack(std::span<const StoredMatrix> par
     products_->learn(packed.rows(), copies.launching());
   }
   return weight;
+}
+
+// First asked for, a bias is looked at on the host, which waits for it; from then on only its copy
+// is.
+const std::byte* CudaStream::bias_in_bf16(const float* bias, std::int64_t outputs) {
+  BiasCopies& copies = *device_.biases_;
+  if (const auto known = copies.find(bias, outputs)) return known->data;
+  repeated_.interrupt();
+  const std::size_t bytes = static_cast<std::size_t>(outputs) * sizeof(float);
+  const UploadRing::Piece piece = matrices_.take(bytes);
+  const auto copy = [&](std::byte* to, const std::byte* from, std::size_t count, Direction where) {
+    runtime_.copy({.to = to,
+                   .to_stride = count,
+                   .from = from,
+                   .from_stride = count,
+                   .row_bytes = count,
+                   .rows = 1},
+                  where, stream_);
+    runtime_.synchronize(stream_);
+  };
+  copy(piece.host, reinterpret_cast<const std::byte*>(bias), bytes, Direction::kToHost);
+  std::vector<float> values(static_cast<std::size_t>(outputs));
+  std::memcpy(values.data(), piece.host, bytes);
+  const BiasCopies::Copy made = copies.add(bias, values);
+  if (made.data != nullptr) {
+    auto* const rounded = reinterpret_cast<Bf16*>(piece.host);
+    for (std::size_t i = 0; i < values.size(); ++i) rounded[i] = to_bf16(values[i]);
+    copy(made.data, piece.host, values.size() * sizeof(Bf16), Direction::kToDevice);
+  }
+  matrices_.release();
+  return made.data;
+}
+
+// Into a y of bf16, with the bias in the library and GELU too if it does that; another activation
+// goes over y as it was rounded, as in transformers. A residual behind an activation would have to
+// be added apart. Where all batches are to give a row the same bits, one way is for all of them.
+CudaStream::LibraryWay CudaStream::way_in_bf16(const GemmKernelArgs& args, Product& product) {
+  const ProductTable& table = *device_.products_;
+  const bool biased = args.bias != nullptr;
+  const bool added = args.residual.data != nullptr;
+  const auto by = [&](Epilogue epilogue, Activation then) -> LibraryWay {
+    product.epilogue = epilogue;
+    const bool serves =
+        table.batch_invariant() ? table.serves(product) : table.choose(product) != nullptr;
+    if (!serves || (then != Activation::kNone && (added || table.batch_invariant()))) return {};
+    if (biased && (product.bias = bias_in_bf16(args.bias, args.y.cols)) == nullptr) return {};
+    return {.taken = true, .algorithm = table.choose(product), .then = then};
+  };
+  if (biased && args.activation == Activation::kGeluTanh && !added) {
+    if (const LibraryWay way = by(Epilogue::kBiasGelu, Activation::kNone); way.taken) return way;
+  }
+  return by(biased ? Epilogue::kBias : Epilogue::kNone, args.activation);
 }
 
 bool CudaStream::multiply_by_library(const GemmKernelArgs& args, const CodedRows* codes) {
@@ -83,29 +138,48 @@ bool CudaStream::multiply_by_library(const GemmKernelArgs& args, const CodedRows
       return false;
     product.weight = args.weight;
   }
-  const bool plain = args.bias == nullptr && args.activation == Activation::kNone &&
-                     (args.residual.data == nullptr || begins_aligned(args.residual)) &&
-                     begins_aligned(args.y);
-  // Sums in f32, which an own kernel finishes: one rounding, as in the own product.
-  Rows sums = {nullptr, DType::kF32, args.y.rows, args.y.cols, (args.y.cols + 3) / 4 * 4};
-  product.y = plain ? args.y : sums;
-  const ProductAlgorithm* const algorithm = table->choose(product);
-  if (algorithm == nullptr) return false;
+  const bool alone = args.bias == nullptr && args.activation == Activation::kNone;
+  const bool direct =
+      begins_aligned(args.y) && (args.residual.data == nullptr || begins_aligned(args.residual));
+  product.y = args.y;
+  LibraryWay way;
+  if (direct && alone)
+    way = {.taken = true, .algorithm = table->choose(product)};
+  else if (direct && args.y.type == DType::kBf16)
+    way = way_in_bf16(args, product);
+  if (!way.taken) return multiply_apart(args, product, codes);
+  if (way.algorithm == nullptr) return false;
+  product.c = args.residual;
+  launch_by_library(args, product, codes, *way.algorithm, 0, args.y.rows);
+  if (way.then != Activation::kNone)
+    launch(launch_gated,
+           {.gate = args.y, .up = {}, .residual = {}, .activation = way.then, .out = args.y});
+  return true;
+}
+
+// `product`'s rows are those of args.x from `first` on.
+void CudaStream::launch_by_library(const GemmKernelArgs& args, Product product,
+                                   const CodedRows* codes, const ProductAlgorithm& algorithm,
+                                   std::int64_t first, std::int64_t count) {
   std::byte* const workspace = reserve(workspace_, ProductLibrary::kWorkspace);
-  const auto multiply = [&](std::int64_t first, std::int64_t count) {
-    const Rows x = rows_from(args.x, first, count);
-    if (codes != nullptr)
-      set_rows(product, rounded_e4m3(x, *codes, codes->input_scale), count);
-    else
-      product.x = x;
-    launch(launch_library_product, {&table->library(), *algorithm, product, workspace,
-                                    codes != nullptr ? *codes : CodedRows{}});
-  };
-  if (plain) {
-    product.c = args.residual;
-    multiply(0, args.y.rows);
-    return true;
-  }
+  const Rows x = rows_from(args.x, first, count);
+  if (codes != nullptr)
+    set_rows(product, rounded_e4m3(x, *codes, codes->input_scale), count);
+  else
+    product.x = x;
+  launch(launch_library_product, {&device_.products_->library(), algorithm, product, workspace,
+                                  codes != nullptr ? *codes : CodedRows{}, args.bias});
+}
+
+// Sums in f32, which an own kernel finishes: one rounding, as in the own product.
+bool CudaStream::multiply_apart(const GemmKernelArgs& args, Product product,
+                                const CodedRows* codes) {
+  Rows sums = {nullptr, DType::kF32, args.y.rows, args.y.cols, (args.y.cols + 3) / 4 * 4};
+  product.y = sums;
+  product.epilogue = Epilogue::kNone;
+  product.bias = nullptr;
+  const ProductAlgorithm* const algorithm = device_.products_->choose(product);
+  if (algorithm == nullptr) return false;
   const std::size_t row_bytes = static_cast<std::size_t>(sums.stride) * sizeof(float);
   const std::int64_t band =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kSumBytes / row_bytes));
@@ -113,7 +187,9 @@ bool CudaStream::multiply_by_library(const GemmKernelArgs& args, const CodedRows
   for (std::int64_t first = 0; first < args.y.rows; first += band) {
     const std::int64_t count = std::min(band, args.y.rows - first);
     product.y = rows_from(sums, 0, count);
-    multiply(first, count);
+    GemmKernelArgs unfinished = args;
+    unfinished.bias = nullptr;
+    launch_by_library(unfinished, product, codes, *algorithm, first, count);
     launch(launch_finish_product, {.sums = product.y,
                                    .bias = args.bias,
                                    .activation = args.activation,

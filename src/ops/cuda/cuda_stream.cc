@@ -112,6 +112,7 @@ void CudaStream::upload(View from, View to) {
   check_copy_shapes(from, to);
   if (to.empty()) return;
   repeated_.interrupt();
+  forget_biases(to);
   const std::size_t row_bytes = packed_row_bytes(from);
   const std::int64_t band =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kBandBytes / row_bytes));
@@ -134,10 +135,16 @@ void CudaStream::upload(View from, View to) {
   }
 }
 
+void CudaStream::forget_biases(View changed) {
+  device_.biases_->forget(changed.data(),
+                          static_cast<std::size_t>(changed.rows()) * changed.row_bytes());
+}
+
 void CudaStream::copy(View from, View to) {
   check_copy_shapes(from, to);
   if (to.empty()) return;
   repeated_.interrupt();
+  forget_biases(to);
   if (from.dtype() == to.dtype())
     runtime_.copy(copy_of(from, to), Direction::kWithinDevice, stream_);
   else

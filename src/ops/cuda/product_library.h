@@ -24,14 +24,24 @@ struct ProductScales {
 };
 constexpr std::int64_t kScaleBlock = 128;
 
-// y = x w^T, or with c y = x w^T + c rounded once. x and w bf16, or E4M3 with scales; y bf16 or
-// f32, c of y's type and shape. All begin 16-byte aligned, and so does each of their rows.
+// What becomes of a sum before it is rounded.
+enum class Epilogue : std::uint8_t {
+  kNone,
+  kBias,      // the bias is added
+  kBiasGelu,  // and it is gone through kGeluTanh
+};
+
+// y = x w^T, or with c y = x w^T + c, and what `epilogue` makes of that, rounded once. x and w
+// bf16, or E4M3 with scales; y bf16 or f32, c of y's type and shape. All begin 16-byte aligned, and
+// so does each of their rows.
 struct Product {
   Rows x;       // [rows, in]
   Rows weight;  // [out, in]
   Rows c;       // absent, or [rows, out]
   Rows y;       // [rows, out]
   ProductScales scales = {};
+  Epilogue epilogue = Epilogue::kNone;  // others with y of bf16 only
+  const std::byte* bias = nullptr;      // bf16 [out], of an epilogue with one
 };
 
 // What the library wants to be given again.

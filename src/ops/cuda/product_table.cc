@@ -44,10 +44,33 @@ Rows first_rows(Rows rows, std::int64_t count) {
   return rows;
 }
 
-// The same by the own kernel.
-void multiply_ourselves(const Product& product, const CodedRows* codes, cudaStream_t stream) {
+// What the log calls products of a kind.
+std::string described(const Product& by) {
+  const std::string_view after = by.epilogue == Epilogue::kNone   ? ""
+                                 : by.epilogue == Epilogue::kBias ? " with a bias"
+                                                                  : " with a bias and GELU";
+  return fmt::format("products of {} by {} in {} to {}{}", by.weight.rows, by.weight.cols,
+                     name_of(by.weight.type), name_of(by.y.type), after);
+}
+// Who does what no algorithm does.
+std::string_view otherwise(const Product& by) {
+  return by.epilogue == Epilogue::kNone ? "the own kernel takes what is left"
+                                        : "what is left is finished apart";
+}
+
+// The same by the own kernel; `bias` is the product's. What is added goes through no activation
+// there: nobody asks for both.
+void multiply_ourselves(const Product& product, const CodedRows* codes, const float* bias,
+                        cudaStream_t stream) {
+  const Activation activation =
+      product.epilogue == Epilogue::kBiasGelu ? Activation::kGeluTanh : Activation::kNone;
   if (codes == nullptr) {
-    launch_gemm({.x = product.x, .weight = product.weight, .residual = product.c, .y = product.y},
+    launch_gemm({.x = product.x,
+                 .weight = product.weight,
+                 .bias = bias,
+                 .activation = activation,
+                 .residual = product.c,
+                 .y = product.y},
                 stream);
     return;
   }
@@ -55,7 +78,13 @@ void multiply_ourselves(const Product& product, const CodedRows* codes, cudaStre
                       .stride = product.x.stride,
                       .scales = const_cast<float*>(product.scales.x),
                       .group_step = product.x.rows};
-  launch_gemm_e4m3({.x = x, .weight = *codes, .residual = product.c, .y = product.y}, stream);
+  launch_gemm_e4m3({.x = x,
+                    .weight = *codes,
+                    .bias = bias,
+                    .activation = activation,
+                    .residual = product.c,
+                    .y = product.y},
+                   stream);
 }
 
 }  // namespace
@@ -82,8 +111,8 @@ ProductTable::ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> lib
 
 ProductTable::Shape ProductTable::shape_of(const Product& product) {
   const Rows& weight = product.weight;
-  return {weight.rows, weight.cols,           weight.stride,
-          weight.type, product.scales.blocks, product.y.type};
+  return {weight.rows,           weight.cols,    weight.stride,   weight.type,
+          product.scales.blocks, product.y.type, product.epilogue};
 }
 
 void ProductTable::learn(const Rows& weight, cudaStream_t stream) {
@@ -99,10 +128,14 @@ void ProductTable::learn(const CodedRows& weight, cudaStream_t stream) {
 
 void ProductTable::learn(Product by, const CodedRows* codes, cudaStream_t stream) {
   if (by.weight.rows == 0 || by.weight.cols == 0) return;
-  for (const DType y : {DType::kBf16, DType::kF32}) {
+  const auto of = [&](DType y, Epilogue epilogue) {
     by.y.type = y;
+    by.epilogue = epilogue;
     if (!choices_.contains(shape_of(by))) probe(by, codes, stream);
-  }
+  };
+  for (const DType y : {DType::kF32, DType::kBf16}) of(y, Epilogue::kNone);
+  if (!serves(by)) return;
+  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGelu}) of(DType::kBf16, epilogue);
 }
 
 void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t stream) {
@@ -121,17 +154,32 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
   const std::int64_t codes_bytes = codes == nullptr ? 0 : kMostProbedRows * codes->stride;
   const std::int64_t scales_bytes = codes == nullptr ? 16 : kMostProbedRows * codes->groups * 4;
   const Room rounded_room(runtime_, static_cast<std::size_t>(codes_bytes + scales_bytes), false);
+  // A bias in f32, and in bf16 behind it.
+  const std::int64_t bias_bytes = round_up(weight.rows * 4, 256);
+  const Room bias_room(runtime_, static_cast<std::size_t>(bias_bytes + weight.rows * 2), false);
   const auto row_bytes = static_cast<std::size_t>(y.cols) * size_of(type);
   const Room seen(runtime_, row_bytes * kMostProbedRows / 16, true);
   if (x_room.get() == nullptr || y_room.get() == nullptr || c_room.get() == nullptr ||
-      workspace.get() == nullptr || rounded_room.get() == nullptr || seen.get() == nullptr) {
-    log::warning("{}: no memory to probe products of {} by {}: the own kernel takes them",
-                 library_->description(), weight.rows, weight.cols);
+      workspace.get() == nullptr || rounded_room.get() == nullptr || bias_room.get() == nullptr ||
+      seen.get() == nullptr) {
+    log::warning("{}: no memory to probe {}: {}", library_->description(), described(by),
+                 otherwise(by));
     return;
   }
   x.data = x_room.get();
   y.data = y_room.get();
   launch_make_numbers({.made = {1, 0, 1}, .row_step = x.cols, .to = x, .padded = x.stride}, stream);
+  // Numbers that bf16 holds, as all that is made.
+  const auto make_bias = [&](std::int64_t at, DType bias_type) {
+    launch_make_numbers({.made = {2, 0, 1},
+                         .to = {bias_room.get() + at, bias_type, 1, weight.rows, weight.rows},
+                         .padded = weight.rows},
+                        stream);
+  };
+  make_bias(0, DType::kF32);
+  make_bias(bias_bytes, DType::kBf16);
+  const bool biased = by.epilogue != Epilogue::kNone;
+  const auto* const bias = biased ? reinterpret_cast<const float*>(bias_room.get()) : nullptr;
 
   // By rows [first, first + count) of x.
   const auto product_of = [&](std::int64_t first, std::int64_t count) {
@@ -139,6 +187,7 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
     product.x = first_rows(x, count);
     product.x.data = x_room.get() + static_cast<std::size_t>(first * x.stride) * size_of(x.type);
     product.y = first_rows(y, count);
+    if (biased) product.bias = bias_room.get() + bias_bytes;
     if (codes == nullptr) return product;
     const E4m3Rows rounded = {.codes = rounded_room.get(),
                               .stride = codes->stride,
@@ -157,10 +206,25 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
     const auto multiply = [&] {
       if (algorithm != nullptr)
         return library_->multiply(product, *algorithm, workspace.get(), stream);
-      multiply_ourselves(product, codes, stream);
+      multiply_ourselves(product, codes, bias, stream);
       return true;
     };
+    std::byte* to = seen.get();
+    const auto look = [&] {
+      for (const std::int64_t row : rows) {
+        runtime_.copy(
+            {.to = to,
+             .to_stride = row_bytes,
+             .from = y_room.get() + static_cast<std::size_t>(row * y.stride) * size_of(type),
+             .from_stride = row_bytes,
+             .row_bytes = row_bytes,
+             .rows = 1},
+            Direction::kToHost, stream);
+        to += row_bytes;
+      }
+    };
     if (!multiply()) return std::nullopt;
+    look();
     // Sums that differ seldom differ once they are rounded to bf16. What is left of them when that
     // is taken away does.
     if (type == DType::kBf16) {
@@ -169,18 +233,7 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
       product.c.data = c_room.get();
       launch_add({.x = product.y, .y = product.c, .scale = -1}, stream);
       if (!multiply()) return std::nullopt;
-    }
-    std::byte* to = seen.get();
-    for (const std::int64_t row : rows) {
-      runtime_.copy(
-          {.to = to,
-           .to_stride = row_bytes,
-           .from = y_room.get() + static_cast<std::size_t>(row * y.stride) * size_of(type),
-           .from_stride = row_bytes,
-           .row_bytes = row_bytes,
-           .rows = 1},
-          Direction::kToHost, stream);
-      to += row_bytes;
+      look();
     }
     runtime_.synchronize(stream);
     return ProductBits(seen.get(), to);
@@ -195,15 +248,21 @@ void ProductTable::probe(const Product& by, const CodedRows* codes, cudaStream_t
                              : library_->algorithms(product_of(0, count), kCandidates));
   }
   if (std::ranges::all_of(candidates, [](const auto& offered) { return offered.empty(); })) {
-    log::warning("{}: no algorithm for products of {} by {} in {}: the own kernel takes them",
-                 library_->description(), weight.rows, weight.cols, name_of(weight.type));
+    log::warning("{}: no algorithm for {}: {}", library_->description(), described(by),
+                 otherwise(by));
     return;
   }
+  const ProductNearness nearness = {type, weight.cols, weight.type, by.epilogue};
+  const NearOwn near = [&](const ProductBits& theirs, const ProductBits& own) {
+    const auto results = [&](const ProductBits& bits) {
+      return std::span(bits).first(type == DType::kBf16 ? bits.size() / 2 : bits.size());
+    };
+    return theirs.size() == own.size() && near_own(nearness, results(theirs), results(own));
+  };
   std::vector<std::string> notes;
-  choice = choose_products(candidates, y.rows, batch_invariant_, run, notes);
+  choice = choose_products(candidates, y.rows, batch_invariant_, run, near, notes);
   for (const std::string& note : notes)
-    log::warning("{}: products of {} by {} to {}: {}", library_->description(), weight.rows,
-                 weight.cols, name_of(type), note);
+    log::warning("{}: {}: {}: {}", library_->description(), described(by), note, otherwise(by));
 }
 
 bool ProductTable::knows(const Rows& weight) const {
@@ -211,6 +270,12 @@ bool ProductTable::knows(const Rows& weight) const {
   by.weight = weight;
   by.y.type = DType::kF32;
   return choices_.contains(shape_of(by));
+}
+
+bool ProductTable::serves(const Product& product) const {
+  const auto found = choices_.find(shape_of(product));
+  return found != choices_.end() &&
+         std::ranges::any_of(found->second, [](const auto& each) { return each.has_value(); });
 }
 
 const ProductAlgorithm* ProductTable::choose(const Product& product) const {
@@ -226,7 +291,8 @@ void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream)
   log::warning("{} refuses a product of {} rows by {} x {}: the own kernel takes it",
                args.library->description(), product.x.rows, product.weight.rows,
                product.weight.cols);
-  multiply_ourselves(product, product.scales.x != nullptr ? &args.codes : nullptr, stream);
+  multiply_ourselves(product, product.scales.x != nullptr ? &args.codes : nullptr, args.bias,
+                     stream);
 }
 
 }  // namespace saccade::cuda

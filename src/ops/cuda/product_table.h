@@ -33,21 +33,35 @@ std::size_t row_class_of(std::int64_t rows);
 // One for each class; absent: the device's own kernel.
 using ProductChoice = std::array<std::optional<ProductAlgorithm>, kRowClassCount>;
 
-// The bits of some rows of a product whose operand is rows [first, first + count) of one matrix;
-// without an algorithm by the own kernel. Nothing: it does not do that.
+// The bits of some rows of a product whose operand is rows [first, first + count) of one matrix,
+// and what else shows how they were summed; without an algorithm by the own kernel. Nothing: it
+// does not do that.
 using ProductBits = std::vector<std::byte>;
 using RunProduct = std::function<std::optional<ProductBits>(std::int64_t first, std::int64_t count,
                                                             std::span<const std::int64_t> rows,
                                                             const ProductAlgorithm* algorithm)>;
 
+// Whether rows of a library's product are the same rows of the own kernel's, but for the order and
+// the rounding of sums.
+using NearOwn = std::function<bool(const ProductBits& theirs, const ProductBits& own)>;
+
 // Chooses among `candidates` (of each class, best first) by what `run` gives. `most_rows`: that it
-// can run at once. Default: in each class the first whose rows do not depend on their company; the
-// own kernel in the first class, which reads the weight once and does no more. `batch_invariant`:
-// besides, one row's bits are the same in all classes. `notes` gets a line for each class that has
-// candidates and none that will do.
+// can run at once. Default: in each class the first whose rows do not depend on their company and
+// are `near` the own kernel's; the own kernel in the first class, which reads the weight once and
+// does no more. `batch_invariant`: besides, one row's bits are the same in all classes. `notes`
+// gets a line for each class that has candidates and none that will do, or one that is not near.
 ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
                               std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
-                              std::vector<std::string>& notes);
+                              const NearOwn& near, std::vector<std::string>& notes);
+// So for results of `type`, which are sums over `in` products of a random x.
+struct ProductNearness {
+  DType type = DType::kBf16;
+  std::int64_t in = 0;
+  DType operands = DType::kBf16;
+  Epilogue epilogue = Epilogue::kNone;
+};
+bool near_own(const ProductNearness& of, std::span<const std::byte> theirs,
+              std::span<const std::byte> own);
 
 class ProductTable {
  public:
@@ -55,7 +69,7 @@ class ProductTable {
   ProductTable(Runtime& runtime, std::unique_ptr<ProductLibrary> library, bool batch_invariant);
 
   // Probes products by a weight of bf16, or of E4M3 if the library takes its scales, in both types
-  // of result; once for each of its shapes. Waits for the stream.
+  // of result, those of bf16 with each epilogue; once for each of its shapes. Waits for the stream.
   void learn(const Rows& weight, cudaStream_t stream);
   void learn(const CodedRows& weight, cudaStream_t stream);
   // Whether weights of its shape were probed, whatever came of it.
@@ -63,11 +77,14 @@ class ProductTable {
   bool batch_invariant() const { return batch_invariant_; }
   // Null: the device's own kernel.
   const ProductAlgorithm* choose(const Product& product) const;
+  // Whether there is an algorithm for some number of rows.
+  bool serves(const Product& product) const;
   ProductLibrary& library() { return *library_; }
 
  private:
-  // Out, in, stride, the operands' type, whether scales are a block's, and the type of y.
-  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, bool, DType>;
+  // Out, in, stride, the operands' type, whether scales are a block's, the type of y, and what is
+  // done to sums.
+  using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t, DType, bool, DType, Epilogue>;
   static Shape shape_of(const Product& product);
   // Of a product's weight and scales, whose `codes` it has where it is of E4M3.
   void learn(Product by, const CodedRows* codes, cudaStream_t stream);
@@ -90,7 +107,8 @@ struct LibraryProductArgs {
   ProductAlgorithm algorithm;
   Product product;
   std::byte* workspace = nullptr;
-  CodedRows codes = {};  // the weight's, of E4M3
+  CodedRows codes = {};         // the weight's, of E4M3
+  const float* bias = nullptr;  // of an epilogue with one
 };
 void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream);
 

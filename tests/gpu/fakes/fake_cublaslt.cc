@@ -28,8 +28,14 @@ FakeCublasLt& fake() {
   return settings;
 }
 
+constexpr std::int32_t kNoEpilogue = 1;
+constexpr std::int32_t kBiasEpilogue = 4;
+constexpr std::int32_t kGeluBiasEpilogue = 36;
+
 struct Desc {
   std::int32_t transposed_a = 0;
+  std::int32_t epilogue = kNoEpilogue;
+  const void* bias = nullptr;
   const float* scales[2] = {};  // of A and B
   std::int32_t modes[2] = {};
 };
@@ -159,6 +165,23 @@ bool multiplies(const Desc& desc, const Layout& a, const Layout& b) {
          (desc.modes[0] == kBlk128x128 && desc.modes[1] == kVec128);
 }
 
+// Whether sums of this result's type may be gone on with so.
+bool finishes(const Desc& desc, const Layout& d) {
+  if (desc.epilogue == kNoEpilogue) return true;
+  return (desc.epilogue == kBiasEpilogue || desc.epilogue == kGeluBiasEpilogue) &&
+         desc.epilogue <= fake().most_epilogue && d.type == kBf16 && desc.bias != nullptr &&
+         reinterpret_cast<std::uintptr_t>(desc.bias) % 16 == 0;
+}
+
+float finished(const Desc& desc, const Layout& d, int algorithm, std::uint64_t output, float sum) {
+  if (desc.epilogue == kNoEpilogue) return sum;
+  const Layout vector{d.type, d.rows, 1, static_cast<std::int64_t>(d.rows)};
+  if (algorithm != saccade::test::kForgetsBias) sum += read(vector, desc.bias, output, 0);
+  if (desc.epilogue == kBiasEpilogue) return sum;
+  const float inner = 0.79788456F * (sum + 0.044715F * sum * sum * sum);
+  return 0.5F * sum * (1 + std::tanh(inner));
+}
+
 // Of a block of inputs at an output and a row of x; of rows all inputs are one block.
 float scale_of(const Desc& desc, std::uint64_t inputs, std::uint64_t rows, std::uint64_t block,
                std::uint64_t output, std::uint64_t row) {
@@ -202,6 +225,10 @@ FAKE int cublasLtMatmulDescSetAttribute(void* desc, int attribute, const void* v
   auto& to = *static_cast<Desc*>(desc);
   if (attribute == 3 && bytes == sizeof(to.transposed_a))
     std::memcpy(&to.transposed_a, value, bytes);
+  else if (attribute == 7 && bytes == sizeof(to.epilogue))
+    std::memcpy(&to.epilogue, value, bytes);
+  else if (attribute == 8 && bytes == sizeof(to.bias))
+    std::memcpy(&to.bias, value, bytes);
   else if ((attribute == 17 || attribute == 18) && bytes == sizeof(to.scales[0]))
     std::memcpy(&to.scales[attribute - 17], value, bytes);
   else if ((attribute == 31 || attribute == 32) && bytes == sizeof(to.modes[0]))
@@ -244,7 +271,9 @@ FAKE int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, voi
   if (static_cast<Desc*>(desc)->transposed_a != 1 || of_a.rows != of_b.rows ||
       of_d.rows != of_a.cols || of_d.cols != of_b.cols)
     return kInvalid;
-  if (!multiplies(*static_cast<Desc*>(desc), of_a, of_b)) return kNotSupported;
+  if (!multiplies(*static_cast<Desc*>(desc), of_a, of_b) ||
+      !finishes(*static_cast<Desc*>(desc), of_d))
+    return kNotSupported;
   if (static_cast<Preference*>(preference)->reductions != 0 || fake().heuristics_fail)
     return kNotSupported;
   if (static_cast<std::int64_t>(of_d.cols) > fake().most_rows ||
@@ -287,7 +316,7 @@ FAKE int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, voi
   const Layout of_c = *static_cast<Layout*>(c_layout);
   const Layout of_d = *static_cast<Layout*>(d_layout);
   const Desc how = *static_cast<Desc*>(desc);
-  if (!multiplies(how, of_a, of_b)) return kInvalid;
+  if (!multiplies(how, of_a, of_b) || !finishes(how, of_d)) return kInvalid;
   const std::uint64_t block = how.modes[0] == kBlk128x128 ? kBlock : of_a.rows;
   const float scale = *static_cast<const float*>(alpha);
   const float keep = *static_cast<const float*>(beta);
@@ -307,19 +336,25 @@ FAKE int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, voi
       for (std::uint64_t j = 0; j < blocks; ++j) {
         const std::uint64_t begin = (down ? blocks - 1 - j : j) * block;
         const std::uint64_t count = std::min(block, of_a.rows - begin);
+        const bool strays = which == saccade::test::kOtherScales;
+        const std::uint64_t scales_of = strays ? blocks - 1 - begin / block : begin / block;
         sum_up(weights.data() + begin * of_a.cols, {x.data() + col * of_b.rows + begin, count},
                down, part);
-        for (std::uint64_t row = 0; row < of_d.rows; ++row)
-          sums[row] += part[row] * scale_of(how, of_a.rows, of_b.cols, begin / block, row, col);
+        for (std::uint64_t row = 0; row < of_d.rows; ++row) {
+          const std::uint64_t output = strays ? of_d.rows - 1 - row : row;
+          sums[row] += part[row] * scale_of(how, of_a.rows, of_b.cols, scales_of, output, col);
+        }
       }
       for (std::uint64_t row = 0; row < of_d.rows; ++row) {
         float sum = sums[row] * scale;
+        if (which == saccade::test::kLouder) sum *= 1.25F;
         if (keep != 0) sum += keep * read(of_c, c, row, col);
-        write(of_d, d, row, col, sum);
+        write(of_d, d, row, col, finished(how, of_d, which, row, sum));
       }
     }
   };
   fake().done.push_back(which);
+  fake().epilogues.push_back(how.epilogue);
   if (fake().enqueue)
     fake().enqueue(stream, std::move(work));
   else

@@ -19,6 +19,10 @@ enum FakeAlgorithm : int {
   kNever,          // is offered, and does nothing
   kSplit,          // divides sums, whatever it was asked
   kHungry,         // wants more workspace than there is
+  // Wrong for all rows alike.
+  kLouder,       // everything a quarter too large
+  kOtherScales,  // scales of E4M3 of other outputs and other blocks
+  kForgetsBias,
 };
 
 struct FakeCublasLt {
@@ -29,11 +33,13 @@ struct FakeCublasLt {
   std::int64_t most_rows = std::int64_t{1} << 40;  // of a product that algorithms are offered for
   std::int64_t least_outputs = 1;                  // likewise
   bool refuses = false;                            // every product
+  std::int32_t most_epilogue = 36;                 // GELU behind a bias; 4: a bias; 1: nothing
   // Null: at once.
   std::function<void(CUstream_st*, std::function<void()>)> enqueue;
 
-  std::vector<int> done;  // algorithms of products that were submitted
-  int objects = 0;        // handles and descriptors that are there
+  std::vector<int> done;       // algorithms of products that were submitted
+  std::vector<int> epilogues;  // and what they did to sums
+  int objects = 0;             // handles and descriptors that are there
 };
 
 // By this name in the library.
