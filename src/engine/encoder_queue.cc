@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
-#include "ops/readback.h"
 
 namespace saccade {
 namespace {
@@ -36,24 +34,6 @@ struct Size {
   }
 };
 
-template <typename T, typename ToFloat>
-bool all_finite(View rows, ToFloat to_float_of) {
-  for (std::int64_t row = 0; row < rows.rows(); ++row) {
-    const T* const values = rows.row<T>(row);
-    for (std::int64_t col = 0; col < rows.cols(); ++col) {
-      if (!std::isfinite(to_float_of(values[col]))) return false;
-    }
-  }
-  return true;
-}
-
-bool all_finite(View rows) {
-  const auto widen = [](auto value) { return to_float(value); };
-  if (rows.dtype() == DType::kBf16) return all_finite<Bf16>(rows, widen);
-  if (rows.dtype() == DType::kF16) return all_finite<F16>(rows, widen);
-  return all_finite<float>(rows, [](float value) { return value; });
-}
-
 }  // namespace
 
 std::int64_t patch_rows(const ImageLayout& layout) {
@@ -70,14 +50,15 @@ Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Network& network, Dev
   TRY(Buffer scratch,
       device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                       row_bytes));
-  return std::unique_ptr<EncoderQueue>(new EncoderQueue(network, device, limits, clock,
-                                                        std::move(publish), std::move(failed),
-                                                        std::move(wanted), std::move(scratch)));
+  TRY(EmbeddingCheck check, EmbeddingCheck::create(device, shape.embedding_width()));
+  return std::unique_ptr<EncoderQueue>(
+      new EncoderQueue(network, device, limits, clock, std::move(publish), std::move(failed),
+                       std::move(wanted), std::move(scratch), std::move(check)));
 }
 
 EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits& limits,
                            const Clock& clock, Publish publish, Failed failed, Wanted wanted,
-                           Buffer scratch)
+                           Buffer scratch, EmbeddingCheck check)
     : network_(network),
       stream_(device.lane(Lane::kEncode)),
       limits_(limits),
@@ -87,8 +68,14 @@ EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits
       wanted_(std::move(wanted)),
       scratch_(std::move(scratch)),
       scratch_rows_(limits.max_rows),
+      check_(std::move(check)),
+      whole_(device.space() == Space::kDevice && limits.stage_seconds == 0),
       stage_time_(kStrata),
       run_time_(kStrata) {}
+
+EncoderQueue::~EncoderQueue() {
+  if (submitted_) done_.synchronize();
+}
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image,
                         Asker asker) {
@@ -125,6 +112,7 @@ std::size_t EncoderQueue::next_batch() const {
   for (; count < queue_.size(); ++count) {
     const PreparedImage& image = *queue_[count].image;
     if (count > 0 && (queue_[count].alone || queue_.front().alone)) break;
+    if (count == static_cast<std::size_t>(EmbeddingCheck::kMostImages)) break;
     size.add(image);
     rows += image.layout.tokens;
     if (count == 0) continue;  // one image is a batch, however large
@@ -177,6 +165,33 @@ void EncoderQueue::begin_batch() {
 bool EncoderQueue::advance() {
   CHECK(!idle(), "nothing to encode");
   if (!run_) begin_batch();
+  return whole_ ? advance_whole() : advance_stage();
+}
+
+// Waiting for each stage would leave the device without work between any two.
+bool EncoderQueue::advance_whole() {
+  if (submitted_) {
+    if (!done_.passed()) return false;
+    const Nanos now = clock_.now();
+    stats_.busy_seconds += seconds(now - std::max(event_.begin, free_since_));
+    free_since_ = now;
+    finish_batch();
+    return true;
+  }
+  Result<bool> advanced = false;
+  while (advanced && !*advanced) advanced = run_->advance();
+  if (!advanced) {
+    stream_.synchronize();
+    fail_batch(advanced.error());
+    return true;
+  }
+  check_.submit(stream_, batch_rows_);
+  done_ = stream_.record();
+  submitted_ = true;
+  return false;
+}
+
+bool EncoderQueue::advance_stage() {
   const Nanos begin = clock_.now();
   const Result<bool> advanced = run_->advance();
   stream_.synchronize();
@@ -186,13 +201,18 @@ bool EncoderQueue::advance() {
   }
   const bool complete = *advanced;
   const double took = seconds(clock_.now() - begin);
+  stats_.busy_seconds += took;
   if (stages_done_++ > 0 && !complete) {
     Size size;
     for (const Job& job : batch_) size.add(*job.image);
     stage_time_.observe(size.terms(), size.stratum(), took);
     most_measured_ = std::max(most_measured_, size.patches);
   }
-  if (complete) finish_batch();
+  if (complete) {
+    check_.submit(stream_, batch_rows_);
+    stream_.synchronize();
+    finish_batch();
+  }
   return complete;
 }
 
@@ -217,13 +237,7 @@ void EncoderQueue::finish_batch() {
                             std::bit_width(static_cast<std::uint64_t>(rows_of_run * kRowUnit))),
       milliseconds(event_.end - event_.begin));
   for (std::size_t i = 0; i < batch_.size(); ++i) {
-    // Stored, such rows would spoil every later request with the image.
-    const Result<View> rows = readable(stream_, batch_rows_[i], staging_);
-    if (!rows) {
-      give_up(batch_[i].key, rows.error());
-      continue;
-    }
-    if (!all_finite(*rows)) {
+    if (!check_.finite(i)) {
       give_up(batch_[i].key,
               {ErrorCode::kInternal, "the image's embedding has values that are not finite", {}});
       continue;
@@ -260,6 +274,7 @@ void EncoderQueue::end_run() {
   run_.reset();
   stream_.retire();
   stages_done_ = 0;
+  submitted_ = false;
   unwanted_ = false;
   batch_.clear();
   batch_images_.clear();

@@ -1,5 +1,7 @@
 // Images on their way to embeddings. Decode never waits for one: the engine calls advance() between
-// steps, and each call does one stage (patches, one layer, the merger) of one batch.
+// steps, and each call does one stage (patches, one layer, the merger) of one batch. Where a device
+// computes beside the host, and nobody paces stages, a batch is submitted at once and asked for
+// later.
 //
 // Images wanted by several sequences are encoded once. Those that nobody wants any more are let go:
 // waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
@@ -22,6 +24,7 @@
 
 #include "base/clock.h"
 #include "engine/cost_fit.h"
+#include "engine/embedding_check.h"
 #include "engine/encode_cost.h"
 #include "engine/request.h"
 #include "model/network.h"
@@ -41,6 +44,7 @@ struct EncoderStats {
   std::uint64_t rows = 0;
   std::uint64_t let_go = 0;  // images that nobody wanted any more
   std::uint64_t failed = 0;  // images that were given up
+  double busy_seconds = 0;   // of stages, or of whole batches on a device that computes by itself
 };
 
 // Engine thread.
@@ -60,6 +64,8 @@ class EncoderQueue {
                                                       const Clock& clock, Publish publish,
                                                       Failed failed, Wanted wanted);
 
+  ~EncoderQueue();
+
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image,
             Asker asker = Asker::kThisProcess);
@@ -69,8 +75,10 @@ class EncoderQueue {
   // Once a step.
   bool prune();
   // One stage of the run in progress, or of a new one. True when that has ended a run, well or not.
-  // Not while idle().
+  // Not while idle(). False, and nothing done, while waits().
   bool advance();
+  // All of the run has been submitted, and the device is at it.
+  bool waits() const { return submitted_ && !done_.passed(); }
   // What advance() is predicted to take; 0 while nothing is known, or idle.
   double stage_seconds() const;
 
@@ -100,10 +108,12 @@ class EncoderQueue {
     bool alone = false;  // its batch has failed
   };
   EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
-               Publish publish, Failed failed, Wanted wanted, Buffer scratch);
+               Publish publish, Failed failed, Wanted wanted, Buffer scratch, EmbeddingCheck check);
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
   void begin_batch();
+  bool advance_stage();
+  bool advance_whole();
   void finish_batch();
   void fail_batch(const Error& error);
   void give_up(const Digest& key, const Error& error);
@@ -119,7 +129,8 @@ class EncoderQueue {
   std::function<void(const Event&)> observer_;
   Buffer scratch_;  // [max rows, hidden] of embedding_dtype
   std::int64_t scratch_rows_;
-  Buffer staging_;                   // of rows that are looked at, where the host cannot read them
+  EmbeddingCheck check_;
+  bool whole_;                       // batches are submitted at once
   std::deque<Job> queue_;            // by `start`
   double begun_ = 0;                 // `start` of the last that has begun
   std::array<double, 2> next_ = {};  // where the next image of each asker starts, at the earliest
@@ -129,8 +140,11 @@ class EncoderQueue {
   std::vector<View> batch_rows_;
   std::unique_ptr<EncodeRun> run_;
   std::int64_t stages_done_ = 0;  // of the run
+  bool submitted_ = false;        // all of it,
+  saccade::Event done_;           // up to here
   bool unwanted_ = false;         // the run, at the last prune()
   Event event_;
+  Nanos free_since_ = 0;            // when the last run ended
   CostFit stage_time_;              // of one layer: the first and the last stage take less
   CostFit run_time_;                // of a run, milliseconds, by its embedding rows
   std::int64_t most_measured_ = 0;  // patches

@@ -108,9 +108,19 @@ bool EncodingEngine::step() {
   if (!encoder_->idle()) {
     encoder_->advance();
     busy = true;
+    wait_for_encoder();
   }
   publish_stats();
   return busy;
+}
+
+// For what the device makes: until it is there, or something comes.
+void EncodingEngine::wait_for_encoder() {
+  constexpr std::chrono::microseconds kLook{50};
+  while (encoder_->waits()) {
+    std::unique_lock lock(mutex_);
+    if (wake_.wait_for(lock, kLook, [&] { return stopping_ || woken_; })) return;
+  }
 }
 
 void EncodingEngine::publish_stats() {

@@ -50,6 +50,7 @@ class EncodingEngine {
                  const Clock& clock);
   bool step();
   bool take_lent();
+  void wait_for_encoder();
   void wake();
   void publish_stats();
 

@@ -307,6 +307,11 @@ bool LocalEngine::drain() {
   return !arrivals.empty() || !cancellations.empty() || reset_prefixes || reset_images;
 }
 
+bool LocalEngine::woken() const {
+  return stopping_ || !arrivals_.empty() || !cancellations_.empty() || reset_prefixes_ ||
+         reset_images_ || pixels_came_;
+}
+
 bool LocalEngine::arrived() {
   const std::lock_guard lock(inbox_mutex_);
   return !arrivals_.empty() || !cancellations_.empty();
@@ -344,6 +349,7 @@ bool LocalEngine::step() {
     if (encoder_ && !encoder_->idle()) publish_step();  // tokens go out before it goes on
   }
   const bool encoded = encoder_ && encode();
+  if (encoded && !computes && in_flight_.empty()) wait_for_encoder();
   pacer_.end();
   if (!busy && !encoded && given_.empty()) return false;
   ++current_.steps;
@@ -356,16 +362,24 @@ bool LocalEngine::step() {
 // arrival. False: there was nothing to do.
 bool LocalEngine::encode() {
   bool busy = encoder_->prune();
-  while (!encoder_->idle() && pacer_.another_stage(encoder_->stage_seconds())) {
+  while (!encoder_->idle() && !encoder_->waits() &&
+         pacer_.another_stage(encoder_->stage_seconds())) {
     const Nanos begin = clock_.now();
     const bool complete = encoder_->advance();
-    const double took = seconds(clock_.now() - begin);
-    pacer_.staged(took);
-    current_.encoder_busy_seconds += took;
+    pacer_.staged(seconds(clock_.now() - begin));
     busy = true;
     if (complete || arrived()) break;
   }
   return busy || !encoder_->idle();
+}
+
+// With nothing else to do, for what the device makes: until it is there, or something comes.
+void LocalEngine::wait_for_encoder() {
+  constexpr std::chrono::microseconds kLook{50};
+  while (encoder_->waits()) {
+    std::unique_lock lock(inbox_mutex_);
+    if (wake_.wait_for(lock, kLook, [&] { return woken(); })) return;
+  }
 }
 
 void LocalEngine::publish_step() {

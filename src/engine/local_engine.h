@@ -102,9 +102,11 @@ class LocalEngine final : public Engine {
   void end_all();
   void give_up();
   bool arrived();
+  bool woken() const;  // there is something for the next step; with inbox_mutex_ held
   void launch(StepPlan plan);
   void settle();
   bool encode();
+  void wait_for_encoder();
   void publish_step();
   Stream& step_stream() { return device_.lane(Lane::kStep); }
   void sample(InFlight& step, const Batch& batch);

@@ -80,6 +80,7 @@ void LocalEngine::update_gauges(Nanos now) {
   if (encoder_) {
     to.encoder_queue_images = encoder_->waiting();
     to.encoder_runs = encoder_->stats().runs;
+    to.encoder_busy_seconds = encoder_->stats().busy_seconds;
     to.images_encoded = encoder_->stats().images;
     to.images_decoded = pixels_->loads();
     to.images_loading = pixels_->waiting();

@@ -21,10 +21,7 @@ void LocalEngine::run_until_stopped() {
   while (!stopping_) {
     if (step()) continue;
     std::unique_lock lock(inbox_mutex_);
-    wake_.wait(lock, [&] {
-      return stopping_ || !arrivals_.empty() || !cancellations_.empty() || reset_prefixes_ ||
-             reset_images_ || pixels_came_;
-    });
+    wake_.wait(lock, [&] { return woken(); });
   }
   while (!in_flight_.empty()) settle();
 }
