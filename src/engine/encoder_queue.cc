@@ -74,7 +74,11 @@ EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits
       run_time_(kStrata) {}
 
 EncoderQueue::~EncoderQueue() {
-  if (submitted_) done_.synchronize();
+  try {
+    if (submitted_) done_.synchronize();
+  } catch (const std::exception&) {
+    // Of a device that has failed: said when it happened.
+  }
 }
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image,

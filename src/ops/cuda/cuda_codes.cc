@@ -79,8 +79,9 @@ CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, const CodedRows& like, 
   const auto index_bytes = static_cast<std::int64_t>(sizeof(std::int32_t));
   bytes_ = static_cast<std::size_t>(order_at + (ordered ? like.cols * index_bytes : 0));
   rows_.data = runtime_->allocate(std::max<std::size_t>(bytes_, 16));
-  CHECK(rows_.data != nullptr, "no {} bytes on the device for a weight of {} x {}", bytes_,
-        like.rows, like.cols);
+  if (rows_.data == nullptr)
+    throw DeviceFailed(fmt::format("no {} bytes on the device for a weight of {} x {}", bytes_,
+                                   like.rows, like.cols));
   auto* const data = static_cast<std::byte*>(rows_.data);
   codes_->codes = data;
   codes_->scales = reinterpret_cast<const float*>(data + scales_at);

@@ -27,8 +27,10 @@ std::byte* DeviceScratch::reserve(std::size_t bytes) {
   if (data_ != nullptr) runtime_.free(data_);
   bytes_ = bytes + bytes / 4;
   data_ = runtime_.allocate(bytes_);
-  CHECK(data_ != nullptr, "no {} bytes of scratch on the device", bytes_);
-  return data_;
+  if (data_ == nullptr) data_ = runtime_.allocate(bytes_ = bytes);  // without room to grow
+  if (data_ != nullptr) return data_;
+  bytes_ = 0;
+  throw DeviceFailed(fmt::format("no {} bytes of scratch on the device", bytes));
 }
 
 CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, std::int64_t out, std::int64_t in,
@@ -40,8 +42,9 @@ CudaWeight::CudaWeight(std::shared_ptr<Runtime> runtime, std::int64_t out, std::
   rows_.stride = padded_cols(in, type);
   bytes_ = static_cast<std::size_t>(out * rows_.stride) * size_of(type);
   rows_.data = runtime_->allocate(std::max<std::size_t>(bytes_, 16));
-  CHECK(rows_.data != nullptr, "no {} bytes on the device for a weight of {} x {}", bytes_, out,
-        in);
+  if (rows_.data == nullptr)
+    throw DeviceFailed(
+        fmt::format("no {} bytes on the device for a weight of {} x {}", bytes_, out, in));
 }
 
 CudaWeight::~CudaWeight() { runtime_->free(static_cast<std::byte*>(rows_.data)); }
@@ -65,7 +68,9 @@ CudaDevice::CudaDevice(std::unique_ptr<Runtime> runtime, int threads, DType acti
 }
 
 CudaDevice::~CudaDevice() {
-  for (const auto& lane : lanes_) lane->synchronize();
+  as_far_as_it_goes([&] {
+    for (const auto& lane : lanes_) lane->synchronize();
+  });
   lanes_.clear();
   for (const SpareCounts& spare : spare_counts_)
     runtime_->free(reinterpret_cast<std::byte*>(spare.counts));

@@ -13,6 +13,7 @@
 #include "ops/cuda/attention_splits.h"
 #include "ops/cuda/bias_copies.h"
 #include "ops/cuda/code_kernels.h"
+#include "ops/cuda/device_failed.h"
 #include "ops/cuda/e4m3_kernels.h"
 #include "ops/cuda/expert_kernels.h"
 #include "ops/cuda/flash_attention.h"

@@ -104,7 +104,8 @@ const GroupWeight* WeightTables::of(std::span<const GroupWeight> weights, Upload
   if (table.device != nullptr) runtime_.free(table.device);
   table.weights.assign(weights.begin(), weights.end());
   table.device = runtime_.allocate(bytes);
-  CHECK(table.device != nullptr, "no {} bytes on the device for a list of weights", bytes);
+  if (table.device == nullptr)
+    throw DeviceFailed(fmt::format("no {} bytes on the device for a list of weights", bytes));
   const UploadRing::Piece piece = ring.take(bytes);
   std::memcpy(piece.host, weights.data(), bytes);
   runtime_.copy({.to = table.device,

@@ -29,7 +29,8 @@ std::int32_t* CudaStream::counts_of(TokenCounts& counts, std::int64_t vocab) {
     spares.erase(spare);
   } else {
     of.counts_ = reinterpret_cast<std::int32_t*>(runtime_.allocate(bytes));
-    CHECK(of.counts_ != nullptr, "no {} bytes on the device for a sequence's counts", bytes);
+    if (of.counts_ == nullptr)
+      throw DeviceFailed(fmt::format("no {} bytes on the device for a sequence's counts", bytes));
   }
   of.vocab_ = vocab;
   runtime_.zero(reinterpret_cast<std::byte*>(of.counts_), bytes, stream_);

@@ -75,7 +75,9 @@ CudaStream::CudaStream(CudaDevice& device, int priority)
       partials_(runtime_),
       repeated_(runtime_, stream_, matrices_) {}
 
-CudaStream::~CudaStream() { runtime_.synchronize(stream_); }
+CudaStream::~CudaStream() {
+  as_far_as_it_goes([&] { runtime_.synchronize(stream_); });
+}
 
 Device& CudaStream::device() { return device_; }
 

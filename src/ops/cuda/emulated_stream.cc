@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/host_memory.h"
 #include "base/rng.h"
+#include "ops/cuda/device_failed.h"
 
 #if SACCADE_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
@@ -73,6 +74,7 @@ class EmulatedRuntime final : public cuda::Runtime {
 
   std::byte* allocate(std::size_t bytes) override {
     check_no_capture("allocates");
+    if (goes_wrong(Kind::kNoMemory)) return nullptr;
     const auto wanted = static_cast<std::int64_t>(bytes);
     if (settings_.total_bytes > 0 && wanted > settings_.total_bytes - taken_) return nullptr;
     std::byte* const data = take(bytes);
@@ -116,12 +118,13 @@ class EmulatedRuntime final : public cuda::Runtime {
     return reinterpret_cast<cudaStream_t>(stream);
   }
   void destroy(cudaStream_t stream) override {
-    synchronize(stream);
+    run_until(of(stream), of(stream).submitted);
     std::erase(streams_, &of(stream));
   }
   void synchronize(cudaStream_t stream) override {
     check_no_capture("waits");
     run_until(of(stream), of(stream).submitted);
+    check_alive();
   }
 
   void copy(const cuda::Copy2d& copy, cuda::Direction direction, cudaStream_t stream) override {
@@ -168,6 +171,7 @@ class EmulatedRuntime final : public cuda::Runtime {
   bool passed(cudaEvent_t event) override {
     if (of(event).records.empty()) return true;
     if (!has_passed(event, of(event).records.size())) run_one(Meetings::kNone);
+    check_alive();
     return has_passed(event, of(event).records.size());
   }
   void synchronize(cudaEvent_t event) override {
@@ -175,6 +179,7 @@ class EmulatedRuntime final : public cuda::Runtime {
     if (of(event).records.empty()) return;
     const EmulatedEvent::Point point = of(event).records.back();
     run_until(*point.stream, point.count);
+    check_alive();
   }
 
   // Closures with their arguments: those of the capture, whatever became of them since.
@@ -208,6 +213,8 @@ class EmulatedRuntime final : public cuda::Runtime {
   // only where somebody waits for what comes after it: the others do too then.
   void submit(cudaStream_t stream, std::function<void()> work, bool meets = false) {
     EmulatedStream& into = of(stream);
+    check_alive();
+    if (goes_wrong(Kind::kRefusedLaunch)) throw cuda::DeviceFailed("launch: refused (emulated)");
     if (capturing_ == &into) {
       captured_->work.push_back(std::move(work));
       return;
@@ -221,6 +228,14 @@ class EmulatedRuntime final : public cuda::Runtime {
   }
 
  private:
+  using Kind = EmulatedFault::Kind;
+  bool goes_wrong(Kind kind) {
+    EmulatedFault* const fault = settings_.fault.get();
+    return fault != nullptr && fault->kind == kind && fault->after-- <= 0;
+  }
+  void check_alive() const {
+    if (dead_) throw cuda::DeviceFailed("an illegal address was met (emulated)");
+  }
   void check_no_capture(const char* what) const {
     CHECK(capturing_ == nullptr, "{} in a capture: a GPU's runtime would refuse it", what);
   }
@@ -267,7 +282,9 @@ class EmulatedRuntime final : public cuda::Runtime {
       if (settings_.space == Space::kDevice) {
         for (const auto& [data, bytes] : allocations_) open(data, bytes);
       }
-      item.work();
+      // What follows a failure does not run.
+      dead_ = dead_ || goes_wrong(Kind::kBadAddress);
+      if (!dead_) item.work();
       if (settings_.space == Space::kDevice) {
         for (const auto& [data, bytes] : allocations_) close(data, bytes);
       }
@@ -299,6 +316,7 @@ class EmulatedRuntime final : public cuda::Runtime {
   EmulatedSettings settings_;
   Rng rng_;
   bool running_ = false;
+  bool dead_ = false;
   EmulatedStream* capturing_ = nullptr;
   std::unique_ptr<EmulatedGraph> captured_;
   std::set<EmulatedGraph*> graphs_;

@@ -4,18 +4,24 @@
 
 #include <cuda_runtime_api.h>
 
-#include "base/check.h"
+#include "ops/cuda/device_failed.h"
 #include "ops/cuda/launch.h"
 
 namespace saccade::cuda {
 namespace {
 
-#define CUDA_CHECK(call)                                     \
-  do {                                                       \
-    const cudaError_t cuda_check_status = (call);            \
-    CHECK(cuda_check_status == cudaSuccess, "{}: {}", #call, \
-          cudaGetErrorString(cuda_check_status));            \
-  } while (false)
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  throw DeviceFailed(
+      fmt::format("{}: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status)));
+}
+#define CUDA_CHECK(call) check((call), #call)
+
+// Of what is given back: a device that has failed says so to every call.
+void check_given_back(cudaError_t status, const char* what) {
+  as_far_as_it_goes([&] { check(status, what); });
+}
+#define CUDA_GIVE_BACK(call) check_given_back((call), #call)
 
 bool waits_after_launches = false;
 
@@ -51,14 +57,14 @@ class GpuRuntime final : public Runtime {
     const cudaError_t status = cudaMalloc(&data, bytes);
     return taken(status, data);
   }
-  void free(std::byte* data) override { CUDA_CHECK(cudaFree(data)); }
+  void free(std::byte* data) override { CUDA_GIVE_BACK(cudaFree(data)); }
   std::byte* allocate_pinned(std::size_t bytes) override {
     select();
     void* data = nullptr;
     const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocDefault);
     return taken(status, data);
   }
-  void free_pinned(std::byte* data) override { CUDA_CHECK(cudaFreeHost(data)); }
+  void free_pinned(std::byte* data) override { CUDA_GIVE_BACK(cudaFreeHost(data)); }
 
   cudaStream_t make_stream(int priority) override {
     select();
@@ -70,7 +76,7 @@ class GpuRuntime final : public Runtime {
                                             priority > 0 ? greatest : least));
     return stream;
   }
-  void destroy(cudaStream_t stream) override { CUDA_CHECK(cudaStreamDestroy(stream)); }
+  void destroy(cudaStream_t stream) override { CUDA_GIVE_BACK(cudaStreamDestroy(stream)); }
   void synchronize(cudaStream_t stream) override { CUDA_CHECK(cudaStreamSynchronize(stream)); }
   void copy(const Copy2d& copy, Direction direction, cudaStream_t stream) override {
     if (copy.rows == 0 || copy.row_bytes == 0) return;
@@ -91,7 +97,7 @@ class GpuRuntime final : public Runtime {
     CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     return event;
   }
-  void destroy(cudaEvent_t event) override { CUDA_CHECK(cudaEventDestroy(event)); }
+  void destroy(cudaEvent_t event) override { CUDA_GIVE_BACK(cudaEventDestroy(event)); }
   void record(cudaEvent_t event, cudaStream_t stream) override {
     CUDA_CHECK(cudaEventRecord(event, stream));
   }
@@ -121,7 +127,7 @@ class GpuRuntime final : public Runtime {
   void launch(cudaGraphExec_t graph, cudaStream_t stream) override {
     CUDA_CHECK(cudaGraphLaunch(graph, stream));
   }
-  void destroy(cudaGraphExec_t graph) override { CUDA_CHECK(cudaGraphExecDestroy(graph)); }
+  void destroy(cudaGraphExec_t graph) override { CUDA_GIVE_BACK(cudaGraphExecDestroy(graph)); }
 
  private:
   struct Memory {
@@ -200,7 +206,8 @@ void wait_after_launches() { waits_after_launches = true; }
 void check_launch(const char* kernel) {
   cudaError_t status = cudaPeekAtLastError();
   if (status == cudaSuccess && waits_after_launches) status = cudaDeviceSynchronize();
-  CHECK(status == cudaSuccess, "launch of {}: {}", kernel, cudaGetErrorString(status));
+  if (status == cudaSuccess) return;
+  check(status, fmt::format("launch of {}", kernel).c_str());
 }
 
 }  // namespace saccade::cuda

@@ -7,7 +7,8 @@ namespace saccade::cuda {
 
 // Lets `kernel` have that much dynamic shared memory, if it is more than any may have.
 void allow_shared(const void* kernel, std::size_t bytes);
-// CHECKs that the launch before it was accepted: a refused one is a bug of its launcher.
+// Throws DeviceFailed where the launch before it was not accepted, or where something that ran
+// before it has gone wrong.
 void check_launch(const char* kernel);
 
 }  // namespace saccade::cuda

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "ops/cuda/device_failed.h"
 
 namespace saccade::cuda {
 namespace {
@@ -126,7 +127,7 @@ void RepeatedStep::end() {
 
 void RepeatedStep::drop(Kept& kept) {
   if (kept.graph != nullptr) {
-    runtime_.synchronize(stream_);  // it may be running
+    as_far_as_it_goes([&] { runtime_.synchronize(stream_); });  // it may be running
     runtime_.destroy(kept.graph);
     --graph_count_;
   }

@@ -2,7 +2,9 @@
 // is cuda_runtime.cc; emulated_runtime.cc is the one of tests, whose streams run late.
 //
 // One thread calls at a time. Failures other than memory that is not there are bugs, or a GPU that
-// is gone: they end the program with what the runtime says.
+// is gone: DeviceFailed with what the runtime says, from the call that meets them, which may be
+// long after the one that is to blame. What gives something back does not throw: the log has its
+// failure.
 #pragma once
 
 #include <cstddef>

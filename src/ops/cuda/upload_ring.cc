@@ -1,8 +1,10 @@
 #include "ops/cuda/upload_ring.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
-#include "base/check.h"
+#include "ops/cuda/device_failed.h"
 
 namespace saccade::cuda {
 
@@ -80,7 +82,11 @@ void UploadRing::add_chunk(std::size_t bytes) {
   for (chunk.size = kLeast; chunk.size < bytes;) chunk.size *= 2;
   chunk.host = runtime_.allocate_pinned(chunk.size);
   chunk.device = runtime_.allocate(chunk.size);
-  CHECK(chunk.host != nullptr && chunk.device != nullptr, "no {} bytes to upload from", chunk.size);
+  if (chunk.host == nullptr || chunk.device == nullptr) {
+    if (chunk.host != nullptr) runtime_.free_pinned(chunk.host);
+    if (chunk.device != nullptr) runtime_.free(chunk.device);
+    throw DeviceFailed(fmt::format("no {} bytes to upload from", chunk.size));
+  }
   held_bytes_ += chunk.size;
   open_.push_back(chunk);
 }
