@@ -22,6 +22,11 @@ SACCADE_DEVICE float add_apart(float a, float b) { return a + b; }
 SACCADE_DEVICE float multiply_apart(float a, float b) { return a * b; }
 #endif
 
+// Sums of two runs, each times what brings it to the largest score of both.
+SACCADE_DEVICE float joined_sum(float earlier, float by, float later, float later_by) {
+  return fmaf(later, later_by, multiply_apart(earlier, by));
+}
+
 // A run of which the row sees nothing has a sum of zero, and no other has: the largest score's
 // weight is one, and what is no number stays none. Such a run changes nothing, not even the sign of
 // a zero: rows beside this one may see more splits than it does.
@@ -43,8 +48,10 @@ class Join {
   SACCADE_DEVICE float of(float earlier, float later) const {
     if (earlier_alone_) return earlier;
     if (later_alone_) return later;
-    return add_apart(multiply_apart(earlier, earlier_), multiply_apart(later, later_));
+    return joined_sum(earlier, earlier_, later, later_);
   }
+  SACCADE_DEVICE float earlier() const { return earlier_; }
+  SACCADE_DEVICE float later() const { return later_; }
 
  private:
   bool earlier_alone_;

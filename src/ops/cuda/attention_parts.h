@@ -4,7 +4,7 @@
 // softmax begins anew in each split that it sees any of, and the splits' results are joined in
 // their order (attention_join.h). So a row's bits depend on its own sequence alone, and who
 // computes which split is free:
-//   a block a tile    it goes over the splits in order, and keeps what they make so far in scratch
+//   a block a tile    it goes over the splits in order, and joins them itself
 //   a block a split   each leaves its result in scratch, and a second kernel joins them
 #pragma once
 
@@ -14,19 +14,24 @@
 namespace saccade::cuda {
 
 // A whole number of every kernel's tiles of keys. Bits depend on it; nothing else may change it.
-constexpr std::int32_t kAttentionSplitTokens = 2048;
+// Short ones serve decode of few sequences, which has no other blocks to give a GPU; a block that
+// goes over many of them joins some 3 % more often than with 512.
+constexpr std::int32_t kAttentionSplitTokens = 256;
 
-// A block's work: one split of a tile. Tile -1: none.
+// A block's work: one split of a tile, or all of it. Tile -1: none.
 struct AttentionPart {
   std::int32_t tile;
-  std::int32_t split;    // tokens [split, split + 1) * split_tokens; -1: all that the tile sees
-  std::int32_t partial;  // its first row in scratch; -1: the tile has no other split
+  std::int32_t split;  // tokens [split, split + 1) * split_tokens; -1: all that the tile sees
+  // First of its rows in scratch: for a split's result, or of a block that goes over all of them
+  // and has no registers for what they make so far; -1: nothing goes there.
+  std::int32_t partial;
 };
 
 // A tile's results in scratch, split after split.
 struct AttentionMerge {
   std::int32_t partial;
   std::int32_t splits;  // below 2: there is nothing to join
+  std::int32_t rows;    // of each
 };
 
 // Columns that the tensor cores' kernels have for a head of `head_dim`, up to 256.
@@ -35,6 +40,9 @@ constexpr int attention_width(std::int64_t head_dim) {
     if (head_dim <= width) return width;
   return 256;
 }
+// Up to this width a block that goes over a tile's splits keeps what they make in registers, above
+// it in scratch.
+constexpr int kMostJoinedWidth = 128;
 // Floats behind a partial row's sums: largest score and sum of the weights, once for each lane that
 // has a part of the row.
 constexpr int kPartialStateFloats = 8;
@@ -43,10 +51,11 @@ struct AttentionSplits {
   std::int32_t tokens = kAttentionSplitTokens;  // tests have shorter ones
   const AttentionPart* parts = nullptr;         // [part_count]; null: blocks go over whole tiles
   std::int64_t part_count = 0;
+  std::int64_t few_parts = 0;              // the first ones: of tiles of few rows
   const AttentionMerge* merges = nullptr;  // [tile_count], beside parts
   std::int64_t merge_rows = 0;             // of the largest tile that is joined
-  // Without parts: tiles that are launched at a time, because each has a place in scratch; 0: all,
-  // and none sees a second split.
+  // Without parts: tiles of many rows that are launched at a time, because each has a place in
+  // scratch; 0: all, and none needs one.
   std::int64_t band = 0;
   // Rows of attention_width() + kPartialStateFloats, one a key head: of parts, or
   // kAttentionTileRows for each tile of a band.

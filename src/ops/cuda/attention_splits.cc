@@ -51,36 +51,57 @@ std::int64_t whole_parts(std::int64_t parts, std::int64_t least) {
       std::bit_ceil(static_cast<std::uint64_t>(std::max(parts, least))));
 }
 
+// Whether a block that goes over several splits of this tile keeps in scratch what they make.
+bool wants_place(const AttentionCall& call, std::size_t tile) {
+  return attention_width(call.head_dim) > kMostJoinedWidth &&
+         static_cast<std::int64_t>(tile) >= call.few_tiles;
+}
+
 }  // namespace
 
-AttentionSplitPlan share_splits(const AttentionCall& call) {
+AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_walked) {
   AttentionSplitPlan plan;
   std::int64_t rows = 0;        // in scratch
   std::int64_t most_parts = 0;  // of calls like this one
   for (std::size_t i = 0; i < call.tiles.size(); ++i) {
+    if (static_cast<std::int64_t>(i) == call.few_tiles)
+      plan.few_parts = static_cast<std::int64_t>(plan.parts.size());
     const TileRange range = range_of(call, call.tiles[i]);
-    const bool shared = range.splits > 1;
-    plan.merges.push_back(
-        {static_cast<std::int32_t>(rows), static_cast<std::int32_t>(range.splits)});
+    const bool parted = range.most_splits > most_walked;
+    const bool shared = parted && range.splits > 1;
+    plan.merges.push_back({static_cast<std::int32_t>(rows),
+                           static_cast<std::int32_t>(shared ? range.splits : 1),
+                           static_cast<std::int32_t>(range.rows)});
+    most_parts += parted ? range.most_splits : 1;
+    if (!shared) {
+      const bool placed = range.splits > 1 && wants_place(call, i);
+      plan.parts.push_back(
+          {static_cast<std::int32_t>(i), -1, placed ? static_cast<std::int32_t>(rows) : -1});
+      if (placed) rows += range.rows;
+      continue;
+    }
     for (std::int64_t split = 0; split < range.splits; ++split)
       plan.parts.push_back({static_cast<std::int32_t>(i),
                             static_cast<std::int32_t>(range.first_split + split),
-                            shared ? static_cast<std::int32_t>(rows + split * range.rows) : -1});
-    if (shared) rows += range.splits * range.rows;
+                            static_cast<std::int32_t>(rows + split * range.rows)});
+    rows += range.splits * range.rows;
     plan.merge_rows = std::max(plan.merge_rows, range.rows);
-    most_parts += range.most_splits;
   }
   plan.parts.resize(static_cast<std::size_t>(whole_parts(most_parts, call.least_parts)),
                     {-1, -1, -1});
+  if (call.few_tiles == static_cast<std::int64_t>(call.tiles.size()))
+    plan.few_parts = static_cast<std::int64_t>(plan.parts.size());
   plan.partial_bytes = whole_bytes(rows * row_bytes(call));
   return plan;
 }
 
 AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tiles) {
-  const std::int64_t tile_bytes = kAttentionTileRows * row_bytes(call);
   AttentionSplitPlan plan;
-  plan.band = std::min({static_cast<std::int64_t>(call.tiles.size()), most_tiles,
-                        std::max<std::int64_t>(1, kMostPartialBytes / tile_bytes)});
+  const std::int64_t many = static_cast<std::int64_t>(call.tiles.size()) - call.few_tiles;
+  if (many == 0 || !wants_place(call, static_cast<std::size_t>(call.few_tiles))) return plan;
+  const std::int64_t tile_bytes = kAttentionTileRows * row_bytes(call);
+  plan.band =
+      std::min({many, most_tiles, std::max<std::int64_t>(1, kMostPartialBytes / tile_bytes)});
   plan.partial_bytes = whole_bytes(plan.band * tile_bytes);
   return plan;
 }
@@ -88,18 +109,26 @@ AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tile
 AttentionSplitPlan plan_splits(const AttentionCall& call) {
   // Other heads are the f32 kernel's, which needs no scratch.
   if (call.head_dim % 8 != 0 || call.head_dim > 256) return {};
-  std::int64_t rows = 0;
-  bool several = false;
+  std::vector<TileRange> ranges;
+  std::int64_t splits = 0;
+  std::int64_t longest = 0;
   for (const AttentionTile& tile : call.tiles) {
-    const TileRange range = range_of(call, tile);
-    if (range.most_splits > 1) rows += range.most_splits * range.rows;
-    several = several || range.most_splits > 1;
+    const TileRange& range = ranges.emplace_back(range_of(call, tile));
+    splits += range.most_splits;
+    longest = std::max(longest, range.most_splits);
   }
-  if (!several) return {};
-  const auto tiles = static_cast<std::int64_t>(call.tiles.size());
-  if (tiles * call.kv_heads < kEnoughAttentionBlocks && rows * row_bytes(call) <= kMostPartialBytes)
-    return share_splits(call);
-  return walk_splits(call, tiles);
+  if (longest < 2) return {};
+  // A quarter more than its share of all work is no reason to share a tile; but what has been
+  // shared is shared on, so that a graph lasts.
+  const std::int64_t share =
+      splits * call.kv_heads * (call.least_parts > 0 ? 4 : 5) / (4 * kAttentionBlocks);
+  for (std::int64_t walked = std::max<std::int64_t>(1, share); walked < longest; walked *= 2) {
+    std::int64_t rows = 0;
+    for (const TileRange& range : ranges)
+      rows += range.most_splits > walked ? range.most_splits * range.rows : range.rows;
+    if (rows * row_bytes(call) <= kMostPartialBytes) return share_splits(call, walked);
+  }
+  return walk_splits(call, static_cast<std::int64_t>(call.tiles.size()));
 }
 
 }  // namespace saccade::cuda

@@ -12,14 +12,15 @@
 namespace saccade::cuda {
 
 // Most scratch that a call has for results of splits.
-constexpr std::int64_t kMostPartialBytes = std::int64_t{32} << 20;
-// From so many blocks on, each with a tile of one key head, a GPU has enough of them: a block goes
-// over its tile's splits alone.
-constexpr std::int64_t kEnoughAttentionBlocks = 512;
+constexpr std::int64_t kMostPartialBytes = std::int64_t{64} << 20;
+// Blocks that a GPU is taken to work at side by side (an H100 has so many multiprocessors): a tile
+// that has more splits than all have for each of these is shared.
+constexpr std::int64_t kAttentionBlocks = 132;
 
 // A call of attention, as its lists say.
 struct AttentionCall {
   std::span<const AttentionTile> tiles;
+  std::int64_t few_tiles = 0;  // as AttentionKernelArgs has them
   std::span<const AttentionSequence> sequences;
   std::span<const std::int32_t> seen;  // [rows][2]
   std::int64_t heads = 1;
@@ -31,17 +32,18 @@ struct AttentionCall {
   std::int64_t least_parts = 0;
 };
 
-// Neither parts nor a band: no tile sees a second split, or the kernel in f32 goes over them.
+// Neither parts nor a band: blocks go over whole tiles, and need no scratch.
 struct AttentionSplitPlan {
   std::vector<AttentionPart> parts;  // a power of two of them, nobody's last
+  std::int64_t few_parts = 0;        // as AttentionSplits has them
   std::vector<AttentionMerge> merges;
   std::int64_t merge_rows = 0;
   std::int64_t band = 0;
   std::size_t partial_bytes = 0;  // a power of two
 };
 
-// Each split by a block of its own.
-AttentionSplitPlan share_splits(const AttentionCall& call);
+// Each split by a block of its own, of tiles that have more than `most_walked`.
+AttentionSplitPlan share_splits(const AttentionCall& call, std::int64_t most_walked = 1);
 // All splits of a tile by one block, as many tiles at a time as scratch holds, or `most_tiles`.
 AttentionSplitPlan walk_splits(const AttentionCall& call, std::int64_t most_tiles);
 // Either, or neither.

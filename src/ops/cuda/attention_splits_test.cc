@@ -15,78 +15,102 @@
 namespace saccade::cuda {
 namespace {
 
-// The lists of sequences with their last `rows` rows, under a window.
+struct Sequence {
+  std::int32_t length, rows;  // its last ones
+};
+
+// The lists of sequences under a window.
 struct Lists {
-  Lists(const std::vector<std::int32_t>& lengths, std::int32_t rows, std::int64_t heads,
-        std::int64_t kv_heads, std::int32_t window = 0)
+  Lists(const std::vector<Sequence>& of, std::int64_t heads, std::int64_t kv_heads,
+        std::int32_t window = 0)
       : heads_(heads), kv_heads_(kv_heads) {
-    for (const std::int32_t length : lengths) {
-      const auto index = static_cast<std::int32_t>(sequences.size());
+    for (const auto& [length, rows] : of) {
       sequences.push_back({static_cast<std::int32_t>(seen.size() / 2), rows, 0});
       for (std::int32_t row = 0; row < rows; ++row) {
         const std::int32_t end = length - rows + row + 1;
         seen.push_back(window > 0 ? std::max(0, end - window) : 0);
         seen.push_back(end);
       }
-      for (std::int64_t at = 0; at < rows * heads / kv_heads; at += kAttentionTileRows)
-        tiles.push_back({index, static_cast<std::int32_t>(at)});
+    }
+    for (const bool few : {true, false}) {
+      for (std::size_t i = 0; i < of.size(); ++i) {
+        const std::int64_t rows = of[i].rows * heads / kv_heads;
+        if ((rows <= kFewAttentionRows) != few) continue;
+        for (std::int64_t at = 0; at < rows; at += kAttentionTileRows)
+          tiles.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(at)});
+      }
+      if (few) few_tiles = static_cast<std::int64_t>(tiles.size());
     }
   }
-  AttentionCall call() const {
+  AttentionCall call(std::int64_t head_dim = 128) const {
     return {.tiles = tiles,
+            .few_tiles = few_tiles,
             .sequences = sequences,
             .seen = seen,
             .heads = heads_,
             .kv_heads = kv_heads_,
-            .head_dim = 128};
+            .head_dim = head_dim};
   }
   std::int64_t heads_, kv_heads_;
   std::vector<AttentionTile> tiles;
+  std::int64_t few_tiles = 0;
   std::vector<AttentionSequence> sequences;
   std::vector<std::int32_t> seen;
 };
+
+Lists decode_of(const std::vector<std::int32_t>& lengths, std::int64_t heads, std::int64_t kv_heads,
+                std::int32_t window = 0) {
+  std::vector<Sequence> sequences;
+  for (const std::int32_t length : lengths) sequences.push_back({length, 1});
+  return {sequences, heads, kv_heads, window};
+}
 
 std::int64_t parts_of(const AttentionCall& call) {
   return static_cast<std::int64_t>(plan_splits(call).parts.size());
 }
 
 TEST(AttentionSplitPlan, OneSplitCostsNothing) {
-  for (const std::int32_t length : {1, 2047, 2048}) {
-    const AttentionSplitPlan plan = plan_splits(Lists({length, 1, 40}, 1, 28, 4).call());
+  for (const std::int32_t length : {1, 255, 256}) {
+    const AttentionSplitPlan plan = plan_splits(decode_of({length, 1, 40}, 28, 4).call());
     EXPECT_TRUE(plan.parts.empty() && plan.merges.empty());
     EXPECT_EQ(plan.band, 0);
     EXPECT_EQ(plan.partial_bytes, 0u);
   }
-  EXPECT_EQ(parts_of(Lists({2049}, 1, 28, 4).call()), 2);
+  EXPECT_EQ(parts_of(decode_of({257}, 28, 4).call()), 2);
   // A head that the tensor cores' kernels do not take.
-  const Lists lists({9000}, 1, 28, 4);
+  const Lists lists = decode_of({9000}, 28, 4);
   for (const std::int64_t head_dim : {13, 264}) {
-    AttentionCall call = lists.call();
-    call.head_dim = head_dim;
-    EXPECT_TRUE(plan_splits(call).parts.empty());
-    EXPECT_EQ(plan_splits(call).partial_bytes, 0u);
+    EXPECT_TRUE(plan_splits(lists.call(head_dim)).parts.empty());
+    EXPECT_EQ(plan_splits(lists.call(head_dim)).partial_bytes, 0u);
   }
 }
 
 TEST(AttentionSplitPlan, EverySplitOnceInItsOwnPlace) {
   Rng rng(5);
-  for (int i = 0; i < 200; ++i) {
-    std::vector<std::int32_t> lengths(1 + rng.below(6));
-    for (std::int32_t& length : lengths) length = static_cast<std::int32_t>(50 + rng.below(12000));
-    const auto rows = static_cast<std::int32_t>(1 + rng.below(50));
-    const auto window = static_cast<std::int32_t>(rng.below(2) * (1 + rng.below(5000)));
-    const Lists lists(lengths, rows, 6, 2, window);
-    AttentionCall call = lists.call();
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Sequence> sequences(1 + rng.below(6));
+    for (auto& [length, rows] : sequences) {
+      length = static_cast<std::int32_t>(50 + rng.below(1500));
+      rows = static_cast<std::int32_t>(1 + rng.below(rng.below(2) == 0 ? 6 : 50));
+    }
+    const auto window = static_cast<std::int32_t>(rng.below(2) * (1 + rng.below(700)));
+    const Lists lists(sequences, 6, 2, window);
+    const std::int64_t head_dim = rng.below(2) == 0 ? 128 : 256;
+    AttentionCall call = lists.call(head_dim);
     call.least_parts = static_cast<std::int64_t>(rng.below(40));
-    const AttentionSplitPlan plan = share_splits(call);
+    const auto most_walked = static_cast<std::int64_t>(1 + rng.below(4));
+    const AttentionSplitPlan plan = share_splits(call, most_walked);
     EXPECT_EQ(plan.parts.size() & (plan.parts.size() - 1), 0u);
     EXPECT_GE(static_cast<std::int64_t>(plan.parts.size()), call.least_parts);
     std::map<std::int32_t, std::vector<AttentionPart>> by_tile;
     bool ended = false;
-    for (const AttentionPart& part : plan.parts) {
+    for (std::size_t at = 0; at < plan.parts.size(); ++at) {
+      const AttentionPart& part = plan.parts[at];
       ASSERT_FALSE(ended && part.tile >= 0);
       ended = part.tile < 0;
-      if (!ended) by_tile[part.tile].push_back(part);
+      if (ended) continue;
+      by_tile[part.tile].push_back(part);
+      ASSERT_EQ(part.tile < lists.few_tiles, static_cast<std::int64_t>(at) < plan.few_parts);
     }
     ASSERT_EQ(by_tile.size(), lists.tiles.size());
     ASSERT_EQ(plan.merges.size(), lists.tiles.size());
@@ -95,72 +119,116 @@ TEST(AttentionSplitPlan, EverySplitOnceInItsOwnPlace) {
       const AttentionMerge& merge = plan.merges[static_cast<std::size_t>(tile)];
       const AttentionTile& of = lists.tiles[static_cast<std::size_t>(tile)];
       const AttentionSequence& sequence = lists.sequences[static_cast<std::size_t>(of.sequence)];
-      const std::int32_t last = std::min(of.first + kAttentionTileRows, rows * 3);
-      const auto seen = [&](std::int32_t at) {
-        return lists.seen[static_cast<std::size_t>(2 * (sequence.row_begin + at / 3)) +
-                          (at == of.first ? 0 : 1)];
-      };
-      const std::int32_t begin = seen(of.first);
+      const std::int32_t last = std::min(of.first + kAttentionTileRows, sequence.row_count * 3);
+      const std::int32_t begin =
+          lists.seen[static_cast<std::size_t>(2 * (sequence.row_begin + of.first / 3))];
       const std::int32_t end =
           lists.seen[static_cast<std::size_t>(2 * (sequence.row_begin + (last - 1) / 3)) + 1];
-      EXPECT_EQ(parts.front().split, begin / kAttentionSplitTokens);
-      EXPECT_EQ(parts.back().split, (end - 1) / kAttentionSplitTokens);
-      ASSERT_EQ(merge.splits, static_cast<std::int32_t>(parts.size()));
-      EXPECT_LE(last - of.first, plan.merge_rows);
-      for (std::size_t s = 0; s < parts.size(); ++s) {
-        EXPECT_EQ(parts[s].split, parts.front().split + static_cast<std::int32_t>(s));
-        if (parts.size() == 1) {
-          EXPECT_EQ(parts[s].partial, -1);
-          continue;
-        }
-        EXPECT_EQ(parts[s].partial,
-                  merge.partial + static_cast<std::int32_t>(s) * (last - of.first));
-        for (std::int32_t row = 0; row < last - of.first; ++row)
-          EXPECT_TRUE(taken.insert(parts[s].partial + row).second);
+      const std::int32_t first_split = begin / kAttentionSplitTokens;
+      const std::int32_t splits = (end - 1) / kAttentionSplitTokens + 1 - first_split;
+      ASSERT_EQ(merge.rows, last - of.first);
+      const auto take = [&](std::int32_t partial) {
+        for (std::int32_t row = 0; row < merge.rows; ++row)
+          EXPECT_TRUE(taken.insert(partial + row).second);
+      };
+      if (window == 0) {
+        EXPECT_EQ(merge.splits > 1, splits > most_walked);
+      }
+      ASSERT_EQ(parts.size(), static_cast<std::size_t>(merge.splits));
+      if (merge.splits == 1) {
+        EXPECT_EQ(parts.front().split, -1);
+        const bool placed = head_dim == 256 && tile >= lists.few_tiles && splits > 1;
+        ASSERT_EQ(parts.front().partial >= 0, placed);
+        if (placed) take(parts.front().partial);
+        continue;
+      }
+      ASSERT_EQ(merge.splits, splits);
+      EXPECT_LE(merge.rows, plan.merge_rows);
+      for (std::int32_t s = 0; s < splits; ++s) {
+        const AttentionPart& part = parts[static_cast<std::size_t>(s)];
+        EXPECT_EQ(part.split, first_split + s);
+        EXPECT_EQ(part.partial, merge.partial + s * merge.rows);
+        take(part.partial);
       }
     }
-    const std::int64_t row_bytes = call.kv_heads * (128 + kPartialStateFloats) * 4;
+    const std::int64_t row_bytes = call.kv_heads * (head_dim + kPartialStateFloats) * 4;
     const std::int64_t needed = taken.empty() ? 0 : (*taken.rbegin() + 1) * row_bytes;
     EXPECT_LE(needed, static_cast<std::int64_t>(plan.partial_bytes));
     EXPECT_EQ(needed, static_cast<std::int64_t>(taken.size()) * row_bytes);
   }
 }
 
-TEST(AttentionSplitPlan, ManyBlocksWalkAndScratchIsBounded) {
-  // A chunk of many tiles; as few as make a decode.
-  EXPECT_GT(plan_splits(Lists({9000}, 8192, 28, 4).call()).band, 0);
-  EXPECT_EQ(plan_splits(Lists({32768}, 1, 28, 4).call()).parts.size(), 16u);
-  EXPECT_EQ(plan_splits(Lists(std::vector<std::int32_t>(8, 32769), 1, 28, 4).call()).parts.size(),
-            256u);
+TEST(AttentionSplitPlan, FewSequencesAreSharedAndManyAreNot) {
+  EXPECT_EQ(parts_of(decode_of({32768}, 28, 4).call()), 128);
+  EXPECT_EQ(parts_of(decode_of(std::vector<std::int32_t>(8, 8192), 28, 4).call()), 256);
+  // A block for each multiprocessor.
+  EXPECT_EQ(parts_of(decode_of(std::vector<std::int32_t>(64, 8192), 28, 4).call()), 0);
+  EXPECT_EQ(parts_of(decode_of(std::vector<std::int32_t>(64, 8192), 12, 2).call()), 0);
+  // A chunk of many tiles, which wants scratch where its heads are wide.
+  EXPECT_EQ(parts_of(Lists({{9000, 8192}}, 28, 4).call()), 0);
+  EXPECT_EQ(plan_splits(Lists({{9000, 8192}}, 28, 4).call()).band, 0);
+  EXPECT_GT(plan_splits(Lists({{9000, 8192}}, 28, 4).call(256)).band, 0);
+}
+
+// Of many short sequences and a long one the long one alone is shared.
+TEST(AttentionSplitPlan, WhatDominatesIsShared) {
+  std::vector<std::int32_t> lengths(128, 1024);
+  lengths[50] = 32768;
+  const Lists lists = decode_of(lengths, 28, 4);
+  const AttentionSplitPlan plan = plan_splits(lists.call());
+  ASSERT_EQ(plan.merges.size(), lists.tiles.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i)
+    EXPECT_EQ(plan.merges[i].splits, i == 50 ? 128 : 1);
+  EXPECT_EQ(plan.parts.size(), 256u);
+  // What has been shared before is on, a little beyond the border.
+  EXPECT_EQ(parts_of(decode_of(std::vector<std::int32_t>(100, 32 * 256), 4, 1).call()), 4096);
+  const Lists more = decode_of(std::vector<std::int32_t>(115, 32 * 256), 4, 1);
+  AttentionCall call = more.call();
+  EXPECT_EQ(parts_of(call), 0);
+  call.least_parts = 4096;
+  EXPECT_EQ(parts_of(call), 4096);
+}
+
+TEST(AttentionSplitPlan, ScratchIsBounded) {
   Rng rng(6);
+  bool walked = false;
+  bool shared = false;
   for (int i = 0; i < 200; ++i) {
-    std::vector<std::int32_t> lengths(1 + rng.below(200));
-    for (std::int32_t& length : lengths)
+    std::vector<Sequence> sequences(1 + rng.below(200));
+    for (auto& [length, rows] : sequences) {
       length = static_cast<std::int32_t>(600 + rng.below(100000));
+      rows = static_cast<std::int32_t>(1 + rng.below(rng.below(2) == 0 ? 3 : 600));
+    }
     const std::int64_t kv_heads = 1 + static_cast<std::int64_t>(rng.below(16));
-    const Lists lists(lengths, static_cast<std::int32_t>(1 + rng.below(600)), kv_heads * 4,
-                      kv_heads);
-    const AttentionSplitPlan plan = plan_splits(lists.call());
+    const std::int64_t head_dim = rng.below(2) == 0 ? 128 : 256;
+    const Lists lists(sequences, kv_heads * 4, kv_heads);
+    const AttentionSplitPlan plan = plan_splits(lists.call(head_dim));
     ASSERT_LE(static_cast<std::int64_t>(plan.partial_bytes), kMostPartialBytes);
-    ASSERT_EQ(plan.parts.empty(), plan.band > 0);
+    walked = walked || plan.band > 0;
+    shared = shared || !plan.parts.empty();
+    ASSERT_FALSE(plan.band > 0 && !plan.parts.empty());
+    const bool many = lists.few_tiles < static_cast<std::int64_t>(lists.tiles.size());
+    if (plan.parts.empty()) {
+      ASSERT_EQ(plan.band > 0, many && head_dim == 256);
+    }
     if (plan.band > 0) {
-      ASSERT_LE(plan.band * kAttentionTileRows * kv_heads * (128 + kPartialStateFloats) * 4,
+      ASSERT_LE(plan.band * kAttentionTileRows * kv_heads * (head_dim + kPartialStateFloats) * 4,
                 static_cast<std::int64_t>(plan.partial_bytes));
     }
   }
+  EXPECT_TRUE(walked && shared);
 }
 
 // Of decode the launched blocks change when sequences have doubled, and under a window not at all.
 TEST(AttentionSplitPlan, LaunchesStayTheSameFromStepToStep) {
   std::set<std::int64_t> growing;
-  for (std::int32_t length = 2049; length < 40000; ++length)
-    growing.insert(parts_of(Lists({length}, 1, 28, 4).call()));
+  for (std::int32_t length = 257; length < 5000; ++length)
+    growing.insert(parts_of(decode_of({length}, 28, 4).call()));
   EXPECT_EQ(growing, (std::set<std::int64_t>{2, 4, 8, 16, 32}));
-  for (const std::int32_t window : {500, 2048, 2049, 4096}) {
+  for (const std::int32_t window : {62, 256, 257, 512}) {
     std::set<std::int64_t> moving;
-    for (std::int32_t length = 8000; length < 13000; ++length)
-      moving.insert(
-          parts_of(Lists({length, length + 700, length + 1900}, 1, 28, 4, window).call()));
+    for (std::int32_t length = 1000; length < 1625; ++length)
+      moving.insert(parts_of(decode_of({length, length + 87, length + 237}, 28, 4, window).call()));
     EXPECT_EQ(moving.size(), 1u) << window;
   }
 }

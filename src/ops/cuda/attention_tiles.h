@@ -1,73 +1,25 @@
-// The tensor cores' attention, over numbers or over bytes: f32 softmax and sums. A tile is 64 rows
-// of one sequence and key head, the heads of a group beside each other, so that decode fills it
-// too. Keys come in tiles that begin at fixed tokens, and one that a row does not see leaves the
-// row's state as it was; splits (attention_parts.h) end where tiles do. So bits depend on the row's
-// own sequence alone.
+// The tensor cores' attention, over numbers or over bytes: f32 softmax and sums. A tile is up to 64
+// rows of one sequence and key head, the heads of a group beside each other. Keys come in tiles
+// that begin at fixed tokens, and one that a row does not see leaves the row's state as it was;
+// splits (attention_parts.h) end where tiles do. So bits depend on the row's own sequence alone.
 //
 // What differs is a Form: how keys and values lie in shared memory, and become operands.
-//   Element                 of their rows there, kStride from token to token
-//   kScaled                 each row has a scale: a key's goes to its score, a value's to its
-//   weight query_place(col)        where a query has column `col`, so that score() meets it in the
-//   key's score(scores, q, keys)  adds up products of 16 rows of queries, from `q` on, with a
-//   tile's keys mix(out, w, values)     adds weights times values; out[d][e] is column out_col(d,
-//   lane) +
-//                           kOutStep * (e % 2) of row lane / 4 + e / 2 * 8
+//   Element                  of their rows there, kStride from token to token
+//   kScaled                  each row has a scale: a key's goes to its score, a value's to its
+//   weight query(row, left, ...)    16 columns of a row of queries, as two words of the left
+//   operand score(scores, query, keys)  adds up products of 16 rows of queries with the keys from
+//   `keys` on mix(low, high, weights, values)  adds weights times values, of kMixTokens tokens and
+//   16
+//                            columns; low[e] is column out_col(2 * pair, lane) + kOutStep * (e % 2)
+//                            of row lane / 4 + e / 2 * 8, high[e] out_col(2 * pair + 1, lane) ...
 #pragma once
 
-#include <algorithm>
+#include <type_traits>
 
-#include "ops/cuda/attention_join.h"
-#include "ops/cuda/attention_rows.h"
-#include "ops/cuda/grid.h"
+#include "ops/cuda/attention_fetch.h"
+#include "ops/cuda/attention_softmax.h"
 
 namespace saccade::cuda {
-
-constexpr int kAttentionThreads = 128;  // four warps of 16 rows
-
-template <int kDim>
-struct AttentionSizes {
-  static constexpr int kQueryStride = kDim + 8;
-  static constexpr int kTokens = kDim > 128 ? 32 : 64;  // of a tile of keys
-  static constexpr int kTokenTiles = kTokens / 8;
-  static constexpr int kDimTiles = kDim / 8;
-  static constexpr int kQueryBytes = kAttentionTileRows * kQueryStride * 2;
-};
-
-// Keys, values and their scales of one tile.
-template <typename Form, int kDim>
-struct AttentionStage {
-  static constexpr int kTokens = AttentionSizes<kDim>::kTokens;
-  static constexpr int kElements = kTokens * Form::kStride;  // of keys, or of values
-  static constexpr int kScaleBytes = Form::kScaled ? 2 * kTokens * 4 : 0;
-  static constexpr int kBytes =
-      2 * kElements * static_cast<int>(sizeof(typename Form::Element)) + kScaleBytes;
-  static_assert(kBytes % 16 == 0 && 2 * kTokens <= kAttentionThreads);
-};
-
-// Tokens [first, first + kTokens) of one key head: keys, or values. Those outside of [begin, end)
-// become zero: what lies there may be anything.
-template <typename Form, int kDim>
-SACCADE_DEVICE void fetch_tokens(typename Form::Element* to, const AttentionKernelArgs& args,
-                                 const AttentionSequence& sequence, std::int64_t kv_head,
-                                 bool values, std::int32_t first, std::int32_t begin,
-                                 std::int32_t end) {
-  using Element = typename Form::Element;
-  constexpr int kChunk = 16 / static_cast<int>(sizeof(Element));  // head_dim is a multiple of it
-  constexpr int kChunks = kDim / kChunk;
-  for (int i = static_cast<int>(threadIdx.x); i < AttentionSizes<kDim>::kTokens * kChunks;
-       i += kAttentionThreads) {
-    const std::int32_t token = first + i / kChunks;
-    const int col = i % kChunks * kChunk;
-    const bool inside = token >= begin && token < end && col < args.head_dim;
-    const void* const source =
-        inside ? token_row<Element>(args, sequence, kv_head, values, token) : nullptr;
-    // What is not read has to be aligned as well.
-    const void* const nowhere = args.pages.base != nullptr ? args.pages.base : args.k.data;
-    async_copy(to + i / kChunks * Form::kStride + col,
-               source != nullptr ? static_cast<const Element*>(source) + col : nowhere,
-               source != nullptr ? 16 : 0);
-  }
-}
 
 SACCADE_DEVICE std::uint32_t pack_pair(float low, float high) {
   Bf16 a;
@@ -86,45 +38,45 @@ SACCADE_DEVICE void pack_weights(std::uint32_t (&a)[4], const float (&weights)[k
   a[3] = pack_pair(weights[n + 1][2], weights[n + 1][3]);
 }
 
-// What a lane has of two rows: scores are times log2 e, the sums of weights are its part of them
-// until a split ends.
-template <int kDim>
-struct LaneRows {
-  RowState state[2];
-  float out[AttentionSizes<kDim>::kDimTiles][4];
-};
-
-// A lane's part of partial row `to` of one of its rows: each reads what it wrote itself.
-template <int kDim>
-SACCADE_DEVICE void keep_partial(const LaneRows<kDim>& rows, int half, int lane, float* to) {
-  float* const mine = to + lane % 4 * 2;
-#pragma unroll
-  for (int d = 0; d < AttentionSizes<kDim>::kDimTiles; ++d) {
-    const float sums[2] = {rows.out[d][2 * half], rows.out[d][2 * half + 1]};
-    store(sums, mine + d * 8);
-  }
-  const float state[2] = {rows.state[half].max, rows.state[half].sum};
-  store(state, mine + kDim);
+// Two elements from anywhere.
+SACCADE_DEVICE std::uint32_t pair_at(const Bf16* low, const Bf16* high) {
+  return std::uint32_t{low->bits} | std::uint32_t{high->bits} << 16;
 }
 
-// Puts what lies in `from` before what the lane has.
-template <int kDim>
-SACCADE_DEVICE void join_partial(LaneRows<kDim>& rows, int half, int lane, const float* from) {
-  const float* const mine = from + lane % 4 * 2;
-  float state[2];
-  load(mine + kDim, state);
-  const Join join({state[0], state[1]}, rows.state[half], [](float x) { return exp2f(x); });
-  rows.state[half] = join.state();
+// A row of queries of this key head; null: there is none.
+SACCADE_DEVICE const Bf16* query_row(const AttentionTileArgs& args, const RowPlace& place,
+                                     std::int32_t kv_head) {
+  if (!place.inside) return nullptr;
+  return static_cast<const Bf16*>(args.q.data) + place.row * args.q.stride +
+         (kv_head * args.group + place.member) * args.head_dim;
+}
+SACCADE_DEVICE Bf16* out_row(const AttentionTileArgs& args, const RowPlace& place,
+                             std::int32_t kv_head) {
+  return static_cast<Bf16*>(args.out.data) + place.row * args.out.stride +
+         (kv_head * args.group + place.member) * args.head_dim;
+}
+
+// Queries of rows lane / 4 and 8 further on as left operands, 16 columns each.
+template <typename Form, int kPairs>
+SACCADE_DEVICE void load_queries(std::uint32_t (&a)[kPairs][4], const AttentionTileArgs& args,
+                                 const Bf16* const (&rows)[2], int lane) {
+  const auto load_all = [&](auto whole) {
 #pragma unroll
-  for (int d = 0; d < AttentionSizes<kDim>::kDimTiles; ++d) {
-    float earlier[2];
-    load(mine + d * 8, earlier);
+    for (int k = 0; k < kPairs; ++k)
 #pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      float& sum = rows.out[d][2 * half + e];
-      sum = join.of(earlier[e], sum);
-    }
-  }
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t words[2] = {0, 0};
+        const int left = static_cast<int>(args.head_dim) - 16 * k;
+        if (rows[half] != nullptr)
+          Form::template query<decltype(whole)::value>(words, rows[half] + 16 * k, left, lane);
+        a[k][half] = words[0];
+        a[k][2 + half] = words[1];
+      }
+  };
+  if (args.whole_queries)
+    load_all(std::true_type{});
+  else
+    load_all(std::false_type{});
 }
 
 // What this block is for. Read again where it is asked for: it is in no register meanwhile.
@@ -133,72 +85,152 @@ SACCADE_DEVICE AttentionPart part_of_block(const AttentionKernelArgs& args) {
   return {static_cast<std::int32_t>(blockIdx.x), -1, -1};
 }
 
+// Tokens that a part goes over, of those that its rows see.
+struct PartTokens {
+  std::int32_t begin;
+  std::int32_t end;
+
+  SACCADE_DEVICE void keep_split(const AttentionPart& part, std::int32_t split_tokens) {
+    if (part.split < 0) return;
+    begin = larger(begin, part.split * split_tokens);
+    end = smaller(end, (part.split + 1) * split_tokens);
+  }
+};
+
+// Scores of 8 kTiles tokens from `token` on, as mma() leaves them, made ready for the softmax: soft
+// caps, and what a row does not see.
+template <int kTiles>
+SACCADE_DEVICE void cap_scores(float (&scores)[kTiles][4], const AttentionTileArgs& args) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      scores[n][e] = soft_capped(scores[n][e], args.cap_exponent, args.softcap);
+}
+template <int kTiles>
+SACCADE_DEVICE void mask_scores(float (&scores)[kTiles][4], std::int32_t token, int lane,
+                                const std::int32_t (&seen_begin)[2],
+                                const std::int32_t (&seen_end)[2]) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const std::int32_t at = token + n * 8 + lane % 4 * 2 + e % 2;
+      if (at < seen_begin[e / 2] || at >= seen_end[e / 2]) scores[n][e] = kUnseen;
+    }
+}
+
+// A lane's part of partial row `to` of one of its rows: each reads what it wrote itself.
+template <int kDimTiles>
+SACCADE_DEVICE void keep_partial(const float (&out)[kDimTiles][4], const RowState& state, int half,
+                                 int lane, float* to) {
+  float* const mine = to + lane % 4 * 2;
+#pragma unroll
+  for (int d = 0; d < kDimTiles; ++d) {
+    const float sums[2] = {out[d][2 * half], out[d][2 * half + 1]};
+    store(sums, mine + d * 8);
+  }
+  const float rest[2] = {state.max, state.sum};
+  store(rest, mine + kDimTiles * 8);
+}
+
+// Puts what lies in `from` before what the lane has.
+template <int kDimTiles>
+SACCADE_DEVICE void join_partial(float (&out)[kDimTiles][4], RowState& state, int half, int lane,
+                                 const float* from) {
+  const float* const mine = from + lane % 4 * 2;
+  float rest[2];
+  load(mine + kDimTiles * 8, rest);
+  const Join join({rest[0], rest[1]}, state, Exp2());
+  state = join.state();
+#pragma unroll
+  for (int d = 0; d < kDimTiles; ++d) {
+    float earlier[2];
+    load(mine + d * 8, earlier);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) out[d][2 * half + e] = join.of(earlier[e], out[d][2 * half + e]);
+  }
+}
+
+// Keys, values and their scales of one tile.
+template <typename Form, int kDim>
+struct AttentionStage {
+  static constexpr int kTokens = AttentionSizes<kDim>::kTokens;
+  static constexpr int kElements = KeyRows<Form, kDim>::kElements;
+  static constexpr int kScaleBytes = Form::kScaled ? 2 * kTokens * 4 : 0;
+  static constexpr int kBytes =
+      2 * kElements * static_cast<int>(sizeof(typename Form::Element)) + kScaleBytes;
+  static_assert(kBytes % 16 == 0);
+};
+
+// Queries stay in registers where there is room for them.
+template <int kDim>
+constexpr bool kQueriesInRegisters = kDim <= 96;
+template <int kDim>
+constexpr int kQueryBytes =
+    kQueriesInRegisters<kDim> ? 0
+                              : kAttentionTileRows * (kDim + 8) * static_cast<int>(sizeof(Bf16));
+
 // Two blocks are enough: for a third the compiler would keep registers in memory.
 template <typename Form, int kDim>
-__global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(AttentionKernelArgs args) {
+__global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(AttentionTileArgs args) {
   using S = AttentionSizes<kDim>;
   using Stage = AttentionStage<Form, kDim>;
   using Element = typename Form::Element;
-  constexpr float kLog2E = 1.44269504088896341f;
-  const AttentionPart part = part_of_block(args);
+  constexpr int kQueryStride = kDim + 8;
+  constexpr bool kJoined = kDim <= kMostJoinedWidth;
+  // A walk begins with the last rows, which see most.
+  const auto part_here = [&] {
+    AttentionPart part = part_of_block(args);
+    if (args.splits.parts == nullptr)
+      part.tile = static_cast<std::int32_t>(gridDim.x - 1 - blockIdx.x);
+    return part;
+  };
+  const AttentionPart part = part_here();
   if (part.tile < 0) return;
   SACCADE_DYNAMIC_SHARED(std::byte, shared);
-  auto* const queries = reinterpret_cast<Bf16*>(shared);
-  std::byte* const stages = shared + S::kQueryBytes;  // two
+  std::byte* const stages = shared + kQueryBytes<kDim>;  // two
   const AttentionTile tile = args.tiles[part.tile];
   const AttentionSequence sequence = args.sequences[tile.sequence];
-  const std::int64_t kv_head = blockIdx.y;
-  const std::int64_t group = args.heads / args.kv_heads;
+  const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
   const auto thread = static_cast<int>(threadIdx.x);
   const int lane = thread % 32;
   const int warp_row = thread / 32 * 16;
 
-  for (int i = thread; i < kAttentionTileRows * kDim; i += kAttentionThreads) {
-    const RowPlace place = place_of(args, sequence, tile.first + i / kDim, group);
-    const int col = i % kDim;
-    Bf16 value{0};
-    if (place.inside && col < args.head_dim)
-      value = static_cast<const Bf16*>(
-          args.q.data)[place.row * args.q.stride +
-                       (kv_head * group + place.member) * args.head_dim + col];
-    queries[i / kDim * S::kQueryStride + Form::query_place(col)] = value;
-  }
-  // Tokens that any row of the tile sees: rows are in order, and so are both ends.
-  std::int32_t begin = std::numeric_limits<std::int32_t>::max();
-  std::int32_t end = 0;
+  // Tokens that any row of the tile sees, and those that all of this warp's rows do.
+  PartTokens tokens = {std::numeric_limits<std::int32_t>::max(), 0};
+  std::int32_t whole_begin = 0;
+  std::int32_t whole_end = std::numeric_limits<std::int32_t>::max();
+#pragma unroll
   for (int i = lane; i < kAttentionTileRows; i += 32) {
-    const RowPlace place = place_of(args, sequence, tile.first + i, group);
+    const RowPlace place = tile_row(args, sequence, tile.first + i);
     if (!place.inside) continue;
-    begin = smaller(begin, place.begin);
-    end = larger(end, place.end);
+    tokens.begin = smaller(tokens.begin, place.begin);
+    tokens.end = larger(tokens.end, place.end);
+    if (i / 16 * 16 != warp_row) continue;
+    whole_begin = larger(whole_begin, place.begin);
+    whole_end = smaller(whole_end, place.end);
   }
 #pragma unroll
   for (int mask = 16; mask > 0; mask /= 2) {
-    begin = smaller(begin, __shfl_xor_sync(kFullWarp, begin, mask));
-    end = larger(end, __shfl_xor_sync(kFullWarp, end, mask));
+    tokens.begin = smaller(tokens.begin, __shfl_xor_sync(kFullWarp, tokens.begin, mask));
+    tokens.end = larger(tokens.end, __shfl_xor_sync(kFullWarp, tokens.end, mask));
+    whole_begin = larger(whole_begin, __shfl_xor_sync(kFullWarp, whole_begin, mask));
+    whole_end = smaller(whole_end, __shfl_xor_sync(kFullWarp, whole_end, mask));
   }
   const std::int32_t split_tokens = args.splits.tokens;
-  if (part.split >= 0) {
-    begin = larger(begin, part.split * split_tokens);
-    end = smaller(end, (part.split + 1) * split_tokens);
-  }
+  tokens.keep_split(part, split_tokens);
   // This lane's two rows: lane / 4 of the warp's, and 8 further on. Where they are is read again
-  // when a split ends, and kept in no register until then; what they see is.
+  // when a split ends, and kept in no register until then; what they see is, where there is room.
   const auto mine = [&](int half) {
-    const AttentionTile& at = args.tiles[part_of_block(args).tile];
-    return place_of(args, args.sequences[at.sequence], at.first + warp_row + lane / 4 + 8 * half,
-                    group);
+    const AttentionTile& at = args.tiles[part_here().tile];
+    return tile_row(args, args.sequences[at.sequence], at.first + warp_row + lane / 4 + 8 * half);
   };
-  std::int32_t seen_begin[2];
-  std::int32_t seen_end[2];
-  for (int half = 0; half < 2; ++half) {
-    const RowPlace place = mine(half);
-    seen_begin[half] = place.begin;
-    seen_end[half] = place.end;
-  }
 
-  const std::int32_t first_tile = begin / S::kTokens;
-  const std::int32_t tiles = end > begin ? (end + S::kTokens - 1) / S::kTokens : first_tile;
+  const std::int32_t first_tile = tokens.begin / S::kTokens;
+  const std::int32_t tiles =
+      tokens.end > tokens.begin ? (tokens.end + S::kTokens - 1) / S::kTokens : first_tile;
+  KeyRows<Form, kDim> rows(args, sequence, kv_head, tokens.begin, tokens.end);
   const auto stage_of = [&](std::int32_t t) { return stages + t % 2 * Stage::kBytes; };
   const auto scales_of = [&](std::int32_t t) {
     return reinterpret_cast<float*>(stage_of(t) + 2 * Stage::kElements * sizeof(Element));
@@ -206,180 +238,214 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
   const auto fetch = [&](std::int32_t t) {
     if (t < tiles) {
       auto* const stage = reinterpret_cast<Element*>(stage_of(t));
-      fetch_tokens<Form, kDim>(stage, args, sequence, kv_head, false, t * S::kTokens, begin, end);
-      fetch_tokens<Form, kDim>(stage + Stage::kElements, args, sequence, kv_head, true,
-                               t * S::kTokens, begin, end);
+      if (!kJoined) rows.look_up(args, t);
+      rows.place(args, t);
+      rows.copy(args, false, stage);
+      rows.copy(args, true, stage + Stage::kElements);
+      if constexpr (Form::kScaled) rows.copy_scales(args, t, scales_of(t));
+      if (kJoined) rows.look_up(args, t + 1);  // on its way while this tile is
     }
     async_commit();
   };
-  // Each of the first threads has one scale of a tile under way in a register: keys' before
-  // values'.
-  float coming = 0;
-  const auto ask_scale = [&](std::int32_t t) {
-    const std::int32_t token = t * S::kTokens + thread % S::kTokens;
-    const bool asked = t < tiles && thread < 2 * S::kTokens && token >= begin && token < end;
-    coming = asked ? token_scale(args, sequence, kv_head, thread >= S::kTokens, token) : 0.0f;
-  };
-  const auto keep_scale = [&](std::int32_t t) {
-    if (thread < 2 * S::kTokens) scales_of(t)[thread] = coming;
+  if (kJoined) rows.look_up(args, first_tile);
+  fetch(first_tile);
+
+  [[maybe_unused]] std::int32_t seen_begin[2];
+  [[maybe_unused]] std::int32_t seen_end[2];
+  [[maybe_unused]] std::uint32_t kept_queries[kQueriesInRegisters<kDim> ? S::kDimPairs : 1][4];
+  [[maybe_unused]] auto* const queries = reinterpret_cast<Bf16*>(shared) + warp_row * kQueryStride;
+  {
+    const Bf16* query_rows[2];
+    for (int half = 0; half < 2; ++half) {
+      const RowPlace place = mine(half);
+      seen_begin[half] = place.begin;
+      seen_end[half] = place.end;
+      query_rows[half] = query_row(args, place, kv_head);
+    }
+    if constexpr (kQueriesInRegisters<kDim>) {
+      load_queries<Form>(kept_queries, args, query_rows, lane);
+    } else {
+      std::uint32_t a[S::kDimPairs][4];
+      load_queries<Form>(a, args, query_rows, lane);
+#pragma unroll
+      for (int k = 0; k < S::kDimPairs; ++k)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          *reinterpret_cast<std::uint32_t*>(queries + (lane / 4 + i % 2 * 8) * kQueryStride +
+                                            k * 16 + i / 2 * 8 + lane % 4 * 2) = a[k][i];
+    }
+    __syncwarp();  // a warp reads its own rows alone
+  }
+  const auto query = [&](std::uint32_t(&a)[4], int k) {
+    if constexpr (kQueriesInRegisters<kDim>) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) a[i] = kept_queries[k][i];
+    } else {
+      ldmatrix(a, queries + lane % 16 * kQueryStride + k * 16 + lane / 16 * 8);
+    }
   };
 
+  const auto is_split = [&] {
+    return args.splits.parts != nullptr && args.splits.parts[blockIdx.x].split >= 0;
+  };
   // Where in scratch what a split makes lies until the next: of the part, or of the block.
   const auto partial_of = [&](int half) {
-    const std::int32_t partial = part_of_block(args).partial;
-    const std::int64_t first =
-        partial < 0 ? std::int64_t{blockIdx.x} * kAttentionTileRows : partial;
-    return partial_row<kDim>(args, first + warp_row + lane / 4 + 8 * half, kv_head);
+    const std::int32_t first = args.splits.parts != nullptr
+                                   ? args.splits.parts[blockIdx.x].partial
+                                   : static_cast<std::int32_t>(blockIdx.x) * kAttentionTileRows;
+    return partial_row<kDim>(args, first + (warp_row + lane / 4 + 8 * half), kv_head);
   };
 
-  LaneRows<kDim> rows;
-  fetch(first_tile);
-  if constexpr (Form::kScaled) {
-    ask_scale(first_tile);
-    keep_scale(first_tile);
-  }
+  float out[S::kDimTiles][4];
+  RowState state[2];
+  [[maybe_unused]] float joined[kJoined ? S::kDimTiles : 1][4] = {};
+  [[maybe_unused]] RowState joined_state[2];
+  const float factor = args.factor;
   const std::int32_t split_tiles = split_tokens / S::kTokens;
   bool later = false;  // than another split of this block
   for (std::int32_t t = first_tile;;) {
     const std::int32_t stop = smaller(tiles, (t / split_tiles + 1) * split_tiles);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) rows.state[half] = RowState{};
+    Reference reference[2];
+    float sums[2][kKeyQuarters] = {};
 #pragma unroll
     for (int d = 0; d < S::kDimTiles; ++d)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) rows.out[d][e] = 0;
+      for (int e = 0; e < 4; ++e) out[d][e] = 0;
     for (; t < stop; ++t) {
+      async_wait<0>();
+      __syncthreads();  // the tile is there, and all have done with the one before it
       fetch(t + 1);
-      if constexpr (Form::kScaled) ask_scale(t + 1);
-      async_wait<1>();
-      __syncthreads();
       const auto* const keys = reinterpret_cast<const Element*>(stage_of(t));
-      const float* const key_scales = scales_of(t);
-      const float* const value_scales = key_scales + S::kTokens;
+      [[maybe_unused]] const float* const key_scales = scales_of(t);
 
       float scores[S::kTokenTiles][4] = {};
-      Form::score(scores, queries + warp_row * S::kQueryStride, keys, lane);
-
-      float largest[2] = {kUnseen, kUnseen};
+      Form::template score<S::kTokenTiles>(scores, query, keys, lane);
+      if constexpr (Form::kScaled) {
 #pragma unroll
-      for (int n = 0; n < S::kTokenTiles; ++n) {
+        for (int n = 0; n < S::kTokenTiles; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int at = n * 8 + lane % 4 * 2 + e % 2;
-          const std::int32_t token = t * S::kTokens + at;
-          float score = scores[n][e];
-          if constexpr (Form::kScaled) score *= key_scales[at];
-          score *= args.scale;
-          if (args.softcap > 0) score = args.softcap * tanhf(score / args.softcap);
-          score = token >= seen_begin[e / 2] && token < seen_end[e / 2] ? score * kLog2E : kUnseen;
-          scores[n][e] = score;
-          largest[e / 2] = larger(largest[e / 2], score);
+          for (int e = 0; e < 4; ++e) scores[n][e] *= key_scales[n * 8 + lane % 4 * 2 + e % 2];
+      }
+      if (args.softcap > 0) cap_scores(scores, args);
+      const std::int32_t token = t * S::kTokens;
+      if (token < whole_begin || token + S::kTokens > whole_end) {
+        if constexpr (kJoined) {
+          mask_scores(scores, token, lane, seen_begin, seen_end);
+        } else {
+          const RowPlace of[2] = {mine(0), mine(1)};
+          mask_scores(scores, token, lane, {of[0].begin, of[1].begin}, {of[0].end, of[1].end});
         }
       }
+
       float shrink[2];
+      float base[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
+        float largest = kUnseen;
 #pragma unroll
-        for (int mask = 1; mask <= 2; mask *= 2)
-          largest[half] = larger(largest[half], __shfl_xor_sync(kFullWarp, largest[half], mask));
-        const float max = larger(rows.state[half].max, largest[half]);
-        shrink[half] = max == rows.state[half].max ? 1.0f : exp2f(rows.state[half].max - max);
-        rows.state[half].max = max;
-        rows.state[half].sum *= shrink[half];
+        for (int n = 0; n < S::kTokenTiles; ++n)
+          largest = fmaxf(largest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+        shrink[half] = reference[half].raise(max_of_quad(largest), factor);
+        base[half] = reference[half].base();
       }
 #pragma unroll
-      for (int n = 0; n < S::kTokenTiles; ++n) {
+      for (int quarter = 0; quarter < kKeyQuarters; ++quarter) {
+        float added[2] = {};
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const bool seen = scores[n][e] != kUnseen;
-          float weight = seen ? exp2f(scores[n][e] - rows.state[e / 2].max) : 0.0f;
-          rows.state[e / 2].sum += weight;
-          // A scale that is no number stays with those who see its row.
-          if constexpr (Form::kScaled)
-            weight = seen ? weight * value_scales[n * 8 + lane % 4 * 2 + e % 2] : 0.0f;
-          scores[n][e] = weight;
+        for (int n = quarter * S::kQuarterTiles; n < (quarter + 1) * S::kQuarterTiles; ++n) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            [[maybe_unused]] const bool seen = scores[n][e] != kUnseen;
+            float weight = weight_of(scores[n][e], factor, base[e / 2]);
+            added[e / 2] = add_apart(added[e / 2], weight);
+            // A scale that is no number stays with those who see its row.
+            if constexpr (Form::kScaled)
+              weight = seen ? weight * key_scales[S::kTokens + n * 8 + lane % 4 * 2 + e % 2] : 0.0f;
+            scores[n][e] = weight;
+          }
         }
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          sums[half][quarter] = fmaf(sums[half][quarter], shrink[half], added[half]);
+      }
+      if (__any_sync(kFullWarp, shrink[0] != 1 || shrink[1] != 1)) {
+#pragma unroll
+        for (int d = 0; d < S::kDimTiles; ++d)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) out[d][e] *= shrink[e / 2];
       }
 #pragma unroll
-      for (int d = 0; d < S::kDimTiles; ++d)
+      for (int n = 0; n < S::kTokenTiles; n += Form::kMixTokens / 8) {
+        std::uint32_t weights[Form::kMixTokens / 16][4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) rows.out[d][e] *= shrink[e / 2];
-      Form::mix(rows.out, scores, keys + Stage::kElements, lane);
-      if constexpr (Form::kScaled) keep_scale(t + 1);
-      __syncthreads();  // before the next fetch but one writes here
+        for (int i = 0; i < Form::kMixTokens / 16; ++i) pack_weights(weights[i], scores, n + 2 * i);
+#pragma unroll
+        for (int d = 0; d < S::kDimTiles; d += 2)
+          Form::mix(out[d], out[d + 1], weights,
+                    keys + Stage::kElements + n * 8 * Form::kStride + d * 8, lane);
+      }
     }
     const bool last = t >= tiles;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
-      for (int mask = 1; mask <= 2; mask *= 2)
-        rows.state[half].sum += __shfl_xor_sync(kFullWarp, rows.state[half].sum, mask);
-      if (!mine(half).inside) continue;
-      if (later) join_partial(rows, half, lane, partial_of(half));
-      if (!last || part_of_block(args).partial >= 0)
-        keep_partial(rows, half, lane, partial_of(half));
+      for (int quarter = 0; quarter < kKeyQuarters; ++quarter)
+        sums[half][quarter] = sum_of_quad(sums[half][quarter]);
+      state[half] = {reference[half].base(), sum_of_quarters(sums[half])};
+    }
+    if constexpr (kJoined) {
+      if (!is_split()) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const Join join(joined_state[half], state[half], Exp2());
+          joined_state[half] = join.state();
+#pragma unroll
+          for (int d = 0; d < S::kDimTiles; ++d)
+#pragma unroll
+            for (int e = 2 * half; e < 2 * half + 2; ++e)
+              joined[d][e] = join.of(joined[d][e], out[d][e]);
+        }
+      }
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (is_split() || !mine(half).inside) continue;
+        if (later) join_partial(out, state[half], half, lane, partial_of(half));
+        if (!last) keep_partial(out, state[half], half, lane, partial_of(half));
+      }
     }
     if (last) break;
     later = true;
   }
-  if (part_of_block(args).partial >= 0) return;
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const RowPlace place = mine(half);
     if (!place.inside) continue;
-    const float sum = rows.state[half].sum;
-    const float scale = sum > 0 ? 1 / sum : 0.0f;
-    Bf16* const to = static_cast<Bf16*>(args.out.data) + place.row * args.out.stride +
-                     (kv_head * group + place.member) * args.head_dim;
+    if (is_split() && args.splits.parts[blockIdx.x].partial >= 0) {
+      keep_partial(out, state[half], half, lane, partial_of(half));
+      continue;
+    }
+    if constexpr (kJoined) {
+      if (!is_split()) {
+        state[half] = joined_state[half];
+#pragma unroll
+        for (int d = 0; d < S::kDimTiles; ++d)
+#pragma unroll
+          for (int e = 2 * half; e < 2 * half + 2; ++e) out[d][e] = joined[d][e];
+      }
+    }
+    const float scale = inverse_sum(state[half].sum);
+    Bf16* const to = out_row(args, place, kv_head);
 #pragma unroll
     for (int d = 0; d < S::kDimTiles; ++d) {
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int col = Form::out_col(d, lane) + Form::kOutStep * e;
-        if (col < args.head_dim) narrow(rows.out[d][2 * half + e] * scale, to[col]);
+        if (col < args.head_dim) narrow(out[d][2 * half + e] * scale, to[col]);
       }
     }
   }
-}
-
-template <template <int> typename Form, int kDim>
-void launch_attention_tiles(const AttentionKernelArgs& args, cudaStream_t stream) {
-  static_assert(attention_width(kDim) == kDim);
-  constexpr int kSharedBytes =
-      AttentionSizes<kDim>::kQueryBytes + 2 * AttentionStage<Form<kDim>, kDim>::kBytes;
-  const AttentionSplits& splits = args.splits;
-  const std::int64_t count = splits.parts != nullptr ? splits.part_count : args.tile_count;
-  const std::int64_t band = splits.band > 0 ? splits.band : count;
-  AttentionKernelArgs some = args;
-  for (std::int64_t first = 0; first < count; first += band) {
-    some.tiles = args.tiles + first;
-    SACCADE_LAUNCH((attention_kernel<Form<kDim>, kDim>),
-                   dim3(static_cast<unsigned>(std::min(band, count - first)),
-                        static_cast<unsigned>(args.kv_heads)),
-                   dim3(kAttentionThreads), kSharedBytes, stream, some);
-  }
-}
-
-// Of the smallest size that holds a head.
-template <template <int> typename Form>
-void launch_attention_form(const AttentionKernelArgs& args, cudaStream_t stream) {
-  switch (attention_width(args.head_dim)) {
-    case 64:
-      return launch_attention_tiles<Form, 64>(args, stream);
-    case 80:
-      return launch_attention_tiles<Form, 80>(args, stream);
-    case 96:
-      return launch_attention_tiles<Form, 96>(args, stream);
-    case 128:
-      return launch_attention_tiles<Form, 128>(args, stream);
-    default:
-      return launch_attention_tiles<Form, 256>(args, stream);
-  }
-}
-
-inline bool whole_chunks(const void* data, std::int64_t stride_bytes) {
-  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0;
 }
 
 }  // namespace saccade::cuda

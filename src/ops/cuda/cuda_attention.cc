@@ -10,12 +10,26 @@
 namespace saccade::cuda {
 namespace {
 
-// The rows of a sequence by the heads of a group, in tiles.
-void add_tiles(std::vector<AttentionTile>& tiles, std::int32_t sequence, std::int64_t rows,
-               std::int64_t group) {
-  for (std::int64_t first = 0; first < rows * group; first += kAttentionTileRows)
-    tiles.push_back({sequence, static_cast<std::int32_t>(first)});
-}
+// The rows of sequences by the heads of a group, in tiles: those of few rows come first, those that
+// a library takes last.
+struct TileLists {
+  std::vector<AttentionTile> few;
+  std::vector<AttentionTile> many;
+  std::vector<AttentionTile> library;
+
+  void add(std::int32_t sequence, std::int64_t rows, bool by_library) {
+    std::vector<AttentionTile>& to = by_library ? library : rows <= kFewAttentionRows ? few : many;
+    for (std::int64_t first = 0; first < rows; first += kAttentionTileRows)
+      to.push_back({sequence, static_cast<std::int32_t>(first)});
+  }
+  std::int64_t own() const { return static_cast<std::int64_t>(few.size() + many.size()); }
+  std::vector<AttentionTile> all() const {
+    std::vector<AttentionTile> tiles = few;
+    tiles.insert(tiles.end(), many.begin(), many.end());
+    tiles.insert(tiles.end(), library.begin(), library.end());
+    return tiles;
+  }
+};
 
 // Whether all of a chunk's rows see what comes before them and no more, and all of that is there.
 bool plainly_causal(const SequenceSpan& span) {
@@ -38,6 +52,7 @@ AttentionKernelArgs with_lists(const DeviceAttention& lists) {
   args.sequences = lists.sequences;
   args.tiles = lists.tiles;
   args.tile_count = lists.tile_count;
+  args.few_tiles = lists.few_tiles;
   args.seen = lists.seen;
   return args;
 }
@@ -54,6 +69,7 @@ DeviceSplits CudaStream::send_splits(const AttentionCall& call) {
   sent.splits.tokens = split_tokens_;
   sent.splits.parts = send_list(std::span<const AttentionPart>(plan.parts));
   sent.splits.part_count = static_cast<std::int64_t>(plan.parts.size());
+  sent.splits.few_parts = plan.few_parts;
   sent.splits.merges = send_list(std::span<const AttentionMerge>(plan.merges));
   sent.splits.merge_rows = plan.merge_rows;
   sent.splits.band = plan.band;
@@ -83,8 +99,7 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
   const FlashForm* const form =
       geometry.window == 0 ? device_.flash_.form(true, geometry.head_dim) : nullptr;
   std::vector<AttentionSequence> sequences;
-  std::vector<AttentionTile> tiles;
-  std::vector<AttentionTile> flash_tiles;
+  TileLists lists;
   std::vector<FlashSequence> flash;
   std::vector<std::int32_t> seen;
   std::vector<std::int32_t> blocks;
@@ -93,8 +108,7 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
     if (span.row_count == 0) continue;
     const bool by_flash =
         form != nullptr && span.row_count >= device_.flash_.least_rows && plainly_causal(span);
-    add_tiles(by_flash ? flash_tiles : tiles, static_cast<std::int32_t>(sequences.size()),
-              span.row_count, group);
+    lists.add(static_cast<std::int32_t>(sequences.size()), span.row_count * group, by_flash);
     if (by_flash)
       flash.push_back({.query_begin = static_cast<std::int32_t>(span.row_begin),
                        .query_count = static_cast<std::int32_t>(span.row_count),
@@ -115,15 +129,17 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
           static_cast<std::int32_t>(block * geometry.block_size + position % geometry.block_size));
     }
   }
-  const auto own_tiles = static_cast<std::int64_t>(tiles.size());
-  tiles.insert(tiles.end(), flash_tiles.begin(), flash_tiles.end());
+  const std::vector<AttentionTile> tiles = lists.all();
+  const auto few_tiles = static_cast<std::int64_t>(lists.few.size());
   plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
                  .tiles = send_list(std::span<const AttentionTile>(tiles)),
                  .tile_count = static_cast<std::int64_t>(tiles.size()),
+                 .few_tiles = few_tiles,
                  .seen = send_list(std::span<const std::int32_t>(seen)),
                  .blocks = send_list(std::span<const std::int32_t>(blocks)),
                  .slots = send_list(std::span<const std::int32_t>(slots))};
   AttentionCall call = {.tiles = tiles,
+                        .few_tiles = few_tiles,
                         .sequences = sequences,
                         .seen = seen,
                         .heads = geometry.heads,
@@ -131,9 +147,9 @@ const AttentionPlan& CudaStream::plan_attention(std::span<const SequenceSpan> sp
                         .head_dim = geometry.head_dim};
   plan->lists.splits = send_splits(call);
   if (!flash.empty()) {
-    call.tiles = call.tiles.first(static_cast<std::size_t>(own_tiles));
+    call.tiles = call.tiles.first(static_cast<std::size_t>(lists.own()));
     plan->lists.own_splits = send_splits(call);
-    plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+    plan_flash(plan->lists, *form, geometry.heads, flash, lists.own());
   }
   return *attention_plans_.emplace_back(std::move(plan));
 }
@@ -144,14 +160,13 @@ const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begin
   const std::int64_t group = geometry.heads / geometry.kv_heads;
   std::vector<AttentionSequence> sequences;
   const FlashForm* const form = device_.flash_.form(false, geometry.head_dim);
-  std::vector<AttentionTile> tiles;
-  std::vector<AttentionTile> flash_tiles;
+  TileLists lists;
   std::vector<FlashSequence> flash;
   std::vector<std::int32_t> seen;
   for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
     const std::int32_t count = begins[i + 1] - begins[i];
     const bool by_flash = form != nullptr && count >= device_.flash_.least_rows;
-    add_tiles(by_flash ? flash_tiles : tiles, static_cast<std::int32_t>(i), count, group);
+    lists.add(static_cast<std::int32_t>(i), count * group, by_flash);
     if (by_flash) flash.push_back({begins[i], count, begins[i], count});
     sequences.push_back({.row_begin = begins[i], .row_count = count, .first_block = begins[i]});
     for (std::int32_t row = 0; row < count; ++row) {
@@ -159,13 +174,15 @@ const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begin
       seen.push_back(count);
     }
   }
-  const auto own_tiles = static_cast<std::int64_t>(tiles.size());
-  tiles.insert(tiles.end(), flash_tiles.begin(), flash_tiles.end());
+  const std::vector<AttentionTile> tiles = lists.all();
+  const auto few_tiles = static_cast<std::int64_t>(lists.few.size());
   plan->lists = {.sequences = send_list(std::span<const AttentionSequence>(sequences)),
                  .tiles = send_list(std::span<const AttentionTile>(tiles)),
                  .tile_count = static_cast<std::int64_t>(tiles.size()),
+                 .few_tiles = few_tiles,
                  .seen = send_list(std::span<const std::int32_t>(seen))};
   AttentionCall call = {.tiles = tiles,
+                        .few_tiles = few_tiles,
                         .sequences = sequences,
                         .seen = seen,
                         .heads = geometry.heads,
@@ -173,9 +190,9 @@ const SegmentPlan& CudaStream::plan_segments(std::span<const std::int32_t> begin
                         .head_dim = geometry.head_dim};
   plan->lists.splits = send_splits(call);
   if (!flash.empty()) {
-    call.tiles = call.tiles.first(static_cast<std::size_t>(own_tiles));
+    call.tiles = call.tiles.first(static_cast<std::size_t>(lists.own()));
     plan->lists.own_splits = send_splits(call);
-    plan_flash(plan->lists, *form, geometry.heads, flash, own_tiles);
+    plan_flash(plan->lists, *form, geometry.heads, flash, lists.own());
   }
   return *segment_plans_.emplace_back(std::move(plan));
 }

@@ -116,6 +116,7 @@ struct DeviceAttention {
   const AttentionSequence* sequences = nullptr;
   const AttentionTile* tiles = nullptr;
   std::int64_t tile_count = 0;
+  std::int64_t few_tiles = 0;
   const std::int32_t* seen = nullptr;
   const std::int32_t* blocks = nullptr;
   const std::int32_t* slots = nullptr;

@@ -69,6 +69,7 @@ struct AsyncCopy {
   std::byte* to;
   const std::byte* from;
   std::size_t bytes;
+  std::size_t whole;  // beyond `bytes`: zero
 };
 
 struct Thread {
@@ -414,16 +415,17 @@ void ldmatrix_x4(std::uint32_t (&d)[4], const void* row, bool transposed, Where 
   }
 }
 
-void async_copy(void* to, const void* from, std::size_t bytes, Where where) {
+void async_copy(void* to, const void* from, std::size_t bytes, std::size_t whole, Where where) {
   Thread& thread = self();
-  CHECK(bytes <= 16, "cp.async ({}) of {} bytes", place(where), bytes);
-  CHECK(reinterpret_cast<std::uintptr_t>(to) % 16 == 0 &&
-            reinterpret_cast<std::uintptr_t>(from) % 16 == 0,
-        "cp.async ({}) is not aligned to 16 bytes", place(where));
-  CHECK(addressable(to, 16), "cp.async ({}) writes out of bounds", place(where));
+  CHECK(bytes <= whole, "cp.async ({}) of {} bytes", place(where), bytes);
+  CHECK(reinterpret_cast<std::uintptr_t>(to) % whole == 0 &&
+            reinterpret_cast<std::uintptr_t>(from) % whole == 0,
+        "cp.async ({}) is not aligned to {} bytes", place(where), whole);
+  CHECK(addressable(to, whole), "cp.async ({}) writes out of bounds", place(where));
   CHECK(addressable(from, bytes), "cp.async ({}) reads out of bounds", place(where));
-  std::fill_n(static_cast<std::byte*>(to), 16, kPoison);
-  thread.open.push_back({static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes});
+  std::fill_n(static_cast<std::byte*>(to), whole, kPoison);
+  thread.open.push_back(
+      {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, whole});
 }
 
 void async_commit() {
@@ -437,7 +439,7 @@ void async_wait(std::size_t pending) {
   for (; thread.groups.size() > pending; thread.groups.pop_front()) {
     for (const AsyncCopy& copy : thread.groups.front()) {
       std::memcpy(copy.to, copy.from, copy.bytes);
-      std::fill_n(copy.to + copy.bytes, 16 - copy.bytes, std::byte{0});
+      std::fill_n(copy.to + copy.bytes, copy.whole - copy.bytes, std::byte{0});
     }
   }
 }

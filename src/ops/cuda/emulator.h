@@ -91,8 +91,8 @@ void mma_16832(std::int32_t (&d)[4], const std::uint32_t (&a)[4], const std::uin
 // Four 8 x 8 tiles of 16-bit elements; lane 8 i + r gives the address of row r of tile i.
 void ldmatrix_x4(std::uint32_t (&d)[4], const void* row, bool transposed, Where where);
 
-// 16 bytes to shared memory; what lies beyond `bytes` becomes zero.
-void async_copy(void* to, const void* from, std::size_t bytes, Where where);
+// `whole` bytes, 16 or 4, to shared memory; what lies beyond `bytes` becomes zero.
+void async_copy(void* to, const void* from, std::size_t bytes, std::size_t whole, Where where);
 void async_commit();
 // Until at most `pending` of this thread's latest groups may still be under way.
 void async_wait(std::size_t pending);

@@ -147,6 +147,14 @@ constexpr unsigned kFullWarp = 0xffffffffU;
 
 SACCADE_DEVICE float float_of(unsigned bits) { return __uint_as_float(bits); }
 SACCADE_DEVICE unsigned bits_of(float x) { return __float_as_uint(x); }
+// 2^x, within 2^-22 of itself; below 2^-126: zero.
+SACCADE_DEVICE float exp2_near(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+// Within 2^-22 of itself; by what is above 2^126: zero.
+SACCADE_DEVICE float divide_near(float x, float by) { return __fdividef(x, by); }
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 SACCADE_DEVICE float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
@@ -168,6 +176,13 @@ SACCADE_DEVICE void async_copy(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                    static_cast<unsigned>(__cvta_generic_to_shared(to))),
                "l"(from)
+               : "memory");
+}
+// Four bytes, or zero.
+SACCADE_DEVICE void async_copy_word(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(from), "r"(bytes)
                : "memory");
 }
 SACCADE_DEVICE void async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -222,6 +237,13 @@ SACCADE_DEVICE void mma(std::int32_t (&d)[4], const std::uint32_t (&a)[4],
 
 SACCADE_DEVICE float float_of(unsigned bits) { return std::bit_cast<float>(bits); }
 SACCADE_DEVICE unsigned bits_of(float x) { return std::bit_cast<unsigned>(x); }
+SACCADE_DEVICE float exp2_near(float x) {
+  const float power = std::exp2(x);
+  return power < std::numeric_limits<float>::min() ? 0.0f : power;
+}
+SACCADE_DEVICE float divide_near(float x, float by) {
+  return std::abs(by) > 0x1.0p126f && !std::isnan(x) ? 0.0f : x / by;
+}
 SACCADE_DEVICE float widen(float x) { return x; }
 SACCADE_DEVICE float widen(Bf16 x) { return to_float(x); }
 SACCADE_DEVICE float widen(F16 x) { return to_float(x); }
@@ -231,12 +253,17 @@ SACCADE_DEVICE void narrow(float x, F16& to) { to = to_f16(x); }
 SACCADE_DEVICE void async_copy(
     void* to, const void* from, int bytes,
     ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
-  emulator::async_copy(to, from, static_cast<std::size_t>(bytes), where);
+  emulator::async_copy(to, from, static_cast<std::size_t>(bytes), 16, where);
+}
+SACCADE_DEVICE void async_copy_word(
+    void* to, const void* from, int bytes,
+    ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
+  emulator::async_copy(to, from, static_cast<std::size_t>(bytes), 4, where);
 }
 SACCADE_DEVICE void async_copy(
     void* to, const void* from,
     ::saccade::emulator::Where where = ::saccade::emulator::Where::current()) {
-  emulator::async_copy(to, from, 16, where);
+  emulator::async_copy(to, from, 16, 16, where);
 }
 SACCADE_DEVICE void async_commit() { emulator::async_commit(); }
 template <int pending>

@@ -265,6 +265,8 @@ struct AttentionTile {
   std::int32_t first;
 };
 constexpr int kAttentionTileRows = 64;
+// A sequence that has no more is a tile of few rows, whose block shares the keys between its warps.
+constexpr int kFewAttentionRows = 16;
 
 // out = softmax(q k^T scale) v. Row r sees the tokens [seen[2 r], seen[2 r + 1]) of its sequence:
 // causal, window, prefix and both-ways masks are all of that shape. Keys and values come from
@@ -282,6 +284,7 @@ struct AttentionKernelArgs {
   const AttentionSequence* sequences = nullptr;
   const AttentionTile* tiles = nullptr;
   std::int64_t tile_count = 0;
+  std::int64_t few_tiles = 0;          // the first ones: of no more than kFewAttentionRows
   const std::int32_t* seen = nullptr;  // [rows][2]
   AttentionSplits splits = {};
   float scale = 1;

@@ -134,13 +134,61 @@ TEST(AttentionSplits, RowsDoNotDependOnTheBatch) {
   expect_bits_of_chunk(early, {0, 70, 99, 100});
 }
 
+// A row's bits are the same whether its tile has few rows or many.
+TEST(AttentionSplits, TilesOfFewRowsHaveTheBitsOfMany) {
+  const auto compare = [](Problem problem) {
+    SCOPED_TRACE(fmt::format("head_dim {} over {} group {}", problem.head_dim,
+                             name_of(problem.page_type), problem.group));
+    for (const std::int64_t band : {kShared, std::int64_t{1}}) {
+      problem.few = true;
+      Call few(problem, 8);
+      ASSERT_GT(few.few_tiles, 0);
+      few.run(band);
+      problem.few = false;
+      Call many(problem, 8);
+      ASSERT_EQ(many.few_tiles, 0);
+      many.run(band);
+      for (std::int64_t row = 0; row < few.out->count(); ++row)
+        expect_same_bits(few, row, many, row);
+    }
+  };
+  using Form = std::pair<DType, std::int64_t>;  // with the head's size
+  for (const auto& [page, head_dim] :
+       {Form{DType::kBf16, 16}, Form{DType::kBf16, 80}, Form{DType::kBf16, 96},
+        Form{DType::kBf16, 128}, Form{DType::kBf16, 256}, Form{DType::kI8, 80},
+        Form{DType::kI8, 128}, Form{DType::kE4m3, 64}, Form{DType::kE4m3, 96},
+        Form{DType::kE4m3, 256}})
+    compare({.head_dim = head_dim,
+             .group = 7,
+             .page_type = page,
+             .contexts = {149, 0, 60},
+             .counts = {1, 2, 11},
+             .sees = causal,
+             .split_tokens = 64});
+  for (const Mask& sees : masks_of(kTypes[0]))
+    for (const float softcap : {0.0f, 3.0f})
+      compare({.head_dim = 72,
+               .odd = true,
+               .softcap = softcap,
+               .contexts = {120, 300},
+               .counts = {16, 11},
+               .sees = sees,
+               .split_tokens = 128});
+  compare({.head_dim = 80,
+           .kv_heads = 2,
+           .block_size = 0,
+           .contexts = {0, 0, 0},
+           .counts = {15, 1, 70},
+           .sees = both_ways});
+}
+
 // The length that a device has.
 TEST(AttentionSplits, OfTheirOwnLength) {
-  static_assert(kAttentionSplitTokens == 2048);
+  static_assert(kAttentionSplitTokens == 256);
   const auto window = [](std::int32_t token, std::int32_t) {
-    return Interval{std::max(0, token - 3000), token + 1};
+    return Interval{std::max(0, token - 375), token + 1};
   };
-  Problem whole{.head_dim = 16, .group = 2, .contexts = {4086}, .counts = {20}, .sees = causal};
+  Problem whole{.head_dim = 16, .group = 2, .contexts = {502}, .counts = {20}, .sees = causal};
   check(whole);
   expect_bits_of_chunk(whole, {0, 9, 10});
   whole.page_type = DType::kE4m3;

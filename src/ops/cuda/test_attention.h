@@ -31,6 +31,7 @@ struct Problem {
   std::vector<std::int32_t> counts;    // rows of each
   std::function<Interval(std::int32_t token, std::int32_t length)> sees;
   std::int32_t split_tokens = kAttentionSplitTokens;
+  bool few = true;  // sequences of few rows are tiles of few rows
 };
 
 // Who computes the splits: as planned, a block each, or one block for a tile, this many tiles at a
@@ -70,8 +71,15 @@ class Call {
         seen.push_back(interval.begin);
         seen.push_back(interval.end);
       }
-      for (std::int64_t first = 0; first < p_.counts[i] * p_.group; first += kAttentionTileRows)
-        tiles.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(first)});
+    }
+    for (const bool few : {true, false}) {
+      for (std::size_t i = 0; i < sequences.size(); ++i) {
+        const std::int64_t of_sequence = p_.counts[i] * p_.group;
+        if ((p_.few && of_sequence <= kFewAttentionRows) != few) continue;
+        for (std::int64_t first = 0; first < of_sequence; first += kAttentionTileRows)
+          tiles.push_back({static_cast<std::int32_t>(i), static_cast<std::int32_t>(first)});
+      }
+      if (few) few_tiles = static_cast<std::int64_t>(tiles.size());
     }
     if (p_.block_size > 0) fill_pages(lengths, rng);
   }
@@ -92,11 +100,13 @@ class Call {
     args.sequences = sequences.data();
     args.tiles = tiles.data();
     args.tile_count = static_cast<std::int64_t>(tiles.size());
+    args.few_tiles = few_tiles;
     args.seen = seen.data();
     args.scale = scale();
     args.softcap = p_.softcap;
     args.out = out->rows();
     const AttentionCall call = {.tiles = tiles,
+                                .few_tiles = few_tiles,
                                 .sequences = sequences,
                                 .seen = seen,
                                 .heads = args.heads,
@@ -111,6 +121,7 @@ class Call {
     args.splits = {.tokens = p_.split_tokens,
                    .parts = plan.parts.empty() ? nullptr : plan.parts.data(),
                    .part_count = static_cast<std::int64_t>(plan.parts.size()),
+                   .few_parts = plan.few_parts,
                    .merges = plan.merges.empty() ? nullptr : plan.merges.data(),
                    .merge_rows = plan.merge_rows,
                    .band = plan.band,
@@ -148,6 +159,7 @@ class Call {
   std::optional<TestRows> q, k, v, out;
   std::vector<AttentionSequence> sequences;
   std::vector<AttentionTile> tiles;
+  std::int64_t few_tiles = 0;
   std::vector<std::int32_t> first_token, seen, blocks;
   KvPages pages;
 
