@@ -47,7 +47,8 @@ struct Chosen {
 Chosen choose(
     std::vector<std::vector<std::uint64_t>> offered, bool batch_invariant, const Bits& bits,
     std::int64_t most = kMostProbedRows,
-    const NearOwn& near = [](const ProductBits&, const ProductBits&) { return true; }) {
+    const NearOwn& near = [](const ProductBits&, const ProductBits&) { return true; },
+    const TimeProduct& time = {}) {
   std::vector<std::vector<ProductAlgorithm>> candidates;
   for (const auto& row_class : offered) {
     candidates.emplace_back();
@@ -69,7 +70,7 @@ Chosen choose(
     return all;
   };
   Chosen chosen;
-  chosen.choice = choose_products(candidates, most, batch_invariant, run, near, chosen.notes);
+  chosen.choice = choose_products(candidates, most, batch_invariant, run, near, chosen.notes, time);
   return chosen;
 }
 
@@ -81,6 +82,30 @@ TEST(ProductChoice, ByDefaultEachClassHasItsOwn) {
   const Chosen chosen = choose({{1}, {2, 3}, {3}, {4}, {5}}, false, honest);
   EXPECT_EQ(chosen.which(), (std::vector<std::int64_t>{0, 2, 3, 4, 5}));
   EXPECT_TRUE(chosen.notes.empty());
+}
+
+// Seconds by algorithm. What is a little quicker may be slower at the next start.
+TEST(ProductChoice, OfFewRowsTheFarQuickestThatWillDo) {
+  const auto by = [](std::vector<double> seconds) {
+    const TimeProduct time = [seconds](std::int64_t count, const ProductAlgorithm* with) {
+      EXPECT_LE(count, kMostTimedRows);
+      return seconds[with == nullptr ? 0 : with->data[0]];
+    };
+    // 4 looks at its company.
+    const Bits bits = [](std::int64_t which, std::int64_t place, std::int64_t count,
+                         std::int64_t row) {
+      return which == 4 ? row * 10 + count % 7 : honest(which, place, count, row);
+    };
+    return choose(
+               {{1}, {2, 3, 4}, {2, 3}, {2, 3}, {2, 3}}, false, bits, kMostProbedRows,
+               [](const ProductBits&, const ProductBits&) { return true; }, time)
+        .which();
+  };
+  using Which = std::vector<std::int64_t>;
+  EXPECT_EQ(by({9, 9, 3, 2.5, 0.1}), (Which{0, 2, 2, 2, 2}));
+  EXPECT_EQ(by({9, 9, 3, 2, 0.1}), (Which{0, 3, 3, 2, 2}));
+  EXPECT_EQ(by({1, 9, 3, 2, 0.1}), (Which{0, 0, 0, 2, 2}));
+  EXPECT_EQ(by({1.6, 9, 3, 2, 0.1}), (Which{0, 3, 3, 2, 2}));
 }
 
 TEST(ProductChoice, RowsThatDependOnTheirCompanyAreTheOwnKernels) {

@@ -50,6 +50,7 @@ class GpuRuntime final : public Runtime {
   Space space() const override { return Space::kDevice; }
   std::int64_t free_bytes() const override { return memory().free; }
   std::int64_t total_bytes() const override { return memory().total; }
+  bool keeps_time() const override { return true; }
 
   std::byte* allocate(std::size_t bytes) override {
     select();

@@ -73,6 +73,25 @@ class Chooser {
     return agrees(rows, algorithm) ? Fault::kNone : Fault::kNumbers;
   }
 
+  // Of the candidates that will do the quickest, or nothing where the own kernel is quicker.
+  // Without times the first one.
+  std::optional<ProductAlgorithm> quickest(const RowClass& rows,
+                                           std::span<const ProductAlgorithm> fit,
+                                           const TimeProduct& time) const {
+    if (!time || rows.most > kMostTimedRows) return fit.front();
+    std::optional<ProductAlgorithm> best = fit.front();
+    double least = time(rows.most, &fit.front());
+    const auto take_if_quicker = [&](std::optional<ProductAlgorithm> other, double seconds) {
+      if (kClearlyQuicker * seconds >= least) return;
+      best = other;
+      least = seconds;
+    };
+    for (const ProductAlgorithm& other : fit.subspan(1))
+      take_if_quicker(other, time(rows.most, &other));
+    take_if_quicker(std::nullopt, time(rows.most, nullptr));
+    return best;
+  }
+
   // Of the first rows of all classes' operands: that classes can be compared.
   std::optional<ProductBits> first_rows(const RowClass& rows,
                                         const ProductAlgorithm* algorithm) const {
@@ -148,7 +167,8 @@ std::size_t row_class_of(std::int64_t rows) {
 
 ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
                               std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
-                              const NearOwn& near, std::vector<std::string>& notes) {
+                              const NearOwn& near, std::vector<std::string>& notes,
+                              const TimeProduct& time) {
   CHECK(candidates.size() == kRowClassCount, "{} classes", candidates.size());
   Chooser chooser(most_rows, run, near);
   if (batch_invariant) {
@@ -169,16 +189,17 @@ ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> can
       continue;
     }
     bool wrong = false;
+    std::vector<ProductAlgorithm> fit;
     for (const ProductAlgorithm& candidate : candidates[at]) {
       const Fault fault = chooser.fault_of(*rows, candidate);
       wrong = wrong || fault == Fault::kNumbers;
-      if (fault != Fault::kNone) continue;
-      choice[at] = candidate;
-      break;
+      if (fault == Fault::kNone) fit.push_back(candidate);
+      if (!fit.empty() && (!time || rows->most > kMostTimedRows)) break;
     }
+    if (!fit.empty()) choice[at] = chooser.quickest(*rows, fit, time);
     if (wrong)
       notes.push_back(note_of(at, "results of an algorithm are not near the own kernel's"));
-    else if (!choice[at])
+    else if (fit.empty())
       notes.push_back(note_of(at, "a row's bits depend on the rows beside it"));
   }
   return choice;

@@ -45,14 +45,24 @@ using RunProduct = std::function<std::optional<ProductBits>(std::int64_t first, 
 // the rounding of sums.
 using NearOwn = std::function<bool(const ProductBits& theirs, const ProductBits& own)>;
 
+// Seconds of a product of `count` rows; without an algorithm by the own kernel. Empty: times mean
+// nothing here.
+using TimeProduct = std::function<double(std::int64_t count, const ProductAlgorithm* algorithm)>;
+
 // Chooses among `candidates` (of each class, best first) by what `run` gives. `most_rows`: that it
 // can run at once. Default: in each class the first whose rows do not depend on their company and
 // are `near` the own kernel's; the own kernel in the first class, which reads the weight once and
-// does no more. `batch_invariant`: besides, one row's bits are the same in all classes. `notes`
-// gets a line for each class that has candidates and none that will do, or one that is not near.
+// does no more. Where `time` says that another one that will do, or the own kernel, is far quicker,
+// it is that one: so far (kClearlyQuicker) that the next start finds the same. `batch_invariant`:
+// besides, one row's bits are the same in all classes, and time does not count. `notes` gets a line
+// for each class that has candidates and none that will do, or one that is not near.
 ProductChoice choose_products(std::span<const std::vector<ProductAlgorithm>> candidates,
                               std::int64_t most_rows, bool batch_invariant, const RunProduct& run,
-                              const NearOwn& near, std::vector<std::string>& notes);
+                              const NearOwn& near, std::vector<std::string>& notes,
+                              const TimeProduct& time = {});
+inline constexpr double kClearlyQuicker = 1.4;
+// Of more rows a library is never far behind.
+inline constexpr std::int64_t kMostTimedRows = 256;
 // So for results of `type`, which are sums over `in` products of a random x.
 struct ProductNearness {
   DType type = DType::kBf16;

@@ -47,6 +47,9 @@ class Runtime {
   virtual std::int64_t free_bytes() const = 0;
   virtual std::int64_t total_bytes() const = 0;  // 0: space() is not the device's own
 
+  // Whether the time that its work takes means something: not on the emulator.
+  virtual bool keeps_time() const { return false; }
+
   // 256-byte aligned; null: there is no more.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void free(std::byte* data) = 0;
