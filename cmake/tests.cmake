@@ -1,5 +1,10 @@
 # saccade_unit_tests(LIB [LIBS ...]): every *_test.cc beside the sources of LIB becomes one program LIB_test.
-# saccade_test(NAME SOURCES ... LIBS ...): a program of its own (tests/).
+# saccade_test(NAME SOURCES ... LIBS ... [SHARDS n] [SANITIZED | SANITIZED_FILTER f]): a program of its own (tests/).
+#
+# All tests run in a release build (scripts/test). What reads outside bytes, counts memory or has threads runs under
+# AddressSanitizer and UBSan as well (scripts/test --all): tests that are SANITIZED, or those of them that a filter of
+# GoogleTest's names, where a part reaches the same code. In a build with sanitizers these have the label "sanitized", and
+# the target sanitized_tests builds them.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 if(SACCADE_PRECOMPILED)
@@ -7,8 +12,10 @@ if(SACCADE_PRECOMPILED)
   target_precompile_headers(saccade_precompiled_tests PRIVATE ${saccade_common_headers} <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
+add_custom_target(sanitized_tests)
+
 function(saccade_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SOURCE_DIR" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT;SOURCE_DIR;SHARDS;SANITIZED_FILTER" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -22,12 +29,34 @@ function(saccade_test name)
     set(ARG_SOURCE_DIR ".")
   endif()
   target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${ARG_SOURCE_DIR}")
-  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(ARG_SANITIZED)
+    list(APPEND ARG_LABELS sanitized)
+  endif()
+  if(ARG_SANITIZED OR ARG_SANITIZED_FILTER)
+    add_dependencies(sanitized_tests ${name})
+  endif()
+  # What may take longest begins first.
+  set(properties TIMEOUT ${ARG_TIMEOUT} COST ${ARG_TIMEOUT})
+  if(ARG_SANITIZED_FILTER AND SACCADE_SANITIZE)
+    add_test(NAME ${name}_sanitized COMMAND ${name} --gtest_filter=${ARG_SANITIZED_FILTER} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name}_sanitized PROPERTIES ${properties} LABELS "${ARG_LABELS};sanitized")
+  endif()
+  if(NOT ARG_SHARDS)
+    add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES ${properties} LABELS "${ARG_LABELS}")
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name}.${shard} PROPERTIES ${properties} LABELS "${ARG_LABELS}"
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 function(saccade_unit_tests lib folder)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS;SANITIZED_FILTER" "LIBS" ${ARGN})
   get_target_property(folders ${lib} SACCADE_FOLDERS)
   set(globs *_test.cc)
   if(folders)
@@ -37,6 +66,10 @@ function(saccade_unit_tests lib folder)
   list(TRANSFORM globs PREPEND "${PROJECT_SOURCE_DIR}/src/${folder}/")
   file(GLOB sources CONFIGURE_DEPENDS ${globs})
   if(sources)
-    saccade_test(${lib}_test SOURCES ${sources} LIBS ${lib} ${ARG_LIBS} TIMEOUT ${ARG_TIMEOUT} LABELS unit)
+    set(sanitized SANITIZED)
+    if(ARG_SANITIZED_FILTER)
+      set(sanitized SANITIZED_FILTER ${ARG_SANITIZED_FILTER})
+    endif()
+    saccade_test(${lib}_test SOURCES ${sources} LIBS ${lib} ${ARG_LIBS} TIMEOUT ${ARG_TIMEOUT} SHARDS ${ARG_SHARDS} ${sanitized} LABELS unit)
   endif()
 endfunction()
