@@ -13,7 +13,7 @@ find_program(SACCADE_CCACHE ccache)
 if(SACCADE_CCACHE)
   # Paths below the clone are hashed relative to it, so that one clone's objects serve the others'.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${SACCADE_CCACHE})
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 ${SACCADE_CCACHE})
 endif()
 
 # Links in a second what the system's linker takes ten for.

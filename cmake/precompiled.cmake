@@ -8,8 +8,12 @@ set(saccade_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdin
 # A reused header is valid for the flags that it was made with: programs are compiled as libraries are.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
 
+# The bytes of a precompiled header name the folder that it was made in, so by them ccache would serve no other clone: it
+# goes by the sum beside them, of what they are made of (CCACHE_PCH_EXTSUM in library.cmake).
 function(saccade_precompiled_carrier name)
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "")
+  string(SHA256 sum "${saccade_common_headers} ${ARGN} ${CMAKE_CXX_COMPILER_VERSION} ${fmt_VERSION} ${Boost_VERSION} ${tl-expected_VERSION} ${GTest_VERSION}")
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.gch.sum CONTENT "${sum}\n")
   add_library(${name} STATIC ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc)
   target_link_libraries(${name} PRIVATE Threads::Threads fmt::fmt tl::expected Boost::json OpenSSL::Crypto ${ARGN})
 endfunction()
