@@ -7,29 +7,10 @@
 #include "api/limits.h"
 #include "base/log.h"
 #include "serve/limited_tokenizer.h"
+#include "text/final_message.h"
 
 namespace saccade::serve {
 namespace {
-
-// Cuts a rendering after the final message's text, so that the answer continues it (transformers'
-// continue_final_message).
-Result<std::string> cut_after_final_message(std::string rendered, const api::ChatRequest& request) {
-  std::string final_text;
-  for (const auto& part : request.messages.back().content) {
-    if (part.kind == api::ContentPart::Kind::kText) final_text = part.text;
-  }
-  while (!final_text.empty() && std::isspace(static_cast<unsigned char>(final_text.back())))
-    final_text.pop_back();
-  const std::size_t at = final_text.empty() ? std::string::npos : rendered.rfind(final_text);
-  if (at == std::string::npos) {
-    return fail(Error{ErrorCode::kInvalid,
-                      "continue_final_message is set, and the template does not show the final "
-                      "message's text as it is",
-                      "continue_final_message"});
-  }
-  rendered.resize(at + final_text.size());
-  return rendered;
-}
 
 tl::unexpected<Error> too_long(std::int64_t max_model_len, std::int64_t prompt_tokens) {
   return fail(ErrorCode::kInvalid,
@@ -193,6 +174,10 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   const auto placeholder = [this](std::string_view type, int image) {
     return type == "video" ? processor_.video_placeholder() : processor_.image_placeholder(image);
   };
+  std::optional<FinalMessage> continued;
+  if (request.continue_final_message) {
+    TRY(continued, FinalMessage::mark(messages));
+  }
   TRY_DO(format.arrange(messages, placeholder, options.tools != nullptr));
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   if (request.documents) options.documents = &*request.documents;
@@ -202,8 +187,8 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   options.now_unix_seconds = wall_clock_now() / kSecond;
   TRY(into.text, (own ? *own : *template_).render(messages, options));
   TRY_DO(format.check(messages, into.text));
-  if (request.continue_final_message) {
-    TRY(into.text, cut_after_final_message(std::move(into.text), request));
+  if (continued) {
+    TRY(into.text, continued->cut(std::move(into.text)));
   }
   into.reading = reading.form(request.tools, into.text);
   return {};
