@@ -123,6 +123,7 @@ Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
   TRY(template_, ChatTemplate::parse(loaded_template_->source));
   format_ = ContentFormat::of(*template_, loaded_template_->variables);
+  instructions_ = SystemMessages::of(*template_, format_, loaded_template_->variables);
   TRY(tool_reading_, ToolReading::of(settings_, loaded_template_->source, *template_, format_,
                                      loaded_template_->variables));
   for (const std::string_view role : {"system", "user", "assistant", "tool"}) {
@@ -157,9 +158,11 @@ Result<std::optional<ChatTemplate>> RequestBuilder::template_of(
 Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt& into) const {
   TRY(const std::optional<ChatTemplate> own, template_of(request));
   ContentFormat format = format_;
+  SystemMessages instructions = instructions_;
   ToolReading reading = tool_reading_;
   if (own) {
     format = ContentFormat::of(*own, request.chat_template_kwargs);
+    instructions = SystemMessages::of(*own, format, request.chat_template_kwargs);
     TRY(reading, ToolReading::of(settings_, *request.chat_template, *own, format,
                                  request.chat_template_kwargs));
   }
@@ -178,6 +181,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   if (request.continue_final_message) {
     TRY(continued, FinalMessage::mark(messages));
   }
+  instructions.arrange(messages);
   TRY_DO(format.arrange(messages, placeholder, options.tools != nullptr));
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
   if (request.documents) options.documents = &*request.documents;

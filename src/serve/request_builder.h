@@ -19,6 +19,7 @@
 #include "serve/tool_reading.h"
 #include "text/chat_template.h"
 #include "text/content_format.h"
+#include "text/system_messages.h"
 
 namespace saccade::serve {
 
@@ -103,7 +104,8 @@ class RequestBuilder {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<LoadedChatTemplate> loaded_template_;
   std::optional<ChatTemplate> template_;
-  ContentFormat format_;      // of template_
+  ContentFormat format_;  // of template_
+  SystemMessages instructions_;
   ToolReading tool_reading_;  // of template_
   SamplingDefaults defaults_;
   StructuredOutputs structured_;

@@ -3,6 +3,7 @@
 // the repository.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <filesystem>
 #include <fstream>
@@ -10,10 +11,14 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/rng.h"
 #include "text/content_format.h"
+#include "text/final_message.h"
 #include "text/jinja/globals.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/parser.h"
+#include "text/python_text.h"
+#include "text/system_messages.h"
 
 namespace saccade {
 namespace {
@@ -165,6 +170,133 @@ TEST(ChatTemplates, PublishedOnesLoseNoTextInEitherForm) {
 
 TEST(ChatTemplates, PublishedOnesOfGoldensLoseNoTextInEitherForm) {
   expect_forms("here", SACCADE_SOURCE_DIR "/tools/goldens", 7);  // of two
+}
+
+// What a template makes of a conversation whose last message is `text`, whole and cut behind it.
+struct Continued {
+  std::string whole;
+  Result<std::string> cut;
+};
+Result<Continued> continued(const ChatTemplate& chat_template, const ContentFormat& format,
+                            const ChatTemplateOptions& options, const std::string& text) {
+  const auto placeholder = [](std::string_view, int) { return "[]"; };
+  json::array messages{json::object{{"role", "user"}, {"content", "question"}},
+                       json::object{{"role", "assistant"}, {"content", text}}};
+  json::array plain = messages;
+  TRY_DO(format.arrange(plain, placeholder));
+  TRY(std::string whole, chat_template.render(plain, options));
+  TRY(const FinalMessage mark, FinalMessage::mark(messages));
+  TRY_DO(format.arrange(messages, placeholder));
+  TRY(std::string rendered, chat_template.render(messages, options));
+  return Continued{std::move(whole), mark.cut(std::move(rendered))};
+}
+
+// Prefills that also stand in what closes a turn, white space at either end, and pieces drawn.
+std::vector<std::string> prefills(const std::string& closing) {
+  std::vector<std::string> all = {"|", ">",   "<",  "end",  "OK! ", "a\n", " a",  "</",
+                                  "s", "im_", "[/", "\n\n", "",     " ",   "x\t", "assistant"};
+  Rng rng(32);
+  const std::string pool = closing + " \nOK! {\"a\": [1]}|<>";
+  const auto characters = static_cast<std::size_t>(std::ranges::count_if(
+      pool, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  for (int i = 0; i < 60; ++i) {
+    const auto from = static_cast<std::int64_t>(rng() % characters);
+    const std::size_t at = jinja::byte_of(pool, from);
+    all.push_back(pool.substr(
+        at, jinja::byte_of(pool, from + 1 + static_cast<std::int64_t>(rng() % 12)) - at));
+  }
+  return all;
+}
+
+std::string_view without_ends(std::string_view text) {
+  return jinja::strip(text, std::nullopt, true, true);
+}
+
+// Whatever the prefill, the prompt ends with what the template made of it, and nothing of what
+// closes the turn.
+TEST(ChatTemplates, PublishedOnesAreContinuedBehindAnyPrefill) {
+  if (!std::filesystem::exists(kPublished)) GTEST_SKIP() << kPublished << " is not here";
+  int checked = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kPublished)) {
+    if (entry.path().extension() != ".jinja") continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const auto chat_template = ChatTemplate::parse(read(entry.path().string()));
+    ASSERT_TRUE(chat_template) << chat_template.error().message;
+    ChatTemplateOptions options;
+    options.variables = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    options.now_unix_seconds = kNow;
+    options.add_generation_prompt = false;
+    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    const auto usual = continued(*chat_template, format, options, "word");
+    if (!usual || !usual->cut) continue;  // it shows no assistant's last words
+    ASSERT_TRUE(usual->cut->ends_with("word")) << *usual->cut;
+    ASSERT_TRUE(usual->whole.starts_with(*usual->cut));
+    const std::string closing = usual->whole.substr(usual->cut->size());
+    ++checked;
+    for (const std::string& text : prefills(closing)) {
+      SCOPED_TRACE("prefill '" + text + "'");
+      const auto made = continued(*chat_template, format, options, text);
+      // An empty message may be left out by a template, which is then said.
+      if (!made || !made->cut) {
+        EXPECT_TRUE(without_ends(text).empty());
+        continue;
+      }
+      if (without_ends(text).empty()) continue;
+      EXPECT_TRUE(made->whole.starts_with(*made->cut)) << *made->cut << " of " << made->whole;
+      EXPECT_EQ(without_ends(std::string_view(made->whole).substr(made->cut->size())),
+                without_ends(closing));
+      EXPECT_TRUE(without_ends(*made->cut).ends_with(without_ends(text))) << *made->cut;
+    }
+  }
+  EXPECT_GT(checked, 40);
+}
+
+// Every template that takes a system message takes a developer's, in its place and in a later one.
+TEST(ChatTemplates, PublishedOnesTakeADevelopersMessage) {
+  if (!std::filesystem::exists(kPublished)) GTEST_SKIP() << kPublished << " is not here";
+  const auto conversation = [](std::string_view roles) {
+    json::array messages;
+    for (const char role : roles) {
+      const char* name = role == 's'   ? "system"
+                         : role == 'd' ? "developer"
+                         : role == 'u' ? "user"
+                                       : "assistant";
+      messages.push_back(
+          json::object{{"role", name}, {"content", fmt::format("text of {}", role)}});
+    }
+    return messages;
+  };
+  int checked = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(kPublished)) {
+    if (entry.path().extension() != ".jinja") continue;
+    SCOPED_TRACE(entry.path().filename().string());
+    const auto chat_template = ChatTemplate::parse(read(entry.path().string()));
+    ASSERT_TRUE(chat_template) << chat_template.error().message;
+    ChatTemplateOptions options;
+    options.variables = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    options.now_unix_seconds = kNow;
+    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    if (format.forms("system").as_string != Shown::kText &&
+        format.forms("system").as_parts != Shown::kText)
+      continue;
+    if (!chat_template->render(conversation("su"), options)) continue;  // it wants tools
+    const SystemMessages instructions =
+        SystemMessages::of(*chat_template, format, options.variables);
+    for (const std::string_view roles : {"du", "sdu", "udau", "suadu", "suasu"}) {
+      SCOPED_TRACE(roles);
+      json::array messages = conversation(roles);
+      instructions.arrange(messages);
+      ASSERT_TRUE(format.arrange(messages, [](std::string_view, int) { return "[]"; }));
+      const auto text = chat_template->render(messages, options);
+      if (!text && instructions.knows_developer()) continue;  // as its makers will have it
+      ASSERT_TRUE(text) << text.error().message;
+      for (const char role : roles)
+        EXPECT_NE(text->find(fmt::format("text of {}", role)), std::string::npos)
+            << role << ": " << *text;
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 40);
 }
 
 TEST(ChatTemplates, OwnOnesRenderAsTheReferenceDoes) {
