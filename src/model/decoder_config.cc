@@ -177,24 +177,41 @@ Result<std::vector<float>> rope_factors(const json::object& rope, std::string_vi
   return factors;
 }
 
+// The length of training: beside rope's section, in it, or max_position_embeddings, the first that
+// there is.
+Result<double> original_length(const json::object& text, const json::object& rope,
+                               const DecoderDefaults& defaults) {
+  TRY(const std::int64_t most,
+      json::get_int_or(text, "max_position_embeddings", defaults.max_position));
+  TRY(double original,
+      json::get_double_or(rope, "original_max_position_embeddings", static_cast<double>(most)));
+  TRY(original, json::get_double_or(text, "original_max_position_embeddings", original));
+  if (!(original >= 1) || !(original <= 1e9))
+    return fail(ErrorCode::kInvalid, "original_max_position_embeddings is {}, 1 to 1e9 is possible",
+                original);
+  return original;
+}
+
 // LongRoPE ("su" in its first checkpoints): each pair's wavelength has a factor for sequences up to
 // the original length and another for longer ones; cos and sin grow with the logarithm of the
-// stretch, at every length.
+// stretch (`factor`, or what the lengths say), at every length.
 Result<void> scale_longrope(const json::object& text, const json::object& rope,
-                            RopeSettings& settings) {
-  TRY(const std::int64_t most, json::get_int(text, "max_position_embeddings"));
-  TRY(std::int64_t original, json::get_int_or(text, "original_max_position_embeddings", 0));
-  TRY(original, json::get_int_or(rope, "original_max_position_embeddings", original));
+                            const DecoderDefaults& defaults, RopeSettings& settings) {
+  TRY(const std::int64_t most,
+      json::get_int_or(text, "max_position_embeddings", defaults.max_position));
+  TRY(const double original, original_length(text, rope, defaults));
   if (original < 2 || most < 1)
     return fail(ErrorCode::kInvalid,
                 "original_max_position_embeddings is {}, max_position_embeddings {}", original,
                 most);
-  const double stretch = static_cast<double>(most) / static_cast<double>(original);
-  const double grown =
-      stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original)));
+  TRY(const double stretch,
+      json::get_double_or(rope, "factor", static_cast<double>(most) / original));
+  if (!(stretch > 0) || !std::isfinite(stretch))
+    return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}", stretch);
+  const double grown = stretch <= 1 ? 1 : std::sqrt(1 + std::log(stretch) / std::log(original));
   TRY(const double scale, json::get_double_or(rope, "attention_factor", grown));
   settings.scale = static_cast<float>(scale);
-  settings.short_length = original;
+  settings.short_length = static_cast<std::int64_t>(original);
   TRY(const auto shorts, rope_factors(rope, "short_factor", settings.inv_freq.size()));
   TRY(const auto longs, rope_factors(rope, "long_factor", settings.inv_freq.size()));
   settings.long_inv_freq = settings.inv_freq;
@@ -208,16 +225,16 @@ Result<void> scale_longrope(const json::object& text, const json::object& rope,
 // Llama 3.1: frequencies whose wavelength is over the original length divided by low_freq_factor
 // are divided by `factor`; those under the length divided by high_freq_factor stay; in between they
 // are blended.
-Result<void> scale_llama3(const json::object& rope, std::vector<float>& inv_freq) {
+Result<void> scale_llama3(const json::object& text, const json::object& rope,
+                          const DecoderDefaults& defaults, std::vector<float>& inv_freq) {
   TRY(const double factor, json::get_double(rope, "factor"));
   TRY(const double low, json::get_double(rope, "low_freq_factor"));
   TRY(const double high, json::get_double(rope, "high_freq_factor"));
-  TRY(const double original, json::get_double(rope, "original_max_position_embeddings"));
-  if (!(factor > 0) || !(low > 0) || !(high > low) || !(original > 0))
+  TRY(const double original, original_length(text, rope, defaults));
+  if (!(factor > 0) || !(low > 0) || !(high > low))
     return fail(ErrorCode::kInvalid,
-                "rope_scaling: factor {}, low_freq_factor {}, high_freq_factor {}, "
-                "original_max_position_embeddings {}",
-                factor, low, high, original);
+                "rope_scaling: factor {}, low_freq_factor {}, high_freq_factor {}", factor, low,
+                high);
   for (float& frequency : inv_freq) {
     const double wavelength = 2 * std::numbers::pi / static_cast<double>(frequency);
     if (wavelength < original / high) continue;
@@ -245,12 +262,7 @@ Result<void> scale_yarn(const json::object& text, const json::object& rope, doub
                         std::int64_t turned, const DecoderDefaults& defaults, RopeConfig& config) {
   TRY(const std::int64_t stated,
       json::get_int_or(text, "max_position_embeddings", defaults.max_position));
-  TRY(double original,
-      json::get_double_or(rope, "original_max_position_embeddings", static_cast<double>(stated)));
-  TRY(original, json::get_double_or(text, "original_max_position_embeddings", original));
-  if (!(original >= 1) || !(original <= 1e9))
-    return fail(ErrorCode::kInvalid, "rope_scaling.original_max_position_embeddings is {}",
-                original);
+  TRY(const double original, original_length(text, rope, defaults));
   TRY(const double factor,
       json::get_double_or(rope, "factor", static_cast<double>(stated) / original));
   TRY(const double fast, nonzero_or(rope, "beta_fast", 32));
@@ -347,8 +359,10 @@ Result<bool> has_tied_head(const json::object& config, const DecoderDefaults& de
 
 Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
                               const DecoderDefaults& defaults) {
-  const json::value* found = json::find(text, "rope_parameters");
-  if (found == nullptr) found = json::find(text, "rope_scaling");
+  // Where both are, what is older counts, as in transformers.
+  const json::value* found = json::find(text, "rope_scaling");
+  if (found == nullptr || (found->is_object() && found->get_object().empty()))
+    found = json::find(text, "rope_parameters");
   static const json::object kNone;
   if (found != nullptr && !found->is_object())
     return fail(ErrorCode::kInvalid, "rope_scaling is {}, an object is required",
@@ -371,9 +385,9 @@ Result<RopeConfig> parse_rope(const json::object& text, std::int64_t head_dim,
     config.position_axes = 3;
   }
   if (type == "llama3") {
-    TRY_DO(scale_llama3(rope, config.settings.inv_freq));
+    TRY_DO(scale_llama3(text, rope, defaults, config.settings.inv_freq));
   } else if (type == "su" || type == "longrope") {
-    TRY_DO(scale_longrope(text, rope, config.settings));
+    TRY_DO(scale_longrope(text, rope, defaults, config.settings));
   } else if (type == "linear") {
     TRY(const double factor, json::get_double(rope, "factor"));
     if (!(factor > 0)) return fail(ErrorCode::kInvalid, "rope_scaling.factor is {}", factor);

@@ -1,5 +1,6 @@
 // What fields of config.json mean, against transformers: config_values.json, made by
-// tools/goldens/config_values.py; and checkpoints of tests/golden/variants, which say what few do.
+// tools/goldens/config_values.py, and rope_values.json, made by rope_values.py; and checkpoints of
+// tests/golden/variants, which say what few do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,6 +67,34 @@ TEST(Configurations, FrequenciesAreTheReferences) {
       EXPECT_NEAR(rope->settings.inv_freq[i], frequency, 1e-6 * frequency) << i;
     }
   }
+}
+
+// The frequencies of a sequence of `length`.
+std::vector<float> frequencies_at(const RopeSettings& rope, std::int64_t length) {
+  if (rope.short_length > 0 && length > rope.short_length) return rope.long_inv_freq;
+  return frequencies_for(rope, length);
+}
+
+TEST(Configurations, EveryFieldOfEveryRopeTypeMeansWhatTheReferenceSays) {
+  constexpr DecoderDefaults kDefaults = {.rope_theta = 10000, .max_position = 1024};
+  const json::value rows = json::parse_file(golden_folder("rope_values.json")).value();
+  for (const json::value& row : rows.as_array()) {
+    SCOPED_TRACE(boost::json::serialize(row.at("config")));
+    const auto rope = parse_rope(row.at("config").as_object(), 16, kDefaults);
+    ASSERT_TRUE(rope) << rope.error().message;
+    EXPECT_NEAR(rope->settings.scale, row.at("scale").to_number<double>(), 1e-6);
+    for (const json::value& at : row.at("at").as_array()) {
+      const std::int64_t length = at.at("length").as_int64();
+      const std::vector<float> made = frequencies_at(rope->settings, length);
+      const json::array& expected = at.at("inv_freq").as_array();
+      ASSERT_EQ(made.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double frequency = expected[i].to_number<double>();
+        EXPECT_NEAR(made[i], frequency, 1e-6 * frequency) << i << " at " << length;
+      }
+    }
+  }
+  EXPECT_EQ(rows.as_array().size(), 265U);
 }
 
 // A sequence may be as long as YaRN stretches it.
