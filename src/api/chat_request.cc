@@ -47,14 +47,14 @@ Result<ImagePart> read_rows(const json::object& part, std::string_view where) {
                      std::string_view(member.key()).substr(0, 40), kRows, kGrid);
     }
     TRY(const std::string text, json::get_string_or(named, kGrid, ""));
-    auto decoded = base64_decode(text);
+    auto decoded = base64_decode_forgiving(text);
     if (!decoded) return invalid("messages", "{}.{}: {}", where, kGrid, decoded.error().message);
     grid = *std::move(decoded);
     rows = json::find(named, kRows);
   }
   if (rows == nullptr || !rows->is_string() || rows->get_string().empty())
     return invalid("messages", "{}: '{}' must be base64 of a tensor", where, kRows);
-  if (const auto file = base64_decode(rows->get_string()); !file)
+  if (const auto file = base64_decode_forgiving(rows->get_string()); !file)
     return invalid("messages", "{}: '{}': {}", where, kRows, file.error().message);
   auto head = rows_file_head(grid);
   if (!head) return invalid("messages", "{}: {}", where, head.error().message);

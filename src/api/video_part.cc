@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "api/fields.h"
+#include "base/base64.h"
 
 namespace saccade::api {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // Images say themselves what they are: the type of this head is not looked at.
 constexpr std::string_view kFrameHead = "data:image/jpeg;base64,";
 
-constexpr std::string_view kFramesHead = "data:video/jpeg;base64,";
+constexpr std::string_view kFramesType = "data:video/jpeg";
 
 bool starts_with_any_case(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() &&
@@ -33,13 +34,21 @@ std::string_view head_of(std::string_view url) {
 bool is_file(std::string_view url) {
   for (const std::string_view scheme : {"http://", "https://", "file://"})
     if (starts_with_any_case(url, scheme)) return true;
-  return starts_with_any_case(url, "data:video/") &&
-         url.substr(0, url.find(',')).ends_with(";base64");
+  return starts_with_any_case(url, "data:video/") && says_base64(url.substr(0, url.find(',')));
+}
+
+// "data:video/jpeg;base64,FRAME,FRAME,...": frames, each a JPEG.
+bool is_frames(std::string_view url) {
+  if (!starts_with_any_case(url, kFramesType) || url.find(',') == std::string_view::npos)
+    return false;
+  const std::string_view head = url.substr(0, url.find(','));
+  const std::string_view rest = head.substr(kFramesType.size());
+  return says_base64(head) && (rest.starts_with(';') || rest.starts_with(' '));
 }
 
 Result<std::vector<std::string>> frames_of_url(std::string_view url, std::string_view where,
                                                std::size_t room) {
-  std::string_view rest = url.substr(kFramesHead.size());
+  std::string_view rest = url.substr(url.find(',') + 1);
   std::vector<std::string> frames;
   if (rest.empty()) return frames;
   while (true) {
@@ -166,7 +175,7 @@ Result<VideoPart> read_video(const json::object& part, std::string_view where, s
   VideoPart video;
   if (v->is_array()) {
     TRY(video.frames, frames_of_list(v->get_array(), where, room));
-  } else if (v->is_string() && starts_with_any_case(v->get_string(), kFramesHead)) {
+  } else if (v->is_string() && is_frames(v->get_string())) {
     TRY(video.frames, frames_of_url(v->get_string(), where, room));
   } else if (v->is_string() && is_file(v->get_string())) {
     video.file = v->get_string();

@@ -22,7 +22,7 @@ constexpr auto kTwo = R"({"type": "video", "video": ["data:1", "file:///2"]})";
 TEST(VideoPart, TakesEveryForm) {
   const auto made = request(R"(
       {"type": "text", "text": "a"},
-      {"type": "video_url", "video_url": {"url": "data:video/jpeg;base64,AA==,BB==,CC=="}},
+      {"type": "video_url", "video_url": {"url": "data:video/jpeg; BASE64,AA==,BB==,CC=="}},
       {"type": "image_url", "image_url": "data:i"},
       {"type": "video", "video": ["data:1", "file:///2"], "fps": 2.5, "max_pixels": 9,
        "total_pixels": 99},

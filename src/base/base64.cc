@@ -96,13 +96,63 @@ std::size_t decode_fast(std::string_view text, char* to) {
   return 0;
 }
 
-tl::unexpected<Error> bad_character(std::string_view text, std::size_t group) {
-  std::size_t at = group;
-  while (at + 1 < text.size() && kPlaces[3][static_cast<unsigned char>(text[at])] != kBad) ++at;
+tl::unexpected<Error> bad_byte(std::string_view text, std::size_t at) {
   const auto byte = static_cast<unsigned char>(text[at]);
   if (byte > ' ' && byte < 0x7f)
     return fail(ErrorCode::kInvalid, "base64: '{}' at offset {}", text[at], at);
   return fail(ErrorCode::kInvalid, "base64: byte {:#04x} at offset {}", byte, at);
+}
+
+tl::unexpected<Error> bad_character(std::string_view text, std::size_t group) {
+  std::size_t at = group;
+  while (at + 1 < text.size() && kPlaces[3][static_cast<unsigned char>(text[at])] != kBad) ++at;
+  return bad_byte(text, at);
+}
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f'; }
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The character at `at`, which is moved past it: of a percent-escape what it stands for.
+char next_character(std::string_view text, std::size_t& at) {
+  const char c = text[at++];
+  if (c != '%' || text.size() - at < 2) return c;
+  const int high = hex_value(text[at]);
+  const int low = hex_value(text[at + 1]);
+  if (high < 0 || low < 0) return c;
+  at += 2;
+  return static_cast<char>(high * 16 + low);
+}
+
+// Without blanks and padding, in the standard alphabet.
+Result<std::string> cleaned(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  std::size_t padding = 0;
+  std::size_t first_padding = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t from = at;
+    char c = next_character(text, at);
+    if (is_blank(c)) continue;
+    if (c == '=') {
+      if (padding++ == 0) first_padding = from;
+      continue;
+    }
+    if (padding > 0) return bad_byte(text, first_padding);
+    if (c == '-') c = '+';
+    if (c == '_') c = '/';
+    if (kPlaces[3][static_cast<unsigned char>(c)] == kBad) return bad_byte(text, from);
+    clean += c;
+  }
+  // As many as fill the last group, or none.
+  if (padding > 0 && (padding > 2 || (clean.size() + padding) % 4 != 0))
+    return bad_byte(text, first_padding);
+  return clean;
 }
 
 }  // namespace
@@ -156,6 +206,39 @@ Result<std::string> base64_decode(std::string_view text) {
     }
   }
   return bytes;
+}
+
+Result<std::string> base64_decode_forgiving(std::string_view text) {
+  if (auto bytes = base64_decode(text)) return bytes;
+  TRY(const std::string clean, cleaned(text));
+  const std::size_t rest = clean.size() % 4;
+  if (rest == 1)
+    return fail(ErrorCode::kInvalid, "base64: '{}', the last of {} characters, is no byte",
+                clean.back(), clean.size());
+  const auto whole = std::string_view(clean).substr(0, clean.size() - rest);
+  TRY(std::string bytes, base64_decode(whole));
+  if (rest == 0) return bytes;
+  char last[4] = {'A', 'A', 'A', 'A'};
+  std::memcpy(last, clean.data() + whole.size(), rest);
+  char tail[3];
+  put_bytes(group_bits(last), 3, tail);
+  return bytes.append(tail, rest - 1);
+}
+
+bool says_base64(std::string_view head) {
+  constexpr std::string_view kWord = "base64";
+  const auto trim = [&] {
+    while (!head.empty() && is_blank(head.back())) head.remove_suffix(1);
+  };
+  trim();
+  if (head.size() < kWord.size()) return false;
+  for (std::size_t i = 0; i < kWord.size(); ++i) {
+    const char c = head[head.size() - kWord.size() + i];
+    if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != kWord[i]) return false;
+  }
+  head.remove_suffix(kWord.size());
+  trim();
+  return head.ends_with(';');
 }
 
 }  // namespace saccade

@@ -66,5 +66,58 @@ TEST(Base64, RefusesWhatIsNotCanonical) {
   }
 }
 
+// Whatever is done to a text that a client may do, it means the same bytes.
+TEST(Base64, ForgivesWhatClientsWrite) {
+  Rng rng(5);
+  for (std::size_t length = 0; length < 200; ++length) {
+    const std::string bytes = random_bytes(rng, length);
+    const std::string text = base64_encode(bytes);
+    std::string bare = text;
+    while (bare.ends_with('=')) bare.pop_back();
+    std::string safe = text;
+    std::string escaped;
+    std::string lines;
+    for (char& c : safe) c = c == '+' ? '-' : c == '/' ? '_' : c;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      escaped += c == '+' ? "%2B" : c == '/' ? "%2f" : c == '=' ? "%3D" : std::string(1, c);
+      if (i % 76 == 75) lines += "\r\n";
+      lines += c;
+    }
+    for (const std::string& written :
+         {text, bare, safe, escaped, lines, text + "\n", " " + text + "\t\f"})
+      ASSERT_EQ(base64_decode_forgiving(written).value(), bytes) << written;
+  }
+  EXPECT_EQ(base64_decode_forgiving("Zh==").value(), "f");  // bits over are dropped
+}
+
+TEST(Base64, WhatIsStillWrongIsNamed) {
+  const std::pair<std::string_view, std::string_view> wrong[] = {
+      {"Zm9v!", "'!' at offset 4"},
+      {"Zm\n9*", "'*' at offset 4"},
+      {"Zg==Zg==", "'=' at offset 2"},
+      {"Zg=", "'=' at offset 2"},
+      {"Zm9v====", "'=' at offset 4"},
+      {"Zm9vY", "'Y', the last of 5 characters"},
+      {"Zm%2G", "'%' at offset 2"},
+      {"Zm%", "'%' at offset 2"},
+      {std::string_view("Zm\0v", 4), "byte 0x00 at offset 2"},
+      {"Zm9v\xe2\x82\xac", "byte 0xe2 at offset 4"}};
+  for (const auto& [text, message] : wrong) {
+    const auto bytes = base64_decode_forgiving(text);
+    ASSERT_FALSE(bytes) << text;
+    EXPECT_NE(bytes.error().message.find(message), std::string::npos) << bytes.error().message;
+  }
+}
+
+TEST(Base64, IsSaidByADataUrlsHead) {
+  for (const char* head : {"data:image/png;base64", "data:;BASE64", "data:image/png; base64",
+                           "data:image/png;charset=utf-8;Base64 ", "data:image/png ; base64"})
+    EXPECT_TRUE(says_base64(head)) << head;
+  for (const char* head :
+       {"data:image/png", "data:base64", "base64", "data:image/png;base64;x", ""})
+    EXPECT_FALSE(says_base64(head)) << head;
+}
+
 }  // namespace
 }  // namespace saccade

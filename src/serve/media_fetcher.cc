@@ -23,7 +23,7 @@ namespace {
 Result<std::string> decode_data_url(std::string_view reference, const MediaLimit& limit) {
   const std::size_t comma = reference.find(',');
   const std::string_view head = reference.substr(0, std::min(comma, reference.size()));
-  if (comma == std::string_view::npos || !head.ends_with(";base64")) {
+  if (comma == std::string_view::npos || !says_base64(head)) {
     return fail(ErrorCode::kUndecodable, "{}: a data URL must read data:TYPE;base64,DATA",
                 shortened(reference));
   }
@@ -32,7 +32,7 @@ Result<std::string> decode_data_url(std::string_view reference, const MediaLimit
     return fail(ErrorCode::kTooLarge, "{}: {} has about {} bytes, limit {}{}", shortened(reference),
                 limit.noun, base64_decoded_bound(text), limit.bytes, limit.flag);
   }
-  Result<std::string> bytes = base64_decode(text);
+  Result<std::string> bytes = base64_decode_forgiving(text);
   if (!bytes) {
     return fail(ErrorCode::kUndecodable, "{}: {}", shortened(reference), bytes.error().message);
   }

@@ -153,6 +153,14 @@ TEST(DataUrl, Decodes) {
   EXPECT_EQ(fetch({}, "DATA:;base64,").value(), "");
 }
 
+TEST(DataUrl, IsReadAsClientsWriteIt) {
+  for (const char* written : {"data:image/png;BASE64,Zm9v", "data:image/png; base64,Zm9v",
+                              "data:image/png;base64,Zm\r\n9v\n", "data:image/png;base64,Zm9%76"})
+    EXPECT_EQ(fetch({}, written).value(), "foo") << written;
+  EXPECT_EQ(fetch({}, "data:image/png;base64,Zg").value(), "f");
+  EXPECT_EQ(fetch({}, "data:;base64,-_%2B/").value(), "\xfb\xff\xbf");
+}
+
 TEST(DataUrl, RefusesBadOnesByName) {
   expect_error(fetch({}, "data:image/png;base64,Zm9*"), ErrorCode::kUndecodable,
                "data:image/png;base64,... (26 characters): base64: '*' at offset 3");
