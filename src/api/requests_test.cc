@@ -183,7 +183,7 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
   const auto compact = parse_completion_request(
       R"({"prompt": "a", "structured_outputs": {"json": {}, "disable_any_whitespace": true}})");
   ASSERT_TRUE(compact) << compact.error().message;
-  EXPECT_TRUE(compact->sampling.structured->compact);
+  EXPECT_EQ(compact->sampling.structured->blanks, StructuredOutput::Blanks::kNone);
 }
 
 TEST(ChatRequest, AbsentMembersStayEmpty) {

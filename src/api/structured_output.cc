@@ -126,7 +126,8 @@ Result<void> add_structured_outputs(Fields& fields, Wish& wish) {
     TRY_DO(wish.add(Kind::kJsonObject, {}, within + "json_object"));
   }
   TRY(const auto compact, inner.boolean("disable_any_whitespace"));
-  if (wish.get()) wish.get()->compact = compact.value_or(false);
+  using Blanks = StructuredOutput::Blanks;
+  if (wish.get() && compact) wish.get()->blanks = *compact ? Blanks::kNone : Blanks::kAny;
   if (inner.take("whitespace_pattern") != nullptr) {
     return invalid("structured_outputs",
                    "'structured_outputs.whitespace_pattern' is not supported, "

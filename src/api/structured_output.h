@@ -27,8 +27,10 @@ struct StructuredOutput {
   Kind kind = Kind::kJsonObject;
   std::string text;
   std::vector<std::string> choices;
-  bool compact = false;  // JSON without blanks, but for one after ',' and ':'
-  std::string param;     // the request's member that asks, for errors
+  // Between the tokens of JSON: some, as many as the model likes, or none but for one after ',' and
+  // ':'.
+  enum class Blanks : std::uint8_t { kBounded, kAny, kNone } blanks = Blanks::kBounded;
+  std::string param;  // the request's member that asks, for errors
 };
 
 // Absent: free text. kInvalid names the member: of a wrong type, or a second one that asks.

@@ -21,16 +21,20 @@ class CompiledGrammar {
 
   const Automaton& automaton() const { return automaton_; }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  bool bounds_blanks() const { return bounds_blanks_; }
   TokenMasks& masks() const { return masks_; }  // a cache: what it answers does not depend on it
   std::size_t bytes() const { return automaton_bytes_ + masks_.bytes(); }
 
  private:
-  CompiledGrammar(Automaton automaton, std::shared_ptr<const Vocabulary> vocabulary)
-      : automaton_(std::move(automaton)),
+  CompiledGrammar(Automaton automaton, bool bounds_blanks,
+                  std::shared_ptr<const Vocabulary> vocabulary)
+      : bounds_blanks_(bounds_blanks),
+        automaton_(std::move(automaton)),
         automaton_bytes_(automaton_.bytes()),
         vocabulary_(std::move(vocabulary)),
         masks_(automaton_, *vocabulary_, kMaxMaskBytes) {}
 
+  const bool bounds_blanks_;
   const Automaton automaton_;
   const std::size_t automaton_bytes_;
   const std::shared_ptr<const Vocabulary> vocabulary_;

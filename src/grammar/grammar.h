@@ -89,6 +89,10 @@ class Grammar {
   std::size_t rules() const { return rules_.size(); }
   RuleId root() const { return root_; }
 
+  // Of what is between JSON's tokens a text has little in a row.
+  void bound_blanks() { bounds_blanks_ = true; }
+  bool bounds_blanks() const { return bounds_blanks_; }
+
   Budget& budget() { return budget_; }
   // kTooLarge when the budget is spent.
   Result<void> check_budget() const { return budget_.check(); }
@@ -101,6 +105,7 @@ class Grammar {
   std::vector<Node> nodes_;
   std::vector<Rule> rules_;
   RuleId root_ = 0;
+  bool bounds_blanks_ = false;
   Budget budget_;
 };
 

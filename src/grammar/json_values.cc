@@ -13,7 +13,8 @@ const std::vector<CharacterRange> kHex = {{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
 }  // namespace
 
 JsonValues::JsonValues(Grammar& grammar, Whitespace whitespace) : grammar_(grammar) {
-  if (whitespace == Whitespace::kAny) {
+  if (whitespace == Whitespace::kBounded) grammar.bound_blanks();
+  if (whitespace != Whitespace::kCompact) {
     blank_ =
         grammar.repeat(grammar.characters({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}), 0, kUnbounded);
     comma_ = grammar.sequence({blank_, grammar.text(","), blank_});

@@ -21,7 +21,10 @@ void set_bit(std::span<std::uint32_t> words, TokenId token) {
 }  // namespace
 
 Matcher::Matcher(std::shared_ptr<const CompiledGrammar> grammar)
-    : grammar_(std::move(grammar)), sets_(grammar_->automaton()), history_{sets_.start()} {}
+    : grammar_(std::move(grammar)),
+      sets_(grammar_->automaton()),
+      history_{sets_.start()},
+      blanks_(1) {}
 
 bool Matcher::fill_mask(std::span<std::uint32_t> words) {
   const Vocabulary& vocabulary = grammar_->vocabulary();
@@ -57,7 +60,50 @@ bool Matcher::fill_mask(std::span<std::uint32_t> words) {
   return finish_mask(words);
 }
 
-bool Matcher::finish_mask(std::span<std::uint32_t> words) const {
+Matcher::Blanks Matcher::blanks_after(Blanks before, std::string_view bytes) {
+  const std::size_t end = bytes.find_last_not_of(" \t\r\n");
+  Blanks after = end == std::string_view::npos ? before : Blanks();
+  const std::string_view tail = end == std::string_view::npos ? bytes : bytes.substr(end + 1);
+  after.bytes += tail.size();
+  after.line_ends += static_cast<std::size_t>(std::count(tail.begin(), tail.end(), '\n'));
+  return after;
+}
+
+bool Matcher::between_tokens() {
+  if (!grammar_->bounds_blanks()) return false;
+  // Where white space leads back to where it came from, and other text does not: in a string there
+  // are no line ends, and free text has letters too.
+  sets_.begin_walk();
+  const SetId at = sets_.step(history_.back(), ' ');
+  return at != StackSets::kDead && sets_.step(at, ' ') == at && sets_.step(at, '\n') == at &&
+         sets_.step(at, 'a') != at;
+}
+
+bool Matcher::too_blank(TokenId token) const {
+  const Blanks after = blanks_after(blanks_.back(), grammar_->vocabulary().piece(token));
+  return after.bytes > kMostBlanks || after.line_ends > kMostLineEnds;
+}
+
+void Matcher::drop_blanks(std::span<std::uint32_t> words) {
+  if (!between_tokens()) return;
+  std::vector<TokenId> dropped;
+  for (const TokenId token : grammar_->vocabulary().blank_tokens()) {
+    std::uint32_t& word = words[static_cast<std::size_t>(token) / 32];
+    const std::uint32_t bit = 1U << (token % 32);
+    if ((word & bit) == 0 || !too_blank(token)) continue;
+    word &= ~bit;
+    dropped.push_back(token);
+  }
+  const bool some =
+      std::any_of(words.begin(), words.end(), [](std::uint32_t word) { return word != 0; });
+  // A vocabulary may have nothing else that leads on.
+  if (!some) {
+    for (const TokenId token : dropped) set_bit(words, token);
+  }
+}
+
+bool Matcher::finish_mask(std::span<std::uint32_t> words) {
+  drop_blanks(words);
   if (exhausted_) std::fill(words.begin(), words.end(), 0U);
   return std::any_of(words.begin(), words.end(), [](std::uint32_t word) { return word != 0; });
 }
@@ -137,9 +183,13 @@ std::uint32_t Matcher::add_past_exits(const StackTop& top, const StateMask& mask
   return deepest;
 }
 
-void Matcher::advance(SetId to) {
+void Matcher::advance(SetId to, std::string_view bytes) {
   history_.push_back(to);
-  if (history_.size() > kMaxRollback + 1) history_.erase(history_.begin());
+  blanks_.push_back(blanks_after(blanks_.back(), bytes));
+  if (history_.size() > kMaxRollback + 1) {
+    history_.erase(history_.begin());
+    blanks_.erase(blanks_.begin());
+  }
   if (sets_.bytes() > kMaxSetBytes) sets_.collect(history_);
 }
 
@@ -148,7 +198,7 @@ bool Matcher::accept(TokenId token) {
   if (grammar_->vocabulary().is_end(token)) {
     if (!sets_.can_end(history_.back())) return false;
     ended_ = true;
-    advance(history_.back());
+    advance(history_.back(), {});
     return true;
   }
   const std::string_view bytes = grammar_->vocabulary().piece(token);
@@ -172,7 +222,7 @@ bool Matcher::accept_bytes(std::string_view bytes) {
   }
   const SetId at = history_.back();
   history_.pop_back();
-  advance(at);
+  advance(at, bytes);
   return true;
 }
 
@@ -180,6 +230,7 @@ bool Matcher::rollback(std::size_t count) {
   if (count >= history_.size()) return false;
   if (count == 0) return true;
   history_.resize(history_.size() - count);
+  blanks_.resize(history_.size());
   ended_ = false;
   return true;
 }

@@ -16,6 +16,10 @@ namespace saccade::grammar {
 class Matcher {
  public:
   static constexpr std::size_t kMaxRollback = 64;  // tokens
+  // White space in a row between the tokens of JSON, where the grammar bounds it: room for an
+  // indent of some depth behind an empty line.
+  static constexpr std::size_t kMostBlanks = 32;
+  static constexpr std::size_t kMostLineEnds = 2;
 
   explicit Matcher(std::shared_ptr<const CompiledGrammar> grammar);
 
@@ -52,12 +56,23 @@ class Matcher {
   std::uint32_t add_past_exits(const StackTop& top, const StateMask& mask,
                                std::span<std::uint32_t> words);
   void add_tokens_one_by_one(std::span<std::uint32_t> words);
-  bool finish_mask(std::span<std::uint32_t> words) const;
-  void advance(SetId to);
+  bool finish_mask(std::span<std::uint32_t> words);
+  void advance(SetId to, std::string_view bytes);
+  // White space at the text's end.
+  struct Blanks {
+    std::size_t bytes = 0;
+    std::size_t line_ends = 0;
+  };
+  static Blanks blanks_after(Blanks before, std::string_view bytes);
+  // The grammar bounds what is between JSON's tokens, and here the text is there.
+  bool between_tokens();
+  bool too_blank(TokenId token) const;
+  void drop_blanks(std::span<std::uint32_t> words);
 
   std::shared_ptr<const CompiledGrammar> grammar_;
   StackSets sets_;
   std::vector<SetId> history_;  // after each token that can be taken back; the last is now
+  std::vector<Blanks> blanks_;  // likewise
   bool ended_ = false;
   bool exhausted_ = false;
   std::vector<SetId> path_;

@@ -47,7 +47,10 @@ void Vocabulary::build() {
   std::erase_if(end_tokens_, [&](TokenId token) { return token < 0 || token >= size(); });
   for (TokenId id = 0; id < size(); ++id) {
     const std::size_t length = piece(id).size();
-    if (length > 0 && length <= kMaxPieceBytes) tokens_.push_back(id);
+    if (length == 0 || length > kMaxPieceBytes) continue;
+    tokens_.push_back(id);
+    if (piece(id).find_first_not_of(" \t\r\n") == std::string_view::npos)
+      blank_tokens_.push_back(id);
   }
   std::sort(tokens_.begin(), tokens_.end(), [&](TokenId a, TokenId b) {
     const int order = piece(a).compare(piece(b));

@@ -47,6 +47,8 @@ class Vocabulary {
   }
   std::span<const TokenId> end_tokens() const { return end_tokens_; }
   bool is_end(TokenId token) const;
+  // Tokens of JSON's white space alone.
+  std::span<const TokenId> blank_tokens() const { return blank_tokens_; }
   // Empty: never allowed.
   std::string_view piece(TokenId token) const;
   std::int32_t size() const { return static_cast<std::int32_t>(offsets_.size()) - 1; }
@@ -59,6 +61,7 @@ class Vocabulary {
   std::string bytes_;                   // all pieces, one after another
   std::vector<std::uint32_t> offsets_;  // by id
   std::vector<TokenId> end_tokens_;
+  std::vector<TokenId> blank_tokens_;
   std::vector<TrieNode> nodes_;  // and one past the last
   std::vector<TokenId> tokens_;  // by their bytes
   std::vector<Link> links_;      // by byte, then by parent

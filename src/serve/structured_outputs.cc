@@ -34,7 +34,12 @@ grammar::GrammarSpec spec_of(const api::StructuredOutput& wanted) {
   }
   spec.text = wanted.text;
   spec.choices = wanted.choices;
-  if (wanted.compact) spec.json.whitespace = grammar::Whitespace::kCompact;
+  // A model that likes blanks writes nothing else until its tokens are spent.
+  spec.json.whitespace = grammar::Whitespace::kBounded;
+  if (wanted.blanks == api::StructuredOutput::Blanks::kAny)
+    spec.json.whitespace = grammar::Whitespace::kAny;
+  if (wanted.blanks == api::StructuredOutput::Blanks::kNone)
+    spec.json.whitespace = grammar::Whitespace::kCompact;
   return spec;
 }
 

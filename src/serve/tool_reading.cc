@@ -83,7 +83,7 @@ Result<std::optional<api::StructuredOutput>> ToolReading::demand(
   api::StructuredOutput output;
   output.kind = api::StructuredOutput::Kind::kDemandedCalls;
   output.text = *std::move(text);
-  output.compact = true;
+  output.blanks = api::StructuredOutput::Blanks::kNone;
   output.param = "tools";
   return output;
 }
