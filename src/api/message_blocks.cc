@@ -2,6 +2,7 @@
 
 #include <boost/json/array.hpp>
 #include <string>
+#include <utility>
 
 #include "api/fields.h"
 #include "api/limits.h"
@@ -10,6 +11,10 @@ namespace saccade::api {
 namespace {
 
 constexpr std::string_view kParam = "messages";
+
+// What Claude Code puts before its instructions: another one in each request, and nothing to read
+// for a model. Left out, so that the rest is found in the prefix cache.
+constexpr std::string_view kBilling = "x-anthropic-billing-header";
 
 Result<const json::object*> object_of(const json::value& v, std::string_view where) {
   if (!v.is_object())
@@ -141,8 +146,7 @@ Result<void> read_system(const json::value& system, Conversation& into) {
   if (!system.is_array())
     return invalid("system", "'system' is {}, a string or an array of text blocks is required",
                    json::kind_name(system));
-  if (system.get_array().empty()) return {};
-  TRY_DO(into.begin("system", true));
+  bool begun = false;
   std::size_t number = 0;
   for (const json::value& v : system.get_array()) {
     const std::string where = fmt::format("system[{}]", number++);
@@ -151,6 +155,8 @@ Result<void> read_system(const json::value& system, Conversation& into) {
       return invalid("system", "{}: a block of type '{}' is not supported here; text is", where,
                      type_of(*block).substr(0, 40));
     TRY(std::string text, string_of(*block, "text", "system", where));
+    if (text.starts_with(kBilling)) continue;
+    if (!std::exchange(begun, true)) TRY_DO(into.begin("system", true));
     TRY_DO(into.text(std::move(text), where));
   }
   return {};
