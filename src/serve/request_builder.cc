@@ -292,15 +292,14 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
                                                 std::optional<std::int64_t> standard) const {
   if (prompt_tokens >= max_model_len) return too_long(max_model_len, prompt_tokens);
   const std::int64_t room = max_model_len - prompt_tokens;
-  if (fields.max_tokens && *fields.max_tokens > room) {
-    return fail(Error{
-        ErrorCode::kInvalid,
-        fmt::format("'max_tokens' or 'max_completion_tokens' is too large: {}. This model's "
-                    "maximum context "
-                    "length is {} tokens and your request has {} input tokens ({} > {} - {}).",
-                    *fields.max_tokens, max_model_len, prompt_tokens, *fields.max_tokens,
-                    max_model_len, prompt_tokens),
-        "max_tokens"});
+  // Clients name the most that they can use, not what a long prompt leaves.
+  if (fields.max_tokens && *fields.max_tokens > max_model_len) {
+    return fail(
+        Error{ErrorCode::kInvalid,
+              fmt::format("'max_tokens' or 'max_completion_tokens' is too large: {}. This model's "
+                          "maximum context length is {} tokens.",
+                          *fields.max_tokens, max_model_len),
+              "max_tokens"});
   }
   const std::int64_t asked =
       fields.max_tokens.value_or(standard.value_or(defaults_.max_tokens.value_or(room)));

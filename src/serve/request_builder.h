@@ -83,7 +83,8 @@ class RequestBuilder {
                                   std::optional<std::int64_t> logprobs,
                                   std::optional<std::int64_t> prompt_logprobs) const;
   // The request's, or `standard`, or the checkpoint's, or as many as there is room for; not more
-  // than the operator's bound. kInvalid with both numbers when the prompt or the answer cannot fit.
+  // than that, and than the operator's bound. kInvalid with both numbers when the prompt cannot
+  // fit, or the answer without one.
   Result<std::int64_t> max_tokens(const api::SamplingFields& fields, std::int64_t prompt_tokens,
                                   std::int64_t max_model_len,
                                   std::optional<std::int64_t> standard) const;
