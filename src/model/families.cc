@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/dummies/random_weights.h"
+#include "model/preprocessor_config.h"
 #include "model/team_network.h"
 #include "model/weights.h"
 
@@ -253,6 +254,14 @@ Result<UnloadedModel> create_model(const Checkpoint& checkpoint) {
   return model;
 }
 
+Result<std::string> image_defaults(const Checkpoint& checkpoint) {
+  if (!checkpoint.preprocessor.empty()) return std::string();
+  PreprocessorDefaults defaults;
+  TRY(const UnloadedModel model, create_model(checkpoint));
+  if (!model.processor->shape().has_vision) return std::string();
+  return defaults.taken().empty() ? "those of its family" : defaults.taken();
+}
+
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint) {
   TRY(const Family* family, family_of(checkpoint.config));
   TRY_DO(parse_quantization(checkpoint.config));
@@ -273,6 +282,14 @@ Result<Model> load_model(const Checkpoint& checkpoint, Device& device, const Loa
     });
   }
   TRY(UnloadedModel model, create_model(checkpoint));
+  if (options.ranks == nullptr || options.ranks->rank() == 0) {
+    TRY(const std::string defaults, image_defaults(checkpoint));
+    if (!defaults.empty())
+      log::warning(
+          "{} has no preprocessor_config.json: images are prepared by the family's "
+          "defaults, which may not be this model's: {}",
+          checkpoint.directory, defaults);
+  }
   TRY_DO(load_weights(checkpoint, *model.network, device, options));
   return Model{std::move(model.processor), std::move(model.network)};
 }

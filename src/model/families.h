@@ -59,7 +59,11 @@ struct LoadOptions {
 // in a way that is not read (model/quantization.h).
 Result<UnloadedModel> create_model(const Checkpoint& checkpoint);
 
-// The same for a sentence encoder. Of the two, the one that the family does not have is
+// What a model with images takes for a preprocessor_config.json that its folder does not have: the
+// names and values of its family's defaults. Empty where there is one, or no image.
+Result<std::string> image_defaults(const Checkpoint& checkpoint);
+
+// create_model() for a sentence encoder. Of the two, the one that the family does not have is
 // kUnsupported.
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint);
 

@@ -406,6 +406,21 @@ TEST(Families, Qwen3ReadsWhatItsFilesSay) {
   EXPECT_THAT(creation_error(config), HasSubstr("head_dim 17"));
 }
 
+TEST(Families, ImagesOfAFolderWithoutAPreprocessorSayTheirDefaults) {
+  for (const char* name : {"qwen2_vl/odd_heads", "gemma3/pooled", "paligemma/first"}) {
+    auto checkpoint = open_checkpoint(std::string(SACCADE_SOURCE_DIR "/tests/golden/") + name);
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    EXPECT_EQ(image_defaults(*checkpoint).value(), "") << name;
+    checkpoint->preprocessor = {};
+    const auto defaults = image_defaults(*checkpoint);
+    if (!defaults) continue;  // it is refused where sizes do not fit
+    EXPECT_THAT(*defaults, HasSubstr("image_mean [")) << name;
+    EXPECT_THAT(*defaults, HasSubstr("resample")) << name;
+  }
+  const auto text = open_checkpoint(SACCADE_SOURCE_DIR "/tests/golden/qwen2/odd_heads");
+  EXPECT_EQ(image_defaults(*text).value(), "");
+}
+
 TEST(Families, Gemma3RefusesWhatItCannotHonour) {
   const auto tiny = json::parse_file(SACCADE_SOURCE_DIR "/tests/golden/gemma3/pooled/config.json")
                         .value()

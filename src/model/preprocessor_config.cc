@@ -13,10 +13,21 @@ constexpr std::array kFilters = {ResampleFilter::kNearest,  ResampleFilter::kLan
                                  ResampleFilter::kBox,      ResampleFilter::kHamming};
 constexpr std::int64_t kMostSide = 1 << 14;
 
+thread_local std::string* defaults_taken = nullptr;
+
+void note_default(std::string_view name, const std::string& value) {
+  if (defaults_taken == nullptr) return;
+  *defaults_taken += fmt::format("{}{} {}", defaults_taken->empty() ? "" : ", ", name, value);
+}
+
 Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
                                        std::array<double, 3> fallback) {
   const json::value* found = json::find(from, name);
-  if (found == nullptr) return fallback;
+  if (found == nullptr) {
+    note_default(name,
+                 fmt::format("[{:.6g}, {:.6g}, {:.6g}]", fallback[0], fallback[1], fallback[2]));
+    return fallback;
+  }
   const auto wrong = [&] {
     return fail(ErrorCode::kInvalid, "{} is not a list of three numbers", name);
   };
@@ -32,6 +43,9 @@ Result<std::array<double, 3>> channels(const json::object& from, std::string_vie
 
 }  // namespace
 
+PreprocessorDefaults::PreprocessorDefaults() { defaults_taken = &taken_; }
+PreprocessorDefaults::~PreprocessorDefaults() { defaults_taken = nullptr; }
+
 Result<void> require_image_steps(const json::object& preprocessor) {
   for (const std::string_view step : {"do_resize", "do_convert_rgb"}) {
     TRY(const bool on, json::get_bool_or(preprocessor, step, true));
@@ -42,7 +56,11 @@ Result<void> require_image_steps(const json::object& preprocessor) {
 }
 
 Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback) {
-  if (json::find(preprocessor, "resample") == nullptr) return fallback;
+  if (json::find(preprocessor, "resample") == nullptr) {
+    const auto number = std::ranges::find(kFilters, fallback) - kFilters.begin();
+    note_default("resample", fmt::format("{}", number));
+    return fallback;
+  }
   TRY(const std::int64_t filter, json::get_int(preprocessor, "resample"));
   if (filter < 0 || filter >= static_cast<std::int64_t>(kFilters.size()))
     return fail(ErrorCode::kInvalid, "resample is {}, 0 to {} are PIL's filters", filter,
@@ -68,7 +86,10 @@ Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
 
 Result<int> parse_square_size(const json::object& preprocessor, int fallback) {
   const json::value* found = json::find(preprocessor, "size");
-  if (found == nullptr) return fallback;
+  if (found == nullptr) {
+    note_default("size", fmt::format("{0}x{0}", fallback));
+    return fallback;
+  }
   if (!found->is_object())
     return fail(ErrorCode::kInvalid, "size is {}, an object is required", json::kind_name(*found));
   const json::object& size = found->get_object();

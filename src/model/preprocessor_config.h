@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "base/json.h"
@@ -11,6 +12,20 @@
 #include "model/image_controls.h"
 
 namespace saccade {
+
+// While one lives, what this thread's parsers below take where the file does not say.
+class PreprocessorDefaults {
+ public:
+  PreprocessorDefaults();
+  ~PreprocessorDefaults();
+  PreprocessorDefaults(const PreprocessorDefaults&) = delete;
+  PreprocessorDefaults& operator=(const PreprocessorDefaults&) = delete;
+  // "image_mean [0.5, 0.5, 0.5], resample 3"
+  const std::string& taken() const { return taken_; }
+
+ private:
+  std::string taken_;
+};
 
 // kUnsupported, naming it, for a step of every pipeline (do_resize, do_convert_rgb) that is turned
 // off.
