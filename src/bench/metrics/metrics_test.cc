@@ -129,6 +129,26 @@ TEST(Metrics, FirstChunkOfSeveralTokens) {
   EXPECT_NEAR(metrics.chunk_gap.mean() * 1e3, 60, 1e-3);
 }
 
+// Four tokens as two and two, and nobody says so: half the gap is not to be guessed.
+TEST(Metrics, TokensThatNobodySplitsHaveNoTpot) {
+  const auto measured = [](std::int32_t tokens, bool with_end) {
+    std::vector<HandEvent> events = {{100, kText}, {200, kText}};
+    if (with_end) events.push_back({210, kFinish});
+    return compute_metrics(
+        hand_log({{.end_ms = 220, .events = events, .completion_tokens = tokens}}));
+  };
+  const RunMetrics unknown = measured(4, true);
+  EXPECT_TRUE(unknown.requests[0].unsplit);
+  EXPECT_FALSE(unknown.requests[0].tpot);
+  EXPECT_TRUE(unknown.itl_values.empty());
+  EXPECT_EQ(unknown.unsplit, 1);
+  EXPECT_EQ(unknown.total_output_tokens, 4);
+  // One token an event, or that and an end token without text.
+  EXPECT_TRUE(measured(2, true).requests[0].tpot);
+  EXPECT_TRUE(measured(3, true).requests[0].tpot);
+  EXPECT_FALSE(measured(3, false).requests[0].tpot);
+}
+
 TEST(Metrics, EmptyDeltasMoveSomeReferences) {
   expect_all(
       {.end_ms = 132,
