@@ -235,11 +235,18 @@ class EventScan {
 
   bool delta() {
     Met met;
+    const bool had_reasoning = !event_.reasoning.escaped.empty();
     return scan_.object([&](std::string_view name) {
       if (name == "content") return met.once(0) && text(event_.content, kContentEvent);
       if (name == "role") return met.once(1) && null_or(&EventScan::role);
-      if (name == "reasoning_content" || name == "reasoning") {
-        return met.once(2) && text(event_.reasoning, kReasoningEvent);
+      // Servers that send both say the same twice.
+      const bool older = name == "reasoning_content";
+      if (older || name == "reasoning") {
+        EventText said;
+        if (!met.once(older ? 2 : 4) || !text(said, kReasoningEvent)) return false;
+        const bool counts = !had_reasoning && (older || event_.reasoning.escaped.empty());
+        if (!said.escaped.empty() && counts) event_.reasoning = said;
+        return true;
       }
       if (name == "tool_calls") return met.once(3) && null_or(&EventScan::tool_calls);
       return scan_.skip_value();
