@@ -132,6 +132,8 @@ TEST(BenchMethods, ProfileOfImageSizes) {
       run_command(SACCADE_BINARY, {"bench", "profile-ttft"},
                   {{"FILE", kImages + "/wide.png"}, {"PROXY_PORT", std::to_string(mock.port())}});
   ASSERT_EQ(file.exit_code, 0) << file.err;
+  EXPECT_NE(file.out.find("\nCaches: each request has an image of its own"), std::string::npos)
+      << file.out;
   EXPECT_TRUE(std::regex_search(
       file.out,
       std::regex("\nImage File: .*/wide\\.png\nLatency: 0\\.\\d{4} seconds\ndata: "

@@ -139,6 +139,28 @@ Result<SharedImage> file_image(const std::string& path, bool by_url) {
   return std::make_shared<const EncodedImage>(std::move(image));
 }
 
+Result<SharedImage> changed_image(const std::string& path, std::uint64_t salt) {
+  constexpr int kCorner = 8;  // a block of JPEG's, which keeps its mean colour
+  TRY(const std::string bytes, read_file(path));
+  const Result<ImageHeader> header = probe_image(bytes_of(bytes));
+  if (!header) return fail_within(path, header.error());
+  Result<Pixels> pixels = decode_image(bytes_of(bytes));
+  if (!pixels) return fail_within(path, pixels.error());
+  for (int y = 0; y < std::min(kCorner, pixels->height); ++y) {
+    for (int x = 0; x < std::min(kCorner, pixels->width); ++x) {
+      std::uint8_t* const pixel =
+          pixels->rgb.data() +
+          3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(pixels->width) +
+               static_cast<std::size_t>(x));
+      for (int channel = 0; channel < 3; ++channel)
+        pixel[channel] = static_cast<std::uint8_t>(salt >> (8 * channel));
+    }
+  }
+  const bool jpeg = header->format == ImageFormat::kJpeg;
+  return encode_image(*pixels,
+                      {jpeg ? ImageEncoding::Codec::kJpeg : ImageEncoding::Codec::kPng, 95});
+}
+
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads) {
   return make_all(images.size(), threads,

@@ -32,6 +32,10 @@ Result<SharedImage> wrap_image(std::string_view bytes, std::string_view name,
 // A file as it is: its bytes, or with `by_url` a file:// URL that the server is to read itself.
 Result<SharedImage> file_image(const std::string& path, bool by_url);
 
+// The file's picture with its first corner (8x8 pixels, or as many as there are) of the colour that
+// `salt` says: no cache knows it. A JPEG is one again, everything else a PNG.
+Result<SharedImage> changed_image(const std::string& path, std::uint64_t salt);
+
 // One for each, in order, on `threads` threads. The first error in that order is returned.
 Result<std::vector<SharedImage>> draw_images(std::span<const SyntheticImage> images,
                                              const ImageEncoding& encoding, int threads);

@@ -28,6 +28,21 @@ Pixels pixels_in(const SharedImage& image) {
   return decode_image(std::as_bytes(std::span(bytes))).value();
 }
 
+// A file that no cache knows, and that differs in its corner alone.
+TEST(ImageSource, AChangedFileIsTheSamePictureToNoCache) {
+  const std::string path = SACCADE_SOURCE_DIR "/tests/golden/images/png/bilevel.png";
+  const SharedImage one = changed_image(path, 1).value();
+  const SharedImage two = changed_image(path, 2).value();
+  EXPECT_EQ(bytes_in(one), bytes_in(changed_image(path, 1).value()));
+  const Pixels a = pixels_in(one);
+  const Pixels b = pixels_in(two);
+  ASSERT_EQ(a.rgb.size(), b.rgb.size());
+  EXPECT_NE(a.rgb, b.rgb);
+  std::size_t differing = 0;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) differing += a.rgb[i] != b.rgb[i];
+  EXPECT_LE(differing, 8u * 8 * 3);
+}
+
 TEST(SyntheticImage, TheSeedDecides) {
   for (const ImagePattern pattern : kPatterns) {
     EXPECT_EQ(parse_image_pattern(name_of(pattern)).value(), pattern);

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <random>
 
 #include "base/hash.h"
 #include "base/json.h"
 #include "bench/datasets/image_source.h"
 #include "bench/datasets/text_file.h"
 #include "bench/load/leg_runner.h"
+#include "bench/load/server_probe.h"
 #include "bench/metrics/metrics.h"
 
 namespace saccade::bench {
@@ -34,10 +36,13 @@ struct Picture {
   SharedImage image;
 };
 
-// `repeats` pictures a size. Noise differs each time, so that no cache of images helps; a file is
-// the same each time.
+// `repeats` pictures a size. Each differs from all others, of this run and of those before, so that
+// no cache helps: noise is drawn anew, a file's corner changes. A file that the server reads itself
+// cannot: it is asked for once, and the server's caches are emptied before.
 Result<std::vector<Picture>> pictures(const ProfileSettings& settings,
                                       const DatasetContext& context) {
+  std::random_device device;
+  const std::uint64_t salt = std::uint64_t{device()} << 32 | device();
   std::vector<Picture> all;
   std::vector<SyntheticImage> drawings;
   for (const std::int32_t side : settings.sides)
@@ -45,13 +50,20 @@ Result<std::vector<Picture>> pictures(const ProfileSettings& settings,
       drawings.push_back({.pattern = ImagePattern::kNoise,
                           .width = side,
                           .height = side,
-                          .seed = hash_combine(context.seed, drawings.size())});
+                          .seed = hash_combine(salt, drawings.size())});
   TRY(const auto drawn, draw_images(drawings, context.encoding, context.threads));
   for (const SharedImage& image : drawn)
     all.push_back({fmt::format("{0}-{0}", image->width), image});
   for (const std::string& path : settings.files) {
-    TRY(const SharedImage image, file_image(path, settings.file_urls));
-    for (int i = 0; i < settings.repeats; ++i) all.push_back({path, image});
+    for (int i = 0; i < (settings.file_urls ? 1 : settings.repeats); ++i) {
+      Picture picture{path, {}};
+      if (settings.file_urls) {
+        TRY(picture.image, file_image(path, true));
+      } else {
+        TRY(picture.image, changed_image(path, hash_combine(salt, all.size())));
+      }
+      all.push_back(std::move(picture));
+    }
   }
   return all;
 }
@@ -250,14 +262,20 @@ Result<std::string> profile_ttft(const ProfileSettings& settings, std::atomic<bo
   run.header = run_header(s, session, dataset);
   TRY(const auto warm, warm_up_requests(dataset, body, context, s.check.num_warmups));
   TRY_DO(warm_up(run, warm, 1));
+  std::string caches = "each request has an image of its own (noise, or a changed corner)";
+  if (settings.file_urls) {
+    TRY(ServerProbe probe, ServerProbe::create(session.target));
+    TRY(const std::string done, probe.reset_caches());
+    caches = fmt::format("files that the server reads are asked for once, after {}", done);
+  }
   TRY(const RunLog log, measure(run, encode_requests(dataset, body, false), stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(log, s.output.log));
   TRY(const auto points, points_of(log));
   const TtftCurve curve = fit_curve(points);
 
   std::string out = "Benchmarking latency for Multimodal Request...\n";
-  out += fmt::format("Model: {}\nEndpoint: {}{}\n", session.model, session.target.base_url,
-                     run.endpoint);
+  out += fmt::format("Model: {}\nEndpoint: {}{}\nCaches: {}\n", session.model,
+                     session.target.base_url, run.endpoint, caches);
   for (const TtftPoint& point : points)
     out += fmt::format("Image File: {}\nLatency: {:.4f} seconds\ndata: {}\nVisual tokens: {}\n",
                        point.name, point.median_s, point.first_event, point.tokens);
