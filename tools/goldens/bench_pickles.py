@@ -2,7 +2,8 @@
 """Writes pickles of plain prompts (tests/golden/bench/prompts_pN.pkl, one a protocol) and hostile ones into the fuzz corpus;
 with a pandas, its DataFrames too (tests/golden/bench/frame_VERSION_KIND_pN.pkl).
 
-Usage: tools/goldens/bench_pickles.py; once with each of pandas 1.5.3, 2.2.3 and 3.1.1
+Usage: tools/goldens/bench_pickles.py; once with each of pandas 1.5.3, 2.2.3 and 3.1.1, and with 3.1.1 beside pyarrow, whose
+strings its columns' names are then (frame_3.1arrow_KIND_pN.pkl; and lists of numpy's arrays, arrays_pN.pkl)
 """
 import os
 import pickle
@@ -65,12 +66,27 @@ def write_published_form(pd):
         os.path.join(ROOT, "tests/golden/bench/llama3-1k.pkl"))
 
 
+def write_arrays():
+    import numpy as np
+    rows = [np.array(row, dtype=kind) for row, kind in zip(ROWS[:4], (np.int64, np.int32, np.uint32, np.uint16))]
+    rows.append(("row name", np.array([7, 8]), 12))
+    for protocol in (2, 4, 5):
+        with open(os.path.join(ROOT, f"tests/golden/bench/arrays_p{protocol}.pkl"), "wb") as file:
+            file.write(pickle.dumps(rows, protocol=protocol))
+
+
 def write_frames():
     try:
         import pandas as pd
     except ImportError:
         return
     version = ".".join(pd.__version__.split(".")[:2])
+    try:
+        import pyarrow  # noqa: F401
+        version += "arrow"
+        write_arrays()
+    except ImportError:
+        pass
     if version == "2.2":
         write_published_form(pd)
     for kind, frame, protocols in frames():

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bench/datasets/pickle.h"
+#include "bench/datasets/pickle_array.h"
 
 namespace saccade::bench {
 namespace {
@@ -13,29 +14,9 @@ using Kind = PickleValue::Kind;
 
 constexpr std::size_t kMaxIds = std::size_t{256} << 20;  // of all rows together
 
-// An ndarray: objects by index, or integers as raw bytes.
-struct Array {
-  std::vector<std::int64_t> shape;
-  bool fortran = false;
-  const std::vector<std::uint32_t>* objects = nullptr;  // else:
-  std::string raw;
-  std::size_t width = 0;  // bytes of an integer
-  bool is_signed = false;
-
-  std::size_t size() const { return objects != nullptr ? objects->size() : raw.size() / width; }
-  std::int64_t integer(std::size_t i) const {
-    std::uint64_t value = 0;
-    for (std::size_t k = width; k-- > 0;)
-      value = value << 8 | static_cast<unsigned char>(raw[i * width + k]);
-    const int unused = static_cast<int>(64 - 8 * width);
-    return is_signed ? static_cast<std::int64_t>(value << unused) >> unused
-                     : static_cast<std::int64_t>(value);
-  }
-};
-
-class Frame {
+class Frame : private PickleObjects {
  public:
-  explicit Frame(const Pickle& pickle) : pickle_(pickle) {}
+  explicit Frame(const Pickle& pickle) : PickleObjects(pickle), pickle_(pickle) {}
 
   Result<TokenRows> column(std::string_view name) const {
     const PickleValue* const manager = member(state(value(pickle_.root)), "_mgr");
@@ -61,20 +42,6 @@ class Frame {
   }
 
  private:
-  const PickleValue& value(std::uint32_t index) const { return pickle_.values[index]; }
-
-  // Parts of an object; null where it is none or has none.
-  bool is_made_by(const PickleValue* object, std::string_view name) const {
-    return object != nullptr && object->kind == Kind::kObject &&
-           value(object->items[0]).text.ends_with(name);
-  }
-  const PickleValue* arguments(const PickleValue* object) const {
-    return object != nullptr && object->kind == Kind::kObject ? &value(object->items[1]) : nullptr;
-  }
-  const PickleValue* state(const PickleValue& object) const {
-    return object.kind == Kind::kObject && object.items.size() > 2 ? &value(object.items[2])
-                                                                   : nullptr;
-  }
   const PickleValue* member(const PickleValue* dict, std::string_view name) const {
     if (dict == nullptr || dict->kind != Kind::kDict) return nullptr;
     for (std::size_t i = 0; i + 1 < dict->items.size(); i += 2)
@@ -91,6 +58,7 @@ class Frame {
     for (std::size_t visited = 0; !left.empty() && visited < kMaxVisited; ++visited) {
       const std::uint32_t index = left.back();
       left.pop_back();
+      if (auto names = arrow_strings(index)) return *std::move(names);
       if (const auto found = array(index); found && found->objects != nullptr) {
         std::vector<std::string> names;
         for (const std::uint32_t item : *found->objects)
@@ -101,80 +69,6 @@ class Frame {
       left.insert(left.end(), items.rbegin(), items.rend());
     }
     return {};
-  }
-
-  std::optional<Array> array(std::uint32_t index) const {
-    const PickleValue& object = value(index);
-    const PickleValue* parts = nullptr;
-    std::size_t shape_at = 1;  // (version, shape, dtype, is_fortran, data)
-    std::size_t dtype_at = 2;
-    std::size_t data_at = 4;
-    Array made;
-    if (is_made_by(&object, "._reconstruct")) {
-      parts = state(object);
-      if (parts == nullptr || parts->items.size() != 5) return std::nullopt;
-      made.fortran = value(parts->items[3]).number != 0;
-    } else if (is_made_by(&object, "._frombuffer")) {  // (data, dtype, shape, order)
-      parts = arguments(&object);
-      if (parts == nullptr || parts->items.size() != 4) return std::nullopt;
-      shape_at = 2;
-      dtype_at = 1;
-      data_at = 0;
-      made.fortran = value(parts->items[3]).text == "F";
-    } else {
-      return std::nullopt;
-    }
-    for (const std::uint32_t side : value(parts->items[shape_at]).items)
-      made.shape.push_back(value(side).number);
-    const PickleValue& data = value(parts->items[data_at]);
-    if (data.kind == Kind::kList) {
-      made.objects = &data.items;
-      return made;
-    }
-    return with_bytes(std::move(made), value(parts->items[dtype_at]), data);
-  }
-
-  std::optional<Array> with_bytes(Array made, const PickleValue& dtype,
-                                  const PickleValue& data) const {
-    const PickleValue* const described = arguments(&dtype);
-    const PickleValue* const details = state(dtype);
-    if (described == nullptr || described->items.empty() || details == nullptr ||
-        details->items.size() < 2)
-      return std::nullopt;
-    const std::string& code = value(described->items[0]).text;  // "i8"
-    const std::string& order = value(details->items[1]).text;
-    const bool integers = code.size() == 2 && (code[0] == 'i' || code[0] == 'u') &&
-                          std::string_view("1248").find(code[1]) != std::string_view::npos;
-    if (!integers || order == ">") return std::nullopt;
-    made.width = static_cast<std::size_t>(code[1] - '0');
-    made.is_signed = code[0] == 'i';
-    if (data.kind == Kind::kBytes)
-      made.raw = data.text;
-    else if (auto raw = latin1_bytes(data))
-      made.raw = *std::move(raw);
-    else
-      return std::nullopt;
-    if (made.raw.size() % made.width != 0) return std::nullopt;
-    return made;
-  }
-
-  // Protocols below 3 write bytes as _codecs.encode(text, "latin1"): a character a byte.
-  std::optional<std::string> latin1_bytes(const PickleValue& object) const {
-    const PickleValue* const parts = arguments(&object);
-    if (!is_made_by(&object, "_codecs.encode") || parts == nullptr || parts->items.empty())
-      return std::nullopt;
-    std::string bytes;
-    const std::string& text = value(parts->items[0]).text;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      auto c = static_cast<unsigned char>(text[i]);
-      if (c >= 0x80) {  // U+0080 to U+00FF: 110000yy 10xxxxxx
-        if ((c & 0xFCu) != 0xC0u || ++i == text.size()) return std::nullopt;
-        c = static_cast<unsigned char>((c & 3u) << 6 |
-                                       (static_cast<unsigned char>(text[i]) & 0x3Fu));
-      }
-      bytes += static_cast<char>(c);
-    }
-    return bytes;
   }
 
   // Which row of a block is that column: its placement is a slice or an array of columns.
@@ -196,7 +90,7 @@ class Frame {
     return std::nullopt;
   }
 
-  Result<TokenRows> rows_of(const std::optional<Array>& block, std::size_t row,
+  Result<TokenRows> rows_of(const std::optional<PickleArray>& block, std::size_t row,
                             std::string_view name) const {
     if (!block || block->objects == nullptr || block->shape.size() != 2)
       return fail(ErrorCode::kInvalid, "column '{}' of the DataFrame holds no lists", name);

@@ -30,9 +30,25 @@ TEST(Pickle, EveryProtocol) {
   }
 }
 
-// pandas' own to_pickle(), of three major versions.
+// A row may be an array, or have one beside a name and a number.
+TEST(Pickle, ListsOfArrays) {
+  for (const char* protocol : {"p2", "p4", "p5"}) {
+    const auto pickle = parse_prompts(file(fmt::format("golden/bench/arrays_{}.pkl", protocol)));
+    ASSERT_TRUE(pickle) << protocol << ": " << pickle.error().message;
+    const auto rows = token_rows(*pickle);
+    ASSERT_TRUE(rows) << protocol << ": " << rows.error().message;
+    ASSERT_EQ(rows->size(), 5u);
+    EXPECT_EQ((*rows)[0], (std::vector<std::int32_t>{1, 2, 3}));
+    EXPECT_EQ((*rows)[1], (std::vector<std::int32_t>{4, 5, 70000}));
+    EXPECT_EQ((*rows)[2], (std::vector<std::int32_t>{2147483647, 0}));
+    EXPECT_EQ((*rows)[3].size(), 300u);
+    EXPECT_EQ((*rows)[4], (std::vector<std::int32_t>{7, 8}));
+  }
+}
+
+// pandas' own to_pickle(), of three major versions, and with columns' names in Arrow's strings.
 TEST(Pickle, DataFrames) {
-  for (const char* version : {"1.5", "2.2", "3.1"}) {
+  for (const char* version : {"1.5", "2.2", "3.1", "3.1arrow"}) {
     for (const char* kind : {"lists_p2", "lists_p4", "lists_p5", "wide_p5", "filtered_p5",
                              "arrays_p2", "arrays_p4", "arrays_p5", "narrow_p5"}) {
       const std::string name = fmt::format("golden/bench/frame_{}_{}.pkl", version, kind);
