@@ -107,13 +107,9 @@ Result<Message> read_message(const json::value& v, std::size_t index, std::size_
   auto role = json::get_string(from, "role");
   if (!role) return invalid("messages", "{}: {}", where, role.error().message);
   message.role = *std::move(role);
-  constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
-                                                      "assistant", "tool",      "function"};
-  if (std::find(kRoles.begin(), kRoles.end(), message.role) == kRoles.end()) {
-    return invalid("messages",
-                   "{}: the role is '{}'; system, developer, user, assistant and tool are known",
-                   where, message.role.substr(0, 40));
-  }
+  // Which roles there are is the template's affair.
+  if (message.role.empty()) return invalid("messages", "{}: the role is empty", where);
+  TRY_DO(within(limits::kRole, message.role.size(), where));
   const json::value* content = json::find(from, "content");
   if (content == nullptr) {
     // Absent or null: assistants may say nothing, as they do when they call tools.
@@ -158,6 +154,36 @@ Result<void> take_messages(Fields& fields, ChatRequest& request) {
 
 }  // namespace
 
+namespace {
+
+// vLLM's, by modality.
+Result<void> check_media_io(const json::object* kwargs) {
+  if (kwargs == nullptr) return {};
+  for (const auto& [name, value] : *kwargs) {
+    const bool asks = !value.is_null() && !(value.is_object() && value.get_object().empty());
+    if (asks && name != "video")
+      return invalid(
+          "media_io_kwargs",
+          "'media_io_kwargs.{}' is not supported by this server; media_io_kwargs.video is",
+          std::string_view(name).substr(0, 40));
+  }
+  return {};
+}
+
+// Of a request with a template of its own.
+Result<void> take_effort(Fields& fields, ChatRequest& request) {
+  TRY(const auto effort, fields.text("reasoning_effort"));
+  if (effort) TRY_DO(show_effort(*effort, "reasoning_effort", request));
+  TRY(const auto verbosity, fields.text("verbosity"));
+  if (verbosity) {
+    TRY_DO(within(limits::kEffort, verbosity->size(), "verbosity"));
+    request.chat_template_kwargs["verbosity"] = *verbosity;
+  }
+  return {};
+}
+
+}  // namespace
+
 // {"type": "image_url", "image_url": {"url", "detail", "min_pixels", "max_pixels"}, "uuid"}; the
 // inner value may be a bare string, and "input_image" is the same thing under another name.
 Result<ImagePart> read_image(const json::object& part, std::string_view param,
@@ -176,7 +202,9 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
     image.url = std::string(v->get_string());
   } else if (v->is_object()) {
     holder = &v->get_object();
-    auto url = json::get_string(*holder, "url");
+    // What was sent under its uuid before needs none.
+    const bool named = !image.uuid.empty() && json::find(*holder, "url") == nullptr;
+    auto url = named ? Result<std::string>("") : json::get_string(*holder, "url");
     if (!url) return invalid(param, "{}: {}", where, url.error().message);
     image.url = *std::move(url);
   } else {
@@ -186,10 +214,10 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
   TRY(const std::string detail, json::get_string_or(*holder, "detail", "auto"));
   if (detail == "low") {
     image.detail = ImageDetail::kLow;
-  } else if (detail == "high") {
+  } else if (detail == "high" || detail == "original") {
     image.detail = ImageDetail::kHigh;
   } else if (detail != "auto") {
-    return invalid(param, "{}: 'detail' is '{}', auto, low or high is required", where,
+    return invalid(param, "{}: 'detail' is '{}', auto, low, high or original is required", where,
                    detail.substr(0, 40));
   }
   const auto pixels = [&](std::string_view name,
@@ -207,6 +235,14 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
   TRY_DO(pixels("max_pixels", image.max_pixels));
   if (image.url.empty() && image.uuid.empty()) return invalid(param, "{}: 'url' is empty", where);
   return image;
+}
+
+Result<void> show_effort(std::string_view effort, std::string_view param, ChatRequest& request) {
+  TRY_DO(within(limits::kEffort, effort.size(), param));
+  json::object& variables = request.chat_template_kwargs;
+  variables["reasoning_effort"] = json::string(effort);
+  if (!variables.contains("enable_thinking")) variables["enable_thinking"] = effort != "none";
+  return {};
 }
 
 Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
@@ -252,12 +288,24 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
     }
   }
   TRY(const json::object* media_io, fields.object("media_io_kwargs"));
+  TRY_DO(check_media_io(media_io));
   return set_video_rates(request.videos, request.mm_processor_kwargs, media_io);
+}
+
+std::string Message::text() const {
+  std::string all;
+  for (const ContentPart& part : content) all += part.text;
+  return all;
+}
+
+bool ChatRequest::echoes() const {
+  return echo && (!add_generation_prompt || messages.back().role == "assistant");
 }
 
 Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
+  TRY_DO(fields.settle(RequestKind::kChat));
   ChatRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
@@ -266,21 +314,22 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   TRY(request.delivery, take_delivery(fields));
   TRY(const auto logprobs, fields.boolean("logprobs"));
   request.logprobs = logprobs.value_or(false);
-  TRY(const auto top, fields.integer("top_logprobs", 0));
+  TRY(const auto top, fields.integer("top_logprobs", -1));
   request.top_logprobs = top.value_or(0);
-  if (top && *top > 0 && !request.logprobs) {
+  if (top && *top != 0 && !request.logprobs) {
     return invalid("top_logprobs", "'top_logprobs' is {}, which needs 'logprobs' to be true", *top);
   }
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
-  if (request.echo) return invalid("echo", "'echo' is not supported for chat by this server");
   TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));
   TRY_DO(take_beam_search(fields, request.sampling));
   TRY(request.tools, take_tool_fields(fields));
-  TRY_DO(fields.refuse({"echo", "audio", "web_search_options", "prediction"}));
   TRY_DO(take_template_fields(fields, request));
+  TRY_DO(take_effort(fields, request));
   TRY_DO(refuse_best_of(fields));
-  TRY_DO(refuse_unsupported(fields));
+  TRY_DO(take_reasoning_form(fields, request.delivery));
+  TRY(const auto prompt_text, fields.boolean("return_prompt_text"));
+  request.delivery.return_prompt_text = prompt_text.value_or(false);
   request.unknown = fields.unknown();
   return request;
 }
@@ -295,6 +344,27 @@ void guard_strings(json::value& v, GuardText guard, void* context) {
   } else if (v.is_object()) {
     for (auto& member : v.get_object()) guard_strings(member.value(), guard, context);
   }
+}
+
+}  // namespace
+
+namespace {
+
+// What openai's model_dump() adds to an answer that goes back into a history: templates ask
+// whether there is such a member.
+bool says_nothing(std::string_view name, const json::value& value) {
+  if (value.is_null()) return true;
+  return name == "tool_calls" && value.is_array() && value.get_array().empty();
+}
+
+// Thoughts under both of their names, whichever the client knows: of two, vLLM's counts.
+void show_thoughts(json::object& message) {
+  const json::value* thoughts = json::find(message, "reasoning");
+  if (thoughts == nullptr) thoughts = json::find(message, "reasoning_content");
+  if (thoughts == nullptr || !thoughts->is_string()) return;
+  const json::value both = *thoughts;
+  message["reasoning"] = both;
+  message["reasoning_content"] = both;
 }
 
 }  // namespace
@@ -330,11 +400,13 @@ json::array template_messages(const ChatRequest& request, GuardText guard, void*
       made["content"] = std::move(parts);
     }
     for (const auto& member : message.other) {
+      if (says_nothing(member.key(), member.value())) continue;
       json::value value =
           member.key() == "tool_calls" ? with_parsed_arguments(member.value()) : member.value();
       guard_strings(value, guard, context);
       made[member.key()] = std::move(value);
     }
+    show_thoughts(made);
     messages.push_back(std::move(made));
   }
   return messages;

@@ -36,6 +36,7 @@ struct Message {
   std::string role;                  // system, developer, user, assistant, tool
   bool has_parts = false;            // content was a list; false: a string (or null)
   std::vector<ContentPart> content;  // a string is one text part; empty for null
+  std::string text() const;          // all of it, without images and videos
   json::object other;  // name, tool_calls, tool_call_id, reasoning_content, ...: for the template
 };
 
@@ -58,6 +59,9 @@ struct ChatRequest {
   ToolFields tools;
   json::object mm_processor_kwargs;  // also top-level min_pixels/max_pixels; without fps
   std::vector<std::string> unknown;  // member names nobody knows: one warning
+
+  // The answer begins with the last message: echo is set, and the answer is its author's.
+  bool echoes() const;
 };
 
 // kInvalid names the member (Error::param). Known members that would change the answer and are not
@@ -71,6 +75,9 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
                              std::string_view where);
 // add_generation_prompt, chat_template, chat_template_kwargs, documents, mm_processor_kwargs, ...
 Result<void> take_template_fields(Fields& fields, ChatRequest& request);
+// How hard to think, under the names that templates have for it: reasoning_effort, and whether it
+// is any at all, enable_thinking where chat_template_kwargs does not say. `param` is the member's.
+Result<void> show_effort(std::string_view effort, std::string_view param, ChatRequest& request);
 
 // What the chat template sees as `messages`. Text that a client wrote, in parts, calls of tools and
 // other members, passes through `guard` (Processor::guard_literals); content given as a string

@@ -7,6 +7,7 @@ namespace saccade::api {
 Result<CompletionRequest> parse_completion_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
+  TRY_DO(fields.settle(RequestKind::kCompletion));
   CompletionRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
@@ -37,8 +38,7 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
     return invalid("echo",
                    "'echo' with 'logprobs' is not supported together with "
                    "'use_beam_search'");
-  TRY_DO(fields.refuse({"suffix"}));
-  TRY_DO(refuse_unsupported(fields));
+  TRY_DO(take_reasoning_form(fields, request.delivery));
   request.unknown = fields.unknown();
   return request;
 }

@@ -29,10 +29,10 @@ void write_floats(json::JsonWriter& w, std::span<const float> values) {
 Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
+  TRY_DO(fields.settle(RequestKind::kEmbedding));
   EmbeddingRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
-  TRY_DO(fields.refuse({"messages"}));
   TRY(request.inputs, read_prompts(fields.take("input"), limits::kInputs));
   TRY(const auto format, fields.text("encoding_format"));
   if (format && *format != "float" && *format != "base64")
@@ -48,8 +48,6 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   TRY(const auto normalize, fields.boolean("normalize"));
   if (normalize && !*normalize)
     return invalid("normalize", "'normalize' is false; embeddings are as the checkpoint has them");
-  TRY_DO(fields.refuse({"mm_processor_kwargs", "embed_dtype", "endianness", "use_activation"}));
-  fields.accept({"user", "priority"});
   request.unknown = fields.unknown();
   return request;
 }

@@ -20,7 +20,7 @@ bool asks_for_something(const json::value& v) {
     case boost::json::kind::double_:
       return v.get_double() != 0;
     case boost::json::kind::string:
-      return !v.get_string().empty();
+      return !v.get_string().empty() && v.get_string() != "none";
     case boost::json::kind::array:
       return !v.get_array().empty();
     case boost::json::kind::object:
@@ -106,22 +106,17 @@ void Fields::accept(std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) take(name);
 }
 
-Result<void> Fields::refuse(std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    const json::value* v = take(name);
-    refused_.emplace(name);
-    if (v != nullptr && asks_for_something(*v))
-      return invalid(name, "'{}' is not supported by this server", name);
-  }
-  return {};
-}
-
-Result<void> Fields::refuse(std::span<const Instead> members, std::string_view requests) {
-  for (const Instead& one : members) {
-    const json::value* v = take(one.name);
-    refused_.emplace(one.name);
-    if (v != nullptr && asks_for_something(*v))
-      return invalid(one.name, "'{}' is not supported for {}: {}", one.name, requests, one.what);
+Result<void> Fields::settle(RequestKind kind) {
+  for (const FieldRow& row : field_table()) {
+    if ((row.kinds & static_cast<std::uint16_t>(kind)) == 0) continue;
+    if (row.fate == Fate::kIgnored) take(row.name);
+    if (row.fate != Fate::kRefused) continue;
+    const json::value* v = take(row.name);
+    refused_.emplace(row.name);
+    if (v == nullptr || !asks_for_something(*v)) continue;
+    if (row.note.empty())
+      return invalid(row.name, "'{}' is not supported by this server", row.name);
+    return invalid(row.name, "'{}' is not supported for {}: {}", row.name, name_of(kind), row.note);
   }
   return {};
 }

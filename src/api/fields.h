@@ -6,11 +6,11 @@
 #include <limits>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/field_table.h"
 #include "base/json.h"
 #include "base/result.h"
 
@@ -22,12 +22,6 @@ template <typename... Args>
   return fail(Error{ErrorCode::kInvalid, fmt::format(format, std::forward<Args>(args)...),
                     std::string(param)});
 }
-
-// A member that belongs elsewhere, and what to do about it.
-struct Instead {
-  std::string_view name;
-  std::string_view what;
-};
 
 // JSON null counts as absent throughout, as it does for the official clients.
 class Fields {
@@ -46,14 +40,12 @@ class Fields {
   Result<const json::object*> object(std::string_view name);  // null when absent
   Result<const json::array*> array(std::string_view name);    // null when absent
 
-  // Members that are known and have no effect here.
+  // What field_table() says of a kind of request: takes what is ignored; kInvalid naming the first
+  // that is refused and asks for something. false, 0, "", "none", [] and {} ask for nothing.
+  Result<void> settle(RequestKind kind);
+  // Of an object within a request, which the table does not have: members that are known and have
+  // no effect.
   void accept(std::initializer_list<std::string_view> names);
-  // Members that would change the answer and are not done: kInvalid naming the first that asks for
-  // something. false, 0, "", [] and {} ask for nothing.
-  Result<void> refuse(std::initializer_list<std::string_view> names);
-  // The same of members whose message says what to do instead: "'NAME' is not supported for
-  // `requests`: WHAT".
-  Result<void> refuse(std::span<const Instead> members, std::string_view requests);
 
   // Once all are taken.
   std::vector<std::string> unknown() const;

@@ -22,6 +22,7 @@ namespace limits {
 inline constexpr Limit kMembers{"request", "members", 1'024};
 inline constexpr Limit kMessages{"messages", "entries", 16'384};
 inline constexpr Limit kMessageMembers{"messages[]", "members", 64};
+inline constexpr Limit kRole{"messages[].role", "bytes", 64};
 inline constexpr Limit kParts{"messages[].content", "parts in all", 65'536};
 inline constexpr Limit kToolCalls{"messages[].tool_calls", "calls", 1'024};
 inline constexpr Limit kImages{"image_url", "images", 4'096};
@@ -34,6 +35,7 @@ inline constexpr Limit kChoices{"n", "choices", 128};
 inline constexpr Limit kAllChoices{"prompt x n", "choices", 1'024};
 inline constexpr Limit kEcho{"echo x n", "bytes of prompts in the answer", 4'194'304};
 inline constexpr Limit kPromptLogprobs{"prompt_logprobs x n", "entries in the answer", 1'048'576};
+inline constexpr Limit kPromptIds{"prompt_token_ids x n", "entries in the answer", 4'194'304};
 inline constexpr Limit kStops{"stop", "strings", 64};
 inline constexpr Limit kStopBytes{"stop[]", "bytes", 4'096};
 inline constexpr Limit kStopTokenIds{"stop_token_ids", "entries", 4'096};
@@ -48,6 +50,7 @@ inline constexpr Limit kDocuments{"documents", "entries", 4'096};
 inline constexpr Limit kTemplateKwargs{"chat_template_kwargs", "members", 256};
 inline constexpr Limit kProcessorKwargs{"mm_processor_kwargs", "members", 256};
 inline constexpr Limit kChatTemplate{"chat_template", "bytes", 262'144};
+inline constexpr Limit kEffort{"reasoning_effort", "bytes", 64};
 inline constexpr Limit kRequestId{"request_id", "bytes", 256};
 inline constexpr Limit kMetadata{"metadata", "members", 16};
 inline constexpr Limit kMetadataBytes{"metadata[]", "bytes", 1'024};
@@ -56,12 +59,12 @@ inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
 
 inline constexpr Limit kAll[] = {
-    kMembers,        kMessages,        kMessageMembers, kParts,        kToolCalls, kImages,
-    kFrames,         kPrompts,         kInputs,         kTokenIds,     kChoices,   kAllChoices,
-    kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias, kBadWords,
-    kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,  kDocuments,
-    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt, kMetadata,
-    kMetadataBytes,  kImageName,       kPromptLogprobs};
+    kMembers,        kMessages,        kMessageMembers, kParts,        kToolCalls,      kImages,
+    kFrames,         kPrompts,         kInputs,         kTokenIds,     kChoices,        kAllChoices,
+    kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias,      kBadWords,
+    kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,       kDocuments,
+    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt,      kMetadata,
+    kMetadataBytes,  kEffort,          kRole,           kImageName,    kPromptLogprobs, kPromptIds};
 
 }  // namespace limits
 

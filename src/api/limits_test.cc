@@ -109,6 +109,7 @@ const std::map<std::string, Ask>& asks() {
       {"prompt x n", [](std::size_t n) { return check_choices(n, 1, 1 << 20); }},
       {"echo x n", [](std::size_t n) { return within(limits::kEcho, n); }},
       {"prompt_logprobs x n", [](std::size_t n) { return check_prompt_logprobs(1, n, 0); }},
+      {"prompt_token_ids x n", [](std::size_t n) { return within(limits::kPromptIds, n); }},
       {"messages[].content[].uuid",
        [](std::size_t n) {
          return chat(message(R"([{"type": "image_url", "uuid": )" + text_of(n) + "}]"));
@@ -164,6 +165,12 @@ const std::map<std::string, Ask>& asks() {
       {"metadata[]",
        [](std::size_t n) {
          return response(R"({"input": "x", "metadata": {"a": )" + text_of(n - 1) + "}}");
+       }},
+      {"reasoning_effort",
+       [](std::size_t n) { return chat(with("\"reasoning_effort\":" + text_of(n))); }},
+      {"messages[].role",
+       [](std::size_t n) {
+         return chat(R"({"messages": [{"content": "x", "role": )" + text_of(n) + "}]}");
        }},
       {"cache_salt", [](std::size_t n) { return chat(with("\"cache_salt\":" + text_of(n))); }},
   };

@@ -11,23 +11,6 @@
 namespace saccade::api {
 namespace {
 
-// Of other APIs, or of a service beside the model: refused with what to do, where something asks.
-constexpr Instead kInstead[] = {
-    {"stop", "send 'stop_sequences'"},
-    {"max_completion_tokens", "send 'max_tokens'"},
-    {"response_format", "send 'output_config.format'"},
-    {"reasoning_effort", "send 'thinking'"},
-    {"parallel_tool_calls", "send 'tool_choice.disable_parallel_tool_use'"},
-    {"logprobs", "/v1/chat/completions has them"},
-    {"top_logprobs", "/v1/chat/completions has them"},
-    {"request_id", "ids of messages are the server's own"},
-    {"continue_final_message", "end 'messages' with the assistant's"},
-    {"add_generation_prompt", "end 'messages' with the assistant's to have it continued"},
-    {"container", "no code runs on this server"},
-    {"mcp_servers", "no tool runs on this server"},
-    {"context_management", "leave out of 'messages' what is too old"},
-};
-
 // A function of the client's. Those with a type of their own run elsewhere or are known to one
 // model alone.
 Result<json::object> chat_tool_of(const json::value& v, std::string_view where) {
@@ -110,7 +93,8 @@ Result<void> take_form(Fields& fields, ChatRequest& request) {
   std::string param = "output_format";
   if (config != nullptr) {
     Fields inner(*config);
-    inner.accept({"effort"});
+    TRY(const auto effort, inner.text("effort"));
+    if (effort) TRY_DO(show_effort(*effort, "output_config.effort", request));
     TRY(const json::object* given, inner.object("format"));
     const std::vector<std::string> unknown = inner.unknown();
     if (!unknown.empty())
@@ -175,7 +159,7 @@ Result<ChatRequest> parse(std::string_view body, bool needs_max_tokens) {
   ChatRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
-  TRY_DO(fields.refuse(kInstead, "messages"));
+  TRY_DO(fields.settle(RequestKind::kMessages));
   TRY(request.sampling, take_sampling(fields));
   SamplingFields& sampling = request.sampling;
   if (needs_max_tokens && !sampling.max_tokens)
@@ -193,13 +177,9 @@ Result<ChatRequest> parse(std::string_view body, bool needs_max_tokens) {
   TRY(const auto stream, fields.boolean("stream"));
   request.delivery.stream = stream.value_or(false);
   TRY_DO(take_queue_fields(fields, request.delivery));
-  // What is cached is cached without being asked.
-  fields.accept({"cache_control", "inference_geo", "speed", "user_profile_id", "workspace_id",
-                 "diagnostics", "betas"});
   TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_prompt_logprobs(fields));
-  TRY_DO(refuse_beam_search(fields));
-  TRY_DO(refuse_unsupported(fields));
+  TRY_DO(take_reasoning_form(fields, request.delivery));
   request.unknown = fields.unknown();
   return request;
 }
@@ -210,10 +190,11 @@ Result<ChatRequest> parse_messages_request(std::string_view body) { return parse
 
 Result<ChatRequest> parse_count_tokens_request(std::string_view body) { return parse(body, false); }
 
-std::string token_count_response(std::int64_t tokens) {
+std::string token_count_response(std::int64_t tokens, std::string_view object) {
   std::string out;
   json::JsonWriter w(out);
   w.begin_object();
+  if (!object.empty()) w.member("object", object);
   w.member("input_tokens", tokens);
   w.end_object();
   return out;

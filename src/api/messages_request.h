@@ -19,7 +19,7 @@ Result<ChatRequest> parse_messages_request(std::string_view body);
 // The same without what only an answer needs: max_tokens may be absent.
 Result<ChatRequest> parse_count_tokens_request(std::string_view body);
 
-// {"input_tokens": ...}
-std::string token_count_response(std::int64_t tokens);
+// {"input_tokens": ...}; `object`, where not empty, before it.
+std::string token_count_response(std::int64_t tokens, std::string_view object = {});
 
 }  // namespace saccade::api

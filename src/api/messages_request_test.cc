@@ -42,6 +42,25 @@ TEST(MessagesRequest, TextsBecomeMessages) {
   EXPECT_EQ(must(R"("system": [], )" + kHi).messages.size(), 1u);
 }
 
+// Claude Code's, another one in each request: no prefix of it would be found again.
+TEST(MessagesRequest, TheBillingLineIsLeftOut) {
+  const std::string billing = R"({"type": "text", "text": "x-anthropic-billing-header: cch=1;"})";
+  const auto request =
+      must(R"("system": [)" + billing + R"(, {"type": "text", "text": "a"}], )" + kHi);
+  ASSERT_EQ(request.messages.size(), 2u);
+  ASSERT_EQ(request.messages[0].content.size(), 1u);
+  EXPECT_EQ(request.messages[0].content[0].text, "a");
+  EXPECT_EQ(must(R"("system": [)" + billing + "], " + kHi).messages.size(), 1u);
+}
+
+TEST(MessagesRequest, EffortIsShownToTheTemplate) {
+  EXPECT_EQ(must(R"("output_config": {"effort": "low"}, )" + kHi).chat_template_kwargs,
+            (json::object{{"reasoning_effort", "low"}, {"enable_thinking", true}}));
+  EXPECT_EQ(must(R"("output_config": {"effort": "low"}, "thinking": {"type": "disabled"}, )" + kHi)
+                .chat_template_kwargs,
+            (json::object{{"enable_thinking", false}, {"reasoning_effort", "low"}}));
+}
+
 TEST(MessagesRequest, BlocksBecomeMessages) {
   const auto request = must(R"("messages": [
       {"role": "user", "content": [{"type": "text", "text": "What?"}, {"type": "image",

@@ -73,6 +73,7 @@ constexpr Member kMembers[] = {
     {"bad_words", "a"},
     {"allowed_token_ids", "a"},
     {"truncate_prompt_tokens", "i"},
+    {"truncation_side", "s"},
     // The answer's form.
     {"response_format", "o"},
     {"structured_outputs", "o"},
@@ -80,6 +81,10 @@ constexpr Member kMembers[] = {
     {"guided_regex", ""},
     {"guided_choice", ""},
     {"guided_grammar", ""},
+    {"json_schema", ""},
+    {"grammar", ""},
+    {"regex", ""},
+    {"ebnf", ""},
     {"text", "o"},
     {"output_config", "o"},
     {"output_format", "o"},
@@ -148,10 +153,19 @@ constexpr Member kMembers[] = {
     {"spaces_between_special_tokens", ""},
     {"stream_interval", ""},
     {"vllm_xargs", ""},
+    {"return_prompt_text", "b", "ChatCompletionRequest"},
     {"return_prompt_text", ""},
     {"session_id", ""},
-    {"verbosity", ""},
-    {"reasoning_effort", ""},
+    {"verbosity", "", "CompletionRequest"},
+    {"verbosity", "s"},
+    {"reasoning_effort", "", "CompletionRequest"},
+    {"reasoning_effort", "s"},
+    {"return_token_offsets", ""},
+    {"return_mm_kwargs", ""},
+    {"billing_policy", ""},
+    {"fallbacks", ""},
+    {"fallback_credit_token", ""},
+    {"access_programs", ""},
     {"guided_decoding_backend", ""},
     {"cache_control", ""},
     {"inference_geo", ""},
@@ -165,6 +179,24 @@ constexpr Member kMembers[] = {
     {"softmax", ""},
 };
 
+// What is taken of a number; `most` not above `least`: no bound above.
+struct Range {
+  std::string_view name;
+  double least = 0;
+  double most = 0;
+  bool excludes = false;  // `least` itself
+};
+constexpr Range kRanges[] = {
+    {"temperature", 0},
+    {"top_p", 0, 1, true},
+    {"min_p", 0, 1},
+    {"presence_penalty", -2, 2},
+    {"frequency_penalty", -2, 2},
+    {"repetition_penalty", 0, 0, true},
+    {"n", 1, 128},
+    {"min_tokens", 0},
+};
+
 struct Endpoint {
   std::string_view path;
   std::string_view summary;
@@ -175,12 +207,18 @@ constexpr Endpoint kEndpoints[] = {
     {"/v1/chat/completions", "An answer to a conversation", "ChatCompletionRequest"},
     {"/v1/completions", "A text that goes on", "CompletionRequest"},
     {"/v1/responses", "An answer in OpenAI's Responses API", "ResponseRequest"},
+    {"/chat/completions", "An answer to a conversation", "ChatCompletionRequest"},
+    {"/completions", "A text that goes on", "CompletionRequest"},
+    {"/responses", "An answer in OpenAI's Responses API", "ResponseRequest"},
+    {"/invocations", "A conversation or a text, as the body is", ""},
+    {"/v1/responses/input_tokens", "How many tokens such a request has", "ResponseRequest"},
     {"/v1/responses/{id}", "A stored response"},
     {"/v1/responses/{id}/input_items", "What a stored response answered"},
     {"/v1/responses/{id}/cancel", "Refused: no response runs in the background"},
     {"/v1/messages", "An answer in Anthropic's Messages API", "MessagesRequest"},
     {"/v1/messages/count_tokens", "How many tokens such a request has", "CountTokensRequest"},
     {"/v1/embeddings", "Embeddings of texts", "EmbeddingRequest"},
+    {"/embeddings", "Embeddings of texts", "EmbeddingRequest"},
     {"/v1/score", "How alike texts are", "ScoreRequest"},
     {"/score", "How alike texts are", "ScoreRequest"},
     {"/v1/rerank", "Documents by their likeness to a query", "RerankRequest"},
@@ -191,6 +229,7 @@ constexpr Endpoint kEndpoints[] = {
     {"/tokenize", "The tokens of a prompt or a conversation", "TokenizeRequest"},
     {"/detokenize", "The text of tokens", "DetokenizeRequest"},
     {"/v1/models", "The models that are served"},
+    {"/models", "The models that are served"},
     {"/v1/models/{id}", "One of them"},
     {"/health", "200 while requests are taken"},
     {"/ping", "200 while requests are taken"},
@@ -276,6 +315,11 @@ json::value schema_of(const RequestSchema& schema) {
       for (const char letter : types) names.emplace_back(json::string(type_name(letter)));
       names.emplace_back("null");
       described["type"] = std::move(names);
+    }
+    for (const Range& range : kRanges) {
+      if (range.name != member) continue;
+      described[range.excludes ? "exclusiveMinimum" : "minimum"] = range.least;
+      if (range.most > range.least) described["maximum"] = range.most;
     }
     properties[member] = std::move(described);
   }

@@ -103,6 +103,8 @@ TEST(OpenApi, TheDocumentHasTheRoutes) {
   const auto& chat = document.at("components").at("schemas").at("ChatCompletionRequest");
   EXPECT_EQ(chat.at("properties").at("temperature").at("type"), (json::array{"number", "null"}));
   EXPECT_EQ(chat.at("required"), (json::array{"messages"}));
+  EXPECT_EQ(chat.at("properties").at("top_p").at("exclusiveMinimum").to_number<double>(), 0);
+  EXPECT_EQ(chat.at("properties").at("top_p").at("maximum").to_number<double>(), 1);
   for (const OpenApiRoute& route : routes) EXPECT_NE(summary_of(route.path), "") << route.path;
 }
 

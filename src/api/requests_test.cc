@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("stream": "yes")", "stream"},
         Refused{R"("stream_options": {"include_usage": true})", "stream_options"},
         Refused{R"("top_logprobs": 3)", "top_logprobs"}, Refused{R"("logprobs": 5)", "logprobs"},
-        Refused{R"("top_logprobs": -1, "logprobs": true)", "top_logprobs"},
+        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
         Refused{R"("request_id": 7)", "request_id"},
         Refused{R"("chat_template_kwargs": [])", "chat_template_kwargs"},
         Refused{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
@@ -104,7 +104,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("allowed_token_ids": ["a"])", "allowed_token_ids"},
         Refused{R"("allowed_token_ids": 5)", "allowed_token_ids"},
         Refused{R"("bad_words": [""])", "bad_words"}, Refused{R"("bad_words": [1])", "bad_words"},
-        Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": true)", "echo"},
+        Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": 1)", "echo"},
+        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
+        Refused{R"("top_logprobs": -1)", "top_logprobs"},
         Refused{R"("audio": {"voice": "a"})", "audio"},
         Refused{R"("prompt_logprobs": 0, "stream": true)", "prompt_logprobs"},
         Refused{R"("prompt_logprobs": true)", "prompt_logprobs"},
@@ -118,7 +120,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
         Refused{R"("separate_reasoning": false)", "separate_reasoning"},
         Refused{R"("stream_reasoning": false)", "stream_reasoning"},
-        Refused{R"("include_reasoning": false)", "include_reasoning"},
+        Refused{R"("include_reasoning": 0)", "include_reasoning"},
+        Refused{R"("reasoning_effort": 1)", "reasoning_effort"},
+        Refused{R"("media_io_kwargs": {"image": {"image_mode": "RGBA"}})", "media_io_kwargs"},
+        Refused{R"("truncation_side": "right")", "truncation_side"},
+        Refused{R"("response_format": {"type": "json_object", "schema": 123})",
+                "response_format.schema"},
+        Refused{R"("grammar": 1)", "grammar"},
+        Refused{R"("moderation": {"model": "m"})", "moderation"},
         Refused{R"("return_hidden_states": true)", "return_hidden_states"},
         Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
                 "continue_final_message"}));
@@ -167,7 +176,14 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
         Case{R"("structured_outputs": {"grammar": "root ::= \"a\"", "disable_fallback": true})",
              Kind::kGrammar, "root ::= \"a\"", "structured_outputs.grammar"},
         Case{R"("guided_regex": "a+", "guided_decoding_backend": "xgrammar")", Kind::kRegex, "a+",
-             "guided_regex"}}) {
+             "guided_regex"},
+        Case{R"("response_format": {"type": "json_object", "schema": {"type": "null"}})",
+             Kind::kJsonSchema, R"({"type":"null"})", "response_format.schema"},
+        Case{R"("json_schema": {"type": "null"}, "grammar": "")", Kind::kJsonSchema,
+             R"({"type":"null"})", "json_schema"},
+        Case{R"("grammar": "root ::= \"a\"", "json_schema": {})", Kind::kGrammar, "root ::= \"a\"",
+             "grammar"},
+        Case{R"("regex": "a+")", Kind::kRegex, "a+", "regex"}}) {
     const auto request = parse_chat_request(chat(members));
     ASSERT_TRUE(request) << members << request.error().message;
     ASSERT_TRUE(request->sampling.structured) << members;
@@ -184,6 +200,13 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
       R"({"prompt": "a", "structured_outputs": {"json": {}, "disable_any_whitespace": true}})");
   ASSERT_TRUE(compact) << compact.error().message;
   EXPECT_EQ(compact->sampling.structured->blanks, StructuredOutput::Blanks::kNone);
+  const auto blanks = [](const std::string& more) {
+    const auto made = parse_completion_request(
+        R"({"prompt": "a", "structured_outputs": {"json": {})" + more + "}}");
+    return made->sampling.structured->blanks;
+  };
+  EXPECT_EQ(blanks(""), StructuredOutput::Blanks::kBounded);
+  EXPECT_EQ(blanks(R"(, "disable_any_whitespace": false)"), StructuredOutput::Blanks::kAny);
 }
 
 TEST(ChatRequest, AbsentMembersStayEmpty) {
@@ -244,6 +267,106 @@ TEST(ChatRequest, ReadsDelivery) {
   EXPECT_TRUE(parse_chat_request(chat(R"("stream_options": {})")));
 }
 
+// vLLM's way: the template is shown the effort, and whether it is any at all.
+TEST(ChatRequest, EffortIsShownToTheTemplate) {
+  const auto variables = [](const std::string& members) {
+    const auto request = parse_chat_request(chat(members));
+    EXPECT_TRUE(request) << request.error().message;
+    return request ? json::value(request->chat_template_kwargs) : json::value();
+  };
+  EXPECT_EQ(variables(R"("reasoning_effort": "high")"),
+            (json::object{{"reasoning_effort", "high"}, {"enable_thinking", true}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": "none", "verbosity": "low")"),
+            (json::object{
+                {"reasoning_effort", "none"}, {"enable_thinking", false}, {"verbosity", "low"}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": "low",
+                         "chat_template_kwargs": {"enable_thinking": false, "reasoning_effort": 1})"),
+            (json::object{{"enable_thinking", false}, {"reasoning_effort", "low"}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": null)"), json::object());
+}
+
+// What the template sees of messages.
+json::value seen(const std::string& messages) {
+  const auto request = parse_chat_request(R"({"messages": [)" + messages + "]}");
+  EXPECT_TRUE(request) << request.error().message;
+  if (!request) return {};
+  return template_messages(*request, [](std::string_view text) { return std::string(text); });
+}
+
+TEST(ChatRequest, ThoughtsOfAHistoryHaveBothNames) {
+  const json::value both =
+      json::parse(
+          R"([{"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": "r"}])")
+          .value();
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r"})"), both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning_content": "r"})"), both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r",
+                     "reasoning_content": "older"})"),
+            both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": null,
+                     "reasoning_content": "r"})"),
+            both);
+}
+
+// What openai's model_dump() makes of an answer.
+TEST(ChatRequest, MembersOfAHistoryThatSayNothingAreLeftOut) {
+  const json::value bare = json::parse(R"([{"role": "assistant", "content": "a"}])").value();
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "refusal": null, "annotations": null,
+                     "audio": null, "function_call": null, "tool_calls": null})"),
+            bare);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "tool_calls": []})"), bare);
+}
+
+TEST(ChatRequest, UsageOfEveryChunkNeedsUsage) {
+  const auto delivery = [](const std::string& options) {
+    return parse_chat_request(chat(R"("stream": true, "stream_options": )" + options))->delivery;
+  };
+  EXPECT_FALSE(delivery(R"({"include_usage": false, "continuous_usage_stats": true})")
+                   .continuous_usage_stats);
+  EXPECT_FALSE(delivery(R"({"continuous_usage_stats": true})").continuous_usage_stats);
+  EXPECT_TRUE(delivery(R"({"include_usage": true, "continuous_usage_stats": true})")
+                  .continuous_usage_stats);
+}
+
+TEST(ChatRequest, AnAnswerBeginsWithItsOwnAuthorsWords) {
+  const auto echoes = [](const std::string& role, const std::string& more) {
+    return parse_chat_request(R"({"messages": [{"role": ")" + role + R"(", "content": "a"}], )" +
+                              more + "}")
+        ->echoes();
+  };
+  EXPECT_TRUE(echoes("assistant", R"("echo": true, "continue_final_message": true)"));
+  EXPECT_TRUE(echoes("assistant", R"("echo": true)"));
+  EXPECT_FALSE(echoes("user", R"("echo": true)"));
+  EXPECT_FALSE(echoes("assistant", R"("echo": false)"));
+}
+
+TEST(ChatRequest, RolesAreTheTemplatesAffair) {
+  EXPECT_EQ(seen(R"({"role": "critic", "content": "a"})").at(0).at("role"), "critic");
+  EXPECT_FALSE(parse_chat_request(R"({"messages": [{"role": "", "content": "a"}]})"));
+}
+
+TEST(ChatRequest, AnImageOfAUuidNeedsNoUrl) {
+  for (const char* part : {R"({"type": "image_url", "image_url": {}, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": null, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": {"url": null}, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": {"url": ""}, "uuid": "u"})"}) {
+    const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [)" +
+                                            std::string(part) + "]}]}");
+    ASSERT_TRUE(request) << part << request.error().message;
+    EXPECT_EQ(request->images.at(0).uuid, "u");
+    EXPECT_EQ(request->images.at(0).url, "");
+  }
+  EXPECT_FALSE(parse_chat_request(
+      R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})"));
+}
+
+TEST(ChatRequest, OriginalDetailIsHigh) {
+  const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [
+      {"type": "image_url", "image_url": {"url": "data:1", "detail": "original"}}]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->images.at(0).detail, ImageDetail::kHigh);
+}
+
 TEST(ChatRequest, UnknownMembersAreListedOnce) {
   const auto request =
       parse_chat_request(chat(R"("nosuch": 1, "user": "u", "metadata": {}, "other": {})"));
@@ -271,7 +394,7 @@ TEST(ChatRequest, RefusesWhatIsNoConversation) {
   for (
       const std::string messages :
       {"null", "[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])",
-       R"([{"role": "user", "content": 5}])", R"([{"role": "nobody", "content": "x"}])",
+       R"([{"role": "user", "content": 5}])", R"([{"role": "", "content": "x"}])",
        R"([{"role": "user", "content": [{}]}])",
        R"([{"role": "user", "content": [{"type": "input_audio"}]}])",
        R"([{"role": "user", "content": [{"type": "image_url"}]}])",

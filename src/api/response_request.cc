@@ -13,26 +13,8 @@
 namespace saccade::api {
 namespace {
 
-// Of other APIs, or of a service beside the model: refused with what to do, where something asks.
-constexpr Instead kInstead[] = {
-    {"messages", "send 'input'"},
-    {"max_tokens", "send 'max_output_tokens'"},
-    {"max_completion_tokens", "send 'max_output_tokens'"},
-    {"response_format", "send 'text.format'"},
-    {"conversation", "go on from 'previous_response_id'"},
-    {"prompt", "send 'instructions' and 'input'"},
-    {"background", "ask with 'stream' instead"},
-    {"max_tool_calls", "no tool runs on this server; 'parallel_tool_calls' bounds functions"},
-    {"logprobs", "send \"message.output_text.logprobs\" in 'include'"},
-    {"request_id", "ids of responses are the server's own"},
-    {"reasoning_effort", "send 'reasoning.effort'"},
-    {"context_management", "leave out of 'input' what is too old"},
-    {"moderation", "this server moderates nothing"},
-    {"continue_final_message", "/v1/chat/completions has it"},
-};
-
 Result<void> refuse_others(Fields& fields) {
-  TRY_DO(fields.refuse(kInstead, "responses"));
+  TRY_DO(fields.settle(RequestKind::kResponse));
   TRY(const auto n, fields.integer("n"));
   if (n && *n != 1) return invalid("n", "'n' is {}, a response has one answer", *n);
   TRY(const auto truncation, fields.text("truncation"));
@@ -75,6 +57,24 @@ Result<json::object> flat_tool(const json::value& v, std::string_view where) {
                    json::find(tool, "strict"));
 }
 
+// {"type": "allowed_tools", "mode": ..., "tools": [{"type": "function", "name": ...}]} in chat's
+// shape.
+Result<json::value> allowed_choice(const json::object& choice) {
+  json::array tools;
+  const json::value* list = json::find(choice, "tools");
+  if (list == nullptr || !list->is_array())
+    return invalid("tool_choice", "'tool_choice.tools' is {}, an array is required",
+                   list == nullptr ? "missing" : json::kind_name(*list));
+  for (const json::value& v : list->get_array()) {
+    TRY(json::object tool, flat_tool(v, "tool_choice.tools"));
+    tools.push_back(std::move(tool));
+  }
+  json::object allowed{{"tools", std::move(tools)}};
+  if (const json::value* mode = json::find(choice, "mode")) allowed["mode"] = *mode;
+  return json::value(
+      json::object{{"type", "allowed_tools"}, {"allowed_tools", std::move(allowed)}});
+}
+
 // tools and tool_choice in chat's shape, read by chat's reader.
 Result<void> take_tools(Fields& fields, ResponseRequest& request) {
   json::object chat;
@@ -94,14 +94,18 @@ Result<void> take_tools(Fields& fields, ResponseRequest& request) {
     chat["tool_choice"] = *choice;
     if (choice->is_object()) {
       const json::object& named = choice->get_object();
-      if (type_of(named) != "function")
+      if (type_of(named) == "allowed_tools") {
+        TRY(chat["tool_choice"], allowed_choice(named));
+      } else if (type_of(named) == "function") {
+        TRY(const std::string name, string_of(named, "name", "tool_choice", "'tool_choice'"));
+        chat["tool_choice"] =
+            json::object{{"type", "function"}, {"function", json::object{{"name", name}}}};
+      } else {
         return invalid("tool_choice",
-                       "'tool_choice' has the type '{}'; auto, none, required and {{\"type\": "
-                       "\"function\", \"name\": ...}} are supported",
+                       "'tool_choice' has the type '{}'; auto, none, required, {{\"type\": "
+                       "\"function\", \"name\": ...}} and allowed_tools are supported",
                        type_of(named).substr(0, 40));
-      TRY(const std::string name, string_of(named, "name", "tool_choice", "'tool_choice'"));
-      chat["tool_choice"] =
-          json::object{{"type", "function"}, {"function", json::object{{"name", name}}}};
+      }
     }
   }
   if (const json::value* parallel = fields.take("parallel_tool_calls"))
@@ -115,12 +119,16 @@ Result<void> take_text(Fields& fields, ResponseRequest& request) {
   TRY(const json::object* text, fields.object("text"));
   if (text == nullptr) return {};
   Fields inner(*text);
-  inner.accept({"verbosity"});
+  TRY(const auto verbosity, inner.text("verbosity"));
   TRY(const json::object* format, inner.object("format"));
   const std::vector<std::string> unknown = inner.unknown();
   if (!unknown.empty())
     return invalid("text", "'text' has the member '{}'; format and verbosity are known",
                    unknown.front().substr(0, 40));
+  if (verbosity) {
+    TRY_DO(within(limits::kEffort, verbosity->size(), "text.verbosity"));
+    request.chat.chat_template_kwargs["verbosity"] = *verbosity;
+  }
   if (format == nullptr) return {};
   request.text_format = *format;
   const std::string_view type = type_of(*format);
@@ -162,7 +170,13 @@ Result<void> take_streaming(Fields& fields, ResponseRequest& request) {
   if (stream_options != nullptr) {
     Fields inner(*stream_options);
     inner.accept({"include_obfuscation"});
-    TRY_DO(inner.refuse({"include_usage", "continuous_usage_stats"}));
+    for (const std::string_view name : {"include_usage", "continuous_usage_stats"}) {
+      TRY(const auto wanted, inner.boolean(name));
+      if (wanted.value_or(false))
+        return invalid(name,
+                       "'stream_options.{}' is not supported for responses: usage comes at the end",
+                       name);
+    }
   }
   TRY(const auto stream, fields.boolean("stream"));
   delivery.stream = stream.value_or(false);
@@ -218,20 +232,22 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
     return invalid("min_tokens",
                    "'min_tokens' is {}, 'max_output_tokens' is {}: it must not be larger",
                    sampling.min_tokens, *sampling.max_tokens);
-  TRY_DO(take_text(fields, request));
   TRY_DO(take_tools(fields, request));
   TRY_DO(take_metadata(fields, request));
   TRY_DO(take_streaming(fields, request));
-  TRY(const json::object* reasoning, fields.object("reasoning"));
-  if (reasoning != nullptr) request.reasoning = *reasoning;
   TRY_DO(take_template_fields(fields, request.chat));
+  TRY_DO(take_text(fields, request));
+  TRY(const json::object* reasoning, fields.object("reasoning"));
+  if (reasoning != nullptr) {
+    request.reasoning = *reasoning;
+    TRY(const std::string effort, json::get_string_or(*reasoning, "effort", ""));
+    if (!effort.empty()) TRY_DO(show_effort(effort, "reasoning.effort", request.chat));
+  }
   TRY(const auto user, fields.text("user"));
   if (user) request.user = json::string(*user);
-  fields.accept({"prompt_cache_retention", "prompt_cache_options"});
   TRY_DO(refuse_best_of(fields));
   TRY_DO(refuse_prompt_logprobs(fields));
-  TRY_DO(refuse_beam_search(fields));
-  TRY_DO(refuse_unsupported(fields));
+  TRY_DO(take_reasoning_form(fields, request.chat.delivery));
   request.chat.unknown = fields.unknown();
   return request;
 }

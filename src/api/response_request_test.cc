@@ -101,6 +101,24 @@ TEST(ResponseRequest, WhatAsksForNothingPasses) {
   EXPECT_TRUE(request.chat.delivery.stream);
 }
 
+TEST(ResponseRequest, EffortAndVerbosityAreShownToTheTemplate) {
+  EXPECT_EQ(must(R"("input": "a", "reasoning": {"effort": "high"}, "text": {"verbosity": "low"})")
+                .chat.chat_template_kwargs,
+            (json::object{
+                {"verbosity", "low"}, {"reasoning_effort", "high"}, {"enable_thinking", true}}));
+  EXPECT_TRUE(
+      must(R"("input": "a", "reasoning": {"summary": "auto"})").chat.chat_template_kwargs.empty());
+}
+
+TEST(ResponseRequest, SomeToolsAreAllowed) {
+  const auto request = must(
+      R"("input": "a", "tools": [{"type": "function", "name": "f"}, {"type": "function", "name": "g"}],
+         "tool_choice": {"type": "allowed_tools", "mode": "required",
+                         "tools": [{"type": "function", "name": "g"}]})");
+  EXPECT_EQ(request.chat.tools.choice, ToolChoice::kRequired);
+  ASSERT_EQ(request.chat.tools.list->size(), 1u);
+}
+
 TEST(ResponseRequest, LogprobsAreIncluded) {
   const auto request =
       must(R"("input": "x", "include": ["message.output_text.logprobs"], "top_logprobs": 3)");

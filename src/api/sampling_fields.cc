@@ -137,6 +137,11 @@ Result<SamplingFields> take_sampling(Fields& fields, std::int64_t least_tokens) 
   if (s.truncate_prompt_tokens && *s.truncate_prompt_tokens == 0)
     return invalid("truncate_prompt_tokens",
                    "'truncate_prompt_tokens' is 0, it must be -1 or at least 1");
+  TRY(const auto side, fields.text("truncation_side"));
+  if (side && *side != "left")
+    return invalid("truncation_side",
+                   "'truncation_side' is '{}', only 'left' is supported: a prompt's end is kept",
+                   side->substr(0, 40));
   TRY(s.structured, take_structured_output(fields));
   return s;
 }
@@ -154,7 +159,7 @@ Result<DeliveryFields> take_delivery(Fields& fields) {
     TRY(const auto include_usage, inner.boolean("include_usage"));
     TRY(const auto continuous, inner.boolean("continuous_usage_stats"));
     d.include_usage = include_usage.value_or(false);
-    d.continuous_usage_stats = continuous.value_or(false);
+    d.continuous_usage_stats = d.include_usage && continuous.value_or(false);
   }
   TRY(const auto metrics, fields.boolean("metrics"));
   d.metrics = metrics.value_or(false);
@@ -228,15 +233,13 @@ Result<void> take_beam_search(Fields& fields, SamplingFields& into) {
   return {};
 }
 
-Result<void> refuse_beam_search(Fields& fields) { return fields.refuse({"use_beam_search"}); }
-
 Result<void> refuse_prompt_logprobs(Fields& fields) {
   // 0 asks for the prompt's own tokens, so that only null asks for nothing.
   if (fields.take("prompt_logprobs") != nullptr)
     return invalid("prompt_logprobs",
                    "'prompt_logprobs' is not supported here: /v1/chat/completions and "
                    "/v1/completions have it");
-  return fields.refuse({"prompt_logprobs"});
+  return {};
 }
 
 Result<void> check_prompt_logprobs(std::int64_t choices, std::size_t prompt_tokens,
@@ -253,23 +256,17 @@ Result<void> refuse_best_of(Fields& fields) {
   return {};
 }
 
-Result<void> refuse_unsupported(Fields& fields) {
-  // Routers add them as true. No reasoning is told apart here, so that there is none to hide.
-  for (const std::string_view name :
-       {"separate_reasoning", "stream_reasoning", "include_reasoning"}) {
+Result<void> take_reasoning_form(Fields& fields, DeliveryFields& into) {
+  // Routers add them as true: a parser that the server has tells thoughts apart.
+  for (const std::string_view name : {"separate_reasoning", "stream_reasoning"}) {
     TRY(const auto wanted, fields.boolean(name));
     if (wanted && !*wanted)
-      return invalid(name, "'{}' is false, only true is supported: reasoning is not told apart",
+      return invalid(name, "'{}' is false, only true is supported: --reasoning-parser decides",
                      name);
   }
-  fields.accept({"user", "metadata", "store", "service_tier", "safety_identifier",
-                 "prompt_cache_key", "early_stopping", "spaces_between_special_tokens",
-                 "stream_interval", "vllm_xargs", "return_prompt_text", "session_id", "verbosity",
-                 "reasoning_effort"});
-  return fields.refuse({"logits_processors", "prompt_embeds", "kv_transfer_params",
-                        "ec_transfer_params", "logprob_token_ids", "thinking_token_budget",
-                        "repetition_detection", "return_hidden_states", "lora_path",
-                        "session_params"});
+  TRY(const auto included, fields.boolean("include_reasoning"));
+  into.include_reasoning = included.value_or(true);
+  return {};
 }
 
 }  // namespace saccade::api

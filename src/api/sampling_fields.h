@@ -53,7 +53,9 @@ struct DeliveryFields {
   bool continuous_usage_stats = false;  // stream_options
   bool metrics = false;  // Saccade's extension: per-request times in the final chunk or body
   bool return_token_ids = false;
-  bool tokens_as_ids = false;  // return_tokens_as_token_ids: logprobs name tokens "token_id:42"
+  bool return_prompt_text = false;
+  bool include_reasoning = true;  // false: thoughts are left out of the answer
+  bool tokens_as_ids = false;     // return_tokens_as_token_ids: logprobs name tokens "token_id:42"
   std::int64_t priority = 0;
   std::string cache_salt;
   std::string request_id;
@@ -78,15 +80,14 @@ Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& i
 // use_beam_search and length_penalty. Of what was taken before, kInvalid names what a search would
 // not follow and what would change its answer.
 Result<void> take_beam_search(Fields& fields, SamplingFields& into);
-// Both, of all other requests.
+// Of all other requests, where 0 asks for something too.
 Result<void> refuse_prompt_logprobs(Fields& fields);
-Result<void> refuse_beam_search(Fields& fields);
 // choices x prompt tokens x entries: kInvalid with both numbers before anything is computed.
 Result<void> check_prompt_logprobs(std::int64_t choices, std::size_t prompt_tokens,
                                    std::int64_t listed);
 // More answers made than given, of requests that have one way to ask: best_of above 1.
 Result<void> refuse_best_of(Fields& fields);
-// What both kinds of request refuse, and what both accept without effect.
-Result<void> refuse_unsupported(Fields& fields);
+// What says how thoughts are sent: in a stream, and apart from the answer (SGLang's names).
+Result<void> take_reasoning_form(Fields& fields, DeliveryFields& into);
 
 }  // namespace saccade::api

@@ -14,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kMaxTokens = 4'194'304;
 
-// Cohere's: how much of a document counts.
-constexpr Instead kInstead[] = {
-    {"max_tokens_per_doc", "send 'truncate_prompt_tokens', which cuts the query too"}};
-
 // A text, or {"text": ...}, as Jina's and Cohere's documents are.
 Result<CompletionPrompt> read_text(const json::value& v, std::string_view where) {
   const json::value* text = &v;
@@ -68,13 +64,12 @@ Result<std::vector<CompletionPrompt>> take_texts(Fields& fields,
   return read_texts(*given, under);
 }
 
-Result<void> take_common(Fields& fields, SimilarityRequest& request) {
+Result<void> take_common(Fields& fields, RequestKind kind, SimilarityRequest& request) {
+  TRY_DO(fields.settle(kind));
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
   TRY(request.request_id, take_request_id(fields));
-  TRY_DO(fields.refuse({"mm_processor_kwargs", "instruction", "chat_template"}));
-  fields.accept({"user", "priority", "use_activation", "activation", "softmax"});
   return {};
 }
 
@@ -106,7 +101,7 @@ Result<SimilarityRequest> parse_score_request(std::string_view body) {
     return invalid("text_1",
                    "'text_1' has {} texts and 'text_2' {}: one for all, or as many, are required",
                    request.first.size(), request.second.size());
-  TRY_DO(take_common(fields, request));
+  TRY_DO(take_common(fields, RequestKind::kScore, request));
   request.unknown = fields.unknown();
   return request;
 }
@@ -128,9 +123,7 @@ Result<RerankRequest> parse_rerank_request(std::string_view body) {
   request.top_n = top.value_or(0);
   TRY(const auto shown, fields.boolean("return_documents"));
   request.return_documents = shown.value_or(true);
-  TRY_DO(take_common(fields, request.texts));
-  TRY_DO(fields.refuse(kInstead, "rerank"));
-  TRY_DO(fields.refuse({"rank_fields", "max_chunks_per_doc"}));
+  TRY_DO(take_common(fields, RequestKind::kRerank, request.texts));
   request.texts.unknown = fields.unknown();
   return request;
 }

@@ -87,7 +87,12 @@ Result<void> add_response_format(Fields& fields, Wish& wish) {
   }
   const std::string_view name = type->get_string();
   if (name == "text") return {};
-  if (name == "json_object") return wish.add(Kind::kJsonObject, *given, "response_format");
+  if (name == "json_object") {
+    // llama.cpp's form of a schema.
+    const json::value* inside = json::find(given->get_object(), "schema");
+    if (inside != nullptr) return wish.add(Kind::kJsonSchema, *inside, "response_format.schema");
+    return wish.add(Kind::kJsonObject, *given, "response_format");
+  }
   if (name == "structural_tag") return wish.add(Kind::kStructuralTag, *given, "response_format");
   if (name != "json_schema") {
     return invalid("response_format",
@@ -154,7 +159,12 @@ Result<std::optional<StructuredOutput>> take_structured_output(Fields& fields) {
   constexpr std::pair<const char*, Kind> kGuided[] = {{"guided_json", Kind::kJsonSchema},
                                                       {"guided_regex", Kind::kRegex},
                                                       {"guided_choice", Kind::kChoice},
-                                                      {"guided_grammar", Kind::kGrammar}};
+                                                      {"guided_grammar", Kind::kGrammar},
+                                                      // llama.cpp's and SGLang's names.
+                                                      {"json_schema", Kind::kJsonSchema},
+                                                      {"grammar", Kind::kGrammar},
+                                                      {"regex", Kind::kRegex},
+                                                      {"ebnf", Kind::kGrammar}};
   for (const auto& [name, kind] : kGuided) {
     const json::value* value = fields.take(name);
     if (value == nullptr) continue;
@@ -165,8 +175,6 @@ Result<std::optional<StructuredOutput>> take_structured_output(Fields& fields) {
                        (value->is_bool() && !value->get_bool());
     if (!empty) TRY_DO(wish.add(kind, *value, name));
   }
-  fields.accept({"guided_decoding_backend"});
-  TRY_DO(fields.refuse({"guided_whitespace_pattern"}));
   return std::move(wish.get());
 }
 

@@ -1,6 +1,8 @@
 #include "api/tool_fields.h"
 
 #include <boost/json/array.hpp>
+#include <set>
+#include <utility>
 
 #include "api/limits.h"
 
@@ -83,9 +85,52 @@ bool has_tool(const json::array& tools, std::string_view name) {
   return false;
 }
 
+// {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}: some of the tools, by their names.
+Result<void> read_allowed(const json::object& choice, ToolFields& into) {
+  constexpr std::string_view kWhere = "'tool_choice.allowed_tools'";
+  const json::value* given = json::find(choice, "allowed_tools");
+  if (given == nullptr || !given->is_object())
+    return invalid("tool_choice", "{} is {}, an object is required", kWhere,
+                   given == nullptr ? "missing" : json::kind_name(*given));
+  const json::value* mode = json::find(given->get_object(), "mode");
+  if (mode == nullptr || (*mode != "auto" && *mode != "required"))
+    return invalid("tool_choice", "{}: 'mode' must be auto or required", kWhere);
+  into.choice = *mode == "auto" ? ToolChoice::kAuto : ToolChoice::kRequired;
+  const json::value* list = json::find(given->get_object(), "tools");
+  if (list == nullptr || !list->is_array() || list->get_array().empty())
+    return invalid("tool_choice", "{}: 'tools' is no array of at least one tool", kWhere);
+  TRY_DO(within(limits::kTools, list->get_array().size(), kWhere));
+  for (const json::value& tool : list->get_array()) {
+    TRY(const json::object* function, function_of(tool, "tool_choice", kWhere));
+    TRY(const std::string_view name, function_name(*function, "tool_choice", kWhere));
+    into.allowed.emplace_back(name);
+  }
+  return {};
+}
+
+// Those of the request that are allowed, in their order.
+Result<json::array> allowed_of(const json::array& tools, const std::vector<std::string>& names) {
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  json::array left;
+  std::set<std::string_view> found;
+  for (const json::value& tool : tools) {
+    const std::string_view name = tool.at("function").at("name").get_string();
+    if (!wanted.contains(name)) continue;
+    found.insert(name);
+    left.push_back(tool);
+  }
+  for (const std::string_view name : wanted) {
+    if (!found.contains(name))
+      return invalid("tool_choice", "'tool_choice' allows '{}', which is none of the {} tools",
+                     name.substr(0, limits::kToolName.most), tools.size());
+  }
+  return left;
+}
+
 Result<void> read_choice(const json::value& choice, ToolFields& into) {
   constexpr std::string_view kKnown =
-      "auto, none, required and {\"type\": \"function\", \"function\": {\"name\": ...}} are known";
+      "auto, none, required, {\"type\": \"function\", \"function\": {\"name\": ...}} and "
+      "{\"type\": \"allowed_tools\", ...} are known";
   if (choice.is_string()) {
     const std::string_view text = choice.get_string();
     if (text == "auto") {
@@ -101,6 +146,8 @@ Result<void> read_choice(const json::value& choice, ToolFields& into) {
   }
   if (!choice.is_object())
     return invalid("tool_choice", "'tool_choice' is {}; {}", json::kind_name(choice), kKnown);
+  const json::value* type = json::find(choice.get_object(), "type");
+  if (type != nullptr && *type == "allowed_tools") return read_allowed(choice.get_object(), into);
   TRY(const json::object* function, function_of(choice, "tool_choice", "'tool_choice'"));
   TRY(const std::string_view name, function_name(*function, "tool_choice", "'tool_choice'"));
   into.choice = ToolChoice::kNamed;
@@ -108,24 +155,9 @@ Result<void> read_choice(const json::value& choice, ToolFields& into) {
   return {};
 }
 
-Result<void> refuse_older(Fields& fields) {
-  for (const auto& [name, instead] :
-       {std::pair("functions", "tools"), std::pair("function_call", "tool_choice")}) {
-    const json::value* v = fields.take(name);
-    const bool asks = v != nullptr && !(v->is_array() && v->get_array().empty()) &&
-                      !(v->is_string() && v->get_string() == "none");
-    if (asks)
-      return invalid(name, "'{}' is not supported: it is the older form of '{}', which is", name,
-                     instead);
-    if (v == nullptr) TRY_DO(fields.refuse({name}));
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<ToolFields> take_tool_fields(Fields& fields) {
-  TRY_DO(refuse_older(fields));
   ToolFields tools;
   TRY(const json::array* list, fields.array("tools"));
   const json::value* choice = fields.take("tool_choice");
@@ -139,7 +171,11 @@ Result<ToolFields> take_tool_fields(Fields& fields) {
     return ToolFields{};
   }
   TRY_DO(check_tools(*list));
-  tools.list = std::make_shared<const json::array>(*list);
+  json::array shown = *list;
+  if (!tools.allowed.empty()) {
+    TRY(shown, allowed_of(*list, tools.allowed));
+  }
+  tools.list = std::make_shared<const json::array>(std::move(shown));
   if (choice == nullptr) tools.choice = ToolChoice::kAuto;
   if (tools.choice == ToolChoice::kNamed && !has_tool(*list, tools.name))
     return invalid("tool_choice", "'tool_choice' names '{}', which is none of the {} tools",

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/fields.h"
 #include "base/json.h"
@@ -25,14 +26,16 @@ struct ToolFields {
   std::shared_ptr<const json::array> list;
   ToolChoice choice = ToolChoice::kNone;  // without tools always kNone
   std::string name;                       // kNamed: of one of `list`
-  bool parallel = true;                   // false: one call an answer
+  // The names that allowed_tools leaves, of which alone the rest of `list` is made; empty: all.
+  std::vector<std::string> allowed;
+  bool parallel = true;  // false: one call an answer
 
   bool may_be_called() const { return choice != ToolChoice::kNone; }
   bool demanded() const { return choice == ToolChoice::kRequired || choice == ToolChoice::kNamed; }
 };
 
-// Takes tools, tool_choice and parallel_tool_calls. kInvalid names the member; so do the older
-// functions and function_call, which say what to send instead.
+// Takes tools, tool_choice and parallel_tool_calls. kInvalid names the member. Of tools that
+// tool_choice does not allow nothing is left.
 Result<ToolFields> take_tool_fields(Fields& fields);
 
 // An assistant's tool_calls and a tool's tool_call_id, of the message that errors call `where`.

@@ -23,6 +23,22 @@ Result<ChatRequest> with_message(const std::string& message) {
   return parse_chat_request(R"({"messages": [{"role": "user", "content": "x"}, )" + message + "]}");
 }
 
+std::string allowed(const std::string& mode, const std::string& tools) {
+  return R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": ")" + mode +
+         R"(", "tools": [)" + tools + "]}}";
+}
+
+// Of the tools those alone are left that may be called.
+TEST(ToolFields, SomeToolsAreAllowed) {
+  const std::string one = R"({"type": "function", "function": {"name": "a.b-c:d/e_1"}})";
+  const auto automatic = chat(kTools + allowed("auto", one));
+  ASSERT_TRUE(automatic) << automatic.error().message;
+  EXPECT_EQ(automatic->tools.choice, ToolChoice::kAuto);
+  ASSERT_EQ(automatic->tools.list->size(), 1U);
+  EXPECT_EQ(automatic->tools.list->at(0).at("function").at("name"), "a.b-c:d/e_1");
+  EXPECT_EQ(chat(kTools + allowed("required", one))->tools.choice, ToolChoice::kRequired);
+}
+
 TEST(ToolFields, ChoicesAsOpenAiHasThem) {
   const auto choice = [](const std::string& members) {
     const auto request = chat(members);
@@ -82,18 +98,25 @@ TEST(ToolFields, RefusalsSayWhatWhereAndWhatIsPossible) {
   expect(R"("tool_choice": "required")", "tool_choice",
          "'tool_choice' asks for a call, and the request has no 'tools' to call");
   expect(kTools + R"(, "tool_choice": "any")", "tool_choice",
-         "'tool_choice' is 'any'; auto, none, required and {\"type\": \"function\", \"function\": "
-         "{\"name\": ...}} are known");
+         "'tool_choice' is 'any'; auto, none, required, {\"type\": \"function\", \"function\": "
+         "{\"name\": ...}} and {\"type\": \"allowed_tools\", ...} are known");
   expect(kTools + R"(, "tool_choice": {"type": "function", "function": {"name": "g"}})",
          "tool_choice", "'tool_choice' names 'g', which is none of the 2 tools");
   expect(kTools + R"(, "tool_choice": {"type": "allowed_tools"})", "tool_choice",
-         "'tool_choice': the type is \"allowed_tools\"; only \"function\" is supported");
+         "'tool_choice.allowed_tools' is missing, an object is required");
+  expect(kTools + R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "any"}})",
+         "tool_choice", "'tool_choice.allowed_tools': 'mode' must be auto or required");
+  expect(kTools + allowed("auto", R"({"type": "function", "function": {"name": "g"}})"),
+         "tool_choice", "'tool_choice' allows 'g', which is none of the 2 tools");
+  expect(kTools + allowed("auto", ""), "tool_choice",
+         "'tool_choice.allowed_tools': 'tools' is no array of at least one tool");
   expect(kTools + R"(, "parallel_tool_calls": "no")", "parallel_tool_calls",
          "'parallel_tool_calls' is a string, a boolean is required");
   expect(R"("functions": [{"name": "f"}])", "functions",
-         "'functions' is not supported: it is the older form of 'tools', which is");
-  expect(R"("function_call": "auto")", "function_call",
-         "'function_call' is not supported: it is the older form of 'tool_choice', which is");
+         "'functions' is not supported for chat: it is the older form of 'tools', which is");
+  expect(
+      R"("function_call": "auto")", "function_call",
+      "'function_call' is not supported for chat: it is the older form of 'tool_choice', which is");
 }
 
 TEST(ToolFields, MessagesOfToolsAndTheirCallers) {
