@@ -123,7 +123,7 @@ void add_request_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_flag("--enable-log-requests,!--disable-log-requests,!--no-enable-log-requests",
                s.log_requests, "one line a request");
   cmd.add_flag("--enable-force-include-usage,!--no-enable-force-include-usage", s.usage_always,
-               "every stream ends with its usage");
+               "every chunk of a stream has its usage, and a last one");
   cmd.add_flag("--enable-per-request-metrics,!--no-enable-per-request-metrics", s.metrics_always,
                "every answer says where its time went, as with \"metrics\": true");
   cmd.add_flag("--return-tokens-as-token-ids,!--no-return-tokens-as-token-ids",
@@ -199,7 +199,7 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                  "form in which the model calls tools; auto: the chat template's (docs/tools.md)")
       ->capture_default_str();
   cmd.add_option("--reasoning-parser", s.reasoning_parser,
-                 "form of thoughts, which become reasoning_content; auto: the chat template's; "
+                 "form of thoughts, which become reasoning and reasoning_content; auto: the chat template's; "
                  "none is content");
   cmd.add_option("--generation-config", f.generation_config,
                  "auto: the checkpoint's sampling defaults; vllm: none; or a folder that has "

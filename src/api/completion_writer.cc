@@ -76,6 +76,8 @@ class WholeCompletion final : public AnswerWriter {
     choice.index = rest.index;
     if (rest.logprobs) gather(*std::move(rest.logprobs), choice.logprobs);
     if (rest.prompt_logprobs) choice.prompt_logprobs = std::move(rest.prompt_logprobs);
+    if (rest.prompt_token_ids) choice.prompt_token_ids = std::move(rest.prompt_token_ids);
+    if (rest.prompt_text) choice.prompt_text = std::move(rest.prompt_text);
     if (rest.token_ids) gather(*std::move(rest.token_ids), choice.token_ids);
     choice.finish_reason = rest.finish_reason;
     if (rest.stop_string) choice.stop_string = std::move(rest.stop_string);

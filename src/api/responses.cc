@@ -103,10 +103,19 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.end_object();
 }
 
-// An object for each token: {"42": {"logprob", "rank", "decoded_token"}, ...}.
+void write_prompt_ids(JsonWriter& w, const ChoiceText& choice) {
+  if (choice.prompt_token_ids == nullptr) return;
+  w.key("prompt_token_ids");
+  w.begin_array();
+  for (const std::int32_t id : *choice.prompt_token_ids) w.value(id);
+  w.end_array();
+}
+
+// An object for each token: {"42": {"logprob", "rank", "decoded_token"}, ...}; of a whole answer
+// null where nobody asked.
 void write_prompt_logprobs(JsonWriter& w, const ChoiceText& choice) {
-  if (!choice.prompt_logprobs) return;
   w.key("prompt_logprobs");
+  if (!choice.prompt_logprobs) return w.null();
   w.begin_array();
   for (const std::vector<PromptLogprob>& entries : *choice.prompt_logprobs) {
     if (entries.empty()) {
@@ -178,7 +187,9 @@ void write_said(JsonWriter& w, const ChoiceText& choice, bool whole) {
     w.key("content");
     w.null();
   }
-  if (!choice.reasoning.empty()) w.member("reasoning_content", std::string_view(choice.reasoning));
+  // vLLM's name, and what it was before, which other servers have.
+  for (const std::string_view name : {"reasoning", "reasoning_content"})
+    if (!choice.reasoning.empty()) w.member(name, std::string_view(choice.reasoning));
   if (choice.calls.empty()) return;
   w.key("tool_calls");
   w.begin_array();
@@ -212,7 +223,7 @@ void write_chat_choice(JsonWriter& w, const ChoiceText& choice) {
   end_chat_choice(w, choice);
 }
 
-void write_text_choice(JsonWriter& w, const ChoiceText& choice) {
+void write_text_choice(JsonWriter& w, const ChoiceText& choice, bool whole) {
   w.begin_object();
   w.member("index", choice.index);
   w.member("text", std::string_view(choice.text));
@@ -223,8 +234,13 @@ void write_text_choice(JsonWriter& w, const ChoiceText& choice) {
     w.null();
   }
   write_ending(w, choice);
-  write_prompt_logprobs(w, choice);
+  if (whole) write_prompt_logprobs(w, choice);
+  write_prompt_ids(w, choice);
   w.end_object();
+}
+
+void write_whole_text_choice(JsonWriter& w, const ChoiceText& choice) {
+  write_text_choice(w, choice, true);
 }
 
 template <typename WriteChoice>
@@ -242,7 +258,11 @@ std::string whole(const AnswerHead& head, std::string_view object,
   w.key("usage");
   write_usage(w, usage);
   // A chat's stand beside its choices, which have one prompt.
-  if (of_chat) write_prompt_logprobs(w, choices.front());
+  if (of_chat) {
+    write_prompt_logprobs(w, choices.front());
+    write_prompt_ids(w, choices.front());
+    if (choices.front().prompt_text) w.member("prompt_text", *choices.front().prompt_text);
+  }
   write_metrics(w, times);
   w.end_object();
   return out;
@@ -307,7 +327,7 @@ std::string chat_completion(const AnswerHead& head, std::span<const ChoiceText> 
 
 std::string text_completion(const AnswerHead& head, std::span<const ChoiceText> choices,
                             const Usage& usage, const StageTimes* times) {
-  return whole(head, "text_completion", choices, usage, times, write_text_choice, false);
+  return whole(head, "text_completion", choices, usage, times, write_whole_text_choice, false);
 }
 
 std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool first,
@@ -327,6 +347,8 @@ std::string chat_chunk(const AnswerHead& head, const ChoiceText& choice, bool fi
   w.end_object();
   end_chat_choice(w, choice);
   w.end_array();
+  write_prompt_ids(w, choice);
+  if (choice.prompt_text) w.member("prompt_text", *choice.prompt_text);
   if (usage != nullptr) {
     w.key("usage");
     write_usage(w, *usage);
@@ -343,7 +365,7 @@ std::string text_chunk(const AnswerHead& head, const ChoiceText& choice, const U
   write_head(w, head, "text_completion");
   w.key("choices");
   w.begin_array();
-  write_text_choice(w, choice);
+  write_text_choice(w, choice, false);
   w.end_array();
   if (usage != nullptr) {
     w.key("usage");

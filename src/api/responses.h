@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,6 +78,9 @@ struct ChoiceText {
   std::optional<std::vector<std::int64_t>> token_ids;
   // Of each token of the prompt itself and the likeliest in its place; of the first nothing.
   std::optional<std::vector<std::vector<PromptLogprob>>> prompt_logprobs;
+  // Of its prompt, in the first piece where they are asked for; chat's stand beside the choices.
+  std::shared_ptr<const std::vector<std::int32_t>> prompt_token_ids;
+  std::optional<std::string> prompt_text;  // chat
   std::int64_t text_offset = 0;  // characters before this piece's tokens (completion logprobs)
 };
 

@@ -78,6 +78,43 @@ TEST(Responses, BytesThatAreNoTextStayValidJson) {
       0xE2);
 }
 
+TEST(Responses, ThoughtsHaveBothNames) {
+  ChoiceText one = choice("x");
+  one.reasoning = "r";
+  const auto whole = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  const auto chunk = event(chat_chunk(kHead, one, true, nullptr));
+  for (const json::value& said :
+       {whole.at("choices").at(0).at("message"), chunk.at("choices").at(0).at("delta")}) {
+    EXPECT_EQ(said.at("reasoning"), "r");
+    EXPECT_EQ(said.at("reasoning_content"), "r");
+  }
+}
+
+// vLLM's places: of a chat beside the choices, of a completion in each.
+TEST(Responses, ThePromptIsShownWhereItIsAskedFor) {
+  ChoiceText one = choice("x");
+  const auto silent = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
+  EXPECT_TRUE(silent.at("prompt_logprobs").is_null());
+  EXPECT_FALSE(silent.as_object().contains("prompt_token_ids"));
+  EXPECT_TRUE(parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr))
+                  .at("choices")
+                  .at(0)
+                  .at("prompt_logprobs")
+                  .is_null());
+  one.prompt_token_ids = std::make_shared<const std::vector<std::int32_t>>(std::vector{3, 1});
+  one.prompt_text = "hi";
+  const json::value ids = json::array{3, 1};
+  EXPECT_EQ(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr)).at("prompt_token_ids"), ids);
+  EXPECT_EQ(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr)).at("prompt_text"), "hi");
+  EXPECT_EQ(event(chat_chunk(kHead, one, true, nullptr)).at("prompt_token_ids"), ids);
+  EXPECT_EQ(parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr))
+                .at("choices")
+                .at(0)
+                .at("prompt_token_ids"),
+            ids);
+  EXPECT_EQ(event(text_chunk(kHead, one, nullptr)).at("choices").at(0).at("prompt_token_ids"), ids);
+}
+
 TEST(Responses, StopReasonIsAStringATokenOrNull) {
   ChoiceText one = choice("x");
   EXPECT_TRUE(parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr))

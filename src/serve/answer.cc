@@ -90,6 +90,7 @@ std::vector<api::SaidPart> Answer::read(int index, Choice& choice, Delta& delta)
         said.push_back({Kind::kText, event.text, -1, ""});
         break;
       case tools::AnswerEvent::Kind::kReasoning:
+        if (!form_.include_reasoning) break;
         said.push_back({Kind::kReasoning, event.text, -1, ""});
         break;
       case tools::AnswerEvent::Kind::kCallBegin: {
@@ -175,6 +176,11 @@ api::AnswerPiece Answer::piece_of(int index, Delta&& delta, Choice& choice) cons
   }
   if (first && form_.prompt_logprobs) piece.prompt_logprobs = prompt_logprobs(delta);
   if (form_.return_token_ids) piece.token_ids.emplace(delta.tokens.begin(), delta.tokens.end());
+  if (first && !prompts_.empty()) {
+    const ShownPrompt& prompt = prompts_[static_cast<std::size_t>(index / per_prompt_)];
+    piece.prompt_token_ids = prompt.ids;
+    if (form_.return_prompt_text) piece.prompt_text = prompt.text;
+  }
   // By tokens, not by text: what may become a stop string is held back, its tokens are not.
   piece.text_offset = choice.text_offset;
   if (piece.logprobs) {

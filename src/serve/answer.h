@@ -25,6 +25,8 @@ struct AnswerForm {
   bool usage_with_pieces = false;
   bool metrics = false;
   bool return_token_ids = false;
+  bool return_prompt_text = false;
+  bool include_reasoning = true;  // false: thoughts are left out
   bool logprobs = false;
   bool prompt_logprobs = false;  // in a member of their own
   // Before those of the answer, of an echoed prompt: how many are listed beside each token's own.
@@ -58,6 +60,14 @@ class Answer {
     TokenId first = 0;  // of the prompt
   };
   void echo_next(Echo echo) { echo_.push_back(std::move(echo)); }
+
+  // Before the first delta: the next prompt, which return_token_ids and return_prompt_text show;
+  // for all or none.
+  struct ShownPrompt {
+    std::shared_ptr<const std::vector<TokenId>> ids;
+    std::string text;
+  };
+  void show_next(ShownPrompt prompt) { prompts_.push_back(std::move(prompt)); }
 
   // Before the first delta: text is read as `form` says; calls after the first are left out where
   // they may not be parallel.
@@ -99,8 +109,9 @@ class Answer {
   bool parallel_calls_ = true;
   const int per_prompt_;
   const net::Responder responder_;
-  std::vector<Echo> echo_;       // one a prompt, or none
-  std::vector<Choice> choices_;  // engine thread
+  std::vector<Echo> echo_;            // one a prompt, or none
+  std::vector<ShownPrompt> prompts_;  // likewise
+  std::vector<Choice> choices_;       // engine thread
   int unfinished_;
   bool stream_started_ = false;
   bool failed_ = false;

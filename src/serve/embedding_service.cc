@@ -34,7 +34,8 @@ void EmbeddingService::add_routes() {
                  },
                  true, true});
   };
-  work("/v1/embeddings", &EmbeddingService::embeddings);
+  for (const std::string_view path : {"/v1/embeddings", "/embeddings"})
+    work(path, &EmbeddingService::embeddings);
   for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
   for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
     work(path, &EmbeddingService::rerank);

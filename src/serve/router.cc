@@ -85,9 +85,10 @@ void Router::add_json(std::string_view method, std::string_view path, bool is_wo
 }
 
 void Router::add_status_routes(std::function<std::vector<api::ModelCard>()> cards) {
-  add_json("GET", "/v1/models", false, [cards](const net::HttpRequest&) -> Result<std::string> {
-    return api::model_list(cards());
-  });
+  for (const std::string_view path : {"/v1/models", "/models"})
+    add_json("GET", path, false, [cards](const net::HttpRequest&) -> Result<std::string> {
+      return api::model_list(cards());
+    });
   add_json("GET", kModelPrefix, false,
            [cards](const net::HttpRequest& request) -> Result<std::string> {
              const std::string name = request.path.substr(kModelPrefix.size());
@@ -158,7 +159,8 @@ std::string Router::described() const {
   std::vector<api::OpenApiRoute> routes;
   for (const Route& route : routes_) {
     if (route.path == "/") continue;  // a page for people
-    routes.push_back({route.method, route.path, route.needs_key, route.is_refusal});
+    const bool needs_key = route.needs_key && !settings_.api_keys.empty();
+    routes.push_back({route.method, route.path, needs_key, route.is_refusal});
   }
   return api::openapi_document(routes, kVersion);
 }
@@ -186,16 +188,19 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
     return Choice{nullptr, error_response({code, std::move(why), {}}, shape)};
   };
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
-  bool path_known = false;
+  std::string taken;  // of this path, the methods
   for (const Route& route : routes_) {
     const bool meant =
         route.path.size() > 1 && route.path.ends_with('/')
             ? request.path.starts_with(route.path)
             : request.path == route.path || !segment_of(route.path, request.path).empty();
     if (!meant) continue;
-    path_known = true;
     shape = route.errors;
-    if (route.method != method) continue;
+    if (route.method != method) {
+      taken += fmt::format("{}{}", taken.empty() ? "" : ", ", route.method);
+      if (route.method == "GET") taken += ", HEAD";
+      continue;
+    }
     if (route.needs_key && !authorised(request)) {
       return refused(401, "AuthenticationError",
                      "the Authorization header carries no API key this server knows");
@@ -209,9 +214,11 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
     }
     return {&route, {}};
   }
-  if (path_known) {
-    return refused(405, "MethodNotAllowedError",
-                   fmt::format("{} does not take {}", request.path, request.method));
+  if (!taken.empty()) {
+    Choice choice = refused(405, "MethodNotAllowedError",
+                            fmt::format("{} does not take {}", request.path, request.method));
+    choice.answer.headers.emplace_back("Allow", std::move(taken));
+    return choice;
   }
   std::string why = fmt::format("there is no {}", request.path);
   const std::string meant = path_meant(request.path, [this](std::string_view path) {

@@ -91,7 +91,9 @@ TEST_F(RouterTest, ThePageIsServedAtTheRootAlone) {
   EXPECT_EQ(head.find("unsafe"), std::string::npos) << head;
   // It is no route for what lies below it, and no part of the API's description.
   EXPECT_NE(ask("GET", "/nothing").find("there is no /nothing"), std::string::npos);
-  EXPECT_NE(ask("POST", "/").find("HTTP/1.1 405"), std::string::npos);
+  const std::string refusal = ask("POST", "/");
+  EXPECT_NE(refusal.find("HTTP/1.1 405"), std::string::npos);
+  EXPECT_NE(refusal.find("Allow: GET, HEAD\r\n"), std::string::npos) << refusal;
   EXPECT_EQ(ask("GET", "/openapi.json").find("\"/{id}\""), std::string::npos);
 }
 
@@ -206,6 +208,10 @@ TEST_F(RouterTest, DescribesItsRoutes) {
   for (const char* path : {"/fine", "/bug", "/load", "/v1/models/{id}", "/openapi.json"})
     EXPECT_TRUE(paths.contains(path)) << path;
   EXPECT_TRUE(paths.at("/ping").as_object().contains("post"));
+  // Without keys nothing is demanded.
+  for (const auto& [path, methods] : paths)
+    for (const auto& [method, operation] : methods.as_object())
+      EXPECT_FALSE(operation.as_object().contains("security")) << path;
 }
 
 }  // namespace

@@ -6,17 +6,15 @@
 #include <utility>
 
 #include "api/best_choices.h"
+#include "api/fields.h"
 #include "api/limits.h"
 #include "api/messages_request.h"
 #include "api/messages_writer.h"
 #include "api/tokenize_request.h"
 #include "base/log.h"
 #include "serve/beam_run.h"
-#include "serve/detokenize.h"
 #include "serve/limited_tokenizer.h"
-#include "serve/lora_routes.h"
 #include "serve/metrics_page.h"
-#include "serve/playground.h"
 
 namespace saccade::serve {
 namespace {
@@ -50,6 +48,7 @@ Service::Service(const ServeSettings& settings, const Processor& processor, Requ
       responses_(settings, router_),
       router_(settings, clock) {
   add_routes();
+  metrics_.add([this](MetricsText& page) { add_cache_config(page); });
   engine_.set_after_step([this] { after_step(); });
 }
 
@@ -58,71 +57,6 @@ Service::~Service() {
   downloads_.stop();
   stopping_ = true;
   video_threads_.reset();
-}
-
-void Service::add_routes() {
-  const auto work = [this](std::string_view path,
-                           Result<void> (Service::*handler)(const net::HttpRequest&, const Reply&),
-                           api::ErrorShape errors = api::ErrorShape::kOpenAi) {
-    router_.add({"POST", path,
-                 [this, handler](const net::HttpRequest& request, const Reply& reply) {
-                   const auto done = (this->*handler)(request, reply);
-                   if (!done) router_.respond_error(reply, done.error());
-                 },
-                 true, true, errors});
-  };
-  work("/v1/chat/completions", &Service::chat);
-  work("/v1/completions", &Service::completions);
-  work("/v1/responses", &Service::responses);
-  responses_.add_routes(router_);
-  work("/v1/messages", &Service::messages, api::ErrorShape::kMessages);
-  work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
-  router_.add_refusal("/v1/embeddings", "Embeddings");
-  for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
-  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
-    router_.add_refusal(path, "Rerank");
-  work("/tokenize", &Service::tokenize);
-  router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
-    return detokenized(request.body, *builder_.tokenizer(), router_);
-  });
-  router_.add_status_routes([this] { return cards(); });
-  if (adapters_ != nullptr) {
-    router_.set_more_models([this](const std::string& name) { return adapters_->has(name); });
-    if (settings_.lora.runtime_updates) add_lora_routes(router_, *adapters_);
-  }
-  if (settings_.page) add_playground(router_);
-  router_.add_info_routes({.vision = processor_.shape().has_vision,
-                           .max_model_len = engine_.settings().max_model_len,
-                           .max_running = engine_.settings().max_sequences},
-                          [this] {
-                            const EngineStats stats = engine_.stats();
-                            const auto preparing = static_cast<std::int64_t>(router_.preparing());
-                            return api::ServerLoad{stats.num_requests_running,
-                                                   stats.num_requests_waiting + preparing,
-                                                   stats.kv_cache_usage};
-                          });
-  router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
-                 router_.respond(reply,
-                                 {200,
-                                  "text/plain; version=0.0.4; charset=utf-8",
-                                  metrics_.render({router_.preparing(), router_.held_bytes().used(),
-                                                   router_.held_bytes().limit(), sizer_}),
-                                  {}});
-               }});
-  router_.add({"POST", "/reset_prefix_cache",
-               [this](const net::HttpRequest&, const Reply& reply) { reset_prefix_cache(reply); },
-               true});
-  router_.add({"POST", "/reset_mm_cache",
-               [this](const net::HttpRequest&, const Reply& reply) {
-                 engine_.reset_mm_cache();
-                 router_.respond(reply, {200, "text/plain", "", {}});
-               },
-               true});
-  for (const std::string_view path : {"/start_profile", "/stop_profile"}) {
-    router_.add_json("POST", path, false, [](const net::HttpRequest&) -> Result<std::string> {
-      return fail(ErrorCode::kUnsupported, "this server has no profiler to start or stop");
-    });
-  }
 }
 
 void Service::watch(const std::shared_ptr<Answer>& answer, const Reply& reply) {
@@ -214,6 +148,8 @@ AnswerForm Service::answer_form(const api::DeliveryFields& delivery, const Reply
   form.errors = reply.errors;
   form.metrics = delivery.metrics || settings_.metrics_always;
   form.return_token_ids = delivery.return_token_ids;
+  form.return_prompt_text = delivery.return_prompt_text;
+  form.include_reasoning = delivery.include_reasoning;
   form.tokens_as_ids = delivery.tokens_as_ids || settings_.tokens_as_ids_always;
   form.tokenizer = builder_.tokenizer();
   form.headers = reply.headers;
@@ -291,6 +227,7 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   form.id = head.id;
   form.logprobs = chat.logprobs;
   form.prompt_logprobs = chat.sampling.prompt_logprobs.has_value();
+  form.usage_with_pieces = form.usage_with_pieces || settings_.usage_always;
   auto writer = completion_writer({std::move(head), true, chat.delivery.include_usage}, form.stream,
                                   static_cast<std::size_t>(chat.sampling.n));
   return answer_chat(std::move(chat), std::move(form), std::move(writer), request, reply);
@@ -319,15 +256,32 @@ Result<void> Service::messages(const net::HttpRequest& request, const Reply& rep
 Result<void> Service::count_tokens(const net::HttpRequest& request, const Reply& reply) {
   TRY(api::ChatRequest chat, api::parse_count_tokens_request(request.body));
   TRY_DO(router_.check_model(chat.model));
+  return count(std::move(chat), "", request, reply);
+}
+
+Result<void> Service::response_tokens(const net::HttpRequest& request, const Reply& reply) {
+  TRY(api::ChatRequest chat, responses_.conversation(request, reply));
+  return count(std::move(chat), "response.input_tokens", request, reply);
+}
+
+Result<void> Service::count(api::ChatRequest chat, std::string_view object,
+                            const net::HttpRequest& request, const Reply& reply) {
   router_.warn_unknown(chat.unknown);
   const auto job = std::make_shared<const api::ChatRequest>(std::move(chat));
-  return with_media(
-      *job, request.reserved, reply, [this, job, reply](FetchedMedia fetched) -> Result<void> {
-        TRY(const BuiltPrompt built, counted(*job, reply.client, std::move(fetched)));
-        router_.respond(reply, json_response(api::token_count_response(
-                                   static_cast<std::int64_t>(built.prompt.ids.size()))));
-        return {};
-      });
+  return with_media(*job, request.reserved, reply,
+                    [this, job, object, reply](FetchedMedia fetched) -> Result<void> {
+                      TRY(const BuiltPrompt built, counted(*job, reply.client, std::move(fetched)));
+                      router_.respond(
+                          reply, json_response(api::token_count_response(
+                                     static_cast<std::int64_t>(built.prompt.ids.size()), object)));
+                      return {};
+                    });
+}
+
+Result<void> Service::invocations(const net::HttpRequest& request, const Reply& reply) {
+  TRY(const json::value body, api::parse_body(request.body));
+  return json::find(body.get_object(), "messages") != nullptr ? chat(request, reply)
+                                                              : completions(request, reply);
 }
 
 Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
@@ -386,6 +340,14 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
               built.prompt.ids.size(), built.image_tokens.size(), built.video_tokens.size(),
               made.sampling.max_tokens);
   }
+  if (chat.delivery.return_token_ids || chat.delivery.return_prompt_text) {
+    Answer::ShownPrompt prompt;
+    if (chat.delivery.return_token_ids)
+      prompt.ids = std::make_shared<const std::vector<TokenId>>(built.prompt.ids);
+    prompt.text = std::move(built.text);
+    answer->show_next(std::move(prompt));
+  }
+  if (chat.echoes()) answer->echo_next({chat.messages.back().text(), built.prompt.ids.front()});
   made.prompt = std::move(built.prompt);
   made.images = std::move(built.images);
   made.priority = chat.delivery.priority;
@@ -464,6 +426,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
           completion.prompt_logprobs()));
   form.prompt_alone = completion.prompt_alone();
   form.prompt_logprobs = completion.sampling.prompt_logprobs.has_value();
+  form.usage_with_pieces = form.usage_with_pieces || settings_.usage_always;
   if (completion.echo && completion.logprobs)
     form.echo_logprobs = static_cast<std::size_t>(*completion.logprobs);
   const int n = static_cast<int>(beams ? completion.sampling.n : completion.best_of);
@@ -484,6 +447,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   std::vector<Request> requests;
   std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
   std::size_t scored = 0;  // tokens of prompts, likewise
+  std::size_t shown = 0;   // likewise
   for (const auto& prompt : completion.prompts) {
     Request made;
     made.times.arrival = reply.arrival;
@@ -505,6 +469,11 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
     made.cache_salt = completion.delivery.cache_salt;
     made.adapter = adapter;
     made.tokenizer = builder_.tokenizer();
+    if (completion.delivery.return_token_ids) {
+      shown += built.prompt.ids.size() * static_cast<std::size_t>(n);
+      TRY_DO(api::within(api::limits::kPromptIds, shown));
+      answer->show_next({std::make_shared<const std::vector<TokenId>>(built.prompt.ids), {}});
+    }
     if (completion.echo) {
       std::string text =
           prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : built.text;

@@ -23,6 +23,7 @@
 namespace saccade::serve {
 
 class MetricsPage;
+class MetricsText;
 
 // Handlers run on the router's workers; deltas come on the engine thread.
 class Service {
@@ -39,6 +40,7 @@ class Service {
 
  private:
   void add_routes();
+  void add_cache_config(MetricsText& page) const;
   AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
   std::unique_ptr<api::AnswerWriter> completion_writer(api::CompletionForm form, bool stream,
                                                        std::size_t choices) const;
@@ -58,6 +60,12 @@ class Service {
   Result<void> responses(const net::HttpRequest& request, const Reply& reply);
   Result<void> messages(const net::HttpRequest& request, const Reply& reply);
   Result<void> count_tokens(const net::HttpRequest& request, const Reply& reply);
+  Result<void> response_tokens(const net::HttpRequest& request, const Reply& reply);
+  // `object`: of the answer's shape.
+  Result<void> count(api::ChatRequest chat, std::string_view object,
+                     const net::HttpRequest& request, const Reply& reply);
+  // SageMaker's one path: what the body is, a chat or a completion.
+  Result<void> invocations(const net::HttpRequest& request, const Reply& reply);
   // What all APIs that chat are translated to goes on its one way to the engine.
   Result<void> answer_chat(api::ChatRequest chat, AnswerForm form,
                            std::unique_ptr<api::AnswerWriter> writer,

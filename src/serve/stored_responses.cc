@@ -89,11 +89,10 @@ void StoredResponses::cancel(const net::HttpRequest& request, const Reply& reply
                                 "response_id"});
 }
 
-Result<StoredResponses::Begun> StoredResponses::begin(const net::HttpRequest& request,
-                                                      const Reply& reply) const {
+Result<StoredResponses::Asked> StoredResponses::read(const net::HttpRequest& request,
+                                                     const Reply& reply) const {
   TRY(api::ResponseRequest asked, api::parse_response_request(request.body));
   TRY_DO(router_.check_model(asked.model));
-  if (store_->most_bytes() == 0) asked.store = false;
   std::vector<api::ItemText> history;
   if (asked.previous_response_id) {
     const std::string& id = *asked.previous_response_id;
@@ -102,6 +101,21 @@ Result<StoredResponses::Begun> StoredResponses::begin(const net::HttpRequest& re
     history = previous->history;
   }
   TRY_DO(api::add_conversation(asked, history));
+  return Asked{std::move(asked), std::move(history)};
+}
+
+Result<api::ChatRequest> StoredResponses::conversation(const net::HttpRequest& request,
+                                                       const Reply& reply) const {
+  TRY(Asked asked, read(request, reply));
+  return std::move(asked.request.chat);
+}
+
+Result<StoredResponses::Begun> StoredResponses::begin(const net::HttpRequest& request,
+                                                      const Reply& reply) const {
+  TRY(Asked read_request, read(request, reply));
+  api::ResponseRequest& asked = read_request.request;
+  std::vector<api::ItemText>& history = read_request.history;
+  if (store_->most_bytes() == 0) asked.store = false;
 
   Begun begun;
   api::ResponseForm form;

@@ -30,8 +30,15 @@ class StoredResponses {
     std::unique_ptr<api::AnswerWriter> writer;
   };
   Result<Begun> begin(const net::HttpRequest& request, const Reply& reply) const;
+  // The same conversation, for its tokens to be counted.
+  Result<api::ChatRequest> conversation(const net::HttpRequest& request, const Reply& reply) const;
 
  private:
+  struct Asked {
+    api::ResponseRequest request;        // its chat is the whole conversation
+    std::vector<api::ItemText> history;  // before its input
+  };
+  Result<Asked> read(const net::HttpRequest& request, const Reply& reply) const;
   std::uint64_t owner_of(const Reply& reply) const;
   void get(const net::HttpRequest& request, const Reply& reply) const;
   void remove(const net::HttpRequest& request, const Reply& reply) const;

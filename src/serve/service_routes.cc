@@ -1,0 +1,101 @@
+// Which paths a model that generates answers, and by what.
+#include <string>
+#include <string_view>
+
+#include "serve/detokenize.h"
+#include "serve/lora_routes.h"
+#include "serve/metrics_page.h"
+#include "serve/metrics_text.h"
+#include "serve/playground.h"
+#include "serve/service.h"
+
+namespace saccade::serve {
+
+// vLLM's: gateways read the block size and the number of blocks from it.
+void Service::add_cache_config(MetricsText& page) const {
+  const ModelShape& shape = processor_.shape();
+  const EngineSettings& engine = engine_.settings();
+  std::int64_t token_bytes = 0;  // of what is kept as long as its sequence
+  for (const LayerShape& layer : shape.layers)
+    if (layer.window == 0) token_bytes += 2 * layer.kv_heads * layer.head_dim;
+  token_bytes *= static_cast<std::int64_t>(size_of(shape.cache_dtype));
+  const auto bytes = static_cast<std::int64_t>(engine.kv_cache_bytes);
+  const std::int64_t blocks = token_bytes > 0 ? bytes / (token_bytes * engine.block_size) : 0;
+  page.gauge("vllm:cache_config_info", "The KV cache's configuration.", 1,
+             {{"block_size", std::to_string(engine.block_size)},
+              {"num_gpu_blocks", std::to_string(blocks)},
+              {"cache_dtype", settings_.kv_dtype},
+              {"enable_prefix_caching", engine.prefix_caching ? "True" : "False"}});
+}
+
+void Service::add_routes() {
+  const auto work = [this](std::string_view path,
+                           Result<void> (Service::*handler)(const net::HttpRequest&, const Reply&),
+                           api::ErrorShape errors = api::ErrorShape::kOpenAi) {
+    router_.add({"POST", path,
+                 [this, handler](const net::HttpRequest& request, const Reply& reply) {
+                   const auto done = (this->*handler)(request, reply);
+                   if (!done) router_.respond_error(reply, done.error());
+                 },
+                 true, true, errors});
+  };
+  for (const std::string_view path : {"/v1/chat/completions", "/chat/completions"})
+    work(path, &Service::chat);
+  for (const std::string_view path : {"/v1/completions", "/completions"})
+    work(path, &Service::completions);
+  for (const std::string_view path : {"/v1/responses", "/responses"})
+    work(path, &Service::responses);
+  work("/v1/responses/input_tokens", &Service::response_tokens);
+  work("/invocations", &Service::invocations);
+  responses_.add_routes(router_);
+  work("/v1/messages", &Service::messages, api::ErrorShape::kMessages);
+  work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
+  router_.add_refusal("/v1/embeddings", "Embeddings");
+  for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
+  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+    router_.add_refusal(path, "Rerank");
+  work("/tokenize", &Service::tokenize);
+  router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {
+    return detokenized(request.body, *builder_.tokenizer(), router_);
+  });
+  router_.add_status_routes([this] { return cards(); });
+  if (adapters_ != nullptr) {
+    router_.set_more_models([this](const std::string& name) { return adapters_->has(name); });
+    if (settings_.lora.runtime_updates) add_lora_routes(router_, *adapters_);
+  }
+  if (settings_.page) add_playground(router_);
+  router_.add_info_routes({.vision = processor_.shape().has_vision,
+                           .max_model_len = engine_.settings().max_model_len,
+                           .max_running = engine_.settings().max_sequences},
+                          [this] {
+                            const EngineStats stats = engine_.stats();
+                            const auto preparing = static_cast<std::int64_t>(router_.preparing());
+                            return api::ServerLoad{stats.num_requests_running,
+                                                   stats.num_requests_waiting + preparing,
+                                                   stats.kv_cache_usage};
+                          });
+  router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
+                 router_.respond(reply,
+                                 {200,
+                                  "text/plain; version=0.0.4; charset=utf-8",
+                                  metrics_.render({router_.preparing(), router_.held_bytes().used(),
+                                                   router_.held_bytes().limit(), sizer_}),
+                                  {}});
+               }});
+  router_.add({"POST", "/reset_prefix_cache",
+               [this](const net::HttpRequest&, const Reply& reply) { reset_prefix_cache(reply); },
+               true});
+  router_.add({"POST", "/reset_mm_cache",
+               [this](const net::HttpRequest&, const Reply& reply) {
+                 engine_.reset_mm_cache();
+                 router_.respond(reply, {200, "text/plain", "", {}});
+               },
+               true});
+  for (const std::string_view path : {"/start_profile", "/stop_profile"}) {
+    router_.add_json("POST", path, false, [](const net::HttpRequest&) -> Result<std::string> {
+      return fail(ErrorCode::kUnsupported, "this server has no profiler to start or stop");
+    });
+  }
+}
+
+}  // namespace saccade::serve

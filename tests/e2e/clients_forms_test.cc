@@ -1,0 +1,209 @@
+// Requests in the forms that clients send and other servers take: each is answered, and means what
+// it means there.
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "base/base64.h"
+#include "base/json.h"
+#include "tests/support/server_process.h"
+
+namespace saccade::test {
+namespace {
+
+const std::string kGlimpse = std::string(SACCADE_SOURCE_DIR) + "/models/glimpse";
+
+std::string picture() {
+  std::ifstream file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/images/wide.png",
+                     std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_FALSE(bytes.empty());
+  return base64_encode(bytes);
+}
+
+class ClientForms : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server_ =
+        new ServerProcess(SACCADE_BINARY, {"serve", "--model", kGlimpse, "--dtype", "float32"});
+  }
+  static void TearDownTestSuite() {
+    EXPECT_EQ(server_->stop(), 0) << server_->log();
+    delete server_;
+  }
+
+  static RawAnswer post(const std::string& path, const std::string& body) {
+    return exchange(server_->port(), "POST", path, body);
+  }
+  static json::value must(const std::string& path, const std::string& body) {
+    const RawAnswer answer = post(path, body);
+    EXPECT_EQ(answer.status, 200) << path << " " << body.substr(0, 300) << ": " << answer.body;
+    auto tree = json::parse(answer.body);
+    return tree ? *std::move(tree) : json::value();
+  }
+  static std::string user(const std::string& content, const std::string& more) {
+    return R"({"messages": [{"role": "user", "content": )" + content + "}]" + more + "}";
+  }
+  // The prompt that messages become.
+  static std::string prompt_of(const std::string& messages, const std::string& more = "") {
+    const json::value tokens =
+        must("/tokenize", R"({"return_token_strs": true, "messages": )" + messages + more + "}");
+    std::string text;
+    for (const json::value& piece : tokens.at("token_strs").as_array())
+      text += std::string_view(piece.as_string());
+    return text;
+  }
+
+  static ServerProcess* server_;
+};
+ServerProcess* ClientForms::server_ = nullptr;
+
+TEST_F(ClientForms, AMessageIsContinuedBehindItsText) {
+  const std::string before =
+      R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": )";
+  const std::string more = R"(, "continue_final_message": true, "add_generation_prompt": false)";
+  for (const std::string text : {"|", "<", ">", "end", "OK! ", "a"}) {
+    const std::string prompt = prompt_of(before + '"' + text + "\"}]", more);
+    EXPECT_TRUE(prompt.ends_with(text)) << prompt;
+    EXPECT_EQ(prompt.find(text + "<|"), std::string::npos) << prompt;
+  }
+}
+
+TEST_F(ClientForms, ADevelopersMessageAndAClientsHistory) {
+  const std::string prompt = prompt_of(
+      R"([{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}])");
+  EXPECT_NE(prompt.find("Be brief."), std::string::npos);
+  must("/v1/chat/completions", R"({"max_tokens": 2, "messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b", "refusal": null, "annotations": null, "audio": null,
+       "function_call": null, "tool_calls": null}, {"role": "user", "content": "c"}]})");
+}
+
+TEST_F(ClientForms, ImagesAsClientsWriteThem) {
+  const std::string base64 = picture();
+  std::string lines;
+  for (std::size_t i = 0; i < base64.size(); i += 76) lines += base64.substr(i, 76) + "\\n";
+  std::string bare = base64;
+  while (bare.ends_with('=')) bare.pop_back();
+  std::string safe = bare;
+  for (char& c : safe) c = c == '+' ? '-' : c == '/' ? '_' : c;
+  const auto said = [&](const std::string& url) {
+    const json::value answer =
+        must("/v1/chat/completions",
+             user(R"([{"type": "image_url", "image_url": {"url": ")" + url +
+                      R"(", "detail": "original"}}, {"type": "text", "text": "What?"}])",
+                  R"(, "max_tokens": 4, "temperature": 0)"));
+    return boost::json::serialize(answer.at("choices").at(0).at("message"));
+  };
+  const std::string usual = said("data:image/png;base64," + base64);
+  for (const std::string& url :
+       {"data:image/png;base64," + lines, "data:image/png;base64," + bare,
+        "data:image/png;BASE64," + safe, "data:image/png; base64," + base64})
+    EXPECT_EQ(said(url), usual) << url.substr(0, 60);
+  const RawAnswer wrong = post("/v1/chat/completions", user(R"([{"type": "image_url", "image_url":
+                                        {"url": "data:image/png;base64,iVBO!w0K"}}])",
+                                                            ""));
+  EXPECT_EQ(wrong.status, 422);
+  EXPECT_NE(wrong.body.find("'!' at offset 4"), std::string::npos) << wrong.body;
+}
+
+TEST_F(ClientForms, MoreTokensThanThereIsRoomForAreWhatThereIsRoomFor) {
+  const json::value models = must("/v1/chat/completions", user("\"hi\"", R"(, "max_tokens": 1)"));
+  EXPECT_EQ(models.at("usage").at("completion_tokens"), 1);
+  const std::string card = exchange(server_->port(), "GET", "/v1/models", "").body;
+  const std::int64_t most = json::parse(card)->at("data").at(0).at("max_model_len").as_int64();
+  const auto asked = [&](std::int64_t tokens) {
+    return post("/v1/completions",
+                R"({"prompt": "a", "stop": ["e", "a", "o", " "], "max_tokens": )" +
+                    std::to_string(tokens) + "}")
+        .status;
+  };
+  EXPECT_EQ(asked(most), 200);
+  EXPECT_EQ(asked(most + 1), 400);
+}
+
+TEST_F(ClientForms, ThePromptIsGivenBack) {
+  const json::value chat = must(
+      "/v1/chat/completions",
+      user("\"hi\"", R"(, "max_tokens": 2, "return_token_ids": true, "return_prompt_text": true)"));
+  EXPECT_EQ(chat.at("prompt_token_ids").as_array().size(),
+            chat.at("usage").at("prompt_tokens").to_number<std::size_t>());
+  EXPECT_NE(chat.at("prompt_text").as_string().find("hi"), std::string::npos);
+  EXPECT_TRUE(chat.at("prompt_logprobs").is_null());
+  const json::value text =
+      must("/completions", R"({"prompt": ["ab", "c"], "max_tokens": 1, "return_token_ids": true})");
+  EXPECT_EQ(text.at("choices").at(1).at("prompt_token_ids").as_array().size(),
+            must("/tokenize", R"({"prompt": "c"})").at("tokens").as_array().size());
+  const std::string events =
+      post("/v1/chat/completions",
+           user("\"hi\"", R"(, "max_tokens": 3, "stream": true, "return_token_ids": true)"))
+          .body;
+  const std::size_t first = events.find("prompt_token_ids");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(events.find("prompt_token_ids", first + 1), std::string::npos);
+}
+
+TEST_F(ClientForms, AnAnswerEchoesItsAuthorsWords) {
+  const json::value chat = must("/v1/chat/completions",
+                                R"({"max_tokens": 2, "echo": true, "continue_final_message": true,
+               "add_generation_prompt": false, "messages": [{"role": "user", "content": "a"},
+               {"role": "assistant", "content": "Well, "}]})");
+  EXPECT_TRUE(
+      chat.at("choices").at(0).at("message").at("content").as_string().starts_with("Well, "));
+}
+
+TEST_F(ClientForms, SchemasUnderOtherNames) {
+  for (const char* member :
+       {R"("response_format": {"type": "json_object", "schema": {"enum": [7]}})",
+        R"("json_schema": {"enum": [7]})", R"("grammar": "root ::= \"7\"")", R"("regex": "7")"}) {
+    const json::value answer = must("/v1/chat/completions",
+                                    user("\"hi\"", std::string(R"(, "max_tokens": 4, )") + member));
+    EXPECT_EQ(answer.at("choices").at(0).at("message").at("content"), "7") << member;
+  }
+}
+
+TEST_F(ClientForms, OtherPaths) {
+  must("/chat/completions", user("\"hi\"", R"(, "max_tokens": 1)"));
+  must("/invocations", user("\"hi\"", R"(, "max_tokens": 1)"));
+  must("/invocations", R"({"prompt": "hi", "max_tokens": 1})");
+  const json::value counted = must("/v1/responses/input_tokens", R"({"input": "hi"})");
+  EXPECT_EQ(counted.at("object"), "response.input_tokens");
+  EXPECT_EQ(counted.at("input_tokens"),
+            must("/v1/responses", R"({"input": "hi", "max_output_tokens": 1})")
+                .at("usage")
+                .at("input_tokens"));
+  const RawAnswer other = exchange(server_->port(), "GET", "/v1/chat/completions", "");
+  EXPECT_EQ(other.status, 405);
+  EXPECT_NE(other.head.find("Allow: POST"), std::string::npos) << other.head;
+  EXPECT_EQ(exchange(server_->port(), "GET", "/models", "").status, 200);
+}
+
+// Another billing line in each request of Claude Code: the rest is found in the cache.
+TEST_F(ClientForms, ABillingLineHidesNoPrefix) {
+  std::string long_text;
+  for (int i = 0; i < 60; ++i) long_text += "You are a helper. ";
+  const auto cached = [&](const std::string& line) {
+    return must("/v1/messages", R"({"max_tokens": 2, "system": [{"type": "text", "text":
+        "x-anthropic-billing-header: cch=)" +
+                                    line + R"(;"}, {"type": "text", "text": ")" + long_text +
+                                    R"("}], "messages": [{"role": "user", "content": "hi"}]})")
+        .at("usage")
+        .at("cache_read_input_tokens")
+        .to_number<std::int64_t>();
+  };
+  cached("aaa11");
+  EXPECT_GT(cached("bbb22"), 100);
+}
+
+TEST_F(ClientForms, TheCachesConfigurationIsAMetric) {
+  const std::string page = exchange(server_->port(), "GET", "/metrics", "").body;
+  EXPECT_NE(page.find("vllm:cache_config_info{"), std::string::npos);
+  EXPECT_NE(page.find("block_size=\"16\""), std::string::npos);
+  EXPECT_EQ(page.find("num_gpu_blocks=\"0\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace saccade::test
