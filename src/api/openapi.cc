@@ -46,6 +46,10 @@ constexpr Member kMembers[] = {
     {"documents", "a"},
     {"top_n", "i"},
     {"return_documents", "b"},
+    {"texts", "a"},
+    {"return_text", "b"},
+    {"content", "s"},
+    {"add_special", "b"},
     // Sampling.
     {"temperature", "n"},
     {"top_p", "n"},

@@ -515,6 +515,10 @@ TEST(TokenizeRequest, TakesAPromptOrMessages) {
   EXPECT_EQ(*parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false})")->prompt,
             "a");
   EXPECT_TRUE(parse_tokenize_request(chat("\"return_token_strs\": true"))->chat);
+  const auto content = parse_tokenize_request(R"({"content": "a", "add_special": true})");
+  EXPECT_EQ(*content->prompt, "a");
+  EXPECT_TRUE(content->add_special_tokens);
+  EXPECT_FALSE(parse_tokenize_request(R"({"content": "a"})")->add_special_tokens);
   EXPECT_EQ(parse_tokenize_request("{}").error().param, "prompt");
   EXPECT_EQ(parse_detokenize_request(R"({"tokens": [1, 2]})")->tokens.size(), 2u);
   EXPECT_EQ(parse_detokenize_request(R"({"tokens": ["a"]})").error().param, "tokens");

@@ -115,6 +115,9 @@ Result<RerankRequest> parse_rerank_request(std::string_view body) {
   TRY(CompletionPrompt one, read_text(*query, "query"));
   request.texts.first.push_back(std::move(one));
   const json::value* documents = fields.take("documents");
+  const json::value* texts = fields.take("texts");
+  request.as_list = documents == nullptr && texts != nullptr;
+  if (request.as_list) documents = texts;
   if (documents == nullptr || !documents->is_array())
     return invalid("documents", "'documents' is {}, an array is required",
                    documents == nullptr ? "missing" : json::kind_name(*documents));
@@ -122,7 +125,8 @@ Result<RerankRequest> parse_rerank_request(std::string_view body) {
   TRY(const auto top, fields.integer("top_n", 0));
   request.top_n = top.value_or(0);
   TRY(const auto shown, fields.boolean("return_documents"));
-  request.return_documents = shown.value_or(true);
+  TRY(const auto text, fields.boolean("return_text"));
+  request.return_documents = request.as_list ? text.value_or(false) : shown.value_or(true);
   TRY_DO(take_common(fields, RequestKind::kRerank, request.texts));
   request.texts.unknown = fields.unknown();
   return request;
@@ -176,6 +180,19 @@ std::string rerank_response(const AnswerHead& head, const RerankRequest& request
   if (most > 0 && most < order.size()) order.resize(most);
   std::string out;
   json::JsonWriter w(out);
+  if (request.as_list) {
+    w.begin_array();
+    for (const std::size_t i : order) {
+      w.begin_object();
+      w.member("index", static_cast<std::int64_t>(i));
+      if (request.return_documents)
+        w.member("text", std::string_view(request.texts.second[i].text));
+      w.member("score", scores[i]);
+      w.end_object();
+    }
+    w.end_array();
+    return out;
+  }
   w.begin_object();
   w.member("id", std::string_view(head.id));
   w.member("model", std::string_view(head.model));

@@ -33,6 +33,7 @@ struct RerankRequest {
   SimilarityRequest texts;  // the query, and the documents
   std::int64_t top_n = 0;   // of the results; 0: all
   bool return_documents = true;
+  bool as_list = false;  // TEI's shapes: `texts` in, a bare list out
 };
 Result<RerankRequest> parse_rerank_request(std::string_view body);
 

@@ -81,6 +81,18 @@ TEST(Similarity, CosinesAreOfDirections) {
   EXPECT_EQ(cosines(crossed, 2, 2), (std::vector<double>{1, 1}));
 }
 
+// Text Embeddings Inference's members, and its answer.
+TEST(RerankRequest, TextsAreAnsweredByAList) {
+  const auto request = parse_rerank_request(R"({"query": "q", "texts": ["a", "b"]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->as_list);
+  EXPECT_EQ(rerank_response({}, *request, std::vector<double>{0.25, 0.5}, 9),
+            R"([{"index":1,"score":0.5},{"index":0,"score":0.25}])");
+  const auto shown = parse_rerank_request(R"({"query": "q", "texts": ["a"], "return_text": true})");
+  EXPECT_EQ(rerank_response({}, *shown, std::vector<double>{0.5}, 9),
+            R"([{"index":0,"text":"a","score":0.5}])");
+}
+
 TEST(RerankResponse, TheLikeliestComeFirst) {
   RerankRequest request;
   for (const char* text : {"a", "b", "c", "d"}) request.texts.second.push_back({false, text, {}});

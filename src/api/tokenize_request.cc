@@ -18,6 +18,15 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
     return request;
   }
   TRY(request.prompt, fields.text("prompt"));
+  // llama-server's names, and its default.
+  TRY(auto content, fields.text("content"));
+  TRY(const auto special, fields.boolean("add_special"));
+  if (!request.prompt && content) {
+    request.prompt = std::move(content);
+    request.add_special_tokens = special.value_or(false);
+    request.unknown = fields.unknown();
+    return request;
+  }
   if (!request.prompt) return invalid("prompt", "either 'prompt' or 'messages' is required");
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
