@@ -164,7 +164,9 @@ Result<void> read_system(const json::value& system, Conversation& into) {
 
 Result<void> read_turn(const json::value& v, std::string_view where, Conversation& into) {
   TRY(const json::object* message, object_of(v, where));
-  TRY(const std::string role, string_of(*message, "role", kParam, where));
+  TRY(std::string role, string_of(*message, "role", kParam, where));
+  // What Claude Code calls what its user did not write himself.
+  if (role == "ctx" || role == "msg") role = "user";
   if (role != "user" && role != "assistant" && role != "system")
     return invalid(kParam, "{}: the role is '{}'; user, assistant and system are known", where,
                    role.substr(0, 40));

@@ -53,6 +53,13 @@ TEST(MessagesRequest, TheBillingLineIsLeftOut) {
   EXPECT_EQ(must(R"("system": [)" + billing + "], " + kHi).messages.size(), 1u);
 }
 
+TEST(MessagesRequest, ContextIsTheUsers) {
+  const auto request = must(R"("messages": [{"role": "ctx", "content": "a"},
+                                            {"role": "msg", "content": "b"}])");
+  ASSERT_EQ(request.messages.size(), 1u);
+  EXPECT_EQ(request.messages[0].role, "user");
+}
+
 TEST(MessagesRequest, EffortIsShownToTheTemplate) {
   EXPECT_EQ(must(R"("output_config": {"effort": "low"}, )" + kHi).chat_template_kwargs,
             (json::object{{"reasoning_effort", "low"}, {"enable_thinking", true}}));

@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "base/json.h"
 #include "tests/support/server_process.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -203,6 +204,56 @@ TEST_F(ClientForms, TheCachesConfigurationIsAMetric) {
   EXPECT_NE(page.find("vllm:cache_config_info{"), std::string::npos);
   EXPECT_NE(page.find("block_size=\"16\""), std::string::npos);
   EXPECT_EQ(page.find("num_gpu_blocks=\"0\""), std::string::npos);
+}
+
+// Where the prompt opens a thought, all that this model says is one.
+TEST(ClientThoughts, HaveBothNamesOrAreLeftOut) {
+  TemporaryDirectory work;
+  const std::string path = work / "thinking.jinja";
+  std::ofstream(path) << "{% for m in messages %}{{ m.content }}{% endfor %}"
+                         "{{ reasoning_effort or 'no' }} effort<think>\n";
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGlimpse, "--dtype", "float32",
+                                        "--chat-template", path, "--reasoning-parser", "qwen3"});
+  const auto ask = [&](const std::string& more) {
+    return exchange(server.port(), "POST", "/v1/chat/completions",
+                    R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 6,
+                        "temperature": 0, "return_prompt_text": true)" +
+                        more + "}")
+        .body;
+  };
+  const json::value body = json::parse(ask(R"(, "reasoning_effort": "high")")).value();
+  EXPECT_EQ(body.at("prompt_text"), "hihigh effort<think>");
+  const json::value& message = body.at("choices").at(0).at("message");
+  EXPECT_FALSE(message.at("reasoning").as_string().empty());
+  EXPECT_EQ(message.at("reasoning"), message.at("reasoning_content"));
+  const std::string without = ask(R"(, "include_reasoning": false)");
+  EXPECT_NE(without.find("\"choices\""), std::string::npos) << without;
+  EXPECT_EQ(without.find("\"reasoning"), std::string::npos) << without;
+  const std::string stream = ask(R"(, "stream": true, "include_reasoning": false)");
+  EXPECT_NE(stream.find("[DONE]"), std::string::npos);
+  EXPECT_EQ(stream.find("\"reasoning"), std::string::npos) << stream;
+  EXPECT_EQ(server.stop(), 0) << server.log();
+}
+
+TEST(ClientUsage, ComesWithEveryChunkWhereTheServerForcesIt) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGlimpse, "--dtype", "float32",
+                                        "--enable-force-include-usage"});
+  const std::string stream =
+      exchange(server.port(), "POST", "/v1/chat/completions",
+               R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "stream": true,
+                   "ignore_eos": true})")
+          .body;
+  std::size_t chunks = 0;
+  std::size_t usages = 0;
+  for (std::size_t at = stream.find("data: {"); at != std::string::npos;
+       at = stream.find("data: {", at + 1)) {
+    ++chunks;
+    usages +=
+        stream.substr(at, stream.find("\n\n", at) - at).find("\"usage\"") != std::string::npos;
+  }
+  EXPECT_EQ(chunks, 4U) << stream;
+  EXPECT_EQ(usages, chunks) << stream;
+  EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
 }  // namespace
