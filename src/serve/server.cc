@@ -13,6 +13,7 @@
 #include "model/checkpoint.h"
 #include "model/families.h"
 #include "net/http_server.h"
+#include "net/shown_host.h"
 #include "serve/cluster_store.h"
 #include "serve/device_choice.h"
 #include "serve/draft_network.h"
@@ -137,7 +138,7 @@ class Front {
                             return router.admit(below, length);
                           }));
     const bool tls = !settings.tls_certificate.empty();
-    log::info("listening on {}://{}:{}", tls ? "https" : "http", settings.host,
+    log::info("listening on {}://{}:{}", tls ? "https" : "http", net::shown_host(settings.host),
               front->http_->port());
     log::info("Application startup complete.");
     return front;

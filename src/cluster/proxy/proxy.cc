@@ -13,6 +13,7 @@
 #include "cluster/redis/redis_link.h"
 #include "cluster/store/shared_store.h"
 #include "net/http_server.h"
+#include "net/shown_host.h"
 
 namespace saccade::cluster {
 namespace {
@@ -121,8 +122,8 @@ Result<void> run_proxy(const ProxySettings& settings) {
   if (store)
     store->listen([&](const std::vector<NodeRecord>& nodes) { forwarder->found(urls_of(nodes)); });
   log::info("listening on {}://{}:{} for {} servers",
-            settings.tls_certificate.empty() ? "http" : "https", settings.host, server->port(),
-            settings.pds.size());
+            settings.tls_certificate.empty() ? "http" : "https", net::shown_host(settings.host),
+            server->port(), settings.pds.size());
   log::info("Application startup complete.");
 
   signals.wait();
