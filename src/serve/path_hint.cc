@@ -26,9 +26,9 @@ std::string path_meant(std::string_view path, const std::function<bool(std::stri
   for (const auto& [theirs, ours] : kElsewhere)
     if (path == theirs && exists(ours)) return std::string(ours);
   constexpr std::string_view kVersion = "/v1";
-  std::string bare(path);
-  while (bare.size() > 1 && bare.ends_with('/')) bare.pop_back();
-  while (bare.starts_with("/v1/v1/")) bare.erase(0, kVersion.size());
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  while (path.starts_with("/v1/v1/")) path.remove_prefix(kVersion.size());
+  const std::string bare(path);
   for (const std::string& one : {bare, bare + "s"}) {
     if (exists(one)) return one;
     const std::string versioned = std::string(kVersion) + one;

@@ -23,16 +23,22 @@ bool is_medium(std::string_view key) {
          key == "input_audio" || key == "audio_url";
 }
 
-// Bytes up to the next quote or backslash.
+// Bytes up to the next quote or backslash. Looked for in windows that grow with what was passed, so
+// that no byte is looked at more than a few times, however often this is called.
 std::size_t plain_run(std::string_view bytes) {
-  const void* const quote = std::memchr(bytes.data(), '"', bytes.size());
-  const std::size_t end =
-      quote == nullptr ? bytes.size()
-                       : static_cast<std::size_t>(static_cast<const char*>(quote) - bytes.data());
-  const void* const slash = std::memchr(bytes.data(), '\\', end);
-  return slash == nullptr
-             ? end
-             : static_cast<std::size_t>(static_cast<const char*>(slash) - bytes.data());
+  const auto place = [](std::string_view in, char c) {
+    const void* const found = std::memchr(in.data(), c, in.size());
+    return found == nullptr ? in.size()
+                            : static_cast<std::size_t>(static_cast<const char*>(found) - in.data());
+  };
+  std::size_t passed = 0;
+  for (std::size_t window = 64; passed < bytes.size(); window *= 2) {
+    const std::string_view in = bytes.substr(passed, window);
+    const std::size_t run = place(in.substr(0, place(in, '"')), '\\');
+    passed += run;
+    if (run < in.size()) break;
+  }
+  return passed;
 }
 
 }  // namespace

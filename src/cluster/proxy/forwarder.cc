@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cluster/proxy/body_scan.h"
+#include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
 
 namespace saccade::cluster {
@@ -34,43 +35,6 @@ constexpr std::array<std::string_view, 12> kHopByHop = {"connection",
                                                         "expect"};
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
-
-std::string lower(std::string_view text) {
-  std::string to(text);
-  std::ranges::transform(to, to.begin(), [](unsigned char c) {
-    return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
-  });
-  return to;
-}
-
-// Names that a Connection header claims for this hop.
-std::vector<std::string> claimed(const Headers& headers) {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : headers) {
-    if (name != "connection") continue;
-    std::string_view rest = value;
-    while (!rest.empty()) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      std::string_view one = rest.substr(0, comma);
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-      while (!one.empty() && (one.front() == ' ' || one.front() == '\t')) one.remove_prefix(1);
-      while (!one.empty() && (one.back() == ' ' || one.back() == '\t')) one.remove_suffix(1);
-      names.push_back(lower(one));
-    }
-  }
-  return names;
-}
-
-Headers passed_on(const Headers& headers) {
-  const std::vector<std::string> own = claimed(headers);
-  Headers passed;
-  for (const auto& header : headers) {
-    if (std::ranges::find(kHopByHop, header.first) != kHopByHop.end()) continue;
-    if (std::ranges::find(own, header.first) != own.end()) continue;
-    passed.push_back(header);
-  }
-  return passed;
-}
 
 bool is_stream(const net::ClientResponse& response) {
   return response.header("content-type").starts_with("text/event-stream");
