@@ -23,6 +23,12 @@ std::string lower_case(string_view text) {
   return lower;
 }
 
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -59,6 +65,33 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   bool expects_continue = false;
   int version = 11;
 
+  // Why the head says no message that can be read safely, which Beast lets pass: it ignores codings
+  // that it does not know, and with them a body, which would be taken for the next request.
+  struct Refusal {
+    int status = 0;  // 0: there is none
+    std::string why;
+  };
+  Refusal refusal() const {
+    if (hosts_ > 1) return {400, fmt::format("{} Host headers, one is possible", hosts_)};
+    if (!codings_) return {};
+    if (version < 11) return {400, "Transfer-Encoding in a request of HTTP/1.0"};
+    std::string_view left = *codings_;
+    bool chunked = false;
+    while (true) {
+      const std::size_t comma = left.find(',');
+      const std::string_view coding = trim(left.substr(0, comma));
+      if (chunked)
+        return {400, fmt::format("Transfer-Encoding '{}': chunked is possible once, as the last",
+                                 codings_->substr(0, 64))};
+      chunked = coding == "chunked";
+      if (!chunked)
+        return {501, fmt::format("Transfer-Encoding '{}' is not supported; chunked is",
+                                 coding.substr(0, 64))};
+      if (comma == std::string_view::npos) return {};
+      left.remove_prefix(comma + 1);
+    }
+  }
+
  private:
   void on_request_impl(http::verb, string_view method, string_view target, int http_version,
                        error_code&) override {
@@ -72,6 +105,9 @@ class RequestParser::Fields final : public http::basic_parser<true> {
                      error_code&) override {
     if (header_done) return;  // a trailer
     if (name == http::field::expect) expects_continue = lower_case(value) == "100-continue";
+    if (name == http::field::host) ++hosts_;
+    if (name == http::field::transfer_encoding)
+      codings_ = codings_ ? *codings_ + "," + lower_case(value) : lower_case(value);
     request.headers.emplace_back(lower_case(name_text), std::string(value.data(), value.size()));
   }
   void on_header_impl(error_code&) override { header_done = true; }
@@ -102,6 +138,9 @@ class RequestParser::Fields final : public http::basic_parser<true> {
     if (question != std::string_view::npos) request.query = rest.substr(question + 1);
     request.path = percent_decode(rest.substr(0, question));
   }
+
+  int hosts_ = 0;
+  std::optional<std::string> codings_;  // of all Transfer-Encoding headers, in lower case
 };
 
 RequestParser::RequestParser(std::size_t max_header_bytes, std::size_t max_body_bytes)
@@ -153,6 +192,8 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
   while (true) {
     if (fields_->is_header_done() && !header_reported_) {
       header_reported_ = true;
+      if (auto refusal = fields_->refusal(); refusal.status != 0)
+        return fail(refusal.status, std::move(refusal.why));
       return {Progress::kHeaderDone, consumed};
     }
     if (fields_->is_done()) return {Progress::kDone, consumed};

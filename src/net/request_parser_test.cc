@@ -128,6 +128,39 @@ TEST(RequestParser, RefusesWhatIsAmbiguousOrMalformed) {
   EXPECT_EQ(status("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), 400);
 }
 
+// What is ignored here is a body there: whoever stands in front may read the lengths differently.
+TEST(RequestParser, RefusesTransferEncodingsOtherThanChunked) {
+  const auto status = [](const std::string& headers, const std::string& version = "1.1") {
+    const Outcome outcome =
+        parse({"POST / HTTP/" + version + "\r\nHost: h\r\n" + headers + "\r\n0\r\n\r\n"});
+    return outcome.done ? 200 : outcome.refusal_status;
+  };
+  const auto coding = [&](const std::string& value) {
+    return status("Transfer-Encoding: " + value + "\r\n");
+  };
+  for (const char* const fine : {"chunked", "Chunked", "  CHUNKED\t", "\r\n chunked"})
+    EXPECT_EQ(coding(fine), 200) << fine;
+  for (const char* const unknown :
+       {"cow", "identity", "\"chunked\"", "gzip", "gzip, chunked", "x-chunked", "chunked;a=b",
+        "chunked chunked", "", ",chunked", "\vchunked", "chunked\v", "chunke\xc4"})
+    EXPECT_EQ(coding(unknown), 501) << unknown;
+  for (const char* const misplaced :
+       {"chunked, gzip", "chunked, chunked", "chunked,", "chunked, cow"})
+    EXPECT_EQ(coding(misplaced), 400) << misplaced;
+  EXPECT_EQ(status("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400);
+  EXPECT_EQ(status("Transfer-Encoding: chunked\r\nTransfer-Encoding: cow\r\n"), 400);
+  EXPECT_EQ(status("Transfer-Encoding: cow\r\nTransfer-Encoding: chunked\r\n"), 501);
+  EXPECT_EQ(status("Transfer-Encoding: cow\r\nContent-Length: 5\r\n"), 501);
+  EXPECT_EQ(status("Transfer-Encoding : chunked\r\n"), 400);
+  EXPECT_EQ(status("Transfer-Encoding: chunked\r\n", "1.0"), 400);
+  EXPECT_EQ(parse({"POST / HTTP/1.1\r\nTransfer-Encoding: cow\r\n\r\n"}).refusal,
+            "Transfer-Encoding 'cow' is not supported; chunked is");
+}
+
+TEST(RequestParser, RefusesSeveralHosts) {
+  EXPECT_EQ(parse({"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"}).refusal_status, 400);
+}
+
 TEST(RequestParser, RandomBytesNeitherCrashNorGrow) {
   Rng rng(7);
   const std::string alphabet = "GET POST/ HTTP/1.1\r\n:chunkedContent-Length0123;\0\xff";
