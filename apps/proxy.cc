@@ -63,6 +63,10 @@ void add_proxy(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   cmd->add_option("--api-key", s.api_keys, "key that clients must send")->expected(1, -1);
+  cmd->add_option("--allowed-hosts", s.allowed_hosts,
+                  "names besides localhost and --host by which the proxy is reached where no API "
+                  "key is needed; *.NAME: those below it; *: any")
+      ->expected(1, -1);
   cmd->add_option("--pd-api-key", s.pd_api_key,
                   "key that servers are sent instead of the client's");
   cmd->add_option("--max-body-mib", flags->body_mib, "largest request body")

@@ -77,6 +77,10 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--allowed-origins,--cors-allow-origins", s.allowed_origins,
                  "web pages that may use the server, besides its own and this machine's; *: all")
       ->expected(1, -1);
+  cmd.add_option("--allowed-hosts", s.allowed_hosts,
+                 "names besides localhost and --host by which the server is reached where no API "
+                 "key is needed; *.NAME: those below it; *: any")
+      ->expected(1, -1);
   cmd.add_flag("--ui,!--no-ui", s.page,
                "a page at / that tries the model (docs/playground.md); on by default");
   cmd.add_flag("--allow-credentials,!--no-allow-credentials", s.allow_credentials,

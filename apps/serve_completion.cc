@@ -236,6 +236,7 @@ Result<void> complete(ServeFlags& f) {
   TRY_DO(read_variables(f));
   complete_gpu_flags(f);
   strip_quotes(s.allowed_origins);
+  strip_quotes(s.allowed_hosts);
   if (f.language_model_only) s.limit_mm_per_prompt = {{"image", 0}, {"video", 0}};
   TRY_DO(read_limits(f.limit_mm, s.limit_mm_per_prompt));
   TRY_DO(read_pixel_limits(f.mm_processor_kwargs, s));

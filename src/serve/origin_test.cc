@@ -4,12 +4,14 @@
 
 #include <vector>
 
+#include "net/authority.h"
+
 namespace saccade::serve {
 namespace {
 
 bool allows(std::string_view origin, std::string_view host = "127.0.0.1:8000",
             const std::vector<std::string>& named = {}, bool keyed = false) {
-  return may_use(origin, host, named, keyed);
+  return may_use(origin, host, named, keyed || net::names_this_server(host, {}));
 }
 
 TEST(Origin, PagesOfThisMachineAndNoPages) {
@@ -21,10 +23,26 @@ TEST(Origin, PagesOfThisMachineAndNoPages) {
 }
 
 TEST(Origin, OtherPagesMayNot) {
-  for (const char* origin :
-       {"null", "file://", "http://", "http://a.example", "https://localhost.example",
-        "http://127.0.0.1.example", "http://example/127.0.0.1", "http://128.0.0.1", "http://[::2]",
-        "http://[::1", "chrome-extension://abc", "ftp://localhost"}) {
+  for (const char* origin : {"null",
+                             "file://",
+                             "http://",
+                             "http://a.example",
+                             "https://localhost.example",
+                             "http://127.0.0.1.example",
+                             "http://example/127.0.0.1",
+                             "http://128.0.0.1",
+                             "http://[::2]",
+                             "http://[::1",
+                             "http://localhost:80@evil.example",
+                             "http://localhost@evil.example",
+                             "http://127.0.0.1:8000/evil",
+                             "http://localhost:8000.evil.example",
+                             "http://[::1]evil.example",
+                             "http://localhost:",
+                             "http://localhost#a",
+                             "http://localhost http://evil.example",
+                             "chrome-extension://abc",
+                             "ftp://localhost"}) {
     EXPECT_FALSE(allows(origin)) << origin;
   }
 }

@@ -1,12 +1,14 @@
 #include "serve/router.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <new>
 
 #include "api/openapi.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "net/authority.h"
 #include "serve/client_identity.h"
 #include "serve/origin.h"
 #include "serve/path_hint.h"
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::string_view kVersion = SACCADE_VERSION;
 constexpr std::size_t kMostWarnings = 256;
+constexpr std::size_t kMostShown = 200;  // of a name in a message
 constexpr std::string_view kModelPrefix = "/v1/models/";
 constexpr std::size_t kQuickBody = 64u << 10;  // bytes: parsed and tokenised in a few milliseconds
 
@@ -39,6 +42,8 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
                               static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]));
   }
   return difference == 0;
+}
+
 }
 
 std::string version_body() {
@@ -90,7 +95,7 @@ void Router::add_status_routes(std::function<std::vector<api::ModelCard>()> card
       return api::model_list(cards());
     });
   add_json("GET", kModelPrefix, false,
-           [cards](const net::HttpRequest& request) -> Result<std::string> {
+           [this, cards](const net::HttpRequest& request) -> Result<std::string> {
              const std::string name = request.path.substr(kModelPrefix.size());
              for (const api::ModelCard& card : cards()) {
                if (card.id == name) return api::model_card(card);
@@ -168,7 +173,7 @@ std::string Router::described() const {
 // Not only unreadable answers: some requests are sent by browsers without asking first.
 bool Router::allows(const net::HttpRequest& request) const {
   return may_use(request.header("origin"), request.header("host"), settings_.allowed_origins,
-                 !settings_.api_keys.empty());
+                 named_as_host(request));
 }
 
 Router::Choice Router::choose(const net::HttpRequest& request) {
@@ -340,13 +345,34 @@ bool Router::authorised(const net::HttpRequest& request) const {
   return found;
 }
 
+// Whoever brings a key is no page that happened to get here.
+bool Router::named_as_host(const net::HttpRequest& request) const {
+  if (!settings_.api_keys.empty()) return true;
+  const std::string_view host = request.header("host");
+  const std::array own = {settings_.host, settings_.cluster.advertise};
+  return net::names_this_server(host, settings_.allowed_hosts) || net::names_this_server(host, own);
+}
+
 net::HttpResponse Router::origin_refusal(std::string_view origin) {
-  const std::string name(origin.substr(0, 200));
-  const std::string why =
-      fmt::format("pages of {} may not use this server: start it with --allowed-origins", name);
+  const std::string name(origin.substr(0, kMostShown));
+  return refuse_page(
+      "origin " + name,
+      fmt::format("pages of {} may not use this server: start it with --allowed-origins", name));
+}
+
+net::HttpResponse Router::host_refusal(std::string_view host) {
+  const std::string name(host.substr(0, kMostShown));
+  return refuse_page(
+      "host " + name,
+      fmt::format("'{}' in Host is no name of this server: start it with --allowed-hosts, or with "
+                  "--api-key",
+                  name));
+}
+
+net::HttpResponse Router::refuse_page(const std::string& who, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (warned_.size() < kMostWarnings && warned_.insert("origin " + name).second)
+    if (warned_.size() < kMostWarnings && warned_.insert(who).second)
       log::warning("{} (said once)", why);
   }
   return json_response(api::error_body(403, "PermissionDeniedError", why), 403);

@@ -119,7 +119,10 @@ class Router {
   std::string_view given_key(const net::HttpRequest& request) const;
   bool authorised(const net::HttpRequest& request) const;
   bool allows(const net::HttpRequest& request) const;
+  bool named_as_host(const net::HttpRequest& request) const;
   net::HttpResponse origin_refusal(std::string_view origin);
+  net::HttpResponse host_refusal(std::string_view host);
+  net::HttpResponse refuse_page(const std::string& who, const std::string& why);
   Error over_budget(std::size_t more) const;
   net::HttpResponse error_response(const Error& error,
                                    api::ErrorShape shape = api::ErrorShape::kOpenAi,

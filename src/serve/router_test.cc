@@ -51,9 +51,10 @@ class RouterTest : public testing::Test {
 
   std::string ask(const std::string& method, const std::string& path) {
     TcpSocket socket = TcpSocket::connect(server_->port());
-    EXPECT_TRUE(socket.send(method + " " + path +
-                            " HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nConnection: close\r\n"
-                            "\r\n{}"));
+    EXPECT_TRUE(
+        socket.send(method + " " + path +
+                    " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nConnection: close\r\n"
+                    "\r\n{}"));
     return socket.receive_all();
   }
 
@@ -74,6 +75,29 @@ TEST_F(RouterTest, ExceptionsEndAtTheirRequest) {
     EXPECT_EQ(bug.find("vector"), std::string::npos) << bug;
     EXPECT_NE(ask("POST", "/fine").find("HTTP/1.1 200"), std::string::npos);
   }
+}
+
+// A page whose name was given this machine's address asks so, by GET without an Origin.
+TEST_F(RouterTest, ANameInHostThatNobodyGaveIsRefused) {
+  router_->add_status_routes([] { return std::vector<api::ModelCard>{}; });
+  const auto status = [&](const std::string& path, const std::string& host) {
+    TcpSocket socket = TcpSocket::connect(server_->port());
+    EXPECT_TRUE(socket.send("GET " + path + " HTTP/1.1\r\nHost: " + host +
+                            "\r\nConnection: close\r\n\r\n"));
+    return socket.receive_all().substr(9, 3);
+  };
+  for (const char* const path : {"/server_info", "/v1/models", "/load"}) {
+    EXPECT_EQ(status(path, "evil.example:8000"), "403") << path;
+    EXPECT_EQ(status(path, "localhost:80@evil.example"), "403") << path;
+    EXPECT_EQ(status(path, "localhost:8000"), "200") << path;
+    EXPECT_EQ(status(path, "10.0.0.1"), "200") << path;
+  }
+  EXPECT_EQ(status("/version", "evil.example"), "200") << "needs no key where there are keys";
+  settings_.allowed_hosts = {"api.example"};
+  EXPECT_EQ(status("/load", "API.example:8000"), "200");
+  EXPECT_EQ(status("/load", "evil.example"), "403");
+  settings_.host = "evil.example";
+  EXPECT_EQ(status("/load", "evil.example"), "200") << "what it listens as";
 }
 
 TEST_F(RouterTest, ThePageIsServedAtTheRootAlone) {
@@ -176,7 +200,7 @@ TEST_F(RouterTest, LongBodiesDoNotHoldUpShortOnes) {
   for (int i = 0; i < 2 * settings_.worker_threads; ++i) {
     sockets.push_back(TcpSocket::connect(server_->port()));
     EXPECT_TRUE(
-        sockets.back().send("POST /wait HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"
+        sockets.back().send("POST /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                             "Content-Length: " +
                             std::to_string(body.size()) + "\r\n\r\n" + body));
   }

@@ -63,10 +63,13 @@ struct ServeSettings {
   std::uint16_t port = 8000;
   std::vector<std::string> api_keys;         // empty: none needed
   std::vector<std::string> allowed_origins;  // of web pages, besides may_use()'s; "*": all
-  bool allow_credentials = false;            // of those pages
-  std::string root_path;                     // "/x": a prefix that paths may have; empty: none
-  bool page = true;                          // GET / shows a page that tries the model
-  bool request_id_headers = false;           // X-Request-Id: the client's, or a new one
+  // Names in Host that requests may come with where no key is needed: names_this_server(); `host`
+  // counts among them.
+  std::vector<std::string> allowed_hosts;
+  bool allow_credentials = false;   // of those pages
+  std::string root_path;            // "/x": a prefix that paths may have; empty: none
+  bool page = true;                 // GET / shows a page that tries the model
+  bool request_id_headers = false;  // X-Request-Id: the client's, or a new one
   std::size_t max_body_bytes = 64u << 20;
   // Bodies, from their headers on, and media of all requests together; over it 503.
   std::size_t max_preparing_bytes = 512u << 20;

@@ -47,7 +47,7 @@ TEST(ClusterDoor, WhoSpeaksSomethingElseIsLetGo) {
                        serve(kModel, pd(encoder.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
   const std::uint16_t port = encoder.cluster_port();
-  EXPECT_EQ(shout(port, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", true), 0);
+  EXPECT_EQ(shout(port, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", true), 0);
   EXPECT_EQ(shout(port, "", true), 0);  // says nothing
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   Rng rng(7);
@@ -79,7 +79,7 @@ TEST(ClusterDoor, ClientsThatLeaveTakeTheirImagesWithThem) {
     // The client sends its request, and closes without reading.
     const std::string body = chat({noise(50 + static_cast<std::uint64_t>(held))});
     const std::string request =
-        "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body;
     shout(server.port(), request, false);
     relay.set({});

@@ -368,8 +368,9 @@ TEST(Switches, ThroughputUnderLoadOnly) {
 // A stream that has begun.
 TcpSocket begin_stream(std::uint16_t port) {
   TcpSocket socket = TcpSocket::connect(port);
-  socket.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
-              std::to_string(kLongStream.size()) + "\r\n\r\n" + kLongStream);
+  socket.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+      std::to_string(kLongStream.size()) + "\r\n\r\n" + kLongStream);
   EXPECT_NE(socket.receive_until("data: ", 30'000).find(" 200 "), std::string::npos);
   return socket;
 }

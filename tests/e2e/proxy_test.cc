@@ -191,7 +191,7 @@ TEST(Proxy, EventsComeOneByOneAndADeadServerEndsTheStream) {
   TcpSocket socket = TcpSocket::connect(proxy->port());
   const std::string body = chat("Hello.", R"(, "stream": true, "model": "mock")");
   ASSERT_TRUE(
-      socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: "
+      socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                               "application/json\r\nContent-Length: {}\r\n\r\n{}",
                               kChat, body.size(), body)));
   const std::string head = socket.receive_until("\r\n\r\n", 60'000);
@@ -236,7 +236,6 @@ TEST(Proxy, AServerThatDrainsCostsNoRequest) {
   for (const RawAnswer& answer : answers.get()) EXPECT_EQ(answer.status, 200) << answer.body;
 }
 
-// The proxy's own drain: what runs ends well, nothing new begins.
 // Names that nobody has yet, as a StatefulSet's that grows: they are passed over at once, whatever
 // retries there may be.
 TEST_F(ProxyOfTwo, WhoCannotBeReachedIsNoRetry) {
@@ -250,6 +249,7 @@ TEST_F(ProxyOfTwo, WhoCannotBeReachedIsNoRetry) {
   }
 }
 
+// The proxy's own drain: what runs ends well, nothing new begins.
 TEST_F(ProxyOfTwo, DrainsItself) {
   const Cluster cluster = cluster_with();
   std::vector<std::future<RawAnswer>> running;
@@ -274,8 +274,8 @@ TEST_F(ProxyOfTwo, AClientThatLeavesIsGoneAtTheServer) {
   TcpSocket socket = TcpSocket::connect(cluster.proxy->port());
   const std::string body =
       R"({"stream": true, "ignore_eos": true, "max_tokens": 900, "messages": [{"role": "user", "content": "Go on."}]})";
-  socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}", kChat,
-                          body.size(), body));
+  socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}",
+                          kChat, body.size(), body));
   EXPECT_NE(socket.receive_until("\n\n", 60'000).find("data: "), std::string::npos);
   socket.close();
   EXPECT_TRUE(eventually([&] { return aborted(cluster) == before + 1; }));

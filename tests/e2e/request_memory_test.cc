@@ -21,7 +21,7 @@ const std::string kCheckpoint =
 constexpr std::int64_t kMib = 1 << 20;
 
 std::string head_of(std::size_t length, const std::string& more = "") {
-  return "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + more +
+  return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n" + more +
          "Content-Length: " + std::to_string(length) + "\r\n\r\n";
 }
 

@@ -84,8 +84,9 @@ TEST(SlowMedia, AClientThatLeavesTakesItsTransfersAlong) {
   TcpListener host;
   const std::string body = chat_with(images_of(host));
   TcpSocket client = TcpSocket::connect(server.port());
-  ASSERT_TRUE(client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
-                          std::to_string(body.size()) + "\r\n\r\n" + body));
+  ASSERT_TRUE(
+      client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                  std::to_string(body.size()) + "\r\n\r\n" + body));
   std::vector<TcpSocket> connections;
   for (int i = 0; i < kImages; ++i) {
     connections.push_back(host.accept(60'000));

@@ -323,9 +323,9 @@ TEST(VideoDecoders, ThatHangHoldUpNobodyAndEndWithTheirClients) {
   std::vector<TcpSocket> clients;
   for (int i = 0; i < 3; ++i) {  // the third waits for one of the other two
     clients.push_back(TcpSocket::connect(server.port()));
-    ASSERT_TRUE(
-        clients.back().send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: " +
-                            std::to_string(request.size()) + "\r\n\r\n" + request));
+    ASSERT_TRUE(clients.back().send(
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+        std::to_string(request.size()) + "\r\n\r\n" + request));
   }
   EXPECT_TRUE(silent.comes_to(2));
   for (int i = 0; i < 5; ++i)

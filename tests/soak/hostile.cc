@@ -129,7 +129,7 @@ TcpSocket connected(std::uint16_t port) {
 
 std::string post(const std::string& key, std::size_t length, const std::string& more = "") {
   return fmt::format(
-      "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {}\r\n{}"
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n{}"
       "Content-Length: {}\r\n\r\n",
       key, more, length);
 }

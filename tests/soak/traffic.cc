@@ -173,10 +173,11 @@ void Traffic::read_slowly() {
     const std::string body = question.body(true);
     std::string stream;
     if (socket.valid() &&
-        socket.send(fmt::format("POST {} HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer {}\r\n"
-                                "Content-Length: {}\r\n\r\n",
-                                question.path, world_.key, body.size()) +
-                    body)) {
+        socket.send(
+            fmt::format("POST {} HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n"
+                        "Content-Length: {}\r\n\r\n",
+                        question.path, world_.key, body.size()) +
+            body)) {
       for (std::string more = socket.receive(kSocketMs, 600); !more.empty();
            more = socket.receive(kSocketMs, 600)) {
         stream += more;

@@ -227,7 +227,7 @@ RawAnswer exchange(std::uint16_t port, const std::string& method, const std::str
   std::string raw;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
     const std::string request =
-        method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers +
+        method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers +
         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     std::size_t sent = 0;
     while (sent < request.size()) {

@@ -11,6 +11,7 @@
 #include "cluster/proxy/body_scan.h"
 #include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
+#include "net/authority.h"
 
 namespace saccade::cluster {
 namespace {
@@ -19,20 +20,9 @@ namespace {
 constexpr std::size_t kSmallAnswer = 64u << 10;
 constexpr std::size_t kMostServers = 256;  // given and found
 
-// Between two neighbours, not for whoever comes behind (RFC 9110 7.6.1), and what the client of
-// the next hop writes itself.
-constexpr std::array<std::string_view, 12> kHopByHop = {"connection",
-                                                        "keep-alive",
-                                                        "proxy-authenticate",
-                                                        "proxy-authorization",
-                                                        "proxy-connection",
-                                                        "te",
-                                                        "trailer",
-                                                        "transfer-encoding",
-                                                        "upgrade",
-                                                        "host",
-                                                        "content-length",
-                                                        "expect"};
+constexpr std::string_view kDenied = "PermissionDeniedError";
+constexpr std::string_view kStrangeHost =
+    "Host is no name of this proxy: start it with --allowed-hosts, or with --api-key";
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
@@ -133,6 +123,14 @@ bool Forwarder::authorised(const net::HttpRequest& request) const {
   return known;
 }
 
+// As the servers do it, which see the proxy's own name for them alone.
+bool Forwarder::named_as_host(const net::HttpRequest& request) const {
+  if (!settings_.api_keys.empty()) return true;
+  const std::string_view host = request.header("host");
+  return net::names_this_server(host, settings_.allowed_hosts) ||
+         net::names_this_server(host, std::span(&settings_.host, 1));
+}
+
 net::HttpAdmission Forwarder::admit(const net::HttpRequest& head,
                                     std::optional<std::uint64_t> length) {
   net::HttpAdmission admission;
@@ -142,6 +140,8 @@ net::HttpAdmission Forwarder::admit(const net::HttpRequest& head,
   };
   if (!authorised(head)) {
     refuse_body(401, "AuthenticationError", "Unauthorized");
+  } else if (!named_as_host(head)) {
+    refuse_body(403, kDenied, kStrangeHost);
   } else if (draining_) {
     refuse_body(503, "ServiceUnavailableError", "the proxy is shutting down");
   } else if (auto reserved = held_bytes_.reserve(static_cast<std::size_t>(length.value_or(0)))) {
@@ -165,6 +165,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     retries_.requested();
   }
   if (!authorised(request)) return refuse(*exchange, 401, "AuthenticationError", "Unauthorized");
+  if (!named_as_host(request)) return refuse(*exchange, 403, kDenied, kStrangeHost);
   if (draining_)
     return refuse(*exchange, 503, "ServiceUnavailableError", "the proxy is shutting down");
 

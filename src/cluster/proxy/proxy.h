@@ -20,7 +20,10 @@ struct ProxySettings {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8000;
   std::vector<std::string> api_keys;  // that clients must send; empty: none needed
-  std::string pd_api_key;             // sent to the servers instead of the client's; empty: its own
+  // Names in Host that requests may come with where no key is needed: net::names_this_server();
+  // `host` counts among them.
+  std::vector<std::string> allowed_hosts;
+  std::string pd_api_key;  // sent to the servers instead of the client's; empty: its own
   std::size_t max_body_bytes = 64u << 20;
   std::size_t max_held_bytes = 512u << 20;  // of bodies on their way; over it 503
   int io_threads = 1;                       // each with a client thread beside it

@@ -356,7 +356,7 @@ class OpenAiClient(unittest.TestCase):
                            "ignore_eos": True}).encode()
         for _ in range(8):
             connection = socket.create_connection((host, int(port)))
-            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
                                + body)
             connection.recv(100)
             connection.close()
