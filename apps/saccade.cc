@@ -11,6 +11,7 @@
 #include "apps/cluster_commands.h"
 #include "apps/commands.h"
 #include "apps/flag_hint.h"
+#include "base/end_signals.h"
 
 namespace {
 
@@ -25,6 +26,7 @@ void let_the_last_value_win(CLI::App& app) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  saccade::hear_end_signals();
   CLI::App app{
       "Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
   app.name("saccade");

@@ -1,41 +1,102 @@
 #include "base/end_signals.h"
 
+#include <unistd.h>
+
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
-#include <ctime>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 
 namespace saccade {
+namespace {
 
-EndSignals::EndSignals() {
-  sigemptyset(&set_);
-  sigaddset(&set_, SIGINT);
-  sigaddset(&set_, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+constexpr int kDiedOfSignal = 128;  // as shells say it
+
+// By the signal itself, so that whoever waits sees it; the first process of a container has to
+// exit.
+[[noreturn]] void end_of(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t these;
+  sigemptyset(&these);
+  sigaddset(&these, signal);
+  pthread_sigmask(SIG_UNBLOCK, &these, nullptr);
+  raise(signal);
+  _exit(kDiedOfSignal + signal);
+}
+
+sigset_t end_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+void hear_end_signals() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    // A shell's background job is to ignore SIGINT.
+    if (std::signal(signal, [](int came) { end_of(came); }) == SIG_IGN)
+      std::signal(signal, SIG_IGN);
+  }
+}
+
+struct EndSignals::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ready = false;  // this and the rest: guarded by mutex
+  int came = 0;
+  bool told = false;
+
+  void listen() {
+    const sigset_t set = end_signals();
+    while (true) {
+      int signal = 0;
+      if (sigwait(&set, &signal) != 0) continue;
+      const std::lock_guard lock(mutex);
+      if (!ready) {
+        log::info("ended before it was ready");
+        end_of(signal);
+      }
+      if (came != 0) {
+        log::warning("second signal: ending at once");
+        std::_Exit(kDiedOfSignal + signal);
+      }
+      came = signal;
+      changed.notify_all();
+    }
+  }
+};
+
+EndSignals::EndSignals() : state_(std::make_shared<State>()) {
+  const sigset_t set = end_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::thread([state = state_] { state->listen(); }).detach();
 }
 
 void EndSignals::wait() const {
-  int signal = 0;
-  sigwait(&set_, &signal);
-  end_at_the_next();
+  std::unique_lock lock(state_->mutex);
+  state_->ready = true;
+  state_->changed.wait(lock, [this] { return state_->came != 0; });
 }
 
 bool EndSignals::came() const {
-  const timespec at_once{};
-  if (sigtimedwait(&set_, nullptr, &at_once) < 0) return false;
-  end_at_the_next();
-  return true;
+  const std::lock_guard lock(state_->mutex);
+  state_->ready = true;
+  return state_->came != 0 && !std::exchange(state_->told, true);
 }
 
-void EndSignals::end_at_the_next() const {
-  std::thread([set = set_] {
-    int second = 0;
-    sigwait(&set, &second);
-    log::warning("second signal: ending at once");
-    std::_Exit(128 + second);
+void EndSignals::end_within(std::chrono::seconds limit) {
+  std::thread([limit] {
+    std::this_thread::sleep_for(limit);
+    log::warning("still at work {} s after the last answer: ending at once", limit.count());
+    std::_Exit(1);
   }).detach();
 }
 

@@ -1,24 +1,35 @@
-// How a program that serves is told to end: SIGINT or SIGTERM, taken by the thread that waits for
-// them; a second one ends it at once.
+// How a program that serves is told to end: SIGINT or SIGTERM. Until it is ready one ends it at
+// once; then the first lets it end in order, and a second ends it at once.
 #pragma once
 
-#include <csignal>
+#include <chrono>
+#include <memory>
 
 namespace saccade {
 
+// The first line of main(): from here on the signals end the process, also as the first process of
+// a container, where they would do nothing by themselves. What is interrupted is not told.
+void hear_end_signals();
+
 class EndSignals {
  public:
-  // Blocks them, and ignores SIGPIPE. Before other threads begin: they inherit the mask.
+  // Takes them over, and ignores SIGPIPE. Before other threads begin: they inherit the mask.
   EndSignals();
-  // Returns at the first one. From then on the next ends the process.
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  // Ready: returns at the first one.
   void wait() const;
-  // Whether the first one has come, without waiting; true once. The next then ends the process too.
+  // Ready: whether the first one has come, without waiting; true once.
   bool came() const;
 
- private:
-  void end_at_the_next() const;
+  // What was served has ended: the process does too within `limit`, whoever still works on what
+  // nobody waits for. Its exit status is then 1, and a line is logged.
+  static void end_within(std::chrono::seconds limit);
 
-  sigset_t set_;
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // with the thread that listens
 };
 
 }  // namespace saccade

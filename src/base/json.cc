@@ -12,10 +12,12 @@
 #include <new>
 #include <utility>
 
+#include "base/regular_file.h"
+
 namespace saccade::json {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
 tl::unexpected<Error> wrong(std::string_view name, std::string_view wanted, const value* got) {
   Error error{ErrorCode::kInvalid, {}, std::string(name)};
@@ -134,16 +136,7 @@ Result<value> parse(std::string_view text, std::size_t max_depth) {
 }
 
 Result<value> parse_file(const std::string& path, std::size_t max_depth) {
-  std::error_code code;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
-  if (code) return fail(ErrorCode::kNotFound, "{}: {}", path, code.message());
-  if (bytes > kMaxFileBytes)
-    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", path, bytes, kMaxFileBytes);
-  std::ifstream file(path, std::ios::binary);
-  std::string text(bytes, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(bytes))) {
-    return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
-  }
+  TRY(const std::string text, read_regular_file(path, kMaxFileBytes));
   auto parsed = parse(text, max_depth);
   if (!parsed) return fail_within(path, std::move(parsed).error());
   return parsed;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/regular_file.h"
 
 namespace saccade::cluster {
 namespace {
@@ -33,11 +33,9 @@ std::string_view host_of(std::string_view address) {
 
 Result<std::string> read_cluster_key(const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "--cluster-key-file {}: no such file", path);
-  std::string key(kMostKey + 2, '\0');
-  file.read(key.data(), static_cast<std::streamsize>(key.size()));
-  key.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  auto text = read_regular_file(path, std::size_t{1} << 20);
+  if (!text) return fail_within("--cluster-key-file", std::move(text).error());
+  std::string key = *std::move(text);
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
   if (key.size() < kLeastKey || key.size() > kMostKey)
     return fail(ErrorCode::kInvalid, "--cluster-key-file {}: a key of {} bytes, {} to {} are taken",

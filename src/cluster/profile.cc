@@ -10,9 +10,9 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "base/hash.h"
+#include "base/regular_file.h"
 
 namespace saccade::cluster {
 namespace {
@@ -210,11 +210,10 @@ std::string profile_path(std::string_view folder, std::string_view machine,
 
 Result<Profile> load_profile(const std::string& path, std::string_view machine,
                              std::string_view model) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "{}: there is no profile", path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto profile = parse_profile(text.str());
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  auto text = read_regular_file(path, kMostBytes);
+  if (!text) return fail(std::move(text).error());
+  auto profile = parse_profile(*text);
   if (!profile) return fail_within(path, std::move(profile).error());
   if (!profile->is_for(machine, model))
     return fail(ErrorCode::kNotFound, "{}: the profile of another model or machine", path);

@@ -5,9 +5,10 @@
 #include <boost/json/value.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <utility>
+
+#include "base/regular_file.h"
 
 namespace saccade {
 namespace {
@@ -20,9 +21,9 @@ std::string environment(const char* name) {
 }
 
 std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
+  constexpr std::size_t kMost = 4096;
+  const auto text = read_regular_file(path.string(), kMost);
+  std::string line = text ? text->substr(0, text->find('\n')) : "";
   while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ') line.pop_back();
   return line;
 }

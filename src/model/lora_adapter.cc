@@ -1,16 +1,20 @@
 #include "model/lora_adapter.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "base/json.h"
+#include "base/regular_file.h"
 #include "model/lora_config.h"
 #include "model/safetensors.h"
 
@@ -95,15 +99,17 @@ bool all_finite(View matrix) {
 
 // Read, not mapped: whoever writes into the file of a running server must not end it.
 Result<Buffer> read_file(const std::string& path, std::int64_t most) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) return fail(ErrorCode::kNotFound, "{}: {}", path, error.message());
-  if (size > static_cast<std::uintmax_t>(most))
-    return fail(ErrorCode::kInvalid, "{} has {} bytes, the limit is {}", path, size, most);
-  TRY(Buffer bytes, allocate_host(size));
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size)))
-    return fail(ErrorCode::kInvalid, "{} cannot be read", path);
+  TRY(const OpenedFile file, open_regular_file(path));
+  const std::shared_ptr<void> closed(nullptr, [&](void*) { ::close(file.descriptor); });
+  if (file.bytes > static_cast<std::size_t>(most))
+    return fail(ErrorCode::kInvalid, "{} has {} bytes, the limit is {}", path, file.bytes, most);
+  TRY(Buffer bytes, allocate_host(file.bytes));
+  for (std::size_t read = 0; read < file.bytes;) {
+    const ssize_t some = ::read(file.descriptor, bytes.data() + read, file.bytes - read);
+    if (some < 0 && errno == EINTR) continue;
+    if (some <= 0) return fail(ErrorCode::kInvalid, "{} cannot be read", path);
+    read += static_cast<std::size_t>(some);
+  }
   return bytes;
 }
 
@@ -170,6 +176,7 @@ Result<Chosen> choose(const Pairs& pairs, std::span<const LoraTarget> targets,
       return fail(ErrorCode::kCorrupt,
                   "module '{}' has no lora_A.weight, and target_modules chooses it",
                   prefix + target.module);
+  }
   return chosen;
 }
 

@@ -1,14 +1,14 @@
 #include "model/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <utility>
+
+#include "base/regular_file.h"
 
 namespace saccade {
 namespace {
@@ -31,16 +31,9 @@ PageRange pages(std::span<const std::byte> part, bool touched) {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kInvalid, "{}: {}", path,
-                std::strerror(errno));
-  struct stat status{};
-  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file);
-    return fail(ErrorCode::kInvalid, "{}: not a regular file", path);
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
+  TRY(const OpenedFile opened, open_regular_file(path));
+  const int file = opened.descriptor;
+  const std::size_t size = opened.bytes;
   if (size == 0) {
     ::close(file);
     return MappedFile(nullptr, 0);

@@ -1,12 +1,11 @@
 #include "serve/lent_encoder.h"
 
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/regular_file.h"
 #include "memory/embedding_store.h"
 
 namespace saccade::serve {
@@ -17,11 +16,10 @@ constexpr int kKernelRevision = 1;
 
 Result<std::string> file_of(const char* flag, const std::string& path) {
   if (path.empty()) return std::string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "{} {}: no such file", flag, path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  auto text = read_regular_file(path, kMost);
+  if (!text) return fail_within(flag, std::move(text).error());
+  return text;
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "serve/server.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -30,6 +28,12 @@
 
 namespace saccade::serve {
 namespace {
+
+// From the last answer, or its cut, to the end of the process: for workers on what nobody waits
+// for.
+constexpr std::chrono::seconds kEndTime{5};
+// For those whose answers are cut to be told so, and again for it to reach them.
+constexpr std::chrono::milliseconds kTellTime{1000};
 
 Result<LoadOptions> load_options(const ServeSettings& settings) {
   const std::string& dtype = settings.dtype;
@@ -175,6 +179,7 @@ void serve_until_signal(Front& front, auto& service, const ServeSettings& settin
   signals.wait();
   if (store != nullptr) store->withdraw();  // who asks next is sent elsewhere
   front.drain(service, settings.drain_time);
+  EndSignals::end_within(kEndTime);
 }
 
 // A service and the encoder that it lends end together.

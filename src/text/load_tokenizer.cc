@@ -2,11 +2,10 @@
 // merges.txt.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "base/json.h"
+#include "base/regular_file.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
@@ -14,7 +13,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 
 constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -22,19 +21,6 @@ constexpr std::string_view kQwen2Pattern =
 bool exists(const std::string& path) {
   std::error_code code;
   return std::filesystem::exists(path, code);
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::error_code code;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
-  if (code) return fail(ErrorCode::kNotFound, "{}: {}", path, code.message());
-  if (bytes > kMaxFileBytes)
-    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", path, bytes, kMaxFileBytes);
-  std::ifstream file(path, std::ios::binary);
-  std::string text(bytes, '\0');
-  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
-    return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
-  return text;
 }
 
 // tokenizer_config.json; empty when there is none.
@@ -89,7 +75,7 @@ Result<json::value> tree_of_vocabulary_files(const std::string& directory,
   }
   TRY(const bool prefix, json::get_bool_or(config, "add_prefix_space", false));
   TRY(json::value vocab, json::parse_file(directory + "/vocab.json"));
-  TRY(const std::string lines, read_file(directory + "/merges.txt"));
+  TRY(const std::string lines, read_regular_file(directory + "/merges.txt", kMaxFileBytes));
   json::array merges;
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
@@ -122,7 +108,7 @@ Result<json::value> tree_of_vocabulary_files(const std::string& directory,
 Result<std::unique_ptr<Tokenizer>> load_sentencepiece(const std::string& directory,
                                                       const json::object& config,
                                                       const std::vector<AddedTokenEntry>& added) {
-  TRY(const std::string model, read_file(directory + "/tokenizer.model"));
+  TRY(const std::string model, read_regular_file(directory + "/tokenizer.model", kMaxFileBytes));
   SentencePieceOptions options;
   TRY(options.add_bos, json::get_bool_or(config, "add_bos_token", true));
   TRY(options.add_eos, json::get_bool_or(config, "add_eos_token", false));

@@ -1,6 +1,7 @@
 // Checkpoints that are cut, forged or of another format, against the real binary: each is refused
 // with a message that names the thing, the value and the limit.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <boost/json/serialize.hpp>
 #include <cstring>
@@ -65,6 +66,26 @@ class BadCheckpoint : public testing::Test {
   json::object header_;
   std::string data_;
 };
+
+// Nobody writes into them: who opens one without a care waits for ever, deaf to SIGTERM.
+TEST_F(BadCheckpoint, FilesThatAreFifosAreRefusedByName) {
+  ASSERT_TRUE(fs::exists(folder_ / "model.safetensors"));
+  for (const char* const name :
+       {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
+        "preprocessor_config.json", "generation_config.json", "chat_template.jinja",
+        "chat_template.json", "model.safetensors.index.json"}) {
+    const std::string path = folder_ / name;
+    const bool was_there = fs::exists(path);
+    if (was_there) fs::rename(path, path + ".kept");
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", folder_.path()});
+    EXPECT_EQ(ended.status, 1) << name << ": " << ended.output;
+    EXPECT_NE(ended.output.find(std::string(name) + ": a FIFO"), std::string::npos) << ended.output;
+    fs::remove(path);
+    if (was_there) fs::rename(path + ".kept", path);
+  }
+}
+
 
 TEST_F(BadCheckpoint, Truncated) {
   const std::string last = tensor_at(data_.size(), 1);

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <optional>
+
+#include "base/regular_file.h"
 
 namespace saccade::cluster {
 namespace {
@@ -138,10 +139,9 @@ Result<StoreAddress> read_store_address(std::string_view text, const std::string
   auto address = parse_store_address(text);
   if (!address) return fail_within("--registry", std::move(address).error());
   if (password_file.empty()) return address;
-  std::ifstream file(password_file, std::ios::binary);
-  std::string password(kMostText + 1, '\0');
-  file.read(password.data(), static_cast<std::streamsize>(password.size()));
-  password.resize(static_cast<std::size_t>(std::max<std::streamsize>(0, file.gcount())));
+  auto text = read_regular_file(password_file, std::size_t{1} << 20);
+  if (!text) return fail_within("--registry-password-file", std::move(text).error());
+  std::string password = *std::move(text);
   while (!password.empty() && (password.back() == '\n' || password.back() == '\r'))
     password.pop_back();
   if (password.empty() || password.size() > kMostText)
