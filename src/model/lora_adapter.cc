@@ -155,11 +155,12 @@ Result<Chosen> choose(const Pairs& pairs, std::span<const LoraTarget> targets,
     if (tensors.down == nullptr || tensors.up == nullptr)
       return fail(ErrorCode::kCorrupt, "module '{}' has no lora_{}.weight", module,
                   tensors.down == nullptr ? 'A' : 'B');
-    if (!config.chooses(module))
+    TRY(const bool meant, config.chooses(module));
+    if (!meant)
       return fail(ErrorCode::kInvalid, "module '{}' is not one that target_modules chooses",
                   module);
     const LoraTarget& target = *found->second;
-    const std::int64_t rank = config.rank(module);
+    TRY(const std::int64_t rank, config.rank(module));
     if (rank > max_rank)
       return fail(ErrorCode::kInvalid, "module '{}' has rank {}, the limit is {} (--max-lora-rank)",
                   module, rank, max_rank);
@@ -171,8 +172,10 @@ Result<Chosen> choose(const Pairs& pairs, std::span<const LoraTarget> targets,
   // What the configuration chooses has to be there: half an adapter would go unnoticed.
   const std::string& first = pairs.begin()->first;
   const std::string prefix = first.substr(0, first.size() - lora_module_name(first)->size());
-  for (const LoraTarget& target : targets)
-    if (config.chooses(prefix + target.module) && !chosen.contains(&target))
+  for (const LoraTarget& target : targets) {
+    if (chosen.contains(&target)) continue;
+    TRY(const bool meant, config.chooses(prefix + target.module));
+    if (meant)
       return fail(ErrorCode::kCorrupt,
                   "module '{}' has no lora_A.weight, and target_modules chooses it",
                   prefix + target.module);
@@ -263,7 +266,8 @@ Result<void> LoraAdapter::read(std::span<const LoraTarget> targets) {
     entry.target = &target;
     entry.down = view_of(*tensors.down);
     entry.up = view_of(*tensors.up);
-    entry.scale = static_cast<float>(config.scale(module));
+    TRY(const double scale, config.scale(module));
+    entry.scale = static_cast<float>(scale);
     for (const auto& [view, tensor] :
          {std::pair{entry.down, tensors.down}, std::pair{entry.up, tensors.up}})
       if (!all_finite(view))

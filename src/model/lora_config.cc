@@ -10,6 +10,13 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kMostRank = 4096;
+// Of the expressions of one member, and of names in a list. An adapter whose every module has a
+// rank of its own has some hundreds.
+constexpr std::size_t kMostEntries = 4096;
+constexpr std::size_t kMostExpression = 2048;  // bytes
+constexpr std::size_t kMostModuleName = 512;   // bytes
+constexpr std::uint32_t kMostSteps = 100'000;  // of one expression for one name
+constexpr Nanos kExpressionTime = 2 * kSecond;
 
 // Read below, or without a say in what a forward gives.
 constexpr std::array<std::string_view, 26> kKnown = {
@@ -71,6 +78,12 @@ Result<void> check_members(const json::object& config) {
   return {};
 }
 
+Result<void> check_entries(std::string_view member, std::size_t entries) {
+  if (entries <= kMostEntries) return {};
+  return fail(ErrorCode::kTooLarge, "{} has {} entries, the limit is {}", member, entries,
+              kMostEntries);
+}
+
 Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
   std::vector<std::int64_t> layers;
   const auto take = [&](const json::value& one) -> Result<void> {
@@ -82,6 +95,7 @@ Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
     return {};
   };
   if (const auto* list = value.if_array()) {
+    TRY_DO(check_entries("layers_to_transform", list->size()));
     for (const json::value& one : *list) TRY_DO(take(one));
   } else {
     TRY_DO(take(value));
@@ -90,15 +104,14 @@ Result<std::vector<std::int64_t>> layers_of(const json::value& value) {
 }
 
 Result<Regex> compile(std::string_view member, std::string_view pattern, const std::string& whole) {
-  auto made = Regex::compile(whole);
+  if (pattern.size() > kMostExpression)
+    return fail(ErrorCode::kTooLarge, "{}: an expression of {} bytes, the limit is {}", member,
+                pattern.size(), kMostExpression);
+  auto made = Regex::compile_for_names(whole);
   if (!made)
     return fail(made.error().code, "{}: the expression '{}': {}", member, pattern.substr(0, 256),
                 made.error().message);
   return made;
-}
-
-bool matches(const Regex& pattern, std::string_view text) {
-  return Regex::Matches(pattern, text).next().has_value();
 }
 
 bool ends_with_name(std::string_view module, std::string_view name) {
@@ -107,6 +120,13 @@ bool ends_with_name(std::string_view module, std::string_view name) {
 }
 
 }  // namespace
+
+ExpressionTime::ExpressionTime() : end_(SteadyClock().now() + kExpressionTime) {}
+
+Result<void> ExpressionTime::check() const {
+  if (SteadyClock().now() <= end_) return {};
+  return fail(ErrorCode::kTooLarge, "its expressions take over {} s", kExpressionTime / kSecond);
+}
 
 Result<ModuleChoice> ModuleChoice::parse(std::string_view member, const json::value& value,
                                          bool all_linear) {
@@ -124,6 +144,7 @@ Result<ModuleChoice> ModuleChoice::parse(std::string_view member, const json::va
   if (list == nullptr)
     return fail(ErrorCode::kInvalid, "{} {} is no list of names and no expression", member,
                 shown(value));
+  TRY_DO(check_entries(member, list->size()));
   for (const json::value& one : *list) {
     const auto* name = one.if_string();
     if (name == nullptr) return fail(ErrorCode::kInvalid, "{}: {} is no name", member, shown(one));
@@ -132,16 +153,19 @@ Result<ModuleChoice> ModuleChoice::parse(std::string_view member, const json::va
   return choice;
 }
 
-bool ModuleChoice::chooses(std::string_view module) const {
+Result<bool> ModuleChoice::chooses(std::string_view module) const {
   if (all_) return true;
-  if (pattern_) return matches(*pattern_, module);
+  if (pattern_) return pattern_->matches_at_start(module, kMostSteps);
   return std::ranges::any_of(names_,
                              [&](const std::string& name) { return ends_with_name(module, name); });
 }
 
-Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::object& numbers) {
+Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::object& numbers,
+                                           const ExpressionTime& time) {
+  TRY_DO(check_entries(member, numbers.size()));
   ModuleNumbers made;
   for (const auto& entry : numbers) {
+    TRY_DO(time.check());
     const std::string key(entry.key());
     const auto number = json::get_double(numbers, entry.key());
     if (!number || !(*number > 0) || !std::isfinite(*number))
@@ -153,14 +177,19 @@ Result<ModuleNumbers> ModuleNumbers::parse(std::string_view member, const json::
   return made;
 }
 
-std::optional<double> ModuleNumbers::of(std::string_view module) const {
-  for (const Entry& entry : entries_)
-    if (matches(entry.pattern, module)) return entry.number;
-  return std::nullopt;
+Result<double> ModuleNumbers::of(std::string_view module, double all,
+                                 const ExpressionTime& time) const {
+  for (const Entry& entry : entries_) {
+    TRY_DO(time.check());
+    TRY(const bool matches, entry.pattern.matches_at_start(module, kMostSteps));
+    if (matches) return entry.number;
+  }
+  return all;
 }
 
-Result<LoraConfig> LoraConfig::parse(const json::object& config) {
+Result<LoraConfig> LoraConfig::parse(const json::object& config, const ExpressionTime& time) {
   LoraConfig made;
+  made.time_ = time;
   TRY_DO(check_members(config));
   TRY(made.rank_, json::get_int(config, "r"));
   if (made.rank_ < 1 || made.rank_ > kMostRank)
@@ -187,32 +216,43 @@ Result<LoraConfig> LoraConfig::parse(const json::object& config) {
     const auto* members = numbers->if_object();
     if (members == nullptr)
       return fail(ErrorCode::kInvalid, "{} {} is no object", name, shown(*numbers));
-    TRY(*into, ModuleNumbers::parse(name, *members));
+    TRY(*into, ModuleNumbers::parse(name, *members, time));
   }
   return made;
 }
 
-bool LoraConfig::chooses(std::string_view module) const {
-  if (excluded_ && excluded_->chooses(module)) return false;
-  if (!targets_->chooses(module)) return false;
+Result<bool> LoraConfig::chooses(std::string_view module) const {
+  if (module.size() > kMostModuleName)
+    return fail(ErrorCode::kTooLarge, "a module's name of {} bytes, the limit is {}: {}...",
+                module.size(), kMostModuleName, module.substr(0, 64));
+  TRY_DO(time_.check());
+  if (excluded_) {
+    TRY(const bool excluded, excluded_->chooses(module));
+    if (excluded) return false;
+  }
+  TRY(const bool chosen, targets_->chooses(module));
+  if (!chosen) return false;
   // An expression says itself which layers it means.
   if (!layers_ || !targets_->is_list()) return true;
   const auto layer = layer_of(module);
   return layer && std::ranges::find(*layers_, *layer) != layers_->end();
 }
 
-double LoraConfig::number_of(const std::optional<ModuleNumbers>& own, double all,
-                             std::string_view module) const {
-  return own ? own->of(module).value_or(all) : all;
+Result<double> LoraConfig::number_of(const std::optional<ModuleNumbers>& own, double all,
+                                     std::string_view module) const {
+  if (!own) return all;
+  return own->of(module, all, time_);
 }
 
-std::int64_t LoraConfig::rank(std::string_view module) const {
-  return static_cast<std::int64_t>(number_of(ranks_, static_cast<double>(rank_), module));
+Result<std::int64_t> LoraConfig::rank(std::string_view module) const {
+  TRY(const double rank, number_of(ranks_, static_cast<double>(rank_), module));
+  return static_cast<std::int64_t>(rank);
 }
 
-double LoraConfig::scale(std::string_view module) const {
-  const double r = number_of(ranks_, static_cast<double>(rank_), module);
-  return number_of(alphas_, alpha_, module) / (by_root_ ? std::sqrt(r) : r);
+Result<double> LoraConfig::scale(std::string_view module) const {
+  TRY(const double r, number_of(ranks_, static_cast<double>(rank_), module));
+  TRY(const double alpha, number_of(alphas_, alpha_, module));
+  return alpha / (by_root_ ? std::sqrt(r) : r);
 }
 
 std::optional<std::int64_t> layer_of(std::string_view module) {

@@ -7,11 +7,24 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
 #include "text/regex.h"
 
 namespace saccade {
+
+// How long an adapter's expressions may be compiled and tried, all together: a worker loads it. The
+// clock is looked at before each, and none takes more than a few milliseconds.
+class ExpressionTime {
+ public:
+  ExpressionTime();
+  // kTooLarge: it is over.
+  Result<void> check() const;
+
+ private:
+  Nanos end_;
+};
 
 // Names of modules as PEFT's configuration chooses them. Immutable; any thread.
 class ModuleChoice {
@@ -20,7 +33,7 @@ class ModuleChoice {
   // has names, or what names end with after a dot. Errors name the member.
   static Result<ModuleChoice> parse(std::string_view member, const json::value& value,
                                     bool all_linear);
-  bool chooses(std::string_view module) const;
+  Result<bool> chooses(std::string_view module) const;
   bool is_list() const { return !all_ && !pattern_; }
 
  private:
@@ -33,9 +46,10 @@ class ModuleChoice {
 class ModuleNumbers {
  public:
   // Keys are expressions that a name matches at its end, after a dot or from its beginning.
-  static Result<ModuleNumbers> parse(std::string_view member, const json::object& numbers);
-  // That of the first key that matches.
-  std::optional<double> of(std::string_view module) const;
+  static Result<ModuleNumbers> parse(std::string_view member, const json::object& numbers,
+                                     const ExpressionTime& time);
+  // That of the first key that matches; `all` where none does.
+  Result<double> of(std::string_view module, double all, const ExpressionTime& time) const;
 
  private:
   struct Entry {
@@ -49,18 +63,20 @@ class LoraConfig {
  public:
   // kUnsupported names a member that asks for what is not done here: DoRA, biases, whole modules
   // saved along, ... kInvalid: a member that is missing or of another type.
-  static Result<LoraConfig> parse(const json::object& config);
+  static Result<LoraConfig> parse(const json::object& config, const ExpressionTime& time = {});
 
-  // Of modules by their full names, "model.layers.0.self_attn.q_proj".
-  bool chooses(std::string_view module) const;
-  std::int64_t rank(std::string_view module) const;
+  // Of modules by their full names, "model.layers.0.self_attn.q_proj". kTooLarge: a name that is
+  // too long, an expression that takes too many steps, or all that take too long.
+  Result<bool> chooses(std::string_view module) const;
+  Result<std::int64_t> rank(std::string_view module) const;
   // What the product of both matrices is multiplied by.
-  double scale(std::string_view module) const;
+  Result<double> scale(std::string_view module) const;
 
  private:
-  double number_of(const std::optional<ModuleNumbers>& own, double all,
-                   std::string_view module) const;
+  Result<double> number_of(const std::optional<ModuleNumbers>& own, double all,
+                           std::string_view module) const;
 
+  ExpressionTime time_;
   std::int64_t rank_ = 0;
   double alpha_ = 0;
   bool by_root_ = false;  // rank-stabilised: alpha / sqrt(r)

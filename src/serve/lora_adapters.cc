@@ -80,19 +80,25 @@ std::list<LoraAdapters::Entry>::iterator LoraAdapters::place_of(const std::strin
 
 Result<void> LoraAdapters::add(const LoraModule& module, bool in_place) {
   TRY_DO(check(module));
-  const std::lock_guard one(loading_);
-  if (!in_place && has(module.name))
+  const auto there = [&] {
     return fail(ErrorCode::kInvalid,
                 "The lora adapter '{}' has already been loaded. If you want to load the adapter in "
                 "place, set 'load_inplace' to True.",
                 module.name);
+  };
+  if (!in_place && has(module.name)) return there();
   Entry made{module, wall_clock_now() / kSecond, ++last_number_, nullptr};
+  // Without a lock: what a stranger's files take is nobody else's time.
   TRY(made.adapter, load(module, made.number));
   log::info("adapter '{}': {} matrices of rank up to {}, {} MiB, from {}", module.name,
             made.adapter->entries().size(), made.adapter->max_rank(), made.adapter->bytes() >> 20,
             module.path);
   const std::lock_guard lock(mutex_);
-  if (const auto old = place_of(module.name); old != entries_.end()) entries_.erase(old);
+  const auto old = place_of(module.name);
+  if (old != entries_.end()) {
+    if (!in_place) return there();  // another has just been quicker
+    entries_.erase(old);
+  }
   entries_.push_front(std::move(made));
   keep_within_limit();
   return {};
@@ -126,7 +132,7 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapters::find(const std::string&
   Entry entry;
   if (auto adapter = in_memory(entry)) return adapter;
   if (entry.number == 0) return nullptr;
-  const std::lock_guard one(loading_);
+  const std::lock_guard one(reading_);
   entry = {};
   if (auto adapter = in_memory(entry)) return adapter;  // another has just read it
   if (entry.number == 0) return nullptr;

@@ -1,6 +1,7 @@
 // The adapters that requests may name: which there are, and their matrices in host memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -54,9 +55,9 @@ class LoraAdapters {
   const ServeSettings& settings_;
   const Network& network_;
   mutable std::mutex mutex_;
-  std::mutex loading_;            // one reads at a time; before mutex_
-  std::list<Entry> entries_;      // the last used first; guarded by mutex_
-  std::int64_t last_number_ = 0;  // guarded by loading_
+  std::mutex reading_;        // what is no longer in memory, one at a time; before mutex_
+  std::list<Entry> entries_;  // the last used first; guarded by mutex_
+  std::atomic<std::int64_t> last_number_ = 0;
 };
 
 }  // namespace saccade::serve

@@ -63,7 +63,7 @@ Regex& Regex::operator=(Regex&&) noexcept = default;
 Regex::~Regex() = default;
 
 Result<std::unique_ptr<Regex::Program>> Regex::compile_pcre2(std::string_view pattern,
-                                                             std::uint32_t options) {
+                                                             std::uint32_t options, bool jit) {
   const std::unique_ptr<pcre2_compile_context, FreeCompileContext> context(
       pcre2_compile_context_create(nullptr));
   CHECK(context != nullptr);
@@ -79,25 +79,51 @@ Result<std::unique_ptr<Regex::Program>> Regex::compile_pcre2(std::string_view pa
     return fail(ErrorCode::kInvalid, "pattern: {} (near byte {} of \"{}\")",
                 reinterpret_cast<const char*>(message.data()), offset, pattern.substr(0, 200));
   }
-  program->jit = pcre2_jit_compile(program->code.get(), PCRE2_JIT_COMPLETE) == 0;
+  program->jit = jit && pcre2_jit_compile(program->code.get(), PCRE2_JIT_COMPLETE) == 0;
   return program;
 }
 
 Result<Regex> Regex::compile(std::string_view oniguruma_pattern) {
+  return compile_either(oniguruma_pattern, true);
+}
+
+Result<Regex> Regex::compile_for_names(std::string_view oniguruma_pattern) {
+  return compile_either(oniguruma_pattern, false);
+}
+
+Result<Regex> Regex::compile_either(std::string_view oniguruma_pattern, bool jit) {
   constexpr std::uint32_t kOptions = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   TRY(const std::string pattern, pcre2_from_oniguruma(oniguruma_pattern, false));
-  TRY(auto program, compile_pcre2(pattern, kOptions));
+  TRY(auto program, compile_pcre2(pattern, kOptions, jit));
   if (pcre2_knows_unicode_16()) return Regex(std::move(program), nullptr);
   TRY(const std::string wider, pcre2_from_oniguruma(oniguruma_pattern, true));
   if (wider == pattern) return Regex(std::move(program), nullptr);
-  TRY(auto newer, compile_pcre2(wider, kOptions));
+  TRY(auto newer, compile_pcre2(wider, kOptions, jit));
   return Regex(std::move(program), std::move(newer));
 }
 
 Result<Regex> Regex::literal(std::string_view text) {
   if (!is_valid_utf8(text)) return fail(ErrorCode::kInvalid, "pattern: not valid UTF-8");
-  TRY(auto program, compile_pcre2(text, PCRE2_LITERAL));
+  TRY(auto program, compile_pcre2(text, PCRE2_LITERAL, true));
   return Regex(std::move(program), nullptr);
+}
+
+Result<bool> Regex::matches_at_start(std::string_view text, std::uint32_t most_steps) const {
+  CHECK(!program_->jit);
+  const bool newer = newer_ != nullptr && may_have_newer_characters(text);
+  const pcre2_code* const code = (newer ? newer_ : program_)->code.get();
+  const std::unique_ptr<pcre2_match_data, FreeMatchData> data(pcre2_match_data_create(1, nullptr));
+  const std::unique_ptr<pcre2_match_context, FreeMatchContext> context(
+      pcre2_match_context_create(nullptr));
+  CHECK(data != nullptr && context != nullptr);
+  pcre2_set_match_limit(context.get(), most_steps);
+  pcre2_set_heap_limit(context.get(), kHeapLimitKiB);
+  const int outcome = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0,
+                                  PCRE2_ANCHORED, data.get(), context.get());
+  if (outcome >= 0) return true;
+  if (outcome == PCRE2_ERROR_NOMATCH) return false;
+  return fail(ErrorCode::kTooLarge, "takes over {} steps, or {} MiB, for '{}'", most_steps,
+              kHeapLimitKiB / 1024, text.substr(0, 256));
 }
 
 std::size_t Regex::shortest_match() const {

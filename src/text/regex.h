@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,11 +25,18 @@ class Regex {
 
   // In Oniguruma's Ruby syntax (oniguruma.h).
   static Result<Regex> compile(std::string_view oniguruma_pattern);
+  // The same for short texts, of a pattern that nobody vouches for: matches_at_start() alone.
+  static Result<Regex> compile_for_names(std::string_view oniguruma_pattern);
   // Matches `text` itself.
   static Result<Regex> literal(std::string_view text);
 
   // No match has fewer characters. May be less than the least that can match.
   std::size_t shortest_match() const;
+
+  // Whether a match begins where `text` does, found within `most_steps`, of some 20 ns each, and
+  // however they are spent: the JIT, which compile_for_names() leaves out, counts few of them, and
+  // anew for each place where a match may begin. kTooLarge: it would take more.
+  Result<bool> matches_at_start(std::string_view text, std::uint32_t most_steps) const;
 
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
@@ -56,7 +64,8 @@ class Regex {
 
  private:
   static Result<std::unique_ptr<Program>> compile_pcre2(std::string_view pattern,
-                                                        std::uint32_t options);
+                                                        std::uint32_t options, bool jit);
+  static Result<Regex> compile_either(std::string_view oniguruma_pattern, bool jit);
   Regex(std::unique_ptr<Program> program, std::unique_ptr<Program> newer);
   std::unique_ptr<Program> program_;
   // For text with characters that this PCRE2 is too old to know; null when there are none.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 #include "tests/golden/lora_golden.h"
@@ -101,6 +102,57 @@ TEST_F(LoraFiles, TensorsThatDoNotFitAreNamed) {
   EXPECT_THAT(error(), HasSubstr("DoRA (lora_magnitude_vector) is not supported"));
   tensors_.clear();
   EXPECT_THAT(error(), HasSubstr("no lora_A and lora_B matrices"));
+}
+
+std::string with_pattern(const std::string& member, const std::string& value) {
+  std::string config = testing::plain_config(2, 2);
+  config.insert(config.rfind('}'), fmt::format(", \"{}\": {}", member, value));
+  return config;
+}
+
+// `count` members whose keys are as `key` makes them.
+std::string numbers(int count, const std::function<std::string(int)>& key) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) {
+    text += i == 0 ? "" : ", ";
+    json::append_quoted(text, key(i));
+    text += ": 2";
+  }
+  return text + "}";
+}
+
+// Expressions are tried for each module of the model, on a worker, while others wait for it.
+TEST_F(LoraFiles, ExpressionsAreBoundedInNumberStepsAndTime) {
+  const auto pattern = [](const std::string& member, const std::string& value) {
+    return with_pattern(member, value);
+  };
+  for (const char* const member : {"rank_pattern", "alpha_pattern"}) {
+    EXPECT_EQ(error(pattern(member, numbers(1000, [](int i) { return fmt::format("x{}.q", i); }))),
+              "");
+    EXPECT_THAT(
+        error(pattern(member, numbers(20'000, [](int i) { return fmt::format("x{}(a|b)*", i); }))),
+        HasSubstr(fmt::format("{} has 20000 entries, the limit is 4096", member)));
+    EXPECT_THAT(error(pattern(member, numbers(1, [](int) { return std::string(2049, 'a'); }))),
+                HasSubstr("an expression of 2049 bytes, the limit is 2048"));
+    // What the JIT of PCRE2 gives no limit to, and what it counts anew at each place.
+    for (const char* const slow : {"(.*)*[!?]", "(?=(?:.|..)*[!?])[a-z]", "x)|(?:(?:.|..)*[!?]"})
+      EXPECT_THAT(error(pattern(member, numbers(1, [&](int) { return slow; }))),
+                  HasSubstr("takes over 100000 steps"))
+          << slow;
+    EXPECT_THAT(error(pattern(member, numbers(4096,
+                                              [](int i) {
+                                                return fmt::format(".*.*[!?]{{1,{}}}[%&]{{0,{}}}",
+                                                                   i / 64 + 1, i % 64 + 1);
+                                              }))),
+                HasSubstr("its expressions take over 2 s"));
+  }
+  EXPECT_THAT(error(pattern("exclude_modules", "\"(.*)*[!?]\"")),
+              HasSubstr("takes over 100000 steps"));
+  std::string prefix;
+  while (prefix.size() < 512) prefix += "model.";
+  for (AdapterTensor& tensor : tensors_)
+    tensor.name = prefix + tensor.name.substr(tensor.name.find("layers."));
+  EXPECT_THAT(error(), HasSubstr("a module's name of"));
 }
 
 TEST_F(LoraFiles, OtherModulesAreRefusedByName) {
