@@ -120,6 +120,7 @@ class LocalEngine final : public Engine {
   bool asks_draft(Live& of, std::int64_t count, DraftModel::Ask& ask);
   // `later`: tokens of this step that come behind it.
   void tell(Live& of, Delta&& delta, std::size_t later = 0);
+  void name_contradiction(Live& of, Delta& delta);
   Delta take_token(Live& of, Sampled& sampled);
   void count_token(Live& of, Nanos now);
   void finish(Live& of, Delta&& delta, Nanos now);

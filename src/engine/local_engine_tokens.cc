@@ -122,6 +122,27 @@ void LocalEngine::deliver(const StepPlan& plan, Answered& answered, Nanos now) {
   masks_.start();
 }
 
+// A grammar let a token come that could not be sampled: none is left, or the logits are not finite.
+void LocalEngine::name_contradiction(Live& of, Delta& delta) {
+  const std::span<const std::uint32_t> words = masks_.wait(*of.guide);
+  const bool any = std::ranges::any_of(words, [](std::uint32_t word) { return word != 0; });
+  if (any && of.sampler.leaves_any(words)) return;
+  const SamplingParams& params = of.sequence.request.sampling;
+  delta.error_code = ErrorCode::kInvalid;
+  if (!any) {
+    delta.error = "no token may come next: none of the model's is what the grammar asks for";
+    return;
+  }
+  const bool allowed = !params.allowed_tokens->empty();
+  const bool bad = !params.bad_words->empty();
+  delta.error =
+      fmt::format("no token may come next: of those that the grammar lets come {} {} none",
+                  allowed && bad ? "allowed_token_ids and bad_words"
+                  : allowed      ? "allowed_token_ids"
+                                 : "bad_words",
+                  allowed && !bad ? "have" : "leave");
+}
+
 Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
   const bool taken =
       !sampled.failed && !of.unscorable && (!of.guide || of.guide->accept(sampled.token));
@@ -141,7 +162,7 @@ Delta LocalEngine::take_token(Live& of, Sampled& sampled) {
     delta.error = "the answer can be followed no further: its grammar has too many readings of it";
     delta.error_code = ErrorCode::kInvalid;
   } else if (of.guide) {
-    delta.error = "no token may come next: logits that are not finite, or a grammar that lets none";
+    name_contradiction(of, delta);
   } else if (!of.sequence.request.sampling.allowed_tokens->empty() ||
              !of.sequence.request.sampling.bad_words->empty()) {
     delta.error = "no token may come next: allowed_token_ids, bad_words and min_tokens leave none";

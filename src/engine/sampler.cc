@@ -71,4 +71,20 @@ void SamplerState::hold(SamplingRow& row, std::span<const std::uint32_t> allowed
   if (left == masked.size()) row.masked[0] = {};
 }
 
+bool SamplerState::leaves_any(std::span<const std::uint32_t> of) const {
+  std::vector<std::uint32_t> left(of.begin(), of.end());
+  const auto& own = *params_.allowed_tokens;
+  if (!own.empty()) {
+    left.resize(std::min(left.size(), own.size()));
+    for (std::size_t i = 0; i < left.size(); ++i) left[i] &= own[i];
+  }
+  if (!bad_now_.empty()) {
+    for (const TokenId token : bad_now_.front()) {
+      const auto word = static_cast<std::size_t>(token) / 32;
+      if (word < left.size()) left[word] &= ~(1U << token % 32);
+    }
+  }
+  return std::ranges::any_of(left, [](std::uint32_t word) { return word != 0; });
+}
+
 }  // namespace saccade

@@ -29,6 +29,9 @@ class SamplerState {
   // Lets the row's token be one of `allowed` alone (bits by token), the grammar's, of those that
   // the request allows. Where that leaves nothing before min_tokens, the grammar goes first.
   void hold(SamplingRow& row, std::span<const std::uint32_t> allowed);
+  // Of the tokens that a grammar lets come, whether the request's allowed_token_ids and bad_words
+  // leave any to the row that was made last.
+  bool leaves_any(std::span<const std::uint32_t> of) const;
 
  private:
   const SamplingParams& params_;

@@ -43,6 +43,7 @@ class Held : public testing::Test {
     std::size_t logprobs = 0;
     FinishReason finish = FinishReason::kNone;
     std::string error;
+    ErrorCode code = ErrorCode::kInternal;
   };
 
   Request request(std::shared_ptr<const grammar::CompiledGrammar> grammar, std::uint64_t seed,
@@ -80,6 +81,7 @@ class Held : public testing::Test {
             to.logprobs += delta.logprobs.size();
             to.finish = delta.finish;
             to.error = delta.error;
+            to.code = delta.error_code;
             if (delta.finish != FinishReason::kNone) --left;
           });
       EXPECT_TRUE(id) << id.error().message;
@@ -162,6 +164,38 @@ TEST_F(Held, AnswersAreOfTheirGrammarsHoweverTheyAreComputed) {
     }
   }
   EXPECT_GT(preempted, 0u);
+}
+
+// A client's own contradiction is its mistake, and the message names both sides of it.
+TEST_F(Held, WhatTheRequestForbidsToItsGrammarIsNamed) {
+  std::vector<Request> requests;
+  const auto add = [&](const std::string& grammar) -> SamplingParams& {
+    requests.push_back(request(regex(grammar), requests.size() + 1, 30));
+    return requests.back().sampling;
+  };
+  std::vector<std::uint32_t> letters(4);
+  for (const char c : std::string("bcd")) letters[static_cast<unsigned>(c) / 32] |= 1U << c % 32;
+  add("a").bad_words = std::vector<std::vector<TokenId>>{{'a'}};
+  add("ab").bad_words = std::vector<std::vector<TokenId>>{{'a', 'b'}};
+  add("a").allowed_tokens = letters;
+  add("[ab]").allowed_tokens = letters;
+  requests.back().sampling.bad_words = std::vector<std::vector<TokenId>>{{'b'}};
+  add("b").allowed_tokens = letters;  // and then no end is among them
+  add("[ab]{3}").bad_words = std::vector<std::vector<TokenId>>{{'b'}};
+  EngineSettings settings;
+  settings.kv_cache_bytes = std::size_t{1} << 20;
+  settings.max_model_len = 128;
+  const std::vector<Answer> made = answers(settings, std::move(requests));
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(made[i].finish, FinishReason::kError) << i;
+    EXPECT_EQ(made[i].code, ErrorCode::kInvalid) << i << ": " << made[i].error;
+    EXPECT_NE(made[i].error.find("grammar"), std::string::npos) << made[i].error;
+    EXPECT_EQ(made[i].error.find("bad_words") != std::string::npos, i < 2 || i == 3)
+        << made[i].error;
+    EXPECT_EQ(made[i].error.find("allowed_token_ids") != std::string::npos, i >= 2)
+        << made[i].error;
+  }
+  EXPECT_EQ(made[5].text, "aaa") << made[5].error;
 }
 
 TEST_F(Held, EndsWhereTheGrammarDoes) {
