@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "model/config_check.h"
 #include "model/dummies/random_weights.h"
 #include "model/preprocessor_config.h"
 #include "model/team_network.h"
@@ -244,6 +245,8 @@ std::optional<DType> stated_dtype(const json::object& config) {
 }
 
 Result<UnloadedModel> create_model(const Checkpoint& checkpoint) {
+  if (auto checked = check_config(checkpoint.config, checkpoint.generation); !checked)
+    return fail_within(checkpoint.directory, std::move(checked).error());
   TRY(const Family* family, family_of(checkpoint.config));
   TRY_DO(parse_quantization(checkpoint.config));
   if (family->create == nullptr)
@@ -263,6 +266,8 @@ Result<std::string> image_defaults(const Checkpoint& checkpoint) {
 }
 
 Result<std::unique_ptr<LoadableEncoder>> create_encoder(const Checkpoint& checkpoint) {
+  if (auto checked = check_config(checkpoint.config, checkpoint.generation); !checked)
+    return fail_within(checkpoint.directory, std::move(checked).error());
   TRY(const Family* family, family_of(checkpoint.config));
   TRY_DO(parse_quantization(checkpoint.config));
   if (family->create_encoder == nullptr)

@@ -201,11 +201,20 @@ Result<PatchVideos> parse_videos(const Checkpoint& checkpoint, const PatchExtent
   return videos;
 }
 
-Result<MediaTokens> read_media_tokens(const json::object& config, const PatchMedia& media) {
-  TRY(const std::int64_t image,
-      json::get_int_or(config, "image_token_id", media.words.image_token));
-  TRY(const std::int64_t video,
-      json::get_int_or(config, "video_token_id", media.words.video_token));
+Result<std::int64_t> token_of(const json::object& config, std::string_view name,
+                              std::int64_t fallback, std::int64_t vocab) {
+  if (json::find(config, name) == nullptr) return fallback;
+  TRY(const std::int64_t token, json::get_int(config, name));
+  if (token < 0 || token >= vocab)
+    return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", name, token,
+                vocab);
+  return token;
+}
+
+Result<MediaTokens> read_media_tokens(const json::object& config, const PatchMedia& media,
+                                      std::int64_t vocab) {
+  TRY(const std::int64_t image, token_of(config, "image_token_id", media.words.image_token, vocab));
+  TRY(const std::int64_t video, token_of(config, "video_token_id", media.words.video_token, vocab));
   MediaTokens tokens{static_cast<TokenId>(image), static_cast<TokenId>(video),
                      static_cast<TokenId>(video)};
   if (media.video_text == VideoText::kTimesAfter) tokens.of_group = tokens.image;
@@ -230,7 +239,7 @@ Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint
   shape.frames_per_grid = static_cast<int>(extents.frames);
   shape.max_image_patches = std::max(shape.max_image_patches, videos.max_patches());
   shape.max_image_tokens = shape.max_image_patches / extents.merge / extents.merge;
-  TRY(const MediaTokens tokens, read_media_tokens(checkpoint.config, media));
+  TRY(const MediaTokens tokens, read_media_tokens(checkpoint.config, media, shape.vocab));
   return UnloadedModel{
       std::make_unique<PatchProcessor>(shape, std::move(images),
                                        std::make_unique<const PatchVideos>(std::move(videos)),

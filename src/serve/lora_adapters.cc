@@ -51,6 +51,10 @@ Result<void> LoraAdapters::check(const LoraModule& module) const {
   if (std::ranges::find(settings_.served_model_name, module.name) !=
       settings_.served_model_name.end())
     return fail(ErrorCode::kInvalid, "'{}' is the name of the model itself", module.name);
+  // Where a path is a C string it ends there, and another folder would be read.
+  if (module.path.find('\0') != std::string::npos)
+    return fail(ErrorCode::kInvalid, "the adapter's path has a NUL behind '{}'",
+                module.path.substr(0, std::min(kMostName, module.path.find('\0'))));
   if (!module.base_model_name.empty() &&
       std::ranges::find(settings_.served_model_name, module.base_model_name) ==
           settings_.served_model_name.end())

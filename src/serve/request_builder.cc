@@ -122,7 +122,7 @@ RequestBuilder::RequestBuilder(const ServeSettings& settings, const Processor& p
 Result<void> RequestBuilder::compile_template() {
   if (!loaded_template_) return {};
   TRY(template_, ChatTemplate::parse(loaded_template_->source));
-  format_ = ContentFormat::of(*template_, loaded_template_->variables);
+  TRY(format_, ContentFormat::of(*template_, loaded_template_->variables));
   instructions_ = SystemMessages::of(*template_, format_, loaded_template_->variables);
   TRY(tool_reading_, ToolReading::of(settings_, loaded_template_->source, *template_, format_,
                                      loaded_template_->variables));
@@ -161,7 +161,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   SystemMessages instructions = instructions_;
   ToolReading reading = tool_reading_;
   if (own) {
-    format = ContentFormat::of(*own, request.chat_template_kwargs);
+    TRY(format, ContentFormat::of(*own, request.chat_template_kwargs));
     instructions = SystemMessages::of(*own, format, request.chat_template_kwargs);
     TRY(reading, ToolReading::of(settings_, *request.chat_template, *own, format,
                                  request.chat_template_kwargs));

@@ -25,6 +25,8 @@ bool shows_tools(const ChatTemplate& chat_template, const ContentFormat& format,
   const json::array tools = tools_of_probe();
   ChatTemplateOptions options;
   options.variables = variables;
+  std::int64_t steps = 1'000'000;  // far more than such a question takes
+  options.steps_left = &steps;
   const auto without = chat_template.render(messages, options);
   options.tools = &tools;
   const auto with = chat_template.render(messages, options);

@@ -1,12 +1,13 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <memory>
 #include <optional>
 
+#include "base/regular_file.h"
 #include "text/jinja/globals.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/parser.h"
@@ -26,20 +27,6 @@ Result<jinja::Value> list_or_none(jinja::RenderState& state, const json::array* 
     values.push_back(std::move(value));
   }
   return state.list(std::move(values));
-}
-
-Result<std::string> read_text(const std::string& path) {
-  std::error_code code;
-  const std::uintmax_t bytes = std::filesystem::file_size(path, code);
-  if (code) return fail(ErrorCode::kNotFound, "{}: {}", path, code.message());
-  if (bytes > jinja::kMaxSourceBytes) {
-    return fail(ErrorCode::kTooLarge, "{}: {} bytes, limit {}", path, bytes,
-                jinja::kMaxSourceBytes);
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return text;
 }
 
 // "chat_template" of a JSON file: a string, or a list of {"name", "template"} with a "default".
@@ -131,7 +118,13 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
 
 Result<std::string> ChatTemplate::render(const json::array& messages,
                                          const ChatTemplateOptions& options) const {
-  jinja::RenderState state({}, options.now_unix_seconds);
+  jinja::RenderLimits limits;
+  if (options.steps_left != nullptr)
+    limits.max_steps = std::clamp<std::int64_t>(*options.steps_left, 0, limits.max_steps);
+  jinja::RenderState state(limits, options.now_unix_seconds);
+  const std::shared_ptr<void> taken(nullptr, [&](void*) {
+    if (options.steps_left != nullptr) *options.steps_left -= state.steps();
+  });
   jinja::Variables variables;
   jinja::add_globals(state, variables);
   TRY(variables["messages"], list_or_none(state, &messages));
@@ -167,7 +160,7 @@ Result<LoadedChatTemplate> load_chat_template(const std::string& directory) {
   TRY(auto found, object_of(directory, "tokenizer_config.json"));
   const json::object config = std::move(found).value_or(json::object());
   if (exists("chat_template.jinja")) {
-    TRY(loaded.source, read_text(path("chat_template.jinja")));
+    TRY(loaded.source, read_regular_file(path("chat_template.jinja"), jinja::kMaxSourceBytes));
   } else if (exists("chat_template.json")) {
     TRY(const json::value parsed, json::parse_file(path("chat_template.json")));
     if (!parsed.is_object()) {

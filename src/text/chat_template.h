@@ -1,6 +1,7 @@
 // Renders a conversation with the checkpoint's own Jinja template.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ struct ChatTemplateOptions {
   const json::array* documents = nullptr;
   json::object variables;             // bos_token, eos_token, chat_template_kwargs: seen as globals
   std::int64_t now_unix_seconds = 0;  // what strftime_now() shows (UTC)
+  // Of several renderings together: the steps that are left, fewer afterwards, none where they did
+  // not suffice. Null: each may take what a conversation may.
+  std::int64_t* steps_left = nullptr;
 };
 
 // Parsed once, immutable, any thread. Rendering is bounded in steps and output bytes: kInvalid says

@@ -8,6 +8,8 @@
 namespace saccade {
 namespace {
 
+// Of all probes of a template together, some tenths of a second: what is published takes a tenth.
+constexpr std::int64_t kProbeSteps = 4'000'000;
 constexpr std::string_view kProbe = "saccade probes";
 constexpr std::string_view kCall = "call00001";
 
@@ -82,11 +84,9 @@ bool has_probe(std::string_view rendered) {
 }
 
 // The best that a template makes of the probe among neighbours of either form.
-Shown shown(const ChatTemplate& chat_template, const json::object& variables, std::string_view role,
+Shown shown(const ChatTemplate& chat_template, ChatTemplateOptions& options, std::string_view role,
             Form form, const json::array* tools) {
   Shown best = Shown::kRefused;
-  ChatTemplateOptions options;
-  options.variables = variables;
   options.tools = tools;
   for (const Form others : {Form::kString, Form::kParts}) {
     const auto rendered = chat_template.render(conversation(role, form, others), options);
@@ -99,13 +99,13 @@ Shown shown(const ChatTemplate& chat_template, const json::object& variables, st
 
 // The same in both forms. Where the template makes nothing of a role without tools, or refuses it
 // with them, the other way is what is known.
-RoleForms forms_of(const ChatTemplate& chat_template, const json::object& variables,
+RoleForms forms_of(const ChatTemplate& chat_template, ChatTemplateOptions& options,
                    std::string_view role, bool with_tools) {
   const json::array tools = tools_of_probe();
   const auto of_form = [&](Form form) {
-    const Shown without = shown(chat_template, variables, role, form, nullptr);
+    const Shown without = shown(chat_template, options, role, form, nullptr);
     if (without == Shown::kText && !with_tools) return without;
-    const Shown with = shown(chat_template, variables, role, form, &tools);
+    const Shown with = shown(chat_template, options, role, form, &tools);
     return with == Shown::kRefused ? without : with;
   };
   return {of_form(Form::kString), of_form(Form::kParts)};
@@ -165,11 +165,20 @@ bool RoleForms::drops_text() const {
   return !unknown() && as_string != Shown::kText && as_parts != Shown::kText;
 }
 
-ContentFormat ContentFormat::of(const ChatTemplate& chat_template, const json::object& variables) {
+Result<ContentFormat> ContentFormat::of(const ChatTemplate& chat_template,
+                                        const json::object& variables) {
+  std::int64_t steps = kProbeSteps;
+  ChatTemplateOptions options;
+  options.variables = variables;
+  options.steps_left = &steps;
   ContentFormat format;
   for (std::size_t i = 0; i < kRoles.size(); ++i) {
-    format.forms_[i] = forms_of(chat_template, variables, kRoles[i], false);
-    format.forms_with_tools_[i] = forms_of(chat_template, variables, kRoles[i], true);
+    format.forms_[i] = forms_of(chat_template, options, kRoles[i], false);
+    format.forms_with_tools_[i] = forms_of(chat_template, options, kRoles[i], true);
+    if (steps <= 0)
+      return fail(ErrorCode::kInvalid,
+                  "chat template: it takes over {} steps for conversations of a few words",
+                  kProbeSteps);
   }
   return format;
 }

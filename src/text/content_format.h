@@ -32,8 +32,9 @@ class ContentFormat {
   static constexpr std::array<std::string_view, 5> kRoles = {"system", "developer", "user",
                                                              "assistant", "tool"};
 
-  // `variables` as in ChatTemplateOptions.
-  static ContentFormat of(const ChatTemplate& chat_template, const json::object& variables);
+  // `variables` as in ChatTemplateOptions. kInvalid: for conversations of a few words the template
+  // takes more steps than any that is published, and would hold up whoever waits for it.
+  static Result<ContentFormat> of(const ChatTemplate& chat_template, const json::object& variables);
 
   // Of one of kRoles, in a conversation with tools or without: Llama 3.2 Vision's template shows
   // parts, and prints the list itself where it puts tools before the first of them.

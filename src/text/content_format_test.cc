@@ -14,7 +14,9 @@ std::string seen(std::string_view source, std::string_view messages) {
   const auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed) << parsed.error().message;
   json::array arranged = parse_array(messages);
-  const ContentFormat format = ContentFormat::of(*parsed, {});
+  const auto told = ContentFormat::of(*parsed, {});
+  if (!told) return "refused: " + told.error().message;
+  const ContentFormat& format = *told;
   const auto done = format.arrange(arranged, [](std::string_view type, int image) {
     return fmt::format("<{} {}>", type, image);
   });
@@ -49,6 +51,22 @@ TEST(ContentFormat, TextTakesTheFormThatTheTemplateShows) {
   // A list printed as it stands is no prompt.
   EXPECT_EQ(seen("{{ messages[0]['content'] }}", kParts), "hi");
   EXPECT_EQ(seen("{{ messages[0]['content'] | tojson }}", kParts), "\"hi\"");
+}
+
+// Each is rendered some eighty times before the first request.
+TEST(ContentFormat, TemplatesThatTakeTheirTimeAreRefused) {
+  for (const char* const slow :
+       {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% for a in range(2000) %}{% for b in range(40) %}{{ b }}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(t='aaaaaaaa') %}{% for a in range(30) %}"
+        "{% set ns.t = ns.t + ns.t %}{% endfor %}{{ ns.t }}",
+        "{{ 'a' * 60000000 }}",
+        "{% macro m(n) %}{% if n > 0 %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}"
+        "{{ m(25) }}"})
+    EXPECT_EQ(
+        seen(slow, kString),
+        "refused: chat template: it takes over 4000000 steps for conversations of a few words")
+        << slow;
 }
 
 TEST(ContentFormat, EveryRoleIsToldApart) {

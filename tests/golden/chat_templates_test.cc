@@ -151,7 +151,9 @@ void expect_forms(const char* rows, const std::string& folder, int expected_show
     SCOPED_TRACE(std::string(name));
     const auto chat_template = ChatTemplate::parse(read(folder + "/" + std::string(name)));
     ASSERT_TRUE(chat_template) << chat_template.error().message;
-    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    const auto told = ContentFormat::of(*chat_template, options.variables);
+    ASSERT_TRUE(told) << told.error().message;
+    const ContentFormat& format = *told;
     for (const auto& [role, outcomes] : conversations.as_object()) {
       SCOPED_TRACE(std::string(role));
       options.tools = role == "tool" ? &golden->at("tools").as_array() : nullptr;

@@ -360,10 +360,14 @@ class LlavaProcessor final : public ImageProcessor {
 };
 
 // Older files say _index, newer _id.
-Result<TokenId> token_of(const json::object& config, std::string_view name, std::int64_t fallback) {
-  TRY(fallback,
-      json::get_int_or(config, std::string(name.substr(0, name.rfind('_'))) + "_id", fallback));
+Result<TokenId> token_of(const json::object& config, std::string_view name, std::int64_t fallback,
+                         std::int64_t vocab) {
+  const std::string newer = std::string(name.substr(0, name.rfind('_'))) + "_id";
+  const bool said = json::find(config, name) != nullptr || json::find(config, newer) != nullptr;
+  TRY(fallback, json::get_int_or(config, newer, fallback));
   TRY(const std::int64_t id, json::get_int_or(config, name, fallback));
+  if (said && (id < 0 || id >= vocab))
+    return fail(ErrorCode::kUnsupported, "{} {} is outside the vocabulary of {}", name, id, vocab);
   return static_cast<TokenId>(id);
 }
 
@@ -383,8 +387,10 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   TRY(const NormalizeTable normalize, parse_normalize(checkpoint.preprocessor, kNormalize));
   TRY(const ResampleFilter filter,
       parse_resample(checkpoint.preprocessor, ResampleFilter::kBicubic));
-  TRY(const TokenId image_token, token_of(checkpoint.config, "image_token_index", 151646));
-  TRY(const TokenId video_token, token_of(checkpoint.config, "video_token_index", 151647));
+  TRY(const TokenId image_token,
+      token_of(checkpoint.config, "image_token_index", 151646, text.settings.vocab));
+  TRY(const TokenId video_token,
+      token_of(checkpoint.config, "video_token_index", 151647, text.settings.vocab));
   const std::int64_t hidden = text.settings.hidden;
   TRY(ModelShape shape, describe_model("llava-onevision", checkpoint, text));
   auto images = std::make_unique<const AnyresImages>(anyres, tower, normalize, filter);

@@ -73,6 +73,7 @@ class RenderState {
   // The error that is coming is the template's own word (raise_exception), to be shown as it is.
   void set_raised() { raised_ = true; }
   bool raised() const { return raised_; }
+  std::int64_t steps() const { return steps_; }
   void count_bytes(std::size_t bytes) { live_bytes_ += static_cast<std::int64_t>(bytes); }
 
   // `outer` now holds `inner`. Values nested too deep end the rendering at the next charge.
