@@ -6,8 +6,7 @@
 #include <boost/json/stream_parser.hpp>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
+#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -32,6 +31,15 @@ Result<std::int64_t> to_int(std::string_view name, const value& v) {
   if (v.is_double()) {
     const double d = v.get_double();
     if (d == std::floor(d) && std::abs(d) < 9.0e15) return static_cast<std::int64_t>(d);
+  }
+  if (v.is_uint64() || (v.is_double() && std::abs(v.get_double()) >= 9.0e15)) {
+    std::string number;
+    JsonWriter(number).value(v);
+    return fail(Error{ErrorCode::kInvalid,
+                      fmt::format("'{}' is {}, {} to {} is possible", name, number,
+                                  std::numeric_limits<std::int64_t>::min(),
+                                  std::numeric_limits<std::int64_t>::max()),
+                      std::string(name)});
   }
   return wrong(name, "an integer", &v);
 }

@@ -44,6 +44,14 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
+Error no_such_model(const std::string& name, const std::vector<std::string>& names) {
+  std::string known;
+  for (const std::string& each : names) known += (known.empty() ? "`" : ", `") + each + "`";
+  return {ErrorCode::kNotFound,
+          fmt::format("The model `{}` does not exist. This server answers to {}; GET /v1/models "
+                      "lists adapters too.",
+                      name.substr(0, 256), known),
+          "model"};
 }
 
 std::string version_body() {
@@ -97,11 +105,12 @@ void Router::add_status_routes(std::function<std::vector<api::ModelCard>()> card
   add_json("GET", kModelPrefix, false,
            [this, cards](const net::HttpRequest& request) -> Result<std::string> {
              const std::string name = request.path.substr(kModelPrefix.size());
+             if (name.empty()) return api::model_list(cards());
              for (const api::ModelCard& card : cards()) {
                if (card.id == name) return api::model_card(card);
              }
-             return fail(Error{ErrorCode::kNotFound,
-                               fmt::format("The model `{}` does not exist.", name), "model"});
+             TRY_DO(check_model(name));
+             return fail(no_such_model(name, settings_.served_model_name));
            });
   const Handler health = [this](const net::HttpRequest&, const Reply& reply) {
     if (draining_)
@@ -209,6 +218,14 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
     if (route.needs_key && !authorised(request)) {
       return refused(401, "AuthenticationError",
                      "the Authorization header carries no API key this server knows");
+    }
+    if (route.needs_key && !named_as_host(request))
+      return {nullptr, host_refusal(request.header("host"))};
+    if (const std::string_view coding = request.header("content-encoding");
+        !coding.empty() && coding != "identity") {
+      return refused(415, "UnsupportedMediaTypeError",
+                     fmt::format("Content-Encoding '{}' is not supported: send the body as it is",
+                                 coding.substr(0, kMostShown)));
     }
     if (!route.is_work) return {&route, {}};
     if (draining_) return later(ErrorCode::kUnavailable, "the server is shutting down");
@@ -423,8 +440,7 @@ Result<void> Router::check_model(const std::string& name) const {
   const auto& names = settings_.served_model_name;
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return {};
   if (more_models_ && more_models_(name)) return {};
-  return fail(Error{ErrorCode::kNotFound,
-                    fmt::format("The model `{}` does not exist.", name.substr(0, 256)), "model"});
+  return fail(no_such_model(name, names));
 }
 
 void Router::warn_unknown(const std::vector<std::string>& names) {

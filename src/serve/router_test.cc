@@ -77,6 +77,29 @@ TEST_F(RouterTest, ExceptionsEndAtTheirRequest) {
   }
 }
 
+TEST_F(RouterTest, WhatIsAskedForAndNotThereIsNamed) {
+  router_->add_status_routes([] {
+    api::ModelCard card;
+    card.id = "tiny";
+    return std::vector<api::ModelCard>{card};
+  });
+  EXPECT_NE(ask("GET", "/v1/models/").find("\"object\":\"list\""), std::string::npos)
+      << ask("GET", "/v1/models/");
+  EXPECT_NE(ask("GET", "/v1/models/tiny").find("HTTP/1.1 200"), std::string::npos);
+  const std::string absent = ask("GET", "/v1/models/large");
+  EXPECT_NE(absent.find("HTTP/1.1 404"), std::string::npos) << absent;
+  EXPECT_NE(absent.find("The model `large` does not exist. This server answers to `tiny`"),
+            std::string::npos)
+      << absent;
+  TcpSocket socket = TcpSocket::connect(server_->port());
+  EXPECT_TRUE(
+      socket.send("POST /fine HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n"
+                  "Content-Length: 2\r\nConnection: close\r\n\r\n\x1f\x8b"));
+  const std::string packed = socket.receive_all();
+  EXPECT_NE(packed.find("HTTP/1.1 415"), std::string::npos) << packed;
+  EXPECT_NE(packed.find("Content-Encoding 'gzip'"), std::string::npos) << packed;
+}
+
 // A page whose name was given this machine's address asks so, by GET without an Origin.
 TEST_F(RouterTest, ANameInHostThatNobodyGaveIsRefused) {
   router_->add_status_routes([] { return std::vector<api::ModelCard>{}; });
