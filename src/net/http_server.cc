@@ -45,6 +45,30 @@ std::string name_of(const tcp::endpoint& endpoint) {
                      endpoint.port());
 }
 
+Result<tcp::endpoint> endpoint_of(const HttpServerSettings& settings, asio::io_context& context) {
+  error_code error;
+  tcp::resolver resolver(context);
+  const auto found = resolver.resolve(is_localhost(settings.host) ? "127.0.0.1" : settings.host,
+                                      std::to_string(settings.port), tcp::resolver::passive, error);
+  if (error || found.empty())
+    return saccade::fail(ErrorCode::kInvalid, "host {}: {}", settings.host, error.message());
+  return found.begin()->endpoint();
+}
+
+Result<void> bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
+  error_code error;
+  const auto try_step = [&](auto&& step) {
+    if (!error) step();
+  };
+  try_step([&] { acceptor.open(endpoint.protocol(), error); });
+  try_step([&] { acceptor.set_option(tcp::acceptor::reuse_address(true), error); });
+  try_step([&] { acceptor.bind(endpoint, error); });
+  if (error)
+    return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", name_of(endpoint),
+                         error.message());
+  return {};
+}
+
 // Accepts on the first I/O thread, and deals connections to all of them in turn.
 class Server final : public HttpServer {
  public:
@@ -72,22 +96,10 @@ class Server final : public HttpServer {
     if (!settings.tls_certificate.empty()) {
       TRY(context_->tls, TlsServerContext::load(settings.tls_certificate, settings.tls_key));
     }
+    TRY(const tcp::endpoint endpoint, endpoint_of(settings, threads_.front()->context()));
+    TRY_DO(bind_to(*acceptor_, endpoint));
     error_code error;
-    tcp::resolver resolver(threads_.front()->context());
-    const auto found =
-        resolver.resolve(is_localhost(settings.host) ? "127.0.0.1" : settings.host,
-                         std::to_string(settings.port), tcp::resolver::passive, error);
-    if (error || found.empty()) {
-      return saccade::fail(ErrorCode::kInvalid, "host {}: {}", settings.host, error.message());
-    }
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    const auto try_step = [&](auto&& step) {
-      if (!error) step();
-    };
-    try_step([&] { acceptor_->open(endpoint.protocol(), error); });
-    try_step([&] { acceptor_->set_option(tcp::acceptor::reuse_address(true), error); });
-    try_step([&] { acceptor_->bind(endpoint, error); });
-    try_step([&] { acceptor_->listen(asio::socket_base::max_listen_connections, error); });
+    acceptor_->listen(asio::socket_base::max_listen_connections, error);
     if (error) {
       return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", name_of(endpoint),
                            error.message());
@@ -183,6 +195,15 @@ std::string_view HttpRequest::header(std::string_view lower_case_name) const {
     if (name == lower_case_name) return value;
   }
   return {};
+}
+
+Result<void> HttpServer::check(const HttpServerSettings& settings) {
+  if (!settings.tls_certificate.empty())
+    TRY_DO(TlsServerContext::load(settings.tls_certificate, settings.tls_key));
+  asio::io_context context;
+  TRY(const tcp::endpoint endpoint, endpoint_of(settings, context));
+  tcp::acceptor acceptor(context);
+  return bind_to(acceptor, endpoint);
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpServerSettings& settings,

@@ -131,6 +131,8 @@ class HttpServer {
                                                     HttpHandler handler, HttpAdmit admit = {});
   // Closes everything; on_disconnect callbacks of unfinished answers run before it returns.
   // Responders may live longer: they then do nothing. Not on an I/O thread.
+  // Whether the address can be had and the TLS files be read now: for who has much to do before.
+  static Result<void> check(const HttpServerSettings& settings);
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
   // Lets running answers end and closes idle connections; every answer is now the last of its

@@ -4,7 +4,6 @@
 #include <thread>
 #include <utility>
 
-#include "api/error_table.h"
 #include "base/end_signals.h"
 #include "base/log.h"
 #include "cluster/zmq/event_publisher.h"
@@ -15,6 +14,7 @@
 #include "serve/cluster_store.h"
 #include "serve/device_choice.h"
 #include "serve/draft_network.h"
+#include "serve/early_checks.h"
 #include "serve/embedding_service.h"
 #include "serve/encoder_service.h"
 #include "serve/engine_thread.h"
@@ -73,16 +73,6 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   return options;
 }
 
-// --chat-template is a path, or the template itself.
-Result<std::string> template_source(const std::string& given) {
-  if (given.find('{') != std::string::npos) return given;
-  std::ifstream file(given, std::ios::binary);
-  if (!file) return fail(ErrorCode::kNotFound, "--chat-template {}: no such file", given);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& settings,
                                                         const std::string& directory,
                                                         const Processor& processor) {
@@ -118,19 +108,9 @@ void strip_root(std::string_view root, net::HttpRequest& request) {
 class Front {
  public:
   static Result<std::unique_ptr<Front>> listen(const ServeSettings& settings, Router& router) {
-    net::HttpServerSettings http;
-    http.host = settings.host;
-    http.port = settings.port;
-    http.io_threads = settings.io_threads;
-    http.max_body_bytes = settings.max_body_bytes;
-    http.tls_certificate = settings.tls_certificate;
-    http.tls_key = settings.tls_key;
-    http.error_body = [](int status, std::string_view message) {
-      return api::error_body(status, message);
-    };
     auto front = std::make_unique<Front>();
     TRY(front->http_, net::HttpServer::listen(
-                          http,
+                          http_settings(settings),
                           [&](net::HttpRequest request, net::Responder responder) {
                             strip_root(settings.root_path, request);
                             router.handle(std::move(request), std::move(responder));
@@ -316,6 +296,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   LoadOptions options = parts.options;
   const bool tower = settings.cluster.fallback;
   if (!tower) options.parts = saccade::Parts::kText;
+  TRY_DO(check_sizes(settings, parts.checkpoint, *parts.device));
   // Of several ranks this thread is the first one's: what it loads lies beside the engine's thread.
   const ProcessorSet processors =
       settings.rank_processors.empty() ? ProcessorSet{} : settings.rank_processors.front();
@@ -492,6 +473,7 @@ Result<void> run_server(ServeSettings settings) {
   TRY_DO(check_cluster(settings));
   const EndSignals signals;
   name_model(settings);
+  TRY_DO(check_front(settings));
   TRY(Parts parts, open_parts(settings));
   if (settings.cluster.role == "encoder") return serve_encoder(settings, parts, signals);
   return serve_model(settings, parts, signals, {});

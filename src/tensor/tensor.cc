@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
+
+#include "base/host_memory.h"
 
 namespace saccade {
 
@@ -99,8 +102,9 @@ Result<Buffer> allocate_host(std::size_t bytes) {
   if (bytes == 0) return Buffer();
   void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) {
-    return fail(ErrorCode::kExhausted, "{} MiB of memory are not available: {}", bytes >> 20,
-                std::strerror(errno));
+    const int reason = errno;
+    return fail(ErrorCode::kExhausted, "{} MiB of memory are not available, {} MiB are free: {}",
+                bytes >> 20, available_host_bytes() >> 20, std::strerror(reason));
   }
   madvise(pages, bytes, MADV_HUGEPAGE);
   return Buffer(static_cast<std::byte*>(pages), bytes,

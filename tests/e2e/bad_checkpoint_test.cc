@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "tests/support/server_process.h"
+#include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
@@ -86,6 +87,36 @@ TEST_F(BadCheckpoint, FilesThatAreFifosAreRefusedByName) {
   }
 }
 
+// Each is told before the weights are looked at, which here cannot be read, and may take minutes.
+TEST_F(BadCheckpoint, WhatTakesMillisecondsIsCheckedBeforeTheWeights) {
+  fs::resize_file(folder_ / "model.safetensors", 4);
+  const TcpListener busy;
+  const std::string port = std::to_string(busy.port());
+  write_file(folder_ / "bad.jinja", "{% for a in %}");
+  write_file(folder_ / "slow.jinja",
+             "{% for a in range(99999) %}{% for b in range(99999) %}"
+             "{% endfor %}{% endfor %}");
+  const std::vector<std::pair<Words, Words>> mistakes = {
+      {{"--port", port}, {"cannot listen on 127.0.0.1:" + port}},
+      {{"--host", "nowhere.invalid"}, {"host nowhere.invalid"}},
+      {{"--ssl-certfile", folder_ / "none.pem"}, {"none.pem"}},
+      {{"--chat-template", folder_ / "none.jinja"}, {"--chat-template", "none.jinja"}},
+      {{"--chat-template", folder_ / "bad.jinja"}, {"--chat-template", "line 1"}},
+      {{"--chat-template", folder_ / "slow.jinja"}, {"--chat-template", "steps"}},
+      {{"--max-model-len", "10000000"}, {"max_model_len 10000000", "positions"}},
+      {{"--kv-cache-bytes", "549755813888000"}, {"--kv-cache-bytes", "512000.00 GiB", "are free"}},
+  };
+  for (const auto& [flags, words] : mistakes) {
+    std::vector<std::string> line = {"serve", "--model", folder_.path()};
+    line.insert(line.end(), flags.begin(), flags.end());
+    if (flags.front() != "--port") line.insert(line.end(), {"--port", "0"});
+    const Ended ended = run_to_end(SACCADE_BINARY, line);
+    EXPECT_EQ(ended.status, 1) << ended.output;
+    for (const std::string& word : words)
+      EXPECT_NE(ended.output.find(word), std::string::npos) << word << " in: " << ended.output;
+    EXPECT_EQ(ended.output.find("model.safetensors"), std::string::npos) << ended.output;
+  }
+}
 
 TEST_F(BadCheckpoint, Truncated) {
   const std::string last = tensor_at(data_.size(), 1);
