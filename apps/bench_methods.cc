@@ -62,7 +62,8 @@ void add_trace_run(CLI::App& bench_app, int& exit_code) {
   add_serve_options(*app, settings, *interpretations);
   app->add_option("--task-name", run->task_name, "folder of the results, below --experiments")
       ->capture_default_str();
-  app->add_option("--experiments", run->experiments)->capture_default_str();
+  app->add_option("--experiments", run->experiments, "runs, whose mean is given")
+      ->capture_default_str();
   app->add_option("--api-port", settings->target.port, "the same as --port");
   app->add_option("--max-requests-per-run", settings->data.num_prompts,
                   "the same as --num-prompts");
@@ -180,13 +181,17 @@ void add_dashinfer(CLI::App& bench_app, int& exit_code) {
   add_run_options(*app, *settings);
   bench::DashInferSettings& d = run->data;
   app->add_option("--prompt-file", d.prompt_file, "JSON lines with conversations")->required();
-  app->add_option("--image-folder", d.image_folder)->required();
+  app->add_option("--image-folder", d.image_folder, "with the images")->required();
   app->add_option("--req-nums", d.req_nums, "conversations")->capture_default_str();
   app->add_option("--batch-size", run->batch_size, "conversations at once")->capture_default_str();
-  app->add_option("--image-nums-mean", d.image_nums_mean)->capture_default_str();
-  app->add_option("--image-nums-range", d.image_nums_range)->capture_default_str();
+  app->add_option("--image-nums-mean", d.image_nums_mean, "images of a turn")
+      ->capture_default_str();
+  app->add_option("--image-nums-range", d.image_nums_range, "how far their number may be off")
+      ->capture_default_str();
   app->add_option("--response-mean", d.response_mean, "tokens")->capture_default_str();
-  app->add_option("--response-len-range", d.response_len_range)->capture_default_str();
+  app->add_option("--response-len-range", d.response_len_range,
+                  "how far an answer's tokens may be off")
+      ->capture_default_str();
   app->add_option("--multi-turn", d.multi_turn, "turns before the last")->capture_default_str();
   app->add_option("--frequency", run->frequency, "conversations submitted per second")
       ->capture_default_str();
@@ -239,12 +244,16 @@ void add_kit(CLI::App& kits, bool vision, int& exit_code) {
   app->remove_option(app->get_option("--backend"));
   add_run_options(*app, *settings);
   if (vision) {
-    app->add_option("WIDTH", kit->width)->check(CLI::Range(1, 16384))->capture_default_str();
-    app->add_option("HEIGHT", kit->height)->check(CLI::Range(1, 16384))->capture_default_str();
+    app->add_option("WIDTH", kit->width, "of the image, in pixels")
+        ->check(CLI::Range(1, 16384))
+        ->capture_default_str();
+    app->add_option("HEIGHT", kit->height, "of the image, in pixels")
+        ->check(CLI::Range(1, 16384))
+        ->capture_default_str();
   }
   app->add_option("--output", kit->output, "folder of the results")->capture_default_str();
   app->add_option("--profile", kit->profiles, vision ? "1, 2" : "high, mid, low");
-  app->add_option("--seed", settings->seed)->capture_default_str();
+  app->add_option("--seed", settings->seed, "of its random numbers")->capture_default_str();
   call_back(
       *app, settings, std::make_shared<Interpretations>(),
       [kit](std::atomic<bool>& stop) { return bench::kit_run(*kit, stop); }, exit_code);
@@ -266,7 +275,7 @@ void add_search(CLI::App& bench_app, int& exit_code) {
       ->capture_default_str();
   app->add_option("--confirmations", search->confirmations, "more runs at the rate that was found")
       ->capture_default_str();
-  app->add_option("--max-runs", search->max_runs)->capture_default_str();
+  app->add_option("--max-runs", search->max_runs, "most runs of the search")->capture_default_str();
   interpretations->push_back([search, percent]() -> Result<void> {
     search->attainment = *percent / 100;
     return {};

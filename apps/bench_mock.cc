@@ -49,21 +49,26 @@ void add_bench_mock(CLI::App& bench_app, int& exit_code) {
   bench::MockSettings& s = *settings;
   CLI::App* const app =
       bench_app.add_subcommand("mock", "Serve made-up tokens at programmed instants");
-  app->add_option("--host", s.host)->capture_default_str();
+  app->add_option("--host", s.host, "address to listen on")->capture_default_str();
   app->add_option("--port", s.port, "0 takes a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  app->add_option("--threads", s.threads)->check(CLI::Range(1, 256))->capture_default_str();
-  app->add_option("--model", s.model)->capture_default_str();
-  app->add_option("--max-model-len", s.max_model_len)->capture_default_str();
+  app->add_option("--threads", s.threads, "that answer")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  app->add_option("--model", s.model, "name that it answers to")->capture_default_str();
+  app->add_option("--max-model-len", s.max_model_len, "context length that it states")
+      ->capture_default_str();
   add_milliseconds(*app, "--service-time", s.service_time,
                    "milliseconds from one answer's beginning to the next one's, at least");
   add_milliseconds(*app, "--ttft", s.ttft, "milliseconds to the first token");
   add_milliseconds(*app, "--itl", s.itl, "milliseconds from one event to the next");
   app->add_option("--tokens", s.tokens, "of an answer, when the request sets no limit")
       ->capture_default_str();
-  app->add_option("--tokens-per-event", s.tokens_per_event)->capture_default_str();
-  app->add_option("--events-per-write", s.events_per_write)->capture_default_str();
+  app->add_option("--tokens-per-event", s.tokens_per_event, "tokens that one event brings")
+      ->capture_default_str();
+  app->add_option("--events-per-write", s.events_per_write, "events that go out together")
+      ->capture_default_str();
   app->add_flag("--role-chunk", s.role_chunk, "a role without a token first, at once");
   app->add_flag("!--no-finish-reason", s.finish_reason, "leave out finish_reason");
   app->add_flag("!--no-done", s.done, "leave out data: [DONE]");
@@ -71,7 +76,8 @@ void add_bench_mock(CLI::App& bench_app, int& exit_code) {
                    "stand still from these milliseconds after the first request on");
   add_milliseconds(*app, "--stall-for", s.stall_for, "for so many milliseconds");
   add_share(*app, "--http-errors", s.http_error_share, "answered with --http-status");
-  app->add_option("--http-status", s.http_error_status)->capture_default_str();
+  app->add_option("--http-status", s.http_error_status, "of answers that are refused")
+      ->capture_default_str();
   add_share(*app, "--html", s.html_share, "answered with a web page");
   add_share(*app, "--cut", s.cut_share, "cut in the middle of the answer");
   add_share(*app, "--error-events", s.error_share, "an error event in the middle");

@@ -23,8 +23,11 @@ void add_bench_report(CLI::App& bench_app, int& exit_code) {
                   "file to write: the runs with charts, overlaid and compared with the first")
       ->excludes("--output")
       ->excludes("--format");
-  app->add_option("--percentile-metrics", *metrics)->capture_default_str();
-  app->add_option("--metric-percentiles", *percentiles)->capture_default_str();
+  app->add_option("--percentile-metrics", *metrics,
+                  "metrics whose percentiles are shown, separated by commas")
+      ->capture_default_str();
+  app->add_option("--metric-percentiles", *percentiles, "which percentiles, separated by commas")
+      ->capture_default_str();
   app->add_option("--goodput", settings->goodput, "ttft:MS tpot:MS e2el:MS");
   app->add_flag("--save-detailed", settings->vllm.save_detailed, "vllm-json: per-request arrays");
   app->add_option("--scenario", settings->genai.scenario, "genai-json")->capture_default_str();
@@ -58,9 +61,10 @@ void add_bench_compare(CLI::App& bench_app, int& exit_code) {
   app->add_option("A", args->a, "run log, directory of run logs, or several with commas")
       ->required();
   app->add_option("B", args->b, "as A")->required();
-  app->add_option("--compat", args->compat)->capture_default_str();
+  app->add_option("--compat", args->compat, "whose definitions of the metrics")
+      ->capture_default_str();
   app->add_option("--goodput", args->goodput, "ttft:MS tpot:MS e2el:MS");
-  app->add_option("--confidence", args->settings.confidence)
+  app->add_option("--confidence", args->settings.confidence, "of the intervals, as a share")
       ->check(CLI::Range(0.5, 0.9999))
       ->capture_default_str();
   app->add_option("--min-effect", args->settings.min_effect,

@@ -48,8 +48,10 @@ void add_target_options(CLI::App& app, bench::TargetChoice& t) {
   app.add_option("--backend,--endpoint-type", t.backend, "openai, openai-chat, vllm, vllm-chat")
       ->capture_default_str();
   app.add_option("--base-url", t.base_url, "server, instead of host and port; may end in /v1");
-  app.add_option("--host", t.host)->capture_default_str();
-  app.add_option("--port", t.port)->check(CLI::Range(0, 65535))->capture_default_str();
+  app.add_option("--host", t.host, "of the server, without --base-url")->capture_default_str();
+  app.add_option("--port", t.port, "of the server, without --base-url")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
   app.add_option("--endpoint", t.endpoint, "path behind the base URL; by backend when not given");
   app.add_option("--header", t.headers, "KEY=VALUE, with every request");
   app.add_flag("--insecure", t.insecure, "do not verify the server's certificate");
@@ -75,24 +77,29 @@ void add_data(CLI::App& app, bench::DataChoice& d) {
                  "custom_image, hf, multi-turn, tokens, trace, timed_trace, burstgpt")
       ->capture_default_str();
   app.add_option("--dataset-path", d.path, "file, directory or hub id");
-  app.add_option("--num-prompts", d.num_prompts)->capture_default_str();
+  app.add_option("--num-prompts", d.num_prompts, "requests")->capture_default_str();
   app.add_option("--input-len", d.input_len, "over the dataset's own option");
   app.add_option("--output-len", d.output_len, "over the dataset's own option");
   app.add_flag("--no-oversample", d.no_oversample, "fewer rows than prompts: fewer requests");
-  app.add_flag("--disable-shuffle", d.disable_shuffle);
+  app.add_flag("--disable-shuffle", d.disable_shuffle, "take the dataset in its own order");
   app.add_option("--scenario,--traffic-scenario", d.scenario,
                  "genai-bench's language: D(100,100), N(480,240)/(300,150), I(512,512), ...");
 
   bench::RandomSettings& text = d.random.text;
-  app.add_option("--random-input-len", text.input_len)->capture_default_str();
-  app.add_option("--random-output-len", text.output_len)->capture_default_str();
-  app.add_option("--random-prefix-len", text.prefix_len)->capture_default_str();
+  app.add_option("--random-input-len", text.input_len, "tokens of a prompt")->capture_default_str();
+  app.add_option("--random-output-len", text.output_len, "tokens of an answer")
+      ->capture_default_str();
+  app.add_option("--random-prefix-len", text.prefix_len, "tokens that all prompts begin with")
+      ->capture_default_str();
   app.add_option("--random-range-ratio", d.range_ratio, "of lengths; see docs/measuring.md");
   app.add_flag("--random-one-token", text.one_token_repeated, "one token, repeated");
-  app.add_option("--random-mm-base-items-per-request", d.random.images)->capture_default_str();
-  app.add_option("--random-mm-num-mm-items-range-ratio", d.random.images_range_ratio)
+  app.add_option("--random-mm-base-items-per-request", d.random.images, "images of a request")
       ->capture_default_str();
-  app.add_option("--random-mm-limit-mm-per-prompt-images", d.random.max_images)
+  app.add_option("--random-mm-num-mm-items-range-ratio", d.random.images_range_ratio,
+                 "how far their number may be off, as a share")
+      ->capture_default_str();
+  app.add_option("--random-mm-limit-mm-per-prompt-images", d.random.max_images,
+                 "most images of a request")
       ->capture_default_str();
   app.add_option("--random-mm-bucket-config", d.image_buckets,
                  "{(height, width, 1): probability, ...}");
@@ -107,23 +114,36 @@ void add_data(CLI::App& app, bench::DataChoice& d) {
   app.add_flag("--images-first", d.images_first,
                "a message's images before its text, not as the dataset has them");
 
-  app.add_option("--sharegpt-output-len", d.sharegpt_output_len);
-  app.add_option("--sonnet-input-len", d.sonnet.input_len)->capture_default_str();
-  app.add_option("--sonnet-output-len", d.sonnet.output_len)->capture_default_str();
-  app.add_option("--sonnet-prefix-len", d.sonnet.prefix_len)->capture_default_str();
-  app.add_option("--custom-output-len", d.custom_output_len)->capture_default_str();
-  app.add_option("--prefix-repetition-prefix-len", d.prefix.prefix_len)->capture_default_str();
-  app.add_option("--prefix-repetition-suffix-len", d.prefix.suffix_len)->capture_default_str();
-  app.add_option("--prefix-repetition-num-prefixes", d.prefix.num_prefixes)->capture_default_str();
-  app.add_option("--prefix-repetition-output-len", d.prefix.output_len)->capture_default_str();
+  app.add_option("--sharegpt-output-len", d.sharegpt_output_len,
+                 "tokens of an answer, instead of the dataset's");
+  app.add_option("--sonnet-input-len", d.sonnet.input_len, "tokens of a prompt")
+      ->capture_default_str();
+  app.add_option("--sonnet-output-len", d.sonnet.output_len, "tokens of an answer")
+      ->capture_default_str();
+  app.add_option("--sonnet-prefix-len", d.sonnet.prefix_len, "tokens that all prompts begin with")
+      ->capture_default_str();
+  app.add_option("--custom-output-len", d.custom_output_len, "tokens of an answer")
+      ->capture_default_str();
+  app.add_option("--prefix-repetition-prefix-len", d.prefix.prefix_len,
+                 "tokens of a shared beginning")
+      ->capture_default_str();
+  app.add_option("--prefix-repetition-suffix-len", d.prefix.suffix_len,
+                 "tokens behind it, of each prompt its own")
+      ->capture_default_str();
+  app.add_option("--prefix-repetition-num-prefixes", d.prefix.num_prefixes, "shared beginnings")
+      ->capture_default_str();
+  app.add_option("--prefix-repetition-output-len", d.prefix.output_len, "tokens of an answer")
+      ->capture_default_str();
   app.add_option(
          "--prefix-hit-rate", d.prefix.target_hit_rate,
          "share of prompt tokens that a prefix cache can hit, instead of a number of prefixes")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--hf-subset", d.hf_subset);
-  app.add_option("--hf-split", d.hf_split);
-  app.add_option("--hf-output-len", d.hf_output_len);
-  app.add_option("--tokens-column", d.tokens.column)->capture_default_str();
+  app.add_option("--hf-subset", d.hf_subset, "of a dataset with several");
+  app.add_option("--hf-split", d.hf_split, "train, test, ...");
+  app.add_option("--hf-output-len", d.hf_output_len,
+                 "tokens of an answer, instead of the dataset's");
+  app.add_option("--tokens-column", d.tokens.column, "column with the token ids")
+      ->capture_default_str();
   app.add_option("--tokens-vocab-size", d.tokens.vocab_size, "of random ids")
       ->capture_default_str();
   app.add_option("--max-turns", d.max_turns, "of a conversation; 0: all");
@@ -139,10 +159,10 @@ void add_load(CLI::App& app, bench::LoadChoice& l, bench::DataChoice& d, Raw& ra
   app.add_flag("--closed-loop", l.closed_loop, "always --max-concurrency requests at once");
   app.add_option("--num-concurrency", l.levels, "closed loops, one run each");
   app.add_option("--request-rate-sweep", l.rate_sweep, "first:last:step, one run each");
-  app.add_option("--ramp-up-strategy", raw.ramp_up)
+  app.add_option("--ramp-up-strategy", raw.ramp_up, "how the rate grows: linear or exponential")
       ->check(CLI::IsMember({"linear", "exponential"}));
-  app.add_option("--ramp-up-start-rps", l.arrivals.ramp_up_start_rps);
-  app.add_option("--ramp-up-end-rps", l.arrivals.ramp_up_end_rps);
+  app.add_option("--ramp-up-start-rps", l.arrivals.ramp_up_start_rps, "requests a second at first");
+  app.add_option("--ramp-up-end-rps", l.arrivals.ramp_up_end_rps, "and in the end");
   app.add_option("--duration", l.duration_s, "no request begins later than this, in seconds");
   app.add_option("--drain-limit", l.drain_s, "then, how long answers may take to end")
       ->capture_default_str();
@@ -150,19 +170,28 @@ void add_load(CLI::App& app, bench::LoadChoice& l, bench::DataChoice& d, Raw& ra
   app.add_option("--threads", l.threads, "of the client")->capture_default_str();
   app.add_option("--trace,--trace-file", l.trace,
                  "arrivals of a trace; 4, 5, 7, 10: the shipped ones");
-  app.add_option("--trace-speed", l.window.speed)->capture_default_str();
+  app.add_option("--trace-speed", l.window.speed, "how many times faster than it was recorded")
+      ->capture_default_str();
   app.add_option("--trace-limit", l.window.limit, "requests");
   app.add_option("--trace-max-images", l.window.max_images, "of a request");
   app.add_option_function<double>(
       "--trace-start", [&l](double s) { l.window.start = static_cast<Nanos>(s * 1e9); }, "seconds");
   app.add_option_function<double>(
       "--trace-end", [&l](double s) { l.window.end = static_cast<Nanos>(s * 1e9); }, "seconds");
-  app.add_option("--timed-trace-label-timestamp", l.labels.timestamp)->capture_default_str();
-  app.add_option("--timed-trace-label-input-length", l.labels.input_length)->capture_default_str();
-  app.add_option("--timed-trace-label-output-length", l.labels.output_length)
+  app.add_option("--timed-trace-label-timestamp", l.labels.timestamp, "member of the time")
       ->capture_default_str();
-  app.add_option("--timed-trace-label-hash-ids", l.labels.hash_ids)->capture_default_str();
-  app.add_option("--timed-trace-sec-multiplier", l.labels.timestamp_unit_s)->capture_default_str();
+  app.add_option("--timed-trace-label-input-length", l.labels.input_length,
+                 "member of the prompt's tokens")
+      ->capture_default_str();
+  app.add_option("--timed-trace-label-output-length", l.labels.output_length,
+                 "member of the answer's tokens")
+      ->capture_default_str();
+  app.add_option("--timed-trace-label-hash-ids", l.labels.hash_ids,
+                 "member of the names of shared blocks")
+      ->capture_default_str();
+  app.add_option("--timed-trace-sec-multiplier", l.labels.timestamp_unit_s,
+                 "seconds that one unit of time is")
+      ->capture_default_str();
   app.add_option("--timed-trace-chunk-hash-size", d.trace_text.block_tokens,
                  "tokens of a prefix block")
       ->capture_default_str();
@@ -171,21 +200,21 @@ void add_load(CLI::App& app, bench::LoadChoice& l, bench::DataChoice& d, Raw& ra
 void add_body(CLI::App& app, bench::ServeSettings& s) {
   bench::BodySettings& b = s.body;
   app.add_flag("--ignore-eos", b.ignore_eos, "answers of the full length");
-  app.add_option("--temperature", b.temperature);
-  app.add_option("--top-p", b.top_p);
-  app.add_option("--top-k", b.top_k);
-  app.add_option("--min-p", b.min_p);
-  app.add_option("--frequency-penalty", b.frequency_penalty);
-  app.add_option("--presence-penalty", b.presence_penalty);
-  app.add_option("--repetition-penalty", b.repetition_penalty);
-  app.add_option("--logprobs", b.logprobs);
+  app.add_option("--temperature", b.temperature, "sent with each request");
+  app.add_option("--top-p", b.top_p, "sent with each request");
+  app.add_option("--top-k", b.top_k, "sent with each request");
+  app.add_option("--min-p", b.min_p, "sent with each request");
+  app.add_option("--frequency-penalty", b.frequency_penalty, "sent with each request");
+  app.add_option("--presence-penalty", b.presence_penalty, "sent with each request");
+  app.add_option("--repetition-penalty", b.repetition_penalty, "sent with each request");
+  app.add_option("--logprobs", b.logprobs, "most likely tokens to ask for");
   app.add_flag("!--no-stream", b.stream, "one answer instead of a stream");
   app.add_option("--extra-body", s.extra_body, "JSON object, into every request");
   app.add_option("--chat-template-kwargs", s.chat_template_kwargs, "JSON object");
   app.add_option("--continuous-usage-stats", s.continuous_usage,
                  "true or false; tried when not given");
   app.add_flag("--server-timings", s.server_timings, "ask the server for stage times (Saccade)");
-  app.add_option("--seed", s.seed)->capture_default_str();
+  app.add_option("--seed", s.seed, "of prompts, arrivals and sampling")->capture_default_str();
 }
 
 void add_checks(CLI::App& app, bench::CheckChoice& c) {
@@ -209,13 +238,14 @@ void add_output(CLI::App& app, bench::OutputChoice& o, Raw& raw) {
   app.add_option("--compat", o.compat,
                  "definitions of saccade, vllm, vllm-2024, sglang, genai-bench, guidellm, sqzb")
       ->capture_default_str();
-  app.add_option("--label", o.label);
+  app.add_option("--label", o.label, "of the run, in the results");
   app.add_option("--metadata", o.metadata, "KEY=VALUE, into the results");
   app.add_flag("--save-result", o.save_result, "JSON with vLLM's keys, and the run log beside it");
   app.add_flag("--save-detailed", o.vllm.save_detailed, "with the per-request arrays");
   app.add_flag("--append-result", o.append_result, "a line at the end of the result file");
-  app.add_option("--result-dir", o.result_dir);
-  app.add_option("--result-filename", o.result_filename);
+  app.add_option("--result-dir", o.result_dir, "folder of the results");
+  app.add_option("--result-filename", o.result_filename,
+                 "of the results, instead of a name made of the run");
   app.add_option("--log", o.log, "run log (docs/run-format.md)");
   app.add_option("--csv", o.csv, "a line per request");
   app.add_option("--html", o.html, "report");
@@ -224,8 +254,12 @@ void add_output(CLI::App& app, bench::OutputChoice& o, Raw& raw) {
   app.add_flag("--keep-texts", o.keep_texts, "prompts and answers in the log");
   app.add_flag("!--disable-tqdm", o.progress, "no progress line");
   app.add_flag("--brief", o.brief, "print the block alone");
-  app.add_option("--percentile-metrics", raw.percentile_metrics)->capture_default_str();
-  app.add_option("--metric-percentiles", raw.metric_percentiles)->capture_default_str();
+  app.add_option("--percentile-metrics", raw.percentile_metrics,
+                 "metrics whose percentiles are shown, separated by commas")
+      ->capture_default_str();
+  app.add_option("--metric-percentiles", raw.metric_percentiles,
+                 "which percentiles, separated by commas")
+      ->capture_default_str();
   app.add_option("--goodput", o.goodput, "ttft:MS tpot:MS e2el:MS");
 }
 

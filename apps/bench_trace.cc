@@ -44,7 +44,8 @@ void add_make(CLI::App& trace, int& exit_code) {
       ->check(CLI::IsMember({"thin", "scale", "cap", "generate"}))
       ->capture_default_str();
   app->add_option("--from", settings->source, "trace to start from");
-  app->add_option("--seed", generate.seed)->capture_default_str();
+  app->add_option("--seed", generate.seed, "generate: of its random numbers")
+      ->capture_default_str();
   app->add_option("--mean-rate", generate.mean_rate, "generate: requests per second")
       ->capture_default_str();
   app->add_option("--gap-cv", generate.gap_cv,
@@ -66,11 +67,12 @@ void add_make(CLI::App& trace, int& exit_code) {
 void add_convert(CLI::App& trace, int& exit_code) {
   auto settings = std::make_shared<bench::TraceConvertSettings>();
   CLI::App* const app = trace.add_subcommand("convert", "Rewrite a trace in another format");
-  app->add_option("FILE", settings->source)->required();
+  app->add_option("FILE", settings->source, "the trace")->required();
   app->add_option("--format", settings->format, "gaps, azure, burstgpt, mooncake")
       ->capture_default_str();
   app->add_option("-o,--output", settings->output, "file to write; without it, standard output");
-  app->add_option("--timestamp-label", settings->labels.timestamp)->capture_default_str();
+  app->add_option("--timestamp-label", settings->labels.timestamp, "member or column of the time")
+      ->capture_default_str();
   app->add_option("--timestamp-unit", settings->labels.timestamp_unit_s, "seconds")
       ->capture_default_str();
   add_window(*app, settings->window);

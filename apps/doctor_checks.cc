@@ -129,11 +129,16 @@ void check_memory(Findings& found, const Processors& processors) {
     found.push_back({"memory", "limit of the control group", gib(std::stod(limit)), Verdict::kFine,
                      "the kernel ends what goes over it"});
   const double bandwidth = read_bandwidth(cores);
-  found.push_back({"memory", "measured read bandwidth",
-                   fmt::format("{:.1f} GB/s by {} threads", bandwidth / 1e9, cores), Verdict::kFine,
-                   fmt::format("a token of one sequence reads all weights: at most {:.0f} tokens/s "
-                               "of a model of 4 GB",
-                               bandwidth / 4e9)});
+  // Below a token a second of a small model nothing is served at a pace that anybody reads at.
+  constexpr double kSmallModel = 4e9;
+  const double tokens = bandwidth / kSmallModel;
+  found.push_back(
+      {"memory", "measured read bandwidth",
+       fmt::format("{:.1f} GB/s by {} threads", bandwidth / 1e9, cores),
+       tokens < 1 ? Verdict::kSlow : Verdict::kFine,
+       fmt::format("a token of one sequence reads all weights: at most {:.{}f} tokens/s "
+                   "of a model of 4 GB",
+                   tokens, tokens < 10 ? 2 : 0)});
   if (const std::size_t nodes = processors.nodes.size(); nodes > 1)
     found.push_back({"memory", "NUMA nodes", std::to_string(nodes), Verdict::kFine,
                      fmt::format("--tensor-parallel-size {}: a rank a node, its threads and its "

@@ -94,7 +94,7 @@ void add_model_compare(CLI::App& model, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "reference", "portable", "neon", "dotprod", "avx2", "avx512",
                              "vnni", "bf16", "amx"}));
-  command->add_option("--dtype", flags->dtype)
+  command->add_option("--dtype", flags->dtype, "of computing: bfloat16 or float32")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));
   command

@@ -211,11 +211,11 @@ void add_model_inspect(CLI::App& model, int& exit_code) {
       model.add_subcommand("inspect", "A checkpoint's shape and the memory that serving it takes");
   command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")
       ->required();
-  command->add_option("--dtype", flags->dtype)
+  command->add_option("--dtype", flags->dtype, "of computing: bfloat16 or float32")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "float32", "bfloat16"}));
   command->add_option("--max-model-len", flags->length, "tokens; 0: the checkpoint's");
-  command->add_option("--max-num-batched-tokens", flags->rows)
+  command->add_option("--max-num-batched-tokens", flags->rows, "most tokens of one step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--tensors", flags->tensors, "list every tensor");

@@ -51,9 +51,10 @@ void add_model_make_dummy(CLI::App& model, int& exit_code) {
   CLI::App* const command = model.add_subcommand(
       "make-dummy", "Write a checkpoint of true shape with random weights, to measure speed");
   command->add_option("--family", flags->family, known_families())->required();
-  command->add_option("--size", flags->size)->capture_default_str();
+  command->add_option("--size", flags->size, "of the model")->capture_default_str();
   command->add_option("--out", flags->options.directory, "folder to write")->required();
-  command->add_option("--seed", flags->options.seed)->capture_default_str();
+  command->add_option("--seed", flags->options.seed, "of the random weights")
+      ->capture_default_str();
   command->add_flag("--config-only", flags->options.config_only,
                     "configuration, tokenizer and preprocessor files, no weights");
   command->callback([flags, &exit_code] { exit_code = report(make_dummy(*flags)); });

@@ -226,19 +226,21 @@ void add_model_memory(CLI::App& model, int& exit_code) {
       ->required()
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 42));
-  command->add_option("--block-size", flags->block_size)
+  command->add_option("--block-size", flags->block_size, "tokens of a block of the cache")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
-  command->add_option("--max-num-seqs", flags->max_sequences)
+  command->add_option("--max-num-seqs", flags->max_sequences, "most requests at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 16));
-  command->add_option("--max-num-batched-tokens", flags->max_batched_tokens)
+  command
+      ->add_option("--max-num-batched-tokens", flags->max_batched_tokens, "most tokens of one step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--sample-every", flags->sample_every, "steps between exact measurements")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  command->add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", flags->prefix_caching);
+  command->add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", flags->prefix_caching,
+                    "keep what prompts begin with");
   command->add_option("--plot", flags->plot, "SVG to write");
   command->callback([flags, &exit_code] { exit_code = report(memory(*flags)); });
 }

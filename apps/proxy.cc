@@ -75,7 +75,9 @@ void add_proxy(CLI::App& app, int& exit_code) {
   cmd->add_option("--max-held-bytes", s.max_held_bytes,
                   "most bytes of bodies on their way; over it 503; accepts 1GiB")
       ->transform(CLI::AsSizeValue(false));
-  cmd->add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
+  cmd->add_option("--io-threads", s.io_threads, "threads that read and write connections")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
   cmd->add_option("--retries", s.max_retries, "of a request, before the first byte of its answer")
       ->capture_default_str()
       ->check(CLI::Range(0, 8));
@@ -83,14 +85,14 @@ void add_proxy(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   cmd->add_option("--probe-period", flags->probe_period, "between two looks at a server's /health")
       ->capture_default_str();
-  cmd->add_option("--ssl-certfile", s.tls_certificate);
-  cmd->add_option("--ssl-keyfile", s.tls_key);
+  cmd->add_option("--ssl-certfile", s.tls_certificate, "PEM; then the proxy speaks HTTPS");
+  cmd->add_option("--ssl-keyfile", s.tls_key, "PEM of its key, where --ssl-certfile has none");
   cmd->add_option("--pd-ca-file", s.pd_ca_file, "PEM of who signs the servers' certificates");
   cmd->add_flag("--pd-any-certificate", flags->any_certificate, "do not check them");
   cmd->add_option("--drain-seconds", flags->drain_seconds, "time for running answers after SIGTERM")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
-  cmd->add_option("--log-level", flags->log_level)
+  cmd->add_option("--log-level", flags->log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   cmd->callback([flags, &exit_code] {
     const auto done = run(*flags);

@@ -50,6 +50,10 @@ int main(int argc, char** argv) try {
     return 2;
   }
   std::vector<std::string> arguments = *std::move(spelled);
+  if (arguments.empty()) {
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
+  }
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
   try {
     app.parse(std::vector<std::string>(arguments));

@@ -87,9 +87,11 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
                "let those pages send cookies along; the server reads none");
   cmd.add_flag("--enable-request-id-headers,!--no-enable-request-id-headers", s.request_id_headers,
                "answers have X-Request-Id: the request's, or a new one");
-  cmd.add_option("--io-threads", s.io_threads)->capture_default_str()->check(CLI::Range(1, 64));
-  cmd.add_option("--ssl-certfile", s.tls_certificate);
-  cmd.add_option("--ssl-keyfile", s.tls_key);
+  cmd.add_option("--io-threads", s.io_threads, "threads that read and write connections")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  cmd.add_option("--ssl-certfile", s.tls_certificate, "PEM; then the server speaks HTTPS");
+  cmd.add_option("--ssl-keyfile", s.tls_key, "PEM of its key, where --ssl-certfile has none");
   cmd.add_option("--throughput-log-seconds", f.throughput_seconds,
                  "between lines about tokens a second under load, 10 by itself; 0: none")
       ->check(CLI::Range(0, 86'400));
@@ -313,13 +315,19 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "one; rounded up to whole blocks")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  cmd.add_option("--kv-policy", e.kv_policy)
+  cmd.add_option("--kv-policy", e.kv_policy,
+                 "how memory is shared by kinds of layers (docs/memory.md): jenga, or a baseline "
+                 "to compare with")
       ->capture_default_str()
       ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
-  cmd.add_option("--encoder-cache", e.encoder_cache)
+  cmd.add_option("--encoder-cache", e.encoder_cache,
+                 "what becomes of encoded images: store keeps them for other requests, overlay "
+                 "lends them pages of the request, off encodes again")
       ->capture_default_str()
       ->check(CLI::IsMember({"off", "store", "overlay"}));
-  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes)->transform(as_bytes());
+  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes,
+                 "of encoded images that are kept; accepts 1GiB")
+      ->transform(as_bytes());
   cmd.add_option("--mm-processor-cache-gb", f.media_cache_gib,
                  "the same in GiB; 0: --encoder-cache off")
       ->check(CLI::Range(0.0, 65536.0));
@@ -331,10 +339,12 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                "take image_embeds, of trusted clients; off by default");
   cmd.add_flag_callback(
       "--disable-mm-preprocessor-cache", [&f] { f.media_cache_gib = 0; }, "as its 0");
-  cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold)
+  cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold,
+                 "most tokens of one prompt in a step; 0: no limit")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 30));
-  cmd.add_option("--scheduling-policy", e.scheduling_policy)
+  cmd.add_option("--scheduling-policy", e.scheduling_policy,
+                 "who goes first: fcfs, or priority of the requests")
       ->capture_default_str()
       ->check(CLI::IsMember({"fcfs", "priority"}));
   cmd.add_option(
@@ -359,7 +369,7 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "\"prompt_lookup_max\":4,\"prompt_lookup_min\":2} guesses tokens from the text "
                  "itself, {\"model\":\"DIR or ORG/NAME\",\"num_speculative_tokens\":4} has a "
                  "smaller model guess them (docs/speculative.md)");
-  cmd.add_option("--seed", e.seed)->capture_default_str();
+  cmd.add_option("--seed", e.seed, "of requests that bring none")->capture_default_str();
 }
 
 void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
@@ -390,7 +400,7 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
       ->check(CLI::Range(0.0, 1.0));
   cmd.add_option("--cluster-key-file", c.key_file, "file with a key that all of a cluster share");
   cmd.add_option("--cluster-tls-cert", c.tls_certificate, "PEM; with the two below");
-  cmd.add_option("--cluster-tls-key", c.tls_key);
+  cmd.add_option("--cluster-tls-key", c.tls_key, "PEM; the key of that certificate");
   cmd.add_option("--cluster-tls-ca", c.tls_authority, "PEM; whose certificates are believed");
   cmd.add_option("--registry", c.registry,
                  "redis://[:password@]HOST:PORT[/DATABASE] or unix:///PATH of a Redis or Valkey: "
@@ -414,26 +424,67 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
                  "\"tcp://127.0.0.1:5557\"}");
 }
 
+// What most people need stands first in --help.
+void put_first(CLI::App& cmd) {
+  constexpr std::string_view kGroup = "What most need";
+  if (CLI::Option* const help = cmd.get_help_ptr(); help != nullptr)
+    help->group(std::string(kGroup));
+  for (const char* const name : {"--config",
+                                 "--model",
+                                 "--served-model-name",
+                                 "--host",
+                                 "--port",
+                                 "--api-key",
+                                 "--allowed-hosts",
+                                 "--device",
+                                 "--dtype",
+                                 "--quantization",
+                                 "--threads",
+                                 "--max-model-len",
+                                 "--max-num-seqs",
+                                 "--kv-cache-bytes",
+                                 "--kv-cache-dtype",
+                                 "--chat-template",
+                                 "--tool-call-parser",
+                                 "--reasoning-parser",
+                                 "--limit-mm-per-prompt",
+                                 "--allowed-local-media-path",
+                                 "--log-level"})
+    cmd.get_option(name)->group(std::string(kGroup));
+}
+
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
   cmd->add_option("--config", flags.config, "file with these names: TOML, INI or flat YAML");
   cmd->add_option("model_positional", flags.positional_model,
                   "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  const std::string unnamed = cmd->option_defaults()->get_group();
+  cmd->option_defaults()->group("HTTP and who may use it");
   add_http_flags(*cmd, flags);
   add_offline_flags(*cmd, flags);
+  cmd->option_defaults()->group("Several processes (docs/cluster.md)");
   add_cluster_flags(*cmd, flags);
+  cmd->option_defaults()->group(unnamed);
   add_vllm_flags(*cmd, seen);
+  put_first(*cmd);
   return cmd;
 }
 
 }  // namespace
 
 void add_offline_flags(CLI::App& cmd, ServeFlags& f) {
+  const std::string before = cmd.option_defaults()->get_group();
+  cmd.option_defaults()->group("Requests, the log and the end");
   add_request_flags(cmd, f);
+  cmd.option_defaults()->group("The model, its templates and media");
   add_model_flags(cmd, f);
+  cmd.option_defaults()->group("Sizes of images (docs/image-sizes.md)");
   add_image_size_flags(cmd, f);
+  cmd.option_defaults()->group("Memory, batches and scheduling");
   add_engine_flags(cmd, f);
+  cmd.option_defaults()->group("Adapters (docs/lora.md)");
   add_lora_flags(cmd, f.lora, f.settings);
+  cmd.option_defaults()->group(before);
 }
 
 void add_serve(CLI::App& app, int& exit_code) {

@@ -256,10 +256,10 @@ void add_traffic(CLI::App& cmd, Flags& f) {
 }
 
 void add_engine(CLI::App& cmd, EngineSettings& e) {
-  cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens)
+  cmd.add_option("--max-num-batched-tokens", e.max_batched_tokens, "most tokens of one step")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  cmd.add_option("--max-num-seqs", e.max_sequences)
+  cmd.add_option("--max-num-seqs", e.max_sequences, "most requests at once")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 16));
   cmd.add_option("--max-model-len", e.max_model_len, "0: as far as the cache holds one")
@@ -267,16 +267,20 @@ void add_engine(CLI::App& cmd, EngineSettings& e) {
   cmd.add_option("--kv-cache-bytes", e.kv_cache_bytes, "of each PD, as 8GiB")
       ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 42));
-  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes)
+  cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes,
+                 "of encoded images that are kept; accepts 1GiB")
       ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  cmd.add_option("--encoder-cache", e.encoder_cache)
+  cmd.add_option("--encoder-cache", e.encoder_cache,
+                 "what becomes of encoded images: store, overlay or off")
       ->capture_default_str()
       ->check(CLI::IsMember({"store", "overlay", "off"}));
-  cmd.add_option("--kv-policy", e.kv_policy)
+  cmd.add_option("--kv-policy", e.kv_policy,
+                 "how memory is shared by kinds of layers: jenga, or a baseline")
       ->capture_default_str()
       ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
-  cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching);
+  cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching,
+               "keep what prompts begin with");
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms, "between two tokens; 0: none")
       ->check(CLI::Range(0.0, 1e6));
   cmd.add_option("--max-waiting", e.max_waiting, "requests that a PD lets wait; over it 429")

@@ -2,14 +2,17 @@
 // do what they say, signals end the server as they should.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade::test {
 namespace {
@@ -379,6 +382,51 @@ void await(const ServerProcess& server, const std::string& words) {
   for (int i = 0; i < 1500 && count(server.log(), words) == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(count(server.log(), words), 1u) << server.log();
+}
+
+// The manual has every command's options: none without a word about it.
+TEST(Help, EveryOptionIsDescribed) {
+  const TemporaryDirectory folder;
+  const Ended made = run_to_end(SACCADE_BINARY, {"man", folder.path()});
+  ASSERT_EQ(made.status, 0) << made.output;
+  int options = 0;
+  for (const auto& page : std::filesystem::directory_iterator(folder.path())) {
+    std::istringstream lines(read_file(page.path().string()));
+    std::string name;
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+      if (line != ".TP" || !std::getline(lines, name) || !std::getline(lines, text)) continue;
+      ++options;
+      EXPECT_FALSE(text == "\\&" || text.starts_with("by itself: "))
+          << page.path().filename() << ": " << name;
+    }
+  }
+  EXPECT_GT(options, 300);
+}
+
+TEST(Help, WhatMostNeedStandsFirst) {
+  const Ended help = run_to_end(SACCADE_BINARY, {"serve", "--help"});
+  EXPECT_EQ(help.status, 0);
+  const std::size_t first = help.output.find("What most need:");
+  const std::size_t next = help.output.find("HTTP and who may use it:");
+  ASSERT_NE(first, std::string::npos) << help.output;
+  ASSERT_NE(next, std::string::npos) << help.output;
+  EXPECT_LT(first, next);
+  const std::string most = help.output.substr(first, next - first);
+  for (const char* const flag : {"--model", "--port", "--max-model-len", "--chat-template"})
+    EXPECT_NE(most.find(flag), std::string::npos) << flag << " in: " << most;
+  EXPECT_LE(std::ranges::count(most, '\n'), 60);
+  const Ended alone = run_to_end(SACCADE_BINARY, {});
+  EXPECT_EQ(alone.status, 2);
+  expect_words(alone.output, {"serve", "proxy", "bench", "model", "doctor"});
+}
+
+TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {
+  const Ended bench = run_to_end(SACCADE_BINARY, {"bench", "serve", "--dataset-name", "nope",
+                                                  "--base-url", "http://127.0.0.1:1"});
+  EXPECT_NE(bench.status, 0);
+  expect_words(bench.output, {"--dataset-name 'nope' is not known", "random-mm"});
+  EXPECT_EQ(bench.output.find("127.0.0.1"), std::string::npos) << bench.output;
 }
 
 class Signals : public testing::TestWithParam<int> {};

@@ -142,17 +142,24 @@ Result<Dataset> chosen_dataset(const DataChoice& choice, const LoadChoice& load,
     return prefix_dataset(settings, context);
   }
   if (name == "hf") return hub_dataset(choice, context);
-  for (const char* known : {"sharegpt", "sonnet", "custom", "custom_mm", "custom_image",
-                            "multi-turn", "sharegpt4o", "tokens"})
-    if (name == known) return file_dataset(choice, context);
+  TRY_DO(check_dataset_name(choice));
+  return file_dataset(choice, context);
+}
+
+}  // namespace
+
+Result<void> check_dataset_name(const DataChoice& choice) {
+  for (const char* const known :
+       {"random", "random-mm", "prefix_repetition", "prefix-repetition", "sharegpt", "sharegpt4o",
+        "sonnet", "custom", "custom_mm", "custom_image", "hf", "multi-turn", "tokens", "trace",
+        "timed_trace", "burstgpt"})
+    if (choice.name == known) return {};
   return fail(ErrorCode::kInvalid,
               "--dataset-name '{}' is not known; known are random, random-mm, prefix_repetition, "
               "sharegpt, sharegpt4o, sonnet, custom, custom_image, hf, multi-turn, tokens, trace, "
               "timed_trace, burstgpt",
-              name);
+              choice.name);
 }
-
-}  // namespace
 
 Result<Dataset> load_dataset(const DataChoice& choice, const LoadChoice& load, const Trace* trace,
                              const DatasetContext& context, std::string_view compat) {

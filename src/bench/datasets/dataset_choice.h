@@ -10,6 +10,9 @@ namespace saccade::bench {
 Result<Dataset> load_dataset(const DataChoice& choice, const LoadChoice& load, const Trace* trace,
                              const DatasetContext& context, std::string_view compat);
 
+// kInvalid lists the names that there are. Before a server is asked for anything.
+Result<void> check_dataset_name(const DataChoice& choice);
+
 // The trace that --trace names: a file, or data/traces/peakN.txt for a number N (looked for beside
 // the program, in the source tree, and in the working directory).
 Result<Trace> load_trace(const LoadChoice& load);

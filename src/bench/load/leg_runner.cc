@@ -74,6 +74,8 @@ LegRunner::LegRunner(const ServeSettings& settings, std::atomic<bool>& stop)
 LegRunner::~LegRunner() = default;
 
 Result<RunLog> LegRunner::run(const Leg& leg) {
+  if (s_.data.scenario.empty() || s_.data.scenario == "dataset")
+    TRY_DO(check_dataset_name(s_.data));
   if (!s_.check.server_cmd.empty()) session_.reset();
   if (!session_) {
     TRY(Session opened, open_session(s_));
