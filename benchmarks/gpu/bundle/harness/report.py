@@ -183,9 +183,9 @@ def seed001_table(machine):
 
 
 def server_table(machine):
-    keys = ["products", "attention", "graphs", "graph_bytes", "graph_launches", "cache", "warnings"]
+    keys = ["device", "products", "attention", "weights", "graphs", "graph_bytes", "graph_launches", "cache", "warnings"]
     rows = [(each["name"], *[each.get(key, "-") for key in keys]) for each in machine.of_part("server")]
-    return section("Servers", table(["", "products by", "attention by", "graphs", "their bytes", "launches of the largest", "KV cache", "warnings"], rows))
+    return section("Servers", table(["", "device", "products by", "attention by", "weights", "graphs", "their bytes", "launches of the largest", "KV cache", "warnings"], rows))
 
 
 def metrics_table(machine):

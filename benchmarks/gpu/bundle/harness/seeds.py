@@ -244,7 +244,8 @@ def trace_command(machine, port, way, seconds):
     return machine.program(
         "saccade", "bench", "trace-run", "--host", "127.0.0.1", "--api-port", port, "--model", "bundle",
         "--task-name", way.replace(":", "-"), "--experiments", machine.work / "experiments", "--trace-file", 7, "--trace-end", seconds,
-        "--seed", 41, "--dataset-path", machine.work / "captions" / "train.jsonl", "--image-folder", machine.work / "captions",
+        "--seed", 41, "--dataset-name", "custom_image", "--dataset-path", machine.work / "captions" / "rows.jsonl",
+        "--image-folder", machine.work / "captions", "--images-first",
         "--custom-output-len", 2 if machine.rehearsal else 64, "--ignore-eos", "--max-failures", 1,
         "--metadata", f"image_size={way}", "trace=7", "--disable-tqdm")
 
@@ -255,9 +256,9 @@ def captions(machine):
         return
     sides, count = ([(56, 56)], 2) if machine.rehearsal else (SIDES_001, 48)
     names = pictures.make(machine, folder, count, sides, seed=3)
-    (folder / "train.jsonl").write_text("".join(json.dumps(
-        {"id": at, "image": name, "conversations": [{"from": "human", "value": "What is written here?"},
-                                                    {"from": "gpt", "value": "A few letters."}]}) + "\n" for at, name in enumerate(names)))
+    # The published captions end when the model ends them; random weights never do.
+    (folder / "rows.jsonl").write_text("".join(json.dumps(
+        {"id": str(at), "image_files": [name], "prompt": "What is written here?", "reference": "A few letters."}) + "\n" for at, name in enumerate(names)))
 
 
 class Encoder(serving.Server):

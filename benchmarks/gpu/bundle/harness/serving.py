@@ -183,15 +183,16 @@ class Server:
 def server_facts(text):
     """Which library multiplied, whose attention, how many bytes graphs took, what the cache got."""
     facts = {}
-    for key, pattern in (("products", r"products by (.*)"), ("attention", r"attention by (.*)"), ("cache", r"KV cache: (.*)")):
+    for key, pattern in (("device", r" I on (.*), keys and values"), ("products", r"products by (.*)"),
+                         ("attention", r"attention by (.*)"), ("cache", r"KV cache: (.*)"), ("weights", r"(\S+ GB, loaded in \S+ s)")):
         if found := re.findall(pattern, text):
-            facts[key] = found[-1].strip()
+            facts[key] = "".join(found[-1]).strip()
     graphs = re.findall(r"a graph of (\d+) launches takes (-?\d+) bytes", text)
     if graphs:
         facts["graphs"] = len(graphs)
         facts["graph_bytes"] = sum(int(each) for _, each in graphs)
         facts["graph_launches"] = max(int(each) for each, _ in graphs)
-    warnings = re.findall(r".*(?:WARN|warning|ERROR|error).*", text)
+    warnings = [line for line in re.findall(r"(?m)^\S+ \S+ [WE] (.*)$", text) if "the weights are random" not in line]
     if warnings:
         facts["warnings"] = warnings[0].strip()[:200] + (f" (and {len(warnings) - 1} more)" if len(warnings) > 1 else "")
     return facts
