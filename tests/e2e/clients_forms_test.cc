@@ -217,7 +217,7 @@ TEST(ClientThoughts, HaveBothNamesOrAreLeftOut) {
   const auto ask = [&](const std::string& more) {
     return exchange(server.port(), "POST", "/v1/chat/completions",
                     R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 6,
-                        "temperature": 0, "return_prompt_text": true)" +
+                        "temperature": 0, "regex": "[a-z]{8}", "return_prompt_text": true)" +
                         more + "}")
         .body;
   };
