@@ -139,9 +139,9 @@ Result<StoreAddress> read_store_address(std::string_view text, const std::string
   auto address = parse_store_address(text);
   if (!address) return fail_within("--registry", std::move(address).error());
   if (password_file.empty()) return address;
-  auto text = read_regular_file(password_file, std::size_t{1} << 20);
-  if (!text) return fail_within("--registry-password-file", std::move(text).error());
-  std::string password = *std::move(text);
+  auto read = read_regular_file(password_file, std::size_t{1} << 20);
+  if (!read) return fail_within("--registry-password-file", std::move(read).error());
+  std::string password = *std::move(read);
   while (!password.empty() && (password.back() == '\n' || password.back() == '\r'))
     password.pop_back();
   if (password.empty() || password.size() > kMostText)
