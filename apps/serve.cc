@@ -204,9 +204,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--tool-call-parser", s.tool_call_parser,
                  "form in which the model calls tools; auto: the chat template's (docs/tools.md)")
       ->capture_default_str();
-  cmd.add_option("--reasoning-parser", s.reasoning_parser,
-                 "form of thoughts, which become reasoning and reasoning_content; auto: the chat template's; "
-                 "none is content");
+  cmd.add_option(
+      "--reasoning-parser", s.reasoning_parser,
+      "form of thoughts, which become reasoning and reasoning_content; auto: the chat template's; "
+      "none is content");
   cmd.add_option("--generation-config", f.generation_config,
                  "auto: the checkpoint's sampling defaults; vllm: none; or a folder that has "
                  "generation_config.json")
