@@ -1,12 +1,19 @@
 # The headers that nearly every file reads, parsed once: saccade_precompiled for libraries and programs, with GoogleTest's
 # in saccade_precompiled_tests. A target reuses the one or the other, so that a preset has two and not a hundred.
 # Files of other compiler flags (instruction sets, kernels on the emulator) have SKIP_PRECOMPILE_HEADERS.
-option(SACCADE_PRECOMPILED "precompiled headers" ON)
+# g++ takes one for targets that have more definitions than it was made with; clang does not.
+set(precompiled OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(precompiled ON)
+endif()
+option(SACCADE_PRECOMPILED "precompiled headers" ${precompiled})
 set(saccade_common_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
   <mutex> <optional> <span> <string> <string_view> <thread> <unordered_map> <utility> <vector> <fmt/format.h> <tl/expected.hpp>
   <boost/json/array.hpp> <boost/json/object.hpp> <boost/json/value.hpp>)
 # A reused header is valid for the flags that it was made with: programs are compiled as libraries are.
-set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+if(SACCADE_PRECOMPILED)
+  set(CMAKE_CXX_COMPILE_OPTIONS_PIE ${CMAKE_CXX_COMPILE_OPTIONS_PIC})
+endif()
 
 # The bytes of a precompiled header name the folder that it was made in, so by them ccache would serve no other clone: it
 # goes by the sum beside them, of what they are made of (CCACHE_PCH_EXTSUM in library.cmake).
@@ -19,9 +26,7 @@ function(saccade_precompiled_carrier name)
 endfunction()
 
 if(SACCADE_PRECOMPILED)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-fpch-preprocess)  # what ccache wants to see
-  endif()
+  add_compile_options(-fpch-preprocess)  # what ccache wants to see
   saccade_precompiled_carrier(saccade_precompiled)
   target_precompile_headers(saccade_precompiled PRIVATE ${saccade_common_headers})
 endif()
