@@ -12,7 +12,9 @@ namespace {
 std::string seen(std::string_view source, std::string_view messages) {
   const auto parsed = ChatTemplate::parse(source);
   EXPECT_TRUE(parsed) << parsed.error().message;
-  const ContentFormat format = ContentFormat::of(*parsed, {});
+  const auto found = ContentFormat::of(*parsed, {});
+  EXPECT_TRUE(found) << found.error().message;
+  const ContentFormat& format = *found;
   json::array placed = json::parse(messages)->as_array();
   SystemMessages::of(*parsed, format, {}).arrange(placed);
   if (auto done = format.arrange(placed, [](std::string_view, int) { return "[]"; }); !done)
