@@ -228,7 +228,9 @@ TEST(ChatTemplates, PublishedOnesAreContinuedBehindAnyPrefill) {
     options.variables = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
     options.now_unix_seconds = kNow;
     options.add_generation_prompt = false;
-    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    const auto found = ContentFormat::of(*chat_template, options.variables);
+    ASSERT_TRUE(found) << found.error().message;
+    const ContentFormat& format = *found;
     const auto usual = continued(*chat_template, format, options, "word");
     if (!usual || !usual->cut) continue;  // it shows no assistant's last words
     ASSERT_TRUE(usual->cut->ends_with("word")) << *usual->cut;
@@ -277,7 +279,9 @@ TEST(ChatTemplates, PublishedOnesTakeADevelopersMessage) {
     ChatTemplateOptions options;
     options.variables = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
     options.now_unix_seconds = kNow;
-    const ContentFormat format = ContentFormat::of(*chat_template, options.variables);
+    const auto found = ContentFormat::of(*chat_template, options.variables);
+    ASSERT_TRUE(found) << found.error().message;
+    const ContentFormat& format = *found;
     if (format.forms("system").as_string != Shown::kText &&
         format.forms("system").as_parts != Shown::kText)
       continue;
