@@ -116,7 +116,9 @@ Result<RerankRequest> parse_rerank_request(std::string_view body) {
   request.texts.first.push_back(std::move(one));
   const json::value* documents = fields.take("documents");
   const json::value* texts = fields.take("texts");
-  request.as_list = documents == nullptr && texts != nullptr;
+  if (documents != nullptr && texts != nullptr)
+    return invalid("texts", "'documents' and 'texts' are the same member, one may be given");
+  request.as_list = texts != nullptr;
   if (request.as_list) documents = texts;
   if (documents == nullptr || !documents->is_array())
     return invalid("documents", "'documents' is {}, an array is required",

@@ -283,7 +283,10 @@ Result<void> scale_yarn(const json::object& text, const json::object& rope, doub
   const auto pair_of = [&](double turns) {
     return dim * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
   };
-  TRY(const bool truncate, json::get_bool_or(rope, "truncate", true));
+  // Of this field null is false.
+  const auto* const stated_truncate = rope.if_contains("truncate");
+  const bool by_default = stated_truncate == nullptr || !stated_truncate->is_null();
+  TRY(const bool truncate, json::get_bool_or(rope, "truncate", by_default));
   double low = pair_of(fast);
   double high = pair_of(slow);
   if (truncate) {

@@ -389,6 +389,8 @@ bool meets(const RequestMetrics& m, const GoodputTarget& target, const MetricRul
   std::optional<double> value;
   if (target.metric == "ttft") value = from_schedule ? m.ttft_from_schedule : m.ttft;
   if (target.metric == "tpot") value = m.tpot;
+  // What there is and nobody could measure has not been met.
+  if (target.metric == "tpot" && m.unsplit && !value) return false;
   if (target.metric == "e2el") value = from_schedule ? m.e2el_from_schedule : m.e2el;
   // A condition on what is undefined (TPOT of one token) holds.
   return !value || *value * 1e3 <= target.limit_ms;

@@ -220,7 +220,7 @@ TEST(Metrics, ToolCallsAlone) {
               .completion_tokens = 5,
               .retokenized = 0,
               .max_tokens = 9},
-             {{"saccade", true, 50, 92, 5, 10, {40}},
+             {{"saccade", true, 50, 92, 5, kNone},
               {"vllm", true, 50, 91, 5, 10.25, {40, 1}},
               {"vllm-2024", true, 0, 92, 0, kNone},
               {"sglang", true, 0, 92, 5, 23},
@@ -383,7 +383,8 @@ TEST(Metrics, Totals) {
   EXPECT_NEAR(m.client_queue.max() * 1e3, 8, 1e-6);
   EXPECT_NEAR(m.lateness.max() * 1e3, 2, 1e-6);
   EXPECT_EQ(m.lateness.size(), 4u);
-  EXPECT_NEAR(m.tpot.mean() * 1e3, (50 + 50 + 100) / 3.0, 1e-6);
+  EXPECT_EQ(m.tpot.size(), 0u);  // 11 tokens in two events, and nobody says how many in which
+  EXPECT_EQ(m.unsplit, 3);
   // 11 tokens over two events each: bin 0 (100..1100 ms) holds both of the first and the second,
   // and the first half of the third; 5.5 each.
   EXPECT_NEAR(m.peak_output_per_s, 27.5, 1e-9);
@@ -410,8 +411,9 @@ TEST(Metrics, Goodput) {
   };
   EXPECT_EQ(goodput({"ttft:110"}).good, 2);  // 110 from the schedule
   EXPECT_EQ(goodput({"ttft:109"}).good, 0);
-  EXPECT_EQ(goodput({"ttft:109"}, "vllm").good, 2);  // 100 from the start
-  EXPECT_EQ(goodput({"ttft:110", "tpot:50"}).good, 1);
+  EXPECT_EQ(goodput({"ttft:109"}, "vllm").good, 2);             // 100 from the start
+  EXPECT_EQ(goodput({"ttft:110", "tpot:50"}).good, 0);          // which nobody could measure
+  EXPECT_EQ(goodput({"ttft:109", "tpot:90"}, "vllm").good, 1);  // whose rule divides by tokens
   EXPECT_EQ(goodput({"e2el:910"}).good, 2);
   EXPECT_NEAR(goodput({"e2el:910"}).per_second, 1, 1e-9);
   EXPECT_NEAR(goodput({"e2el:910"}).attainment, 0.5, 1e-9);  // of four: the failure is a miss
