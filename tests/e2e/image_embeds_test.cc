@@ -246,7 +246,7 @@ TEST(ImageEmbeds, WhatIsWrongIsNamed) {
         {"image_grid_thw is [", "for 10 rows", "multiples of 2", "h * w 40"});
   }
   server.expect_refused(rows_part(as_base64("no tensor at all")), {"neither torch.save's zip"});
-  server.expect_refused(rows_part("\"no base64\""), {"base64"});
+  server.expect_refused(rows_part("\"no base64!\""), {"base64"});
   server.expect_refused(rows_part("7"), {"image_embeds", "base64"});
   server.expect_refused(rows_part(R"({"image_sizes":"AAAA"})"), {"image_sizes"});
   server.expect_refused(R"({"type":"image_embeds"})", {"image_embeds"});

@@ -133,7 +133,7 @@ TEST_F(Likelihoods, CompletionsHaveThemInEachChoice) {
     }
     const json::value plain =
         parsed(complete(prompt_of(golden) + R"(,"max_tokens":2,"temperature":0)"));
-    EXPECT_FALSE(plain.at("choices").as_array()[0].as_object().contains("prompt_logprobs"));
+    EXPECT_TRUE(plain.at("choices").at(0).at("prompt_logprobs").is_null());
     EXPECT_GT(plain.at("usage").at("prompt_tokens_details").at("cached_tokens").as_int64(), 0);
   }
 }
