@@ -39,9 +39,7 @@ void LocalEngine::end_all() {
     Live& rest = *lives_.begin()->second;
     scheduler_.finish(rest.sequence);
     Delta delta;
-    delta.finish = FinishReason::kError;
-    delta.error = "the server ends, and the time for running answers is over";
-    delta.error_code = ErrorCode::kUnavailable;
+    delta.finish = FinishReason::kCancelled;
     finish(rest, std::move(delta), clock_.now());
   }
   if (lent_) lent_->fail_all({ErrorCode::kCancelled, "the engine has stopped", {}});

@@ -112,15 +112,13 @@ class Server final : public HttpServer {
   std::uint16_t port() const override { return port_; }
 
   void drain(std::chrono::milliseconds limit) override {
-    {
-      const std::lock_guard lock(context_->mutex);
-      context_->draining = true;
-    }
+    context_->draining = true;
+    stop_accepting();
     for (const auto& thread : threads_) {
       thread->post([raw = thread.get()] { raw->close_idle(); });
     }
     std::unique_lock lock(context_->mutex);
-    context_->closed_one.wait_for(lock, limit, [this] { return context_->awaited == 0; });
+    context_->closed_one.wait_for(lock, limit, [this] { return context_->open == 0; });
   }
 
   std::size_t open_connections() const override {

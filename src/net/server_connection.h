@@ -37,8 +37,7 @@ struct ServerContext {
 
   std::mutex mutex;
   std::condition_variable closed_one;
-  std::size_t open = 0;     // guarded by mutex
-  std::size_t awaited = 0;  // of them, those from before draining began; guarded by mutex
+  std::size_t open = 0;  // guarded by mutex
 };
 
 // Bytes read and not yet parsed.
@@ -150,7 +149,6 @@ class ServerConnection final : public TransportOwner,
   bool reading_ = false;
   bool writing_ = false;
 
-  bool awaited_ = false;      // counted in ServerContext::awaited
   bool half_closed_ = false;  // the peer has stopped sending
 
   std::optional<RequestParser> parser_;
