@@ -61,6 +61,11 @@ Result<void> check_member(const std::string& path, std::string_view name,
   return {};
 }
 
+bool is_never_a_section(std::string_view name) {
+  return name == "architectures" || name == "model_type" || name == "eos_token_id" ||
+         is_media_token(name) || is_channels(name);
+}
+
 // Sections lie in the configuration; what lies in them is of others' making.
 Result<void> check_section(const json::object& section, const std::string& path, bool sections) {
   for (const auto& member : section) {
@@ -68,7 +73,7 @@ Result<void> check_section(const json::object& section, const std::string& path,
     const json::value& value = member.value();
     if (value.is_null()) continue;
     const std::string here = path + std::string(name.substr(0, 64));
-    if (sections && value.is_object()) {
+    if (sections && value.is_object() && !is_never_a_section(name)) {
       TRY_DO(check_section(value.get_object(), here + ".", false));
     } else {
       TRY_DO(check_member(here, name, value));

@@ -74,12 +74,13 @@ TEST_F(BadCheckpoint, FilesThatAreFifosAreRefusedByName) {
   for (const char* const name :
        {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json",
         "preprocessor_config.json", "generation_config.json", "chat_template.jinja",
-        "chat_template.json", "model.safetensors.index.json"}) {
+        "chat_template.json"}) {
     const std::string path = folder_ / name;
     const bool was_there = fs::exists(path);
     if (was_there) fs::rename(path, path + ".kept");
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
-    const Ended ended = run_to_end(SACCADE_BINARY, {"serve", "--model", folder_.path()});
+    const Ended ended =
+        run_to_end(SACCADE_BINARY, {"serve", "--port", "0", "--model", folder_.path()});
     EXPECT_EQ(ended.status, 1) << name << ": " << ended.output;
     EXPECT_NE(ended.output.find(std::string(name) + ": a FIFO"), std::string::npos) << ended.output;
     fs::remove(path);

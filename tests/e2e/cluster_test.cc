@@ -329,8 +329,8 @@ TEST_F(Cluster, WhoDoesNotKnowTheKeyIsLeftOut) {
 }
 
 TEST_F(Cluster, OthersAreNotListenedToWithoutAKey) {
-  const Ended ended = run_to_end(
-      SACCADE_BINARY, serve(kModel, {"--role", "encoder", "--cluster-listen", "0.0.0.0:0"}));
+  const Ended ended = run_to_end(SACCADE_BINARY, serve(kModel, {"--port", "0", "--role", "encoder",
+                                                                "--cluster-listen", "0.0.0.0:0"}));
   EXPECT_EQ(ended.status, 1);
   EXPECT_NE(ended.output.find("--cluster-listen 0.0.0.0:0: others than this machine reach it"),
             std::string::npos)
