@@ -8,6 +8,12 @@ import time
 from . import models, pictures, serving
 from .machine import Cut, Failed, last_line
 
+
+def device(machine):
+    """A rehearsal of loads is on the processor: a draw among tokens takes the emulator seconds."""
+    return "cpu" if machine.rehearsal else "cuda"
+
+
 # ---- 002: DashInfer-VLM, Qwen2-VL, one A100, FP16 ------------------------------------------------------------------
 
 
@@ -45,7 +51,7 @@ def dashinfer_command(machine, port, line, count):
         "--prompt-file", machine.work / "questions.jsonl", "--image-folder", machine.work / "pictures-002", "--req-nums", count,
         "--batch-size", line.clients, "--image-nums-mean", images, "--image-nums-range", 1, "--response-mean", output[0],
         "--response-len-range", output[1], "--multi-turn", line.turns, "--wrap-images", "--disable-tqdm",
-        "--log", machine.work / "dashinfer.run.jsonl", "--ready-check-timeout-sec", 5, "--num-warmups", 1 if machine.rehearsal else 3)
+        "--log", machine.work / "dashinfer.run.jsonl", "--ready-check-timeout-sec", 5, "--num-warmups", 0 if machine.rehearsal else 3)
 
 
 def options_002(machine, prefix):
@@ -60,9 +66,8 @@ def name_002(size, line):
 def lines_002(machine, size):
     if not machine.rehearsal:
         return PUBLISHED_002[size]
-    # With the emulator's patience: all of one model, the first of the other.
     return [dataclasses.replace(line, clients=min(2, line.clients), seconds=1, turns=min(1, line.turns))
-            for line in PUBLISHED_002[size][:None if size == "2b" else 1]]
+            for line in PUBLISHED_002[size]]
 
 
 def words_for(server, wanted):
@@ -71,7 +76,7 @@ def words_for(server, wanted):
 
     def tokens(words):
         text = " ".join(chance[at % len(chance)] for at in range(words))
-        answer = server.post("/v1/chat/completions", {"model": "bundle", "max_tokens": 1, "messages": [{"role": "user", "content": text}]})
+        answer = server.post("/v1/chat/completions", {"model": "bundle", "max_tokens": 1, "temperature": 0, "messages": [{"role": "user", "content": text}]})
         return answer["usage"]["prompt_tokens"]
     few, many = tokens(4), tokens(24)
     return max(1, round(4 + (wanted - few) * 20 / max(1, many - few)))
@@ -93,7 +98,8 @@ def seed_002(size):
                 continue
             if machine.left() < 12:
                 break
-            with serving.Server(machine, size, f"002 {size}{', prefix cache' if prefix else ''}", more=options_002(machine, prefix)) as server:
+            with serving.Server(machine, size, f"002 {size}{', prefix cache' if prefix else ''}", more=options_002(machine, prefix),
+                                device=device(machine)) as server:
                 words = words_for(server, 20 if machine.rehearsal else PROMPT_002 - 3 * 902)
                 pictures.questions(machine.work / "questions.jsonl", 320, words)
                 for line in here:
@@ -115,7 +121,7 @@ def seed_002(size):
         folder, make = models.make_command(machine, size)
         listed = [make]
         for prefix in sorted({line.prefix for line in lines_002(machine, size)}):
-            listed.append(serving.serve_command(machine, folder, size, "PORT", more=options_002(machine, prefix)))
+            listed.append(serving.serve_command(machine, folder, size, "PORT", more=options_002(machine, prefix), device=device(machine)))
             listed += [dashinfer_command(machine, "PORT", line, conversations(line, 1000))
                        for line in lines_002(machine, size) if line.prefix == prefix]
         return listed
@@ -198,12 +204,13 @@ def figure_19(row, policy):
     def run(machine):
         mmmu(machine)
         done = []
-        with serving.Server(machine, row.model, f"figure 19 {row.model} {policy}", more=options_19(machine, policy)) as server:
+        with serving.Server(machine, row.model, f"figure 19 {row.model} {policy}", more=options_19(machine, policy),
+                            device=device(machine)) as server:
             for rate in rates:
                 if machine.left() < 6:
                     raise Cut(f"{len(done)} of 2 runs")
                 server.forget()
-                count = 1 if machine.rehearsal else requests_19(row, policy, rate, machine.left())
+                count = 2 if machine.rehearsal else requests_19(row, policy, rate, machine.left())
                 name = f"figure 19 {row.model} {policy}{f' at {rate}/s' if rate else ''}"
                 (machine.work / "load.json").unlink(missing_ok=True)
                 (code, text), idle = server.measured(name, lambda: machine.call(mmmu_command(machine, server.port, rate, count)))
@@ -218,7 +225,7 @@ def figure_19(row, policy):
 
     def commands(machine):
         folder, make = models.make_command(machine, row.model)
-        return [make, serving.serve_command(machine, folder, row.model, "PORT", more=options_19(machine, policy)),
+        return [make, serving.serve_command(machine, folder, row.model, "PORT", more=options_19(machine, policy), device=device(machine)),
                 *[mmmu_command(machine, "PORT", rate, requests_19(row, policy, rate, 40)) for rate in rates]]
     return run, commands
 
@@ -232,7 +239,7 @@ SIDES_001 = [(1204, 1204), (1024, 1024), (1456, 1064), (1064, 1456), (1344, 1344
 
 
 def encoder_command(machine, folder, port):
-    return machine.program("saccade", "serve", "--model", folder, "--device", "cuda", "--load-format", "dummy", "--role", "encoder",
+    return machine.program("saccade", "serve", "--model", folder, "--device", device(machine), "--load-format", "dummy", "--role", "encoder",
                            "--cluster-listen", "127.0.0.1:0", "--host", "127.0.0.1", "--port", port, "--encoder-cache", "off",
                            "--drain-seconds", 1)
 
@@ -285,7 +292,7 @@ def seed_001(ways):
         for way in ways:
             if machine.left() < 14:
                 break
-            seconds = 1 if machine.rehearsal else min(15, max(5, (machine.left() - 6) / (len(ways) - len(done)) - 9))
+            seconds = 2 if machine.rehearsal else min(15, max(5, (machine.left() - 6) / (len(ways) - len(done)) - 9))
             try:
                 logs.append(one_way(machine, folder, way, f"{seconds:.0f}"))
             except Failed as why:
@@ -304,7 +311,7 @@ def seed_001(ways):
         folder, make = models.make_command(machine, MODEL_001)
         return [make, encoder_command(machine, folder, "PORT"),
                 *[command for way in ways for command in (
-                    serving.serve_command(machine, folder, MODEL_001, "PORT", more=options_001(machine, way, "ENCODER")),
+                    serving.serve_command(machine, folder, MODEL_001, "PORT", more=options_001(machine, way, "ENCODER"), device=device(machine)),
                     trace_command(machine, "PORT", way, 15))]]
     return run, commands
 
@@ -313,7 +320,8 @@ def one_way(machine, folder, way, seconds):
     """The run's log. Both processes are new, as published."""
     port = serving.free_port()
     with Encoder(machine, MODEL_001, f"001 encoder, {way}", command=encoder_command(machine, folder, port)) as encoder:
-        with serving.Server(machine, MODEL_001, f"001 {way}", more=options_001(machine, way, encoder.address)) as server:
+        with serving.Server(machine, MODEL_001, f"001 {way}", more=options_001(machine, way, encoder.address),
+                            device=device(machine)) as server:
             (code, text), _ = server.measured(f"001 {way}", lambda: machine.call(trace_command(machine, server.port, way, seconds)))
             encoder.check(way)
     log = machine.work / "experiments" / way.replace(":", "-") / "Trace with Peak QPS_7.run.jsonl"

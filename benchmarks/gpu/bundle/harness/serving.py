@@ -83,14 +83,14 @@ class Idle:
         return None if not self.busy else round(100 - sum(self.busy) / len(self.busy), 1)
 
 
-def serve_command(machine, folder, name, port, depth=2, more=()):
+def serve_command(machine, folder, name, port, depth=2, more=(), device="cuda"):
     rehearsed = ["--max-model-len", 2048, "--max-num-seqs", 4, "--kv-cache-bytes", "64MiB"]
     sizes = rehearsed if machine.rehearsal else ["--max-model-len", 8192, "--max-num-seqs", 256]
     given = [str(each) for each in more]
     for at in range(0, len(sizes), 2):  # what the caller says of these goes before
         if str(sizes[at]) not in given:
             given += [str(sizes[at]), str(sizes[at + 1])]
-    return machine.program("saccade", "serve", "--model", folder, "--device", "cuda", "--load-format", "dummy",
+    return machine.program("saccade", "serve", "--model", folder, "--device", device, "--load-format", "dummy",
                            "--served-model-name", "bundle", "--host", "127.0.0.1", "--port", port, ASYNC[depth],
                            "--limit-mm-per-prompt", "image=10", "--log-level", "debug", "--drain-seconds", 1,
                            *models.serve_options(name), *given)
@@ -100,12 +100,12 @@ class Server:
     """`with Server(...) as server`: it answers. Its log goes into the run's; what it says of libraries, graphs and
     memory becomes a figure."""
 
-    def __init__(self, machine, name, label="", depth=2, more=(), command=None):
+    def __init__(self, machine, name, label="", depth=2, more=(), command=None, device="cuda"):
         self.machine = machine
         self.label = label or name
         self.port = free_port()
         self.log = machine.work / f"server-{self.port}.txt"
-        self.command = command or serve_command(machine, models.folder_of(machine, name), name, self.port, depth, more)
+        self.command = command or serve_command(machine, models.folder_of(machine, name), name, self.port, depth, more, device)
 
     def __enter__(self):
         begun = time.monotonic()
