@@ -56,12 +56,14 @@ bool ToolCallParser::advance(AnswerEvents& events) {
 }
 
 bool ToolCallParser::at_start() {
-  const std::size_t at = input_.find_first_not_of(kSpace);
-  if (at == std::string::npos) return false;
+  // Blanks are put aside, so that each is looked at once: some models write nothing else.
+  const std::size_t blanks = std::min(input_.find_first_not_of(kSpace), input_.size());
+  space_ += input_.substr(0, blanks);
+  input_.erase(0, blanks);
+  if (input_.empty()) return false;
   at_ = At::kContent;
-  if (input_[at] != format_.bare) return true;
-  writer_.unsaid() = input_.substr(0, at);
-  input_.erase(0, at);
+  if (input_.front() != format_.bare) return true;
+  writer_.unsaid() = std::exchange(space_, "");
   begin_body(format_.bare_body, true, "");
   return true;
 }
