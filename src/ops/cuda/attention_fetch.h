@@ -29,14 +29,22 @@ struct Divisor {
 
 // A call, and what all blocks would otherwise compute anew.
 struct AttentionTileArgs : AttentionKernelArgs {
-  Divisor by_block;                // of tokens
   std::int32_t group = 1;          // heads of a key head
   Divisor by_group;                // of a tile's rows
-  float factor = 1;                // makes scores exponents of 2
+  std::int32_t dim = 0;            // of a head
+  Divisor by_block;                // of tokens; without pages all are one block's
+  std::int32_t in_block = 0;       // tokens of a block
+  std::uint32_t block_bytes = 0;   // from block to block
+  std::int32_t token_bytes = 0;    // from token to token of one
+  std::int64_t head_bytes = 0;     // from key head to key head
   std::int64_t values_behind = 0;  // bytes from a token's key to its value
+  float factor = 1;                // makes scores exponents of 2
   float cap_exponent = 0;          // as soft_capped()
-  bool whole_queries = false;      // of q: rows begin at multiples of 16 bytes
+  bool whole_queries = false;      // rows of q begin at multiples of 16 bytes
 };
+
+// Of the block, as the compiler knows: below kAttentionThreads.
+SACCADE_DEVICE int attention_thread() { return static_cast<int>(threadIdx.x % kAttentionThreads); }
 
 template <int kDim>
 struct AttentionSizes {
@@ -72,86 +80,72 @@ class KeyRows {
 
   SACCADE_DEVICE KeyRows(const AttentionTileArgs& args, const AttentionSequence& sequence,
                          std::int32_t kv_head, std::int32_t begin, std::int32_t end)
-      : begin_(begin), end_(end), first_block_(sequence.first_block) {
-    const KvPages& pages = args.pages;
-    constexpr std::int64_t kBytes = sizeof(Element);
-    if (pages.base != nullptr) {
-      keys_ = pages.base + kv_head * pages.block_size * pages.head_dim * kBytes;
-    } else {
-      const std::int64_t first = sequence.first_block * args.k.stride + kv_head * args.head_dim;
-      keys_ = static_cast<const std::byte*>(args.k.data) + first * kBytes;
-    }
+      : begin_(begin), tokens_(static_cast<std::uint32_t>(end - begin)) {
+    const bool paged = args.pages.base != nullptr;
+    first_block_ = paged ? sequence.first_block : 0;
+    keys_ = reinterpret_cast<std::uintptr_t>(paged ? args.pages.base : args.k.data) +
+            static_cast<std::uintptr_t>(kv_head * args.head_bytes);
+    if (!paged)
+      keys_ += static_cast<std::uintptr_t>(sequence.first_block) *
+               static_cast<std::uintptr_t>(args.token_bytes);
   }
 
   // Asks for the blocks of tile `t`: they are on their way until place().
   SACCADE_DEVICE void look_up(const AttentionTileArgs& args, std::int32_t t) {
     each_row([&](int i, int row) {
       const std::int32_t token = t * kTokens + row;
-      const bool inside = row < kTokens && token >= begin_ && token < end_;
-      block_[i] = inside ? 0 : -1;
-      if (inside && args.pages.base != nullptr)
-        block_[i] = args.blocks[first_block_ + args.by_block.of(token)];
+      coming_[i] = -1;
+      if (row < kTokens && sees(token))
+        coming_[i] =
+            args.pages.base != nullptr ? args.blocks[first_block_ + args.by_block.of(token)] : 0;
     });
   }
-  // Where rows of the tile that was looked up begin.
+  // Where rows of tile `t`, which was looked up, begin: copy() is about them from now on. One that
+  // is not there has any place.
   SACCADE_DEVICE void place(const AttentionTileArgs& args, std::int32_t t) {
     each_row([&](int i, int row) {
       const std::int32_t token = t * kTokens + row;
-      offset_[i] = -1;
-      if (block_[i] < 0) return;
-      constexpr int kBytes = static_cast<int>(sizeof(Element));
-      if (args.pages.base == nullptr) {
-        offset_[i] = std::int64_t{token} * (static_cast<std::int32_t>(args.k.stride) * kBytes);
-        return;
-      }
-      const std::int32_t slot =
-          token - args.by_block.of(token) * static_cast<std::int32_t>(args.pages.block_size);
-      offset_[i] = block_[i] * args.pages.block_stride +
-                   slot * (static_cast<std::int32_t>(args.head_dim) * kBytes);
+      const std::int32_t slot = token - args.by_block.of(token) * args.in_block;
+      block_[i] = coming_[i];
+      at_[i] = keys_ +
+               static_cast<std::uint32_t>(slot) *
+                   std::uint64_t{static_cast<std::uint32_t>(args.token_bytes)} +
+               static_cast<std::uint32_t>(block_[i]) * std::uint64_t{args.block_bytes};
     });
   }
   // Tokens that nobody sees, or that no block holds any more, become zero: what lies there may be
-  // anything.
-  SACCADE_DEVICE void copy(const AttentionTileArgs& args, bool values, Element* to) const {
-    const std::byte* const from = values ? keys_ + args.values_behind : keys_;
-    each_row([&](int i, int row) {
-      if (row >= kTokens) return;
-      each_piece(i, [&](int piece) {
-        const int col = piece * kPiece;
-        const bool there = offset_[i] >= 0 && col < args.head_dim;
-        // What is not read has to be aligned as well.
-        async_copy(to + row * Form::kStride + col,
-                   there ? from + offset_[i] + std::int64_t{col} * std::int64_t{sizeof(Element)}
-                         : from_aligned(args),
-                   there ? 16 : 0);
-      });
-    });
+  // anything. `behind`: of the keys' place.
+  SACCADE_DEVICE void copy(const AttentionTileArgs& args, std::int64_t behind, Element* to) const {
+    copy_by<8, 0>(args, behind, to);
+    copy_by<4, rows_by(8)>(args, behind, to);
+    copy_by<2, rows_by(8) + rows_by(4)>(args, behind, to);
+    copy_by<1, rows_by(8) + rows_by(4) + rows_by(2)>(args, behind, to);
   }
-
   // Scales of tile `t`, keys' before values', a thread each; of what nobody sees zero.
   SACCADE_DEVICE void copy_scales(const AttentionTileArgs& args, std::int32_t t, float* to) const {
     static_assert(2 * kTokens <= kAttentionThreads);
-    if (thread() >= 2 * kTokens) return;
+    const int thread = attention_thread();
+    if (thread >= 2 * kTokens) return;
     const KvPages& pages = args.pages;
-    const std::int32_t token = t * kTokens + thread() % kTokens;
-    const std::byte* from = pages.base;
-    bool there = false;
-    if (token >= begin_ && token < end_) {
-      const std::int32_t index = args.by_block.of(token);
-      const std::int64_t block = args.blocks[first_block_ + index];
-      const std::int64_t slot = token - index * pages.block_size;
-      const std::int64_t head = (thread() >= kTokens ? pages.kv_heads : 0) + blockIdx.y;
-      there = block >= 0;
-      if (there) from = scale_place(pages, block, head * pages.block_size + slot);
-    }
-    async_copy_word(to + thread(), from, there ? 4 : 0);
+    const std::int32_t token = t * kTokens + thread % kTokens;
+    const std::int32_t index = args.by_block.of(token);
+    std::int32_t block = -1;
+    if (sees(token)) block = args.blocks[first_block_ + index];
+    const auto kv_heads = static_cast<std::int32_t>(pages.kv_heads);
+    const std::int32_t head =
+        (thread >= kTokens ? kv_heads : 0) + static_cast<std::int32_t>(blockIdx.y);
+    const std::int32_t row = head * args.in_block + token - index * args.in_block;
+    const std::byte* const from = scale_place(pages, larger(block, 0), row);
+    async_copy_word(to + thread, from, block >= 0 ? 4 : 0);
   }
 
  private:
   static constexpr int kPiece = 16 / static_cast<int>(sizeof(Element));  // head_dim has whole ones
   static constexpr int kPieces = kDim / kPiece;
 
-  static SACCADE_DEVICE int thread() { return static_cast<int>(threadIdx.x); }
+  SACCADE_DEVICE bool sees(std::int32_t token) const {
+    return static_cast<std::uint32_t>(token - begin_) < tokens_;
+  }
 
   // Pieces go by powers of two: eight lanes a row as often as that goes, then four, two, one.
   static constexpr int rows_by(int lanes) {
@@ -161,42 +155,49 @@ class KeyRows {
   static constexpr int kRows = rows_by(8) + rows_by(4) + rows_by(2) + rows_by(1);
 
   template <int kLanes, int kBefore, typename Do>
-  SACCADE_DEVICE void each_row_by(const Do& visit) const {
+  static SACCADE_DEVICE void each_row_by(const Do& visit) {
 #pragma unroll
     for (int n = 0; n < rows_by(kLanes); ++n)
-      visit(kBefore + n, thread() / kLanes + n * (kAttentionThreads / kLanes));
+      visit(kBefore + n, attention_thread() / kLanes + n * (kAttentionThreads / kLanes));
   }
   template <typename Do>
-  SACCADE_DEVICE void each_row(const Do& visit) const {
+  static SACCADE_DEVICE void each_row(const Do& visit) {
     each_row_by<8, 0>(visit);
     each_row_by<4, rows_by(8)>(visit);
     each_row_by<2, rows_by(8) + rows_by(4)>(visit);
     each_row_by<1, rows_by(8) + rows_by(4) + rows_by(2)>(visit);
   }
-  // Of a thread's row `i`.
-  template <typename Do>
-  SACCADE_DEVICE void each_piece(int i, const Do& visit) const {
-    if (i < rows_by(8)) {
+  template <int kLanes, int kBefore>
+  SACCADE_DEVICE void copy_by(const AttentionTileArgs& args, std::int64_t behind,
+                              Element* to) const {
+    constexpr int kBytes = static_cast<int>(sizeof(Element));
+    constexpr int kTimes = kLanes == 8 ? kPieces / 8 : 1;
+    constexpr int kFirst = kLanes == 8 ? 0 : kPieces / (2 * kLanes) * (2 * kLanes);
+    const int col = (kFirst + attention_thread() % kLanes) * kPiece;
+    auto* const mine = reinterpret_cast<std::byte*>(to) +
+                       (attention_thread() / kLanes * Form::kStride + col) * kBytes;
+    each_row_by<kLanes, kBefore>([&](int i, int row) {
+      if (row >= kTokens) return;
+      const std::uintptr_t from =
+          at_[i] + static_cast<std::uintptr_t>(behind) + static_cast<std::uintptr_t>(col * kBytes);
 #pragma unroll
-      for (int n = 0; n < kPieces / 8; ++n) visit(thread() % 8 + n * 8);
-    } else if (i < rows_by(8) + rows_by(4)) {
-      visit(kPieces / 8 * 8 + thread() % 4);
-    } else if (i < rows_by(8) + rows_by(4) + rows_by(2)) {
-      visit(kPieces / 4 * 4 + thread() % 2);
-    } else {
-      visit(kPieces - 1);
-    }
-  }
-  SACCADE_DEVICE const void* from_aligned(const AttentionTileArgs& args) const {
-    return args.pages.base != nullptr ? args.pages.base : args.k.data;
+      for (int n = 0; n < kTimes; ++n) {
+        const bool there = block_[i] >= 0 && col + n * 8 * kPiece < args.dim;
+        async_copy(
+            mine + (i - kBefore) * (kAttentionThreads / kLanes) * Form::kStride * kBytes + n * 128,
+            reinterpret_cast<const void*>(from + static_cast<std::uintptr_t>(n * 128)),
+            there ? 16 : 0);
+      }
+    });
   }
 
   std::int32_t begin_;
-  std::int32_t end_;
+  std::uint32_t tokens_;
   std::int32_t first_block_;
-  const std::byte* keys_;  // of this key head
+  std::uintptr_t keys_;  // of this key head
+  std::int32_t coming_[kRows];
   std::int32_t block_[kRows];
-  std::int64_t offset_[kRows];
+  std::uintptr_t at_[kRows];
 };
 
 }  // namespace saccade::cuda

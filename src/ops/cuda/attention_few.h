@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   const AttentionTile tile = args.tiles[part.tile];
   const AttentionSequence sequence = args.sequences[tile.sequence];
   const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
-  const auto thread = static_cast<int>(threadIdx.x);
+  const int thread = attention_thread();
   const int lane = thread % 32;
   const int warp = thread / 32;
 
@@ -108,26 +108,24 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   const auto after = [](int place, int more) {
     return place + more < Few::kPlaces ? place + more : place + more - Few::kPlaces;
   };
-  // Half a tile goes at a time: keys, then values.
+  // Behind the last tile there are zeros: a branch here would keep copies from being asked for
+  // between products.
   const auto fetch_keys = [&](std::int32_t t, int place) {
-    if (t < tiles) {
-      rows.place(args, t);
-      rows.copy(args, false, at_place(place));
-      if constexpr (Form::kScaled) rows.copy_scales(args, t, scales_of(at_place(place)));
-    }
+    rows.place(args, t);
+    rows.copy(args, 0, at_place(place));
+    if constexpr (Form::kScaled) rows.copy_scales(args, t, scales_of(at_place(place)));
     async_commit();
+    rows.look_up(args, t + 1);
   };
-  const auto fetch_values = [&](std::int32_t t, int place) {
-    if (t < tiles) rows.copy(args, true, at_place(place));
+  const auto fetch_values = [&](int place) {  // of the tile whose keys were fetched last
+    rows.copy(args, args.values_behind, at_place(place));
     async_commit();
-    if (t + 1 < tiles) rows.look_up(args, t + 1);
   };
   rows.look_up(args, first_tile);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    fetch_keys(first_tile + i, 2 * i);
-    fetch_values(first_tile + i, 2 * i + 1);
-  }
+  fetch_keys(first_tile, 0);
+  fetch_values(1);
+  fetch_keys(first_tile + 1, 2);
+  fetch_values(3);
   std::uint32_t queries[S::kDimPairs][4];
   {
     const Bf16* const query_rows[2] = {query_row(args, places[0], kv_head),
@@ -157,10 +155,10 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
     for (; t < stop; ++t) {
       async_wait<3>();
       __syncthreads();  // keys are there, and all have done with the last tile's values
-      fetch_keys(t + 2, after(place, 4));
       float scores[S::kQuarterTiles][4] = {};
       Form::template score<S::kQuarterTiles>(
           scores, query, at_place(place) + warp * Few::kQuarterTokens * Form::kStride, lane);
+      fetch_keys(t + 2, after(place, 4));
       [[maybe_unused]] float value_scales[S::kQuarterTiles][2];
       if constexpr (Form::kScaled) {
         const float* const scales = scales_of(at_place(place)) + warp * Few::kQuarterTokens;
@@ -190,7 +188,6 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
       }
       largest_scores.give(largest, warp, lane);
       __syncthreads();  // largest scores are there, and all have done with the keys
-      fetch_values(t + 2, place);
 
       float shrink[2];
       float base[2];
@@ -226,7 +223,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
       for (int d = 0; d < 2 * Few::kPairs; ++d)
 #pragma unroll
         for (int e = 0; e < 4; ++e) out[d][e] *= shrink[e / 2];
-      async_wait<4>();
+      async_wait<3>();
       __syncthreads();  // values are there, and all weights
       const Element* const values = at_place(after(place, 1));
 #pragma unroll
@@ -244,6 +241,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
                       values + n * 8 * Form::kStride + pair * 16, lane);
         }
       }
+      fetch_values(place);  // of the next tile but one, where this one's keys were
       place = after(place, 2);
     }
     const bool last = t >= tiles;
@@ -296,7 +294,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int col = Form::out_col(d, lane) + Form::kOutStep * e;
-        if (col < args.head_dim) narrow(sums[e] * scale, to[col]);
+        if (col < args.dim) narrow(sums[e] * scale, to[col]);
       }
     }
   }

@@ -60,16 +60,23 @@ inline bool whole_chunks(const void* data, std::int64_t stride_bytes) {
 inline AttentionTileArgs tile_args_of(const AttentionKernelArgs& call) {
   AttentionTileArgs args;
   static_cast<AttentionKernelArgs&>(args) = call;
+  args.group = static_cast<std::int32_t>(call.heads / call.kv_heads);
+  args.by_group = Divisor(args.group);
+  args.dim = static_cast<std::int32_t>(call.head_dim);
   if (const KvPages& pages = call.pages; pages.base != nullptr) {
+    const std::int64_t token_bytes = pages.head_dim * (pages.coded() ? 1 : 2);
     args.by_block = Divisor(pages.block_size);
-    args.values_behind =
-        pages.kv_heads * pages.block_size * pages.head_dim * (pages.coded() ? 1 : 2);
+    args.in_block = static_cast<std::int32_t>(pages.block_size);
+    args.block_bytes = static_cast<std::uint32_t>(pages.block_stride);
+    args.token_bytes = static_cast<std::int32_t>(token_bytes);
+    args.head_bytes = pages.block_size * token_bytes;
+    args.values_behind = pages.kv_heads * args.head_bytes;
   } else {
+    args.token_bytes = static_cast<std::int32_t>(2 * call.k.stride);
+    args.head_bytes = 2 * call.head_dim;
     args.values_behind =
         static_cast<const std::byte*>(call.v.data) - static_cast<const std::byte*>(call.k.data);
   }
-  args.group = static_cast<std::int32_t>(call.heads / call.kv_heads);
-  args.by_group = Divisor(args.group);
   args.factor = call.softcap > 0 ? kLog2E : call.scale * kLog2E;
   if (call.softcap > 0) args.cap_exponent = 2 * kLog2E * call.scale / call.softcap;
   args.whole_queries = whole_chunks(call.q.data, 2 * call.q.stride);

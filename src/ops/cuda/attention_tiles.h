@@ -43,17 +43,16 @@ SACCADE_DEVICE std::uint32_t pair_at(const Bf16* low, const Bf16* high) {
   return std::uint32_t{low->bits} | std::uint32_t{high->bits} << 16;
 }
 
-// A row of queries of this key head; null: there is none.
+// A row of queries of this key head. One that is not inside has any, which nobody asks for.
 SACCADE_DEVICE const Bf16* query_row(const AttentionTileArgs& args, const RowPlace& place,
                                      std::int32_t kv_head) {
-  if (!place.inside) return nullptr;
   return static_cast<const Bf16*>(args.q.data) + place.row * args.q.stride +
-         (kv_head * args.group + place.member) * args.head_dim;
+         (kv_head * args.group + place.member) * args.dim;
 }
 SACCADE_DEVICE Bf16* out_row(const AttentionTileArgs& args, const RowPlace& place,
                              std::int32_t kv_head) {
   return static_cast<Bf16*>(args.out.data) + place.row * args.out.stride +
-         (kv_head * args.group + place.member) * args.head_dim;
+         (kv_head * args.group + place.member) * args.dim;
 }
 
 // Queries of rows lane / 4 and 8 further on as left operands, 16 columns each.
@@ -66,9 +65,8 @@ SACCADE_DEVICE void load_queries(std::uint32_t (&a)[kPairs][4], const AttentionT
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         std::uint32_t words[2] = {0, 0};
-        const int left = static_cast<int>(args.head_dim) - 16 * k;
-        if (rows[half] != nullptr)
-          Form::template query<decltype(whole)::value>(words, rows[half] + 16 * k, left, lane);
+        const int left = static_cast<int>(args.dim) - 16 * k;
+        Form::template query<decltype(whole)::value>(words, rows[half] + 16 * k, left, lane);
         a[k][half] = words[0];
         a[k][2 + half] = words[1];
       }
@@ -193,7 +191,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
   const AttentionTile tile = args.tiles[part.tile];
   const AttentionSequence sequence = args.sequences[tile.sequence];
   const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
-  const auto thread = static_cast<int>(threadIdx.x);
+  const int thread = attention_thread();
   const int lane = thread % 32;
   const int warp_row = thread / 32 * 16;
 
@@ -235,16 +233,15 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
   const auto scales_of = [&](std::int32_t t) {
     return reinterpret_cast<float*>(stage_of(t) + 2 * Stage::kElements * sizeof(Element));
   };
+  // Behind the last tile there are zeros.
   const auto fetch = [&](std::int32_t t) {
-    if (t < tiles) {
-      auto* const stage = reinterpret_cast<Element*>(stage_of(t));
-      if (!kJoined) rows.look_up(args, t);
-      rows.place(args, t);
-      rows.copy(args, false, stage);
-      rows.copy(args, true, stage + Stage::kElements);
-      if constexpr (Form::kScaled) rows.copy_scales(args, t, scales_of(t));
-      if (kJoined) rows.look_up(args, t + 1);  // on its way while this tile is
-    }
+    auto* const stage = reinterpret_cast<Element*>(stage_of(t));
+    if (!kJoined) rows.look_up(args, t);
+    rows.place(args, t);
+    rows.copy(args, 0, stage);
+    rows.copy(args, args.values_behind, stage + Stage::kElements);
+    if constexpr (Form::kScaled) rows.copy_scales(args, t, scales_of(t));
+    if (kJoined) rows.look_up(args, t + 1);  // on its way while this tile is
     async_commit();
   };
   if (kJoined) rows.look_up(args, first_tile);
@@ -442,7 +439,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const int col = Form::out_col(d, lane) + Form::kOutStep * e;
-        if (col < args.head_dim) narrow(out[d][2 * half + e] * scale, to[col]);
+        if (col < args.dim) narrow(out[d][2 * half + e] * scale, to[col]);
       }
     }
   }
