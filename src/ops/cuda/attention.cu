@@ -9,9 +9,7 @@ struct Numbers {
   using Element = Bf16;
   static constexpr int kStride = kDim + 8;
   static constexpr bool kScaled = false;
-  static constexpr int kOutStep = 1;
   static constexpr int kMixTokens = 16;
-  static SACCADE_DEVICE int out_col(int d, int lane) { return d * 8 + lane % 4 * 2; }
 
   template <bool kWhole>
   static SACCADE_DEVICE void query(std::uint32_t (&words)[2], const Bf16* row, int left, int lane) {
@@ -21,6 +19,21 @@ struct Numbers {
       if (left <= i * 8) continue;
       words[i] = kWhole ? *reinterpret_cast<const std::uint32_t*>(from) : pair_at(from, from + 1);
     }
+  }
+
+  template <bool kWhole>
+  static SACCADE_DEVICE void put(Bf16* row, int left, const float (&low)[2], const float (&high)[2],
+                                 int lane) {
+    const auto put_pair = [&](Bf16* to, const float(&pair)[2]) {
+      if constexpr (kWhole) {
+        *reinterpret_cast<std::uint32_t*>(to) = pack_pair(pair[0], pair[1]);
+      } else {
+        narrow(pair[0], to[0]);
+        narrow(pair[1], to[1]);
+      }
+    };
+    if (left > 0) put_pair(row + lane % 4 * 2, low);
+    if (left > 8) put_pair(row + 8 + lane % 4 * 2, high);
   }
 
   template <int kTiles, typename Query>

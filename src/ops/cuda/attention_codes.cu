@@ -26,12 +26,7 @@ struct Codes {
   // An odd number of 16 bytes: eight rows that ldmatrix takes meet no bank twice.
   static constexpr int kStride = kDim / 16 % 2 == 0 ? kDim + 16 : kDim;
   static constexpr bool kScaled = true;
-  static constexpr int kOutStep = 2;
   static constexpr int kMixTokens = 32;
-  // Tiles come in twos: the even columns of 16, and the odd ones.
-  // code_column() of a lane's first place, in parts: what the tile adds is known beforehand.
-  static SACCADE_DEVICE int out_col(int d, int lane) { return lane % 4 * 4 + d / 2 * 16 + d % 2; }
-
   // Of 16 columns a lane of a quad has four in a row of a key; mma() takes the first and the third
   // of them for its columns 2 quad and 2 quad + 1, the others for those 8 further on.
   template <bool kWhole>
@@ -45,6 +40,24 @@ struct Codes {
       const Pack<2, std::uint32_t> pack = *reinterpret_cast<const Pack<2, std::uint32_t>*>(from);
       words[0] = (pack.values[0] & 0xffffU) | pack.values[1] << 16;
       words[1] = pack.values[0] >> 16 | (pack.values[1] & 0xffff0000U);
+    }
+  }
+
+  // As code_column() has it: even columns of 16 are the lower tile's, odd ones the higher one's.
+  template <bool kWhole>
+  static SACCADE_DEVICE void put(Bf16* row, int left, const float (&low)[2], const float (&high)[2],
+                                 int lane) {
+    if (left <= 0) return;
+    Bf16* const to = row + lane % 4 * 4;
+    if constexpr (kWhole) {
+      *reinterpret_cast<Pack<2, std::uint32_t>*>(to) = {
+          {pack_pair(low[0], high[0]), pack_pair(low[1], high[1])}};
+    } else {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        narrow(low[e], to[2 * e]);
+        narrow(high[e], to[2 * e + 1]);
+      }
     }
   }
 

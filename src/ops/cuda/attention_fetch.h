@@ -41,6 +41,7 @@ struct AttentionTileArgs : AttentionKernelArgs {
   float factor = 1;                // makes scores exponents of 2
   float cap_exponent = 0;          // as soft_capped()
   bool whole_queries = false;      // rows of q begin at multiples of 16 bytes
+  bool whole_out = false;          // so do those of out
 };
 
 // Of the block, as the compiler knows: below kAttentionThreads.

@@ -273,30 +273,24 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
     const RowState of = {whole ? joined_state[half].max : state[half].max,
                          whole ? joined_state[half].sum : state[half].sum};
     const float scale = inverse_sum(of.sum);
-    float* partial = nullptr;
     if (!whole && part.partial >= 0) {
-      partial = partial_row<kDim>(args, std::int64_t{part.partial} + lane / 4 + 8 * half, kv_head);
+      float* const partial =
+          partial_row<kDim>(args, std::int64_t{part.partial} + lane / 4 + 8 * half, kv_head);
       const float rest[2] = {of.max, of.sum};
       if (thread < 32 && lane % 4 == 0) store(rest, partial + kDim);
+#pragma unroll
+      for (int i = 0; i < 2 * Few::kPairs; ++i) {
+        const int d = 2 * (warp + i / 2 * 4) + i % 2;
+        const float sums_of[2] = {out[i][2 * half], out[i][2 * half + 1]};
+        if (d < S::kDimTiles) store(sums_of, partial + d * 8 + lane % 4 * 2);
+      }
+      continue;
     }
     Bf16* const to = out_row(args, places[half], kv_head);
-#pragma unroll
-    for (int i = 0; i < 2 * Few::kPairs; ++i) {
-      const int pair = warp + i / 2 * 4;
-      if (pair >= S::kDimPairs) continue;
-      const int d = 2 * pair + i % 2;
-      const float sums[2] = {whole ? joined[i][2 * half] : out[i][2 * half],
-                             whole ? joined[i][2 * half + 1] : out[i][2 * half + 1]};
-      if (partial != nullptr) {
-        store(sums, partial + d * 8 + lane % 4 * 2);
-        continue;
-      }
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int col = Form::out_col(d, lane) + Form::kOutStep * e;
-        if (col < args.dim) narrow(sums[e] * scale, to[col]);
-      }
-    }
+    if (whole)
+      put_row<Form, Few::kPairs, 4>(args, to, warp, scale, joined, half, lane);
+    else
+      put_row<Form, Few::kPairs, 4>(args, to, warp, scale, out, half, lane);
   }
 }
 

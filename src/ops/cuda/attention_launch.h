@@ -80,6 +80,7 @@ inline AttentionTileArgs tile_args_of(const AttentionKernelArgs& call) {
   args.factor = call.softcap > 0 ? kLog2E : call.scale * kLog2E;
   if (call.softcap > 0) args.cap_exponent = 2 * kLog2E * call.scale / call.softcap;
   args.whole_queries = whole_chunks(call.q.data, 2 * call.q.stride);
+  args.whole_out = whole_chunks(call.out.data, 2 * call.out.stride);
   return args;
 }
 

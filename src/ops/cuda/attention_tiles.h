@@ -4,14 +4,15 @@
 // splits (attention_parts.h) end where tiles do. So bits depend on the row's own sequence alone.
 //
 // What differs is a Form: how keys and values lie in shared memory, and become operands.
-//   Element                  of their rows there, kStride from token to token
-//   kScaled                  each row has a scale: a key's goes to its score, a value's to its
-//   weight query(row, left, ...)    16 columns of a row of queries, as two words of the left
-//   operand score(scores, query, keys)  adds up products of 16 rows of queries with the keys from
-//   `keys` on mix(low, high, weights, values)  adds weights times values, of kMixTokens tokens and
-//   16
-//                            columns; low[e] is column out_col(2 * pair, lane) + kOutStep * (e % 2)
-//                            of row lane / 4 + e / 2 * 8, high[e] out_col(2 * pair + 1, lane) ...
+// - Element: of their rows there, kStride from token to token.
+// - kScaled: each row has a scale; a key's goes to its score, a value's to its weight.
+// - query(words, row, left, lane): 16 columns of a row of queries as two words of the left operand,
+//   where `left` columns are there.
+// - score(scores, query, keys, lane): adds up products of 16 rows of queries with the keys from
+//   `keys` on.
+// - mix(low, high, weights, values, lane): adds weights times values, of kMixTokens tokens and 16
+//   columns.
+// - put(row, left, low, high, lane): those results of a row, where they belong.
 #pragma once
 
 #include <type_traits>
@@ -65,7 +66,7 @@ SACCADE_DEVICE void load_queries(std::uint32_t (&a)[kPairs][4], const AttentionT
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         std::uint32_t words[2] = {0, 0};
-        const int left = static_cast<int>(args.dim) - 16 * k;
+        const int left = args.dim - 16 * k;
         Form::template query<decltype(whole)::value>(words, rows[half] + 16 * k, left, lane);
         a[k][half] = words[0];
         a[k][2 + half] = words[1];
@@ -148,6 +149,27 @@ SACCADE_DEVICE void join_partial(float (&out)[kDimTiles][4], RowState& state, in
 #pragma unroll
     for (int e = 0; e < 2; ++e) out[d][2 * half + e] = join.of(earlier[e], out[d][2 * half + e]);
   }
+}
+
+// Columns of a lane, `kPairs` times 16 of them `kStep` apart from `first` on, of one of its rows.
+template <typename Form, int kPairs, int kStep = 1>
+SACCADE_DEVICE void put_row(const AttentionTileArgs& args, Bf16* row, int first, float scale,
+                            const float (&sums)[2 * kPairs][4], int half, int lane) {
+  const auto put_all = [&](auto whole) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int pair = first + i * kStep;
+      const float low[2] = {sums[2 * i][2 * half] * scale, sums[2 * i][2 * half + 1] * scale};
+      const float high[2] = {sums[2 * i + 1][2 * half] * scale,
+                             sums[2 * i + 1][2 * half + 1] * scale};
+      Form::template put<decltype(whole)::value>(row + 16 * pair, args.dim - 16 * pair, low, high,
+                                                 lane);
+    }
+  };
+  if (args.whole_out)
+    put_all(std::true_type{});
+  else
+    put_all(std::false_type{});
 }
 
 // Keys, values and their scales of one tile.
@@ -434,14 +456,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_kernel(Attenti
     }
     const float scale = inverse_sum(state[half].sum);
     Bf16* const to = out_row(args, place, kv_head);
-#pragma unroll
-    for (int d = 0; d < S::kDimTiles; ++d) {
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const int col = Form::out_col(d, lane) + Form::kOutStep * e;
-        if (col < args.dim) narrow(out[d][2 * half + e] * scale, to[col]);
-      }
-    }
+    put_row<Form, S::kDimPairs>(args, to, 0, scale, out, half, lane);
   }
 }
 

@@ -86,6 +86,21 @@ TEST(AttentionSplits, ByOneBlockOrByMany) {
                 .split_tokens = 64});
 }
 
+// More of them than the kernel that joins them takes at a time; also where the first ones show a
+// row nothing.
+TEST(AttentionSplits, MoreThanAreJoinedAtATime) {
+  for (const Mask& sees : {Mask(causal), Mask([](std::int32_t token, std::int32_t) {
+                             return Interval{std::max(0, token - 130 * 64), token + 1};
+                           })})
+    check_splits({.head_dim = 16,
+                  .group = 2,
+                  .block_size = 64,
+                  .contexts = {140 * 64 + 5},
+                  .counts = {9},
+                  .sees = sees,
+                  .split_tokens = 64});
+}
+
 // Rows of a chunk beside the same rows in calls of their own, `count` in each, down to a decode's.
 void expect_bits_of_chunk(const Problem& whole, const std::vector<std::int32_t>& firsts,
                           std::int32_t count = 1) {
