@@ -4,6 +4,11 @@
 //
 // Every tile shape adds in the same order: 16 products of an output at a time along `in`, then its
 // groups. A row is the same bits in any batch.
+//
+// Groups of 128 inputs, the usual ones, have kernels of their own (kBlocks): a stage brings its
+// groups' scales and zeros along, and where it has two groups their sums are made in turns, so that
+// no mma() waits for the one just before it. Of other groups a thread keeps those of the next one
+// in registers.
 #include "ops/cuda/code_forms.h"
 #include "ops/cuda/code_kernels.h"
 #include "ops/cuda/gemm_rows.h"
@@ -11,44 +16,71 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr int kDepth = kCodeChunk;   // inputs of a stage
-constexpr int kStride = kDepth + 8;  // of x's rows in shared memory: no bank is met twice
-constexpr int kStages = 4;
-constexpr int kSteps = kDepth / 16;
+constexpr int kSteps = kCodeChunk / 16;  // of a chunk
+constexpr int kBlock = 128;              // inputs
+constexpr int kBlockChunks = kBlock / kCodeChunk;
 
-using Stage = StageOfRows<kDepth, kStride>;
-
-template <typename Form, int kRows_, int kCols_, int kWarpRows_, int kWarpCols_>
+// A block's tile of y, and how its warps share it; kChunks: of inputs, in a stage.
+template <typename Form, int kRows_, int kCols_, int kWarpRows_, int kWarpCols_, int kChunks_,
+          int kStages_>
 struct Tile {
   static constexpr int kRows = kRows_;
   static constexpr int kCols = kCols_;
   static constexpr int kWarpRows = kWarpRows_;
   static constexpr int kWarpCols = kWarpCols_;
   static constexpr int kThreads = 32 * (kRows / kWarpRows) * (kCols / kWarpCols);
+  static constexpr int kChunks = kChunks_;
+  static constexpr int kStages = kStages_;
+  static constexpr int kDepth = kChunks * kCodeChunk;
+  static constexpr int kStride = kDepth + 8;  // of x's rows in shared memory: no bank is met twice
   static constexpr int kXBytes = kRows * kStride * 2;
-  static constexpr int kStageBytes = kXBytes + kCols * Form::kChunkBytes;
+  // Chunk by chunk, whose outputs lie side by side; eight pieces of one output are met in eight
+  // places of the banks.
+  static constexpr int kGap = kChunks == 1                        ? 0
+                              : Form::kChunkBytes > 128 / kChunks ? Form::kChunkBytes
+                                                                  : 128 / kChunks;
+  static constexpr int kChunkStep = kCols * Form::kChunkBytes + kGap;
+  static constexpr int kScalesAt = kXBytes + kChunks * kChunkStep;
+  // Of kBlocks: those that a stage has a part of.
+  static constexpr int kGroups = kChunks > kBlockChunks ? kChunks / kBlockChunks : 1;
+  static constexpr int kZerosAt = kScalesAt + kGroups * kCols * 4;
+  static constexpr int kStageBytes = kZerosAt + (Form::kZeros ? kGroups * kCols : 0);
+  static constexpr int kSharedBytes = kStages * kStageBytes;
+  static_assert(kChunkStep % 16 == 0 && kStageBytes % 16 == 0 && kSharedBytes <= 101376);
 };
 
-// Chunk `step` of outputs [first, first + kCount); zero where there are none.
-template <int kCount, int kThreads, int kChunkBytes>
-SACCADE_DEVICE void fetch_codes(std::byte* to, const std::byte* codes, const CodedRows& weight,
-                                std::int64_t first, int step) {
-  constexpr int kPieces = kChunkBytes / 16;
-  for (int i = static_cast<int>(threadIdx.x); i < kCount * kPieces; i += kThreads) {
-    const std::int64_t out = first + i / kPieces;
-    const bool inside = out < weight.rows;
-    const std::int64_t at =
-        out * weight.stride + std::int64_t{step} * kChunkBytes + i % kPieces * 16;
-    async_copy(to + i * 16, inside ? codes + at : codes, inside ? 16 : 0);
-  }
+// Scales and zeros of the groups of 128 inputs that a stage has a part of, to the stage: a piece a
+// thread. Outputs are multiples of 16.
+template <typename Form, typename Tile>
+SACCADE_DEVICE void fetch_scales(std::byte* stage, const CodedRows& weight, const float* scales,
+                                 const std::uint8_t* zeros, std::int64_t first_col, int step) {
+  constexpr int kOfScales = Tile::kGroups * Tile::kCols / 4;
+  constexpr int kOfZeros = Form::kZeros ? Tile::kGroups * Tile::kCols / 16 : 0;
+  static_assert(kOfScales + kOfZeros <= Tile::kThreads);
+  const auto thread = static_cast<int>(threadIdx.x);
+  const bool zero = thread >= kOfScales;
+  if (thread >= kOfScales + kOfZeros) return;
+  const int width = zero ? 16 : 4;  // outputs of a piece
+  const int at = (zero ? thread - kOfScales : thread) * width;
+  const std::int64_t group = step * Tile::kChunks / kBlockChunks + at / Tile::kCols;
+  const std::int64_t col = first_col + at % Tile::kCols;
+  if (group >= weight.groups || col >= weight.rows) return;
+  const std::int64_t from = group * weight.rows + col;
+  if (zero)
+    async_copy(stage + Tile::kZerosAt + at, zeros + from);
+  else
+    async_copy(stage + Tile::kScalesAt + at * 4, scales + from);
 }
 
-template <typename Form, typename Tile, typename Out, bool kGrouped>
-__global__ void __launch_bounds__(Tile::kThreads)
+// kBlocks: groups are of 128 inputs, and outputs a multiple of 16.
+template <typename Form, typename Tile, typename Out, bool kGrouped, bool kBlocks>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
     gemm_codes_kernel(GemmKernelArgs args, CodedRows weight, GemmGroups groups, bool aligned) {
   SACCADE_DYNAMIC_SHARED(std::byte, shared);
   constexpr int kRowTiles = Tile::kWarpRows / 16;
   constexpr int kColTiles = Tile::kWarpCols / 8;
+  constexpr int kStride = Tile::kStride;
+  constexpr int kChunkWords = Form::kChunkBytes / 2;  // of 16 bits, of an output
   const BlockTile tile;
   const BlockRows<kGrouped> rows(tile.row, args.y.rows, groups, Tile::kRows);
   if (rows.none()) return;
@@ -62,74 +94,104 @@ __global__ void __launch_bounds__(Tile::kThreads)
     zeros = groups.weights[rows.group].zeros;
   }
   const auto of_x = [&](std::int64_t row) { return rows.of_x(row); };
+  const auto itself = [](std::int64_t row) { return row; };
   const std::int64_t first_col = tile.col * Tile::kCols;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / 32;
+  const int lane = thread % 32;
   const int warp_row = warp / (Tile::kCols / Tile::kWarpCols) * Tile::kWarpRows;
   const int warp_col = warp % (Tile::kCols / Tile::kWarpCols) * Tile::kWarpCols;
-  const auto steps = static_cast<int>((args.x.cols + kDepth - 1) / kDepth);
+  const auto in = static_cast<int>(args.x.cols);
+  const int chunks = (in + kCodeChunk - 1) / kCodeChunk;
+  const int steps = (chunks + Tile::kChunks - 1) / Tile::kChunks;
 
-  const auto fetch = [&](int step) {
+  RowPieces<Tile::kRows, Tile::kThreads, Tile::kDepth, kStride, false> of_rows(
+      thread, x_data, args.x.stride, rows.first, rows.end, 0, of_x);
+  using CodePieces =
+      RowPieces<Tile::kCols, Tile::kThreads, Tile::kChunks * kChunkWords, kChunkWords, true>;
+  constexpr int kChunkPieces = kChunkWords / 8;
+  const int piece = CodePieces::piece(thread);
+  CodePieces of_cols(
+      thread, piece / kChunkPieces * (Tile::kChunkStep / 2) + piece % kChunkPieces * 8,
+      reinterpret_cast<const Bf16*>(codes), weight.stride / 2, first_col, weight.rows, 0, itself);
+  const auto fetch = [&](int step, std::byte* stage) {
     if (step < steps) {
-      std::byte* const stage = shared + step % kStages * Tile::kStageBytes;
-      const std::int64_t depth = std::int64_t{step} * kDepth;
       auto* const x = reinterpret_cast<Bf16*>(stage);
-      if (aligned)
-        Stage::fetch<Tile::kRows, Tile::kThreads>(x, x_data, args.x.stride, args.x.cols, rows.first,
-                                                  rows.end, depth, of_x);
-      else
-        Stage::copy<Tile::kRows, Tile::kThreads>(x, x_data, args.x.stride, args.x.cols, rows.first,
-                                                 rows.end, depth, of_x);
-      fetch_codes<Tile::kCols, Tile::kThreads, Form::kChunkBytes>(stage + Tile::kXBytes, codes,
-                                                                  weight, first_col, step);
+      auto* const w = reinterpret_cast<Bf16*>(stage + Tile::kXBytes);
+      const int left = in - step * Tile::kDepth;
+      if (left >= Tile::kDepth) {
+        if (aligned) of_rows.fetch(x);
+        of_cols.fetch(w);
+      } else {
+        if (aligned) of_rows.fetch_last(x, left);
+        of_cols.fetch_last(w, (chunks - step * Tile::kChunks) * kChunkWords);
+      }
+      if (!aligned)
+        copy_pieces<Tile::kRows, Tile::kThreads, Tile::kDepth, kStride>(
+            thread, x, x_data, args.x.stride, rows.first, rows.end, step * Tile::kDepth, in, of_x);
+      if constexpr (kBlocks)
+        fetch_scales<Form, Tile>(stage, weight, scales, zeros, first_col, step);
     }
     async_commit();
   };
 
-  // Of the group at hand: the outputs of this lane's sums, and of its codes.
-  float scale[kColTiles][2];
-  std::uint32_t zero[kColTiles] = {};
-  const auto take_group = [&](std::int64_t group) {
+  // Of a group: the outputs of this lane's sums, and of its codes.
+  struct OfGroup {
+    float scale[kColTiles][2];
+    std::uint32_t zero[kColTiles];
+  };
+  // Of the group at hand, and of the next.
+  OfGroup now = {};
+  OfGroup next = {};
+  const auto take_group = [&](OfGroup& of, std::int64_t group) {
     const std::int64_t at = smaller(group, weight.groups - 1) * weight.rows;
 #pragma unroll
     for (int j = 0; j < kColTiles; ++j) {
       const std::int64_t col = first_col + warp_col + j * 8;
 #pragma unroll
       for (int e = 0; e < 2; ++e)
-        scale[j][e] = scales[at + smaller(col + lane % 4 * 2 + e, weight.rows - 1)];
-      if constexpr (Form::kZeros)
-        zero[j] = Form::pair_of_zero(zeros[at + smaller(col + lane / 4, weight.rows - 1)]);
+        of.scale[j][e] = scales[at + smaller(col + lane % 4 * 2 + e, weight.rows - 1)];
+      if constexpr (Form::kZeros) of.zero[j] = zeros[at + smaller(col + lane / 4, weight.rows - 1)];
     }
   };
+  // Of kBlocks, group `which` of a stage's.
+  const auto take_scales = [&](const std::byte* stage, int which) {
+    const auto* const from =
+        reinterpret_cast<const float*>(stage + Tile::kScalesAt) + which * Tile::kCols + warp_col;
+#pragma unroll
+    for (int j = 0; j < kColTiles; ++j)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) now.scale[j][e] = from[j * 8 + lane % 4 * 2 + e];
+  };
+  const auto take_zeros = [&](const std::byte* stage, int which, std::uint32_t(&zero)[kColTiles]) {
+    if constexpr (Form::kZeros) {
+      const auto* const from = reinterpret_cast<const std::uint8_t*>(stage + Tile::kZerosAt) +
+                               which * Tile::kCols + warp_col;
+#pragma unroll
+      for (int j = 0; j < kColTiles; ++j) zero[j] = Form::pair_of_zero(from[j * 8 + lane / 4]);
+    }
+  };
+
   float totals[kRowTiles][kColTiles][4] = {};
-  float sums[kRowTiles][kColTiles][4] = {};
-  const auto end_group = [&] {
+  using Sums = float[kRowTiles][kColTiles][4];
+  const auto end_group = [&](Sums& sums) {
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
       for (int j = 0; j < kColTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          totals[i][j][e] += sums[i][j][e] * scale[j][e % 2];
+          totals[i][j][e] += sums[i][j][e] * now.scale[j][e % 2];
           sums[i][j][e] = 0;
         }
   };
-
-  take_group(0);
-  std::int64_t group = 0;
-  int left = weight.group_steps;
-  for (int step = 0; step < kStages - 1; ++step) fetch(step);
-  for (int step = 0; step < steps; ++step) {
-    async_wait<kStages - 2>();
-    __syncthreads();  // this stage is there for all, and all have left the one to be filled next
-    fetch(step + kStages - 1);
-    const std::byte* const stage = shared + step % kStages * Tile::kStageBytes;
-    const Bf16* const x = reinterpret_cast<const Bf16*>(stage) + warp_row * kStride;
+  // This lane's codes of a chunk.
+  using Words = std::uint32_t[kColTiles][Form::kWords];
+  const auto take_words = [&](const std::byte* stage, int chunk, Words& words) {
     const auto* const mine =
-        reinterpret_cast<const std::uint32_t*>(stage + Tile::kXBytes +
+        reinterpret_cast<const std::uint32_t*>(stage + Tile::kXBytes + chunk * Tile::kChunkStep +
                                                (warp_col + lane / 4) * Form::kChunkBytes) +
         lane % 4 * Form::kWords;
-    std::uint32_t words[kColTiles][Form::kWords];
 #pragma unroll
     for (int j = 0; j < kColTiles; ++j) {
       const auto pack = *reinterpret_cast<const Pack<Form::kWords, std::uint32_t>*>(
@@ -137,27 +199,122 @@ __global__ void __launch_bounds__(Tile::kThreads)
 #pragma unroll
       for (int i = 0; i < Form::kWords; ++i) words[j][i] = pack.values[i];
     }
+  };
+  // 16 inputs: step k of a chunk.
+  const auto multiply = [&](const std::byte* stage, int chunk, int k, const Words& words,
+                            const std::uint32_t(&zero)[kColTiles], Sums& sums) {
+    const Bf16* const x = reinterpret_cast<const Bf16*>(stage) + (warp_row + lane % 16) * kStride +
+                          lane / 16 * 8 + chunk * kCodeChunk + k * 16;
+    std::uint32_t a[kRowTiles][4];
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      std::uint32_t a[kRowTiles][4];
+    for (int i = 0; i < kRowTiles; ++i) ldmatrix(a[i], x + i * 16 * kStride);
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i)
-        ldmatrix(a[i], x + (i * 16 + lane % 16) * kStride + k * 16 + lane / 16 * 8);
+    for (int j = 0; j < kColTiles; ++j) {
+      std::uint32_t b[2];
+      Form::widen(words[j], k, zero[j], b);
 #pragma unroll
-      for (int j = 0; j < kColTiles; ++j) {
-        std::uint32_t b[2];
-        Form::widen(words[j], k, zero[j], b);
+      for (int i = 0; i < kRowTiles; ++i) mma(sums[i][j], a[i], b);
+    }
+  };
+
+  constexpr int kTurns = kBlocks ? Tile::kGroups : 1;
+  Sums sums[kTurns] = {};
+  std::uint32_t zero[kTurns][kColTiles] = {};
+  std::int64_t group = 0;
+  int left = weight.group_steps;
+  const auto begin_group = [&](std::int64_t which) {
+    now = next;
+    if constexpr (Form::kZeros) {
 #pragma unroll
-        for (int i = 0; i < kRowTiles; ++i) mma(sums[i][j], a[i], b);
-      }
-      if (--left == 0) {
-        end_group();
-        take_group(++group);
-        left = weight.group_steps;
+      for (int j = 0; j < kColTiles; ++j)
+        zero[0][j] = Form::pair_of_zero(static_cast<std::uint8_t>(now.zero[j]));
+    }
+    take_group(next, which + 1);
+  };
+  if constexpr (!kBlocks) {
+    take_group(next, 0);
+    begin_group(0);
+  }
+
+  std::byte* const stages_end = shared + Tile::kSharedBytes;
+  const auto after = [&](std::byte* stage) {
+    return stage + Tile::kStageBytes == stages_end ? shared : stage + Tile::kStageBytes;
+  };
+  std::byte* filled = shared;
+  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStageBytes)
+    fetch(step, filled);
+  std::byte* stage = shared;
+  for (int step = 0; step < steps; ++step) {
+    async_wait<Tile::kStages - 2>();
+    __syncthreads();  // this stage is there for all, and all have left the one to be filled next
+    fetch(step + Tile::kStages - 1, filled);
+    filled = after(filled);
+    const int here = smaller(Tile::kChunks, chunks - step * Tile::kChunks);
+    if constexpr (kTurns > 1) {
+      if (here == Tile::kChunks) {
+        // All groups of the stage at once.
+        Words words[Tile::kChunks];
+#pragma unroll
+        for (int c = 0; c < Tile::kChunks; ++c) take_words(stage, c, words[c]);
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) take_zeros(stage, turn, zero[turn]);
+#pragma unroll
+        for (int k = 0; k < kBlockChunks * kSteps; ++k)
+#pragma unroll
+          for (int turn = 0; turn < kTurns; ++turn) {
+            const int chunk = turn * kBlockChunks + k / kSteps;
+            multiply(stage, chunk, k % kSteps, words[chunk], zero[turn], sums[turn]);
+          }
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn) {
+          take_scales(stage, turn);
+          end_group(sums[turn]);
+        }
+        stage = after(stage);
+        continue;
       }
     }
+    const auto do_chunk = [&](int c) {
+      const int which = c / kBlockChunks;
+      Words words;
+      take_words(stage, c, words);
+      if constexpr (kBlocks) take_zeros(stage, which, zero[0]);
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+        multiply(stage, c, k, words, zero[0], sums[0]);
+        if constexpr (!kBlocks) {
+          if (--left == 0) {
+            end_group(sums[0]);
+            begin_group(++group);
+            left = weight.group_steps;
+          }
+        }
+      }
+      if constexpr (kBlocks) {
+        const int chunk = step * Tile::kChunks + c;
+        if (chunk % kBlockChunks == kBlockChunks - 1 || chunk == chunks - 1) {
+          take_scales(stage, which);
+          end_group(sums[0]);
+        }
+      }
+    };
+    if constexpr (kTurns == 1) {
+      if (here == Tile::kChunks) {
+#pragma unroll
+        for (int c = 0; c < Tile::kChunks; ++c) do_chunk(c);
+      } else {
+#pragma unroll 1
+        for (int c = 0; c < here; ++c) do_chunk(c);
+      }
+    } else {
+#pragma unroll 1
+      for (int c = 0; c < here; ++c) do_chunk(c);
+    }
+    stage = after(stage);
   }
-  end_group();
+  if constexpr (!kBlocks) {
+    if (left != weight.group_steps) end_group(sums[0]);
+  }
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -170,7 +327,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
       }
 }
 
-template <typename Form, typename Tile, typename Out, bool kGrouped>
+template <typename Form, typename Tile, typename Out, bool kGrouped, bool kBlocks>
 void launch_tiles(const GemmKernelArgs& args, const CodedRows& weight, const GemmGroups& groups,
                   cudaStream_t stream) {
   const std::int64_t row_tiles =
@@ -179,18 +336,38 @@ void launch_tiles(const GemmKernelArgs& args, const CodedRows& weight, const Gem
                   static_cast<unsigned>(row_tiles));
   const bool aligned =
       reinterpret_cast<std::uintptr_t>(args.x.data) % 16 == 0 && args.x.stride % 8 == 0;
-  SACCADE_LAUNCH((gemm_codes_kernel<Form, Tile, Out, kGrouped>), grid, dim3(Tile::kThreads),
-                 kStages * Tile::kStageBytes, stream, args, weight, groups, aligned);
+  SACCADE_LAUNCH((gemm_codes_kernel<Form, Tile, Out, kGrouped, kBlocks>), grid,
+                 dim3(Tile::kThreads), Tile::kSharedBytes, stream, args, weight, groups, aligned);
 }
 
 template <typename Form, typename Out, bool kGrouped>
 void launch_form(const GemmKernelArgs& args, const CodedRows& weight, const GemmGroups& groups,
                  cudaStream_t stream) {
-  using Few = Tile<Form, kFewTileRows, 64, 16, 16>;
-  using Many = Tile<Form, kManyTileRows, 128, 32, 32>;
-  const bool few = kGrouped ? groups.tile_rows == kFewTileRows : args.y.rows <= 32;
-  few ? launch_tiles<Form, Few, Out, kGrouped>(args, weight, groups, stream)
-      : launch_tiles<Form, Many, Out, kGrouped>(args, weight, groups, stream);
+  // Of few rows: two groups in turns, and 24 KB and more of the weight on its way to a
+  // multiprocessor. Wide tiles read x less often; narrow ones have few blocks, and so want more
+  // warps that make numbers of codes.
+  using Few = Tile<Form, kFewTileRows, 32, 16, 8, 4, Form::kZeros ? 7 : 5>;
+  using FewOfMany =
+      Tile<Form, kFewTileRows, 64, 16, 16, Form::kZeros ? 4 : 2, Form::kZeros ? 4 : 5>;
+  using Mid = Tile<Form, 64, 32, 32, 16, 2, Form::kZeros ? 5 : 4>;
+  using Many = Tile<Form, kManyTileRows, 128, 32, 32, 1, 4>;
+  const auto by = [&]<typename Tile, bool kBlocks>() {
+    launch_tiles<Form, Tile, Out, kGrouped, kBlocks>(args, weight, groups, stream);
+  };
+  const bool blocks = weight.group_steps == kBlock / 16 && weight.rows % 16 == 0;
+  if (kGrouped ? groups.tile_rows == kFewTileRows : !blocks && args.y.rows <= 32) {
+    blocks ? by.template operator()<Few, true>() : by.template operator()<Few, false>();
+  } else if (kGrouped || !blocks) {
+    blocks ? by.template operator()<Many, true>() : by.template operator()<Many, false>();
+  } else if constexpr (!kGrouped) {
+    // A wave of the wider tile: 132 multiprocessors.
+    if (args.y.rows <= 16)
+      weight.rows < 132 * 64 ? by.template operator()<Few, true>()
+                             : by.template operator()<FewOfMany, true>();
+    else
+      args.y.rows <= 64 && weight.rows < 132 * 128 ? by.template operator()<Mid, true>()
+                                                   : by.template operator()<Many, true>();
+  }
 }
 
 template <bool kGrouped>

@@ -104,11 +104,15 @@ class RowPieces {
   static constexpr int kRounds = kCount / kEvery;
   static_assert(kThreads % kOfRow == 0 && kCount % kEvery == 0 && kRounds <= 32);
 
-  // From column `begin` on. Rows begin 16 bytes aligned.
+  // Which of a row's pieces in a stage a thread has.
+  static SACCADE_DEVICE int piece(int thread) { return thread % kOfRow; }
+
+  // From column `begin` on, to `place` in each row of a stage. Rows begin 16 bytes aligned.
   template <typename RowOf>
-  SACCADE_DEVICE RowPieces(int thread, const Bf16* data, std::int64_t stride, std::int64_t first,
-                           std::int64_t end, std::int64_t begin, const RowOf& of)
-      : col_(thread % kOfRow * 8), to_(thread / kOfRow * kStride + thread % kOfRow * 8) {
+  SACCADE_DEVICE RowPieces(int thread, int place, const Bf16* data, std::int64_t stride,
+                           std::int64_t first, std::int64_t end, std::int64_t begin,
+                           const RowOf& of)
+      : col_(piece(thread) * 8), to_(thread / kOfRow * kStride + place) {
 #pragma unroll
     for (int n = 0; n < kRounds; ++n) {
       const std::int64_t row = first + thread / kOfRow + n * kEvery;
@@ -116,6 +120,10 @@ class RowPieces {
       if (row < end) there_ |= 1U << n;
     }
   }
+  template <typename RowOf>
+  SACCADE_DEVICE RowPieces(int thread, const Bf16* data, std::int64_t stride, std::int64_t first,
+                           std::int64_t end, std::int64_t begin, const RowOf& of)
+      : RowPieces(thread, piece(thread) * 8, data, stride, first, end, begin, of) {}
 
   // The next kDepth columns of each row.
   SACCADE_DEVICE void fetch(Bf16* stage) {

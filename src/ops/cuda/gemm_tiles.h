@@ -233,13 +233,14 @@ void launch_tiles(const GemmKernelArgs& args, const GemmGroups& groups,
 }
 
 // Of few rows the weight's bytes are all that matters: enough blocks for every multiprocessor, and
-// 32 KB and more of the weight on its way to each. Wide tiles read x less often, 64 outputs an
-// equal share of it at 64 rows.
+// 32 KB and more of the weight on its way to each. Tiles of many outputs leave room for a third
+// block there: 17,920 outputs, 2B's widest but one, are one wave. Wide tiles read x less often, 64
+// outputs an equal share of it at 64 rows.
 using FewTileOfSlices = Tile<16, 16, 16, 16, 64, 5, kMostSlices>;
 using FewTile = Tile<16, 32, 16, 16, 128, 6>;
-using FewTileOfMany = Tile<16, 64, 16, 16, 128, 4>;
+using FewTileOfMany = Tile<16, 64, 16, 16, 128, 3>;
 using MidTile = Tile<64, 32, 32, 16, 64, 7>;
-using MidTileOfMany = Tile<64, 64, 32, 32, 64, 5>;
+using MidTileOfMany = Tile<64, 64, 32, 32, 64, 4>;
 using LargeTile = Tile<128, 128, 64, 32, 32, 4>;
 using LargeTileOfSlices = Tile<128, 64, 32, 32, 32, 4>;  // with room for totals in registers
 using GroupTileOfMany = Tile<kManyTileRows, 128, 32, 32, 32, 4>;

@@ -52,6 +52,42 @@ std::vector<float> product(Device& device, const PackedWeight& weight, std::vect
   return downloaded(device, y_view);
 }
 
+// Products of 70 rows near those of the numbers, and the same bits of few of them: small tiles and
+// large ones, any place in them.
+void expect_products(Device& device, const PackedWeight& weight,
+                     const std::vector<StoredMatrix>& parts, Rng& rng) {
+  const std::int64_t in = weight.in();
+  const std::int64_t out = weight.out();
+  std::vector<float> numbers;
+  for (const StoredMatrix& part : parts) {
+    const std::vector<float> of_part = numbers_of(part);
+    numbers.insert(numbers.end(), of_part.begin(), of_part.end());
+  }
+  constexpr std::int64_t kRows = 70;
+  std::vector<float> x = random_bf16(kRows * in, rng);
+  const std::vector<float> y = product(device, weight, x, 0, kRows);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t col = 0; col < out; ++col) {
+      double want = 0;
+      double size = 0;
+      for (std::int64_t i = 0; i < in; ++i) {
+        const double term = static_cast<double>(x[static_cast<std::size_t>(row * in + i)]) *
+                            numbers[static_cast<std::size_t>(col * in + i)];
+        want += term;
+        size += std::abs(term);
+      }
+      // Products are exact; f32 sums in some order, and a rounding of each group's.
+      ASSERT_NEAR(y[static_cast<std::size_t>(row * out + col)], want, 16 * 0x1.0p-24 * size)
+          << "row " << row << " col " << col;
+    }
+  }
+  for (const auto& [begin, end] : {std::pair{0, 1}, {41, 42}, {30, 47}, {3, 67}}) {
+    const std::vector<float> some = product(device, weight, x, begin, end);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      ASSERT_EQ(some[i], y[static_cast<std::size_t>(begin * out) + i]) << begin << " " << i;
+  }
+}
+
 TEST(KeptCodes, ProductsAreNearThoseOfTheNumbers) {
   Stored stored(1);
   for (const DType activations : {DType::kBf16, DType::kF32}) {
@@ -59,44 +95,49 @@ TEST(KeptCodes, ProductsAreNearThoseOfTheNumbers) {
     for (const StoredForm& form : forms(stored)) {
       SCOPED_TRACE(form.name);
       const auto weight = device->pack(form.parts, DType::kF32);
-      const std::int64_t in = weight->in();
-      const std::int64_t out = weight->out();
+      const std::int64_t count = weight->in() * weight->out();
       if (form.bytes > 0) {
-        EXPECT_LT(static_cast<double>(weight->bytes()), form.bytes * static_cast<double>(in * out));
+        EXPECT_LT(static_cast<double>(weight->bytes()), form.bytes * static_cast<double>(count));
       } else {
-        EXPECT_GE(weight->bytes(), static_cast<std::size_t>(4 * in * out));
+        EXPECT_GE(weight->bytes(), static_cast<std::size_t>(4 * count));
         continue;
       }
-      std::vector<float> numbers;
-      for (const StoredMatrix& part : form.parts) {
-        const std::vector<float> of_part = numbers_of(part);
-        numbers.insert(numbers.end(), of_part.begin(), of_part.end());
-      }
-      constexpr std::int64_t kRows = 70;
-      std::vector<float> x = random_bf16(kRows * in, stored.rng());
-      const std::vector<float> y = product(*device, *weight, x, 0, kRows);
-      for (std::int64_t row = 0; row < kRows; ++row) {
-        for (std::int64_t col = 0; col < out; ++col) {
-          double want = 0;
-          double size = 0;
-          for (std::int64_t i = 0; i < in; ++i) {
-            const double term = static_cast<double>(x[static_cast<std::size_t>(row * in + i)]) *
-                                numbers[static_cast<std::size_t>(col * in + i)];
-            want += term;
-            size += std::abs(term);
-          }
-          // Products are exact; f32 sums in some order, and a rounding of each group's.
-          ASSERT_NEAR(y[static_cast<std::size_t>(row * out + col)], want, 16 * 0x1.0p-24 * size)
-              << "row " << row << " col " << col;
-        }
-      }
-      // Small tiles and large ones, any place in them.
-      for (const auto& [begin, end] : {std::pair{0, 1}, {41, 42}, {30, 47}, {3, 67}}) {
-        const std::vector<float> some = product(*device, *weight, x, begin, end);
-        for (std::size_t i = 0; i < some.size(); ++i)
-          ASSERT_EQ(some[i], y[static_cast<std::size_t>(begin * out) + i]) << begin << " " << i;
-      }
+      expect_products(*device, *weight, form.parts, stored.rng());
     }
+  }
+}
+
+// Groups of 128 inputs, of which a stage may have two: whole stages, one group and less behind
+// them, with an order of the inputs and without.
+TEST(KeptCodes, GroupsOf128Inputs) {
+  const auto device = make_emulated_cuda_device({.late = true, .seed = 8}, DType::kBf16);
+  Stored stored(6);
+  for (const std::int64_t in : {64, 128, 256, 320, 832}) {
+    SCOPED_TRACE(in);
+    for (const StoredMatrix& matrix :
+         {stored.integers(Format::kAwq, 80, in, std::min<std::int64_t>(in, 128)),
+          stored.integers(Format::kGptq, 144, in, std::min<std::int64_t>(in, 128), in > 128),
+          stored.e4m3(48, in, 48, 128)}) {
+      const auto weight = device->pack({&matrix, 1}, DType::kF32);
+      expect_products(*device, *weight, {matrix}, stored.rng());
+    }
+  }
+}
+
+// So wide that few rows have another tile.
+TEST(KeptCodes, ManyOutputs) {
+  const auto device = make_emulated_cuda_device({.late = true, .seed = 9}, DType::kBf16);
+  Stored stored(7);
+  constexpr std::int64_t kOut = 132 * 64 + 16;
+  constexpr std::int64_t kIn = 320;
+  for (const StoredMatrix& matrix : {stored.integers(StoredMatrix::Format::kAwq, kOut, kIn, 128),
+                                     stored.e4m3(kOut, kIn, 128, 128)}) {
+    const auto weight = device->pack({&matrix, 1}, DType::kF32);
+    std::vector<float> x = random_bf16(17 * kIn, stored.rng());
+    const std::vector<float> y = product(*device, *weight, x, 0, 17);
+    const std::vector<float> some = product(*device, *weight, x, 4, 7);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      ASSERT_EQ(some[i], y[static_cast<std::size_t>(4 * kOut) + i]) << i;
   }
 }
 
