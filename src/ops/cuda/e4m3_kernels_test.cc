@@ -162,6 +162,42 @@ TEST(E4m3Kernels, ProductsAreNearTheExactOnes) {
   }
 }
 
+// By all tiles, at any place in them: the same sums in the same order.
+void expect_the_same_bits(std::int64_t most, std::int64_t in, std::int64_t out, std::int64_t group,
+                          std::initializer_list<std::int64_t> counts) {
+  SCOPED_TRACE(fmt::format("in {} out {} group {}", in, out, group));
+  Rng rng(static_cast<std::uint64_t>(in + out + group));
+  Codes x(most, in, group);
+  x.random(rng);
+  const Codes weight = Codes(out, in, group).random(rng);
+  TestRows all(most, out, DType::kF32);
+  GemmE4m3KernelArgs args;
+  args.x = x.as_rows();
+  args.weight = weight.weight();
+  args.y = all.rows();
+  launch_gemm_e4m3(args, nullptr);
+  for (const std::int64_t count : counts) {
+    const auto first =
+        static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(most - count)));
+    args.x = x.as_rows();
+    args.x.codes += first * x.stride;
+    args.x.scales += first;
+    TestRows y(count, out, DType::kF32);
+    args.y = y.rows();
+    launch_gemm_e4m3(args, nullptr);
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t col = 0; col < out; ++col)
+        ASSERT_EQ(y.at(row, col), all.at(first + row, col)) << count << " rows, row " << row;
+  }
+}
+
+TEST(E4m3Kernels, RowsDoNotDependOnTheBatch) {
+  for (const std::int64_t in : {250, 512, 650})
+    for (const std::int64_t group : {in, std::int64_t{32}, std::int64_t{128}})
+      expect_the_same_bits(67, in, 35, group, {1, 16, 17, 64});
+  expect_the_same_bits(18, 288, 16897, 128, {2, 17});
+}
+
 // Small tiles and large ones, any place in them; and each visit is its row's product with its
 // group's weight alone, to the bit.
 TEST(E4m3Kernels, GroupedProductsAreThoseOfEachRow) {

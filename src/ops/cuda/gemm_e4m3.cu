@@ -12,21 +12,23 @@
 namespace saccade::cuda {
 namespace {
 
-constexpr int kDepth = 32;           // words of two codes in a stage
-constexpr int kStride = kDepth + 8;  // of its rows in shared memory: no bank is met twice
-constexpr int kStages = 4;
 constexpr int kStepInputs = 32;  // of an ldmatrix
+constexpr int kStepWords = kStepInputs / 2;
 
-using Stage = StageOfRows<kDepth, kStride>;
-
-template <int kRows_, int kCols_, int kWarpRows_, int kWarpCols_>
+// A block's tile of y, and how its warps share it; kDepth: words of two codes in a stage.
+template <int kRows_, int kCols_, int kWarpRows_, int kWarpCols_, int kDepth_, int kStages_>
 struct Tile {
   static constexpr int kRows = kRows_;
   static constexpr int kCols = kCols_;
   static constexpr int kWarpRows = kWarpRows_;
   static constexpr int kWarpCols = kWarpCols_;
+  static constexpr int kDepth = kDepth_;
+  static constexpr int kStages = kStages_;
   static constexpr int kThreads = 32 * (kRows / kWarpRows) * (kCols / kWarpCols);
-  static constexpr int kSharedBytes = kStages * (kRows + kCols) * kStride * 2;
+  static constexpr int kStride = kDepth + 8;  // of rows in shared memory: no bank is met twice
+  static constexpr int kStage = (kRows + kCols) * kStride;
+  static constexpr int kSharedBytes = kStages * kStage * 2;
+  static_assert(kSharedBytes <= 101376);
 };
 
 // Bytes 1 and 3 of each word, and 0 and 2, as the operands of two mma(): the same inputs of x and
@@ -42,10 +44,11 @@ SACCADE_DEVICE void widen_words(const std::uint32_t (&words)[kWords],
 }
 
 template <typename Tile, typename Out, bool kGrouped>
-__global__ void __launch_bounds__(Tile::kThreads)
+__global__ void __launch_bounds__(Tile::kThreads, 1)
     gemm_e4m3_kernel(GemmE4m3KernelArgs args, GemmKernelArgs ends, GemmGroups groups) {
   SACCADE_DYNAMIC_SHARED(Bf16, shared);
-  constexpr int kStage = (Tile::kRows + Tile::kCols) * kStride;
+  constexpr int kDepth = Tile::kDepth;
+  constexpr int kStride = Tile::kStride;
   constexpr int kRowTiles = Tile::kWarpRows / 16;
   constexpr int kColTiles = Tile::kWarpCols / 8;
   static_assert(kColTiles % 2 == 0);
@@ -67,33 +70,45 @@ __global__ void __launch_bounds__(Tile::kThreads)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp_row = warp / (Tile::kCols / Tile::kWarpCols) * Tile::kWarpRows;
   const int warp_col = warp % (Tile::kCols / Tile::kWarpCols) * Tile::kWarpCols;
-  const std::int64_t words = (weight.cols + 1) / 2;
-  const auto steps = static_cast<int>((words + kDepth - 1) / kDepth);
+  const auto words = static_cast<int>((weight.cols + 1) / 2);
+  const int steps = (words + kDepth - 1) / kDepth;
 
-  const auto fetch = [&](int step) {
+  const auto thread = static_cast<int>(threadIdx.x);
+  RowPieces<Tile::kRows, Tile::kThreads, kDepth, kStride, false> of_rows(
+      thread, x_words, args.x.stride / 2, rows.first, rows.end, 0, of_x);
+  RowPieces<Tile::kCols, Tile::kThreads, kDepth, kStride, true> of_cols(
+      thread, codes, weight.stride / 2, first_col, weight.rows, 0, itself);
+  const auto fetch = [&](int step, Bf16* stage) {
     if (step < steps) {
-      Bf16* const stage = shared + step % kStages * kStage;
-      const std::int64_t depth = std::int64_t{step} * kDepth;
-      Stage::fetch<Tile::kRows, Tile::kThreads>(stage, x_words, args.x.stride / 2, words,
-                                                rows.first, rows.end, depth, of_x);
-      Stage::fetch<Tile::kCols, Tile::kThreads>(stage + Tile::kRows * kStride, codes,
-                                                weight.stride / 2, words, first_col, weight.rows,
-                                                depth, itself);
+      Bf16* const w = stage + Tile::kRows * kStride;
+      const int left = words - step * kDepth;
+      if (left >= kDepth) {
+        of_rows.fetch(stage);
+        of_cols.fetch(w);
+      } else {
+        of_rows.fetch_last(stage, left);
+        of_cols.fetch_last(w, left);
+      }
     }
     async_commit();
   };
 
-  // Of the group at hand: the scales of this lane's sums.
-  float of_row[kRowTiles][2];
-  float of_col[kColTiles][2];
-  const auto take_group = [&](std::int64_t which) {
+  // The scales of this lane's sums: of the group at hand, and of the next, which are on their way
+  // meanwhile.
+  struct OfGroup {
+    float row[kRowTiles][2];
+    float col[kColTiles][2];
+  };
+  OfGroup now;
+  OfGroup next;
+  const auto take_group = [&](OfGroup& of, std::int64_t which) {
     const std::int64_t group = smaller(which, weight.groups - 1);
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const std::int64_t row = rows.first + warp_row + i * 16 + lane / 4 + e * 8;
-        of_row[i][e] =
+        of.row[i][e] =
             args.x.scales[group * args.x.group_step + rows.of_x(smaller(row, rows.end - 1))];
       }
 #pragma unroll
@@ -101,7 +116,7 @@ __global__ void __launch_bounds__(Tile::kThreads)
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
         const std::int64_t col = first_col + warp_col + j * 8 + lane % 4 * 2 + e;
-        of_col[j][e] = scales[weight.places.of(smaller(col, weight.rows - 1), group)];
+        of.col[j][e] = scales[weight.places.of(smaller(col, weight.rows - 1), group)];
       }
   };
   float totals[kRowTiles][kColTiles][4] = {};
@@ -113,25 +128,38 @@ __global__ void __launch_bounds__(Tile::kThreads)
       for (int j = 0; j < kColTiles; ++j)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          totals[i][j][e] += sums[i][j][e] * (of_row[i][e / 2] * of_col[j][e % 2]);
+          totals[i][j][e] += sums[i][j][e] * (now.row[i][e / 2] * now.col[j][e % 2]);
           sums[i][j][e] = 0;
         }
   };
 
-  take_group(0);
+  take_group(now, 0);
+  if (weight.groups > 1) take_group(next, 1);
   std::int64_t group = 0;
   const int group_steps =
       weight.groups > 1 ? weight.group_steps / 2 : std::numeric_limits<int>::max();
   int left = group_steps;
-  for (int step = 0; step < kStages - 1; ++step) fetch(step);
+  Bf16* const stages_end = shared + Tile::kStages * Tile::kStage;
+  const auto after = [&](Bf16* stage) {
+    return stage + Tile::kStage == stages_end ? shared : stage + Tile::kStage;
+  };
+  Bf16* filled = shared;
+  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStage) fetch(step, filled);
+  Bf16* stage = shared;
   for (int step = 0; step < steps; ++step) {
-    async_wait<kStages - 2>();
+    async_wait<Tile::kStages - 2>();
     __syncthreads();  // this stage is there for all, and all have left the one to be filled next
-    fetch(step + kStages - 1);
-    const Bf16* const x = shared + step % kStages * kStage + warp_row * kStride;
-    const Bf16* const w = shared + step % kStages * kStage + (Tile::kRows + warp_col) * kStride;
+    fetch(step + Tile::kStages - 1, filled);
+    filled = after(filled);
+    const Bf16* const x = stage + warp_row * kStride;
+    const Bf16* const w = stage + (Tile::kRows + warp_col) * kStride;
+    stage = after(stage);
+    // Behind the last input no group ends.
+    const int here =
+        smaller(kDepth, (words - step * kDepth + kStepWords - 1) / kStepWords * kStepWords);
 #pragma unroll
-    for (int k = 0; k < kDepth; k += kStepInputs / 2) {
+    for (int k = 0; k < kDepth; k += kStepWords) {
+      if (k >= here) break;
       std::uint32_t a[kRowTiles][2][4];
 #pragma unroll
       for (int i = 0; i < kRowTiles; ++i) {
@@ -159,12 +187,13 @@ __global__ void __launch_bounds__(Tile::kThreads)
       }
       if (--left == 0) {
         end_group();
-        take_group(++group);
+        now = next;
+        take_group(next, ++group + 1);
         left = group_steps;
       }
     }
   }
-  end_group();
+  if (left != group_steps) end_group();
 #pragma unroll
   for (int i = 0; i < kRowTiles; ++i)
 #pragma unroll
@@ -194,11 +223,21 @@ void launch_tiles(const GemmE4m3KernelArgs& args, const GemmGroups& groups, cuda
 
 template <typename Out, bool kGrouped>
 void launch_as(const GemmE4m3KernelArgs& args, const GemmGroups& groups, cudaStream_t stream) {
-  using Few = Tile<kFewTileRows, 64, 16, 16>;
-  using Many = Tile<kManyTileRows, 128, 32, 32>;
-  const bool few = kGrouped ? groups.tile_rows == kFewTileRows : args.y.rows <= 32;
-  few ? launch_tiles<Few, Out, kGrouped>(args, groups, stream)
-      : launch_tiles<Many, Out, kGrouped>(args, groups, stream);
+  // As gemm_tiles.h has them.
+  using Few = Tile<kFewTileRows, 32, 16, 16, 128, 6>;
+  using FewOfMany = Tile<kFewTileRows, 64, 16, 16, 128, 3>;
+  using Mid = Tile<64, 32, 32, 16, 64, 7>;
+  using Many = Tile<kManyTileRows, 128, 32, 32, 32, 4>;
+  const auto by = [&]<typename Tile>() { launch_tiles<Tile, Out, kGrouped>(args, groups, stream); };
+  if constexpr (kGrouped) {
+    groups.tile_rows == kFewTileRows ? by.template operator()<Few>()
+                                     : by.template operator()<Many>();
+  } else if (args.y.rows <= 16) {
+    args.y.cols < 264 * 64 ? by.template operator()<Few>() : by.template operator()<FewOfMany>();
+  } else {
+    args.y.rows <= 64 && args.y.cols < 132 * 128 ? by.template operator()<Mid>()
+                                                 : by.template operator()<Many>();
+  }
 }
 
 template <bool kGrouped>
