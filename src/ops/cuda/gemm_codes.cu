@@ -114,25 +114,23 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   CodePieces of_cols(
       thread, piece / kChunkPieces * (Tile::kChunkStep / 2) + piece % kChunkPieces * 8,
       reinterpret_cast<const Bf16*>(codes), weight.stride / 2, first_col, weight.rows, 0, itself);
-  const auto fetch = [&](int step, std::byte* stage) {
-    if (step < steps) {
-      auto* const x = reinterpret_cast<Bf16*>(stage);
-      auto* const w = reinterpret_cast<Bf16*>(stage + Tile::kXBytes);
-      const int left = in - step * Tile::kDepth;
-      if (left >= Tile::kDepth) {
-        if (aligned) of_rows.fetch(x);
-        of_cols.fetch(w);
-      } else {
-        if (aligned) of_rows.fetch_last(x, left);
-        of_cols.fetch_last(w, (chunks - step * Tile::kChunks) * kChunkWords);
-      }
-      if (!aligned)
-        copy_pieces<Tile::kRows, Tile::kThreads, Tile::kDepth, kStride>(
-            thread, x, x_data, args.x.stride, rows.first, rows.end, step * Tile::kDepth, in, of_x);
-      if constexpr (kBlocks)
-        fetch_scales<Form, Tile>(stage, weight, scales, zeros, first_col, step);
+  const auto x_of = [](std::byte* stage) { return reinterpret_cast<Bf16*>(stage); };
+  const auto codes_of = [](std::byte* stage) {
+    return reinterpret_cast<Bf16*>(stage + Tile::kXBytes);
+  };
+  const auto left_at = [&](int step) { return in - step * Tile::kDepth; };  // inputs
+  // Of a stage all but whole pieces of codes and of aligned rows.
+  const auto fetch_rest = [&](int step, std::byte* stage) {
+    if (!aligned)
+      copy_pieces<Tile::kRows, Tile::kThreads, Tile::kDepth, kStride>(
+          thread, x_of(stage), x_data, args.x.stride, rows.first, rows.end, step * Tile::kDepth, in,
+          of_x);
+    if constexpr (kBlocks) fetch_scales<Form, Tile>(stage, weight, scales, zeros, first_col, step);
+    const int left = left_at(step);
+    if (left < Tile::kDepth) {
+      if (aligned) of_rows.fetch_last(x_of(stage), left);
+      of_cols.fetch_last(codes_of(stage), (chunks - step * Tile::kChunks) * kChunkWords);
     }
-    async_commit();
   };
 
   // Of a group: the outputs of this lane's sums, and of its codes.
@@ -241,14 +239,32 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     return stage + Tile::kStageBytes == stages_end ? shared : stage + Tile::kStageBytes;
   };
   std::byte* filled = shared;
-  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStageBytes)
-    fetch(step, filled);
+  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStageBytes) {
+    if (step < steps) {
+      fetch_rest(step, filled);
+      if (left_at(step) >= Tile::kDepth) {
+        if (aligned) of_rows.fetch(x_of(filled));
+        of_cols.fetch(codes_of(filled));
+      }
+    }
+    async_commit();
+  }
   std::byte* stage = shared;
   for (int step = 0; step < steps; ++step) {
     async_wait<Tile::kStages - 2>();
     __syncthreads();  // this stage is there for all, and all have left the one to be filled next
-    fetch(step + Tile::kStages - 1, filled);
-    filled = after(filled);
+    const int coming = step + Tile::kStages - 1;
+    if (coming < steps) fetch_rest(coming, filled);
+    const bool whole = left_at(coming) >= Tile::kDepth;
+    constexpr int kParts = kTurns > 1 ? kBlockChunks * kSteps : Tile::kChunks * kSteps;
+    const auto fetch_some = [&](int part) {
+      fetch_part<kParts>(part, of_rows, of_cols, x_of(filled), codes_of(filled), aligned, whole);
+    };
+    const auto end_step = [&] {
+      async_commit();
+      filled = after(filled);
+      stage = after(stage);
+    };
     const int here = smaller(Tile::kChunks, chunks - step * Tile::kChunks);
     if constexpr (kTurns > 1) {
       if (here == Tile::kChunks) {
@@ -259,29 +275,32 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn) take_zeros(stage, turn, zero[turn]);
 #pragma unroll
-        for (int k = 0; k < kBlockChunks * kSteps; ++k)
+        for (int k = 0; k < kBlockChunks * kSteps; ++k) {
 #pragma unroll
           for (int turn = 0; turn < kTurns; ++turn) {
             const int chunk = turn * kBlockChunks + k / kSteps;
             multiply(stage, chunk, k % kSteps, words[chunk], zero[turn], sums[turn]);
           }
+          fetch_some(k);
+        }
 #pragma unroll
         for (int turn = 0; turn < kTurns; ++turn) {
           take_scales(stage, turn);
           end_group(sums[turn]);
         }
-        stage = after(stage);
+        end_step();
         continue;
       }
     }
-    const auto do_chunk = [&](int c) {
-      const int which = c / kBlockChunks;
+    // Where a stage is not whole nothing is left to fetch.
+    const auto do_chunk = [&]<bool kFetches>(int c, std::bool_constant<kFetches>) {
       Words words;
       take_words(stage, c, words);
-      if constexpr (kBlocks) take_zeros(stage, which, zero[0]);
+      if constexpr (kBlocks) take_zeros(stage, c / kBlockChunks, zero[0]);
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
         multiply(stage, c, k, words, zero[0], sums[0]);
+        if constexpr (kFetches) fetch_some(c * kSteps + k);
         if constexpr (!kBlocks) {
           if (--left == 0) {
             end_group(sums[0]);
@@ -293,7 +312,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       if constexpr (kBlocks) {
         const int chunk = step * Tile::kChunks + c;
         if (chunk % kBlockChunks == kBlockChunks - 1 || chunk == chunks - 1) {
-          take_scales(stage, which);
+          take_scales(stage, c / kBlockChunks);
           end_group(sums[0]);
         }
       }
@@ -301,16 +320,16 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if constexpr (kTurns == 1) {
       if (here == Tile::kChunks) {
 #pragma unroll
-        for (int c = 0; c < Tile::kChunks; ++c) do_chunk(c);
+        for (int c = 0; c < Tile::kChunks; ++c) do_chunk(c, std::true_type{});
       } else {
 #pragma unroll 1
-        for (int c = 0; c < here; ++c) do_chunk(c);
+        for (int c = 0; c < here; ++c) do_chunk(c, std::false_type{});
       }
     } else {
 #pragma unroll 1
-      for (int c = 0; c < here; ++c) do_chunk(c);
+      for (int c = 0; c < here; ++c) do_chunk(c, std::false_type{});
     }
-    stage = after(stage);
+    end_step();
   }
   if constexpr (!kBlocks) {
     if (left != weight.group_steps) end_group(sums[0]);

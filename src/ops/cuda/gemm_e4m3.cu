@@ -29,6 +29,8 @@ struct Tile {
   static constexpr int kStage = (kRows + kCols) * kStride;
   static constexpr int kSharedBytes = kStages * kStage * 2;
   static_assert(kSharedBytes <= 101376);
+  // Operands are read while the products before them are made where few of those hide it.
+  static constexpr bool kAhead = kWarpRows * kWarpCols <= 32 * 16;
 };
 
 // Bytes 1 and 3 of each word, and 0 and 2, as the operands of two mma(): the same inputs of x and
@@ -78,19 +80,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       thread, x_words, args.x.stride / 2, rows.first, rows.end, 0, of_x);
   RowPieces<Tile::kCols, Tile::kThreads, kDepth, kStride, true> of_cols(
       thread, codes, weight.stride / 2, first_col, weight.rows, 0, itself);
-  const auto fetch = [&](int step, Bf16* stage) {
-    if (step < steps) {
-      Bf16* const w = stage + Tile::kRows * kStride;
-      const int left = words - step * kDepth;
-      if (left >= kDepth) {
-        of_rows.fetch(stage);
-        of_cols.fetch(w);
-      } else {
-        of_rows.fetch_last(stage, left);
-        of_cols.fetch_last(w, left);
-      }
-    }
-    async_commit();
+  const auto fetch_last = [&](int left, Bf16* stage) {
+    of_rows.fetch_last(stage, left);
+    of_cols.fetch_last(stage + Tile::kRows * kStride, left);
   };
 
   // The scales of this lane's sums: of the group at hand, and of the next, which are on their way
@@ -100,24 +92,34 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     float col[kColTiles][2];
   };
   OfGroup now;
-  OfGroup next;
+  OfGroup next_group;
+  // Where those of the first group are.
+  std::int64_t row_at[kRowTiles][2];
+  std::int64_t col_at[kColTiles][2];
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      const std::int64_t row = rows.first + warp_row + i * 16 + lane / 4 + e * 8;
+      row_at[i][e] = rows.of_x(smaller(row, rows.end - 1));
+    }
+#pragma unroll
+    for (int j = 0; j < kColTiles; ++j) {
+      const std::int64_t col = first_col + warp_col + j * 8 + lane % 4 * 2 + e;
+      col_at[j][e] = weight.places.of(smaller(col, weight.rows - 1), 0);
+    }
+  }
   const auto take_group = [&](OfGroup& of, std::int64_t which) {
     const std::int64_t group = smaller(which, weight.groups - 1);
+    const float* const of_rows_then = args.x.scales + group * args.x.group_step;
+    const float* const of_cols_then = scales + group * weight.places.group_step;
 #pragma unroll
-    for (int i = 0; i < kRowTiles; ++i)
+    for (int e = 0; e < 2; ++e) {
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const std::int64_t row = rows.first + warp_row + i * 16 + lane / 4 + e * 8;
-        of.row[i][e] =
-            args.x.scales[group * args.x.group_step + rows.of_x(smaller(row, rows.end - 1))];
-      }
+      for (int i = 0; i < kRowTiles; ++i) of.row[i][e] = of_rows_then[row_at[i][e]];
 #pragma unroll
-    for (int j = 0; j < kColTiles; ++j)
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const std::int64_t col = first_col + warp_col + j * 8 + lane % 4 * 2 + e;
-        of.col[j][e] = scales[weight.places.of(smaller(col, weight.rows - 1), group)];
-      }
+      for (int j = 0; j < kColTiles; ++j) of.col[j][e] = of_cols_then[col_at[j][e]];
+    }
   };
   float totals[kRowTiles][kColTiles][4] = {};
   float sums[kRowTiles][kColTiles][4] = {};
@@ -134,7 +136,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   };
 
   take_group(now, 0);
-  if (weight.groups > 1) take_group(next, 1);
+  if (weight.groups > 1) take_group(next_group, 1);
   std::int64_t group = 0;
   const int group_steps =
       weight.groups > 1 ? weight.group_steps / 2 : std::numeric_limits<int>::max();
@@ -144,36 +146,54 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     return stage + Tile::kStage == stages_end ? shared : stage + Tile::kStage;
   };
   Bf16* filled = shared;
-  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStage) fetch(step, filled);
+  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStage) {
+    const int left_words = words - step * kDepth;
+    if (left_words >= kDepth) {
+      of_rows.fetch(filled);
+      of_cols.fetch(filled + Tile::kRows * kStride);
+    } else if (left_words > 0) {
+      fetch_last(left_words, filled);
+    }
+    async_commit();
+  }
   Bf16* stage = shared;
   for (int step = 0; step < steps; ++step) {
     async_wait<Tile::kStages - 2>();
     __syncthreads();  // this stage is there for all, and all have left the one to be filled next
-    fetch(step + Tile::kStages - 1, filled);
-    filled = after(filled);
-    const Bf16* const x = stage + warp_row * kStride;
-    const Bf16* const w = stage + (Tile::kRows + warp_col) * kStride;
-    stage = after(stage);
+    const int next = words - (step + Tile::kStages - 1) * kDepth;  // words left for it
+    if (next > 0 && next < kDepth) fetch_last(next, filled);
+    const Bf16* const x = stage + (warp_row + lane % 16) * kStride + lane / 16 * 8;
+    const Bf16* const w =
+        stage + (Tile::kRows + warp_col + lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8;
     // Behind the last input no group ends.
-    const int here =
-        smaller(kDepth, (words - step * kDepth + kStepWords - 1) / kStepWords * kStepWords);
+    const int here = (smaller(kDepth, words - step * kDepth) + kStepWords - 1) / kStepWords;
+    constexpr int kParts = kDepth / kStepWords;
+    constexpr int kBuffers = Tile::kAhead ? 2 : 1;
+    std::uint32_t of_x_rows[kBuffers][kRowTiles][4];
+    std::uint32_t of_outputs[kBuffers][kColTiles / 2][4];
+    const auto load = [&](int k) {
 #pragma unroll
-    for (int k = 0; k < kDepth; k += kStepWords) {
+      for (int i = 0; i < kRowTiles; ++i)
+        ldmatrix(of_x_rows[k % kBuffers][i], x + i * 16 * kStride + k * kStepWords);
+#pragma unroll
+      for (int j = 0; j < kColTiles / 2; ++j)
+        ldmatrix(of_outputs[k % kBuffers][j], w + j * 16 * kStride + k * kStepWords);
+    };
+    if (Tile::kAhead) load(0);
+#pragma unroll
+    for (int k = 0; k < kParts; ++k) {
       if (k >= here) break;
+      if (!Tile::kAhead)
+        load(k);
+      else if (k + 1 < kParts)
+        load(k + 1);
       std::uint32_t a[kRowTiles][2][4];
 #pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-        std::uint32_t of_x_rows[4];
-        ldmatrix(of_x_rows, x + (i * 16 + lane % 16) * kStride + k + lane / 16 * 8);
-        widen_words(of_x_rows, a[i]);
-      }
+      for (int i = 0; i < kRowTiles; ++i) widen_words(of_x_rows[k % kBuffers][i], a[i]);
 #pragma unroll
       for (int j = 0; j < kColTiles; j += 2) {
-        std::uint32_t of_outputs[4];
-        ldmatrix(of_outputs,
-                 w + (j * 8 + lane / 16 * 8 + lane % 8) * kStride + k + lane / 8 % 2 * 8);
         std::uint32_t b[2][4];
-        widen_words(of_outputs, b);
+        widen_words(of_outputs[k % kBuffers][j / 2], b);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const std::uint32_t left_pairs[2] = {b[half][0], b[half][1]};
@@ -185,13 +205,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           }
         }
       }
+      fetch_part<kParts>(k, of_rows, of_cols, filled, filled + Tile::kRows * kStride, true,
+                         next >= kDepth);
       if (--left == 0) {
         end_group();
-        now = next;
-        take_group(next, ++group + 1);
+        now = next_group;
+        take_group(next_group, ++group + 1);
         left = group_steps;
       }
     }
+    async_commit();
+    filled = after(filled);
+    stage = after(stage);
   }
   if (left != group_steps) end_group();
 #pragma unroll

@@ -125,14 +125,15 @@ class RowPieces {
                            std::int64_t end, std::int64_t begin, const RowOf& of)
       : RowPieces(thread, piece(thread) * 8, data, stride, first, end, begin, of) {}
 
-  // The next kDepth columns of each row.
+  // The next kDepth columns of each row, piece n of kRounds, each once; `go`: or none of them.
+  SACCADE_DEVICE void fetch(Bf16* stage, int n, bool go = true) {
+    if (go && (kClamped || (there_ >> n & 1U) != 0))
+      async_copy(stage + to_ + n * kEvery * kStride, from_[n]);
+    from_[n] += kDepth;
+  }
   SACCADE_DEVICE void fetch(Bf16* stage) {
 #pragma unroll
-    for (int n = 0; n < kRounds; ++n) {
-      if (kClamped || (there_ >> n & 1U) != 0)
-        async_copy(stage + to_ + n * kEvery * kStride, from_[n]);
-      from_[n] += kDepth;
-    }
+    for (int n = 0; n < kRounds; ++n) fetch(stage, n);
   }
 
   // The last `left` of them, and zeros.
@@ -150,6 +151,22 @@ class RowPieces {
   int col_;
   int to_;
 };
+
+// Part `part` of kParts of what a thread fetches of the rows of x (where `aligned`) and the weight
+// for a whole stage, each part once; `go`: or none of it. A few pieces after each mma(): at once
+// they would keep the operands of the stage at hand waiting.
+template <int kParts, typename OfRows, typename OfCols>
+SACCADE_DEVICE void fetch_part(int part, OfRows& of_rows, OfCols& of_cols, Bf16* x, Bf16* w,
+                               bool aligned, bool go) {
+  constexpr int kPieces = OfRows::kRounds + OfCols::kRounds;
+#pragma unroll
+  for (int n = part * kPieces / kParts; n < (part + 1) * kPieces / kParts; ++n) {
+    if (n < OfRows::kRounds)
+      of_rows.fetch(x, n, go && aligned);
+    else
+      of_cols.fetch(w, n - OfRows::kRounds, go);
+  }
+}
 
 // The same at once, of rows that begin anywhere: columns [begin, end), and zeros.
 template <int kCount, int kThreads, int kDepth, int kStride, typename RowOf>

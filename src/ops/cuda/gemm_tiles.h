@@ -47,14 +47,14 @@ struct Tile {
   // Compute capability 8.6, 8.9 and 12.0 have no more.
   static_assert(kSharedBytes <= 101376);
   // Operands are read while the products before them are made where few of those hide it.
-  static constexpr bool kAhead = kWarpRows * kWarpCols <= 32 * 16;
+  static constexpr bool kAhead = kWarpRows * kWarpCols <= 32 * 32;
 };
 
 // Math: what mma() adds up (Sum), what its result has to be multiplied by (Scales), and how.
-// `slice`: words of a slice of `in`; of kSliced alone. Of rows that begin anywhere ptxas would
-// rather spill than take registers for which one block alone has room.
+// `slice`: words of a slice of `in`; of kSliced alone. Told of one block a multiprocessor, ptxas
+// takes registers enough: else it reads operands only when they are due, or spills.
 template <typename Math, typename Tile, typename Out, bool kAligned, bool kGrouped, bool kSliced>
-__global__ void __launch_bounds__(Tile::kThreads, kAligned ? 0 : 1)
+__global__ void __launch_bounds__(Tile::kThreads, kAligned && !Tile::kAhead ? 0 : 1)
     gemm_kernel(GemmKernelArgs args, GemmGroups groups, typename Math::Scales scales, int slice) {
   SACCADE_DYNAMIC_SHARED(Bf16, shared);
   constexpr int kDepth = Tile::kDepth;
@@ -90,24 +90,15 @@ __global__ void __launch_bounds__(Tile::kThreads, kAligned ? 0 : 1)
       thread, x_data, args.x.stride, rows.first, rows.end, begin, of_x);
   RowPieces<Tile::kCols, Tile::kSliceThreads, kDepth, kStride, true> of_cols(
       thread, weight, args.weight.stride, first_col, args.weight.rows, begin, itself);
-  // Every step commits a group, empty or not, so that the count of those under way is fixed.
-  const auto fetch = [&](int step, Bf16* stage) {
-    if (step < my_steps) {
-      Bf16* const w = stage + Tile::kRows * kStride;
-      const int left = end - begin - step * kDepth;
-      if (left >= kDepth) {
-        if (kAligned) of_rows.fetch(stage);
-        of_cols.fetch(w);
-      } else {
-        if (kAligned) of_rows.fetch_last(stage, left);
-        of_cols.fetch_last(w, left);
-      }
-      if (!kAligned)
-        copy_pieces<Tile::kRows, Tile::kSliceThreads, kDepth, kStride>(
-            thread, stage, x_data, args.x.stride, rows.first, rows.end, begin + step * kDepth, end,
-            of_x);
-    }
-    async_commit();
+  const auto left_at = [&](int step) { return end - begin - step * kDepth; };
+  const auto fetch_last = [&](int step, Bf16* stage) {
+    if (kAligned) of_rows.fetch_last(stage, left_at(step));
+    of_cols.fetch_last(stage + Tile::kRows * kStride, left_at(step));
+  };
+  const auto copy_rows = [&](int step, Bf16* stage) {
+    copy_pieces<Tile::kRows, Tile::kSliceThreads, kDepth, kStride>(
+        thread, stage, x_data, args.x.stride, rows.first, rows.end, begin + step * kDepth, end,
+        of_x);
   };
 
   typename Math::Sum sums[kRowTiles][kColTiles][4] = {};
@@ -135,18 +126,36 @@ __global__ void __launch_bounds__(Tile::kThreads, kAligned ? 0 : 1)
     return stage + Tile::kStage == stages_end ? stages : stage + Tile::kStage;
   };
   Bf16* filled = stages;
-  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStage) fetch(step, filled);
+  // Every step commits a group, empty or not, so that the count of those under way is fixed.
+  for (int step = 0; step < Tile::kStages - 1; ++step, filled += Tile::kStage) {
+    if (step < my_steps) {
+      if (!kAligned) copy_rows(step, filled);
+      if (left_at(step) >= kDepth) {
+        if (kAligned) of_rows.fetch(filled);
+        of_cols.fetch(filled + Tile::kRows * kStride);
+      } else {
+        fetch_last(step, filled);
+      }
+    }
+    async_commit();
+  }
   Bf16* stage = stages;
   for (int step = 0; step < steps; ++step) {
     async_wait<Tile::kStages - 2>();
     __syncthreads();  // this stage is there for all, and all have left the one to be filled next
-    fetch(step + Tile::kStages - 1, filled);
-    filled = after(filled);
+    const int next = step + Tile::kStages - 1;
+    const bool whole = next < my_steps && left_at(next) >= kDepth;
+    if (next < my_steps) {
+      if (!kAligned) copy_rows(next, filled);
+      if (!whole) fetch_last(next, filled);
+    }
+    if (Tile::kSlices > 1 && step >= my_steps) {
+      async_commit();
+      continue;
+    }
     const Bf16* const x = stage + (warp_row + lane % 16) * kStride + lane / 16 * 8;
     const Bf16* const w =
         stage + (Tile::kRows + warp_col + lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8;
-    stage = after(stage);
-    if (Tile::kSlices > 1 && step >= my_steps) continue;
     constexpr int kBuffers = Tile::kAhead ? 2 : 1;
     std::uint32_t a[kBuffers][kRowTiles][4];
     std::uint32_t b[kBuffers][kColTiles / 2][4];
@@ -172,7 +181,12 @@ __global__ void __launch_bounds__(Tile::kThreads, kAligned ? 0 : 1)
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) mma(sums[i][j], a[k % kBuffers][i], of_output);
       }
+      fetch_part<kDepth / 16>(k, of_rows, of_cols, filled, filled + Tile::kRows * kStride, kAligned,
+                              whole);
     }
+    async_commit();
+    filled = after(filled);
+    stage = after(stage);
     if (kTotals && --left_in_slice == 0) {
       end_slice();
       left_in_slice = slice / kDepth;
