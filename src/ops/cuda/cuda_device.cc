@@ -16,6 +16,60 @@ std::int64_t padded_cols(std::int64_t cols, DType type) {
   return (cols + pack - 1) / pack * pack;
 }
 
+// Numbers that are stored as they are to be.
+bool is_stored_as(const StoredMatrix& matrix, DType type) {
+  return matrix.format == StoredMatrix::Format::kNumbers && !matrix.turned &&
+         matrix.output_scale.empty() && matrix.codes.dtype == type;
+}
+
+// Outputs [begin, begin + count) as rows of `like`, zero behind their last input. Tiles are cut
+// both ways: wide matrices have few outputs a band, and each thread is to have some of it.
+void fill_band(ThreadPool& pool, const StoredMatrixReader& reader, std::int64_t begin,
+               std::int64_t count, const Rows& like, std::byte* host) {
+  constexpr std::int64_t kTileOut = StoredMatrixReader::kTileOut;
+  constexpr std::int64_t kTileIn = StoredMatrixReader::kTileIn;
+  constexpr std::int64_t kTileCols = 16 * kTileIn;
+  const StoredMatrix& matrix = reader.matrix();
+  const std::size_t size = size_of(like.type);
+  const std::int64_t in = like.cols;
+  const std::int64_t wide = (in + kTileCols - 1) / kTileCols;
+  const auto place = [&](std::int64_t row, std::int64_t col) {
+    return host + static_cast<std::size_t>(row * like.stride + col) * size;
+  };
+  const auto copy = [&](std::int64_t row, std::int64_t col, std::int64_t cols) {
+    const std::int64_t at =
+        (matrix.out_begin + begin + row) * matrix.stride + matrix.in_begin + col;
+    std::memcpy(place(row, col), matrix.codes.bytes.data() + static_cast<std::size_t>(at) * size,
+                static_cast<std::size_t>(cols) * size);
+  };
+  const auto round = [&](const float* values, std::int64_t cols, std::byte* to) {
+    if (like.type == DType::kF32) {
+      std::memcpy(to, values, static_cast<std::size_t>(cols) * size);
+      return;
+    }
+    auto* const rounded = reinterpret_cast<Bf16*>(to);
+    for (std::int64_t i = 0; i < cols; ++i) rounded[i] = to_bf16(values[i]);
+  };
+  const bool stored = is_stored_as(matrix, like.type);
+  pool.parallel_each((count + kTileOut - 1) / kTileOut * wide, [&](std::int64_t tile, int) {
+    const std::int64_t from = tile / wide * kTileOut;
+    const std::int64_t to = std::min(count, from + kTileOut);
+    const std::int64_t first = tile % wide * kTileCols;
+    const std::int64_t end = std::min(in, first + kTileCols);
+    for (std::int64_t row = from; end == in && row < to; ++row)
+      std::memset(place(row, in), 0, static_cast<std::size_t>(like.stride - in) * size);
+    for (std::int64_t row = from; stored && row < to; ++row) copy(row, first, end - first);
+    if (stored) return;
+    std::vector<float> numbers(static_cast<std::size_t>(kTileOut * kTileIn));
+    for (std::int64_t col = first; col < end; col += kTileIn) {
+      const std::int64_t cols = std::min(kTileIn, end - col);
+      reader.read(begin + from, begin + to, col, col + cols, numbers.data(), kTileIn);
+      for (std::int64_t row = from; row < to; ++row)
+        round(numbers.data() + (row - from) * kTileIn, cols, place(row, col));
+    }
+  });
+}
+
 }  // namespace
 
 DeviceScratch::~DeviceScratch() {
@@ -127,7 +181,6 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_weight(std::span<const StoredMatr
 
   CudaStream& copies = *lanes_[static_cast<std::size_t>(Lane::kCopy)];
   constexpr std::int64_t kTileOut = StoredMatrixReader::kTileOut;
-  constexpr std::int64_t kTileIn = StoredMatrixReader::kTileIn;
   const std::int64_t band =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(kBandBytes / row_bytes) / kTileOut) *
       kTileOut;
@@ -138,28 +191,7 @@ std::unique_ptr<PackedWeight> CudaDevice::pack_weight(std::span<const StoredMatr
       const std::int64_t count = std::min(band, part.out() - begin);
       const std::size_t bytes = static_cast<std::size_t>(count) * row_bytes;
       const UploadRing::Piece piece = copies.matrices_.take(bytes);
-      std::memset(piece.host, 0, bytes);
-      const std::int64_t tiles = (count + kTileOut - 1) / kTileOut;
-      pool_.parallel_each(tiles, [&](std::int64_t tile, int) {
-        const std::int64_t from = tile * kTileOut;
-        const std::int64_t to = std::min(count, from + kTileOut);
-        std::vector<float> numbers(static_cast<std::size_t>(kTileOut * kTileIn));
-        for (std::int64_t col = 0; col < in; col += kTileIn) {
-          const std::int64_t cols = std::min(kTileIn, in - col);
-          reader.read(begin + from, begin + to, col, col + cols, numbers.data(), kTileIn);
-          for (std::int64_t row = from; row < to; ++row) {
-            const float* const values = numbers.data() + (row - from) * kTileIn;
-            std::byte* const into = piece.host + static_cast<std::size_t>(row) * row_bytes +
-                                    static_cast<std::size_t>(col) * size_of(compute);
-            if (half) {
-              auto* const rounded = reinterpret_cast<Bf16*>(into);
-              for (std::int64_t i = 0; i < cols; ++i) rounded[i] = to_bf16(values[i]);
-            } else {
-              std::memcpy(into, values, static_cast<std::size_t>(cols) * sizeof(float));
-            }
-          }
-        }
-      });
+      fill_band(pool_, reader, begin, count, rows, piece.host);
       runtime_->copy({.to = static_cast<std::byte*>(rows.data) +
                             static_cast<std::size_t>(first + begin) * row_bytes,
                       .to_stride = bytes,
