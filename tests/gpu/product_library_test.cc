@@ -397,8 +397,14 @@ TEST_F(LibraryProducts, ARefusalLaterIsTheOwnKernels) {
   TearDown();
   make({test::kAscending});
   fake().refuses = true;
+  ::testing::internal::CaptureStderr();
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_EQ(multiply(0, 100, afters[i]), want[i]);
   EXPECT_EQ(by_library(), 0u);
+  // Said once for the weight, not once a product.
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto first = said.find("refuses a product");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(said.find("refuses a product", first + 1), std::string::npos) << said;
 }
 
 // In steps that become graphs: where sums are finished apart, whose room moves between two of the

@@ -167,7 +167,7 @@ void CudaStream::launch_by_library(const GemmKernelArgs& args, Product product,
     set_rows(product, rounded_e4m3(x, *codes, codes->input_scale), count);
   else
     product.x = x;
-  launch(launch_library_product, {&device_.products_->library(), algorithm, product, workspace,
+  launch(launch_library_product, {device_.products_.get(), algorithm, product, workspace,
                                   codes != nullptr ? *codes : CodedRows{}, args.bias});
 }
 

@@ -310,10 +310,11 @@ const ProductAlgorithm* ProductTable::choose(const Product& product) const {
 
 void launch_library_product(const LibraryProductArgs& args, cudaStream_t stream) {
   const Product& product = args.product;
-  if (args.library->multiply(product, args.algorithm, args.workspace, stream)) return;
-  log::warning("{} refuses a product of {} rows by {} x {}: the own kernel takes it",
-               args.library->description(), product.x.rows, product.weight.rows,
-               product.weight.cols);
+  ProductLibrary& library = args.table->library();
+  if (library.multiply(product, args.algorithm, args.workspace, stream)) return;
+  if (args.table->is_news(product.weight))
+    log::warning("{} refuses a product of {} rows by {} x {}: the own kernel takes it, and others",
+                 library.description(), product.x.rows, product.weight.rows, product.weight.cols);
   multiply_ourselves(product, product.scales.x != nullptr ? &args.codes : nullptr, args.bias,
                      stream);
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -90,6 +91,9 @@ class ProductTable {
   // Whether there is an algorithm for some number of rows.
   bool serves(const Product& product) const;
   ProductLibrary& library() { return *library_; }
+  // Whether this is the first product with the weight that was refused after all: the log has one
+  // line for it, not one a step.
+  bool is_news(const Rows& refused) { return refused_.insert(refused.data).second; }
 
  private:
   // Out, in, stride, the operands' type, whether scales are a block's, the type of y, and what is
@@ -104,6 +108,7 @@ class ProductTable {
   std::unique_ptr<ProductLibrary> library_;
   bool batch_invariant_;
   std::map<Shape, ProductChoice> choices_;
+  std::set<const void*> refused_;  // weights
 };
 
 // Codes as a product's operand. Nothing: no library takes their scales.
@@ -113,7 +118,7 @@ void set_rows(Product& product, const E4m3Rows& x, std::int64_t rows);
 
 // A library's product as a launch: by the own kernel where the library refuses after all.
 struct LibraryProductArgs {
-  ProductLibrary* library = nullptr;
+  ProductTable* table = nullptr;
   ProductAlgorithm algorithm;
   Product product;
   std::byte* workspace = nullptr;
