@@ -13,9 +13,10 @@ namespace {
 
 constexpr double kShareOfFreeMemory = 0.5;  // for the KV pool, when nothing is said
 constexpr std::int64_t kLeastFreeMemory = std::int64_t{1} << 30;  // assumed when it cannot be told
-// Of a device's own: lists and matrices on their way, streams and events, and what the device's
-// runtime keeps for kernels.
-constexpr std::int64_t kListBytes = std::int64_t{256} << 20;
+// Of a device's own, of two lanes that compute: lists and matrices on their way, 64 MiB each at the
+// most, a library's workspace (40 MiB with its room to grow), sums that are finished apart (80) and
+// parts of attention (40); and what the runtime keeps for kernels, streams and events.
+constexpr std::int64_t kListBytes = std::int64_t{2 * (2 * 64 + 40 + 80 + 40) + 64} << 20;
 // A step of a few hundred launches as a graph; an assumption, to be held against what a GPU's
 // runtime takes (the log says it for each, at debug level).
 constexpr std::int64_t kGraphBytes = std::int64_t{4} << 20;
@@ -117,8 +118,9 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
 }
 
 // A share of what is left, or of a device's own memory what its utilisation leaves; no more than
-// would ever be used.
-// taken: of what is free, bytes that have been given away and not yet been written to.
+// would ever be used, but that a device's own memory is nobody else's, and a cache of prefixes
+// finds use for all of it. taken: of what is free, bytes that have been given away and not yet been
+// written to.
 Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network, Device& device,
                                      std::int64_t taken) {
   const EngineSettings& settings = parts.settings;
@@ -131,7 +133,7 @@ Result<std::int64_t> choose_kv_bytes(const EngineParts& parts, Network& network,
   if (use.total > 0) {
     TRY(const std::int64_t left,
         kv_bytes_of(settings.device_memory_utilization, use, kLeastFreeMemory / 64));
-    const std::int64_t chosen = std::min(left, useful);
+    const std::int64_t chosen = settings.prefix_caching ? left : std::min(left, useful);
     log::info(
         "KV cache: {:.2f} GiB; gpu_memory_utilization {} of {:.2f} GiB leaves {:.2f} beside "
         "{:.2f} of weights and others, {:.2f} of activations, {:.2f} of images, {:.2f} of logits, "

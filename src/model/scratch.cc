@@ -11,6 +11,7 @@ void Scratch::add(View& into, DType type, std::int64_t rows, std::int64_t cols) 
 }
 
 Result<void> Scratch::allocate(Device& device) {
+  buffer_.reset();  // first: there may not be room for both
   TRY(buffer_, device.allocate(bytes_));
   for (const Entry& entry : entries_)
     *entry.into = View(buffer_.data() + entry.offset, entry.type, entry.rows, entry.cols,

@@ -101,11 +101,11 @@ TEST(EngineSetup, KvPoolIsWhatTheUtilisationLeaves) {
               std::string::npos);
 }
 
-// Where the utilisation leaves more than would ever be used, that is what the pool has: of codes
-// their bytes and those of their scales.
+// Where the utilisation leaves more than would ever be used, that is what the pool has, unless
+// prefixes are kept; of codes it is their bytes and those of their scales.
 TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
   constexpr std::int64_t kGib = std::int64_t{1} << 30;
-  const auto pool_bytes = [&](DType cache) -> std::int64_t {
+  const auto pool_bytes = [&](DType cache, bool prefixes = false) -> std::int64_t {
     FakeModelOptions options;
     options.layers.assign(4, {LayerKind::kFull, 0, 2, 64});
     options.cache = cache;
@@ -113,6 +113,7 @@ TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
     MeteredDevice device(4 * kGib, 4 * kGib);
     EngineSettings settings;
     settings.encoder_cache_bytes = 1 << 20;
+    settings.prefix_caching = prefixes;
     const auto parts = set_up_engine(settings, model, device, kClock);
     EXPECT_TRUE(parts.has_value()) << parts.error().message;
     return parts ? static_cast<std::int64_t>(parts->settings.kv_cache_bytes) : 0;
@@ -121,6 +122,8 @@ TEST(EngineSetup, KvPoolOfCodesIsAsMuchSmaller) {
   EXPECT_GT(numbers, 0);
   for (const DType cache : {DType::kI8, DType::kE4m3})
     EXPECT_EQ(pool_bytes(cache) * 64 * 4, numbers * (64 + 4)) << name_of(cache);
+  EXPECT_GT(pool_bytes(DType::kF32, true), 2 * kGib);
+  EXPECT_GT(2 * kGib, numbers);
 }
 
 // The next step is planned while one runs where something else than the host computes it; what was
