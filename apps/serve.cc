@@ -365,6 +365,10 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
          [&e](std::int64_t on) { e.steps_in_flight = on > 0 ? 2 : 1; },
          "plan the next step while one runs; by itself on a GPU")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  cmd.add_flag_callback(
+      "--no-warm-up", [&f] { f.settings.warm_up = false; },
+      "take requests at once: on a GPU kernels are otherwise loaded and graphs made before the "
+      "first");
   cmd.add_option("--speculative-config", f.speculative_config,
                  "JSON: {\"method\":\"ngram\",\"num_speculative_tokens\":4,"
                  "\"prompt_lookup_max\":4,\"prompt_lookup_min\":2} guesses tokens from the text "

@@ -65,14 +65,25 @@ struct EngineSettings {
   CacheObserver* cache_observer = nullptr;  // engine thread; null: nobody. Outlives the engine
 };
 
+// What is run before an engine serves, so that kernels are loaded, memory is taken and graphs are
+// made before anybody waits for it: a long prompt, the kinds of sampling, an image, and decode of
+// each number of rows that steps are padded to.
+struct WarmUp {
+  std::function<Result<Request>(std::int64_t tokens)> text;  // a prompt of so many tokens
+  std::function<Result<Request>()> image;                    // a prompt with one; null: none
+  double seconds = 60;  // after which the rest is left to serving
+};
+
 class Engine {
  public:
   // The network must have been loaded on `device`. Errors name the setting that cannot hold.
   // `images`: where other processes may encode; null: this one does. Outlives the engine. With
   // `tower` false the network has been loaded without its tower, and all images come from there.
+  // `warm_up`: null: what serving needs is made while serving. Nothing of it is counted or kept.
   static Result<std::unique_ptr<Engine>> create(const EngineSettings& settings, Network& network,
                                                 Device& device, const Clock& clock,
-                                                ImageExchange* images = nullptr, bool tower = true);
+                                                ImageExchange* images = nullptr, bool tower = true,
+                                                const WarmUp* warm_up = nullptr);
   virtual ~Engine() = default;
 
   // kExhausted: inbox full. kInvalid: can never fit (both numbers in the message). The sink is

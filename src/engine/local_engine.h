@@ -37,6 +37,10 @@ class LocalEngine final : public Engine {
   // `tower` false all are encoded elsewhere.
   Result<void> make_encoder(ImageExchange* exchange, bool tower);
 
+  // The same parts, after an engine of their own has run what `with` has for it.
+  static Result<EngineParts> warmed_up(EngineParts parts, Network& network, Device& device,
+                                       const Clock& clock, bool tower, const WarmUp& with);
+
   Result<RequestId> submit(Request request, Sink sink) override;
   void cancel(RequestId id) override;
   bool step() override;
@@ -76,6 +80,7 @@ class LocalEngine final : public Engine {
     Nanos last_token = 0;
   };
 
+  Result<void> run_all(std::vector<Request> requests);  // until each has its last delta
   Result<void> validate(const Request& request) const;
   Result<void> check_room(ClientId client) const;
   Result<void> validate_images(const Request& request) const;

@@ -8,8 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/rng.h"
-#include "engine/image_source.h"
+#include "serve/made_requests.h"
 
 namespace saccade::serve {
 namespace {
@@ -32,40 +31,19 @@ struct Took {
 class Bench {
  public:
   Bench(Engine& engine, const Processor& processor, const Tokenizer& tokenizer)
-      : engine_(engine), processor_(processor), tokenizer_(tokenizer), rng_(20) {}
+      : engine_(engine), requests_(processor, tokenizer, 20) {}
 
   Result<Took> prompt(std::int64_t tokens) {
-    std::vector<TokenId> ids;
-    const auto most =
-        static_cast<std::uint64_t>(std::min<std::int64_t>(kPlain, processor_.shape().vocab));
-    for (std::int64_t i = 0; i < tokens; ++i) ids.push_back(static_cast<TokenId>(rng_() % most));
-    Request request;
-    TRY(request.prompt, processor_.wrap_tokens(std::move(ids)));
+    TRY(Request request, requests_.text(tokens));
     return run(std::move(request));
   }
 
   Result<Took> image(const ImageLayout& layout) {
-    Pixels noise{layout.width, layout.height, {}};
-    noise.rgb.resize(static_cast<std::size_t>(layout.width) *
-                     static_cast<std::size_t>(layout.height) * 3);
-    for (std::uint8_t& value : noise.rgb) value = static_cast<std::uint8_t>(rng_());
-    TRY(PreparedImage prepared, processor_.prepare_image(noise, layout));
-    Request request;
-    TRY(Prompt prompt,
-        processor_.build_prompt(tokenizer_, processor_.image_placeholder(0), {&layout, 1}, false));
-    std::vector<RequestImage> images(1);
-    for (const ImageSpan& span : prompt.images) images.front().span = span;
-    for (auto& byte : images.front().content) byte = static_cast<std::uint8_t>(rng_());
-    images.front().layout = layout;
-    images.front().source = std::make_shared<ReadyImage>(std::move(prepared));
-    request.prompt = std::move(prompt);
-    request.images = std::move(images);
+    TRY(Request request, requests_.image(layout));
     return run(std::move(request));
   }
 
  private:
-  static constexpr std::int64_t kPlain = 200;  // token ids up to here mean text
-
   Result<Took> run(Request request) {
     request.sampling.max_tokens = 1;
     request.sampling.temperature = 0;
@@ -86,9 +64,7 @@ class Bench {
   }
 
   Engine& engine_;
-  const Processor& processor_;
-  const Tokenizer& tokenizer_;
-  Rng rng_;
+  MadeRequests requests_;
 };
 
 // `measure(size)` for each size, ascending: the least of a few times.

@@ -25,6 +25,7 @@
 #include "serve/service.h"
 #include "serve/size_ticker.h"
 #include "serve/throughput_log.h"
+#include "serve/warm_up.h"
 
 namespace saccade::serve {
 namespace {
@@ -334,8 +335,11 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
     TRY(events, cluster::EventPublisher::create(settings.cache_events));
     engine_settings.cache_observer = &events->observer();
   }
-  TRY(const auto engine,
-      Engine::create(engine_settings, *model.network, *parts.device, clock, exchange.get(), tower));
+  const WarmUp warm_up = warm_up_of(model, *parts.tokenizer, tower);
+  const bool warms_up =
+      settings.warm_up.value_or(!offline && parts.device->space() == Space::kDevice);
+  TRY(const auto engine, Engine::create(engine_settings, *model.network, *parts.device, clock,
+                                        exchange.get(), tower, warms_up ? &warm_up : nullptr));
   model.processor->limit_image_patches(engine->max_image_patches());
   // Its thread wakes the engine: it ends first. And the store's tells it of rows and encoders.
   const std::shared_ptr<void> end_of_exchange(nullptr, [&](void*) {

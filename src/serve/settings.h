@@ -133,6 +133,7 @@ struct ServeSettings {
   LoraSettings lora;
   MediaSettings media;
   EngineSettings engine;
+  std::optional<bool> warm_up;  // before the first request; absent: where there is a GPU
   ClusterSettings cluster;
 };
 
