@@ -126,13 +126,14 @@ class LibraryProducts : public Library {
   static constexpr std::int64_t kOut = 24;
   static constexpr std::int64_t kRows = 300;
 
-  void make(std::vector<int> algorithms, bool batch_invariant = false, bool with_library = true) {
+  void make(std::vector<int> algorithms, bool batch_invariant = false, bool with_library = true,
+            bool splits = false) {
     fake().algorithms = std::move(algorithms);
     fake().enqueue = emulator::enqueue;
     device = std::make_unique<CudaDevice>(
         emulator::make_emulated_runtime({.late = true, .seed = 7}), 2, DType::kBf16);
     if (with_library) {
-      auto library = open_cublaslt(*OpenedLibrary::open(kFake));
+      auto library = open_cublaslt(*OpenedLibrary::open(kFake), splits);
       ASSERT_TRUE(library) << library.error().message;
       device->use_library(*std::move(library), batch_invariant);
     }
@@ -377,6 +378,22 @@ TEST_F(LibraryProducts, LiarsAndThoseThatSayNoAreNotAsked) {
   multiply(0, kRows);
   EXPECT_EQ(by_library(), 1u);
   EXPECT_EQ(fake().done.back(), test::kDescending);
+}
+
+// Pieces of a sum that are added in one order do where that was said; the probe holds them to what
+// it holds all to. Sums that blocks add in place never do.
+TEST_F(LibraryProducts, SumsMayBeCutWhereThatWasSaid) {
+  for (const bool splits : {false, true}) {
+    make({test::kSplit, test::kTwoPieces}, false, true, splits);
+    const auto all = multiply(0, kRows);
+    ASSERT_EQ(by_library(), splits ? 1u : 0u);
+    if (splits) {
+      EXPECT_EQ(fake().done.back(), test::kTwoPieces);
+    }
+    const auto some = multiply(11, 280);
+    for (std::size_t row = 0; row < some.size(); ++row) ASSERT_EQ(some[row], all[row + 11]);
+    TearDown();
+  }
 }
 
 TEST_F(LibraryProducts, WithoutHeuristicsTheOwnKernelMultiplies) {

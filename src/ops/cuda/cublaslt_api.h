@@ -38,6 +38,7 @@ constexpr int kPrefReductionSchemeMask = 3;
 constexpr int kPrefMinAlignmentA = 5;  // and B, C, D: 6, 7, 8
 constexpr int kConfigSplitK = 2;       // cublasLtMatmulAlgoConfigAttributes_t
 constexpr int kConfigReductionScheme = 3;
+constexpr std::int32_t kReductionComputeType = 2;  // cublasLtReductionScheme_t: of a mask, too
 
 struct Algorithm {
   std::uint64_t data[8];

@@ -58,8 +58,8 @@ struct Layouts {
 
 class CublasLt final : public ProductLibrary {
  public:
-  CublasLt(OpenedLibrary library, const Functions& functions, std::size_t version)
-      : library_(std::move(library)), functions_(functions), version_(version) {}
+  CublasLt(OpenedLibrary library, const Functions& functions, std::size_t version, bool splits)
+      : library_(std::move(library)), functions_(functions), version_(version), splits_(splits) {}
   ~CublasLt() override {
     if (preference_ != nullptr) functions_.cublasLtMatmulPreferenceDestroy(preference_);
     for (const Desc desc : descs_)
@@ -86,9 +86,10 @@ class CublasLt final : public ProductLibrary {
                      functions_.cublasLtMatmulPreferenceCreate(&preference_)));
     const std::uint64_t workspace = kWorkspace;
     TRY_DO(prefer(kPrefMaxWorkspace, &workspace, sizeof(workspace)));
-    // Sums that blocks share are added in an order that depends on how many there are.
-    const std::uint32_t no_reduction = 0;
-    TRY_DO(prefer(kPrefReductionSchemeMask, &no_reduction, sizeof(no_reduction)));
+    // Sums that blocks share may be added in an order that depends on how many there are; pieces in
+    // the workspace have one.
+    const std::uint32_t reductions = splits_ ? kReductionComputeType : 0;
+    TRY_DO(prefer(kPrefReductionSchemeMask, &reductions, sizeof(reductions)));
     for (int operand = 0; operand < 4; ++operand) {
       const std::uint32_t bytes = 16;
       TRY_DO(prefer(kPrefMinAlignmentA + operand, &bytes, sizeof(bytes)));
@@ -168,7 +169,7 @@ class CublasLt final : public ProductLibrary {
                        describe(desc, kDescAScalePointer + 1, scales.x).has_value();
     return taken ? desc : nullptr;
   }
-  // Whatever the mask above made of it.
+  // As is not wanted, whatever the mask above made of it.
   bool splits(const Algorithm& algorithm) const {
     const auto value = [&](int attribute) {
       std::int32_t is = 0;
@@ -177,12 +178,15 @@ class CublasLt final : public ProductLibrary {
           &algorithm, attribute, &is, sizeof(is), &written);
       return status == kSuccess ? is : 0;
     };
-    return value(kConfigSplitK) > 1 || value(kConfigReductionScheme) != 0;
+    const std::int32_t scheme = value(kConfigReductionScheme);
+    if (splits_ && scheme == kReductionComputeType) return false;
+    return value(kConfigSplitK) > 1 || scheme != 0;
   }
 
   OpenedLibrary library_;
   Functions functions_;
   std::size_t version_;
+  bool splits_;
   Handle handle_ = nullptr;
   enum { kUnscaled, kByRow, kByBlock, kDescs };
   Desc descs_[kDescs] = {};
@@ -198,7 +202,7 @@ Result<void> find(const OpenedLibrary& library, const char* name, Function& func
 
 }  // namespace
 
-Result<std::unique_ptr<ProductLibrary>> open_cublaslt(OpenedLibrary library) {
+Result<std::unique_ptr<ProductLibrary>> open_cublaslt(OpenedLibrary library, bool splits) {
   Functions functions = {};
 #define SACCADE_FIND(name) TRY_DO(find(library, #name, functions.name))
   SACCADE_FIND(cublasLtGetVersion);
@@ -220,7 +224,7 @@ Result<std::unique_ptr<ProductLibrary>> open_cublaslt(OpenedLibrary library) {
   SACCADE_FIND(cublasLtMatmulAlgoConfigGetAttribute);
   SACCADE_FIND(cublasLtMatmul);
 #undef SACCADE_FIND
-  auto opened = std::make_unique<CublasLt>(std::move(library), functions, version);
+  auto opened = std::make_unique<CublasLt>(std::move(library), functions, version, splits);
   TRY_DO(opened->begin());
   return std::unique_ptr<ProductLibrary>(std::move(opened));
 }

@@ -36,7 +36,7 @@ Result<void> CudaDevice::open_libraries(const CudaSettings& settings) {
   runtime_->select();
   const auto open = [&]() -> Result<std::unique_ptr<ProductLibrary>> {
     TRY(OpenedLibrary library, open_first(library_places(kCublasLtFile, said)));
-    return open_cublaslt(std::move(library));
+    return open_cublaslt(std::move(library), !settings.batch_invariant);
   };
   auto library = open();
   if (library) {

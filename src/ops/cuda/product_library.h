@@ -60,7 +60,8 @@ class ProductLibrary {
 
   virtual std::string description() const = 0;  // "cuBLASLt 13.1.2 (/usr/local/...)"
   // For products of these shapes and types, whatever their addresses; the fastest first, by its
-  // own reckoning. None that divides a sum among blocks.
+  // own reckoning. None that divides a sum among blocks, but into a number of pieces that is the
+  // algorithm's.
   virtual std::vector<ProductAlgorithm> algorithms(const Product& like, int most) = 0;
   // Into the stream. False: this algorithm does not do this product, and nothing was submitted.
   virtual bool multiply(const Product& product, const ProductAlgorithm& algorithm,

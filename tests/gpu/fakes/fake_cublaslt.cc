@@ -28,6 +28,8 @@ FakeCublasLt& fake() {
   return settings;
 }
 
+constexpr std::int32_t kInPlace = 1;
+constexpr std::int32_t kByWorkspace = 2;
 constexpr std::int32_t kNoEpilogue = 1;
 constexpr std::int32_t kBiasEpilogue = 4;
 constexpr std::int32_t kGeluBiasEpilogue = 36;
@@ -194,7 +196,8 @@ float scale_of(const Desc& desc, std::uint64_t inputs, std::uint64_t rows, std::
 
 std::size_t workspace_of(int algorithm) {
   if (algorithm == saccade::test::kHungry) return std::size_t{1} << 40;
-  return algorithm == saccade::test::kDescending ? 4096 : 0;
+  return algorithm == saccade::test::kDescending || algorithm == saccade::test::kTwoPieces ? 4096
+                                                                                           : 0;
 }
 
 }  // namespace
@@ -274,7 +277,8 @@ FAKE int cublasLtMatmulAlgoGetHeuristic(void*, void* desc, void* a, void* b, voi
   if (!multiplies(*static_cast<Desc*>(desc), of_a, of_b) ||
       !finishes(*static_cast<Desc*>(desc), of_d))
     return kNotSupported;
-  if (static_cast<Preference*>(preference)->reductions != 0 || fake().heuristics_fail)
+  const std::uint32_t reductions = static_cast<Preference*>(preference)->reductions;
+  if ((reductions != 0 && reductions != kByWorkspace) || fake().heuristics_fail)
     return kNotSupported;
   if (static_cast<std::int64_t>(of_d.cols) > fake().most_rows ||
       static_cast<std::int64_t>(of_d.rows) < fake().least_outputs)
@@ -296,7 +300,9 @@ FAKE int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm, int at
                                               std::size_t* written) {
   if (bytes != sizeof(std::int32_t)) return kInvalid;
   const bool splits = algorithm->data[0] == saccade::test::kSplit;
-  const std::int32_t is = attribute == 2 ? (splits ? 4 : 1) : 0;
+  const bool pieces = algorithm->data[0] == saccade::test::kTwoPieces;
+  const std::int32_t scheme = splits ? kInPlace : pieces ? kByWorkspace : 0;
+  const std::int32_t is = attribute == 2 ? (splits ? 4 : pieces ? 2 : 1) : scheme;
   std::memcpy(value, &is, sizeof(is));
   *written = sizeof(is);
   return kSuccess;
@@ -317,7 +323,8 @@ FAKE int cublasLtMatmul(void*, void* desc, const void* alpha, const void* a, voi
   const Layout of_d = *static_cast<Layout*>(d_layout);
   const Desc how = *static_cast<Desc*>(desc);
   if (!multiplies(how, of_a, of_b) || !finishes(how, of_d)) return kInvalid;
-  const std::uint64_t block = how.modes[0] == kBlk128x128 ? kBlock : of_a.rows;
+  const std::uint64_t whole = which == saccade::test::kTwoPieces ? (of_a.rows + 1) / 2 : of_a.rows;
+  const std::uint64_t block = how.modes[0] == kBlk128x128 ? kBlock : whole;
   const float scale = *static_cast<const float*>(alpha);
   const float keep = *static_cast<const float*>(beta);
   auto work = [=] {

@@ -17,7 +17,8 @@ enum FakeAlgorithm : int {
   kByCompany,      // one way or the other by how many rows there are: not row-invariant
   kByPlace,        // one way or the other by where the row stands
   kNever,          // is offered, and does nothing
-  kSplit,          // divides sums, whatever it was asked
+  kSplit,          // divides sums among blocks that add in place, whatever it was asked
+  kTwoPieces,      // divides them in two, by way of a workspace
   kHungry,         // wants more workspace than there is
   // Wrong for all rows alike.
   kLouder,       // everything a quarter too large
