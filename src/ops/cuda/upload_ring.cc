@@ -63,23 +63,33 @@ void UploadRing::release() {
 
 void UploadRing::add_chunk(std::size_t bytes) {
   reclaim();
-  const auto fits = [&](const Chunk& chunk) { return chunk.size >= bytes; };
-  auto found = std::find_if(spare_.begin(), spare_.end(), fits);
+  // The smallest that is large enough.
+  const auto find = [&] {
+    auto best = spare_.end();
+    for (auto chunk = spare_.begin(); chunk != spare_.end(); ++chunk)
+      if (chunk->size >= bytes && (best == spare_.end() || chunk->size < best->size)) best = chunk;
+    return best;
+  };
+  auto found = find();
   while (found == spare_.end() && !released_.empty() && held_bytes_ + bytes > most_bytes_) {
     runtime_.synchronize(released_.front().event);
     reclaim();
-    found = std::find_if(spare_.begin(), spare_.end(), fits);
+    found = find();
   }
   if (found != spare_.end()) {
     open_.push_back(*found);
     spare_.erase(found);
     return;
   }
-  // None fits: those there are would only get in the way.
-  for (const Chunk& chunk : spare_) free(chunk);
-  spare_.clear();
   Chunk chunk;
   for (chunk.size = kLeast; chunk.size < bytes;) chunk.size *= 2;
+  // None fits. Those there are stay while there is room beside them: giving pinned memory back
+  // waits for all of the device's work, which may itself wait for what this thread is about to
+  // launch.
+  if (held_bytes_ + chunk.size > most_bytes_) {
+    for (const Chunk& small : spare_) free(small);
+    spare_.clear();
+  }
   chunk.host = runtime_.allocate_pinned(chunk.size);
   chunk.device = runtime_.allocate(chunk.size);
   if (chunk.host == nullptr || chunk.device == nullptr) {
