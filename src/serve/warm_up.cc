@@ -6,10 +6,14 @@
 #include "serve/made_requests.h"
 
 namespace saccade::serve {
+namespace {
+
+constexpr std::int64_t kImageTokens = 512;
+constexpr int kSide = 896;  // pixels, before it is made to fit
+
+}  // namespace
 
 WarmUp warm_up_of(const Model& model, const Tokenizer& tokenizer, bool tower) {
-  constexpr std::int64_t kImageTokens = 512;
-  constexpr int kSide = 896;  // pixels, before it is made to fit
   const auto requests = std::make_shared<MadeRequests>(*model.processor, tokenizer, 31);
   WarmUp warm_up;
   warm_up.text = [requests](std::int64_t tokens) { return requests->text(tokens); };
