@@ -185,7 +185,7 @@ Result<void> measure_agreement(DeviceBench& library, DeviceBench& own) {
     table.segments(130, 1, 1, 64);
     return table.report();
   }
-  for (const std::int64_t head_dim : {64, 128, 256})
+  for (const std::int64_t head_dim : {64, 80, 96, 128, 256})
     for (const std::int64_t count : {1, 16, 128, 130, 2048})
       for (const std::int64_t context : {0, 1000})
         table.attention({2, count, context, w.heads, w.kv_heads, head_dim});

@@ -58,6 +58,7 @@ class OpTable {
     tower(5476, 86, 1280, 16, 80, 5120);  // and in windows
     tower_attention(5476, 1, 16, 64);     // the same with heads of 64
     tower_attention(4096, 1, 16, 72);     // 896 x 896 of SigLIP
+    paged("attention phi3 1 x 2048 rows after 0", {1, 2048, 0, 32, 32, 96});
     tower_attention(5125, 5, 16, 64);     // five tiles of InternVL
     of_width(kWidths2B, {1, 16, 17, 64, 2048});
   }
@@ -138,8 +139,8 @@ class OpTable {
   // Whether a library's attention may have been measured: where there is one, beside the own one.
   bool may_differ(std::int64_t rows, std::int64_t head_dim) const {
     return rows >= 128 &&
-           (head_dim == 64 || head_dim == 72 || head_dim == 80 || head_dim == 128 ||
-            head_dim == 256) &&
+           (head_dim == 64 || head_dim == 72 || head_dim == 80 || head_dim == 96 ||
+            head_dim == 128 || head_dim == 256) &&
            (bench_.rehearsal() || bench_.device().description() != own_.device().description());
   }
 

@@ -17,6 +17,8 @@ constexpr Kernel kKernels[] = {{kPaged64, launch_paged_64},
                                {kPaged256, launch_paged_256},
                                {kRows64, launch_rows_64},
                                {kRows128, launch_rows_128},
+                               {narrow(kPaged128, 80), launch_paged_to_128},
+                               {narrow(kPaged128, 96), launch_paged_to_128},
                                // Of a size the first that passes the probe is used.
                                {narrow(kRowsTo96, 72), launch_rows_to_96},
                                {narrow(kRowsTo96, 80), launch_rows_to_96},

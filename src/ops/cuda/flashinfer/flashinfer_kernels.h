@@ -31,5 +31,6 @@ int launch_rows_128(const FlashArgs& args, cudaStream_t stream);
 // Of heads of any multiple of 8 up to 96, or 128.
 int launch_rows_to_96(const FlashArgs& args, cudaStream_t stream);
 int launch_rows_to_128(const FlashArgs& args, cudaStream_t stream);
+int launch_paged_to_128(const FlashArgs& args, cudaStream_t stream);
 
 }  // namespace saccade::cuda

@@ -50,13 +50,13 @@ Params flash_params(const FlashArgs& args) {
   return to;
 }
 
+using FlashPagedParams =
+    flashinfer::BatchPrefillPagedParams<FlashElement, FlashElement, FlashElement, std::int32_t>;
+
 // A block is K of all heads, then V of all heads.
-template <const FlashForm& kForm>
-int launch_paged(const FlashArgs& args, cudaStream_t stream) {
-  using Params = flashinfer::BatchPrefillPagedParams<FlashElement, FlashElement, FlashElement,
-                                                     std::int32_t>;
+inline FlashPagedParams flash_paged_params(const FlashArgs& args) {
   const KvPages& pages = args.attention.pages;
-  Params params = flash_params<Params>(args);
+  FlashPagedParams params = flash_params<FlashPagedParams>(args);
   const std::int64_t head = pages.block_size * pages.head_dim;
   params.k_ptr = reinterpret_cast<FlashElement*>(pages.base);
   params.v_ptr = params.k_ptr + pages.kv_heads * head;
@@ -67,6 +67,12 @@ int launch_paged(const FlashArgs& args, cudaStream_t stream) {
       pages.block_stride / static_cast<std::int64_t>(sizeof(FlashElement));
   params.page_size = static_cast<int>(pages.block_size);
   params.causal = true;
+  return params;
+}
+
+template <const FlashForm& kForm>
+int launch_paged(const FlashArgs& args, cudaStream_t stream) {
+  FlashPagedParams params = flash_paged_params(args);
   return flashinfer::BatchPrefillWithPagedKVCacheKernelTraitsDispatched<
       FlashTraits<kForm>, /*window*/ false, /*causal*/ true, /*one schedule of all heads*/ false>(
       params, stream);
@@ -74,8 +80,8 @@ int launch_paged(const FlashArgs& args, cudaStream_t stream) {
 
 template <const FlashForm& kForm>
 int launch_rows(const FlashArgs& args, cudaStream_t stream) {
-  using Params = flashinfer::BatchPrefillRaggedParams<FlashElement, FlashElement, FlashElement,
-                                                      std::int32_t>;
+  using Params =
+      flashinfer::BatchPrefillRaggedParams<FlashElement, FlashElement, FlashElement, std::int32_t>;
   const AttentionKernelArgs& from = args.attention;
   Params params = flash_params<Params>(args);
   params.k_ptr = static_cast<FlashElement*>(from.k.data);
