@@ -241,7 +241,11 @@ Result<bool> LoraConfig::chooses(std::string_view module) const {
 Result<double> LoraConfig::number_of(const std::optional<ModuleNumbers>& own, double all,
                                      std::string_view module) const {
   if (!own) return all;
-  return own->of(module, all, time_);
+  auto number = own->of(module, all, time_);
+  if (!number)
+    return fail_within(&own == &ranks_ ? "rank_pattern" : "alpha_pattern",
+                       std::move(number).error());
+  return number;
 }
 
 Result<std::int64_t> LoraConfig::rank(std::string_view module) const {

@@ -18,6 +18,8 @@
 namespace saccade::cluster {
 namespace {
 
+constexpr std::chrono::seconds kEndTime{5};  // from the last answer to the end of the process
+
 // Probes every period, from construction to destruction.
 class Prober {
  public:
@@ -131,6 +133,7 @@ Result<void> run_proxy(const ProxySettings& settings) {
   log::info("shutting down: {} connections are open, {} s for their answers to end",
             server->open_connections(), settings.drain_time.count());
   server->drain(settings.drain_time);
+  EndSignals::end_within(kEndTime);
   if (store) store->stop();
   return {};
 }
