@@ -39,7 +39,9 @@ void LocalEngine::end_all() {
     Live& rest = *lives_.begin()->second;
     scheduler_.finish(rest.sequence);
     Delta delta;
-    delta.finish = FinishReason::kCancelled;
+    delta.finish = FinishReason::kError;
+    delta.error = "the server ends, and the time for running answers is over";
+    delta.error_code = ErrorCode::kUnavailable;
     finish(rest, std::move(delta), clock_.now());
   }
   if (lent_) lent_->fail_all({ErrorCode::kCancelled, "the engine has stopped", {}});

@@ -112,13 +112,15 @@ class Server final : public HttpServer {
   std::uint16_t port() const override { return port_; }
 
   void drain(std::chrono::milliseconds limit) override {
-    context_->draining = true;
-    stop_accepting();
+    {
+      const std::lock_guard lock(context_->mutex);
+      context_->draining = true;
+    }
     for (const auto& thread : threads_) {
       thread->post([raw = thread.get()] { raw->close_idle(); });
     }
     std::unique_lock lock(context_->mutex);
-    context_->closed_one.wait_for(lock, limit, [this] { return context_->open == 0; });
+    context_->closed_one.wait_for(lock, limit, [this] { return context_->awaited == 0; });
   }
 
   std::size_t open_connections() const override {

@@ -135,8 +135,11 @@ class HttpServer {
   static Result<void> check(const HttpServerSettings& settings);
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;
-  // Stops accepting, lets running answers end, closes idle connections. Returns when all are closed
-  // or the time is up; what is open then stays open until the destructor. Not on an I/O thread.
+  // Lets running answers end and closes idle connections; every answer is now the last of its
+  // connection. Newcomers are still heard, so that whoever asks how the server is can be told: what
+  // is work is for the handler to refuse. Returns when all connections from before are closed or
+  // the time is up; what is open then stays open until the destructor. Again: waits again. Not on
+  // an I/O thread.
   virtual void drain(std::chrono::milliseconds limit) = 0;
   virtual std::size_t open_connections() const = 0;
 };

@@ -344,13 +344,18 @@ TEST(HttpServer, DrainsRunningAnswers) {
   started.get_future().wait();
   std::thread drainer([&] { server->drain(10s); });
   EXPECT_TRUE(idle.at_end());
-  EXPECT_TRUE(eventually([&] { return !TcpSocket::connect(server->port()).valid(); }));
+  // Whoever comes now is answered once; nobody waits for those who do not ask.
+  TcpSocket silent = TcpSocket::connect(server->port());
+  TcpSocket late = TcpSocket::connect(server->port());
+  ASSERT_TRUE(late.send("GET /late HTTP/1.1\r\nHost: h\r\n\r\n"));
+  EXPECT_THAT(late.receive_all(),
+              testing::AllOf(HasSubstr("200 OK"), HasSubstr("Connection: close")));
   running->write("data: end\n\n");
   running->end_stream();
   EXPECT_THAT(slow.receive_all(), HasSubstr("0\r\n\r\n"));
   slow.close();
   drainer.join();
-  EXPECT_EQ(server->open_connections(), 0u);
+  EXPECT_LE(server->open_connections(), 2u);
 }
 
 TEST(HttpServer, DrainGivesUpInTime) {

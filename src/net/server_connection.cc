@@ -66,6 +66,8 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerContext> context,
       peer_(std::move(peer)) {
   const std::lock_guard lock(context_->mutex);
   ++context_->open;
+  awaited_ = !context_->draining;
+  if (awaited_) ++context_->awaited;
 }
 
 ServerConnection::~ServerConnection() = default;
@@ -490,6 +492,7 @@ void ServerConnection::close() {
   if (unanswered && callback) callback();
   const std::lock_guard lock(context_->mutex);
   --context_->open;
+  if (awaited_) --context_->awaited;
   context_->closed_one.notify_all();
 }
 

@@ -37,7 +37,8 @@ struct ServerContext {
 
   std::mutex mutex;
   std::condition_variable closed_one;
-  std::size_t open = 0;  // guarded by mutex
+  std::size_t open = 0;     // guarded by mutex
+  std::size_t awaited = 0;  // of them, those from before draining began; guarded by mutex
 };
 
 // Bytes read and not yet parsed.
@@ -149,6 +150,7 @@ class ServerConnection final : public TransportOwner,
   bool reading_ = false;
   bool writing_ = false;
 
+  bool awaited_ = false;      // counted in ServerContext::awaited
   bool half_closed_ = false;  // the peer has stopped sending
 
   std::optional<RequestParser> parser_;

@@ -141,11 +141,17 @@ class Front {
     http_->drain(limit);
     // Those who wait elsewhere than at HTTP.
     if constexpr (requires { service.start_draining(); }) wait_until_idle(service, limit);
-    if (service.unfinished() > 0) log::warning("{} answers were cut", service.unfinished());
+    if (service.unfinished() == 0) return;
+    log::warning("{} answers were cut", service.unfinished());
+    if constexpr (requires { service.end_answers(); }) {
+      service.end_answers();
+      wait_until_idle(service, kTellTime);
+      http_->drain(kTellTime);
+    }
   }
 
  private:
-  static void wait_until_idle(auto& service, std::chrono::seconds limit) {
+  static void wait_until_idle(auto& service, std::chrono::milliseconds limit) {
     const auto until = std::chrono::steady_clock::now() + limit;
     while (service.unfinished() > 0 && std::chrono::steady_clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -170,6 +176,7 @@ struct Lending {
   LentEncoder& lent;
   Router& router() { return service.router(); }
   void start_draining() { lent.drain(); }
+  void end_answers() { service.end_answers(); }
   std::size_t unfinished() { return service.unfinished() + lent.unfinished(); }
 };
 

@@ -37,6 +37,8 @@ class Service {
   Router& router() { return router_; }
   // Answers that are not complete.
   std::size_t unfinished() const { return unfinished_; }
+  // Whoever still waits is told that the server ends.
+  void end_answers() { engine_.stop(); }
 
  private:
   void add_routes();

@@ -436,12 +436,12 @@ TEST_P(Signals, TheFirstDrains) {
   TcpSocket stream = begin_stream(server.port());
   server.signal(GetParam());
   await(server, "shutting down: 1 answers are running");
-  bool closed = false;
-  for (int i = 0; i < 1000 && !closed; ++i) {
-    closed = !TcpSocket::connect(server.port()).valid();
-    if (!closed) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  EXPECT_TRUE(closed) << "connections are still taken";
+  // Whoever asks is told, and new work is refused; both on new connections.
+  EXPECT_EQ(exchange(server.port(), "GET", "/health", "").status, 503);
+  const RawAnswer refused =
+      exchange(server.port(), "POST", "/v1/completions", R"({"prompt": "a"})");
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_NE(refused.body.find("shutting down"), std::string::npos) << refused.body;
   EXPECT_NE(stream.receive_all(200'000).find("data: [DONE]"), std::string::npos);
   EXPECT_EQ(server.wait(), 0) << server.log();
 }
@@ -471,8 +471,14 @@ INSTANTIATE_TEST_SUITE_P(TerminateAndInterrupt, Signals, testing::Values(SIGTERM
 TEST(Draining, HasAnEnd) {
   ServerProcess server(SACCADE_BINARY, serve({"--drain-seconds", "0"}));
   TcpSocket stream = begin_stream(server.port());
+  const std::string before = stream.receive_until("\n\n", 60'000);
   EXPECT_EQ(server.stop(), 0) << server.log();
   expect_words(server.log(), {"1 answers were cut"});
+  // It is told, in the words of its stream, and the stream ends as streams do.
+  const std::string rest = stream.receive_all();
+  EXPECT_NE(rest.find("data: {\"error\""), std::string::npos) << before << rest;
+  EXPECT_NE(rest.find("the time for running answers is over"), std::string::npos) << rest;
+  EXPECT_TRUE(rest.ends_with("0\r\n\r\n")) << rest;
 }
 
 }  // namespace

@@ -249,6 +249,38 @@ TEST_F(ProxyOfTwo, WhoCannotBeReachedIsNoRetry) {
   }
 }
 
+// When its time is over: streams get an error and their end, other answers a 503.
+TEST_F(ProxyOfTwo, WhatIsCutIsTold) {
+  const Cluster cluster = cluster_with({"--drain-seconds", "4"});
+  const std::uint16_t port = cluster.proxy->port();
+  const auto begin = [&](const char* stream) {
+    TcpSocket socket = TcpSocket::connect(port);
+    const std::string body = fmt::format(
+        R"({{"stream": {}, "ignore_eos": true, "max_tokens": 900, "messages": [{{"role": "user", "content": "Go on."}}]}})",
+        stream);
+    socket.send(fmt::format("POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}",
+                            kChat, body.size(), body));
+    return socket;
+  };
+  TcpSocket stream = begin("true");
+  EXPECT_NE(stream.receive_until("\n\n", 60'000).find("data: "), std::string::npos);
+  TcpSocket whole = begin("false");
+  EXPECT_TRUE(eventually([&] { return metric(port, "saccade:proxy_requests_total") >= 2; }));
+  auto told = std::async(std::launch::async, [&] {
+    return std::pair(stream.receive_all(60'000), whole.receive_all(60'000));
+  });
+  cluster.proxy->signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] { return exchange(port, "GET", "/health", "").status == 503; }));
+  EXPECT_EQ(exchange(port, "POST", kChat, chat("Hello.")).status, 503);
+  EXPECT_EQ(cluster.proxy->wait(), 0) << cluster.proxy->log();
+  const auto [events, answer] = told.get();
+  if (events.find("[DONE]") == std::string::npos) {
+    EXPECT_NE(events.find("the time for running answers is over"), std::string::npos) << events;
+    EXPECT_TRUE(events.ends_with("0\r\n\r\n")) << events;
+  }
+  EXPECT_NE(answer.find("HTTP/1.1 "), std::string::npos) << answer;
+}
+
 // The proxy's own drain: what runs ends well, nothing new begins.
 TEST_F(ProxyOfTwo, DrainsItself) {
   const Cluster cluster = cluster_with();

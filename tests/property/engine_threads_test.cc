@@ -100,20 +100,26 @@ TEST(EngineThreads, StopTellsWhoeverIsStillThere) {
   ASSERT_TRUE(engine) << engine.error().message;
   std::thread running([&] { (*engine)->run(); });
   std::atomic<int> finished = 0;
+  std::atomic<int> untold = 0;
   int submitted = 0;
   for (int i = 0; i < 20; ++i) {
     Request request = fake_request({11, 12, 13}, {}, 1500);
     request.sampling.ignore_eos = true;
-    const auto id =
-        (*engine)->submit(std::move(request),
-                          [&](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
-                            if (delta.finish != FinishReason::kNone) ++finished;
-                          });
+    const auto id = (*engine)->submit(
+        std::move(request),
+        [&](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
+          if (delta.finish == FinishReason::kNone) return;
+          ++finished;
+          const bool told = delta.finish == FinishReason::kError &&
+                            delta.error_code == ErrorCode::kUnavailable && !delta.error.empty();
+          if (!told && delta.finish != FinishReason::kLength) ++untold;
+        });
     if (id) ++submitted;
   }
   (*engine)->stop();
   running.join();
   EXPECT_EQ(finished, submitted);
+  EXPECT_EQ(untold, 0) << "an end without a reason, which a client takes for its own";
   EXPECT_FALSE((*engine)->submit(fake_request({11}, {}, 1), {}).has_value());
 }
 

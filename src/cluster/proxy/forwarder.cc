@@ -163,6 +163,11 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
     const std::lock_guard lock(mutex_);
     ++numbers_.requests;
     retries_.requested();
+    if (running_.size() >= most_running_) {
+      std::erase_if(running_, [](const auto& each) { return each.expired(); });
+      most_running_ = 2 * running_.size() + 64;
+    }
+    running_.push_back(exchange);
   }
   if (!authorised(request)) return refuse(*exchange, 401, "AuthenticationError", "Unauthorized");
   if (!named_as_host(request)) return refuse(*exchange, 403, kDenied, kStrangeHost);
@@ -237,8 +242,8 @@ void Forwarder::attempt(const ExchangePtr& exchange) {
     on_done(exchange, std::move(response));
   };
   exchange->id = exchange->client->start(request_for(*exchange), std::move(handlers));
-  // Who left before there was something to cancel.
-  if (exchange->gone) exchange->client->cancel(exchange->id);
+  // Who left, or was to be told, before there was something to cancel.
+  if (exchange->gone || ended_) exchange->client->cancel(exchange->id);
 }
 
 net::ClientRequest Forwarder::request_for(const Exchange& exchange) const {
@@ -316,7 +321,7 @@ void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse respons
 
 // False: it stays with what came.
 bool Forwarder::try_again(const ExchangePtr& exchange, bool sent) {
-  if (sent && exchange->retries >= settings_.max_retries) return false;
+  if (ended_ || (sent && exchange->retries >= settings_.max_retries)) return false;
   {
     const std::lock_guard lock(mutex_);
     if (!table_.choose(exchange->predicted, exchange->tried)) return false;
@@ -332,9 +337,24 @@ bool Forwarder::try_again(const ExchangePtr& exchange, bool sent) {
   return true;
 }
 
+void Forwarder::end_answers() {
+  ended_ = true;
+  std::vector<std::weak_ptr<Exchange>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    running.swap(running_);
+  }
+  for (const auto& each : running) {
+    const ExchangePtr alive = each.lock();
+    if (alive && alive->id != 0) alive->client->cancel(alive->id);
+  }
+}
+
 void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& response) {
+  constexpr std::string_view kEnded = "the proxy ends, and the time for running answers is over";
   const bool timeout = response.failure == net::ClientFailure::kTimeout;
   if (!exchange.begun) {
+    if (ended_) return refuse(exchange, 503, "ServiceUnavailableError", kEnded);
     log::warning("{}: {}", exchange.server->name, response.error);
     return refuse(exchange, timeout ? 504 : 502, "BadGatewayError",
                   fmt::format("the server did not answer: {}", name_of(response.failure)));
@@ -347,9 +367,10 @@ void Forwarder::broke_off(Exchange& exchange, const net::ClientResponse& respons
   if (!exchange.is_stream) return exchange.responder.cut();
   // A stream has no other place for it.
   const std::string end = exchange.last.ends_with("\n\n") ? "" : "\n\n";
-  exchange.responder.write(
-      end + "data: " + api::error_body(502, "BadGatewayError", "the server broke off its answer") +
-      "\n\n");
+  const std::string error =
+      ended_ ? api::error_body(503, "ServiceUnavailableError", kEnded)
+             : api::error_body(502, "BadGatewayError", "the server broke off its answer");
+  exchange.responder.write(end + "data: " + error + "\n\n");
   exchange.responder.end_stream();
 }
 

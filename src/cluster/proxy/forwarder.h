@@ -40,6 +40,8 @@ class Forwarder {
   net::HttpAdmission admit(const net::HttpRequest& head, std::optional<std::uint64_t> length);
   // From now on new work is refused; what runs goes on.
   void start_draining() { draining_ = true; }
+  // The time for what runs is over: whoever still waits is told.
+  void end_answers();
   // Asks every server how it is; call it every probe_period.
   void probe();
   // All servers that a registry has: new ones get requests too, those that are neither there nor
@@ -80,12 +82,17 @@ class Forwarder {
   std::function<std::string()> more_metrics_;
   ByteBudget held_bytes_;
   std::atomic<bool> draining_{false};
+  std::atomic<bool> ended_{false};  // end_answers() has been called
   std::atomic<std::uint64_t> next_client_{0};
   mutable std::mutex mutex_;
-  std::vector<ServerPtr> servers_;                         // guarded by mutex_; as in table_
-  PdTable table_;                                          // guarded by mutex_
-  RetryBudget retries_;                                    // guarded by mutex_
-  ProxyNumbers numbers_;                                   // guarded by mutex_
+  std::vector<ServerPtr> servers_;  // guarded by mutex_; as in table_
+  PdTable table_;                   // guarded by mutex_
+  RetryBudget retries_;             // guarded by mutex_
+  ProxyNumbers numbers_;            // guarded by mutex_
+  // Those that may be on their way, and how many they may become before the others are forgotten;
+  // guarded by mutex_.
+  std::vector<std::weak_ptr<Exchange>> running_;
+  std::size_t most_running_ = 64;
   std::vector<std::unique_ptr<net::HttpClient>> clients_;  // last: their threads use all above
 };
 

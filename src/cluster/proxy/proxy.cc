@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::chrono::seconds kEndTime{5};  // from the last answer to the end of the process
 
+constexpr std::chrono::milliseconds kTellTime{1000};  // for those whose answers are cut
+
 // Probes every period, from construction to destruction.
 class Prober {
  public:
@@ -133,6 +135,8 @@ Result<void> run_proxy(const ProxySettings& settings) {
   log::info("shutting down: {} connections are open, {} s for their answers to end",
             server->open_connections(), settings.drain_time.count());
   server->drain(settings.drain_time);
+  forwarder->end_answers();
+  server->drain(kTellTime);
   EndSignals::end_within(kEndTime);
   if (store) store->stop();
   return {};
