@@ -5,6 +5,7 @@
 #include <memory>
 #include <new>
 
+#include "api/draining.h"
 #include "api/openapi.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -228,7 +229,11 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
                                  coding.substr(0, kMostShown)));
     }
     if (!route.is_work) return {&route, {}};
-    if (draining_) return later(ErrorCode::kUnavailable, "the server is shutting down");
+    if (draining_) {
+      Choice choice = later(ErrorCode::kUnavailable, "the server is shutting down");
+      choice.answer.headers.emplace_back(api::kDrainingHeader, "1");
+      return choice;
+    }
     if (preparing_ >= settings_.max_preparing) {
       return later(ErrorCode::kExhausted,
                    fmt::format("{} requests are being prepared, the limit is {}", preparing_.load(),

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "api/draining.h"
 #include "api/error_table.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -315,7 +316,9 @@ void Forwarder::on_done(const ExchangePtr& exchange, net::ClientResponse respons
     ++numbers_.answers[std::clamp(response.status / 100, 0, 5)];
     return;
   }
-  if (response.status == 503 && try_again(exchange, true)) return;
+  // A server that ends has not begun with it, so asking the next is no retry.
+  const bool begun = response.header(api::kDrainingHeader).empty();
+  if (response.status == 503 && try_again(exchange, begun)) return;
   answer(*exchange, std::move(exchange->gathered));
 }
 

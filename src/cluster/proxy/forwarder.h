@@ -69,8 +69,8 @@ class Forwarder {
   void on_head(Exchange& exchange, const net::ClientResponse& so_far);
   bool on_bytes(Exchange& exchange, std::string_view bytes);
   void on_done(const ExchangePtr& exchange, net::ClientResponse response);
-  // `sent`: a server has had it. Who could not even be reached has been given nothing: the next one
-  // is asked whatever retries are left, each of them once.
+  // `sent`: a server may have begun with it. Who could not even be reached, or refuses it because
+  // it ends, has not: the next one is asked whatever retries are left, each of them once.
   bool try_again(const ExchangePtr& exchange, bool sent);
   void broke_off(Exchange& exchange, const net::ClientResponse& response);
   void answer(Exchange& exchange, net::HttpResponse response);

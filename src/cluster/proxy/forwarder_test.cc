@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <string>
 
+#include "api/draining.h"
+#include "net/http_server.h"
 #include "net/local_request.h"
 
 namespace saccade::cluster {
@@ -44,6 +47,42 @@ TEST(Forwarder, FiguresOfARegistryThatReportsServersMeanwhile) {
   EXPECT_NE(response.body.find("reported 1\n"), std::string::npos) << response.body;
   EXPECT_NE(response.body.find("server=\"http://127.0.0.1:3\""), std::string::npos)
       << response.body;
+}
+
+// A rolling restart: what a server that ends refuses goes to the next, and is no retry.
+TEST(Forwarder, WhatAServerThatEndsRefusesGoesToAnother) {
+  net::HttpServerSettings http;
+  http.port = 0;
+  std::atomic<int> refused{0};
+  const auto ends =
+      net::HttpServer::listen(http, [&](const net::HttpRequest&, const net::Responder& to) {
+        ++refused;
+        to.respond({503, "application/json", "{}", {{std::string(api::kDrainingHeader), "1"}}});
+      });
+  const auto goes_on =
+      net::HttpServer::listen(http, [](const net::HttpRequest&, const net::Responder& to) {
+        to.respond({200, "application/json", "{}", {}});
+      });
+  ASSERT_TRUE(ends && goes_on);
+  ProxySettings settings;
+  settings.max_retries = 0;
+  for (const auto* const server : {&ends, &goes_on})
+    settings.pds.push_back(fmt::format("http://127.0.0.1:{}", (**server)->port()));
+  auto forwarder = Forwarder::create(settings);
+  ASSERT_TRUE(forwarder) << forwarder.error().message;
+  for (int i = 0; i < 4; ++i) {
+    std::promise<net::HttpResponse> answer;
+    const net::LocalRequest request(
+        [&](net::HttpResponse made) { answer.set_value(std::move(made)); });
+    net::HttpRequest asked;
+    asked.method = "GET";
+    asked.target = asked.path = "/v1/models";
+    (*forwarder)->handle(std::move(asked), request.responder());
+    auto made = answer.get_future();
+    ASSERT_EQ(made.wait_for(kAnswer), std::future_status::ready);
+    EXPECT_EQ(made.get().status, 200) << i;
+  }
+  EXPECT_GE(refused, 1) << "nobody was asked who ends";
 }
 
 }  // namespace
