@@ -7,7 +7,7 @@
 #include "apps/serve_flags.h"
 #include "base/log.h"
 #include "hub/model_pull.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
 namespace {

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "serve/device_choice.h"
+#include "serve/assembly/device_choice.h"
 
 namespace saccade {
 

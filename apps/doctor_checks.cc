@@ -21,7 +21,7 @@
 #include "apps/serve_environment.h"
 #include "base/host_memory.h"
 #include "base/processors.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "ops/cpu/isa.h"
 #include "ops/device.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "engine/graph_rows.h"
+#include "engine/step/graph_rows.h"
 
 namespace saccade {
 

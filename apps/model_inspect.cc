@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/model_commands.h"
+#include "model/checkpoint/weights.h"
 #include "model/families.h"
-#include "model/weights.h"
 
 namespace saccade {
 namespace {

@@ -7,7 +7,7 @@
 #include "apps/bench_commands.h"
 #include "apps/model_commands.h"
 #include "base/processors.h"
-#include "model/quantize_checkpoint.h"
+#include "model/quantization/quantize_checkpoint.h"
 
 namespace saccade {
 namespace {

@@ -8,7 +8,7 @@
 #include "apps/cluster_commands.h"
 #include "apps/device_flag.h"
 #include "base/log.h"
-#include "serve/profile_run.h"
+#include "serve/assembly/profile_run.h"
 #include "serve/server.h"
 
 namespace saccade {

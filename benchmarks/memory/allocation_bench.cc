@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/batch_builder.h"
-#include "engine/scheduler.h"
+#include "engine/admission/scheduler.h"
+#include "engine/step/batch_builder.h"
 #include "ops/device.h"
 
 namespace {

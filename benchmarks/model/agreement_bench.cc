@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "benchmarks/model/harness.h"
 #include "benchmarks/model/teacher_forced.h"
-#include "engine/kv_pool.h"
+#include "engine/admission/kv_pool.h"
 #include "model/logit_agreement.h"
 
 namespace saccade {

@@ -13,8 +13,8 @@
 #include "base/rng.h"
 #include "benchmarks/kernels/roofs.h"
 #include "benchmarks/model/counting_device.h"
-#include "model/batch_lists.h"
-#include "model/checkpoint.h"
+#include "model/blocks/batch_lists.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
 
 namespace saccade {

@@ -25,7 +25,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "engine/local_engine.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
 #include "text/tokenizer.h"
 

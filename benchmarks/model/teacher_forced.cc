@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "image/pixels.h"
-#include "model/checkpoint.h"
-#include "model/mapped_file.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/mapped_file.h"
 #include "ops/readback.h"
 
 namespace saccade {

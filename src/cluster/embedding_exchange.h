@@ -14,7 +14,7 @@
 #include "cluster/item_table.h"
 #include "cluster/own_encodes.h"
 #include "cluster/store/row_finder.h"
-#include "engine/image_exchange.h"
+#include "engine/images/image_exchange.h"
 
 namespace saccade::cluster {
 

@@ -12,7 +12,7 @@
 
 #include "base/byte_budget.h"
 #include "base/hash.h"
-#include "engine/encode_cost.h"
+#include "engine/images/encode_cost.h"
 
 namespace saccade::cluster {
 
@@ -57,7 +57,7 @@ struct Order {
   Digest key{};            // the asker's own, of the item
   Digest name{};           // of the rows, the same in all processes: embedding_key()
   Digest content{};        // of the bytes: chooses among encoders, so that equal images meet
-  std::string recipe;      // how the layout follows from the bytes: engine/image_recipe.h
+  std::string recipe;      // how the layout follows from the bytes: engine/images/image_recipe.h
   std::string layout_key;  // what it is: ImageLayout::key
   std::int64_t rows = 0;
   std::uint64_t row_bytes = 0;

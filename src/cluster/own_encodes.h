@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "cluster/item_table.h"
-#include "engine/image_exchange.h"
+#include "engine/images/image_exchange.h"
 
 namespace saccade::cluster {
 

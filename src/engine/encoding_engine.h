@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/encoder_queue.h"
-#include "engine/lent_images.h"
-#include "engine/pixel_loader.h"
+#include "engine/images/encoder_queue.h"
+#include "engine/images/lent_images.h"
+#include "engine/images/pixel_loader.h"
 
 namespace saccade {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/drafting/speculation.h"
 #include "engine/engine_stats.h"
 #include "engine/request.h"
-#include "engine/speculation.h"
 #include "model/network.h"
 
 namespace saccade {

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "engine/encoder_queue.h"
+#include "engine/admission/scheduler.h"
 #include "engine/engine.h"
-#include "engine/scheduler.h"
+#include "engine/images/encoder_queue.h"
 #include "memory/kv_allocator.h"
 #include "model/model_shape.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/kv_pool.h"
+#include "engine/admission/kv_pool.h"
 
 namespace saccade {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/log.h"
-#include "engine/graph_rows.h"
-#include "engine/memory_budget.h"
+#include "engine/admission/memory_budget.h"
+#include "engine/step/graph_rows.h"
 
 namespace saccade {
 namespace {

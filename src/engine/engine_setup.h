@@ -5,10 +5,10 @@
 #include <memory>
 #include <optional>
 
-#include "engine/batch_builder.h"
-#include "engine/draft_model.h"
+#include "engine/drafting/draft_model.h"
 #include "engine/engine_plan.h"
-#include "engine/sampling_lane.h"
+#include "engine/step/batch_builder.h"
+#include "engine/step/sampling_lane.h"
 
 namespace saccade {
 

@@ -13,16 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "engine/draft_choice.h"
+#include "engine/admission/step_pacer.h"
+#include "engine/drafting/draft_choice.h"
+#include "engine/drafting/speculation.h"
 #include "engine/engine_setup.h"
-#include "engine/lent_images.h"
-#include "engine/mask_thread.h"
-#include "engine/pixel_loader.h"
-#include "engine/remote_images.h"
-#include "engine/sampler.h"
-#include "engine/speculation.h"
-#include "engine/step_pacer.h"
-#include "engine/stop_checker.h"
+#include "engine/images/lent_images.h"
+#include "engine/images/pixel_loader.h"
+#include "engine/images/remote_images.h"
+#include "engine/step/mask_thread.h"
+#include "engine/step/sampler.h"
+#include "engine/step/stop_checker.h"
 
 namespace saccade {
 

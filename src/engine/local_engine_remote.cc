@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/local_engine.h"
-#include "model/given_rows.h"
+#include "model/given/given_rows.h"
 
 namespace saccade {
 

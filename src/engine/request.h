@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/shared.h"
-#include "engine/image_source.h"
+#include "engine/images/image_source.h"
 #include "engine/request_progress.h"
-#include "model/prompt.h"
+#include "model/prompts/prompt.h"
 
 namespace saccade {
 

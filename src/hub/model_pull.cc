@@ -20,7 +20,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "hub/hub_client.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 
 namespace saccade::hub {
 namespace {

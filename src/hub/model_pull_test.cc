@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/hash.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "net/http_server.h"
 
 namespace saccade::hub {

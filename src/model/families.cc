@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "model/config_check.h"
+#include "model/checkpoint/config_check.h"
+#include "model/checkpoint/weights.h"
 #include "model/dummies/random_weights.h"
-#include "model/preprocessor_config.h"
+#include "model/images/preprocessor_config.h"
 #include "model/team_network.h"
-#include "model/weights.h"
 
 namespace saccade {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/family.h"
 #include "model/model.h"
 
@@ -33,8 +33,9 @@ struct LoadOptions {
   std::optional<DType> text_layers = {};
   std::optional<DType> tower_layers = {};
   std::optional<DType> head = {};
-  // The matrices of the text's layers are rounded to four bits at load (model/code_rounding.h), but
-  // for those whose inputs are no multiple of 32; `text_layers` says what they are multiplied as.
+  // The matrices of the text's layers are rounded to four bits at load
+  // (model/quantization/code_rounding.h), but for those whose inputs are no multiple of 32;
+  // `text_layers` says what they are multiplied as.
   bool four_bit_text = false;
   // Matrices that the checkpoint has in four bits become numbers of the types above, on a device
   // that would keep them as they are.
@@ -56,7 +57,7 @@ struct LoadOptions {
 };
 
 // A checkpoint's processor, and its network without the weights. Refuses what is quantised
-// in a way that is not read (model/quantization.h).
+// in a way that is not read (model/quantization/quantization.h).
 Result<UnloadedModel> create_model(const Checkpoint& checkpoint);
 
 // What a model with images takes for a preprocessor_config.json that its folder does not have: the

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "model/weights.h"
+#include "model/checkpoint/weights.h"
 
 namespace saccade {
 namespace {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/weight_table.h"
 #include "model/dummies/dummy_sizes.h"
 #include "model/network.h"
-#include "model/processor.h"
+#include "model/prompts/processor.h"
 #include "model/sentence_encoder.h"
-#include "model/weight_table.h"
 #include "ops/collective.h"
 
 namespace saccade {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "image/pixels.h"
-#include "model/mapped_file.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/solo_run.h"
 
 namespace saccade {

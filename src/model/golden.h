@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/lora_adapter.h"
+#include "model/adapters/lora_adapter.h"
+#include "model/checkpoint/safetensors.h"
 #include "model/model.h"
-#include "model/safetensors.h"
 #include "ops/device.h"
 #include "text/tokenizer.h"
 

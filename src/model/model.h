@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "model/network.h"
-#include "model/processor.h"
+#include "model/prompts/processor.h"
 
 namespace saccade {
 

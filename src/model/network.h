@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/lora_rows.h"
+#include "model/adapters/lora_rows.h"
+#include "model/images/prepared_image.h"
 #include "model/model_shape.h"
-#include "model/prepared_image.h"
 #include "ops/device.h"
 
 namespace saccade {

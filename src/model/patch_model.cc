@@ -6,12 +6,12 @@
 #include <numeric>
 #include <utility>
 
-#include "model/decoder_config.h"
-#include "model/image_processor.h"
-#include "model/patch_images.h"
-#include "model/patch_videos.h"
-#include "model/placeholders.h"
+#include "model/checkpoint/decoder_config.h"
+#include "model/images/image_processor.h"
+#include "model/images/patch_images.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
+#include "model/videos/patch_videos.h"
 
 namespace saccade {
 namespace {

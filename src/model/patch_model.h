@@ -7,11 +7,11 @@
 #include <memory>
 #include <string_view>
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/patch_tower.h"
-#include "model/patch_videos.h"
-#include "model/vision_tower.h"
+#include "model/towers/patch_tower.h"
+#include "model/towers/vision_tower.h"
+#include "model/videos/patch_videos.h"
 
 namespace saccade {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/batch_lists.h"
+#include "model/blocks/batch_lists.h"
 #include "ops/readback.h"
 
 namespace saccade {

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/batch_lists.h"
-#include "model/cross_images.h"
-#include "model/lora_adapter.h"
+#include "model/adapters/lora_adapter.h"
+#include "model/blocks/batch_lists.h"
+#include "model/blocks/cross_images.h"
 #include "model/network.h"
-#include "model/prompt.h"
+#include "model/prompts/prompt.h"
 #include "ops/device.h"
 
 namespace saccade {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/placeholders.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
 
 namespace saccade {

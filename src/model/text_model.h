@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/decoder_config.h"
+#include "model/blocks/text_decoder.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/text_decoder.h"
 
 namespace saccade {
 

@@ -4,10 +4,10 @@
 
 #include <memory>
 
+#include "model/blocks/text_decoder.h"
 #include "model/family.h"
 #include "model/network.h"
-#include "model/text_decoder.h"
-#include "model/vision_tower.h"
+#include "model/towers/vision_tower.h"
 
 namespace saccade {
 

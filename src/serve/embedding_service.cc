@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "api/tokenize_request.h"
+#include "api/requests/tokenize_request.h"
 #include "base/log.h"
-#include "serve/detokenize.h"
-#include "serve/metrics_text.h"
+#include "serve/handlers/detokenize.h"
+#include "serve/handlers/metrics_text.h"
 
 namespace saccade::serve {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "api/embeddings.h"
-#include "api/similarity.h"
+#include "api/requests/embeddings.h"
+#include "api/requests/similarity.h"
 #include "engine/embedding_engine.h"
 #include "serve/router.h"
 #include "serve/settings.h"

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "api/responses.h"
+#include "api/answers/responses.h"
 #include "base/result.h"
-#include "model/lora_adapter.h"
+#include "model/adapters/lora_adapter.h"
 #include "model/network.h"
 #include "serve/settings.h"
 

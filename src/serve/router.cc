@@ -5,14 +5,14 @@
 #include <memory>
 #include <new>
 
-#include "api/draining.h"
-#include "api/openapi.h"
+#include "api/pages/draining.h"
+#include "api/pages/openapi.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "net/authority.h"
 #include "serve/client_identity.h"
-#include "serve/origin.h"
-#include "serve/path_hint.h"
+#include "serve/handlers/origin.h"
+#include "serve/handlers/path_hint.h"
 
 namespace saccade::serve {
 namespace {

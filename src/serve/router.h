@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "api/error_table.h"
-#include "api/responses.h"
-#include "api/server_info.h"
+#include "api/answers/responses.h"
+#include "api/pages/error_table.h"
+#include "api/pages/server_info.h"
 #include "base/byte_budget.h"
 #include "base/clock.h"
 #include "base/worker_pool.h"

@@ -14,8 +14,8 @@
 #include "base/base64.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "serve/page_bytes.h"
-#include "serve/playground.h"
+#include "serve/handlers/page_bytes.h"
+#include "serve/handlers/playground.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::serve {

@@ -5,16 +5,16 @@
 #include <limits>
 #include <utility>
 
-#include "api/best_choices.h"
-#include "api/fields.h"
-#include "api/limits.h"
-#include "api/messages_request.h"
-#include "api/messages_writer.h"
-#include "api/tokenize_request.h"
+#include "api/answers/best_choices.h"
+#include "api/answers/messages_writer.h"
+#include "api/pages/limits.h"
+#include "api/requests/fields.h"
+#include "api/requests/messages_request.h"
+#include "api/requests/tokenize_request.h"
 #include "base/log.h"
-#include "serve/beam_run.h"
-#include "serve/limited_tokenizer.h"
-#include "serve/metrics_page.h"
+#include "serve/handlers/metrics_page.h"
+#include "serve/requests/beam_run.h"
+#include "serve/requests/limited_tokenizer.h"
 
 namespace saccade::serve {
 namespace {

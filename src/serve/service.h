@@ -7,18 +7,18 @@
 #include <string>
 #include <vector>
 
-#include "api/completion_writer.h"
-#include "api/tokenize_request.h"
+#include "api/answers/completion_writer.h"
+#include "api/requests/tokenize_request.h"
 #include "base/worker_pool.h"
 #include "engine/engine.h"
-#include "model/processor.h"
-#include "serve/answer.h"
-#include "serve/http_media.h"
+#include "model/prompts/processor.h"
+#include "serve/handlers/stored_responses.h"
 #include "serve/lora_adapters.h"
-#include "serve/request_builder.h"
+#include "serve/media/http_media.h"
+#include "serve/requests/answer.h"
+#include "serve/requests/request_builder.h"
 #include "serve/router.h"
 #include "serve/settings.h"
-#include "serve/stored_responses.h"
 
 namespace saccade::serve {
 

@@ -2,11 +2,11 @@
 #include <string>
 #include <string_view>
 
-#include "serve/detokenize.h"
-#include "serve/lora_routes.h"
-#include "serve/metrics_page.h"
-#include "serve/metrics_text.h"
-#include "serve/playground.h"
+#include "serve/handlers/detokenize.h"
+#include "serve/handlers/lora_routes.h"
+#include "serve/handlers/metrics_page.h"
+#include "serve/handlers/metrics_text.h"
+#include "serve/handlers/playground.h"
 #include "serve/service.h"
 
 namespace saccade::serve {

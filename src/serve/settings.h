@@ -13,9 +13,9 @@
 #include "base/processors.h"
 #include "cluster/events/cache_events.h"
 #include "engine/engine.h"
-#include "model/image_controls.h"
-#include "serve/image_size_settings.h"
-#include "serve/media_fetcher.h"
+#include "model/images/image_controls.h"
+#include "serve/image_sizes/image_size_settings.h"
+#include "serve/media/media_fetcher.h"
 
 namespace saccade::serve {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cluster/encoder_desk.h"
-#include "engine/encoder_queue.h"
+#include "engine/images/encoder_queue.h"
 #include "simulate/encoder_net.h"
 #include "simulate/simulated_tower.h"
 

@@ -10,7 +10,7 @@
 #include "cluster/encoder_pool.h"
 #include "cluster/item_table.h"
 #include "cluster/own_encodes.h"
-#include "engine/image_exchange.h"
+#include "engine/images/image_exchange.h"
 #include "simulate/encoder_net.h"
 
 namespace saccade::simulate {

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "engine/encoder_queue.h"
+#include "engine/admission/scheduler.h"
+#include "engine/admission/step_pacer.h"
 #include "engine/engine.h"
-#include "engine/remote_images.h"
-#include "engine/scheduler.h"
-#include "engine/step_pacer.h"
+#include "engine/images/encoder_queue.h"
+#include "engine/images/remote_images.h"
 #include "simulate/pd_images.h"
 #include "simulate/run_recorder.h"
 #include "simulate/served_model.h"

@@ -8,7 +8,7 @@
 
 #include "cluster/proxy/body_scan.h"
 #include "engine/request.h"
-#include "serve/image_sizer.h"
+#include "serve/image_sizes/image_sizer.h"
 #include "simulate/served_model.h"
 #include "simulate/workload.h"
 

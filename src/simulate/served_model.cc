@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "engine/kv_pool.h"
-#include "model/checkpoint.h"
-#include "model/patch_images.h"
+#include "engine/admission/kv_pool.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/images/patch_images.h"
 
 namespace saccade::simulate {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "memory/layer_spec.h"
-#include "model/processor.h"
+#include "model/prompts/processor.h"
 
 namespace saccade::simulate {
 

@@ -5,14 +5,14 @@
 #include <memory>
 #include <utility>
 
-#include "api/error_table.h"
+#include "api/pages/error_table.h"
 #include "base/log.h"
 #include "bench/load/arrivals.h"
 #include "cluster/proxy/pd_request.h"
 #include "cluster/proxy/pd_table.h"
 #include "engine/engine_plan.h"
 #include "memory/accounting.h"
-#include "serve/image_sizer.h"
+#include "serve/image_sizes/image_sizer.h"
 #include "simulate/encoder_machine.h"
 #include "simulate/pd_machine.h"
 #include "simulate/prompt_maker.h"

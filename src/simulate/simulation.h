@@ -9,7 +9,7 @@
 #include "bench/log/run_log.h"
 #include "cluster/item_table.h"
 #include "engine/engine.h"
-#include "serve/image_size_settings.h"
+#include "serve/image_sizes/image_size_settings.h"
 #include "simulate/cluster_spec.h"
 #include "simulate/cost_model.h"
 #include "simulate/encoder_net.h"

@@ -8,15 +8,15 @@
 #include <string>
 #include <string_view>
 
-#include "api/chat_request.h"
-#include "api/completion_request.h"
-#include "api/error_table.h"
+#include "api/pages/error_table.h"
+#include "api/requests/chat_request.h"
+#include "api/requests/completion_request.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
-#include "serve/request_builder.h"
+#include "serve/requests/request_builder.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
 
 namespace {

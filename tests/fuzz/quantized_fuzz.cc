@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "model/quantized_matrix.h"
-#include "model/safetensors.h"
+#include "model/checkpoint/safetensors.h"
+#include "model/quantization/quantized_matrix.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade;

@@ -4,16 +4,16 @@
 #include <cstdint>
 #include <string_view>
 
-#include "api/chat_request.h"
-#include "api/completion_request.h"
-#include "api/embeddings.h"
-#include "api/error_table.h"
-#include "api/messages_request.h"
-#include "api/response_input.h"
-#include "api/response_request.h"
-#include "api/response_writer.h"
-#include "api/similarity.h"
-#include "api/tokenize_request.h"
+#include "api/answers/response_writer.h"
+#include "api/pages/error_table.h"
+#include "api/requests/chat_request.h"
+#include "api/requests/completion_request.h"
+#include "api/requests/embeddings.h"
+#include "api/requests/messages_request.h"
+#include "api/requests/response_input.h"
+#include "api/requests/response_request.h"
+#include "api/requests/similarity.h"
+#include "api/requests/tokenize_request.h"
 #include "base/check.h"
 
 namespace {

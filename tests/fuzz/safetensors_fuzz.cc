@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "model/safetensors.h"
+#include "model/checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::span<const std::byte> content;

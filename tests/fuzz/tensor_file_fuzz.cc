@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/rows_file.h"
-#include "model/given_rows.h"
-#include "model/tensor_file.h"
+#include "model/given/given_rows.h"
+#include "model/given/tensor_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace saccade;

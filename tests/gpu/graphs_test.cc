@@ -2,7 +2,7 @@
 // (--enforce-eager): the same tokens, whatever else the engine does meanwhile.
 #include <gtest/gtest.h>
 
-#include "engine/kv_pool.h"
+#include "engine/admission/kv_pool.h"
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/device_under_test.h"
 #include "tests/golden/golden_requests.h"

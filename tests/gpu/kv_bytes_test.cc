@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "engine/kv_pool.h"
+#include "engine/admission/kv_pool.h"
 #include "ops/cuda/device_under_test.h"
 #include "tests/golden/golden_requests.h"
 

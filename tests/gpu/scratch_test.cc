@@ -1,5 +1,5 @@
 // Scratch that is made again, as an engine does once it knows its KV cache.
-#include "model/scratch.h"
+#include "model/blocks/scratch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // A draft model on its own: what it guesses whatever it has read before, how much it reads at once,
 // and what becomes of its pages.
-#include "engine/draft_model.h"
+#include "engine/drafting/draft_model.h"
 
 #include "tests/property/engine_world.h"
 

@@ -18,7 +18,7 @@
 #include "net/request_parser.h"
 #include "net/response_parser.h"
 #include "net/sse.h"
-#include "serve/path_hint.h"
+#include "serve/handlers/path_hint.h"
 #include "tests/support/page_visits.h"
 #include "text/jinja/parser.h"
 #include "text/tokenizer.h"

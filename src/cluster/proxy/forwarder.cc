@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
-#include "api/draining.h"
-#include "api/error_table.h"
+#include "api/pages/draining.h"
+#include "api/pages/error_table.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "cluster/proxy/body_scan.h"

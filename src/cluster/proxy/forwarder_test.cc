@@ -7,7 +7,7 @@
 #include <future>
 #include <string>
 
-#include "api/draining.h"
+#include "api/pages/draining.h"
 #include "net/http_server.h"
 #include "net/local_request.h"
 

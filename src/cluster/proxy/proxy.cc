@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "api/error_table.h"
+#include "api/pages/error_table.h"
 #include "base/end_signals.h"
 #include "base/log.h"
 #include "cluster/access.h"

@@ -14,9 +14,9 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/thread_pool.h"
+#include "model/checkpoint/shard_files.h"
 #include "model/dummies/random_weights.h"
 #include "model/families.h"
-#include "model/shard_files.h"
 
 namespace saccade {
 namespace {

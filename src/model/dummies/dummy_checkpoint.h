@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "model/checkpoint/shard_files.h"
 #include "model/family.h"
-#include "model/shard_files.h"
 
 namespace saccade {
 

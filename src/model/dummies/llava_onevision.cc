@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/check.h"
-#include "model/anyres.h"
 #include "model/dummies/qwen_dummy.h"
+#include "model/images/anyres.h"
 
 namespace saccade {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "model/weights.h"
+#include "model/checkpoint/weights.h"
 #include "ops/made_numbers.h"
 
 namespace saccade {

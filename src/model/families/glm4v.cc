@@ -13,12 +13,12 @@
 #include <memory>
 #include <utility>
 
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/glm4v_tower.h"
 #include "model/patch_model.h"
 #include "model/text_network.h"
+#include "model/towers/glm4v_tower.h"
 
 namespace saccade {
 namespace {

@@ -16,18 +16,18 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/decoder_config.h"
-#include "model/dynamic_tiles.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/families/phi3_decoder.h"
 #include "model/families/qwen3_decoder.h"
 #include "model/family.h"
-#include "model/image_processor.h"
-#include "model/intern_vit.h"
-#include "model/placed_media.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
+#include "model/images/dynamic_tiles.h"
+#include "model/images/image_processor.h"
+#include "model/images/preprocessor_config.h"
+#include "model/prompts/placed_media.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
-#include "model/tile_videos.h"
+#include "model/towers/intern_vit.h"
+#include "model/videos/tile_videos.h"
 
 namespace saccade {
 namespace {

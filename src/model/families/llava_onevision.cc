@@ -18,16 +18,16 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/anyres.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/image_processor.h"
-#include "model/placed_media.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
+#include "model/images/anyres.h"
+#include "model/images/image_processor.h"
+#include "model/images/preprocessor_config.h"
+#include "model/prompts/placed_media.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
-#include "model/tile_tower.h"
-#include "model/tile_videos.h"
+#include "model/towers/tile_tower.h"
+#include "model/videos/tile_videos.h"
 
 namespace saccade {
 namespace {

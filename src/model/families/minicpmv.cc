@@ -16,17 +16,17 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "model/config_section.h"
+#include "model/checkpoint/config_section.h"
 #include "model/families/qwen3_5_decoder.h"
 #include "model/family.h"
-#include "model/image_processor.h"
-#include "model/minicpmv_tower.h"
-#include "model/placed_media.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
-#include "model/slice_images.h"
+#include "model/images/image_processor.h"
+#include "model/images/preprocessor_config.h"
+#include "model/images/slice_images.h"
+#include "model/prompts/placed_media.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
-#include "model/tile_videos.h"
+#include "model/towers/minicpmv_tower.h"
+#include "model/videos/tile_videos.h"
 
 namespace saccade {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "model/checkpoint/weights.h"
 #include "model/families.h"
-#include "model/processor.h"
-#include "model/weights.h"
+#include "model/prompts/processor.h"
 
 namespace saccade {
 namespace {

@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/blocks.h"
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/blocks/blocks.h"
+#include "model/blocks/scratch.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/scratch.h"
 #include "model/sentence_modules.h"
 
 namespace saccade {

@@ -15,16 +15,16 @@
 
 #include "base/check.h"
 #include "image/smart_resize.h"
-#include "model/config_section.h"
+#include "model/checkpoint/config_section.h"
 #include "model/families/mistral_decoder.h"
 #include "model/family.h"
-#include "model/image_processor.h"
-#include "model/patch_rows.h"
-#include "model/pixel_bounds.h"
-#include "model/pixtral_tower.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
+#include "model/images/image_processor.h"
+#include "model/images/pixel_bounds.h"
+#include "model/images/preprocessor_config.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
+#include "model/towers/patch_rows.h"
+#include "model/towers/pixtral_tower.h"
 
 namespace saccade {
 namespace {

@@ -3,7 +3,7 @@
 #include <array>
 #include <boost/json/value.hpp>
 
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 // The Mistral language part of several families (arXiv:2310.06825).
 #pragma once
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 
 namespace saccade {
 

@@ -15,14 +15,14 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/image_processor.h"
-#include "model/mllama_images.h"
-#include "model/mllama_tower.h"
-#include "model/placeholders.h"
+#include "model/images/image_processor.h"
+#include "model/images/mllama_images.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
+#include "model/towers/mllama_tower.h"
 
 namespace saccade {
 namespace {

@@ -15,14 +15,14 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
-#include "model/given_layouts.h"
-#include "model/image_processor.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
+#include "model/given/given_layouts.h"
+#include "model/images/image_processor.h"
+#include "model/images/preprocessor_config.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
-#include "model/tile_tower.h"
+#include "model/towers/tile_tower.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 #include "model/families/phi3_decoder.h"
 
-#include "model/checkpoint.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/text_network.h"
 
 namespace saccade {

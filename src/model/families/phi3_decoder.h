@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 
 namespace saccade {
 

@@ -16,16 +16,16 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/families/phi3_decoder.h"
 #include "model/family.h"
-#include "model/hd_images.h"
-#include "model/image_processor.h"
-#include "model/placeholders.h"
-#include "model/preprocessor_config.h"
+#include "model/images/hd_images.h"
+#include "model/images/image_processor.h"
+#include "model/images/preprocessor_config.h"
+#include "model/prompts/placeholders.h"
 #include "model/text_network.h"
-#include "model/tile_tower.h"
+#include "model/towers/tile_tower.h"
 
 namespace saccade {
 namespace {

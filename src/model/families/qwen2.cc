@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/text_model.h"
 

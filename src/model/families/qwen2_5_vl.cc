@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/family.h"
 #include "model/patch_model.h"
 

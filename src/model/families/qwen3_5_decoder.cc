@@ -3,8 +3,8 @@
 #include <array>
 #include <string>
 
-#include "model/checkpoint.h"
-#include "model/config_section.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/config_section.h"
 
 namespace saccade {
 namespace {

@@ -2,7 +2,7 @@
 // attention.
 #pragma once
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 
 namespace saccade {
 

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/checkpoint/weights.h"
 #include "model/families.h"
-#include "model/weights.h"
 
 namespace saccade {
 namespace {

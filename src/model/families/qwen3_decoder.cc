@@ -1,6 +1,6 @@
 #include "model/families/qwen3_decoder.h"
 
-#include "model/checkpoint.h"
+#include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
 namespace {

@@ -1,7 +1,7 @@
 // The Qwen3 language part of several families (arXiv:2505.09388).
 #pragma once
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 
 namespace saccade {
 

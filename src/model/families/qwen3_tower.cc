@@ -3,8 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "model/config_section.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
 
 namespace saccade {
 namespace {

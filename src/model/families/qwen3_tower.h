@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "model/patch_model.h"
-#include "model/patch_tower.h"
+#include "model/towers/patch_tower.h"
 
 namespace saccade {
 

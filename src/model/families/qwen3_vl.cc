@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "model/families/qwen3_tower.h"
 #include "model/family.h"
 #include "model/patch_model.h"

@@ -1,0 +1,244 @@
+#include "api/answers/messages_writer.h"
+
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/pages/error_table.h"
+
+namespace saccade::api {
+namespace {
+
+using json::JsonWriter;
+
+// What is being said: a text, thoughts or a call.
+struct Block {
+  SaidPart::Kind kind = SaidPart::Kind::kText;  // kText, kReasoning or kCallBegin
+  std::string text;                             // of a call: its arguments
+  std::string name;                             // of a call
+  std::string id;                               // of a call
+};
+
+// `begun`: as it is first shown, before its content.
+void write_block(JsonWriter& w, const Block& block, bool begun) {
+  w.begin_object();
+  switch (block.kind) {
+    case SaidPart::Kind::kReasoning:
+      w.member("type", "thinking");
+      w.member("thinking", begun ? std::string_view() : std::string_view(block.text));
+      w.member("signature", "");  // nothing is signed here, and nothing checked
+      break;
+    case SaidPart::Kind::kCallBegin: {
+      w.member("type", "tool_use");
+      w.member("id", std::string_view(block.id));
+      w.member("name", std::string_view(block.name));
+      w.key("input");
+      // As the model wrote it, its order and its numbers. A call that was cut is no JSON.
+      const auto parsed = begun ? json::parse("{}") : json::parse(block.text);
+      const bool whole = !begun && parsed && parsed->is_object();
+      w.raw(whole ? std::string_view(block.text) : std::string_view("{}"));
+      break;
+    }
+    default:
+      w.member("type", "text");
+      w.member("text", begun ? std::string_view() : std::string_view(block.text));
+      w.key("citations");
+      w.null();
+      break;
+  }
+  w.end_object();
+}
+
+class MessagesWriter final : public AnswerWriter {
+ public:
+  explicit MessagesWriter(MessagesForm form) : form_(std::move(form)) {}
+
+  std::string add(AnswerPiece&& piece, const Usage* usage) override {
+    if (!std::exchange(started_, true)) {
+      event("message_start", [&](JsonWriter& w) {
+        w.key("message");
+        Usage read = usage != nullptr ? *usage : Usage();
+        read.completion_tokens = 0;  // said at the end
+        write_message(w, read, false);
+      });
+      event("ping", [](JsonWriter&) {});
+    }
+    bool thought = false;
+    for (SaidPart& part : piece.said) {
+      thought = thought || part.kind == SaidPart::Kind::kReasoning;
+      say(std::move(part));
+    }
+    if (thought) thinking_tokens_ += piece.tokens;
+    if (!piece.rest.finish_reason.empty()) finish_reason_ = piece.rest.finish_reason;
+    if (piece.rest.stop_string) stop_sequence_ = std::move(piece.rest.stop_string);
+    return std::exchange(events_, {});
+  }
+
+  std::string finish(const Usage& usage, const StageTimes*) override {
+    close();
+    if (!form_.stream) {
+      std::string body;
+      JsonWriter w(body);
+      write_message(w, usage, true);
+      return body;
+    }
+    event("message_delta", [&](JsonWriter& w) {
+      w.key("delta");
+      w.begin_object();
+      write_stop(w, true);
+      w.end_object();
+      w.key("usage");
+      write_usage(w, usage);
+    });
+    event("message_stop", [](JsonWriter&) {});
+    return std::exchange(events_, {});
+  }
+
+  std::string fail(const Error& error) override {
+    return "event: error\ndata: " + error_body(error, ErrorShape::kMessages) + "\n\n";
+  }
+
+ private:
+  void say(SaidPart&& part) {
+    switch (part.kind) {
+      case SaidPart::Kind::kText:
+      case SaidPart::Kind::kReasoning:
+        if (part.text.empty()) return;
+        if (!open_ || open_->kind != part.kind) open({part.kind, "", "", ""});
+        grow(part.text);
+        break;
+      case SaidPart::Kind::kCallBegin:
+        open({part.kind, "", std::move(part.text), std::move(part.id)});
+        break;
+      case SaidPart::Kind::kArguments:
+        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) grow(part.text);
+        break;
+      case SaidPart::Kind::kCallEnd:
+        if (open_ && open_->kind == SaidPart::Kind::kCallBegin) close();
+        break;
+    }
+  }
+
+  void open(Block block) {
+    close();
+    open_ = std::move(block);
+    event("content_block_start", [&](JsonWriter& w) {
+      w.member("index", index());
+      w.key("content_block");
+      write_block(w, *open_, true);
+    });
+  }
+
+  void grow(std::string_view text) {
+    open_->text += text;
+    event("content_block_delta", [&](JsonWriter& w) {
+      w.member("index", index());
+      w.key("delta");
+      w.begin_object();
+      const auto [type, member] = open_->kind == SaidPart::Kind::kText
+                                      ? std::pair("text_delta", "text")
+                                  : open_->kind == SaidPart::Kind::kReasoning
+                                      ? std::pair("thinking_delta", "thinking")
+                                      : std::pair("input_json_delta", "partial_json");
+      w.member("type", type);
+      w.member(member, text);
+      w.end_object();
+    });
+  }
+
+  void close() {
+    if (!open_) return;
+    event("content_block_stop", [&](JsonWriter& w) { w.member("index", index()); });
+    std::string block;
+    JsonWriter w(block);
+    write_block(w, *open_, false);
+    blocks_.push_back(std::move(block));
+    open_.reset();
+  }
+
+  std::int64_t index() const { return static_cast<std::int64_t>(blocks_.size()); }
+
+  void write_message(JsonWriter& w, const Usage& usage, bool ended) const {
+    w.begin_object();
+    w.member("id", std::string_view(form_.head.id));
+    w.member("type", "message");
+    w.member("role", "assistant");
+    w.member("model", std::string_view(form_.head.model));
+    w.key("content");
+    w.begin_array();
+    for (const std::string& block : blocks_) w.raw(block);
+    w.end_array();
+    write_stop(w, ended);
+    w.key("usage");
+    write_usage(w, usage);
+    w.end_object();
+  }
+
+  void write_stop(JsonWriter& w, bool ended) const {
+    w.key("stop_reason");
+    if (ended) {
+      w.value(stop_reason());
+    } else {
+      w.null();
+    }
+    w.key("stop_sequence");
+    if (ended && stop_sequence_) {
+      w.value(std::string_view(*stop_sequence_));
+    } else {
+      w.null();
+    }
+  }
+
+  std::string_view stop_reason() const {
+    if (stop_sequence_) return "stop_sequence";
+    if (finish_reason_ == "tool_calls") return "tool_use";
+    if (finish_reason_ == "length") return "max_tokens";
+    return "end_turn";
+  }
+
+  // What came from the cache is not counted among the input's tokens: the three make the prompt.
+  void write_usage(JsonWriter& w, const Usage& usage) const {
+    w.begin_object();
+    w.member("input_tokens", usage.prompt_tokens - usage.cached_tokens);
+    w.member("cache_creation_input_tokens", 0);
+    w.member("cache_read_input_tokens", usage.cached_tokens);
+    w.member("output_tokens", usage.completion_tokens);
+    w.key("output_tokens_details");
+    w.begin_object();
+    w.member("thinking_tokens", thinking_tokens_);
+    w.end_object();
+    w.end_object();
+  }
+
+  template <typename Members>
+  void event(std::string_view type, const Members& members) {
+    if (!form_.stream) return;
+    fmt::format_to(std::back_inserter(events_), "event: {}\ndata: ", type);
+    JsonWriter w(events_);
+    w.begin_object();
+    w.member("type", type);
+    members(w);
+    w.end_object();
+    events_ += "\n\n";
+  }
+
+  MessagesForm form_;
+  bool started_ = false;
+  std::string events_;               // of this piece
+  std::vector<std::string> blocks_;  // that are complete
+  std::optional<Block> open_;
+  std::int64_t thinking_tokens_ = 0;
+  std::string finish_reason_;
+  std::optional<std::string> stop_sequence_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> messages_writer(MessagesForm form) {
+  return std::make_unique<MessagesWriter>(std::move(form));
+}
+
+}  // namespace saccade::api

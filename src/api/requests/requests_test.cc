@@ -1,0 +1,528 @@
+// Requests as clients send them, and as they should not: every refusal names its member.
+#include <gtest/gtest.h>
+
+#include <boost/json/array.hpp>
+#include <string>
+
+#include "api/requests/chat_request.h"
+#include "api/requests/completion_request.h"
+#include "api/requests/tokenize_request.h"
+
+namespace saccade::api {
+namespace {
+
+std::string chat(const std::string& members) {
+  return R"({"messages": [{"role": "user", "content": "hi"}])" +
+         (members.empty() ? "" : ", " + members) + "}";
+}
+
+struct Refused {
+  std::string members;
+  std::string param;
+};
+
+class ChatRefusals : public testing::TestWithParam<Refused> {};
+
+TEST_P(ChatRefusals, NameTheMember) {
+  const auto request = parse_chat_request(chat(GetParam().members));
+  ASSERT_FALSE(request) << GetParam().members;
+  EXPECT_EQ(request.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(request.error().param, GetParam().param) << request.error().message;
+  EXPECT_NE(request.error().message.find(GetParam().param), std::string::npos)
+      << request.error().message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranges, ChatRefusals,
+    testing::Values(
+        Refused{R"("temperature": -0.1)", "temperature"},
+        Refused{R"("temperature": 1e999)", "temperature"},
+        Refused{R"("temperature": "hot")", "temperature"}, Refused{R"("top_p": 0)", "top_p"},
+        Refused{R"("top_p": 1.01)", "top_p"}, Refused{R"("top_k": -2)", "top_k"},
+        Refused{R"("top_k": 1.5)", "top_k"}, Refused{R"("min_p": 2)", "min_p"},
+        Refused{R"("repetition_penalty": 0)", "repetition_penalty"},
+        Refused{R"("presence_penalty": 2.1)", "presence_penalty"},
+        Refused{R"("frequency_penalty": -2.1)", "frequency_penalty"},
+        Refused{R"("seed": 18446744073709551615)", "seed"},
+        Refused{R"("max_tokens": 0)", "max_tokens"},
+        Refused{R"("max_completion_tokens": 0)", "max_completion_tokens"},
+        Refused{R"("min_tokens": -1)", "min_tokens"},
+        Refused{R"("min_tokens": 6, "max_tokens": 5)", "min_tokens"}, Refused{R"("n": 0)", "n"},
+        Refused{R"("n": 1000000)", "n"}, Refused{R"("ignore_eos": 1)", "ignore_eos"},
+        Refused{R"("stop": 5)", "stop"}, Refused{R"("stop": [""])", "stop"},
+        Refused{R"("stop_token_ids": ["a"])", "stop_token_ids"},
+        Refused{R"("logit_bias": {"x": 1})", "logit_bias"},
+        Refused{R"("logit_bias": {"5": 101})", "logit_bias"},
+        Refused{R"("stream": "yes")", "stream"},
+        Refused{R"("stream_options": {"include_usage": true})", "stream_options"},
+        Refused{R"("top_logprobs": 3)", "top_logprobs"}, Refused{R"("logprobs": 5)", "logprobs"},
+        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
+        Refused{R"("request_id": 7)", "request_id"},
+        Refused{R"("chat_template_kwargs": [])", "chat_template_kwargs"},
+        Refused{R"("mm_processor_kwargs": "x")", "mm_processor_kwargs"},
+        Refused{R"("min_pixels": 0)", "min_pixels"}, Refused{R"("model": 5)", "model"},
+        Refused{R"("cache_salt": "")", "cache_salt"}));
+
+// JSON has no infinity, but its numbers can be too large for a double.
+INSTANTIATE_TEST_SUITE_P(
+    NotFinite, ChatRefusals,
+    testing::Values(Refused{R"("temperature": 1e400)", "temperature"},
+                    Refused{R"("repetition_penalty": 1e400)", "repetition_penalty"},
+                    Refused{R"("presence_penalty": -1e400)", "presence_penalty"},
+                    Refused{R"("logit_bias": {"1": 1e400})", "logit_bias"},
+                    Refused{R"("top_k": 1e400)", "top_k"}, Refused{R"("seed": 1e400)", "seed"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Unsupported, ChatRefusals,
+    testing::Values(
+        Refused{R"("tools": [{}])", "tools"},
+        Refused{R"("prompt_logprobs": -2)", "prompt_logprobs"},
+        Refused{R"("tool_choice": "required")", "tool_choice"},
+        Refused{R"("tools": [{}], "tool_choice": "auto")", "tools"},
+        Refused{R"("tool_choice": {"type": "function"})", "tool_choice"},
+        Refused{R"("functions": [{}])", "functions"},
+        Refused{R"("function_call": {"name": "f"})", "function_call"},
+        Refused{R"("response_format": {"type": "json_schema"})", "response_format"},
+        Refused{R"("response_format": {})", "response_format"},
+        Refused{R"("response_format": {"type": "yaml"})", "response_format"},
+        Refused{R"("response_format": {"type": "json_schema", "json_schema": {"name": "a"}})",
+                "response_format"},
+        Refused{R"("structured_outputs": {"regex": 5})", "structured_outputs.regex"},
+        Refused{R"("structured_outputs": {"choice": []})", "structured_outputs.choice"},
+        Refused{R"("structured_outputs": {"json": 5})", "structured_outputs.json"},
+        Refused{R"("structured_outputs": {"regex": "a", "choice": ["a"]})",
+                "structured_outputs.choice"},
+        Refused{R"("structured_outputs": {"regx": "a"})", "structured_outputs"},
+        Refused{R"("structured_outputs": {"regex": "a", "whitespace_pattern": " "})",
+                "structured_outputs"},
+        Refused{R"("guided_json": [1])", "guided_json"},
+        Refused{R"("guided_choice": ["a", 1])", "guided_choice"},
+        Refused{R"("guided_regex": "a", "response_format": {"type": "json_object"})",
+                "guided_regex"},
+        Refused{R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+        Refused{R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
+        Refused{R"("allowed_token_ids": ["a"])", "allowed_token_ids"},
+        Refused{R"("allowed_token_ids": 5)", "allowed_token_ids"},
+        Refused{R"("bad_words": [""])", "bad_words"}, Refused{R"("bad_words": [1])", "bad_words"},
+        Refused{R"("bad_words": "a")", "bad_words"}, Refused{R"("echo": 1)", "echo"},
+        Refused{R"("top_logprobs": -2, "logprobs": true)", "top_logprobs"},
+        Refused{R"("top_logprobs": -1)", "top_logprobs"},
+        Refused{R"("audio": {"voice": "a"})", "audio"},
+        Refused{R"("prompt_logprobs": 0, "stream": true)", "prompt_logprobs"},
+        Refused{R"("prompt_logprobs": true)", "prompt_logprobs"},
+        Refused{R"("use_beam_search": 1)", "use_beam_search"},
+        Refused{R"("use_beam_search": true, "stop": "a")", "stop"},
+        Refused{R"("use_beam_search": true, "bad_words": ["a"])", "bad_words"},
+        Refused{R"("use_beam_search": true, "min_tokens": 1)", "min_tokens"},
+        Refused{R"("use_beam_search": true, "prompt_logprobs": 0)", "prompt_logprobs"},
+        Refused{R"("use_beam_search": true, "guided_regex": "a")", "response_format"},
+        Refused{R"("length_penalty": "a")", "length_penalty"},
+        Refused{R"("best_of": 2)", "best_of"}, Refused{R"("modalities": ["audio"])", "modalities"},
+        Refused{R"("separate_reasoning": false)", "separate_reasoning"},
+        Refused{R"("stream_reasoning": false)", "stream_reasoning"},
+        Refused{R"("include_reasoning": 0)", "include_reasoning"},
+        Refused{R"("reasoning_effort": 1)", "reasoning_effort"},
+        Refused{R"("media_io_kwargs": {"image": {"image_mode": "RGBA"}})", "media_io_kwargs"},
+        Refused{R"("truncation_side": "right")", "truncation_side"},
+        Refused{R"("response_format": {"type": "json_object", "schema": 123})",
+                "response_format.schema"},
+        Refused{R"("grammar": 1)", "grammar"},
+        Refused{R"("moderation": {"model": "m"})", "moderation"},
+        Refused{R"("return_hidden_states": true)", "return_hidden_states"},
+        Refused{R"("continue_final_message": true, "add_generation_prompt": true)",
+                "continue_final_message"}));
+
+// The members that sglang-router and vllm-router put into every body.
+TEST(ChatRequest, WhatRoutersAddPasses) {
+  const auto request = parse_chat_request(
+      chat(R"("no_stop_trim": false, "ignore_eos": false, "continue_final_message": false,
+              "skip_special_tokens": true, "separate_reasoning": true, "stream_reasoning": true,
+              "include_reasoning": true, "return_hidden_states": false, "logprobs": false)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->unknown.empty());
+}
+
+TEST(ChatRequest, WhatAsksForNothingPasses) {
+  const auto request = parse_chat_request(
+      chat(R"("tools": null, "tool_choice": "auto", "response_format": {"type": "text"},
+              "prompt_logprobs": null, "use_beam_search": false, "best_of": 1, "bad_words": [],
+              "guided_json": {}, "structured_outputs": null, "modalities": ["text"],
+              "top_logprobs": 0, "stream_options": null)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->unknown.empty());
+  const auto no_tools = parse_chat_request(chat(R"("tools": [])"));
+  ASSERT_TRUE(no_tools) << no_tools.error().message;
+  EXPECT_FALSE(no_tools->tools.list);
+}
+
+TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
+  using Kind = StructuredOutput::Kind;
+  struct Case {
+    const char* members;
+    Kind kind;
+    const char* text;
+    const char* param;
+  };
+  for (const auto& [members, kind, text, param] :
+       {Case{R"("response_format": {"type": "json_object"})", Kind::kJsonObject, "",
+             "response_format"},
+        Case{R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+                "strict": true, "schema": {"type": "null"}}})",
+             Kind::kJsonSchema, R"({"type":"null"})", "response_format"},
+        Case{R"("structured_outputs": {"json": "{\"type\":1}"})", Kind::kJsonSchema,
+             R"({"type":1})", "structured_outputs.json"},
+        Case{R"("structured_outputs": {"json_object": true, "regex": null})", Kind::kJsonObject, "",
+             "structured_outputs.json_object"},
+        Case{R"("structured_outputs": {"grammar": "root ::= \"a\"", "disable_fallback": true})",
+             Kind::kGrammar, "root ::= \"a\"", "structured_outputs.grammar"},
+        Case{R"("guided_regex": "a+", "guided_decoding_backend": "xgrammar")", Kind::kRegex, "a+",
+             "guided_regex"},
+        Case{R"("response_format": {"type": "json_object", "schema": {"type": "null"}})",
+             Kind::kJsonSchema, R"({"type":"null"})", "response_format.schema"},
+        Case{R"("json_schema": {"type": "null"}, "grammar": "")", Kind::kJsonSchema,
+             R"({"type":"null"})", "json_schema"},
+        Case{R"("grammar": "root ::= \"a\"", "json_schema": {})", Kind::kGrammar, "root ::= \"a\"",
+             "grammar"},
+        Case{R"("regex": "a+")", Kind::kRegex, "a+", "regex"}}) {
+    const auto request = parse_chat_request(chat(members));
+    ASSERT_TRUE(request) << members << request.error().message;
+    ASSERT_TRUE(request->sampling.structured) << members;
+    EXPECT_EQ(request->sampling.structured->kind, kind);
+    EXPECT_EQ(request->sampling.structured->text, text);
+    EXPECT_EQ(request->sampling.structured->param, param);
+    EXPECT_TRUE(request->unknown.empty());
+  }
+  const auto choice =
+      parse_completion_request(R"({"prompt": "a", "structured_outputs": {"choice": ["x", "y"]}})");
+  ASSERT_TRUE(choice) << choice.error().message;
+  EXPECT_EQ(choice->sampling.structured->choices, (std::vector<std::string>{"x", "y"}));
+  const auto compact = parse_completion_request(
+      R"({"prompt": "a", "structured_outputs": {"json": {}, "disable_any_whitespace": true}})");
+  ASSERT_TRUE(compact) << compact.error().message;
+  EXPECT_EQ(compact->sampling.structured->blanks, StructuredOutput::Blanks::kNone);
+  const auto blanks = [](const std::string& more) {
+    const auto made = parse_completion_request(
+        R"({"prompt": "a", "structured_outputs": {"json": {})" + more + "}}");
+    return made->sampling.structured->blanks;
+  };
+  EXPECT_EQ(blanks(""), StructuredOutput::Blanks::kBounded);
+  EXPECT_EQ(blanks(R"(, "disable_any_whitespace": false)"), StructuredOutput::Blanks::kAny);
+}
+
+TEST(ChatRequest, AbsentMembersStayEmpty) {
+  const auto request = parse_chat_request(chat(""));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->sampling.temperature);
+  EXPECT_FALSE(request->sampling.max_tokens);
+  EXPECT_EQ(request->sampling.n, 1);
+  EXPECT_TRUE(request->sampling.skip_special_tokens);
+  EXPECT_TRUE(request->add_generation_prompt);
+  EXPECT_FALSE(request->delivery.stream);
+  EXPECT_TRUE(request->unknown.empty());
+}
+
+TEST(ChatRequest, NullIsAbsent) {
+  const auto request = parse_chat_request(
+      chat(R"("temperature": null, "stop": null, "tools": null, "stream_options": null)"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_FALSE(request->sampling.temperature);
+}
+
+TEST(ChatRequest, ReadsEverySamplingMember) {
+  const auto request = parse_chat_request(chat(
+      R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1,
+         "presence_penalty": 1, "frequency_penalty": -1, "seed": -5, "max_tokens": 7,
+         "max_completion_tokens": 9, "min_tokens": 2, "n": 3, "ignore_eos": true,
+         "stop": ["a", "b"], "stop_token_ids": [1, 2], "logit_bias": {"10": -100},
+         "include_stop_str_in_output": true, "skip_special_tokens": false)"));
+  ASSERT_TRUE(request) << request.error().message;
+  const SamplingFields& s = request->sampling;
+  EXPECT_EQ(s.temperature, 0.5);
+  EXPECT_EQ(s.top_k, 40);
+  EXPECT_EQ(s.seed, -5);
+  EXPECT_EQ(s.max_tokens, 9);  // the newer name wins
+  EXPECT_EQ(s.min_tokens, 2);
+  EXPECT_EQ(s.n, 3);
+  EXPECT_TRUE(s.ignore_eos);
+  EXPECT_EQ(s.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(s.stop_token_ids, (std::vector<std::int64_t>{1, 2}));
+  ASSERT_EQ(s.logit_bias.size(), 1u);
+  EXPECT_EQ(s.logit_bias[0].first, 10);
+  EXPECT_TRUE(s.include_stop_str_in_output);
+  EXPECT_FALSE(s.skip_special_tokens);
+}
+
+TEST(ChatRequest, ReadsDelivery) {
+  const auto request = parse_chat_request(
+      chat(R"("stream": true, "metrics": true, "return_token_ids": true, "priority": -3,
+              "cache_salt": "s", "request_id": "r",
+              "stream_options": {"include_usage": true, "continuous_usage_stats": true})"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_TRUE(request->delivery.stream && request->delivery.include_usage);
+  EXPECT_TRUE(request->delivery.continuous_usage_stats && request->delivery.metrics);
+  EXPECT_TRUE(request->delivery.return_token_ids);
+  EXPECT_EQ(request->delivery.priority, -3);
+  EXPECT_EQ(request->delivery.cache_salt, "s");
+  EXPECT_EQ(request->delivery.request_id, "r");
+  EXPECT_TRUE(parse_chat_request(chat(R"("stream_options": {})")));
+}
+
+// vLLM's way: the template is shown the effort, and whether it is any at all.
+TEST(ChatRequest, EffortIsShownToTheTemplate) {
+  const auto variables = [](const std::string& members) {
+    const auto request = parse_chat_request(chat(members));
+    EXPECT_TRUE(request) << request.error().message;
+    return request ? json::value(request->chat_template_kwargs) : json::value();
+  };
+  EXPECT_EQ(variables(R"("reasoning_effort": "high")"),
+            (json::object{{"reasoning_effort", "high"}, {"enable_thinking", true}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": "none", "verbosity": "low")"),
+            (json::object{
+                {"reasoning_effort", "none"}, {"enable_thinking", false}, {"verbosity", "low"}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": "low",
+                         "chat_template_kwargs": {"enable_thinking": false, "reasoning_effort": 1})"),
+            (json::object{{"enable_thinking", false}, {"reasoning_effort", "low"}}));
+  EXPECT_EQ(variables(R"("reasoning_effort": null)"), json::object());
+}
+
+// What the template sees of messages.
+json::value seen(const std::string& messages) {
+  const auto request = parse_chat_request(R"({"messages": [)" + messages + "]}");
+  EXPECT_TRUE(request) << request.error().message;
+  if (!request) return {};
+  return template_messages(*request, [](std::string_view text) { return std::string(text); });
+}
+
+TEST(ChatRequest, ThoughtsOfAHistoryHaveBothNames) {
+  const json::value both =
+      json::parse(
+          R"([{"role": "assistant", "content": "a", "reasoning": "r", "reasoning_content": "r"}])")
+          .value();
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r"})"), both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning_content": "r"})"), both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": "r",
+                     "reasoning_content": "older"})"),
+            both);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "reasoning": null,
+                     "reasoning_content": "r"})"),
+            both);
+}
+
+// What openai's model_dump() makes of an answer.
+TEST(ChatRequest, MembersOfAHistoryThatSayNothingAreLeftOut) {
+  const json::value bare = json::parse(R"([{"role": "assistant", "content": "a"}])").value();
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "refusal": null, "annotations": null,
+                     "audio": null, "function_call": null, "tool_calls": null})"),
+            bare);
+  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "tool_calls": []})"), bare);
+}
+
+TEST(ChatRequest, UsageOfEveryChunkNeedsUsage) {
+  const auto delivery = [](const std::string& options) {
+    return parse_chat_request(chat(R"("stream": true, "stream_options": )" + options))->delivery;
+  };
+  EXPECT_FALSE(delivery(R"({"include_usage": false, "continuous_usage_stats": true})")
+                   .continuous_usage_stats);
+  EXPECT_FALSE(delivery(R"({"continuous_usage_stats": true})").continuous_usage_stats);
+  EXPECT_TRUE(delivery(R"({"include_usage": true, "continuous_usage_stats": true})")
+                  .continuous_usage_stats);
+}
+
+TEST(ChatRequest, AnAnswerBeginsWithItsOwnAuthorsWords) {
+  const auto echoes = [](const std::string& role, const std::string& more) {
+    return parse_chat_request(R"({"messages": [{"role": ")" + role + R"(", "content": "a"}], )" +
+                              more + "}")
+        ->echoes();
+  };
+  EXPECT_TRUE(echoes("assistant", R"("echo": true, "continue_final_message": true)"));
+  EXPECT_TRUE(echoes("assistant", R"("echo": true)"));
+  EXPECT_FALSE(echoes("user", R"("echo": true)"));
+  EXPECT_FALSE(echoes("assistant", R"("echo": false)"));
+}
+
+TEST(ChatRequest, RolesAreTheTemplatesAffair) {
+  EXPECT_EQ(seen(R"({"role": "critic", "content": "a"})").at(0).at("role"), "critic");
+  EXPECT_FALSE(parse_chat_request(R"({"messages": [{"role": "", "content": "a"}]})"));
+}
+
+TEST(ChatRequest, AnImageOfAUuidNeedsNoUrl) {
+  for (const char* part : {R"({"type": "image_url", "image_url": {}, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": null, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": {"url": null}, "uuid": "u"})",
+                           R"({"type": "image_url", "image_url": {"url": ""}, "uuid": "u"})"}) {
+    const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [)" +
+                                            std::string(part) + "]}]}");
+    ASSERT_TRUE(request) << part << request.error().message;
+    EXPECT_EQ(request->images.at(0).uuid, "u");
+    EXPECT_EQ(request->images.at(0).url, "");
+  }
+  EXPECT_FALSE(parse_chat_request(
+      R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})"));
+}
+
+TEST(ChatRequest, OriginalDetailIsHigh) {
+  const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [
+      {"type": "image_url", "image_url": {"url": "data:1", "detail": "original"}}]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->images.at(0).detail, ImageDetail::kHigh);
+}
+
+TEST(ChatRequest, UnknownMembersAreListedOnce) {
+  const auto request =
+      parse_chat_request(chat(R"("nosuch": 1, "user": "u", "metadata": {}, "other": {})"));
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->unknown, (std::vector<std::string>{"nosuch", "other"}));
+}
+
+TEST(ChatRequest, TakesImagesInEveryForm) {
+  const auto request = parse_chat_request(R"({"messages": [{"role": "user", "content": [
+      {"type": "text", "text": "a"},
+      {"type": "image_url", "image_url": {"url": "data:1", "detail": "low", "min_pixels": 4}},
+      {"type": "image_url", "image_url": "data:2", "uuid": "u", "max_pixels": 9},
+      {"type": "input_image", "image_url": "data:3"}]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  ASSERT_EQ(request->images.size(), 3u);
+  EXPECT_EQ(request->images[0].detail, ImageDetail::kLow);
+  EXPECT_EQ(request->images[0].min_pixels, 4);
+  EXPECT_EQ(request->images[1].url, "data:2");
+  EXPECT_EQ(request->images[1].uuid, "u");
+  EXPECT_EQ(request->images[1].max_pixels, 9);
+  EXPECT_EQ(request->messages[0].content[3].index, 2u);
+}
+
+TEST(ChatRequest, RefusesWhatIsNoConversation) {
+  for (
+      const std::string messages :
+      {"null", "[]", "{}", "[1]", "[{}]", R"([{"role": "user"}])",
+       R"([{"role": "user", "content": 5}])", R"([{"role": "", "content": "x"}])",
+       R"([{"role": "user", "content": [{}]}])",
+       R"([{"role": "user", "content": [{"type": "input_audio"}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url"}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x", "detail": "huge"}}]}])",
+       R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x", "min_pixels": 0}}]}])"}) {
+    const auto request = parse_chat_request(R"({"messages": )" + messages + "}");
+    ASSERT_FALSE(request) << messages;
+    EXPECT_EQ(request.error().param, "messages") << messages;
+  }
+}
+
+TEST(ChatRequest, RefusesBodiesThatAreNoRequest) {
+  for (const std::string body : {"", "{", "[]", "1", "\"x\"", "{} x", "{\"messages\": \"\xFF\"}"}) {
+    const auto request = parse_chat_request(body);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(request.error().code, ErrorCode::kInvalid) << body;
+  }
+  const std::string deep = chat("\"x\": " + std::string(100'000, '[') + std::string(100'000, ']'));
+  EXPECT_FALSE(parse_chat_request(deep));
+}
+
+TEST(TemplateMessages, GuardTextAndParseToolArguments) {
+  const auto request = parse_chat_request(R"({"messages": [
+      {"role": "user", "content": "a", "name": "n"},
+      {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "image_url", "image_url": "x"}]},
+      {"role": "assistant", "content": null, "tool_calls": [
+         {"function": {"name": "f", "arguments": "{\"a\": 1, \"b\": [\"x\"]}"}},
+         {"function": {"name": "g", "arguments": "no json"}}, 
+         {"function": {"name": "h", "arguments": ""}}, {"function": {"name": "i"}}]}]})");
+  ASSERT_TRUE(request) << request.error().message;
+  const auto messages = template_messages(
+      *request, [](std::string_view text) { return "<" + std::string(text) + ">"; });
+  std::string shown;
+  json::JsonWriter(shown).value(json::value(messages));
+  EXPECT_EQ(shown, R"([{"role":"user","content":"<a>","name":"<n>"},)"
+                   R"({"role":"user","content":[{"type":"text","text":"<b>"},{"type":"image"}]},)"
+                   R"({"role":"assistant","content":[],"tool_calls":[)"
+                   R"({"function":{"name":"<f>","arguments":{"a":1,"b":["<x>"]}}},)"
+                   R"({"function":{"name":"<g>","arguments":"<no json>"}},)"
+                   R"({"function":{"name":"<h>","arguments":{}}},)"
+                   R"({"function":{"name":"<i>","arguments":{}}}]}])");
+}
+
+TEST(CompletionRequest, TakesAllFourPromptForms) {
+  EXPECT_EQ(parse_completion_request(R"({"prompt": "a"})")->prompts[0].text, "a");
+  EXPECT_EQ(parse_completion_request(R"({"prompt": ["a", "b"]})")->prompts.size(), 2u);
+  const auto ids = parse_completion_request(R"({"prompt": [1, 2]})");
+  ASSERT_EQ(ids->prompts.size(), 1u);
+  EXPECT_EQ(ids->prompts[0].tokens, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(parse_completion_request(R"({"prompt": [[1], [2, 3]]})")->prompts[1].tokens.size(), 2u);
+}
+
+TEST(CompletionRequest, RefusalsNameTheMember) {
+  for (const auto& [body, param] : std::vector<std::pair<std::string, std::string>>{
+           {"{}", "prompt"},
+           {R"({"prompt": []})", "prompt"},
+           {R"({"prompt": 5})", "prompt"},
+           {R"({"prompt": ["a", 1]})", "prompt"},
+           {R"({"prompt": [1, "a"]})", "prompt"},
+           {R"({"prompt": [[1], "a"]})", "prompt"},
+           {R"({"prompt": "a", "suffix": "b"})", "suffix"},
+           {R"({"prompt": "a", "logprobs": -1})", "logprobs"},
+           {R"({"prompt": "a", "best_of": 3, "n": 4})", "best_of"},
+           {R"({"prompt": "a", "best_of": 3, "n": 2, "stream": true})", "best_of"},
+           {R"({"prompt": "a", "best_of": 129})", "best_of"},
+           {R"({"prompt": "a", "use_beam_search": true, "echo": true, "logprobs": 1})", "echo"},
+           {R"({"prompt": "a", "use_beam_search": true, "best_of": 1, "n": 2})", "best_of"},
+           {R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})", "prompt_logprobs"},
+           {R"({"prompt": "a", "guided_json": 1})", "guided_json"},
+           {R"({"prompt": "a", "response_format": {"type": "json"}})", "response_format"},
+           {R"({"prompt": [1.5]})", "prompt"},
+           {R"({"prompt": [99999999999999999999]})", "prompt"},
+           {R"({"prompt": "a", "max_tokens": 0})", "max_tokens"},
+           {R"({"prompt": "a", "echo": true, "max_tokens": -1})", "max_tokens"}}) {
+    const auto request = parse_completion_request(body);
+    ASSERT_FALSE(request) << body;
+    EXPECT_EQ(request.error().param, param) << request.error().message;
+  }
+}
+
+TEST(CompletionRequest, TokensThatMayAndMustNotCome) {
+  const auto request = parse_completion_request(
+      R"({"prompt": "a", "bad_words": ["x", " y"], "allowed_token_ids": [3, 4], "n": 2,
+          "best_of": 5, "truncate_prompt_tokens": -1})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->sampling.bad_words, (std::vector<std::string>{"x", " y"}));
+  EXPECT_EQ(request->sampling.allowed_token_ids, (std::vector<std::int64_t>{3, 4}));
+  EXPECT_EQ(request->sampling.truncate_prompt_tokens, -1);
+  EXPECT_EQ(request->best_of, 5);
+  EXPECT_EQ(parse_completion_request(R"({"prompt": "a", "n": 3})")->best_of, 3);
+}
+
+// An echo with log-probabilities needs the prompt's own, as many beside each as are asked for.
+TEST(CompletionRequest, PromptsMayBeScored) {
+  const auto scored = [](const std::string& members) {
+    const auto request = parse_completion_request(R"({"prompt": "a", )" + members + "}");
+    EXPECT_TRUE(request) << request.error().message;
+    return request->prompt_logprobs();
+  };
+  EXPECT_EQ(scored(R"("prompt_logprobs": 0)"), 0);
+  EXPECT_EQ(scored(R"("prompt_logprobs": -1)"), -1);
+  EXPECT_EQ(scored(R"("echo": true, "logprobs": 3)"), 3);
+  EXPECT_EQ(scored(R"("echo": true, "logprobs": 3, "prompt_logprobs": 5)"), 5);
+  EXPECT_EQ(scored(R"("logprobs": 3)"), std::nullopt);
+  EXPECT_EQ(scored(R"("echo": true)"), std::nullopt);
+  EXPECT_TRUE(parse_completion_request(R"({"prompt": "a", "echo": true, "max_tokens": 0})")
+                  ->prompt_alone());
+  EXPECT_FALSE(parse_completion_request(R"({"prompt": "a", "echo": true})")->prompt_alone());
+}
+
+TEST(CompletionRequest, UnknownMembersAreListedOnce) {
+  const auto request = parse_completion_request(R"({"prompt": "a", "nosuch": 1, "user": "u"})");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->unknown, (std::vector<std::string>{"nosuch"}));
+}
+
+TEST(TokenizeRequest, TakesAPromptOrMessages) {
+  EXPECT_EQ(*parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false})")->prompt,
+            "a");
+  EXPECT_TRUE(parse_tokenize_request(chat("\"return_token_strs\": true"))->chat);
+  const auto content = parse_tokenize_request(R"({"content": "a", "add_special": true})");
+  EXPECT_EQ(*content->prompt, "a");
+  EXPECT_TRUE(content->add_special_tokens);
+  EXPECT_FALSE(parse_tokenize_request(R"({"content": "a"})")->add_special_tokens);
+  EXPECT_EQ(parse_tokenize_request("{}").error().param, "prompt");
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens": [1, 2]})")->tokens.size(), 2u);
+  EXPECT_EQ(parse_detokenize_request(R"({"tokens": ["a"]})").error().param, "tokens");
+}
+
+}  // namespace
+}  // namespace saccade::api

@@ -1,0 +1,119 @@
+// One request inside the engine: the request itself and a few counters. Everything else about it is
+// derived from them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "engine/request.h"
+#include "memory/kv_allocator.h"
+#include "model/adapters/lora_adapter.h"
+#include "model/blocks/cross_images.h"
+
+namespace saccade {
+
+enum class ImageState : std::uint8_t {
+  kAbsent,    // nothing made, nothing asked for
+  kEncoding,  // asked for: in the encoder's queue or in its run
+  kReady,     // rows may be read
+};
+
+// An image of a sequence: which tokens take its rows, and where these are.
+struct SequenceImage {
+  int index = 0;           // of Request::images
+  std::int64_t begin = 0;  // first token that takes a row of it
+  std::int64_t end = 0;    // one past the last
+  std::int64_t rows = 0;
+  Digest key{};  // names the embedding; of this sequence alone where nothing is shared
+  ImageState state = ImageState::kAbsent;
+  bool leased = false;   // in the embedding store
+  bool counted = false;  // in the cache statistics
+};
+
+enum class Phase : std::uint8_t { kWaiting, kPrefilling, kDecoding };
+
+// Engine thread. Not moved once submitted: the allocator keeps its address.
+struct Sequence {
+  // `model`, what makes the embeddings, is part of the images' keys: ModelShape::tower_fingerprint.
+  // `short_length`: ModelShape's. `block_tokens`: of the KV cache.
+  Sequence(Request request, std::string_view model, std::int64_t short_length,
+           std::int64_t block_tokens);
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  Request request;
+  std::int64_t short_length = 0;
+  std::vector<TokenId> tokens;  // prompt, then what was generated, as far as it is known
+  std::int64_t unknown = 0;     // tokens after these that launched steps are sampling
+  // Guessed to follow `tokens`. A step that knows the token before them may compute them too; those
+  // that sampling confirms have come, the others never were.
+  std::vector<TokenId> draft;
+  // What follows its last token is guessed once that is known: it is not planned ahead.
+  bool awaits_guess = false;
+  std::vector<PrefixImage> prefix_images;
+  std::vector<TokenRange> image_ranges;
+  std::vector<SequenceImage> images;  // by begin
+  // Of a model that attends across: where the rows of its images are in their stream.
+  std::vector<CrossImage> cross_images;
+  std::vector<PrefixImage> encoder_images;
+  std::int64_t encoder_tokens = 0;
+  KvSequence kv;
+  std::int64_t rank = 0;           // who goes first: lower; ties by id
+  std::int64_t cached_tokens = 0;  // of the prompt, at first admission
+  std::int64_t expected_hit = -1;  // what the prefix cache had when last asked; -1: not asked yet
+  std::int64_t reached = 0;        // most tokens ever computed: below it, computing is repetition
+  std::int64_t scored = 0;         // of the prompt, from whose rows log-probabilities were taken
+  int preemptions = 0;
+  std::int64_t overtaken = 0;    // by others with adapters, while there was no place for its own
+  std::uint64_t refused_at = 0;  // KvAllocator::releases() when there was no room, plus 1
+  // Tokens at which it ends whatever they are; none is computed from there on.
+  std::int64_t longest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t in_flight = 0;  // rows of launched steps that have not been settled
+  bool ended = false;          // has left; rows in flight are thrown away
+
+  std::int64_t prompt_tokens() const {
+    return static_cast<std::int64_t>(request.prompt->ids.size());
+  }
+  std::int64_t known() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t length() const { return known() + unknown; }
+  std::int64_t generated() const { return known() - prompt_tokens(); }
+  std::int64_t computed() const { return kv.computed(); }
+  std::int64_t pending() const { return length() - computed(); }  // tokens to compute
+  std::int64_t image_tokens() const;
+  std::int64_t video_tokens() const;
+  // Tokens of the prompt whose rows give log-probabilities, of the next token each: all but the
+  // last where they are wanted.
+  std::int64_t to_score() const {
+    return request.sampling.prompt_logprobs ? prompt_tokens() - 1 : 0;
+  }
+  // Most tokens that may come from the prefix cache: the last one's row is computed always, and so
+  // are those that have yet to be scored.
+  std::int64_t most_cached() const { return scored < to_score() ? scored : length() - 1; }
+  // Whether its keys are those of a long sequence.
+  bool is_long() const { return short_length > 0 && length() > short_length; }
+  Phase phase() const {
+    if (!kv.admitted()) return Phase::kWaiting;
+    return pending() > 1 || computed() < prompt_tokens() ? Phase::kPrefilling : Phase::kDecoding;
+  }
+  PrefixContent content() const {
+    PrefixContent content{tokens,
+                          prefix_images,
+                          encoder_images,
+                          request.cache_salt,
+                          request.prompt->bidirectional_prefix,
+                          is_long()};
+    if (const LoraAdapter* adapter = request.adapter.get())
+      content.adapter = {adapter->identity(), adapter->name(), adapter->number()};
+    return content;
+  }
+  KvShape shape() const {
+    return {length(), encoder_tokens, image_ranges, request.prompt->bidirectional_prefix};
+  }
+  bool before(const Sequence& other) const {
+    return rank != other.rank ? rank < other.rank : request.id < other.request.id;
+  }
+};
+
+}  // namespace saccade

@@ -1,0 +1,68 @@
+#include "engine/admission/step_budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace saccade {
+namespace {
+
+// Of the target, or what one stage or chunk takes: a step that went wrong is soon forgotten.
+constexpr double kMostOverdraft = 0.5;
+
+}  // namespace
+
+StepBudget::Shares StepBudget::share(const Outlook& outlook) const {
+  Shares shares;
+  if (target_ <= 0 || !outlook.decoding) return shares;
+  shares.paced = true;
+  const double room = target_ - outlook.decode - overdraft_;
+  const bool encoder_overdue = outlook.encoding && encoder_waits_ >= kPatience;
+  const bool prefill_overdue = outlook.prefilling && prefill_waits_ >= kPatience;
+  const bool images_first = outlook.encoding && (!outlook.prefilling || encoder_overdue ||
+                                                 (encoder_lead_ <= 0 && !prefill_overdue));
+  shares.prefill = std::max(0.0, room);
+  if (images_first) {
+    shares.encoder_turn = room > 0;
+    shares.encoder_overdue = encoder_overdue;
+    // Whole stages of half the room, at least one; all of it while nobody knows what one takes.
+    const double stages = std::max(1.0, std::floor(room / 2 / outlook.stage));
+    const double reserved = outlook.stage > 0 ? stages * outlook.stage : room;
+    shares.prefill = std::max(0.0, room - reserved);
+  } else if (outlook.prefilling) {
+    shares.least_prefill = room > 0 || prefill_overdue;
+  }
+  if (!shares.least_prefill && shares.prefill < outlook.least_prefill) shares.prefill = 0;
+  return shares;
+}
+
+bool StepBudget::another_stage(const Shares& shares, const Spent& spent, double stage) const {
+  if (!shares.paced) {
+    return spent.stages == 0 || spent.forward <= 0 || spent.encode + stage <= spent.forward;
+  }
+  const double left = target_ - overdraft_ - spent.forward - spent.encode;
+  if (stage > 0 && stage <= left) return true;
+  if (spent.stages > 0) return false;
+  return shares.encoder_overdue || ((shares.encoder_turn || !spent.prefilled) && left > 0);
+}
+
+void StepBudget::settle(const Outlook& outlook, const Shares& shares, const Spent& spent) {
+  encoder_waits_ = outlook.encoding && spent.stages == 0 ? encoder_waits_ + 1 : 0;
+  prefill_waits_ = outlook.prefilling && !spent.prefilled ? prefill_waits_ + 1 : 0;
+  if (!shares.paced) {
+    overdraft_ = 0;
+    encoder_lead_ = 0;
+    return;
+  }
+  const double most = std::max({kMostOverdraft * target_, outlook.stage, outlook.least_prefill});
+  overdraft_ = std::clamp(overdraft_ + spent.forward + spent.encode - target_, 0.0, most);
+  // Who wants nothing, or could not use its turn, has no claim from it later.
+  const bool both = outlook.encoding && outlook.prefilling && (spent.prefilled || spent.stages > 0);
+  if (!both) {
+    encoder_lead_ = 0;
+    return;
+  }
+  const double prefill = spent.prefilled ? std::max(0.0, spent.forward - outlook.decode) : 0;
+  encoder_lead_ = std::clamp(encoder_lead_ + spent.encode - prefill, -target_, target_);
+}
+
+}  // namespace saccade

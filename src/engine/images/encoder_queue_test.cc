@@ -1,0 +1,311 @@
+#include "engine/images/encoder_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "ops/device.h"
+
+namespace saccade {
+namespace {
+
+constexpr int kStages = 4;
+constexpr Nanos kPatchTime = 10 * kMicrosecond;  // of one patch in one stage
+
+// A model that encodes in four stages and says when it did.
+class StagedModel final : public Network {
+ public:
+  explicit StagedModel(VirtualClock& clock) : clock_(clock) {
+    shape_.hidden = 2;
+    shape_.has_vision = true;
+  }
+  Result<void> reserve(Device&, const Capacity&) override { return {}; }
+  void forward(Stream&, const Batch&, const Tap&) override {}
+  std::unique_ptr<EncodeRun> begin_encode(Stream&, std::span<const PreparedImage* const> images,
+                                          std::span<const View>, const Tap&) override {
+    Nanos layer = 0;
+    for (const PreparedImage* image : images) {
+      const std::int64_t patches = patch_rows(image->layout);
+      layer += patches * kPatchTime + patches * patches * pair_time;
+    }
+    batches.push_back(static_cast<std::int64_t>(images.size()));
+    auto run = std::make_unique<Run>(*this, layer);
+    for (const PreparedImage* image : images) run->patches.push_back(patch_rows(image->layout));
+    return run;
+  }
+
+  std::vector<std::int64_t> batches;  // images of each
+  int stages = 0;
+  Nanos pair_time = 0;               // of two patches of one image that attend to each other
+  int failing_stage = 0;             // 0: none fails
+  std::int64_t failing_patches = 0;  // of an image whose batch does
+  int shortening = 1;  // the first and the last stage take so many times less than a layer
+
+ private:
+  struct Run final : EncodeRun {
+    Run(StagedModel& of, Nanos time) : model(of), layer(time) {}
+    Result<bool> advance() override {
+      ++model.stages;
+      ++done;
+      if (done == model.failing_stage &&
+          std::ranges::any_of(patches, [&](auto n) { return n == model.failing_patches; }))
+        return fail(ErrorCode::kUnavailable, "no encoder");
+      model.clock_.advance(done == 1 || done == kStages ? layer / model.shortening : layer);
+      return done == kStages;
+    }
+    StagedModel& model;
+    Nanos layer;
+    std::vector<std::int64_t> patches = {};
+    int done = 0;
+  };
+  VirtualClock& clock_;
+};
+
+struct QueueTest : testing::Test {
+  void make(double stage_seconds, std::int64_t batch_patches = 4096) {
+    EncoderLimits limits;
+    limits.batch_patches = batch_patches;
+    limits.max_patches = 8192;
+    limits.max_rows = 2048;
+    limits.stage_seconds = stage_seconds;
+    queue = *EncoderQueue::create(
+        model, *device, limits, clock,
+        [this](const Digest& key, View) { published.push_back(key); },
+        [this](const Digest& key, const Error& error) { failed.emplace_back(key, error.message); },
+        [this](const Digest& key) { return wanted.contains(key); });
+  }
+  // rows: of the embedding; 0: a quarter of the patches.
+  Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0,
+              EncoderQueue::Asker asker = EncoderQueue::Asker::kThisProcess) {
+    auto image = std::make_shared<PreparedImage>();
+    image->layout.grid_h = patches;
+    image->layout.grid_w = 1;
+    image->layout.tokens = rows > 0 ? rows : patches / 4;
+    const Digest key = sha256(name);
+    wanted.insert(key);
+    queue->push(key, std::move(image), asker);
+    return key;
+  }
+  void run_out() {
+    while (!queue->idle()) queue->advance();
+  }
+
+  VirtualClock clock;
+  StagedModel model{clock};
+  std::unique_ptr<Device> device = make_reference_device();
+  std::set<Digest> wanted;
+  std::vector<Digest> published;
+  std::vector<std::pair<Digest, std::string>> failed;
+  std::unique_ptr<EncoderQueue> queue;
+};
+
+TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
+  make(0);
+  push("a", 64);
+  push("a", 64);
+  EXPECT_EQ(queue->waiting(), 1);
+  queue->advance();
+  push("a", 64);
+  run_out();
+  EXPECT_EQ(published.size(), 1u);
+}
+
+// The batch is done again one by one, in its order and before what came later; one image fails.
+TEST_F(QueueTest, NobodyWaitsForAllThatAnotherWants) {
+  constexpr auto kOthers = EncoderQueue::Asker::kOthers;
+  make(0, 64);  // one image a batch
+  for (int i = 0; i < 8; ++i) push("theirs " + std::to_string(i), 64, 0, kOthers);
+  queue->advance();  // the first of them has begun
+  const Digest own = push("own", 64);
+  while (published.size() < 2) queue->advance();
+  EXPECT_EQ(published[1], own);
+  // A large one of its own counts as much as all the small ones that it takes as long as.
+  const Digest large = push("large", 256);
+  const Digest after = push("after", 64);
+  run_out();
+  const auto place = [&](const Digest& key) {
+    return std::ranges::find(published, key) - published.begin();
+  };
+  EXPECT_EQ(place(large), 3);
+  EXPECT_EQ(place(after), 8);
+  ASSERT_EQ(published.size(), 11u);
+  for (int i = 0; i + 1 < 8; ++i)
+    EXPECT_LT(place(sha256("theirs " + std::to_string(i))),
+              place(sha256("theirs " + std::to_string(i + 1))));
+  // Who asked for nothing in the meantime has saved nothing up.
+  for (int i = 0; i < 4; ++i) push("later " + std::to_string(i), 64);
+  const Digest theirs = push("theirs again", 64, 0, kOthers);
+  published.clear();
+  run_out();
+  EXPECT_LE(place(theirs), 2);
+}
+
+TEST_F(QueueTest, AFailureIsThatOfOneImage) {
+  for (const int stage : {1, 3, kStages}) {
+    SCOPED_TRACE(stage);
+    published.clear();
+    failed.clear();
+    make(0);
+    model.batches.clear();
+    model.failing_stage = stage;
+    model.failing_patches = 68;
+    const Digest a = push("a", 64);
+    const Digest b = push("b", 68);
+    const Digest c = push("c", 72);
+    queue->advance();
+    push("b", 68);  // is still there
+    const Digest d = push("d", 76);
+    run_out();
+    EXPECT_EQ(model.batches, (std::vector<std::int64_t>{3, 1, 1, 1, 1}));
+    EXPECT_EQ(published, (std::vector<Digest>{a, c, d}));
+    ASSERT_EQ(failed.size(), 1u);
+    EXPECT_EQ(failed[0], std::pair(b, std::string("no encoder")));
+    EXPECT_EQ(queue->stats().failed, 1u);
+    EXPECT_FALSE(queue->running());
+    // It may be asked for again, and then it may work.
+    model.failing_stage = 0;
+    push("b", 68);
+    run_out();
+    EXPECT_EQ(published.back(), b);
+  }
+}
+
+TEST_F(QueueTest, SmallImagesShareABatchUpToItsPatches) {
+  make(0, 1000);
+  for (const char* name : {"a", "b", "c", "d", "e"}) push(name, 400);
+  push("large", 4000);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 2, 1, 1}));
+  EXPECT_EQ(published.size(), 6u);
+}
+
+TEST_F(QueueTest, ABatchMayBeAsLargeAsItsLimits) {
+  make(0, 800);
+  for (const char* name : {"a", "b", "c"}) push(name, 400);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 1}));
+  // 2,048 rows of embeddings fit.
+  for (const char* name : {"d", "e", "f"}) push(name, 4, 1024);
+  for (const char* name : {"g", "h"}) push(name, 4, 1025);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{2, 1, 2, 1, 1, 1}));
+}
+
+TEST_F(QueueTest, ABatchGrowsUntilItsStageTakesTooLong) {
+  make(10e-3);  // 1,000 patches
+  push("first", 400);
+  EXPECT_EQ(queue->stage_seconds(), 0);
+  run_out();
+  for (const char* name : {"a", "b", "c", "d", "e"}) push(name, 400);
+  push("large", 4000);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{1, 2, 2, 1, 1}));
+}
+
+TEST_F(QueueTest, NoBatchBeforeAnythingIsMeasuredWhereItsStagesAreLimited) {
+  make(10e-3);
+  push("a", 4);
+  push("b", 4);
+  run_out();
+  EXPECT_EQ(model.batches, (std::vector<std::int64_t>{1, 1}));
+}
+
+TEST_F(QueueTest, StagesArePredictedFromTheirPatches) {
+  make(0, 1);
+  EXPECT_EQ(queue->stage_seconds(), 0) << "idle";
+  for (const std::int64_t patches : {100, 400, 1000}) push(std::to_string(patches), patches);
+  run_out();
+  push("more", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of a batch that is to begin";
+  queue->advance();
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3) << "of the one in progress";
+}
+
+TEST_F(QueueTest, OnlyLayersAreMeasured) {
+  make(0, 1);
+  model.shortening = 10;
+  for (int round = 0; round < 3; ++round) {
+    for (const std::int64_t patches : {100, 400, 1000})
+      push(std::to_string(round) + " " + std::to_string(patches), patches);
+  }
+  run_out();
+  push("more", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 20e-3, 1e-3);
+}
+
+TEST_F(QueueTest, AttentionGrowsWithTheSquareOfAnImage) {
+  make(0);
+  model.pair_time = 5;
+  for (const std::int64_t patches : {100, 400, 1000, 1500}) {
+    push(std::to_string(patches), patches);
+    run_out();
+  }
+  push("one of 2000", 2000);
+  EXPECT_NEAR(queue->stage_seconds(), 40e-3, 2e-3);
+  run_out();
+  push("two of 1000", 1000);
+  push("the other", 1000);
+  EXPECT_NEAR(queue->stage_seconds(), 30e-3, 2e-3);
+}
+
+TEST_F(QueueTest, WhatWasLetGoCanBeAskedForAgain) {
+  make(0);
+  const Digest a = push("a", 4);
+  wanted.clear();
+  EXPECT_TRUE(queue->prune());
+  push("a", 4);
+  EXPECT_EQ(queue->waiting(), 1);
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
+}
+
+TEST_F(QueueTest, LettingGoIsWork) {
+  make(0, 1);
+  push("a", 4);
+  push("b", 4);
+  wanted.clear();
+  EXPECT_TRUE(queue->prune()) << "the gauge of waiting images has to be published again";
+  EXPECT_EQ(queue->waiting(), 0);
+  EXPECT_TRUE(queue->idle());
+  EXPECT_FALSE(queue->prune());
+  EXPECT_EQ(queue->stats().let_go, 2u);
+}
+
+TEST_F(QueueTest, ARunThatNobodyWantsIsGivenUpBetweenStages) {
+  make(0);
+  const Digest a = push("a", 4);
+  const Digest b = push("b", 4);
+  queue->advance();
+  wanted.erase(a);
+  EXPECT_FALSE(queue->prune()) << "the other is wanted";
+  EXPECT_FALSE(queue->idle());
+  wanted.erase(b);
+  EXPECT_TRUE(queue->prune());
+  EXPECT_TRUE(queue->idle()) << "not a stage more";
+  EXPECT_TRUE(queue->prune());
+  EXPECT_FALSE(queue->running());
+  EXPECT_FALSE(queue->prune());
+  EXPECT_EQ(model.stages, 1);
+  push("a", 4);  // wanted again: from the beginning
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
+  EXPECT_EQ(model.stages, 1 + kStages);
+}
+
+TEST_F(QueueTest, ARunWantedBackAtOnceGoesOn) {
+  make(0);
+  const Digest a = push("a", 4);
+  queue->advance();
+  wanted.clear();
+  EXPECT_TRUE(queue->prune());
+  push("a", 4);
+  EXPECT_FALSE(queue->prune());
+  run_out();
+  EXPECT_EQ(published, std::vector<Digest>{a});
+  EXPECT_EQ(model.stages, kStages);
+}
+
+}  // namespace
+}  // namespace saccade

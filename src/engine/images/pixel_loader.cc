@@ -1,0 +1,88 @@
+#include "engine/images/pixel_loader.h"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "base/check.h"
+
+namespace saccade {
+namespace {
+
+// An image and its share of the budget.
+struct Held {
+  PreparedImage image;
+  ByteReservation bytes;
+};
+
+Result<std::shared_ptr<const PreparedImage>> load(const ImageSource& source,
+                                                  ByteReservation bytes) {
+  try {
+    TRY(PreparedImage image, source.load());
+    bytes.shrink_to(pixel_bytes(image));
+    const auto held = std::make_shared<const Held>(std::move(image), std::move(bytes));
+    return std::shared_ptr<const PreparedImage>(held, &held->image);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::kExhausted, "no memory for the pixels of an image");
+  }
+}
+
+}  // namespace
+
+PixelLoader::PixelLoader(int threads, std::size_t max_bytes, std::function<void()> wake)
+    : budget_(max_bytes),
+      wake_(std::move(wake)),
+      threads_(threads, std::numeric_limits<std::size_t>::max()) {}
+
+void PixelLoader::push(const Digest& key, std::shared_ptr<const ImageSource> source) {
+  if (!keys_.insert(key).second) return;
+  queue_.push_back({key, std::move(source)});
+  start();
+}
+
+void PixelLoader::start() {
+  while (!queue_.empty()) {
+    auto bytes = budget_.reserve(std::min(queue_.front().source->load_bytes(), budget_.limit()));
+    if (!bytes) return;
+    Job job = std::move(queue_.front());
+    queue_.pop_front();
+    ++loads_;
+    // Shared, since a std::function is copied.
+    const auto room = std::make_shared<ByteReservation>(*std::move(bytes));
+    const bool taken = threads_.post([this, job = std::move(job), room] {
+      Loaded loaded{job.key, load(*job.source, std::move(*room))};
+      {
+        const std::lock_guard lock(mutex_);
+        loaded_.push_back(std::move(loaded));
+      }
+      wake_();
+    });
+    CHECK(taken, "the threads have ended before the loader");
+  }
+}
+
+std::vector<PixelLoader::Loaded> PixelLoader::take(
+    const std::function<bool(const Digest&)>& wanted) {
+  std::vector<Loaded> loaded;
+  {
+    const std::lock_guard lock(mutex_);
+    loaded.swap(loaded_);
+  }
+  for (const Loaded& one : loaded) keys_.erase(one.key);
+  std::erase_if(queue_, [&](const Job& job) {
+    if (wanted(job.key)) return false;
+    keys_.erase(job.key);
+    return true;
+  });
+  start();
+  return loaded;
+}
+
+std::size_t pixel_bytes(const PreparedImage& image) {
+  std::size_t bytes = 0;
+  for (const Pixels& frame : image.frames) bytes += frame.rgb.size();
+  return bytes;
+}
+
+}  // namespace saccade

@@ -1,0 +1,65 @@
+// Pixels of images that are wanted, on their way to the encoder: decoded on threads of their own,
+// in the order of asking, as many side by side as a budget of bytes allows. What is in the
+// embedding store, or is wanted by another request already, never comes here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
+#include <vector>
+
+#include "base/byte_budget.h"
+#include "base/hash.h"
+#include "base/worker_pool.h"
+#include "engine/images/image_source.h"
+
+namespace saccade {
+
+// Engine thread.
+class PixelLoader {
+ public:
+  struct Loaded {
+    Digest key{};
+    // Holds its bytes of the budget for as long as anybody holds the image.
+    Result<std::shared_ptr<const PreparedImage>> image;
+  };
+  // `wake` is called on a thread of the loader when there is something to take; must not block.
+  PixelLoader(int threads, std::size_t max_bytes, std::function<void()> wake);
+
+  // Does nothing for a key that is on its way. One that alone needs more than the budget has is
+  // loaded when nothing else is.
+  void push(const Digest& key, std::shared_ptr<const ImageSource> source);
+  // What has come since the last call, in no order; starts what there is room for now. Those that
+  // nobody wants any more, and that have not begun, are forgotten.
+  std::vector<Loaded> take(const std::function<bool(const Digest&)>& wanted);
+
+  bool contains(const Digest& key) const { return keys_.contains(key); }
+  std::int64_t waiting() const { return static_cast<std::int64_t>(keys_.size()); }
+  std::size_t bytes() const { return budget_.used(); }
+  std::uint64_t loads() const { return loads_; }  // begun
+
+ private:
+  struct Job {
+    Digest key{};
+    std::shared_ptr<const ImageSource> source;
+  };
+  void start();
+
+  const ByteBudget budget_;
+  const std::function<void()> wake_;
+  std::deque<Job> queue_;
+  std::unordered_set<Digest, DigestHash> keys_;  // queued, or begun and not taken
+  std::uint64_t loads_ = 0;
+  std::mutex mutex_;
+  std::vector<Loaded> loaded_;  // guarded by mutex_
+  WorkerPool threads_;          // last: its jobs use everything above
+};
+
+// Bytes that an image holds between loading and encoding.
+std::size_t pixel_bytes(const PreparedImage& image);
+
+}  // namespace saccade

@@ -1,0 +1,92 @@
+// Pieces that transformer papers share, as free functions over a stream: pre-norm attention and
+// MLP blocks of text decoders and of vision towers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/checkpoint/weight_table.h"
+#include "ops/device.h"
+
+namespace saccade {
+
+// LayerNorm with a bias, RMSNorm without.
+struct Norm {
+  VectorWeight weight;
+  VectorWeight bias;
+};
+
+struct NormStyle {
+  float epsilon = 1e-6f;
+  float weight_offset = 0;     // 1 for Gemma's (1 + w)
+  bool subtract_mean = false;  // LayerNorm
+};
+
+// NAME.weight, and NAME.bias for LayerNorm.
+void add_norm(WeightTable& table, Norm& into, const std::string& name, std::int64_t n,
+              const NormStyle& style);
+
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View out);
+// x += add, then out = norm(x)
+void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x, View add,
+                View out);
+
+// y = act(x W^T + b) [+ residual]
+void apply_linear(Stream& stream, const Linear& linear, View x, View y, View residual = {},
+                  Activation activation = Activation::kNone);
+
+// y = out(act(in x)) [+ residual], gated where `in` has twice the outputs that `out` has inputs.
+// `inner`: room for [rows, in's outputs].
+void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation, View x,
+               View inner, View y, View residual = {});
+
+// inv_freq[i] = theta^(-2i / dim) for i < dim / 2, computed as the reference does: in float32.
+std::vector<float> rope_frequencies(double theta, std::int64_t dim);
+
+// --- vision towers: full attention inside segments, activations [rows, hidden] ---
+
+struct VisionAttention {
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  DType compute = DType::kF32;
+  NormStyle qk_norm = {};  // of blocks whose queries and keys are normed over all heads
+};
+
+struct VisionBlock {
+  Norm attention_norm;
+  Linear qkv;
+  Norm q_norm;  // [heads * head_dim], or empty
+  Norm k_norm;
+  Linear attention_out;
+  Norm mlp_norm;
+  Linear mlp_in;  // gate and up stacked in a gated MLP
+  Linear mlp_out;
+};
+
+struct VisionScratch {
+  View normed;     // [rows, hidden]
+  View qkv;        // [rows, 3 * heads * head_dim]
+  View attention;  // [rows, heads * head_dim]
+  View mlp;        // [kMlpRows, mlp_in's outputs]
+};
+
+// An MLP runs over this many rows at a time, so that an image of 65,536 patches does not need four
+// times its width in memory.
+constexpr std::int64_t kMlpRows = 2048;
+
+// The geometry that a tower's segments are planned for.
+inline SegmentGeometry segment_geometry(const VisionAttention& shape) {
+  return {.heads = shape.heads, .kv_heads = shape.heads, .head_dim = shape.head_dim};
+}
+
+// x += attention(norm(x)). `cos` and `sin` are empty for towers with learnt positions.
+void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle& norm,
+                      const VisionAttention& shape, const SegmentPlan& plan, View cos, View sin,
+                      const VisionScratch& scratch, View x);
+// x += mlp(norm(x))
+void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
+                Activation activation, const VisionScratch& scratch, View x);
+
+}  // namespace saccade

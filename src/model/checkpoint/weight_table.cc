@@ -1,0 +1,270 @@
+#include "model/checkpoint/weight_table.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "model/quantization/code_rounding.h"
+
+namespace saccade {
+namespace {
+
+// The views one after another as one f32 row on the device.
+Result<std::size_t> store_vector(VectorWeight& into, std::span<const View> views, Device& device) {
+  std::int64_t count = 0;
+  for (const View& view : views) count += view.cols();
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  TRY(into.storage, device.allocate(bytes));
+  into.view = into.storage.view(DType::kF32, 1, count);
+  std::int64_t begin = 0;
+  for (const View& view : views) {
+    device.lane(Lane::kCopy).upload(view, into.view.col_range(begin, begin + view.cols()));
+    begin += view.cols();
+  }
+  return bytes;
+}
+
+// Rows that are made up, by the device and on it.
+Result<std::size_t> make_rows(EmbeddingTable& into, const StoredMatrix& made, Device& device) {
+  const std::size_t bytes = static_cast<std::size_t>(made.out() * made.in()) * sizeof(Bf16);
+  TRY(into.storage, device.allocate(bytes));
+  into.view = into.storage.view(DType::kBf16, made.out(), made.in());
+  device.lane(Lane::kCopy).fill(made, into.view);
+  return bytes;
+}
+
+std::size_t store_matrix(Linear& into, std::span<const StoredMatrix> parts, Device& device,
+                         DType compute) {
+  into.weight = device.pack(parts, compute);
+  return into.weight->bytes();
+}
+
+// Bytes whose checkpoint says that activations be rounded to bytes too.
+bool multiplies_bytes(const WeightTable::Tensors& tensors, const Device& device) {
+  return device.multiplies_int8() && !tensors.matrices.empty() &&
+         std::ranges::all_of(tensors.matrices, [](const StoredMatrix& matrix) {
+           return has_byte_rows(matrix) && matrix.rounds_activations && !matrix.dequantize;
+         });
+}
+
+// E4M3 whose checkpoint says that activations become such numbers too.
+bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) {
+  return device.multiplies_e4m3() && !tensors.matrices.empty() &&
+         std::ranges::all_of(tensors.matrices, [](const StoredMatrix& matrix) {
+           return matrix.format == StoredMatrix::Format::kE4m3 && matrix.rounds_activations &&
+                  !matrix.dequantize;
+         });
+}
+
+// Of the matrices that are not codes already; what is in `tensors` refers to the result.
+std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool& pool) {
+  std::vector<RoundedMatrix> rounded;
+  rounded.reserve(tensors.matrices.size());
+  for (StoredMatrix& matrix : tensors.matrices) {
+    const std::int64_t group = group_of_inputs(matrix.in());
+    if (codes_of_bits(matrix) <= 4 || group == 0) continue;
+    const StoredMatrix before = matrix;
+    rounded.emplace_back(before, CodeRounding{.bits = 4, .group = group}, pool);
+    matrix = rounded.back().matrix();
+    matrix.output_scale = before.output_scale;
+  }
+  return rounded;
+}
+
+// Before the products of those that are codes of four bits; how many these are.
+std::size_t round_activations(WeightTable::Tensors& tensors) {
+  std::size_t count = 0;
+  for (StoredMatrix& matrix : tensors.matrices) {
+    if (codes_of_bits(matrix) > 4) continue;
+    matrix.rounds_activations = true;
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+void WeightTable::linear(Linear& into, const std::string& name, std::int64_t out, std::int64_t in,
+                         Bias bias, MatrixRole role) {
+  stacked(into, {{name, out}}, in, bias, role);
+}
+
+void WeightTable::stacked(Linear& into, std::vector<Part> parts, std::int64_t in, Bias bias,
+                          MatrixRole role) {
+  Row row;
+  row.role = role;
+  if (role == MatrixRole::kTextLayer || role == MatrixRole::kTextGate)
+    text_matrices_.push_back({&into, parts, in});
+  for (const Part& part : parts)
+    row.tensors.push_back({part.name + ".weight", {part.out, in}, TensorKind::kMatrix});
+  if (bias == Bias::kYes) {
+    for (const Part& part : parts)
+      row.tensors.push_back({part.name + ".bias", {part.out}, TensorKind::kBias});
+  }
+  row.store = [&into, parts = std::move(parts)](const Tensors& tensors, Device& device,
+                                                DType compute) -> Result<std::size_t> {
+    std::vector<StoredMatrix> matrices;
+    std::vector<View> biases;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const StoredMatrix& all = tensors.matrices[i];
+      const Range inputs = parts[i].inputs.end > 0 ? parts[i].inputs : Range{0, all.in()};
+      const std::vector<Range> whole = {{0, parts[i].out}};
+      for (const Range range : parts[i].order.empty() ? whole : parts[i].order) {
+        matrices.push_back(all.outputs(range.begin, range.end).inputs(inputs.begin, inputs.end));
+        // Sums over shares of the inputs have the bias once.
+        if (!tensors.others.empty() && inputs.begin == 0)
+          biases.push_back(tensors.others[i].col_range(range.begin, range.end));
+      }
+    }
+    std::size_t bytes = store_matrix(into, matrices, device, compute);
+    if (!biases.empty()) {
+      TRY(const std::size_t more, store_vector(into.bias, biases, device));
+      bytes += more;
+    }
+    return bytes;
+  };
+  rows_.push_back(std::move(row));
+}
+
+void WeightTable::transposed(Linear& into, const std::string& name, std::int64_t out,
+                             std::int64_t in) {
+  rows_.push_back({{{name, {in, out}, TensorKind::kMatrix}},
+                   [&into](const Tensors& tensors, Device& device, DType compute) {
+                     const StoredMatrix turned = tensors.matrices.front().transposed();
+                     return store_matrix(into, {&turned, 1}, device, compute);
+                   }});
+}
+
+void WeightTable::patches(Linear& into, const std::string& name, std::vector<std::int64_t> shape,
+                          Bias bias) {
+  const std::int64_t in =
+      std::accumulate(shape.begin() + 1, shape.end(), std::int64_t{1}, std::multiplies<>());
+  stacked(into, {{name, shape.front()}}, in, bias);
+  rows_.back().tensors.front().shape = std::move(shape);
+}
+
+void WeightTable::norm(VectorWeight& into, const std::string& name, std::int64_t n) {
+  vector(into, name, n, TensorKind::kNorm);
+}
+
+void WeightTable::repeated_norm(VectorWeight& into, std::vector<Repeated> parts, std::int64_t n) {
+  std::vector<TensorSpec> specs;
+  for (const Repeated& part : parts) specs.push_back({part.name, {n}, TensorKind::kNorm});
+  row(std::move(specs),
+      [&into, parts = std::move(parts)](const Tensors& tensors, Device& device, DType) {
+        std::vector<View> pieces;
+        for (std::size_t i = 0; i < parts.size(); ++i)
+          pieces.insert(pieces.end(), static_cast<std::size_t>(parts[i].times), tensors.others[i]);
+        return store_vector(into, pieces, device);
+      });
+}
+
+void WeightTable::bias(VectorWeight& into, const std::string& name, std::int64_t n) {
+  vector(into, name, n, TensorKind::kBias);
+}
+
+void WeightTable::bias(VectorWeight& into, const std::string& name,
+                       std::vector<std::int64_t> shape) {
+  vector(into, name, shape.back(), TensorKind::kBias);
+  rows_.back().tensors.front().shape = std::move(shape);
+}
+
+void WeightTable::vector(VectorWeight& into, const std::string& name, std::int64_t n,
+                         TensorKind kind) {
+  rows_.push_back({{{name, {n}, kind}}, [&into](const Tensors& tensors, Device& device, DType) {
+                     return store_vector(into, tensors.others, device);
+                   }});
+}
+
+void WeightTable::embedding(EmbeddingTable& into, const std::string& name, std::int64_t rows,
+                            std::int64_t cols) {
+  rows_.push_back(
+      {{{name, {rows, cols}, TensorKind::kEmbedding}},
+       [&into](const Tensors& tensors, Device& device, DType compute) -> Result<std::size_t> {
+         if (!tensors.matrices.empty()) return make_rows(into, tensors.matrices.front(), device);
+         const View from = tensors.others.front();
+         const DType dtype = compute == DType::kBf16 ? DType::kBf16 : from.dtype();
+         const std::size_t bytes =
+             static_cast<std::size_t>(from.rows() * from.cols()) * size_of(dtype);
+         TRY(into.storage, device.allocate(bytes));
+         into.view = into.storage.view(dtype, from.rows(), from.cols());
+         device.lane(Lane::kCopy).upload(from, into.view);
+         return bytes;
+       }});
+  rows_.back().makes_rows = true;
+}
+
+void WeightTable::tied(Linear& into, EmbeddingTable& table, const std::string& embedding,
+                       const std::string& head, std::int64_t rows, std::int64_t cols) {
+  tie_ = Tie{rows_.size(), &into, &table, embedding, head, rows, cols};
+  linear(into, embedding, rows, cols, Bias::kNo, MatrixRole::kHead);
+  ignore(head + ".weight");
+}
+
+WeightTable WeightTable::as_stored(const Weights& weights) const {
+  WeightTable stored = *this;
+  if (!tie_ || !weights.has(tie_->head + ".weight")) return stored;
+  const bool both = weights.has(tie_->embedding + ".weight");
+  if (both && weights.equal(tie_->embedding + ".weight", tie_->head + ".weight")) return stored;
+  stored.rows_.erase(stored.rows_.begin() + static_cast<std::ptrdiff_t>(tie_->row));
+  if (both) stored.embedding(*tie_->table, tie_->embedding + ".weight", tie_->rows, tie_->cols);
+  stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo, MatrixRole::kHead);
+  return stored;
+}
+
+void WeightTable::ignore(const WeightTable& other) {
+  for (const TensorSpec& tensor : other.specs()) ignored_.push_back(tensor.name);
+  ignored_.insert(ignored_.end(), other.ignored_.begin(), other.ignored_.end());
+}
+
+std::vector<TensorSpec> WeightTable::specs() const {
+  std::vector<TensorSpec> specs;
+  for (const Row& row : rows_) specs.insert(specs.end(), row.tensors.begin(), row.tensors.end());
+  return specs;
+}
+
+bool WeightTable::has(MatrixRole role) const {
+  return std::ranges::any_of(rows_, [&](const Row& row) { return row.role == role; });
+}
+
+Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
+                                      const WeightTypes& types) const {
+  const WeightTable stored_table = as_stored(weights);
+  TRY_DO(weights.require(stored_table.specs(), ignored_));
+  std::size_t bytes = 0;
+  std::size_t rounding = 0;  // matrices whose x becomes bytes
+  for (const Row& row : stored_table.rows_) {
+    if (row.store == nullptr) continue;
+    Tensors tensors;
+    for (const TensorSpec& tensor : row.tensors) {
+      if (tensor.kind == TensorKind::kExperts)
+        tensors.matrices = weights.take_experts(tensor.name, tensor.shape[1], tensor.shape[2]);
+      else if (tensor.kind == TensorKind::kMatrix || (row.makes_rows && weights.are_made()))
+        tensors.matrices.push_back(weights.take_matrix(tensor.name));
+      else
+        tensors.others.push_back(weights.take(tensor.name));
+    }
+    for (StoredMatrix& matrix : tensors.matrices) {
+      matrix.dequantize = types.dequantize;
+      matrix.rounds_activations = matrix.rounds_activations && !types.weight_only;
+    }
+    const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
+    const std::vector<RoundedMatrix> rounded =
+        round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
+    if (types.byte_activations) rounding += round_activations(tensors);
+    const DType compute = multiplies_bytes(tensors, device)  ? DType::kI8
+                          : multiplies_e4m3(tensors, device) ? DType::kE4m3
+                                                             : types.of(row.role);
+    TRY(const std::size_t stored, row.store(tensors, device, compute));
+    bytes += stored;
+    for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
+  }
+  device.synchronize();
+  if (types.byte_activations && rounding == 0)
+    return fail(ErrorCode::kInvalid,
+                "activations are to become bytes before products with four bits "
+                "(--quantize-activations), and no matrix has four bits");
+  return bytes;
+}
+
+}  // namespace saccade

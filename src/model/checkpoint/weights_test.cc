@@ -1,0 +1,164 @@
+#include "model/checkpoint/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "model/blocks/blocks.h"
+#include "model/checkpoint/weight_table.h"
+
+namespace saccade {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// A directory of its own, gone afterwards.
+class WeightsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = ::testing::TempDir() + "/saccade_weights_" +
+                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  // Every tensor filled with 0, 1, 2, ... as F32.
+  void write(const std::string& file, const std::vector<SafetensorsPlan>& plan) {
+    std::string data;
+    for (const auto& tensor : plan) {
+      std::int64_t count = 1;
+      for (const std::int64_t extent : tensor.shape) count *= extent;
+      if (tensor.dtype != DType::kF32) {
+        data.append(static_cast<std::size_t>(count) * size_of(tensor.dtype), '\0');
+        continue;
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto value = static_cast<float>(i);
+        data.append(reinterpret_cast<const char*>(&value), sizeof value);
+      }
+    }
+    write_text(file, make_safetensors_header(plan, {}) + data);
+  }
+  void write_text(const std::string& file, const std::string& text) {
+    std::ofstream(directory_ + "/" + file, std::ios::binary) << text;
+  }
+  Result<Weights> open(std::span<const NameAlias> aliases = {}) {
+    return Weights::open(directory_, aliases);
+  }
+  std::string requirement(const std::vector<TensorSpec>& specs,
+                          const std::vector<std::string>& ignored = {}) {
+    auto weights = open();
+    if (!weights) return weights.error().message;
+    const auto met = weights->require(specs, ignored);
+    return met ? "" : met.error().message;
+  }
+
+  std::string directory_;
+};
+
+TEST_F(WeightsTest, NamesMissingUnexpectedAndMisshapenTensors) {
+  write("model.safetensors", {{"a", DType::kF32, {2, 3}},
+                              {"b", DType::kBf16, {4}},
+                              {"layers.0.rotary_emb.inv_freq", DType::kF32, {8}}});
+  const TensorSpec a{"a", {2, 3}};
+  const TensorSpec b{"b", {4}};
+  EXPECT_EQ(requirement({a, b}), "");
+  EXPECT_THAT(requirement({a}), HasSubstr("does not use: b"));
+  EXPECT_EQ(requirement({a}, {"b"}), "");
+  EXPECT_THAT(requirement({a, b, {"c", {1}}, {"d", {1}}}), HasSubstr("lacks 2 of 4 tensors: c, d"));
+  EXPECT_THAT(requirement({a, {"x.b", {4}}}),
+              HasSubstr("lacks 1 of 2 tensors: x.b; and has unexpected b"));
+  EXPECT_THAT(requirement({{"a", {3, 2}}, b}),
+              HasSubstr("\"a\" is [2, 3], the configuration makes it [3, 2]"));
+}
+
+TEST_F(WeightsTest, RefusesTypesThatNoMatrixHas) {
+  write("model.safetensors", {{"a", DType::kI8, {4}}});
+  EXPECT_THAT(requirement({{"a", {4}}}), HasSubstr("\"a\" is I8"));
+}
+
+TEST_F(WeightsTest, ReadsBothNamings) {
+  constexpr std::array kAliases = {NameAlias{"model.language_model.", "model."}};
+  write("model.safetensors", {{"model.language_model.norm", DType::kF32, {3}}});
+  auto weights = open(kAliases);
+  ASSERT_TRUE(weights) << weights.error().message;
+  EXPECT_TRUE(weights->require(std::vector<TensorSpec>{{"model.norm", {3}}}, {}));
+  const View view = weights->take("model.norm");
+  EXPECT_EQ(view.cols(), 3);
+  EXPECT_EQ(view.row<float>(0)[2], 2.0f);
+
+  write("model.safetensors",
+        {{"model.language_model.norm", DType::kF32, {3}}, {"model.norm", DType::kF32, {3}}});
+  EXPECT_THAT(open(kAliases).error().message, HasSubstr("is both in"));
+}
+
+TEST_F(WeightsTest, ReadsShardsAndHoldsThemToTheIndex) {
+  write("model-1.safetensors", {{"a", DType::kF32, {2}}});
+  write("model-2.safetensors", {{"b", DType::kF32, {2}}});
+  write_text("model.safetensors.index.json",
+             R"({"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}})");
+  EXPECT_EQ(requirement({{"a", {2}}, {"b", {2}}}), "");
+  write_text("model.safetensors.index.json",
+             R"({"weight_map":{"a":"model-2.safetensors","b":"model-2.safetensors"}})");
+  EXPECT_THAT(open().error().message, HasSubstr("places tensor \"a\" in model-2.safetensors"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"a":"../model-1.safetensors"}})");
+  EXPECT_THAT(open().error().message, HasSubstr("../model-1.safetensors"));
+  write_text("model.safetensors.index.json", R"({"weight_map":{"a":"model-3.safetensors"}})");
+  EXPECT_EQ(open().error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(WeightsTest, AlignsWhatTheFileDoesNot) {
+  // A header one byte too long, as some writers make it.
+  std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  while ((8 + header.size()) % 4 != 1) header += ' ';
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  const float values[] = {1.5f, 2.5f};
+  file += header + std::string(reinterpret_cast<const char*>(values), sizeof values);
+  write_text("model.safetensors", file);
+  auto weights = open();
+  ASSERT_TRUE(weights) << weights.error().message;
+  ASSERT_TRUE(weights->require(std::vector<TensorSpec>{{"a", {2}}}, {}));
+  EXPECT_EQ(weights->take("a").row<float>(0)[1], 2.5f);
+  weights->release("a");
+}
+
+TEST_F(WeightsTest, TableStacksAndReorders) {
+  write("model.safetensors", {{"q.weight", DType::kF32, {2, 3}},
+                              {"k.weight", DType::kF32, {1, 3}},
+                              {"q.bias", DType::kF32, {2}},
+                              {"k.bias", DType::kF32, {1}},
+                              {"g.weight", DType::kF32, {4, 2}},
+                              {"conv.weight", DType::kF32, {2, 1, 2, 2}}});
+  const auto device = make_reference_device();
+  Linear qk;
+  Linear grouped;
+  Linear conv;
+  WeightTable table;
+  table.stacked(qk, {{"q", 2}, {"k", 1}}, 3, Bias::kYes);
+  table.stacked(grouped, {{"g", 4, {{1, 2}, {3, 4}, {0, 1}, {2, 3}}}}, 2, Bias::kNo);
+  table.patches(conv, "conv", {2, 1, 2, 2}, Bias::kNo);
+  auto weights = open();
+  ASSERT_TRUE(weights) << weights.error().message;
+  const auto bytes = table.load(*weights, *device, DType::kF32);
+  ASSERT_TRUE(bytes) << bytes.error().message;
+  EXPECT_GE(*bytes, (9 + 3 + 8 + 8) * sizeof(float));
+
+  const auto product = [&](const Linear& linear, std::vector<float> x) {
+    std::vector<float> y(static_cast<std::size_t>(linear.weight->out()));
+    const View in(x.data(), DType::kF32, 1, static_cast<std::int64_t>(x.size()));
+    apply_linear(device->lane(Lane::kStep), linear, in,
+                 View(y.data(), DType::kF32, 1, linear.weight->out()));
+    return y;
+  };
+  EXPECT_EQ(product(qk, {1, 0, 0}), (std::vector<float>{0, 3 + 1, 0}));
+  EXPECT_EQ(product(grouped, {1, 0}), (std::vector<float>{2, 6, 0, 4}));
+  EXPECT_EQ(product(conv, {0, 0, 0, 1}), (std::vector<float>{3, 7}));
+}
+
+}  // namespace
+}  // namespace saccade

@@ -1,0 +1,204 @@
+#include "model/images/hd_images.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+#include "image/patchify.h"
+#include "model/images/preprocessor_config.h"
+
+namespace saccade {
+namespace {
+
+// `long_tiles` tiles along the longer side.
+HdExtents hd_extents(int width, int height, std::int64_t long_tiles, int tile) {
+  HdExtents hd;
+  hd.on_side = width < height;
+  if (hd.on_side) std::swap(width, height);
+  const double ratio = static_cast<double>(width) / height;
+  hd.width = static_cast<int>(long_tiles) * tile;
+  hd.height = static_cast<int>(hd.width / ratio);
+  hd.across = static_cast<int>(long_tiles);
+  hd.down = (hd.height + tile - 1) / tile;
+  if (hd.on_side) std::swap(hd.across, hd.down);
+  return hd;
+}
+
+// The most tiles along the longer side that make at most `crops` together.
+std::int64_t most_long_tiles(int width, int height, std::int64_t crops) {
+  const double ratio = static_cast<double>(std::max(width, height)) / std::min(width, height);
+  std::int64_t tiles = 1;
+  const auto total = [ratio](std::int64_t side) {
+    return static_cast<double>(side) * std::ceil(static_cast<double>(side) / ratio);
+  };
+  while (total(tiles + 1) <= static_cast<double>(crops)) ++tiles;
+  return tiles;
+}
+
+// x and y exchanged.
+Pixels transposed(const Pixels& from) {
+  Pixels to{from.height, from.width, std::vector<std::uint8_t>(from.rgb.size())};
+  const auto width = static_cast<std::size_t>(from.width);
+  const auto height = static_cast<std::size_t>(from.height);
+  for (std::size_t y = 0; y < height; ++y) {
+    for (std::size_t x = 0; x < width; ++x)
+      std::memcpy(to.rgb.data() + (x * height + y) * 3, from.rgb.data() + (y * width + x) * 3, 3);
+  }
+  return to;
+}
+
+// White above and below, to `height` rows.
+Pixels padded(const Pixels& from, int height) {
+  const auto row = static_cast<std::size_t>(from.width) * 3;
+  Pixels to{from.width, height,
+            std::vector<std::uint8_t>(static_cast<std::size_t>(height) * row, 255)};
+  const auto top = static_cast<std::size_t>((height - from.height) / 2);
+  std::memcpy(to.rgb.data() + top * row, from.rgb.data(), from.rgb.size());
+  return to;
+}
+
+// One axis of torch's bicubic interpolation (a = -0.75, corners not aligned): an output is the sum
+// of four inputs by their weights.
+struct CubicTaps {
+  std::array<int, 4> at{};
+  std::array<float, 4> weight{};
+};
+std::vector<CubicTaps> cubic_taps(int from, int to) {
+  constexpr float kA = -0.75f;
+  const auto near = [](float x) { return ((kA + 2) * x - (kA + 3)) * x * x + 1; };
+  const auto far = [](float x) { return ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA; };
+  const float scale = static_cast<float>(from) / static_cast<float>(to);
+  std::vector<CubicTaps> taps(static_cast<std::size_t>(to));
+  for (int i = 0; i < to; ++i) {
+    const float source = scale * (static_cast<float>(i) + 0.5f) - 0.5f;
+    const auto first = static_cast<int>(std::floor(source));
+    const float t = source - static_cast<float>(first);
+    CubicTaps& tap = taps[static_cast<std::size_t>(i)];
+    tap.weight = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+    for (int k = 0; k < 4; ++k)
+      tap.at[static_cast<std::size_t>(k)] = std::clamp(first + k - 1, 0, from - 1);
+  }
+  return taps;
+}
+
+float interpolated(const Pixels& from, const CubicTaps& down, const CubicTaps& across,
+                   std::size_t channel, const std::array<float, 256>& values) {
+  float sum = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t line =
+        static_cast<std::size_t>(down.at[i]) * static_cast<std::size_t>(from.width);
+    float row = 0;
+    for (std::size_t k = 0; k < 4; ++k) {
+      const std::size_t at = (line + static_cast<std::size_t>(across.at[k])) * 3 + channel;
+      row += values[from.rgb[at]] * across.weight[k];
+    }
+    sum += row * down.weight[i];
+  }
+  return sum;
+}
+
+// Tiles in their places in one padded image, and first of all that image scaled to one tile.
+class HdRows final : public PatchCutter {
+ public:
+  HdRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
+      : tile_(static_cast<int>(tower.image)),
+        side_(static_cast<int>(tower.side())),
+        layout_{
+            .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
+        normalize_(normalize) {}
+
+  std::int64_t row_length() const override { return layout_.row_length(); }
+
+  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+           std::span<float> to) const override {
+    const std::int64_t patches = std::int64_t{side_} * side_;
+    const std::int64_t of_whole = std::min(end, patches) - begin;
+    if (of_whole > 0) cut_whole(frames.front(), begin, begin + of_whole, to.data());
+    const int across = frames.front().width / tile_;
+    const std::int64_t first = std::max(begin, patches);
+    float* row = to.data() + (first - begin) * row_length();
+    for (std::int64_t r = first; r < end; ++r, row += row_length()) {
+      const auto tile = static_cast<int>(r / patches) - 1;
+      const auto patch = static_cast<int>(r % patches);
+      write_patch(frames, tile / across * tile_ + patch / side_ * layout_.patch_size,
+                  tile % across * tile_ + patch % side_ * layout_.patch_size, layout_, normalize_,
+                  row);
+    }
+  }
+
+ private:
+  void cut_whole(const Pixels& from, std::int64_t begin, std::int64_t end, float* row) const {
+    const std::vector<CubicTaps> across = cubic_taps(from.width, tile_);
+    const std::vector<CubicTaps> down = cubic_taps(from.height, tile_);
+    const int patch = layout_.patch_size;
+    for (std::int64_t r = begin; r < end; ++r) {
+      const auto top = static_cast<std::size_t>(r / side_ * patch);
+      const auto left = static_cast<std::size_t>(r % side_ * patch);
+      for (std::size_t c = 0; c < 3; ++c) {
+        const auto& values = normalize_.channel(static_cast<int>(c));
+        for (std::size_t y = top; y < top + static_cast<std::size_t>(patch); ++y)
+          for (std::size_t x = left; x < left + static_cast<std::size_t>(patch); ++x)
+            *row++ = interpolated(from, down[y], across[x], c, values);
+      }
+    }
+  }
+
+  int tile_;  // pixels a side
+  int side_;  // patches a side
+  PatchLayout layout_;
+  NormalizeTable normalize_;
+};
+
+}  // namespace
+
+HdImages::HdImages(TileTowerSettings tower, std::int64_t crops, const NormalizeTable& normalize)
+    : tower_(std::move(tower)),
+      crops_(crops),
+      cutter_(std::make_shared<HdRows>(tower_, normalize)) {}
+
+Result<ImageLayout> HdImages::layout(int width, int height, const ImageControls& controls) const {
+  TRY_DO(check_processor_kwargs(controls, std::array<std::string_view, 1>{"num_crops"}));
+  TRY(std::int64_t crops, json::get_int_or(controls.processor_kwargs, "num_crops", crops_));
+  if (crops < 1 || crops > kMostCrops)
+    return fail(ErrorCode::kInvalid, "num_crops is {}, 1 to {} is possible", crops, kMostCrops);
+  if (controls.max_pixels)
+    crops = std::clamp<std::int64_t>(*controls.max_pixels / (tile() * tile()), 1, crops);
+  std::int64_t tiles = most_long_tiles(width, height, crops);
+  while (controls.max_tokens && tiles > 1 &&
+         tokens_of(hd_extents(width, height, tiles, tile())) > *controls.max_tokens)
+    --tiles;
+  const HdExtents hd = hd_extents(width, height, tiles, tile());
+  if (hd.height < 1)
+    return fail(ErrorCode::kInvalid,
+                "an image of {}x{} pixels has no pixel on its shorter side where the longer has "
+                "{} tiles of {}",
+                width, height, tiles, tile());
+  ImageLayout layout;
+  layout.width = width;
+  layout.height = height;
+  layout.resized_width = hd.across * tile();
+  layout.resized_height = hd.down * tile();
+  layout.grid_t = 1 + std::int64_t{hd.across} * hd.down;
+  layout.grid_h = layout.grid_w = tower_.side();
+  layout.tokens = tokens_of(hd);
+  layout.key = fmt::format("{}x{}", layout.resized_width, layout.resized_height);
+  return layout;
+}
+
+Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+  const std::int64_t tiles = std::max(layout.resized_width, layout.resized_height) / tile();
+  const HdExtents hd = hd_extents(layout.width, layout.height, tiles, tile());
+  const Pixels on_side = hd.on_side ? transposed(pixels) : pixels;
+  const int height = std::min(layout.resized_width, layout.resized_height);
+  Pixels whole = padded(resize(on_side, hd.width, hd.height, ResampleFilter::kBilinear), height);
+  return hd.on_side ? transposed(whole) : whole;
+}
+
+std::int64_t HdImages::tokens_of(const HdExtents& hd) const {
+  const std::int64_t side = tower_.side() / 2;
+  return (std::int64_t{hd.across} * hd.down + 1) * side * side + 1 + (hd.down + 1) * side;
+}
+
+}  // namespace saccade

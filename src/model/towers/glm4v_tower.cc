@@ -1,0 +1,189 @@
+#include "model/towers/glm4v_tower.h"
+
+#include <algorithm>
+#include <string>
+
+#include "model/towers/position_grid.h"
+#include "model/towers/tower_run.h"
+
+namespace saccade {
+namespace {
+
+// torch's LayerNorm, whatever the configuration says of the other norms.
+constexpr NormStyle kMergerNorm = {.epsilon = 1e-5f, .weight_offset = 0, .subtract_mean = true};
+
+// Merged rows that are made at a time.
+std::int64_t slice_of(const Glm4vTowerSettings& s) {
+  return std::max(kMlpRows / (s.merge * s.merge), std::int64_t{1});
+}
+
+}  // namespace
+
+Result<void> check_glm4v_tower(const Glm4vTowerSettings& s) {
+  // A quarter of a head turns by a patch's row, twice, and as much by its column.
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
+    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
+                s.channels, s.embed, s.heads);
+  return {};
+}
+
+void Glm4vTower::add_weights(WeightTable& table) {
+  const Glm4vTowerSettings& s = settings_;
+  const std::string tower = "model.visual.";
+  blocks_.resize(static_cast<std::size_t>(s.depth));
+  table.patches(patch_embed_, tower + "patch_embed.proj",
+                {s.embed, s.channels, s.frames, s.patch, s.patch}, Bias::kYes);
+  add_norm(table, first_norm_, tower + "post_conv_layernorm", s.embed, s.norm);
+  add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
+                    s.positions * s.positions, s.embed);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    VisionBlock& block = blocks_[i];
+    const std::string at = fmt::format("{}blocks.{}.", tower, i);
+    add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
+    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed,
+                 s.qkv_bias ? Bias::kYes : Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kNo,
+                 MatrixRole::kTowerLayer);
+    add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
+    table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.out}, {at + "mlp.up_proj", s.out}},
+                  s.embed, Bias::kNo, MatrixRole::kTowerLayer);
+    table.linear(block.mlp_out, at + "mlp.down_proj", s.embed, s.out, Bias::kNo,
+                 MatrixRole::kTowerLayer);
+  }
+  add_norm(table, last_norm_, tower + "post_layernorm", s.embed, s.norm);
+  add_joining(table, downsample_, tower + "downsample", {s.out, s.embed, s.merge, s.merge},
+              s.merge * s.merge);
+  table.bias(downsample_.bias, tower + "downsample.bias", s.out);
+  const std::string merger = tower + "merger.";
+  table.linear(project_, merger + "proj", s.out, s.out, Bias::kNo);
+  add_norm(table, project_norm_, merger + "post_projection_norm", s.out, kMergerNorm);
+  table.stacked(merger_in_,
+                {{merger + "gate_proj", s.merger_inner}, {merger + "up_proj", s.merger_inner}},
+                s.out, Bias::kNo);
+  table.linear(merger_out_, merger + "down_proj", s.out, s.merger_inner, Bias::kNo);
+}
+
+Result<void> Glm4vTower::reserve(Device& device, std::int64_t patch_rows) {
+  const Glm4vTowerSettings& s = settings_;
+  const DType type = device.activation_dtype();
+  const std::int64_t slice = std::min(patch_rows, kMlpRows);
+  const std::int64_t squares = std::min(patch_rows, slice_of(s));
+  angles_.add(memory_, patch_rows, s.head_dim());
+  memory_.add(patches_, type, slice, s.patch_values());
+  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
+  memory_.add(hidden_, type, patch_rows, s.embed);
+  memory_.add(scratch_.normed, type, patch_rows, s.embed);
+  memory_.add(scratch_.qkv, type, patch_rows, 3 * s.embed);
+  memory_.add(scratch_.attention, type, patch_rows, s.embed);
+  memory_.add(scratch_.mlp, type, slice, 2 * s.out);
+  memory_.add(joined_, type, squares, s.out);
+  memory_.add(projected_, type, squares, s.out);
+  memory_.add(ones_, type, squares, s.out);
+  memory_.add(inner_, type, squares, 2 * s.merger_inner);
+  TRY_DO(memory_.allocate(device));
+  angles_.fill(device, s.rope_theta);
+  std::vector<float> ones(static_cast<std::size_t>(squares * s.out), 1.0f);
+  Stream& copy = device.lane(Lane::kCopy);
+  copy.upload(View(ones.data(), DType::kF32, squares, s.out), ones_);
+  copy.synchronize();
+  return {};
+}
+
+class Glm4vEncodeRun final : public TowerRun {
+ public:
+  Glm4vEncodeRun(Stream& stream, const Glm4vTower& tower,
+                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
+        tower_(tower),
+        settings_(tower.settings_),
+        order_(order_patches(images, settings_.merge, 0)),
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}),
+        frames_(stream_.plan_segments(order_.frame_begins, segment_geometry(attention_))) {
+    take_rows(tower_.hidden_, order_.frame_begins.back());
+  }
+
+ private:
+  void embed() override {
+    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
+    apply_norm(stream_, tower_.first_norm_, settings_.norm, hidden_, hidden_);
+    add_positions();
+    tower_.angles_.turn(stream_, order_);
+    show(tap_, stream_, "vision.patch_embed", hidden_);
+  }
+
+  // The learnt square stretched over each image's patches.
+  void add_positions() {
+    PositionTaps taps;
+    std::size_t patch = 0;
+    for (const PreparedImage* image : images_) {
+      const ImageLayout& grid = image->layout;
+      const std::size_t end =
+          patch + static_cast<std::size_t>(grid.grid_t * grid.grid_h * grid.grid_w);
+      for (; patch < end; ++patch)
+        add_bicubic_taps(order_.rows[patch], grid.grid_h, order_.columns[patch], grid.grid_w,
+                         settings_.positions, taps);
+    }
+    const View places = tower_.scratch_.attention.row_range(0, hidden_.rows());
+    stream_.mix_rows({.x = tower_.positions_.view,
+                      .rows = stream_.upload(taps.rows),
+                      .weights = stream_.upload(taps.weights),
+                      .taps = 16,
+                      .out = places});
+    stream_.add(places, hidden_, 1);
+  }
+
+  void layer(std::size_t index) override {
+    const VisionBlock& block = tower_.blocks_[index];
+    const std::int64_t rows = hidden_.rows();
+    vision_attention(stream_, block, settings_.norm, attention_, frames_, tower_.angles_.cos(rows),
+                     tower_.angles_.sin(rows), tower_.scratch_, hidden_);
+    vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, hidden_);
+    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
+  }
+
+  // down(act(gate(x)) * up(x)) of x = gelu(norm(project(a square's patches joined)))
+  void project() override {
+    const Glm4vTowerSettings& s = settings_;
+    const std::int64_t square = s.merge * s.merge;
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const std::int64_t tokens = images_[i]->layout.tokens;
+      for (std::int64_t begin = 0; begin < tokens; begin += slice_of(s)) {
+        const std::int64_t count = std::min(slice_of(s), tokens - begin);
+        const View part = hidden_.row_range(row + begin * square, row + (begin + count) * square);
+        const View normed = tower_.scratch_.normed.row_range(0, count * square);
+        const View joined = tower_.joined_.row_range(0, count);
+        const View projected = tower_.projected_.row_range(0, count);
+        apply_norm(stream_, tower_.last_norm_, s.norm, part, normed);
+        apply_linear(stream_, tower_.downsample_, normed.reshape(count, s.merged()), joined);
+        apply_linear(stream_, tower_.project_, joined, projected);
+        apply_norm(stream_, tower_.project_norm_, kMergerNorm, projected, projected);
+        stream_.gated({.gate = projected,
+                       .up = tower_.ones_.row_range(0, count),
+                       .activation = Activation::kGeluErf,
+                       .out = projected});
+        apply_mlp(stream_, tower_.merger_in_, tower_.merger_out_, s.activation, projected,
+                  tower_.inner_.row_range(0, count), joined);
+        stream_.copy(joined, out_[i].row_range(begin, begin + count));
+        show(tap_, stream_, "vision.merged", joined);
+      }
+      row += tokens * square;
+    }
+  }
+
+  const Glm4vTower& tower_;
+  const Glm4vTowerSettings& settings_;
+  PatchOrder order_;
+  VisionAttention attention_;
+  const SegmentPlan& frames_;
+};
+
+std::unique_ptr<EncodeRun> Glm4vTower::begin(Stream& stream,
+                                             std::span<const PreparedImage* const> images,
+                                             std::span<const View> out, const Tap& tap) {
+  return std::make_unique<Glm4vEncodeRun>(stream, *this, images, out, tap);
+}
+
+}  // namespace saccade

@@ -1,0 +1,317 @@
+#include "model/towers/minicpmv_tower.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "model/images/slice_images.h"
+#include "model/towers/patch_tower.h"
+#include "model/towers/position_grid.h"
+#include "model/towers/tower_run.h"
+
+namespace saccade {
+namespace {
+
+constexpr std::int64_t kJoined = 4;  // patches that become one, twice over
+constexpr std::int64_t kSquareRows = kJoined * kJoined;
+
+// Whatever the configuration says of the other norms.
+constexpr NormStyle kMergerNorm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+
+// The whole image, or a slice of it.
+struct Tile {
+  std::int64_t begin = 0;   // its first patch of the run
+  std::int64_t height = 0;  // patches
+  std::int64_t width = 0;
+
+  std::int64_t rows() const { return height * width; }
+};
+
+std::vector<Tile> tiles_of(std::span<const PreparedImage* const> images, std::int64_t patch) {
+  std::vector<Tile> tiles;
+  std::int64_t begin = 0;
+  const auto add = [&](std::int64_t height, std::int64_t width) {
+    tiles.push_back({begin, height / patch, width / patch});
+    begin += tiles.back().rows();
+  };
+  for (const PreparedImage* image : images) {
+    const ImageLayout& layout = image->layout;
+    const std::int64_t end = begin + image->patch_rows();
+    add(layout.first_height, layout.first_width);
+    for (int slice = 0; slice < layout.slices_across * layout.slices_down; ++slice)
+      add(layout.resized_height / layout.slices_down, layout.resized_width / layout.slices_across);
+    CHECK(begin == end, "{} patches up to an image's end, {} by its tiles", end, begin);
+  }
+  return tiles;
+}
+
+}  // namespace
+
+Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& s) {
+  if (s.channels != 3 || s.width % s.heads != 0 || s.head_dim() % 2 != 0 || s.patch > s.image)
+    return fail(ErrorCode::kUnsupported,
+                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
+                s.channels, s.width, s.heads, s.patch, s.image);
+  return {};
+}
+
+void MiniCpmvTower::add_weights(WeightTable& table) {
+  const MiniCpmvTowerSettings& s = settings_;
+  const std::string tower = "model.vision_tower.";
+  const auto add_attention = [&s](WeightTable& to, VisionBlock& block, const std::string& at) {
+    add_norm(to, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+    to.stacked(block.qkv,
+               {{at + "self_attn.q_proj", s.width},
+                {at + "self_attn.k_proj", s.width},
+                {at + "self_attn.v_proj", s.width}},
+               s.width, Bias::kYes, MatrixRole::kTowerLayer);
+    to.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
+              MatrixRole::kTowerLayer);
+  };
+  table.patches(patch_embed_, tower + "embeddings.patch_embedding",
+                {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
+  add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
+                    s.positions() * s.positions(), s.width);
+  blocks_.resize(static_cast<std::size_t>(s.layers));
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    VisionBlock& block = blocks_[i];
+    const std::string at = fmt::format("{}encoder.layers.{}.", tower, i);
+    add_attention(table, block, at);
+    add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
+    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes,
+                 MatrixRole::kTowerLayer);
+    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
+                 MatrixRole::kTowerLayer);
+  }
+  const std::string window = tower + "vit_merger.";
+  WeightTable unread;  // of checkpoints that join none
+  WeightTable& joining = s.joins() ? table : unread;
+  add_attention(joining, window_, window);
+  add_norm(joining, window_norm_, window + "pre_norm", kJoined * s.width, s.norm);
+  joining.linear(window_in_, window + "linear_1", kJoined * s.inner, kJoined * s.width, Bias::kYes);
+  joining.linear(window_out_, window + "linear_2", s.width, kJoined * s.inner, Bias::kYes);
+  if (!s.joins()) table.unread(unread.specs());
+  add_norm(table, last_norm_, tower + "post_layernorm", s.width, s.norm);
+  const std::string merger = "model.merger.mlp.0.";
+  add_norm(table, merger_norm_, merger + "pre_norm", kJoined * s.width, kMergerNorm);
+  table.linear(merger_in_, merger + "linear_1", kJoined * s.width, kJoined * s.width, Bias::kYes);
+  table.linear(merger_out_, merger + "linear_2", s.out, kJoined * s.width, Bias::kYes);
+}
+
+Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
+  const MiniCpmvTowerSettings& s = settings_;
+  const DType type = device.activation_dtype();
+  const std::int64_t tile = std::min(patch_rows, s.most_squares * kSquareRows);
+  const std::int64_t slice = std::min(patch_rows, kMlpRows);
+  const std::int64_t squares = std::max(slice / kJoined, std::int64_t{1});
+  memory_.add(patches_, type, slice, s.patch_values());
+  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
+  memory_.add(hidden_, type, patch_rows, s.width);
+  memory_.add(scratch_.normed, type, std::max(tile, slice), s.width);
+  memory_.add(scratch_.qkv, type, tile, 3 * s.width);
+  memory_.add(scratch_.attention, type, std::max(tile, slice), s.width);
+  memory_.add(scratch_.mlp, type, std::min(tile, kMlpRows), s.inner);
+  memory_.add(inner_, type, squares, kJoined * s.inner);
+  memory_.add(joined_, type, squares, s.width);
+  memory_.add(merged_, type, squares, s.out);
+  return memory_.allocate(device);
+}
+
+class MiniCpmvEncodeRun final : public TowerRun {
+ public:
+  MiniCpmvEncodeRun(Stream& stream, const MiniCpmvTower& tower,
+                    std::span<const PreparedImage* const> images, std::span<const View> out,
+                    Tap tap)
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
+        tower_(tower),
+        settings_(tower.settings_),
+        tiles_(tiles_of(images, settings_.patch)),
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_}) {
+    take_rows(tower_.hidden_, tiles_.back().begin + tiles_.back().rows());
+    for (const Tile& tile : tiles_) {
+      for (const auto& [count, length] :
+           {std::pair{tile.rows(), tile.rows()}, std::pair{tile.rows(), kJoined},
+            std::pair{tile.rows() / kJoined, tile.rows() / kJoined}})
+        add_plan(count, length);
+    }
+  }
+
+ private:
+  void embed() override {
+    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
+    for (const Tile& tile : tiles_) {
+      const View places = tower_.scratch_.attention.row_range(0, tile.rows());
+      stream_.mix_rows({.x = tower_.positions_.view,
+                        .rows = stream_.upload(positions_of(tile)),
+                        .weights = {},
+                        .out = places});
+      stream_.add(places, hidden_.row_range(tile.begin, tile.begin + tile.rows()), 1);
+    }
+    show(tap_, stream_, "vision.patch_embed", hidden_);
+  }
+
+  // Of its patches in the order of their rows (SquareRows).
+  std::vector<std::int32_t> positions_of(const Tile& tile) const {
+    const std::int64_t side = settings_.positions();
+    const std::vector<std::int32_t> down = nearest_positions(tile.height, side);
+    const std::vector<std::int32_t> across = nearest_positions(tile.width, side);
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(tile.rows()));
+    for (std::int64_t r = 0; r < tile.rows(); ++r) {
+      const std::int64_t square = r / kSquareRows;
+      const std::int64_t quarter = r / kJoined % kJoined;
+      const std::int64_t patch = r % kJoined;
+      const std::int64_t wide = tile.width / kSquarePatches;
+      const std::int64_t y = square / wide * kSquarePatches + quarter / 2 * 2 + patch / 2;
+      const std::int64_t x = square % wide * kSquarePatches + quarter % 2 * 2 + patch % 2;
+      rows[static_cast<std::size_t>(r)] =
+          down[static_cast<std::size_t>(y)] * static_cast<std::int32_t>(side) +
+          across[static_cast<std::size_t>(x)];
+    }
+    return rows;
+  }
+
+  // Segments of `length` rows each.
+  void add_plan(std::int64_t rows, std::int64_t length) {
+    const SegmentPlan*& plan = plans_[{rows, length}];
+    if (plan != nullptr) return;
+    std::vector<std::int32_t> begins;
+    for (std::int64_t begin = 0; begin <= rows; begin += length)
+      begins.push_back(static_cast<std::int32_t>(begin));
+    plan = &stream_.plan_segments(begins, segment_geometry(attention_));
+  }
+  const SegmentPlan& plan(std::int64_t rows, std::int64_t length) const {
+    return *plans_.at({rows, length});
+  }
+
+  void layer(std::size_t index) override {
+    const VisionBlock& block = tower_.blocks_[index];
+    const bool joined =
+        settings_.joins() && static_cast<std::int64_t>(index) > settings_.joined_after;
+    for (const Tile& tile : tiles_) {
+      const std::int64_t rows = tile.rows() / (joined ? kJoined : 1);
+      const std::int64_t begin = tile.begin / (joined ? kJoined : 1);
+      const View part = hidden_.row_range(begin, begin + rows);
+      vision_attention(stream_, block, settings_.norm, attention_, plan(rows, rows), {}, {},
+                       tower_.scratch_, part);
+      vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, part);
+    }
+    if (tap_)
+      show(tap_, stream_, fmt::format("{}.layer.{}", joined ? "joined" : "vision", index), hidden_);
+    if (settings_.joins() && static_cast<std::int64_t>(index) == settings_.joined_after) join();
+  }
+
+  // x = mean of four + out(act(in(norm(the four together)))), once they have attended to each
+  // other. Rows move to the front.
+  void join() {
+    const std::int64_t slice = tower_.joined_.rows();
+    for (const Tile& tile : tiles_) {
+      const View part = hidden_.row_range(tile.begin, tile.begin + tile.rows());
+      vision_attention(stream_, tower_.window_, settings_.norm, attention_,
+                       plan(tile.rows(), kJoined), {}, {}, tower_.scratch_, part);
+      const std::int64_t all = tile.rows() / kJoined;
+      for (std::int64_t begin = 0; begin < all; begin += slice) {
+        const std::int64_t end = std::min(begin + slice, all);
+        join(part.row_range(begin * kJoined, end * kJoined),
+             hidden_.row_range(tile.begin / kJoined + begin, tile.begin / kJoined + end));
+      }
+    }
+    hidden_ = hidden_.row_range(0, hidden_.rows() / kJoined);
+    show(tap_, stream_, "joined.merger", hidden_);
+  }
+
+  void join(View patches, View out) {
+    const View normed =
+        tower_.scratch_.normed.row_range(0, patches.rows()).reshape(out.rows(), four());
+    const View inner = tower_.inner_.row_range(0, out.rows());
+    const View joined = tower_.joined_.row_range(0, out.rows());
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(patches.rows()));
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::vector<float> quarter(rows.size(), 1.0f / kJoined);
+    apply_norm(stream_, tower_.window_norm_, settings_.norm, patches.reshape(out.rows(), four()),
+               normed);
+    stream_.mix_rows({.x = patches,
+                      .rows = stream_.upload(rows),
+                      .weights = stream_.upload(quarter),
+                      .taps = kJoined,
+                      .out = joined});
+    apply_linear(stream_, tower_.window_in_, normed, inner, {}, Activation::kGeluTanh);
+    apply_linear(stream_, tower_.window_out_, inner, joined, joined);
+    stream_.copy(joined, out);
+  }
+
+  void project() override {
+    const std::int64_t slice = tower_.merged_.rows();
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const std::int64_t tokens =
+          images_[i]->patch_rows() / (settings_.joins() ? kJoined * kJoined : kJoined);
+      for (std::int64_t begin = 0; begin < tokens; begin += slice) {
+        const std::int64_t count = std::min(slice, tokens - begin);
+        const View part = hidden_.row_range(row + begin * kJoined, row + (begin + count) * kJoined);
+        const View normed = tower_.scratch_.normed.row_range(0, part.rows());
+        const View four_together = normed.reshape(count, four());
+        const View inner =
+            tower_.scratch_.attention.row_range(0, part.rows()).reshape(count, four());
+        const View merged = tower_.merged_.row_range(0, count);
+        apply_norm(stream_, tower_.last_norm_, settings_.norm, part, normed);
+        apply_norm(stream_, tower_.merger_norm_, kMergerNorm, four_together, four_together);
+        apply_linear(stream_, tower_.merger_in_, four_together, inner, {}, Activation::kGeluErf);
+        apply_linear(stream_, tower_.merger_out_, inner, merged);
+        put(merged, out_[i], row / kJoined + begin, row / kJoined);
+        show(tap_, stream_, "vision.merged", merged);
+      }
+      row += tokens * kJoined;
+    }
+  }
+
+  // Tokens, the first of which is `first` of the run, to where an image wants them: row by row of
+  // the whole and of each slice. Where patches have been joined before they stand so.
+  void put(View merged, View out, std::int64_t first, std::int64_t first_of_image) {
+    if (settings_.joins()) {
+      const std::int64_t begin = first - first_of_image;
+      stream_.copy(merged, out.row_range(begin, begin + merged.rows()));
+      return;
+    }
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(merged.rows()));
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      rows[r] =
+          static_cast<std::int32_t>(in_rows(first + static_cast<std::int64_t>(r)) - first_of_image);
+    stream_.copy_rows(
+        {.from = merged, .from_rows = {}, .to = out, .to_rows = stream_.upload(rows)});
+  }
+
+  // Of a token of the run, counted quarter by quarter of its squares, its number row by row.
+  std::int64_t in_rows(std::int64_t token) const {
+    const auto after = std::ranges::upper_bound(tiles_, token * kJoined, {}, &Tile::begin);
+    const Tile& tile = *std::prev(after);
+    const std::int64_t begin = tile.begin / kJoined;
+    const std::int64_t square = (token - begin) / kJoined;
+    const std::int64_t quarter = (token - begin) % kJoined;
+    const std::int64_t wide = tile.width / kSquarePatches;
+    const std::int64_t y = square / wide * 2 + quarter / 2;
+    const std::int64_t x = square % wide * 2 + quarter % 2;
+    return begin + y * 2 * wide + x;
+  }
+
+  std::int64_t four() const { return kJoined * settings_.width; }
+
+  const MiniCpmvTower& tower_;
+  const MiniCpmvTowerSettings& settings_;
+  std::vector<Tile> tiles_;
+  VisionAttention attention_;
+  std::map<std::pair<std::int64_t, std::int64_t>, const SegmentPlan*> plans_;
+};
+
+std::unique_ptr<EncodeRun> MiniCpmvTower::begin(Stream& stream,
+                                                std::span<const PreparedImage* const> images,
+                                                std::span<const View> out, const Tap& tap) {
+  return std::make_unique<MiniCpmvEncodeRun>(stream, *this, images, out, tap);
+}
+
+}  // namespace saccade

@@ -1,0 +1,83 @@
+// The vision transformer of MiniCPM-V 4.6: SigLIP over images of any size, whose patches take the
+// nearest of a square of learnt positions. After one of the first layers each 2 x 2 patches attend
+// to each other alone and become one; after the last each 2 x 2 of these become one token. The
+// whole image and each of its slices attend to themselves alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "model/blocks/blocks.h"
+#include "model/blocks/scratch.h"
+#include "model/towers/tower_weights.h"
+#include "model/towers/vision_tower.h"
+
+namespace saccade {
+
+struct MiniCpmvTowerSettings {
+  std::int64_t layers = 12;
+  std::int64_t width = 768;
+  std::int64_t heads = 12;
+  std::int64_t inner = 3072;  // of the MLP
+  std::int64_t channels = 3;
+  std::int64_t image = 224;  // pixels a side of the square of learnt positions
+  std::int64_t patch = 16;
+  std::int64_t joined_after = 6;  // the layer after which patches are joined; -1: none
+  std::int64_t out = 0;           // width of an embedding row
+  std::int64_t most_squares = 1;  // of the whole image, or of a slice
+  NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+  Activation activation = Activation::kGeluTanh;
+
+  bool joins() const { return joined_after >= 0; }
+  std::int64_t head_dim() const { return width / heads; }
+  std::int64_t positions() const { return image / patch; }  // a side
+  std::int64_t patch_values() const { return channels * patch * patch; }
+};
+
+// kUnsupported for extents that do not fit each other.
+Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& settings);
+
+// Taps: vision.patch_embed (with learnt positions), vision.layer.N up to where patches are joined,
+// joined.merger, joined.layer.N from there on, vision.merged.
+class MiniCpmvTower final : public VisionTower {
+ public:
+  explicit MiniCpmvTower(const MiniCpmvTowerSettings& settings) : settings_(settings) {}
+
+  void add_weights(WeightTable& table) override;
+  void set_compute(DType compute) override { compute_ = compute; }
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::size_t scratch_bytes() const override { return memory_.bytes(); }
+  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
+                                   std::span<const View> out, const Tap& tap) override;
+
+ private:
+  friend class MiniCpmvEncodeRun;
+
+  MiniCpmvTowerSettings settings_;
+  DType compute_ = DType::kF32;
+  Linear patch_embed_;
+  PositionRows positions_;  // [settings_.positions()^2, width]
+  std::vector<VisionBlock> blocks_;
+  VisionBlock window_;  // its attention alone
+  Norm window_norm_;    // of four patches together
+  Linear window_in_;
+  Linear window_out_;
+  Norm last_norm_;
+  Norm merger_norm_;
+  Linear merger_in_;
+  Linear merger_out_;
+
+  Scratch memory_;
+  VisionScratch scratch_;  // of the largest tile
+  View patches_;           // [kMlpRows, patch values]
+  // The same as floats on the host. One run at a time has it.
+  mutable std::vector<float> cut_;
+  View hidden_;  // [patches of a run, width]
+  View inner_;   // [squares of a slice, 4 * inner]
+  View joined_;  // [squares of a slice, width]
+  View merged_;  // [squares of a slice, out]
+};
+
+}  // namespace saccade

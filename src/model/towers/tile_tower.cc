@@ -1,0 +1,271 @@
+#include "model/towers/tile_tower.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "base/check.h"
+#include "image/patchify.h"
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/decoder_config.h"
+#include "model/towers/tower_run.h"
+
+namespace saccade {
+namespace {
+
+// Tiles whose attention runs in one call.
+std::int64_t tiles_at_once(const TileTowerSettings& settings) {
+  return std::max<std::int64_t>(kMlpRows / settings.rows(), 1);
+}
+
+void add_layer(WeightTable& table, VisionBlock& block, const TileTowerSettings& s,
+               std::int64_t index) {
+  const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, index);
+  add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
+  table.stacked(block.qkv,
+                {{at + "self_attn.q_proj", s.width},
+                 {at + "self_attn.k_proj", s.width},
+                 {at + "self_attn.v_proj", s.width}},
+                s.width, Bias::kYes, MatrixRole::kTowerLayer);
+  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
+               MatrixRole::kTowerLayer);
+  add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
+  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
+  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
+               MatrixRole::kTowerLayer);
+}
+
+}  // namespace
+
+Result<TileTowerSettings> parse_siglip(const json::object& config) {
+  TRY(const json::object* vision, config_section(config, "vision_config"));
+  TRY(const std::string type, json::get_string_or(*vision, "model_type", "siglip_vision_model"));
+  if (type != "siglip_vision_model")
+    return fail(ErrorCode::kUnsupported, "vision_config.model_type \"{}\" is not done", type);
+  TileTowerSettings tower;
+  tower.layers = 12;
+  tower.width = 768;
+  tower.heads = 12;
+  tower.inner = 3072;
+  tower.image = 224;
+  tower.patch = 16;
+  std::int64_t channels = 3;
+  const std::array fields = {
+      ExtentField{"num_hidden_layers", &tower.layers, 1024},
+      ExtentField{"hidden_size", &tower.width, 1 << 16},
+      ExtentField{"num_attention_heads", &tower.heads, 1024},
+      ExtentField{"intermediate_size", &tower.inner, 1 << 18},
+      ExtentField{"image_size", &tower.image, 1 << 14},
+      ExtentField{"patch_size", &tower.patch, 256},
+      ExtentField{"num_channels", &channels, 3},
+  };
+  TRY_DO(read_extents(*vision, "vision_config", fields));
+  if (channels != 3 || tower.width % tower.heads != 0 || tower.head_dim() % 2 != 0 ||
+      tower.patch > tower.image)
+    return fail(ErrorCode::kUnsupported,
+                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
+                channels, tower.width, tower.heads, tower.patch, tower.image);
+  TRY(const bool head, json::get_bool_or(*vision, "vision_use_head", true));
+  if (head) return fail(ErrorCode::kUnsupported, "vision_config.vision_use_head is not done");
+  TRY(const double epsilon, json::get_double_or(*vision, "layer_norm_eps", 1e-6));
+  tower.norm.epsilon = static_cast<float>(epsilon);
+  TRY(const std::string activation,
+      json::get_string_or(*vision, "hidden_act", "gelu_pytorch_tanh"));
+  TRY(tower.activation, parse_activation(activation));
+  return tower;
+}
+
+TileRows::TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
+    : tile_(tower.image),
+      side_(tower.side()),
+      layout_{
+          .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
+      normalize_(normalize) {}
+
+void TileRows::cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+                   std::span<float> to) const {
+  const Pixels& stacked = frames.front();
+  CHECK(stacked.width == tile_ && stacked.height % tile_ == 0, "{}x{} pixels in tiles of {}",
+        stacked.width, stacked.height, tile_);
+  float* row = to.data();
+  for (std::int64_t r = begin; r < end; ++r, row += row_length()) {
+    const std::int64_t patch = r % (side_ * side_);
+    const std::int64_t top = r / (side_ * side_) * tile_ + patch / side_ * layout_.patch_size;
+    write_patch(frames, static_cast<int>(top), static_cast<int>(patch % side_) * layout_.patch_size,
+                layout_, normalize_, row);
+  }
+}
+
+void TileTower::add_weights(WeightTable& table) {
+  add_tower(table, weights_);
+  add_projector(table);
+}
+
+void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights) const {
+  const TileTowerSettings& s = settings_;
+  weights.blocks.resize(static_cast<std::size_t>(s.layers));
+  if (s.class_token)
+    table.bias(weights.class_token, s.prefix + "embeddings.class_embedding", s.width);
+  table.patches(weights.patch_embed, s.prefix + "embeddings.patch_embedding",
+                {s.width, 3, s.patch, s.patch}, s.patch_bias ? Bias::kYes : Bias::kNo);
+  table.embedding(weights.positions, s.prefix + "embeddings.position_embedding.weight", s.rows(),
+                  s.width);
+  // The misspelling is the reference's.
+  if (s.pre_norm) add_norm(table, weights.pre_norm, s.prefix + "pre_layrnorm", s.width, s.norm);
+  for (std::int64_t i = 0; i < s.layers; ++i)
+    add_layer(table, weights.blocks[static_cast<std::size_t>(i)], s, i);
+  WeightTable unread;
+  VisionBlock nowhere;
+  for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
+    add_layer(unread, nowhere, s, i);
+  table.unread(unread.specs());
+  add_norm(table, weights.post_norm, s.prefix + "post_layernorm", s.width, s.norm);
+}
+
+Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
+  const TileTowerSettings& s = settings_;
+  const DType type = device.activation_dtype();
+  const std::int64_t tiles = std::max<std::int64_t>(patch_rows / s.patches(), 1);
+  const std::int64_t at_once = std::min(tiles, tiles_at_once(s)) * s.rows();
+  memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
+  cut_.resize(static_cast<std::size_t>(s.patches() * 3 * s.patch * s.patch));
+  memory_.add(position_rows_, type, s.rows(), s.width);
+  memory_.add(hidden_, type, tiles * s.rows(), s.width);
+  if (!s.feature_layers.empty()) memory_.add(features_, type, tiles * s.rows(), s.feature_width());
+  memory_.add(scratch_.normed, type, at_once, s.width);
+  memory_.add(scratch_.qkv, type, at_once, 3 * s.width);
+  memory_.add(scratch_.attention, type, at_once, s.width);
+  memory_.add(scratch_.mlp, type, std::min(at_once, kMlpRows), s.inner);
+  add_projector_scratch(memory_, type, patch_rows);
+  return memory_.allocate(device);
+}
+
+class TileEncodeRun final : public TowerRun {
+ public:
+  TileEncodeRun(Stream& stream, const TileTower& tower,
+                std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
+      : TowerRun(stream, images, out, std::move(tap), tower.weights_.blocks.size()),
+        tower_(tower),
+        settings_(tower.settings_),
+        attention_({.heads = settings_.heads,
+                    .head_dim = settings_.head_dim(),
+                    .compute = tower_.compute_,
+                    .qk_norm = settings_.qk_norm}) {
+    std::int64_t tiles = 0;
+    for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
+    take_rows(tower_.hidden_, tiles * settings_.rows());
+    const std::int64_t at_once = std::min(tiles, tiles_at_once(settings_));
+    together_ = &plan(at_once);
+    last_ = tiles % at_once == 0 ? together_ : &plan(tiles % at_once);
+  }
+
+ private:
+  // Each tile attends to itself alone.
+  const SegmentPlan& plan(std::int64_t tiles) {
+    std::vector<std::int32_t> begins;
+    for (std::int64_t tile = 0; tile <= tiles; ++tile)
+      begins.push_back(static_cast<std::int32_t>(tile * settings_.rows()));
+    return stream_.plan_segments(begins, segment_geometry(attention_));
+  }
+
+  void embed() override {
+    const std::int64_t patches = settings_.patches();
+    const std::int64_t rows = settings_.rows();
+    std::vector<std::int32_t> taken = settings_.position_rows;
+    if (taken.empty()) {
+      taken.resize(static_cast<std::size_t>(rows));
+      std::iota(taken.begin(), taken.end(), 0);
+    }
+    stream_.embed({.table = tower_.weights_.positions.view,
+                   .ids = stream_.upload(taken),
+                   .out = tower_.position_rows_});
+    std::int64_t row = 0;
+    const std::span<float> cut = tower_.cut_;
+    for (const PreparedImage* image : images_) {
+      const std::int64_t count = image->layout.grid_t * patches;
+      for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
+        const View tile = hidden_.row_range(row, row + rows);
+        cut_rows(stream_.device().pool(), *image, begin, begin + patches, cut);
+        stream_.upload(View(cut.data(), DType::kF32, patches, tower_.patches_.cols()),
+                       tower_.patches_);
+        if (settings_.class_token)
+          stream_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
+        apply_linear(stream_, tower_.weights_.patch_embed, tower_.patches_,
+                     tile.row_range(rows - patches, rows));
+        stream_.add(tower_.position_rows_, tile, 1);
+      }
+    }
+    if (settings_.pre_norm)
+      apply_norm(stream_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
+    show(tap_, stream_, "vision.patch_embed", hidden_);
+    take_features(0);
+  }
+
+  void layer(std::size_t index) override {
+    const TileTowerSettings& s = settings_;
+    const VisionBlock& block = tower_.weights_.blocks[index];
+    const std::int64_t at_once = together_->rows();
+    for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
+      const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
+      vision_attention(stream_, block, s.norm, attention_,
+                       part.rows() == at_once ? *together_ : *last_, {}, {}, tower_.scratch_, part);
+      vision_mlp(stream_, block, s.norm, s.activation, tower_.scratch_, part);
+    }
+    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
+    take_features(static_cast<std::int64_t>(index) + 1);
+  }
+
+  void take_features(std::int64_t layers) {
+    const std::int64_t width = settings_.width;
+    for (std::size_t i = 0; i < settings_.feature_layers.size(); ++i) {
+      const auto begin = static_cast<std::int64_t>(i) * width;
+      if (settings_.feature_layers[i] == layers)
+        stream_.copy(hidden_, features().col_range(begin, begin + width));
+    }
+  }
+
+  View features() const {
+    return settings_.feature_layers.empty() ? hidden_
+                                            : tower_.features_.row_range(0, hidden_.rows());
+  }
+
+  // Patches alone, tile after tile.
+  void drop_class_tokens() {
+    const std::int64_t patches = settings_.patches();
+    const std::int64_t tiles = hidden_.rows() / settings_.rows();
+    const View between = tower_.scratch_.normed.row_range(0, patches);
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t end = (tile + 1) * settings_.rows();
+      stream_.copy(hidden_.row_range(end - patches, end), between);
+      stream_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
+    }
+  }
+
+  void project() override {
+    if (settings_.post_norm)
+      apply_norm(stream_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
+    if (settings_.class_token) drop_class_tokens();
+    std::int64_t row = 0;
+    for (std::size_t i = 0; i < images_.size(); ++i) {
+      const ImageLayout& layout = images_[i]->layout;
+      const std::int64_t count = layout.grid_t * settings_.patches();
+      tower_.project(stream_, layout, features().row_range(row, row + count), out_[i], tap_);
+      row += count;
+    }
+  }
+
+  const TileTower& tower_;
+  const TileTowerSettings& settings_;
+  VisionAttention attention_;
+  const SegmentPlan* together_ = nullptr;  // of as many tiles as attend in one call
+  const SegmentPlan* last_ = nullptr;      // of those that are left
+};
+
+std::unique_ptr<EncodeRun> TileTower::begin(Stream& stream,
+                                            std::span<const PreparedImage* const> images,
+                                            std::span<const View> out, const Tap& tap) {
+  return std::make_unique<TileEncodeRun>(stream, *this, images, out, tap);
+}
+
+}  // namespace saccade

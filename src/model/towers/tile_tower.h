@@ -1,0 +1,124 @@
+// A vision transformer over square tiles with learnt positions (ViT, arXiv:2010.11929): SigLIP,
+// CLIP and their like. What becomes of the features of an image's tiles is each family's own.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "image/normalize.h"
+#include "image/patchify.h"
+#include "model/blocks/blocks.h"
+#include "model/blocks/scratch.h"
+#include "model/towers/vision_tower.h"
+
+namespace saccade {
+
+struct TileTowerSettings {
+  std::int64_t layers = 27;
+  std::int64_t width = 1152;
+  std::int64_t heads = 16;
+  std::int64_t inner = 4304;  // of the MLP
+  std::int64_t image = 384;   // pixels a side of a tile
+  std::int64_t patch = 14;
+  NormStyle norm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+  NormStyle qk_norm = {};  // of blocks that have one
+  Activation activation = Activation::kGeluTanh;
+  bool patch_bias = true;
+  bool class_token = false;  // a learnt row before each tile's; project() does not see it
+  bool pre_norm = false;     // CLIP: patches and positions are normed before the first layer
+  bool post_norm = true;     // features are normed at the end; else the weights are there, unused
+  // How many layers have run where features are taken, of each take; they stand side by side,
+  // without a norm. Empty: after the last. Not with a class token.
+  std::vector<std::int64_t> feature_layers;
+  // The row of learnt positions that each row of a tile takes. Empty: its own.
+  std::vector<std::int32_t> position_rows;
+  // In the checkpoint, after those that run: features of an inner layer.
+  std::int64_t unread_layers = 0;
+  std::string prefix = "vision_tower.vision_model.";
+
+  std::int64_t head_dim() const { return width / heads; }
+  std::int64_t feature_width() const {
+    return width * std::max<std::int64_t>(std::ssize(feature_layers), 1);
+  }
+  std::int64_t side() const { return image / patch; }       // patches a side of a tile
+  std::int64_t patches() const { return side() * side(); }  // of a tile
+  std::int64_t rows() const { return patches() + (class_token ? 1 : 0); }  // of a tile in the tower
+};
+
+struct TileTowerWeights {
+  Linear patch_embed;
+  VectorWeight class_token;  // [1, width] with class_token
+  EmbeddingTable positions;  // [rows, width]
+  Norm pre_norm;
+  std::vector<VisionBlock> blocks;  // those that run
+  Norm post_norm;
+};
+
+// vision_config of a siglip_vision_model over the defaults of its class. kUnsupported names what
+// cannot be honoured.
+Result<TileTowerSettings> parse_siglip(const json::object& config);
+
+// Rows of patches, [3, patch, patch] each, of tiles that stand below each other. What a side leaves
+// over its whole patches is dropped, as the convolution does.
+class TileRows final : public PatchCutter {
+ public:
+  TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize);
+  std::int64_t row_length() const override { return layout_.row_length(); }
+  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
+           std::span<float> to) const override;
+
+ private:
+  std::int64_t tile_;  // pixels a side
+  std::int64_t side_;  // patches a side
+  PatchLayout layout_;
+  NormalizeTable normalize_;
+};
+
+// A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added, normed with
+// pre_norm), vision.layer.N, and what project() adds.
+class TileTower : public VisionTower {
+ public:
+  explicit TileTower(TileTowerSettings settings) : settings_(std::move(settings)) {}
+
+  void add_weights(WeightTable& table) override;
+  void set_compute(DType compute) override { compute_ = compute; }
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::size_t scratch_bytes() const override { return memory_.bytes(); }
+  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
+                                   std::span<const View> out, const Tap& tap) override;
+
+ protected:
+  // Everything before the projector. SigLIP's and CLIP's names, unless a family has others.
+  virtual void add_tower(WeightTable& table, TileTowerWeights& weights) const;
+  virtual void add_projector(WeightTable& table) = 0;
+  virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
+  // `features`: [tiles * patches, feature_width()] of one image, free to be overwritten. `out`:
+  // [layout.tokens, text width] of any dtype.
+  virtual void project(Stream& stream, const ImageLayout& layout, View features, View out,
+                       const Tap& tap) const = 0;
+
+  const TileTowerSettings& settings() const { return settings_; }
+
+ private:
+  friend class TileEncodeRun;
+
+  TileTowerSettings settings_;
+  DType compute_ = DType::kF32;
+  TileTowerWeights weights_;
+
+  Scratch memory_;
+  VisionScratch scratch_;  // of some tiles: a tile attends to itself alone
+  View patches_;           // [patches of a tile, 3 * patch^2]
+  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
+  mutable std::vector<float> cut_;
+  View position_rows_;  // [rows of a tile, width]
+  View hidden_;         // [rows of a run, width]
+  View features_;       // [rows of a run, feature_width()] with feature_layers
+};
+
+}  // namespace saccade

@@ -1,0 +1,71 @@
+#include "serve/assembly/early_checks.h"
+
+#include "api/pages/error_table.h"
+#include "base/regular_file.h"
+#include "model/families.h"
+#include "model/family.h"
+#include "text/chat_template.h"
+#include "text/content_format.h"
+#include "text/jinja/parser.h"
+
+namespace saccade::serve {
+namespace {
+
+double gibibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+}  // namespace
+
+net::HttpServerSettings http_settings(const ServeSettings& settings) {
+  net::HttpServerSettings http;
+  http.host = settings.host;
+  http.port = settings.port;
+  http.io_threads = settings.io_threads;
+  http.max_body_bytes = settings.max_body_bytes;
+  http.tls_certificate = settings.tls_certificate;
+  http.tls_key = settings.tls_key;
+  http.error_body = [](int status, std::string_view message) {
+    return api::error_body(status, message);
+  };
+  return http;
+}
+
+Result<std::string> template_source(const std::string& given) {
+  if (given.find('{') != std::string::npos) return given;
+  auto text = read_regular_file(given, jinja::kMaxSourceBytes);
+  if (!text) return fail_within("--chat-template", std::move(text).error());
+  return text;
+}
+
+Result<void> check_front(const ServeSettings& settings) {
+  for (const std::string& file : {settings.tls_certificate, settings.tls_key}) {
+    constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+    if (!file.empty()) TRY_DO(read_regular_file(file, kMostBytes));
+  }
+  TRY_DO(net::HttpServer::check(http_settings(settings)));
+  if (settings.chat_template.empty()) return {};
+  TRY(const std::string source, template_source(settings.chat_template));
+  auto parsed = ChatTemplate::parse(source);
+  if (!parsed) return fail_within("--chat-template", std::move(parsed).error());
+  const auto format = ContentFormat::of(*parsed, settings.chat_template_kwargs);
+  if (!format) return fail_within("--chat-template", format.error());
+  return {};
+}
+
+Result<void> check_sizes(const ServeSettings& settings, const Checkpoint& checkpoint,
+                         const Device& device) {
+  TRY(const UnloadedModel model, create_model(checkpoint));
+  const EngineSettings& engine = settings.engine;
+  const std::int64_t longest = model.shape().max_position;
+  if (engine.max_model_len > longest)
+    return fail(ErrorCode::kInvalid, "max_model_len {} is over the checkpoint's {} positions",
+                engine.max_model_len, longest);
+  const std::int64_t free = device.free_bytes();
+  if (free > 0 && engine.kv_cache_bytes > static_cast<std::size_t>(free))
+    return fail(ErrorCode::kExhausted,
+                "--kv-cache-bytes: {:.2f} GiB are asked for, and {:.2f} GiB are free, before the "
+                "weights",
+                gibibytes(static_cast<std::int64_t>(engine.kv_cache_bytes)), gibibytes(free));
+  return {};
+}
+
+}  // namespace saccade::serve

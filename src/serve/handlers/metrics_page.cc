@@ -1,0 +1,244 @@
+#include "serve/handlers/metrics_page.h"
+
+#include <fmt/ranges.h>
+
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "serve/handlers/metrics_text.h"
+
+namespace saccade::serve {
+namespace {
+
+const std::vector<double>& stage_bounds() {
+  static const std::vector<double> bounds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                             0.25,   0.5,   1,      2.5,   5,    10,    30,   60};
+  return bounds;
+}
+
+void queue_and_cache(MetricsText& page, const EngineStats& s, std::size_t preparing) {
+  page.gauge("vllm:num_requests_running", "Requests in the running batch.",
+             static_cast<double>(s.num_requests_running));
+  page.gauge("vllm:num_requests_waiting", "Requests that wait, those being prepared included.",
+             static_cast<double>(s.num_requests_waiting) + static_cast<double>(preparing));
+  const char* reasons = "Requests that wait, by what for.";
+  const char* by_reason = "vllm:num_requests_waiting_by_reason";
+  page.gauge(by_reason, reasons, static_cast<double>(preparing), {{"reason", "preparing"}});
+  page.gauge(by_reason, reasons, static_cast<double>(s.num_requests_waiting_encoder),
+             {{"reason", "encoder"}});
+  page.gauge(by_reason, reasons,
+             static_cast<double>(s.num_requests_waiting - s.num_requests_waiting_encoder),
+             {{"reason", "capacity"}});
+  page.gauge("vllm:kv_cache_usage_perc", "Used share of the KV cache, 1 is all.", s.kv_cache_usage);
+  page.gauge("saccade:kv_cache_bytes", "Size of the KV cache.",
+             static_cast<double>(s.kv_cache_bytes));
+  page.gauge("saccade:encoder_cache_bytes", "Bytes that image embeddings may take.",
+             static_cast<double>(s.encoder_cache_bytes));
+  page.gauge("saccade:pixel_bytes", "Bytes of images between decoding and encoding.",
+             static_cast<double>(s.pixel_bytes));
+  page.gauge("saccade:images_loading", "Images that are wanted and not yet decoded.",
+             static_cast<double>(s.images_loading));
+  page.gauge("saccade:encoder_queue_images", "Images that wait for the encoder.",
+             static_cast<double>(s.encoder_queue_images));
+}
+
+// The value is when it was so, as vLLM's.
+void adapters(MetricsText& page, const EngineStats& s, std::int64_t most) {
+  if (most == 0) return;
+  page.gauge("vllm:lora_requests_info", "Adapters of requests, now.",
+             static_cast<double>(wall_clock_now()) / static_cast<double>(kSecond),
+             {{"max_lora", std::to_string(most)},
+              {"running_lora_adapters", fmt::format("{}", fmt::join(s.running_loras, ","))},
+              {"waiting_lora_adapters", fmt::format("{}", fmt::join(s.waiting_loras, ","))}});
+  page.counter("saccade:loras_packed_total", "Adapters made ready on the device.",
+               static_cast<double>(s.loras_packed));
+}
+
+void tokens_and_requests(MetricsText& page, const EngineStats& s) {
+  const auto count = [](std::uint64_t n) { return static_cast<double>(n); };
+  page.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that began.",
+               count(s.prompt_tokens));
+  page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.",
+               count(s.prompt_tokens_cached));
+  page.counter("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.",
+               count(s.prompt_tokens_recomputed));
+  page.counter("vllm:generation_tokens_total", "Generated tokens.", count(s.generation_tokens));
+  page.counter("vllm:num_preemptions_total", "Preemptions.", count(s.num_preemptions));
+  const auto& accepted = s.spec_decode_num_accepted_tokens_per_pos;
+  if (!accepted.empty()) {
+    page.counter("vllm:spec_decode_num_drafts_total", "Drafts computed, of a sequence in a step.",
+                 count(s.spec_decode_num_drafts));
+    page.counter("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens computed.",
+                 count(s.spec_decode_num_draft_tokens));
+    page.counter("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that came.",
+                 count(s.spec_decode_num_accepted_tokens));
+  }
+  for (std::size_t position = 0; position < accepted.size(); ++position) {
+    page.counter("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                 "Guessed tokens that came, by their place in the draft.",
+                 count(accepted[position]), {{"position", std::to_string(position)}});
+  }
+  if (s.draft_kv_cache_bytes > 0) {
+    page.gauge("saccade:draft_kv_cache_usage_perc",
+               "Used share of the draft model's KV cache, 1 is all.", s.draft_kv_cache_usage);
+    page.gauge("saccade:draft_kv_cache_bytes", "Size of the draft model's KV cache.",
+               static_cast<double>(s.draft_kv_cache_bytes));
+    page.counter("saccade:draft_tokens_read_total", "Tokens that the draft model has read.",
+                 count(s.draft_tokens_read));
+    page.counter("saccade:draft_busy_seconds_total", "Time of the draft model's steps.",
+                 s.draft_busy_seconds);
+  }
+  page.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
+               count(s.prefix_cache_queries));
+  page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",
+               count(s.prefix_cache_hits));
+  for (std::size_t group = 0; group < s.prefix_hit_tokens_by_group.size(); ++group) {
+    page.counter("saccade:prefix_hit_tokens_total",
+                 "Tokens that each layer group alone would have given.",
+                 count(s.prefix_hit_tokens_by_group[group]), {{"group", std::to_string(group)}});
+  }
+  page.counter("vllm:mm_cache_queries_total", "Images looked up in the embedding store.",
+               count(s.mm_cache_queries));
+  page.counter("vllm:mm_cache_hits_total", "Images found in the embedding store.",
+               count(s.mm_cache_hits));
+  page.counter("vllm:admission_rejections_total", "Requests refused at submission.",
+               count(s.admission_rejections));
+  constexpr std::pair<FinishReason, const char*> kReasons[] = {{FinishReason::kStop, "stop"},
+                                                               {FinishReason::kLength, "length"},
+                                                               {FinishReason::kCancelled, "abort"},
+                                                               {FinishReason::kError, "error"}};
+  for (const auto& [reason, name] : kReasons) {
+    page.counter("vllm:request_success_total", "Requests that ended, by how.",
+                 count(s.requests_finished[static_cast<std::size_t>(reason)]),
+                 {{"finished_reason", name}});
+  }
+  page.counter("saccade:steps_total", "Engine steps.", count(s.steps));
+  page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
+               count(s.steps_blocked_on_memory), {{"on", "memory"}});
+  page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
+               count(s.steps_blocked_on_budget), {{"on", "token_budget"}});
+  page.counter("saccade:encoder_runs_total", "Encoder batches run.", count(s.encoder_runs));
+  page.counter("saccade:images_decoded_total", "Images decoded.", count(s.images_decoded));
+  page.counter("saccade:images_encoded_total", "Images encoded.", count(s.images_encoded));
+  page.counter("saccade:encoder_tokens_computed_total", "Embedding rows made.",
+               count(s.encoder_tokens_computed));
+  page.counter("saccade:encoder_tokens_consumed_total", "Embedding rows that entered a forward.",
+               count(s.encoder_tokens_consumed));
+  page.counter("saccade:encoder_busy_seconds_total", "Time that the encoder computed.",
+               s.encoder_busy_seconds);
+  page.counter("saccade:prefill_busy_seconds_total", "Time of steps that computed prompt tokens.",
+               s.prefill_busy_seconds);
+  page.counter("saccade:prefill_tokens_total", "Prompt tokens computed in them.",
+               count(s.prefill_tokens));
+  page.counter("saccade:embedding_byte_seconds_total",
+               "Bytes times seconds that embeddings were held for requests.",
+               s.embedding_byte_seconds);
+}
+
+void latencies(MetricsText& page, const EngineStats& s) {
+  page.histogram("vllm:time_to_first_token_seconds", "Arrival to first token.",
+                 s.time_to_first_token);
+  page.histogram("vllm:inter_token_latency_seconds", "Between tokens of a request.",
+                 s.inter_token_latency);
+  page.histogram("vllm:e2e_request_latency_seconds", "Arrival to last token.",
+                 s.e2e_request_latency);
+  page.histogram("vllm:request_queue_time_seconds", "Submission to first scheduling.",
+                 s.request_queue_time);
+  page.histogram("vllm:request_inference_time_seconds", "First scheduling to last token.",
+                 s.request_inference_time);
+  page.histogram("vllm:request_prefill_time_seconds", "First scheduling to first token.",
+                 s.request_prefill_time);
+  page.histogram("vllm:request_decode_time_seconds", "First token to last token.",
+                 s.request_decode_time);
+  page.histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.",
+                 s.request_prompt_tokens);
+  page.histogram("vllm:request_generation_tokens", "Generated tokens of a request.",
+                 s.request_generation_tokens);
+  page.histogram("vllm:request_params_max_tokens", "max_tokens of a request.",
+                 s.request_params_max_tokens);
+  page.histogram("vllm:iteration_tokens_total", "Tokens of a step.", s.iteration_tokens);
+  page.histogram("saccade:encode_batch_images", "Images of an encoder batch.",
+                 s.encode_batch_images);
+}
+
+void memory_identity(MetricsText& page, const MemoryUse& m) {
+  const std::pair<const char*, std::int64_t> terms[] = {
+      {"useful", m.useful},     {"tail", m.tail},       {"slack", m.slack},   {"pad", m.pad},
+      {"overhold", m.overhold}, {"reserve", m.reserve}, {"cached", m.cached}, {"free", m.free}};
+  for (const auto& [term, bytes] : terms) {
+    page.gauge("saccade:memory_bytes", "KV pool by use; the terms add up to the pool.",
+               static_cast<double>(bytes), {{"use", term}});
+  }
+}
+
+void image_sizes(MetricsText& page, const ImageSizeNumbers& sizes) {
+  page.gauge("saccade:image_level_tokens", "The level: tokens that an image may have now.",
+             sizes.level);
+  page.gauge("saccade:image_cap_tokens", "The rung of the ladder that is used: up to the level.",
+             static_cast<double>(sizes.cap));
+  const char* wait = "saccade:predicted_wait_seconds";
+  const char* waits = "Work taken and not done, in seconds as predicted.";
+  page.gauge(wait, waits, seconds(sizes.waits.encoder), {{"stage", "encode"}});
+  page.gauge(wait, waits, seconds(sizes.waits.prefill), {{"stage", "prefill"}});
+  const char* factor = "saccade:cost_factor";
+  const char* factors = "What a stage takes over what its profile says.";
+  page.gauge(factor, factors, sizes.encode_factor, {{"stage", "encode"}});
+  page.gauge(factor, factors, sizes.prefill_factor, {{"stage", "prefill"}});
+  for (const auto& [rung, images] : sizes.images_by_rung)
+    page.counter("saccade:images_sized_total", "Images by the rung that their tokens are up to.",
+                 static_cast<double>(images), {{"rung", std::to_string(rung)}});
+  page.counter("saccade:images_reduced_total", "Images made smaller than their clients asked for.",
+               static_cast<double>(sizes.reduced));
+  page.counter("saccade:requests_late_total", "Requests taken though predicted over the target.",
+               static_cast<double>(sizes.late));
+  page.counter("saccade:requests_refused_late_total", "Requests refused for that.",
+               static_cast<double>(sizes.refused));
+}
+
+}  // namespace
+
+MetricsPage::MetricsPage(const Engine& engine, std::string model_name)
+    : engine_(engine), model_name_(std::move(model_name)) {}
+
+void MetricsPage::observe_stage(std::string_view stage, double seconds) {
+  const std::lock_guard lock(mutex_);
+  auto it = stages_.find(stage);
+  if (it == stages_.end())
+    it = stages_.emplace(std::string(stage), Histogram(stage_bounds())).first;
+  it->second.observe(seconds);
+}
+
+std::string MetricsPage::render(const Preparation& preparation) const {
+  const EngineStats stats = engine_.stats();
+  MetricsText page(model_name_);
+  queue_and_cache(page, stats, preparation.requests);
+  adapters(page, stats, engine_.settings().max_loras);
+  page.gauge("saccade:requests_preparing", "Requests between their bodies and the engine.",
+             static_cast<double>(preparation.requests));
+  page.gauge("saccade:request_bytes", "Bytes of bodies and media that requests hold.",
+             static_cast<double>(preparation.held_bytes));
+  page.gauge("saccade:request_bytes_limit", "Bytes of them over which requests are refused.",
+             static_cast<double>(preparation.held_bytes_limit));
+  tokens_and_requests(page, stats);
+  if (preparation.sizes != nullptr) image_sizes(page, preparation.sizes->numbers());
+  latencies(page, stats);
+  memory_identity(page, stats.memory);
+  page.gauge("saccade:memory_utilisation", "Useful bytes over the pool.", stats.utilisation);
+  const char* name = "saccade:stage_seconds";
+  const char* help = "Time of a request, an image or a step in each stage.";
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [stage, histogram] : stages_)
+      page.histogram(name, help, histogram, {{"stage", stage}});
+  }
+  page.histogram(name, help, stats.stage_encoder_queue, {{"stage", "encoder_queue"}});
+  page.histogram(name, help, stats.stage_encoder_run, {{"stage", "encoder_run"}});
+  page.histogram(name, help, stats.stage_plan, {{"stage", "plan"}});
+  page.histogram(name, help, stats.stage_forward, {{"stage", "forward"}});
+  page.histogram(name, help, stats.stage_sample, {{"stage", "sample"}});
+  for (const auto& part : parts_) part(page);
+  return page.text();
+}
+
+}  // namespace saccade::serve

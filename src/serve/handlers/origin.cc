@@ -1,0 +1,31 @@
+#include "serve/handlers/origin.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "net/authority.h"
+
+namespace saccade::serve {
+
+bool may_use(std::string_view origin, std::string_view host_header,
+             std::span<const std::string> allowed, bool own_host) {
+  if (origin.empty()) return true;
+  const auto named = [&](std::string_view name) {
+    return std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  };
+  if (named("*") || named(origin)) return true;
+  std::string_view written;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (origin.starts_with(scheme)) written = origin.substr(scheme.size());
+  }
+  const auto page = net::parse_authority(written);
+  if (!page) return false;  // "null", "file://", an extension's, or more than an origin
+  if (net::is_loopback(page->host)) return true;
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  };
+  return own_host && std::ranges::equal(written, host_header, same);
+}
+
+}  // namespace saccade::serve
