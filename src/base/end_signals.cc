@@ -80,15 +80,20 @@ EndSignals::EndSignals() : state_(std::make_shared<State>()) {
   std::thread([state = state_] { state->listen(); }).detach();
 }
 
-void EndSignals::wait() const {
-  std::unique_lock lock(state_->mutex);
+void EndSignals::ready() const {
+  const std::lock_guard lock(state_->mutex);
   state_->ready = true;
+}
+
+void EndSignals::wait() const {
+  ready();
+  std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->came != 0; });
 }
 
 bool EndSignals::came() const {
+  ready();
   const std::lock_guard lock(state_->mutex);
-  state_->ready = true;
   return state_->came != 0 && !std::exchange(state_->told, true);
 }
 

@@ -18,9 +18,11 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  // Ready: returns at the first one.
+  // From here on the first one ends the process in order. Before anybody is told that it is ready.
+  void ready() const;
+  // Returns at the first one. Ready.
   void wait() const;
-  // Ready: whether the first one has come, without waiting; true once.
+  // Whether the first one has come, without waiting; true once. Ready.
   bool came() const;
 
   // What was served has ended: the process does too within `limit`, whoever still works on what

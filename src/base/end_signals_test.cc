@@ -70,6 +70,20 @@ TEST_F(EndSignalsDeathTest, WhenItIsReadyTheFirstIsToldAndTheSecondEndsIt) {
       ExitedWithCode(7), "");
 }
 
+// Who has read that a program is ready may end it at once: before it waits.
+TEST_F(EndSignalsDeathTest, WhatIsReadyEndsInOrderBeforeItWaits) {
+  EXPECT_EXIT(
+      {
+        const EndSignals signals;
+        signals.ready();
+        send(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        signals.wait();
+        std::_Exit(7);
+      },
+      ExitedWithCode(7), "");
+}
+
 // A worker that is still at something when all answers have been given.
 TEST_F(EndSignalsDeathTest, TheEndDoesNotWaitForWhoeverIsStillAtWork) {
   EXPECT_EXIT(

@@ -108,7 +108,8 @@ void strip_root(std::string_view root, net::HttpRequest& request) {
 // outlive it.
 class Front {
  public:
-  static Result<std::unique_ptr<Front>> listen(const ServeSettings& settings, Router& router) {
+  static Result<std::unique_ptr<Front>> listen(const ServeSettings& settings, Router& router,
+                                               const EndSignals& signals) {
     auto front = std::make_unique<Front>();
     TRY(front->http_, net::HttpServer::listen(
                           http_settings(settings),
@@ -122,6 +123,7 @@ class Front {
                             strip_root(settings.root_path, below);
                             return router.admit(below, length);
                           }));
+    signals.ready();
     const bool tls = !settings.tls_certificate.empty();
     log::info("listening on {}://{}:{}", tls ? "https" : "http", net::shown_host(settings.host),
               front->http_->port());
@@ -259,7 +261,7 @@ Result<void> serve_encoder(const ServeSettings& settings, const Parts& parts,
                                            store ? &store->shared() : nullptr));
   EncoderService service(settings, *engine, *lent, store.get(), clock);
   const EngineThread thread(*engine);
-  TRY(const auto front, Front::listen(settings, service.router()));
+  TRY(const auto front, Front::listen(settings, service.router(), signals));
   if (store) store->announce(lent.get(), 0);
   serve_until_signal(*front, service, settings, signals, store.get());
   lent->stop(std::chrono::seconds(0));
@@ -381,7 +383,7 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   std::optional<SizeTicker> ticker;
   if (sizer) ticker.emplace(*sizer, *engine);
   if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
-  TRY(const auto front, Front::listen(settings, service.router()));
+  TRY(const auto front, Front::listen(settings, service.router(), signals));
   if (store) store->announce(lent.get(), front->port());
   const ThroughputLog throughput(*engine, settings.throughput_interval);
   if (!lent) {
@@ -414,7 +416,7 @@ Result<void> serve_embeddings(const ServeSettings& settings, const Parts& parts,
   EmbeddingService service(settings, *encoder, parts.tokenizer, *engine, clock);
   const EngineThread thread(*engine);
   if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
-  TRY(const auto front, Front::listen(settings, service.router()));
+  TRY(const auto front, Front::listen(settings, service.router(), signals));
   serve_until_signal(*front, service, settings, signals);
   return thread.verdict();
 }

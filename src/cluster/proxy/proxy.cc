@@ -125,6 +125,7 @@ Result<void> run_proxy(const ProxySettings& settings) {
   const Prober prober(*forwarder, settings.probe_period);
   if (store)
     store->listen([&](const std::vector<NodeRecord>& nodes) { forwarder->found(urls_of(nodes)); });
+  signals.ready();
   log::info("listening on {}://{}:{} for {} servers",
             settings.tls_certificate.empty() ? "http" : "https", net::shown_host(settings.host),
             server->port(), settings.pds.size());
