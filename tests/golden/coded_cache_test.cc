@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "engine/kv_pool.h"
+#include "engine/admission/kv_pool.h"
 #include "tests/golden/golden_requests.h"
 
 namespace saccade {

@@ -8,7 +8,7 @@
 #include <boost/json/serialize.hpp>
 #include <cmath>
 
-#include "model/decoder_config.h"
+#include "model/checkpoint/decoder_config.h"
 #include "tests/golden/family_golden.h"
 
 namespace saccade {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/weights.h"
 #include "model/families.h"
 #include "model/golden.h"
-#include "model/safetensors.h"
-#include "model/weights.h"
 #include "ops/device.h"
 #include "tests/support/deferred_device.h"
 

@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "image/pixels.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/logit_agreement.h"
-#include "model/mapped_file.h"
 #include "model/solo_run.h"
 #include "ops/readback.h"
 #include "tests/golden/family_golden.h"

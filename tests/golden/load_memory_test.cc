@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
+#include "model/checkpoint/safetensors.h"
 #include "model/families.h"
-#include "model/safetensors.h"
 
 namespace saccade {
 namespace {

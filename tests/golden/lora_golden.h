@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "model/lora_adapter.h"
+#include "model/adapters/lora_adapter.h"
 #include "tests/golden/family_golden.h"
 
 namespace saccade::testing {

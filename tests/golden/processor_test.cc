@@ -1,6 +1,6 @@
 // A processor from a checkpoint's small files alone, against the goldens: the reference's tokens,
 // positions and pixels without a weight.
-#include "model/processor.h"
+#include "model/prompts/processor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "image/pixels.h"
-#include "model/given_rows.h"
-#include "model/mapped_file.h"
+#include "model/checkpoint/mapped_file.h"
+#include "model/given/given_rows.h"
 #include "tests/golden/family_golden.h"
 
 namespace saccade {

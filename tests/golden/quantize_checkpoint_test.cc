@@ -1,6 +1,6 @@
 // Checkpoints that `saccade model quantize` writes: what they answer is what their sources answer
 // when they are rounded at load, and their bytes are what compressed-tensors reads them as.
-#include "model/quantize_checkpoint.h"
+#include "model/quantization/quantize_checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
