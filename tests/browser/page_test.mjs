@@ -199,6 +199,8 @@ await test("stop, edit, begin anew", {}, async (page) => {
   await page.locator("#tab-server").click();
   await page.waitForFunction(() => document.querySelector("#server dd").textContent === "0");
   await page.locator(".question").hover();
+  const edit = await page.getByRole("button", { name: "Edit" }).boundingBox();
+  assert.ok(edit.width > edit.height, `"Edit" stands in one line: ${edit.width} by ${edit.height}`);
   await page.getByRole("button", { name: "Edit" }).click();
   assert.equal(await page.locator("#question").inputValue(), "What does it say?");
   assert.equal(await page.locator(".answer").count(), 0);
