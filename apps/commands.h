@@ -12,6 +12,7 @@ void add_model(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_chat(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
+void add_fit(CLI::App& app, int& exit_code);
 void add_manual(CLI::App& app, int& exit_code);
 
 }  // namespace saccade

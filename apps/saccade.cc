@@ -42,6 +42,7 @@ int main(int argc, char** argv) try {
   saccade::add_bench(app, exit_code);
   saccade::add_chat(app, exit_code);
   saccade::add_doctor(app, exit_code);
+  saccade::add_fit(app, exit_code);
   saccade::add_manual(app, exit_code);
   let_the_last_value_win(app);
   auto spelled = saccade::spelled_out({argv + 1, argv + argc});

@@ -27,7 +27,7 @@ LONGEST = 120  # seconds, for a command and for a server's start
 
 
 def blocks(text):
-    """Commands of each fenced block: a command ends with its line, unless a quote is open or a backslash joins the next."""
+    """Commands of each fenced block: one ends with its line, unless a quote or a here-document is open, or a backslash joins the next."""
     for body in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
         commands, waiting = [], ""
         for line in body.splitlines():
@@ -36,10 +36,14 @@ def blocks(text):
             waiting += ("\n" if waiting else "") + line.removeprefix("$ ")
             if waiting.endswith("\\"):
                 continue
-            try:
-                shlex.split(waiting, comments=True)
-            except ValueError:
-                continue
+            if here := re.search(r"<<(\w+)", waiting):
+                if line != here[1]:
+                    continue
+            else:
+                try:
+                    shlex.split(waiting, comments=True)
+                except ValueError:
+                    continue
             commands.append(waiting)
             waiting = ""
         if waiting:

@@ -418,7 +418,7 @@ TEST(Help, WhatMostNeedStandsFirst) {
   EXPECT_LE(std::ranges::count(most, '\n'), 60);
   const Ended alone = run_to_end(SACCADE_BINARY, {});
   EXPECT_EQ(alone.status, 2);
-  expect_words(alone.output, {"serve", "proxy", "bench", "model", "doctor"});
+  expect_words(alone.output, {"serve", "proxy", "bench", "model", "doctor", "fit"});
 }
 
 TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {

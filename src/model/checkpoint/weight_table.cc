@@ -1,6 +1,7 @@
 #include "model/checkpoint/weight_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -225,6 +226,19 @@ std::vector<TensorSpec> WeightTable::specs() const {
 
 bool WeightTable::has(MatrixRole role) const {
   return std::ranges::any_of(rows_, [&](const Row& row) { return row.role == role; });
+}
+
+std::int64_t WeightTable::numbers(MatrixRole role, bool (*counts)(const TensorSpec&)) const {
+  std::int64_t numbers = 0;
+  for (const Row& row : rows_) {
+    if (row.role != role || row.store == nullptr) continue;
+    for (const TensorSpec& tensor : row.tensors) {
+      if (counts != nullptr && !counts(tensor)) continue;
+      numbers += std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
+                                 std::multiplies<>());
+    }
+  }
+  return numbers;
 }
 
 Result<std::size_t> WeightTable::load(Weights& weights, Device& device,

@@ -147,6 +147,10 @@ class WeightTable {
   // the device.
   Result<std::size_t> load(Weights& weights, Device& device, const WeightTypes& types) const;
 
+  // Numbers in the tensors of rows of this role that are read, and that `counts` is true of; null:
+  // all.
+  std::int64_t numbers(MatrixRole role, bool (*counts)(const TensorSpec&) = nullptr) const;
+
  private:
   struct Row {
     std::vector<TensorSpec> tensors;

@@ -1,0 +1,188 @@
+// saccade fit: which models this machine holds, as what, and how fast one answer is written.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/commands.h"
+#include "apps/doctor_checks.h"
+#include "base/host_memory.h"
+#include "base/json.h"
+#include "base/processors.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/weight_memory.h"
+
+namespace saccade {
+namespace {
+
+struct Flags {
+  std::vector<std::string> models;
+  bool text = false;
+  bool json = false;
+};
+
+// A way to keep weights: the flags that ask for it, and the share of the measured read bandwidth at
+// which one sequence's steps read them (benchmarks/results/model.md, quantised.md).
+struct Way {
+  std::string_view name;
+  LoadOptions options;
+  double share = 0;
+};
+
+std::array<Way, 3> ways() {
+  LoadOptions int8;
+  int8.text_layers = DType::kI8;
+  LoadOptions int4;
+  int4.four_bit_text = true;
+  return {{{"bf16", {}, 0.93}, {"int8", int8, 0.9}, {"int4", int4, 0.72}}};
+}
+
+struct Machine {
+  double free = 0;       // bytes
+  double bandwidth = 0;  // bytes a second
+  int threads = 0;
+};
+
+struct Fit {
+  bool fits = false;
+  double bytes = 0;   // weights
+  double tokens = 0;  // a second, one sequence
+};
+
+struct Row {
+  std::string name;
+  bool sees = false;  // has a vision tower
+  std::array<Fit, 3> ways;
+};
+
+// Beside the weights: keys and values of some sequences, images, activations.
+constexpr double kBeside = 1.5e9;
+
+Result<Row> row_of(std::string name, const Checkpoint& checkpoint, const Machine& machine) {
+  TRY(const WeightNumbers numbers, weight_numbers(checkpoint));
+  Row row{std::move(name), numbers.tower > 0, {}};
+  std::ranges::transform(ways(), row.ways.begin(), [&](const Way& way) {
+    Fit fit;
+    fit.bytes = weight_bytes(numbers, way.options);
+    fit.fits = fit.bytes + kBeside <= machine.free;
+    fit.tokens = machine.bandwidth * way.share / token_bytes(numbers, way.options);
+    return fit;
+  });
+  return row;
+}
+
+// Every published size of every family that takes images, or with `text` of those that do not too.
+Result<std::vector<Row>> published_rows(const Machine& machine, bool text) {
+  std::vector<Row> rows;
+  for (const Family* family : families()) {
+    if (family->create == nullptr || family->dummies == nullptr) continue;
+    for (const std::string_view size : family->dummies->names) {
+      if (size.find("tiny") != std::string_view::npos || size.ends_with("-hf")) continue;
+      TRY(const Checkpoint checkpoint, published_checkpoint(*family, size));
+      TRY(rows.emplace_back(),
+          row_of(fmt::format("{} {}", family->name, size), checkpoint, machine));
+    }
+  }
+  if (!text) std::erase_if(rows, [](const Row& row) { return !row.sees; });
+  std::ranges::sort(rows, {}, [](const Row& row) { return row.ways[0].bytes; });
+  return rows;
+}
+
+std::string cell(const Fit& fit) {
+  if (!fit.fits) return fmt::format("{:>6.1f} GB {:>11}", fit.bytes / 1e9, "too large");
+  return fmt::format("{:>6.1f} GB {:>5.{}f} tok/s", fit.bytes / 1e9, fit.tokens,
+                     fit.tokens < 10 ? 1 : 0);
+}
+
+std::string lines_of(const std::vector<Row>& rows, const Machine& machine) {
+  std::string text =
+      fmt::format("{:.1f} GB of memory are free; {} threads read {:.1f} GB/s\n\n{:<24}",
+                  machine.free / 1e9, machine.threads, machine.bandwidth / 1e9, "");
+  for (const Way& way : ways()) text += fmt::format("  {:>21}", way.name);
+  text += "\n";
+  std::size_t left_out = 0;
+  for (const Row& row : rows) {
+    const bool any = std::ranges::any_of(row.ways, &Fit::fits);
+    left_out += any || rows.size() == 1 ? 0 : 1;
+    if (!any && rows.size() > 1) continue;
+    text += fmt::format("{:<24}", row.name);
+    for (const Fit& fit : row.ways) text += "  " + cell(fit);
+    text += "\n";
+  }
+  if (left_out > 0) text += fmt::format("{} larger ones do not fit\n", left_out);
+  return text +
+         "\nGB: the weights; 1.5 GB are kept for what stands beside them. tok/s: of one answer, "
+         "expected from the\nbandwidth measured just now; several at once are faster together. "
+         "int8 and int4: `saccade serve MODEL --quantization int8`\n";
+}
+
+std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
+  std::string text;
+  json::JsonWriter w(text);
+  w.begin_object();
+  w.member("free_bytes", machine.free);
+  w.member("read_bytes_per_second", machine.bandwidth);
+  w.member("threads", machine.threads);
+  w.key("models");
+  w.begin_array();
+  for (const Row& row : rows) {
+    w.begin_object();
+    w.member("model", std::string_view(row.name));
+    for (std::size_t i = 0; i < row.ways.size(); ++i) {
+      w.key(ways()[i].name);
+      w.begin_object();
+      w.member("fits", row.ways[i].fits);
+      w.member("weight_bytes", row.ways[i].bytes);
+      w.member("tokens_per_second", row.ways[i].tokens);
+      w.end_object();
+    }
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return text + "\n";
+}
+
+Result<void> fit(const Flags& flags) {
+  const Processors processors = find_processors();
+  Machine machine;
+  machine.free = static_cast<double>(available_host_bytes());
+  machine.threads = processors.compute_threads();
+  machine.bandwidth = read_bandwidth(machine.threads);
+  std::vector<Row> rows;
+  for (const std::string& name : flags.models) {
+    TRY(const std::string directory, resolve_checkpoint(name));
+    TRY(const Checkpoint checkpoint, open_checkpoint(directory));
+    TRY(rows.emplace_back(), row_of(name, checkpoint, machine));
+  }
+  if (flags.models.empty()) {
+    TRY(rows, published_rows(machine, flags.text));
+  }
+  std::fputs((flags.json ? json_of(rows, machine) : lines_of(rows, machine)).c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+
+void add_fit(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* cmd = app.add_subcommand(
+      "fit", "which models this machine holds, in which precision, and how fast it would answer");
+  cmd->add_option("MODEL", flags->models,
+                  "folders of checkpoints, or ORG/NAME in the Hugging Face cache; without one all "
+                  "published sizes of the families that take images");
+  cmd->add_flag("--text", flags->text, "without MODEL: families that take no images too");
+  cmd->add_flag("--json", flags->json, "the same for programs");
+  cmd->callback([flags, &exit_code] {
+    const Result<void> done = fit(*flags);
+    if (!done) std::fprintf(stderr, "saccade fit: %s\n", done.error().message.c_str());
+    exit_code = done ? 0 : 1;
+  });
+}
+
+}  // namespace saccade

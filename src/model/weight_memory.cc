@@ -1,0 +1,88 @@
+#include "model/weight_memory.h"
+
+#include <algorithm>
+#include <string>
+
+#include "model/checkpoint/config_section.h"
+#include "model/checkpoint/weight_table.h"
+
+namespace saccade {
+namespace {
+
+bool is_expert(const TensorSpec& tensor) {
+  return tensor.name.find(".experts.") != std::string::npos;
+}
+
+// num_experts_per_tok of num_experts, or Llama's and Mixtral's num_local_experts.
+double active_share(const json::object& config) {
+  const json::object& text = text_section(config);
+  const auto number = [&](std::string_view name) -> double {
+    const json::value* found = text.if_contains(name);
+    return found != nullptr && found->is_int64() ? static_cast<double>(found->as_int64()) : 0;
+  };
+  const double experts = std::max(number("num_experts"), number("num_local_experts"));
+  const double chosen = number("num_experts_per_tok");
+  return experts > 0 && chosen > 0 ? std::min(1.0, chosen / experts) : 1;
+}
+
+// A byte and, of every row, a scale in f32; a scale of 16 bits for 32 to 128 codes of four bits.
+constexpr double kBytesInt8 = 1.002;
+constexpr double kBytesInt4 = 0.5 + 2.0 / 128;
+constexpr double kBytesBf16 = 2;
+
+double bytes_of(std::optional<DType> type, bool four_bits = false) {
+  if (four_bits) return kBytesInt4;
+  if (type == DType::kI8) return kBytesInt8;
+  return type == DType::kF32 ? 2 * kBytesBf16 : kBytesBf16;
+}
+
+}  // namespace
+
+Result<WeightNumbers> weight_numbers(const Checkpoint& checkpoint) {
+  TRY(const UnloadedModel model, create_model(checkpoint));
+  const WeightTable table = model.network->weight_table();
+  WeightNumbers numbers;
+  numbers.experts = table.numbers(MatrixRole::kTextLayer, is_expert);
+  numbers.text = table.numbers(MatrixRole::kTextLayer) - numbers.experts +
+                 table.numbers(MatrixRole::kTextGate);
+  numbers.active = numbers.experts > 0 ? active_share(checkpoint.config) : 1;
+  numbers.head = table.numbers(MatrixRole::kHead);
+  numbers.tower = table.numbers(MatrixRole::kTowerLayer);
+  numbers.other = table.numbers(MatrixRole::kOther);
+  return numbers;
+}
+
+Result<Checkpoint> published_checkpoint(const Family& family, std::string_view size) {
+  TRY(const DummyCheckpoint made, family.dummies->make(size));
+  Checkpoint checkpoint;
+  for (const DummyFile& file : made.files) {
+    json::object* into = file.name == "config.json"                ? &checkpoint.config
+                         : file.name == "generation_config.json"   ? &checkpoint.generation
+                         : file.name == "preprocessor_config.json" ? &checkpoint.preprocessor
+                         : file.name == "video_preprocessor_config.json"
+                             ? &checkpoint.video_preprocessor
+                             : nullptr;
+    if (into == nullptr) continue;
+    TRY(const json::value parsed, json::parse(file.text));
+    *into = parsed.as_object();
+  }
+  return checkpoint;
+}
+
+double weight_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
+  const auto bytes = [](std::int64_t count, double each) {
+    return static_cast<double>(count) * each;
+  };
+  const double text = bytes_of(options.text_layers, options.four_bit_text);
+  return bytes(numbers.text + numbers.experts, text) + bytes(numbers.head, bytes_of(options.head)) +
+         bytes(numbers.tower, bytes_of(options.tower_layers)) + bytes(numbers.other, kBytesBf16);
+}
+
+double token_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
+  const double text =
+      static_cast<double>(numbers.text) + static_cast<double>(numbers.experts) * numbers.active;
+  return text * bytes_of(options.text_layers, options.four_bit_text) +
+         static_cast<double>(numbers.head) * bytes_of(options.head);
+}
+
+}  // namespace saccade
