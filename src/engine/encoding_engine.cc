@@ -41,22 +41,15 @@ EncodingEngine::EncodingEngine(const EncodingSettings& settings, Network& networ
           ? 0
           : (network.shape().max_image_patches * limits_.max_rows + most_rows - 1) / most_rows;
   limits_.batch_patches = settings.batch_patches;
-  lent_ = std::make_unique<LentImages>(device, clock, limits_.max_rows, [this] { wake(); });
+  lent_ =
+      std::make_unique<LentImages>(device, clock, limits_.max_rows, [this] { events_.notify(); });
   pixels_ = std::make_unique<PixelLoader>(settings.pixel_threads, settings.max_pixel_bytes,
-                                          [this] { wake(); });
+                                          [this] { events_.notify(); });
 }
 
 EncodingEngine::~EncodingEngine() = default;
 
 // --- any thread ---
-
-void EncodingEngine::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    woken_ = true;
-  }
-  wake_.notify_one();
-}
 
 EncodingStats EncodingEngine::stats() const {
   const std::lock_guard lock(mutex_);
@@ -64,36 +57,27 @@ EncodingStats EncodingEngine::stats() const {
 }
 
 void EncodingEngine::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_one();
+  stopping_ = true;
+  events_.notify();
 }
 
 // --- the engine thread ---
 
 void EncodingEngine::run() {
-  while (!stopping_) {
-    if (step()) continue;
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [&] { return stopping_ || woken_; });
+  for (;;) {
+    const std::uint64_t seen = events_.count();
+    if (stopping_) break;
+    if (!step()) events_.wait(seen);
   }
   lent_->fail_all({ErrorCode::kCancelled, "the encoder has stopped", {}});
 }
 
-bool EncodingEngine::take_lent() {
-  {
-    const std::lock_guard lock(mutex_);
-    woken_ = false;
-  }
-  return lent_->take([this](const Digest& key, const std::shared_ptr<const ImageSource>& source) {
-    pixels_->push(key, source);
-  });
-}
-
 bool EncodingEngine::step() {
-  bool busy = take_lent();
+  const std::uint64_t seen = events_.count();
+  bool busy =
+      lent_->take([this](const Digest& key, const std::shared_ptr<const ImageSource>& source) {
+        pixels_->push(key, source);
+      });
   const auto wanted = [this](const Digest& key) { return lent_->wanted(key); };
   for (PixelLoader::Loaded& one : pixels_->take(wanted)) {
     busy = true;
@@ -108,18 +92,17 @@ bool EncodingEngine::step() {
   if (!encoder_->idle()) {
     encoder_->advance();
     busy = true;
-    wait_for_encoder();
+    wait_for_encoder(seen);
   }
   publish_stats();
   return busy;
 }
 
 // For what the device makes: until it is there, or something comes.
-void EncodingEngine::wait_for_encoder() {
+void EncodingEngine::wait_for_encoder(std::uint64_t seen) {
   constexpr std::chrono::microseconds kLook{50};
   while (encoder_->waits()) {
-    std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, kLook, [&] { return stopping_ || woken_; })) return;
+    if (events_.wait_for(seen, kLook)) return;
   }
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "engine/event_count.h"
 #include "engine/images/encoder_queue.h"
 #include "engine/images/lent_images.h"
 #include "engine/images/pixel_loader.h"
@@ -49,9 +49,7 @@ class EncodingEngine {
   EncodingEngine(const EncodingSettings& settings, Network& network, Device& device,
                  const Clock& clock);
   bool step();
-  bool take_lent();
-  void wait_for_encoder();
-  void wake();
+  void wait_for_encoder(std::uint64_t seen);
   void publish_stats();
 
   Network& network_;
@@ -61,10 +59,9 @@ class EncodingEngine {
   std::unique_ptr<EncoderQueue> encoder_;
   std::unique_ptr<LentImages> lent_;
 
+  EventCount events_;
   std::atomic<bool> stopping_{false};
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  bool woken_ = false;                   // guarded by mutex_
   EncodingStats published_;              // guarded by mutex_
   std::unique_ptr<PixelLoader> pixels_;  // last: its threads wake the engine
 };
