@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include "engine/local_engine.h"
+#include "engine/warm_up.h"
 
 namespace saccade {
 
@@ -10,10 +11,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineSettings& settings, N
                                                const WarmUp* warm_up) {
   TRY(EngineParts parts, set_up_engine(settings, network, device, clock));
   if (warm_up != nullptr) {
-    TRY(parts, LocalEngine::warmed_up(std::move(parts), network, device, clock, tower, *warm_up));
+    TRY(parts, warmed_up(std::move(parts), network, device, clock, tower, *warm_up));
   }
-  auto engine = std::make_unique<LocalEngine>(std::move(parts), network, device, clock);
-  TRY_DO(engine->make_encoder(images, tower));
+  TRY(auto engine, LocalEngine::create(std::move(parts), network, device, clock, images, tower));
   return engine;
 }
 
