@@ -15,6 +15,7 @@
 #include "serve/handlers/metrics_page.h"
 #include "serve/requests/beam_run.h"
 #include "serve/requests/limited_tokenizer.h"
+#include "serve/requests/submission.h"
 
 namespace saccade::serve {
 namespace {
@@ -62,23 +63,13 @@ Service::~Service() {
 void Service::watch(const std::shared_ptr<Answer>& answer, const Reply& reply) {
   // Weak: the answer owns the Responder, which owns this callback.
   reply.to.on_disconnect([this, weak = std::weak_ptr<Answer>(answer)] {
-    const auto alive = weak.lock();
-    if (!alive) return;
-    for (const RequestId id : alive->cancel()) engine_.cancel(id);
+    if (const auto alive = weak.lock()) cancel_answer(*alive, engine_);
   });
 }
 
 Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
                              const std::vector<Request>& prompts, int per_prompt) {
-  ++unfinished_;
-  // Unless all are taken nothing of this answer is sent: choices already taken are cancelled, and
-  // their ends are not waited for. Also where memory ends in the middle.
-  bool complete = false;
-  const std::shared_ptr<void> undo(nullptr, [&](void*) {
-    if (complete) return;
-    for (const RequestId taken : answer->cancel()) engine_.cancel(taken);
-    --unfinished_;
-  });
+  Submission submission(answer, engine_, unfinished_);
   int choice = 0;
   for (const Request& prompt : prompts) {
     for (int k = 0; k < per_prompt; ++k, ++choice) {
@@ -89,11 +80,10 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
       Request one = prompt;
       if (one.sampling.seed) *one.sampling.seed += static_cast<std::uint64_t>(k);
       one.times.queued = clock_.now();
-      TRY(const RequestId id, engine_.submit(std::move(one), std::move(sink)));
-      if (!answer->add(id)) engine_.cancel(id);
+      TRY_DO(submission.add(std::move(one), std::move(sink)));
     }
   }
-  complete = true;
+  submission.complete();
   return {};
 }
 
@@ -106,13 +96,7 @@ Result<void> Service::submit_beams(const std::shared_ptr<Answer>& answer,
                                   "{} (--max-logprobs)",
                                   width, 2 * width, engine_.settings().max_logprobs),
                       "n"});
-  ++unfinished_;
-  bool complete = false;
-  const std::shared_ptr<void> undo(nullptr, [&](void*) {
-    if (complete) return;
-    for (const RequestId taken : answer->cancel()) engine_.cancel(taken);
-    --unfinished_;
-  });
+  Submission submission(answer, engine_, unfinished_);
   const auto given = static_cast<std::size_t>(fields.n);
   std::size_t first = 0;
   for (const Request& prompt : prompts) {
@@ -136,7 +120,7 @@ Result<void> Service::submit_beams(const std::shared_ptr<Answer>& answer,
     TRY_DO(run->start());
     first += given;
   }
-  complete = true;
+  submission.complete();
   return {};
 }
 
@@ -304,41 +288,41 @@ Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
 Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
   const api::ChatRequest& chat = job.request;
   const std::shared_ptr<Answer>& answer = job.answer;
-  Request made;
-  made.times.arrival = job.arrival;
-  TRY(made.adapter, adapter_of(chat.model));
+  RequestOrigin origin{job.client, {}, {}};
+  origin.times.arrival = job.arrival;
+  TRY(origin.adapter, adapter_of(chat.model));
   std::optional<ImageSizing> sizing = sizing_of(job);
   auto built_prompt = builder_.chat(chat, job.client, std::move(fetched), job.reserved,
                                     engine_.settings().max_model_len, answer->cancelled(),
-                                    made.times, sizing ? &*sizing : nullptr);
+                                    origin.times, sizing ? &*sizing : nullptr);
   if (!built_prompt && sizing && sizing->sized.retry_after > 0) {
     router_.respond_later(job.reply, built_prompt.error(), sizing->sized.retry_after);
     return {};
   }
   TRY(BuiltPrompt built, std::move(built_prompt));
-  metrics_.observe_stage("media", seconds(made.times.media_done - job.arrival));
-  metrics_.observe_stage("preprocess", seconds(made.times.preprocessed - made.times.media_done));
+  const RequestTimes& times = origin.times;
+  metrics_.observe_stage("media", seconds(times.media_done - times.arrival));
+  metrics_.observe_stage("preprocess", seconds(times.preprocessed - times.media_done));
   std::optional<std::int64_t> logprobs;
   if (chat.logprobs) logprobs = chat.top_logprobs;
-  api::SamplingFields sampling = chat.sampling;
-  if (built.demanded) sampling.structured = std::move(built.demanded);
-  TRY(made.sampling, builder_.sampling(sampling, logprobs, sampling.prompt_logprobs));
-  if (made.sampling.prompt_logprobs)
-    TRY_DO(api::check_prompt_logprobs(sampling.n, built.prompt.ids.size(),
-                                      *made.sampling.prompt_logprobs));
-  TRY(made.sampling.max_tokens,
+  api::SamplingFields fields = chat.sampling;
+  if (built.demanded) fields.structured = std::move(built.demanded);
+  TRY(SamplingParams sampling, builder_.sampling(fields, logprobs, fields.prompt_logprobs));
+  if (sampling.prompt_logprobs)
+    TRY_DO(
+        api::check_prompt_logprobs(fields.n, built.prompt.ids.size(), *sampling.prompt_logprobs));
+  TRY(sampling.max_tokens,
       builder_.max_tokens(chat.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                           engine_.settings().max_model_len, std::nullopt));
   const tools::ParserForm& reading = built.reading;
   if (reading.calls != nullptr || reading.reasoning != nullptr) {
     answer->read_as(reading, chat.tools.parallel);
-    if (has_special_markers(reading, *builder_.tokenizer()))
-      made.sampling.skip_special_tokens = false;
+    if (has_special_markers(reading, *builder_.tokenizer())) sampling.skip_special_tokens = false;
   }
   if (settings_.log_requests) {
     log::info("{}: {} prompt tokens, {} images, {} videos, max_tokens {}", answer->id(),
               built.prompt.ids.size(), built.image_tokens.size(), built.video_tokens.size(),
-              made.sampling.max_tokens);
+              sampling.max_tokens);
   }
   if (chat.delivery.return_token_ids || chat.delivery.return_prompt_text) {
     Answer::ShownPrompt prompt;
@@ -348,16 +332,9 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
     answer->show_next(std::move(prompt));
   }
   if (chat.echoes()) answer->echo_next({chat.messages.back().text(), built.prompt.ids.front()});
-  made.prompt = std::move(built.prompt);
-  made.images = std::move(built.images);
-  made.priority = chat.delivery.priority;
-  made.client = job.client;
-  made.cache_salt = chat.delivery.cache_salt;
-  made.tokenizer = builder_.tokenizer();
+  Request made = builder_.request(origin, chat.delivery, std::move(built), std::move(sampling));
   if (sizing) {
-    PendingWork& work = *sizing->sized.work;
-    sizer_->submitted(work, static_cast<std::int64_t>(made.prompt->ids.size()));
-    made.progress = {sizing->sized.work, &work.progress};
+    track(made, sizing->sized.work);
     if (sizing->sized.native_tokens > 0)
       answer->add_header("x-saccade-image-scale", fmt::format("{:.2f}", sizing->sized.scale()));
   }
@@ -369,6 +346,12 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
     return submit_beams(answer, {made}, chat.sampling, chat.sampling.n);
   }
   return submit(answer, {made}, static_cast<int>(chat.sampling.n));
+}
+
+// Whoever sizes images knows how far it is.
+void Service::track(Request& request, const std::shared_ptr<PendingWork>& work) {
+  sizer_->submitted(*work, static_cast<std::int64_t>(request.prompt->ids.size()));
+  request.progress = {work, &work->progress};
 }
 
 std::optional<ImageSizing> Service::sizing_of(const Chat& job) const {
@@ -443,32 +426,27 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
 
   if (sizer_ != nullptr) sizer_->arrived();
   const std::int64_t most = engine_.settings().max_model_len;
-  TRY(const std::shared_ptr<const LoraAdapter> adapter, adapter_of(completion.model));
+  RequestOrigin origin{reply.client, {}, {}};
+  origin.times.arrival = reply.arrival;
+  origin.times.media_done = reply.arrival;
+  TRY(origin.adapter, adapter_of(completion.model));
   std::vector<Request> requests;
   std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
   std::size_t scored = 0;  // tokens of prompts, likewise
   std::size_t shown = 0;   // likewise
   for (const auto& prompt : completion.prompts) {
-    Request made;
-    made.times.arrival = reply.arrival;
-    made.times.media_done = reply.arrival;
     TRY(BuiltPrompt built, builder_.completion(prompt, completion, most, answer->cancelled()));
-    made.times.preprocessed = clock_.now();
-    made.sampling = sampling;
-    TRY(made.sampling.max_tokens,
+    origin.times.preprocessed = clock_.now();
+    SamplingParams own = sampling;
+    TRY(own.max_tokens,
         builder_.max_tokens(completion.sampling, static_cast<std::int64_t>(built.prompt.ids.size()),
                             most, 16));
     // The engine has no prompts without an answer: one token that nobody gets.
-    made.sampling.max_tokens = std::max<std::int64_t>(1, made.sampling.max_tokens);
+    own.max_tokens = std::max<std::int64_t>(1, own.max_tokens);
     if (sampling.prompt_logprobs) {
       scored += static_cast<std::size_t>(n) * built.prompt.ids.size();
       TRY_DO(api::check_prompt_logprobs(1, scored, *sampling.prompt_logprobs));
     }
-    made.priority = completion.delivery.priority;
-    made.client = reply.client;
-    made.cache_salt = completion.delivery.cache_salt;
-    made.adapter = adapter;
-    made.tokenizer = builder_.tokenizer();
     if (completion.delivery.return_token_ids) {
       shown += built.prompt.ids.size() * static_cast<std::size_t>(n);
       TRY_DO(api::within(api::limits::kPromptIds, shown));
@@ -481,19 +459,18 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
       TRY_DO(api::within(api::limits::kEcho, echoed));
       answer->echo_next({std::move(text), built.prompt.ids.front()});
     }
+    Request made = builder_.request(origin, completion.delivery, std::move(built), std::move(own));
     if (sizer_ != nullptr) {
       SizingRequest sizing;
       sizing.arrival = reply.arrival;
-      sizing.text_tokens = static_cast<std::int64_t>(built.prompt.ids.size());
+      sizing.text_tokens = static_cast<std::int64_t>(made.prompt->ids.size());
       SizedRequest sized;
       if (const auto done = sizer_->size({}, sizing, sized); !done) {
         router_.respond_later(reply, done.error(), std::max<std::int64_t>(1, sized.retry_after));
         return {};
       }
-      sizer_->submitted(*sized.work, sizing.text_tokens);
-      made.progress = {sized.work, &sized.work->progress};
+      track(made, sized.work);
     }
-    made.prompt = std::move(built.prompt);
     requests.push_back(std::move(made));
   }
   if (settings_.log_requests)

@@ -75,6 +75,7 @@ class Service {
   struct Chat;
   Result<void> prepare_chat(const Chat& chat, FetchedMedia fetched);
   std::optional<ImageSizing> sizing_of(const Chat& chat) const;
+  void track(Request& request, const std::shared_ptr<PendingWork>& work);
   // What a request says of the time to its first token: its own member, or a gateway's header.
   static Result<std::optional<Nanos>> ttft_target(const api::DeliveryFields& delivery,
                                                   const net::HttpRequest& request);

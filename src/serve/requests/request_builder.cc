@@ -306,6 +306,21 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
   return std::min({asked, defaults_.most_tokens.value_or(room), room});
 }
 
+Request RequestBuilder::request(const RequestOrigin& origin, const api::DeliveryFields& delivery,
+                                BuiltPrompt built, SamplingParams sampling) const {
+  Request made;
+  made.prompt = std::move(built.prompt);
+  made.images = std::move(built.images);
+  made.sampling = std::move(sampling);
+  made.priority = delivery.priority;
+  made.client = origin.client;
+  made.cache_salt = delivery.cache_salt;
+  made.adapter = origin.adapter;
+  made.times = origin.times;
+  made.tokenizer = tokenizer_;
+  return made;
+}
+
 Result<int> RequestBuilder::listed(std::string_view member, std::int64_t logprobs) const {
   const std::int64_t wanted = logprobs < 0 ? processor_.shape().vocab : logprobs;
   if (wanted <= settings_.engine.max_logprobs) return static_cast<int>(wanted);

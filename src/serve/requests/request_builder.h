@@ -51,6 +51,13 @@ struct BuiltPrompt {
   std::optional<api::StructuredOutput> demanded;  // calls that the answer must be
 };
 
+// Whose a request is, and how far it had come when its prompt was built.
+struct RequestOrigin {
+  std::uint64_t client = 0;
+  std::shared_ptr<const LoraAdapter> adapter;  // null: the model as it is
+  RequestTimes times;
+};
+
 // Any thread; const after construction.
 class RequestBuilder {
  public:
@@ -88,6 +95,10 @@ class RequestBuilder {
   Result<std::int64_t> max_tokens(const api::SamplingFields& fields, std::int64_t prompt_tokens,
                                   std::int64_t max_model_len,
                                   std::optional<std::int64_t> standard) const;
+
+  // All of it, but for `progress`. `sampling`: with max_tokens.
+  Request request(const RequestOrigin& origin, const api::DeliveryFields& delivery,
+                  BuiltPrompt built, SamplingParams sampling) const;
 
   const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
 
