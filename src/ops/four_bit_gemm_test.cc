@@ -177,6 +177,46 @@ TEST_P(FourBits, WindowsOfInputs) {
   expect_product_of_numbers(cpu, *packed, numbers, x);
 }
 
+// Words that hold a row's inputs one after another are packed whole: the same weight as code by
+// code, of the whole matrix and of windows that begin inside a group or inside a word.
+TEST_P(FourBits, WordsOfARowAreItsCodes) {
+  const auto cpu = device();
+  for (const CodesShape& shape : {CodesShape{40, 256, 32}, CodesShape{72, 384, 128}}) {
+    const Codes codes(shape);
+    StoredMatrix by_input = codes.matrix();
+    by_input.zeros = {};
+    by_input.zeros_less_one = false;
+    const StoredMatrixReader reader(by_input);
+    std::vector<std::uint8_t> all(static_cast<std::size_t>(shape.out * shape.in));
+    reader.read_codes(0, shape.out, 0, shape.in, all.data(), shape.in);
+    std::vector<std::uint32_t> words(all.size() / 8);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      words[i / 8] |= static_cast<std::uint32_t>(all[i]) << (i % 8 * 4);
+    const std::int64_t groups = shape.in / shape.group;
+    std::vector<float> scales;
+    for (std::int64_t out = 0; out < shape.out; ++out) {
+      for (std::int64_t group = 0; group < groups; ++group)
+        scales.push_back(reader.scale(static_cast<std::int32_t>(group), out));
+    }
+    StoredMatrix by_row = by_input;
+    by_row.format = StoredMatrix::Format::kPacked;
+    by_row.codes = {DType::kI32, std::as_bytes(std::span(words))};
+    by_row.scales = {DType::kF32, std::as_bytes(std::span(scales))};
+    using Window = std::pair<std::int64_t, std::int64_t>;
+    for (const auto& [begin, end] : {Window{0, shape.in}, Window{32, 160}, Window{4, 36}}) {
+      SCOPED_TRACE(fmt::format("{} x {}, inputs {} to {}", shape.out, shape.in, begin, end));
+      for (const DType compute : {DType::kF32, DType::kBf16}) {
+        const auto one = pack(*cpu, by_input.inputs(begin, end), compute);
+        const auto other = pack(*cpu, by_row.inputs(begin, end), compute);
+        Matrix x(5, end - begin);
+        Rng rng(8);
+        x.random(rng);
+        expect_same_rows(product(*cpu, *other, x.view()), product(*cpu, *one, x.view()));
+      }
+    }
+  }
+}
+
 // act-order: x is put into the order of the groups. The sums run in that order too, so the bits are
 // those of numbers whose inputs stand so.
 TEST_P(FourBits, GroupsAllOverTheRow) {

@@ -2,7 +2,9 @@
 #include "ops/made_numbers.h"
 
 #include <cmath>
+#include <vector>
 
+#include "ops/made_rows.h"
 #include "ops/test_devices.h"
 
 namespace saccade {
@@ -46,6 +48,22 @@ TEST(MadeNumbers, AreSpreadEvenly) {
   }
   EXPECT_NEAR(sum / kCount, 0, 0.002);
   EXPECT_NEAR(squares / kCount, 0.0625 / 3, 0.0005);
+}
+
+// Many at a time are what each is by itself, wherever the first stands in its word.
+TEST(MadeNumbers, InARowAreTheSame) {
+  for (const MadeNumbers& made : {kMade, MadeNumbers{5, 1, 0.1F}}) {
+    for (const std::int64_t first : {0, 1, 2, 3, 1'000'001}) {
+      for (const std::size_t count : {0, 1, 2, 5, 63, 64, 65, 131, 500}) {
+        std::vector<float> row(count, -9);
+        make_numbers(made, first, row);
+        for (std::size_t i = 0; i < count; ++i)
+          ASSERT_EQ(row[i],
+                    to_float(to_bf16(made_number(made, first + static_cast<std::int64_t>(i)))))
+              << first << " " << i;
+      }
+    }
+  }
 }
 
 // Windows of whole matrices, some of experts, some turned, stacked in one weight: as if the same

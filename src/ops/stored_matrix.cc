@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/check.h"
+#include "ops/made_rows.h"
 
 namespace saccade {
 namespace {
@@ -43,6 +45,20 @@ float load_float(const StoredNumbers& from, std::int64_t index) {
   if (from.dtype == DType::kF32) return load<float>(from, index);
   if (from.dtype == DType::kF16) return to_float(load<F16>(from, index));
   return to_float(load<Bf16>(from, index));
+}
+
+// `count` numbers that follow each other.
+void widen(const StoredNumbers& from, std::int64_t first, std::int64_t count, float* into) {
+  if (from.dtype != DType::kBf16) {
+    for (std::int64_t i = 0; i < count; ++i) into[i] = load_float(from, first + i);
+    return;
+  }
+  const std::byte* const bytes = from.bytes.data() + first * 2;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, bytes + i * 2, sizeof(half));
+    into[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half) << 16);
+  }
 }
 
 // 1 in each of a word's fields.
@@ -258,8 +274,12 @@ void StoredMatrixReader::read_numbers(const Tile& tile) const {
   const StoredMatrix& m = matrix_;
   for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
     float* const row = tile.row(o);
+    if (!m.turned) {
+      widen(m.codes, o * m.stride + tile.in_begin, tile.in_end - tile.in_begin, row);
+      continue;
+    }
     for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i)
-      row[i - tile.in_begin] = load_float(m.codes, m.turned ? i * m.stride + o : o * m.stride + i);
+      row[i - tile.in_begin] = load_float(m.codes, i * m.stride + o);
   }
 }
 
@@ -339,14 +359,14 @@ void StoredMatrixReader::read_made(const Tile& tile) const {
   const StoredMatrix& m = matrix_;
   for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
     float* const row = tile.row(o);
-    std::uint64_t bits = 0;
-    for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i, bits >>= 16) {
-      const std::int64_t at = m.made_first + (m.turned ? i * m.stride + o : o * m.stride + i);
-      // Neighbours share a word.
-      if (m.turned || at % 4 == 0 || i == tile.in_begin)
-        bits = made_word(m.made.key, static_cast<std::uint64_t>(at) / 4) >> (at % 4 * 16);
-      row[i - tile.in_begin] = to_float(to_bf16(made_of(m.made, bits)));
+    if (!m.turned) {
+      make_numbers(m.made, m.made_first + o * m.stride + tile.in_begin,
+                   {row, static_cast<std::size_t>(tile.in_end - tile.in_begin)});
+      continue;
     }
+    for (std::int64_t i = tile.in_begin; i < tile.in_end; ++i)
+      row[i - tile.in_begin] =
+          to_float(to_bf16(made_number(m.made, m.made_first + i * m.stride + o)));
   }
 }
 

@@ -64,6 +64,65 @@ TEST(CodeRounding, TheClipIsSearchedFor) {
   EXPECT_LE(squared_error(row, codes, cut), plain_error() * 1.0001);
 }
 
+// code_rounding.h, word for word.
+float by_definition(std::span<const float> values, const CodeRounding& rounding,
+                    std::span<std::int8_t> codes) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::abs(value));
+  const auto levels = static_cast<float>(1 << (rounding.bits - 1));
+  const auto code = [&](float value, float inverse) {
+    return std::nearbyint(std::clamp(value * inverse, -levels, levels - 1));
+  };
+  float best = 0;
+  float least = std::numeric_limits<float>::infinity();
+  int worse = 0;
+  for (int i = 0; i < 24 && worse < 3; ++i) {
+    float scale = most / (levels - 0.5F) * (1.06F - 0.02F * static_cast<float>(i));
+    if (rounding.scale_type == DType::kBf16) scale = to_float(to_bf16(scale));
+    if (rounding.scale_type == DType::kF16) scale = to_float(to_f16(scale));
+    if (!(scale > 0)) break;
+    float parts[16] = {};
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const float error = values[k] - code(values[k], 1 / scale) * scale;
+      parts[k % 16] += error * error;
+    }
+    for (std::size_t half = 8; half > 0; half /= 2)
+      for (std::size_t k = 0; k < half; ++k) parts[k] += parts[k + half];
+    worse = parts[0] < least ? 0 : worse + 1;
+    if (parts[0] < least) {
+      least = parts[0];
+      best = scale;
+    }
+  }
+  for (std::size_t k = 0; k < values.size(); ++k)
+    codes[k] = static_cast<std::int8_t>(best == 0 ? 0 : code(values[k], 1 / best));
+  return best;
+}
+
+// By every instruction set that this processor has, also of groups that fill no vector.
+TEST(CodeRounding, EveryWayGivesTheBitsOfTheDefinition) {
+  std::uint64_t seed = 100;
+  for (const std::size_t count : {1, 15, 16, 17, 32, 100, 128, 1537}) {
+    for (const int bits : {4, 8}) {
+      for (const DType type : {DType::kBf16, DType::kF16, DType::kF32}) {
+        std::vector<float> row = normal(count, ++seed);
+        if (seed % 3 == 0) row[count / 2] = 2.5F;  // the clip lies far below it
+        const CodeRounding rounding = {.bits = bits, .group = 0, .scale_type = type};
+        std::vector<std::int8_t> want(count);
+        const float scale = by_definition(row, rounding, want);
+        for (int way = 0; way < rounding_ways(); ++way) {
+          std::vector<std::int8_t> codes(count, 77);
+          ASSERT_EQ(round_group(row, rounding, codes, way), scale) << way << " of " << count;
+          ASSERT_EQ(codes, want) << way << " of " << count;
+        }
+        row.back() = std::numeric_limits<float>::quiet_NaN();
+        for (int way = 0; way < rounding_ways(); ++way)
+          ASSERT_TRUE(std::isnan(round_group(row, rounding, want, way)));
+      }
+    }
+  }
+}
+
 TEST(CodeRounding, WhatIsNoNumberOrNothing) {
   std::vector<std::int8_t> codes(32, 5);
   std::vector<float> row(32, 0);

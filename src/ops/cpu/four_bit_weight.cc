@@ -66,6 +66,8 @@ struct FourBitWeight::Part {
   std::int64_t first = 0;  // where its outputs begin
 
   std::int64_t out() const { return codes.matrix().out(); }
+  // Whether its words hold eight inputs each, in the packed order, and nothing else.
+  bool has_whole_words() const;
 };
 
 const FourBitWeight* four_bits(const PackedWeight* weight) {
@@ -152,11 +154,64 @@ void FourBitWeight::store_grid(const Part& part, std::int64_t row) {
   }
 }
 
+bool FourBitWeight::Part::has_whole_words() const {
+  const StoredMatrix& matrix = codes.matrix();
+  return matrix.format == StoredMatrix::Format::kPacked && matrix.bits == 4 &&
+         matrix.in_begin % kWordCodes == 0 && matrix.in() % kUnit == 0 && matrix.group_of.empty();
+}
+
+// A word of eight inputs in the order that the panels have them in.
+std::uint32_t FourBitWeight::in_pairs(std::uint32_t word) {
+  std::uint64_t even = word & 0x0f0f0f0fU;
+  std::uint64_t odd = word >> 4 & 0x0f0f0f0fU;
+  std::uint64_t both = even | odd << 32;
+  both = (both | both >> 4) & 0x00ff00ff00ff00ffU;
+  both = (both | both >> 8) & 0x0000ffff0000ffffU;
+  return static_cast<std::uint32_t>(both | both >> 16);
+}
+
+// Words that are the panels' own but for their order: the stored inputs are those of kInputs.
+void FourBitWeight::store_words(const Part& part, std::int64_t begin, std::int64_t end) {
+  const StoredMatrix& matrix = part.codes.matrix();
+  const std::int64_t words = in() / kWordCodes;
+  const std::int64_t row_bytes = (matrix.stored_in + kWordCodes - 1) / kWordCodes * 4;
+  for (std::int64_t row = begin; row < end; ++row) {
+    const std::int64_t out = part.first + row;
+    const std::byte* const from = matrix.codes.bytes.data() + (matrix.out_begin + row) * row_bytes +
+                                  matrix.in_begin / kWordCodes * 4;
+    std::byte* const to = panel(out / lanes_) + layout_.codes;
+    const std::int64_t lane = out % lanes_;
+    if (code_order_ == CodeOrder::kRows) {
+      for (std::int64_t block = 0; block < in(); block += kBlock) {
+        // Input 32 i + j of the block is nibble i of word j.
+        std::uint16_t nibbles[kUnit] = {};
+        for (std::int64_t i = 0; i < kBlock / kUnit && block + i * kUnit < in(); ++i) {
+          std::uint8_t bytes[kUnit / 2];
+          std::memcpy(bytes, from + (block + i * kUnit) / 2, sizeof(bytes));
+          for (std::int64_t j = 0; j < kUnit / 2; ++j) {
+            nibbles[2 * j] |= static_cast<std::uint16_t>((bytes[j] & 15) << (4 * i));
+            nibbles[2 * j + 1] |= static_cast<std::uint16_t>((bytes[j] >> 4) << (4 * i));
+          }
+        }
+        std::memcpy(to + (block / kBlock * lanes_ + lane) * kUnit * 2, nibbles, sizeof(nibbles));
+      }
+      continue;
+    }
+    for (std::int64_t i = 0; i < words; ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, from + i * 4, sizeof(word));
+      if (code_order_ == CodeOrder::kPairs) word = in_pairs(word);
+      std::memcpy(to + (i * lanes_ + lane) * 4, &word, sizeof(word));
+    }
+  }
+}
+
 void FourBitWeight::store(const Part& part, std::int64_t begin, std::int64_t end) {
   begin = std::max(begin, part.first) - part.first;
   end = std::min(end - part.first, part.out());
   if (begin >= end) return;
   for (std::int64_t row = begin; row < end; ++row) store_grid(part, row);
+  if (part.has_whole_words()) return store_words(part, begin, end);
   std::vector<std::int32_t> packed_at(static_cast<std::size_t>(in()));  // of each input
   for (std::size_t i = 0; i < packed_at.size(); ++i)
     packed_at[static_cast<std::size_t>(part.order.inputs[i])] = static_cast<std::int32_t>(i);

@@ -50,6 +50,8 @@ class FourBitWeight final : public PackedWeight {
                 std::int64_t lanes, CodeOrder order, bool by_bytes);
   void store(const Part& part, std::int64_t begin, std::int64_t end);
   void store_grid(const Part& part, std::int64_t row);
+  void store_words(const Part& part, std::int64_t begin, std::int64_t end);
+  static std::uint32_t in_pairs(std::uint32_t word);
   std::byte* panel(std::int64_t index) const {
     return storage_.data() + index * layout_.panel_stride;
   }
