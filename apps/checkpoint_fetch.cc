@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "apps/pull_report.h"
 #include "apps/serve_environment.h"
 #include "apps/serve_flags.h"
 #include "base/log.h"
@@ -41,7 +42,7 @@ hub::PullSettings pull_settings(const ServeFlags& flags, const std::string& repo
 Result<std::string> find_or_pull(const ServeFlags& flags, const std::string& name,
                                  const std::string& revision) {
   std::error_code ignored;
-  const hub::PullSettings settings = pull_settings(flags, name, revision);
+  hub::PullSettings settings = pull_settings(flags, name, revision);
   auto found = resolve_checkpoint(name, settings.cache_directory, settings.revision);
   if (found || found.error().code != ErrorCode::kNotFound || !is_repository_name(name) ||
       std::filesystem::exists(name, ignored))
@@ -49,7 +50,10 @@ Result<std::string> find_or_pull(const ServeFlags& flags, const std::string& nam
   if (environment_switch("HF_HUB_OFFLINE") || environment_switch("TRANSFORMERS_OFFLINE"))
     return fail_within("HF_HUB_OFFLINE is set", std::move(found).error());
   log::info("downloading {} of {} to {}", settings.revision, name, settings.cache_directory);
+  PullReport report;
+  settings.progress = [&](const hub::PullProgress& progress) { report.show(progress); };
   auto pulled = hub::pull_model(settings);
+  report.end();
   if (!pulled)
     return fail(pulled.error().code, "{}; downloading it failed: {}", found.error().message,
                 pulled.error().message);

@@ -1,10 +1,9 @@
 // `saccade model make-dummy`: a checkpoint of true shape with random weights.
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 
 #include "apps/model_commands.h"
+#include "base/progress.h"
 #include "model/dummies/dummy_checkpoint.h"
 #include "model/families.h"
 
@@ -29,14 +28,12 @@ std::string known_families() {
 
 Result<void> make_dummy(Flags& flags) {
   TRY(const Family* family, find_family(flags.family));
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  Progress progress("writing");
   flags.options.progress = [&](std::size_t written, std::size_t total) {
-    if (terminal)
-      std::fprintf(stderr, "\r%.1f of %.1f GB", static_cast<double>(written) / 1e9,
-                   static_cast<double>(total) / 1e9);
+    progress.show(static_cast<double>(written) / static_cast<double>(total), written, "");
   };
   const auto written = write_dummy_checkpoint(*family, flags.size, flags.options);
-  if (terminal) std::fputs("\r\033[K", stderr);
+  progress.end();
   TRY_DO(written);
   std::printf("%s: %s %s with random weights%s\n", flags.options.directory.c_str(),
               flags.family.c_str(), flags.size.c_str(),

@@ -1,26 +1,19 @@
 // `saccade model pull`: a checkpoint from the hub into the Hugging Face cache.
 #include "hub/model_pull.h"
 
-#include <unistd.h>
-
 #include <memory>
 
 #include "apps/model_commands.h"
+#include "apps/pull_report.h"
 
 namespace saccade {
 namespace {
 
-void show(const hub::PullProgress& progress) {
-  std::fprintf(stderr, "\r\033[K%zu/%zu %s %.1f of %.1f MB", progress.index + 1, progress.files,
-               progress.file.c_str(), static_cast<double>(progress.done) / 1e6,
-               static_cast<double>(progress.size) / 1e6);
-}
-
 Result<void> pull(hub::PullSettings& settings) {
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  if (terminal) settings.progress = show;
+  PullReport report;
+  settings.progress = [&](const hub::PullProgress& progress) { report.show(progress); };
   const auto directory = hub::pull_model(settings);
-  if (terminal) std::fputs("\r\033[K", stderr);
+  report.end();
   if (!directory) return tl::unexpected<Error>(directory.error());
   std::printf("%s\n", directory->c_str());
   return {};

@@ -1,12 +1,11 @@
 // `saccade model quantize`: a checkpoint's text layers as integers of four or eight bits, on disk.
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 
 #include "apps/bench_commands.h"
 #include "apps/model_commands.h"
 #include "base/processors.h"
+#include "base/progress.h"
 #include "model/quantization/quantize_checkpoint.h"
 
 namespace saccade {
@@ -28,15 +27,13 @@ Result<void> quantize(Flags& flags) {
   options.bits = flags.quantization == "int8" ? 8 : 4;
   const std::atomic<bool>& stop = stop_on_signals();
   options.stopped = [&stop] { return stop.load(); };
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  Progress progress("rounding to " + flags.quantization);
   options.progress = [&](std::size_t done, std::size_t total) {
-    if (terminal)
-      std::fprintf(stderr, "\r%.2f of %.2f GB", static_cast<double>(done) / 1e9,
-                   static_cast<double>(total) / 1e9);
+    progress.show(static_cast<double>(done) / static_cast<double>(total), done, "");
   };
   ThreadPool pool(flags.threads > 0 ? flags.threads : find_processors().compute_threads());
   const auto outcome = quantize_checkpoint(checkpoint, options, pool);
-  if (terminal) std::fputs("\r\033[K", stderr);
+  progress.end();
   if (!outcome) return tl::unexpected<Error>(outcome.error());
   std::printf("%s: %zu matrices in %s%s, %.3f GB before, %.3f GB after\n",
               options.directory.c_str(), outcome->matrices, flags.quantization.c_str(),

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/progress.h"
 #include "model/quantization/code_rounding.h"
 
 namespace saccade {
@@ -55,6 +56,22 @@ bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) 
            return matrix.format == StoredMatrix::Format::kE4m3 && matrix.rounds_activations &&
                   !matrix.dequantize;
          });
+}
+
+std::uint64_t stored_bytes(const WeightTable::Tensors& tensors) {
+  std::uint64_t bytes = 0;
+  for (const StoredMatrix& matrix : tensors.matrices)
+    bytes += matrix.format == StoredMatrix::Format::kMade
+                 ? static_cast<std::uint64_t>(matrix.out() * matrix.in()) * sizeof(Bf16)
+                 : matrix.codes.bytes.size();
+  for (const View& view : tensors.others)
+    bytes += static_cast<std::uint64_t>(view.rows() * view.cols()) * size_of(view.dtype());
+  return bytes;
+}
+
+std::string_view loading(const WeightTypes& types) {
+  if (types.four_bit_text) return "loading and rounding to int4";
+  return types.text_layers == DType::kI8 ? "loading and rounding to int8" : "loading";
 }
 
 // Of the matrices that are not codes already; what is in `tensors` refers to the result.
@@ -247,8 +264,16 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
   TRY_DO(weights.require(stored_table.specs(), ignored_));
   std::size_t bytes = 0;
   std::size_t rounding = 0;  // matrices whose x becomes bytes
+  std::int64_t parameters = 0;
+  for (const Row& row : stored_table.rows_)
+    if (row.store != nullptr) parameters += parameter_count(row.tensors);
+  Progress progress{std::string(loading(types))};
+  std::int64_t done = 0;
+  std::uint64_t read = 0;
   for (const Row& row : stored_table.rows_) {
     if (row.store == nullptr) continue;
+    progress.show(static_cast<double>(done) / static_cast<double>(parameters), read,
+                  row.tensors.front().name);
     Tensors tensors;
     for (const TensorSpec& tensor : row.tensors) {
       if (tensor.kind == TensorKind::kExperts)
@@ -262,6 +287,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
       matrix.dequantize = types.dequantize;
       matrix.rounds_activations = matrix.rounds_activations && !types.weight_only;
     }
+    read += stored_bytes(tensors);
     const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
@@ -271,6 +297,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
                                                              : types.of(row.role);
     TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
+    done += parameter_count(row.tensors);
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
   device.synchronize();
