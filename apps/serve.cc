@@ -149,23 +149,29 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                  "images), int8 or fp8, which take half of bfloat16's bytes; auto: as --dtype")
       ->capture_default_str()
       ->transform(kv_dtype());
-  cmd.add_option("--quantization", s.quantization,
-                 "int8, int4: matrices of the text's layers are rounded at load; awq, gptq, fp8, "
-                 "compressed-tensors: has to be what the checkpoint says");
-  cmd.add_flag("--quantize-head", s.quantize_head,
-               "with int8 or int4: the head too, to bytes, and an embedding tied to it");
+  cmd.add_option(
+      "--quantization", s.quantization,
+      "int8, int4: matrices of the text's layers are rounded at load, and what else makes "
+      "this processor faster at a small cost, which the log says; awq, gptq, fp8, "
+      "compressed-tensors: has to be what the checkpoint says");
+  cmd.add_flag(
+      "--quantize-head", s.quantize_head,
+      "with int8 or int4: the head too, to bytes, and an embedding tied to it; on a CPU by "
+      "itself but for --weight-only");
   cmd.add_flag(
       "--quantize-tower", s.quantize_tower,
       "matrices of the vision tower's layers are rounded to bytes at load, with or without "
       "--quantization; encoders and decoders of one cluster have to say the same");
   cmd.add_flag("--quantize-activations", s.quantize_activations,
                "rows of activations become bytes before products with weights of four bits, as "
-               "int8 does before its own: faster for prompts and many sequences");
+               "int8 does before its own: faster for prompts and many sequences; with int4 by "
+               "itself where it is, but for --weight-only");
   cmd.add_flag("--dequantize", s.dequantize,
                "matrices that the checkpoint has in four bits become numbers of --dtype");
   cmd.add_flag("--weight-only", s.weight_only,
                "activations stay what they are where a checkpoint says that they are rounded to 8 "
-               "bits like its weights");
+               "bits like its weights, and int8 and int4 round nothing but the text's layers, as "
+               "`saccade model quantize` does");
   cmd.add_option("--load-format", f.load_format,
                  "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()

@@ -448,6 +448,9 @@ Result<Parts> open_parts(const ServeSettings& settings) {
   choice.cuda = settings.cuda;
   TRY(parts.device,
       make_ranks(choice, settings.threads, settings.tensor_parallel, settings.rank_processors));
+  if (const std::string chosen = choose_fastest(settings, *parts.device, parts.options);
+      !chosen.empty())
+    log::info("{}", chosen);
   return parts;
 }
 

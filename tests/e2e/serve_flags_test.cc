@@ -221,6 +221,16 @@ TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
     EXPECT_NE(tried.ended.output.find("activations before four bits in int8"), std::string::npos)
         << tried.ended.output;
   }
+  for (const char* method : {"int8", "int4"}) {
+    const Tried plain = start_or_end(SACCADE_BINARY, serve({"-q", method}));
+    EXPECT_NE(plain.ended.output.find(std::string("--quantization ") + method + ": text layers W"),
+              std::string::npos)
+        << plain.ended.output;
+    EXPECT_NE(plain.ended.output.find("head in int8"), std::string::npos) << plain.ended.output;
+    const Tried only = start_or_end(SACCADE_BINARY, serve({"-q", method, "--weight-only"}));
+    EXPECT_TRUE(only.started) << only.ended.output;
+    EXPECT_EQ(only.ended.output.find("head in int8"), std::string::npos) << only.ended.output;
+  }
   for (const Arguments& flags :
        {Arguments{"--quantize-tower"}, {"--quantize-tower", "-q", "int8"}}) {
     const Tried tried = start_or_end(SACCADE_BINARY, serve(flags));

@@ -301,7 +301,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
   device.synchronize();
-  if (types.byte_activations && rounding == 0)
+  if (types.byte_activations && rounding == 0 && !types.four_bit_text)
     return fail(ErrorCode::kInvalid,
                 "activations are to become bytes before products with four bits "
                 "(--quantize-activations), and no matrix has four bits");

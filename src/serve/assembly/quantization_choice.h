@@ -1,10 +1,14 @@
 // --quantization: how the operator says that the weights are stored, or that they be rounded.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "model/families.h"
+#include "ops/device.h"
+#include "serve/settings.h"
 
 namespace saccade::serve {
 
@@ -16,5 +20,12 @@ inline constexpr std::string_view kRoundToFourBits = "int4";
 // `asked` is the flag, "" where it is not given. kInvalid where the checkpoint's config.json says
 // something else, kUnsupported for methods that are not read; both say what to do instead.
 Result<void> check_quantization(std::string_view asked, const json::object& config);
+
+// What plain int8 and int4 round besides the text's layers because it is faster on this device: the
+// head, to bytes, and before int4 activations, where products of bytes by codes are the faster
+// ones. Nothing with --weight-only, of a device that is no CPU, or where neither was asked for.
+// Returns the line that says so, what it costs and what it gains; "" where nothing was chosen.
+std::string choose_fastest(const ServeSettings& settings, const Device& device,
+                           LoadOptions& options);
 
 }  // namespace saccade::serve

@@ -1,0 +1,62 @@
+// What plain --quantization int8 and int4 choose, and what takes it back.
+#include "serve/assembly/quantization_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace saccade::serve {
+namespace {
+
+struct Chosen {
+  LoadOptions options;
+  std::string line;
+};
+
+Chosen choose(const std::string& quantization, const Device& device, bool weight_only = false) {
+  ServeSettings settings;
+  settings.quantization = quantization;
+  settings.weight_only = weight_only;
+  Chosen chosen;
+  chosen.line = choose_fastest(settings, device, chosen.options);
+  return chosen;
+}
+
+// The head everywhere; activations before four bits where no matrix unit does better with numbers.
+TEST(ChooseFastest, ByProcessor) {
+  for (const std::string_view isa :
+       {"portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"}) {
+    const auto made = make_cpu_device(1, isa);
+    if (!made) continue;  // another processor's
+    const Device* const device = made->get();
+    const Chosen four_bits = choose("int4", *device);
+    EXPECT_EQ(four_bits.options.head, DType::kI8) << isa;
+    EXPECT_EQ(four_bits.options.byte_activations, isa != "amx") << isa;
+    EXPECT_NE(four_bits.line.find(isa == "amx" ? "W4A16" : "W4A8"), std::string::npos)
+        << four_bits.line;
+    const Chosen bytes = choose("int8", *device);
+    EXPECT_EQ(bytes.options.head, DType::kI8) << isa;
+    EXPECT_FALSE(bytes.options.byte_activations) << isa;
+    for (const std::string& line : {four_bits.line, bytes.line}) {
+      for (const char* word : {"head in int8", "KL", "--weight-only", "--quantize-tower"})
+        EXPECT_NE(line.find(word), std::string::npos) << line;
+    }
+    EXPECT_EQ(four_bits.options.tower_layers, std::nullopt);
+  }
+}
+
+TEST(ChooseFastest, NothingThatWasNotAskedFor) {
+  const auto device = make_cpu_device(1).value();
+  for (const char* quantization : {"", "none", "awq", "compressed-tensors"}) {
+    const Chosen chosen = choose(quantization, *device);
+    EXPECT_EQ(chosen.line, "");
+    EXPECT_EQ(chosen.options.head, std::nullopt);
+  }
+  for (const char* quantization : {"int8", "int4"}) {
+    const Chosen chosen = choose(quantization, *device, true);
+    EXPECT_EQ(chosen.line, "");
+    EXPECT_EQ(chosen.options.head, std::nullopt);
+    EXPECT_FALSE(chosen.options.byte_activations);
+  }
+}
+
+}  // namespace
+}  // namespace saccade::serve
