@@ -122,6 +122,9 @@ StoredMatrix StoredMatrix::transposed() const {
 }
 
 int codes_of_bits(const StoredMatrix& matrix) {
+  const bool nibbles =
+      matrix.format == StoredMatrix::Format::kBlocks && matrix.block == BlockType::kQ40;
+  if (nibbles && matrix.output_scale.empty()) return 4;
   return codes_in_words(matrix.format) && matrix.output_scale.empty() ? matrix.bits : kWordBits;
 }
 
@@ -187,6 +190,8 @@ StoredMatrixReader::StoredMatrixReader(const StoredMatrix& matrix) : matrix_(mat
       scales_[static_cast<std::size_t>(i)] = load_float(m.scales, i);
   } else if (codes_in_words(m.format)) {
     read_grid();
+  } else if (has_four_bit_codes()) {
+    read_block_grid();
   }
   if (m.output_scale.empty()) return;
   CHECK(m.output_scale.cols() == m.stored_out, "{} scales of {} outputs", m.output_scale.cols(),
@@ -234,6 +239,25 @@ void StoredMatrixReader::read_grid() {
                                            : load<std::int32_t>(m.group_of, i));
 }
 
+// Of Q4_0: a half before sixteen bytes of codes, whose middle is zero.
+void StoredMatrixReader::read_block_grid() {
+  const StoredMatrix& m = matrix_;
+  const BlockFormat& format = block_format(m.block);
+  const std::int64_t groups = m.stored_in / format.elements;
+  scales_.reserve(static_cast<std::size_t>(groups * m.out()));
+  for (std::int64_t group = 0; group < groups; ++group) {
+    for (std::int64_t o = m.out_begin; o < m.out_end; ++o) {
+      F16 scale;
+      std::memcpy(&scale, m.codes.bytes.data() + (o * groups + group) * format.bytes,
+                  sizeof(scale));
+      scales_.push_back(to_float(scale));
+    }
+  }
+  zeros_.assign(scales_.size(), 8);
+  for (std::int64_t i = m.in_begin; i < m.in_end; ++i)
+    group_of_.push_back(static_cast<std::int32_t>(i / format.elements));
+}
+
 void StoredMatrixReader::read(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
                               std::int64_t in_end, float* tile, std::int64_t stride) const {
   const StoredMatrix& m = matrix_;
@@ -257,6 +281,9 @@ void StoredMatrixReader::read(std::int64_t out_begin, std::int64_t out_end, std:
     case StoredMatrix::Format::kE4m3:
     case StoredMatrix::Format::kInt8:
       read_bytes(whole);
+      break;
+    case StoredMatrix::Format::kBlocks:
+      read_blocks(whole);
       break;
     case StoredMatrix::Format::kMade:
       read_made(whole);
@@ -291,7 +318,16 @@ void StoredMatrixReader::each_code(std::int64_t out_begin, std::int64_t out_end,
   const auto per_word = static_cast<std::int64_t>(kWordBits / m.bits);
   const std::uint32_t mask = (1u << m.bits) - 1;
   for (std::int64_t i = in_begin; i < in_end; ++i) {
-    if (m.format == StoredMatrix::Format::kAwq) {
+    if (m.format == StoredMatrix::Format::kBlocks) {
+      // Codes 0 to 15 of Q4_0 are the low nibbles, the others the high ones.
+      const BlockFormat& format = block_format(m.block);
+      const std::int64_t row_bytes = m.stored_in / format.elements * format.bytes;
+      const std::int64_t at = i % format.elements;
+      const std::byte* const byte =
+          m.codes.bytes.data() + i / format.elements * format.bytes + format.bytes - 16 + at % 16;
+      for (std::int64_t o = out_begin; o < out_end; ++o)
+        store(o, i, std::to_integer<std::uint32_t>(byte[o * row_bytes]) >> at / 16 * 4 & 15U);
+    } else if (m.format == StoredMatrix::Format::kAwq) {
       const std::int64_t words = i * (m.stored_out / per_word);
       for (std::int64_t o = out_begin; o < out_end; ++o)
         store(o, i,
@@ -351,6 +387,27 @@ void StoredMatrixReader::read_bytes(const Tile& tile) const {
       row[i - tile.in_begin] =
           (integers ? static_cast<float>(static_cast<std::int8_t>(code)) : kE4m3[code]) *
           scales_[static_cast<std::size_t>(scales + i / m.block_in)];
+    }
+  }
+}
+
+void StoredMatrixReader::read_blocks(const Tile& tile) const {
+  const StoredMatrix& m = matrix_;
+  const BlockFormat& format = block_format(m.block);
+  const std::int64_t blocks = m.stored_in / format.elements;
+  float unit[kBlockUnit];
+  for (std::int64_t o = tile.out_begin; o < tile.out_end; ++o) {
+    const std::byte* const blocks_of_row = m.codes.bytes.data() + o * blocks * format.bytes;
+    float* const row = tile.row(o);
+    for (std::int64_t i = tile.in_begin; i < tile.in_end;) {
+      const std::int64_t first = i / kBlockUnit * kBlockUnit;
+      const std::int64_t end = std::min(first + kBlockUnit, tile.in_end);
+      const bool whole = i == first && end == first + kBlockUnit;
+      float* const into = whole ? row + (i - tile.in_begin) : unit;
+      dequantize_unit(m.block, blocks_of_row + first / format.elements * format.bytes,
+                      first % format.elements / kBlockUnit, into);
+      if (!whole) std::copy(unit + (i - first), unit + (end - first), row + (i - tile.in_begin));
+      i = end;
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/block_codes.h"
 #include "ops/made_numbers.h"
 #include "tensor/tensor.h"
 
@@ -35,7 +36,8 @@ struct StoredMatrix {
     kPacked,
     // Bytes [out, in] of float8_e4m3fn: code * scale of its block.
     kE4m3,
-    kInt8,  // the same of signed integers
+    kInt8,    // the same of signed integers
+    kBlocks,  // [out, in] in blocks of `block` (ops/block_codes.h), rows of whole blocks
     // Stored nowhere: `made`, element by element, rows as kNumbers has them.
     kMade,
   };
@@ -70,6 +72,7 @@ struct StoredMatrix {
   StoredNumbers group_of;       // [stored_in] i32, or empty: each input's group
   std::int64_t block_out = 0;
   std::int64_t block_in = 0;
+  BlockType block = BlockType::kQ80;  // kBlocks
   MadeNumbers made;
   std::int64_t made_first = 0;  // kMade: the element of `made` that is the whole matrix's first
 
@@ -153,6 +156,7 @@ class StoredMatrixReader {
  private:
   struct Tile;
   void read_grid();
+  void read_block_grid();
   void read_numbers(const Tile& tile) const;
   void read_integers(const Tile& tile) const;
   // store(output, input, code) for each element, in coordinates of the whole matrix.
@@ -160,6 +164,7 @@ class StoredMatrixReader {
   void each_code(std::int64_t out_begin, std::int64_t out_end, std::int64_t in_begin,
                  std::int64_t in_end, Store&& store) const;
   void read_bytes(const Tile& tile) const;
+  void read_blocks(const Tile& tile) const;
   void read_made(const Tile& tile) const;
   std::int64_t group_count() const;
 

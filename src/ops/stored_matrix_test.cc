@@ -182,6 +182,61 @@ TEST_P(Pack, EveryFormIsItsNumbers) {
   }
 }
 
+// Random blocks whose halves are numbers; rows of two blocks of 256.
+std::vector<std::byte> random_blocks(BlockType type, std::int64_t rows, std::int64_t cols,
+                                     Rng& rng) {
+  const BlockFormat& format = block_format(type);
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(rows * cols / format.elements * format.bytes));
+  // An exponent without its highest bit is none of infinity's, in whichever byte it is.
+  for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng.below(256) & 0xbf);
+  return bytes;
+}
+
+StoredMatrix blocks_of(BlockType type, std::span<const std::byte> bytes, std::int64_t rows,
+                       std::int64_t cols) {
+  StoredMatrix matrix;
+  matrix.format = StoredMatrix::Format::kBlocks;
+  matrix.block = type;
+  matrix.stored_out = matrix.out_end = rows;
+  matrix.stored_in = matrix.in_end = cols;
+  matrix.codes = {DType::kU8, bytes};
+  matrix.scales.dtype = DType::kF16;
+  return matrix;
+}
+
+// Blocks as a matrix: the numbers of each are where they belong, in every window of it, on every
+// device, and so are the codes of four bits.
+TEST_P(Pack, BlocksAreTheirNumbers) {
+  const auto cpu = device();
+  constexpr std::int64_t kRows = 70;
+  constexpr std::int64_t kCols = 512;
+  Rng rng(8);
+  for (const BlockFormat& format : block_formats()) {
+    const std::vector<std::byte> bytes = random_blocks(format.type, kRows, kCols, rng);
+    std::vector<float> all(static_cast<std::size_t>(kRows * kCols));
+    dequantize_blocks(format.type, bytes, all.data());
+    const StoredMatrix matrix = blocks_of(format.type, bytes, kRows, kCols);
+    for (const auto& [out_begin, out_end, in_begin, in_end] :
+         {std::array<std::int64_t, 4>{0, kRows, 0, kCols},
+          {3, 66, 32, 480},
+          {0, 1, 7, 300},
+          {69, 70, 511, 512}}) {
+      SCOPED_TRACE(
+          fmt::format("{} [{}, {}) x [{}, {})", format.name, out_begin, out_end, in_begin, in_end));
+      const StoredMatrix window = matrix.outputs(out_begin, out_end).inputs(in_begin, in_end);
+      std::vector<float> want;
+      for (std::int64_t o = out_begin; o < out_end; ++o)
+        want.insert(want.end(), all.begin() + o * kCols + in_begin,
+                    all.begin() + o * kCols + in_end);
+      expect_same_bits(numbers_of(window), want);
+      for (Device* const each : {&*cpu, &*reference_})
+        expect_same_bits(rows_of(*each, *each->pack({&window, 1}, DType::kF32)), want);
+      EXPECT_EQ(codes_of_bits(window) <= 4, format.type == BlockType::kQ40);
+    }
+  }
+}
+
 SACCADE_EVERY_CPU(Pack);
 
 // A rank's share reads what the whole has there, wherever it is cut.
