@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <boost/json/array.hpp>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 
-#include "base/regular_file.h"
 #include "text/jinja/globals.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/parser.h"
@@ -61,21 +59,19 @@ void take_special_tokens(const json::object& config, json::object& variables) {
 }
 
 // A file of the checkpoint that holds one object; empty where there is none.
-Result<std::optional<json::object>> object_of(const std::string& directory, std::string_view name) {
-  const std::string path = fmt::format("{}/{}", directory, name);
-  std::error_code code;
-  if (!std::filesystem::exists(path, code)) return std::optional<json::object>();
-  TRY(json::value parsed, json::parse_file(path));
+Result<std::optional<json::object>> object_of(const NamedFiles& files, std::string_view name) {
+  if (!files.has(name)) return std::optional<json::object>();
+  TRY(json::value parsed, files.parse(name));
   if (!parsed.is_object()) {
-    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", path,
+    return fail(ErrorCode::kInvalid, "{} is {}, an object is required", files.path(name),
                 json::kind_name(parsed));
   }
   return std::optional<json::object>(std::move(parsed.get_object()));
 }
 
 // Where no file names a token, its id in config.json and the text of that id in tokenizer.json.
-Result<void> take_tokens_by_id(const std::string& directory, json::object& tokens) {
-  TRY(const auto config, object_of(directory, "config.json"));
+Result<void> take_tokens_by_id(const NamedFiles& files, json::object& tokens) {
+  TRY(const auto config, object_of(files, "config.json"));
   if (!config) return {};
   std::map<std::int64_t, std::string_view> wanted;
   for (const std::string_view name : kSpecialTokens) {
@@ -84,7 +80,7 @@ Result<void> take_tokens_by_id(const std::string& directory, json::object& token
     if (id != nullptr && id->is_int64()) wanted.emplace(id->get_int64(), name);
   }
   if (wanted.empty()) return {};
-  TRY(const auto tokenizer, object_of(directory, "tokenizer.json"));
+  TRY(const auto tokenizer, object_of(files, "tokenizer.json"));
   const json::value* added = tokenizer ? json::find(*tokenizer, "added_tokens") : nullptr;
   if (added == nullptr || !added->is_array()) return {};
   for (const json::value& item : added->get_array()) {
@@ -139,43 +135,36 @@ Result<std::string> ChatTemplate::render(const json::array& messages,
   return text;
 }
 
-Result<json::object> load_special_tokens(const std::string& directory) {
-  TRY(const auto config, object_of(directory, "tokenizer_config.json"));
-  TRY(const auto map, object_of(directory, "special_tokens_map.json"));
+Result<json::object> load_special_tokens(const NamedFiles& files) {
+  TRY(const auto config, object_of(files, "tokenizer_config.json"));
+  TRY(const auto map, object_of(files, "special_tokens_map.json"));
   json::object tokens;
   if (map) take_special_tokens(*map, tokens);
   if (config) take_special_tokens(*config, tokens);
-  TRY_DO(take_tokens_by_id(directory, tokens));
+  TRY_DO(take_tokens_by_id(files, tokens));
   return tokens;
 }
 
-Result<LoadedChatTemplate> load_chat_template(const std::string& directory) {
-  const auto path = [&](std::string_view name) { return fmt::format("{}/{}", directory, name); };
-  const auto exists = [&](std::string_view name) {
-    std::error_code code;
-    return std::filesystem::exists(path(name), code);
-  };
+Result<LoadedChatTemplate> load_chat_template(const NamedFiles& files) {
+  constexpr std::string_view kJinja = "chat_template.jinja";
+  constexpr std::string_view kJson = "chat_template.json";
   LoadedChatTemplate loaded;
-  TRY(loaded.variables, load_special_tokens(directory));
-  TRY(auto found, object_of(directory, "tokenizer_config.json"));
+  TRY(loaded.variables, load_special_tokens(files));
+  TRY(auto found, object_of(files, "tokenizer_config.json"));
   const json::object config = std::move(found).value_or(json::object());
-  if (exists("chat_template.jinja")) {
-    TRY(loaded.source, read_regular_file(path("chat_template.jinja"), jinja::kMaxSourceBytes));
-  } else if (exists("chat_template.json")) {
-    TRY(const json::value parsed, json::parse_file(path("chat_template.json")));
-    if (!parsed.is_object()) {
-      return fail(ErrorCode::kInvalid, "{} is {}, an object is required",
-                  path("chat_template.json"), json::kind_name(parsed));
-    }
-    TRY(loaded.source, template_member(parsed.get_object(), path("chat_template.json")));
+  if (files.has(kJinja)) {
+    TRY(loaded.source, files.read(kJinja, jinja::kMaxSourceBytes));
+  } else if (files.has(kJson)) {
+    TRY(const auto parsed, object_of(files, kJson));
+    TRY(loaded.source, template_member(parsed.value_or(json::object()), files.path(kJson)));
   } else if (json::find(config, "chat_template") != nullptr) {
-    TRY(loaded.source, template_member(config, path("tokenizer_config.json")));
+    TRY(loaded.source, template_member(config, files.path("tokenizer_config.json")));
   } else {
     return fail(
         ErrorCode::kNotFound,
         "{} has no chat template (chat_template.jinja, chat_template.json, or chat_template "
         "in tokenizer_config.json)",
-        directory);
+        files.place());
   }
   return loaded;
 }

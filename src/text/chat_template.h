@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/json.h"
+#include "base/named_files.h"
 #include "base/result.h"
 
 namespace saccade {
@@ -48,11 +49,11 @@ struct LoadedChatTemplate {
   std::string source;
   json::object variables;
 };
-Result<LoadedChatTemplate> load_chat_template(const std::string& directory);
+Result<LoadedChatTemplate> load_chat_template(const NamedFiles& files);
 
 // The special tokens that a template may name, also of a checkpoint without a template: from
 // tokenizer_config.json, special_tokens_map.json, else the tokens of tokenizer.json that
 // config.json's bos_token_id and the like point at.
-Result<json::object> load_special_tokens(const std::string& directory);
+Result<json::object> load_special_tokens(const NamedFiles& files);
 
 }  // namespace saccade

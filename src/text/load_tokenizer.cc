@@ -1,11 +1,9 @@
 // Finds a checkpoint's tokenizer files: tokenizer.json, tokenizer.model, or vocab.json with
 // merges.txt.
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "base/json.h"
-#include "base/regular_file.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
@@ -18,34 +16,30 @@ constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-bool exists(const std::string& path) {
-  std::error_code code;
-  return std::filesystem::exists(path, code);
-}
-
 // tokenizer_config.json; empty when there is none.
-Result<json::object> read_config(const std::string& directory) {
-  const std::string path = directory + "/tokenizer_config.json";
-  if (!exists(path)) return json::object();
-  TRY(json::value config, json::parse_file(path));
+Result<json::object> read_config(const NamedFiles& files) {
+  constexpr std::string_view kName = "tokenizer_config.json";
+  if (!files.has(kName)) return json::object();
+  TRY(json::value config, files.parse(kName));
   if (!config.is_object()) {
-    return fail(ErrorCode::kInvalid, "{}: it is {}, an object is required", path,
+    return fail(ErrorCode::kInvalid, "{}: it is {}, an object is required", files.path(kName),
                 json::kind_name(config));
   }
   return std::move(config.get_object());
 }
 
 // added_tokens_decoder of the config, then what only added_tokens.json has.
-Result<std::vector<AddedTokenEntry>> read_added_tokens(const std::string& directory,
+Result<std::vector<AddedTokenEntry>> read_added_tokens(const NamedFiles& files,
                                                        const json::object& config) {
   std::vector<AddedTokenEntry> entries;
   if (const json::value* decoder = json::find(config, "added_tokens_decoder")) {
     TRY(entries, parse_added_tokens_decoder(*decoder));
   }
-  const std::string path = directory + "/added_tokens.json";
-  if (!exists(path)) return entries;
-  TRY(const json::value file, json::parse_file(path));
-  if (!file.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
+  constexpr std::string_view kName = "added_tokens.json";
+  if (!files.has(kName)) return entries;
+  TRY(const json::value file, files.parse(kName));
+  if (!file.is_object())
+    return fail(ErrorCode::kInvalid, "{}: an object is required", files.path(kName));
   std::vector<AddedTokenEntry> more;
   for (const auto& [content, id] : file.get_object()) {
     AddedTokenEntry entry;
@@ -63,19 +57,18 @@ Result<std::vector<AddedTokenEntry>> read_added_tokens(const std::string& direct
 }
 
 // The tokenizer.json that vocab.json and merges.txt stand for.
-Result<json::value> tree_of_vocabulary_files(const std::string& directory,
-                                             const json::object& config) {
+Result<json::value> tree_of_vocabulary_files(const NamedFiles& files, const json::object& config) {
   TRY(const std::string type, json::get_string_or(config, "tokenizer_class", ""));
   const bool qwen2 = type == "Qwen2Tokenizer" || type == "Qwen2TokenizerFast";
   if (!qwen2 && type != "GPT2Tokenizer" && type != "GPT2TokenizerFast") {
     return fail(ErrorCode::kUnsupported,
                 "{}: vocab.json and merges.txt are read for Qwen2Tokenizer and GPT2Tokenizer, "
                 "tokenizer_class is \"{}\"; a tokenizer.json is needed",
-                directory, type);
+                files.place(), type);
   }
   TRY(const bool prefix, json::get_bool_or(config, "add_prefix_space", false));
-  TRY(json::value vocab, json::parse_file(directory + "/vocab.json"));
-  TRY(const std::string lines, read_regular_file(directory + "/merges.txt", kMaxFileBytes));
+  TRY(json::value vocab, files.parse("vocab.json"));
+  TRY(const std::string lines, files.read("merges.txt", kMaxFileBytes));
   json::array merges;
   for (std::size_t begin = 0; begin < lines.size();) {
     const std::size_t end = std::min(lines.find('\n', begin), lines.size());
@@ -105,10 +98,10 @@ Result<json::value> tree_of_vocabulary_files(const std::string& directory,
   return root;
 }
 
-Result<std::unique_ptr<Tokenizer>> load_sentencepiece(const std::string& directory,
+Result<std::unique_ptr<Tokenizer>> load_sentencepiece(const NamedFiles& files,
                                                       const json::object& config,
                                                       const std::vector<AddedTokenEntry>& added) {
-  TRY(const std::string model, read_regular_file(directory + "/tokenizer.model", kMaxFileBytes));
+  TRY(const std::string model, files.read("tokenizer.model", kMaxFileBytes));
   SentencePieceOptions options;
   TRY(options.add_bos, json::get_bool_or(config, "add_bos_token", true));
   TRY(options.add_eos, json::get_bool_or(config, "add_eos_token", false));
@@ -118,29 +111,29 @@ Result<std::unique_ptr<Tokenizer>> load_sentencepiece(const std::string& directo
 
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory) {
-  TRY(const json::object config, read_config(directory));
-  std::string file = directory + "/tokenizer.json";
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const NamedFiles& files) {
+  TRY(const json::object config, read_config(files));
+  std::string file = files.path("tokenizer.json");
   auto tokenizer = [&]() -> Result<std::unique_ptr<Tokenizer>> {
-    if (exists(file)) {
+    if (files.has("tokenizer.json")) {
       std::vector<AddedTokenEntry> extra;
       if (const json::value* decoder = json::find(config, "added_tokens_decoder")) {
         TRY(extra, parse_added_tokens_decoder(*decoder));
       }
-      TRY(const json::value root, json::parse_file(file));
+      TRY(const json::value root, files.parse("tokenizer.json"));
       return build_tokenizer(root, extra);
     }
-    TRY(const std::vector<AddedTokenEntry> added, read_added_tokens(directory, config));
-    if (exists(directory + "/tokenizer.model")) {
-      file = directory + "/tokenizer.model";
-      return load_sentencepiece(directory, config, added);
+    TRY(const std::vector<AddedTokenEntry> added, read_added_tokens(files, config));
+    if (files.has("tokenizer.model")) {
+      file = files.path("tokenizer.model");
+      return load_sentencepiece(files, config, added);
     }
-    if (exists(directory + "/vocab.json") && exists(directory + "/merges.txt")) {
-      file = directory + "/vocab.json";
-      TRY(const json::value root, tree_of_vocabulary_files(directory, config));
+    if (files.has("vocab.json") && files.has("merges.txt")) {
+      file = files.path("vocab.json");
+      TRY(const json::value root, tree_of_vocabulary_files(files, config));
       return build_tokenizer(root, added);
     }
-    file = directory;
+    file = files.place();
     return fail(ErrorCode::kNotFound,
                 "there is no tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
   }();

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/named_files.h"
 #include "base/result.h"
 
 namespace saccade {
@@ -52,10 +53,10 @@ class Tokenizer {
   virtual void decode_end(DecodeState& state, std::string& out) const;
 };
 
-// tokenizer.json in `directory`, else tokenizer.model, else vocab.json with merges.txt; and what
+// tokenizer.json among `files`, else tokenizer.model, else vocab.json with merges.txt; and what
 // added_tokens_decoder of tokenizer_config.json adds. kNotFound when there is none of them,
 // kUnsupported names the part of a file that is not understood.
-Result<std::unique_ptr<Tokenizer>> load_tokenizer(const std::string& directory);
+Result<std::unique_ptr<Tokenizer>> load_tokenizer(const NamedFiles& files);
 // From the text of a tokenizer.json.
 Result<std::unique_ptr<Tokenizer>> parse_tokenizer(std::string_view tokenizer_json);
 
