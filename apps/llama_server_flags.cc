@@ -16,11 +16,13 @@ struct Instead {
 };
 
 constexpr std::array kInstead = {
-    Instead{" -m -hf -hfr --hf-repo -hff --hf-file -mu --model-url ",
-            "the model is the first word, `saccade serve DIR`, or --model: a folder of a Hugging "
-            "Face checkpoint, or ORG/NAME; GGUF is not read"},
-    Instead{" -mm --mmproj -mmu --mmproj-url --mmproj-offload --no-mmproj ",
-            "a checkpoint's own vision tower is loaded with it"},
+    Instead{
+        " -m -hf -hfr --hf-repo -hff --hf-file -mu --model-url ",
+        "the model is the first word, `saccade serve MODEL.gguf`, or --model: a file, a folder, "
+        "or ORG/NAME of a Hugging Face checkpoint"},
+    Instead{" -mm -mmu --mmproj-url ", "--mmproj takes a file"},
+    Instead{" --mmproj-offload --no-mmproj ",
+            "a vision tower is on the model's device; without --mmproj there is none"},
     Instead{" -c --ctx-size ", "--max-model-len, of one request"},
     Instead{" -n --predict --n-predict ", "requests say it: max_tokens"},
     Instead{" -np --parallel ", "--max-num-seqs; each has the whole --max-model-len"},

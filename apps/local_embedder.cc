@@ -43,7 +43,7 @@ Result<bench::Embedder> load_embedder(const std::string& model) {
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   auto loaded = std::make_shared<Loaded>();
   TRY(loaded->device, make_cpu_device(0));
-  TRY(loaded->tokenizer, load_tokenizer(directory));
+  TRY(loaded->tokenizer, load_tokenizer(checkpoint.files));
   TRY(loaded->encoder, load_encoder(checkpoint, *loaded->device));
   TRY(loaded->engine, EmbeddingEngine::create({}, *loaded->encoder, *loaded->device));
   return bench::Embedder(

@@ -58,7 +58,7 @@ Result<bool> compare(const Flags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(const std::vector<std::string> files, golden_files(flags.golden));
-  TRY(const auto tokenizer, load_tokenizer(directory));
+  TRY(const auto tokenizer, load_tokenizer(checkpoint.files));
   std::unique_ptr<Device> device;
   if (flags.backend == "reference") {
     device = make_reference_device();

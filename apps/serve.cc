@@ -100,7 +100,9 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
 
 void add_request_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
-  cmd.add_option("--model", s.model, "checkpoint: a folder, or ORG/NAME in HF_HOME");
+  cmd.add_option("--model", s.model, "checkpoint: a folder, MODEL.gguf, or ORG/NAME in HF_HOME");
+  cmd.add_option("--mmproj", f.projector,
+                 "the vision tower of a GGUF model, a file of its own (docs/gguf.md)");
   cmd.add_option("--served-model-name", s.served_model_name, "names that requests may use")
       ->expected(1, -1);
   cmd.add_option("--max-body-mib", f.body_mib, "largest request body")
@@ -468,7 +470,7 @@ CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen)
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
   cmd->add_option("--config", flags.config, "file with these names: TOML, INI or flat YAML");
   cmd->add_option("model_positional", flags.positional_model,
-                  "checkpoint: a folder, or ORG/NAME in HF_HOME");
+                  "checkpoint: a folder, MODEL.gguf, or ORG/NAME in HF_HOME");
   const std::string unnamed = cmd->option_defaults()->get_group();
   cmd->option_defaults()->group("HTTP and who may use it");
   add_http_flags(*cmd, flags);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "apps/serve_flags.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "model/gguf/gguf_paths.h"
 #include "tools/formats.h"
 
 namespace saccade {
@@ -227,12 +229,27 @@ Result<void> read_variables(ServeFlags& f) {
   return {};
 }
 
+// --mmproj: the model is two files from here on, and is called what the first one is.
+Result<void> add_projector(const std::string& projector, serve::ServeSettings& settings) {
+  if (projector.empty()) return {};
+  TRY(std::optional<GgufPaths> paths, find_gguf(settings.model));
+  if (!paths)
+    return fail(ErrorCode::kInvalid,
+                "--mmproj {} goes with a model in GGUF; {} is none, and has its own tower",
+                projector, settings.model);
+  paths->projector = projector;
+  if (settings.served_model_name.empty()) settings.served_model_name.push_back(settings.model);
+  settings.model = gguf_place(*paths);
+  return {};
+}
+
 }  // namespace
 
 Result<void> complete(ServeFlags& f) {
   auto& s = f.settings;
   if (!f.positional_model.empty()) s.model = f.positional_model;
   if (s.model.empty()) return fail(ErrorCode::kInvalid, "no model is given: --model DIR");
+  TRY_DO(add_projector(f.projector, s));
   TRY_DO(read_variables(f));
   complete_gpu_flags(f);
   strip_quotes(s.allowed_origins);

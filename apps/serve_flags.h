@@ -15,6 +15,7 @@ namespace saccade {
 struct ServeFlags {
   serve::ServeSettings settings;
   std::string positional_model;
+  std::string projector;  // --mmproj
   std::string tokenizer;
   std::string tokenizer_revision;
   std::string revision;

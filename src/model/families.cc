@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <future>
+#include <map>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -77,6 +78,21 @@ void report_quantization(const Checkpoint& checkpoint, const Quantization& quant
     log::info(
         "{}: {} scales of activations or of a KV cache are not used: neither is quantised here",
         checkpoint.directory, weights.unused_scales());
+}
+
+// The same of a GGUF's blocks: which types there are, and which of them are kept as codes.
+void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType compute,
+                   bool dequantize) {
+  const std::map<std::string, std::size_t> counts = weights.block_counts();
+  if (counts.empty()) return;
+  std::string types;
+  for (const auto& [name, count] : counts)
+    types += fmt::format("{}{} of {}", types.empty() ? "" : ", ", count, name);
+  const bool keeps = !dequantize && counts.contains("Q4_0");
+  log::info(
+      "{}: quantised tensors: {}; {}dequantised to {}", checkpoint.directory, types,
+      keeps ? "Q4_0 is multiplied as codes of four bits where the device does, all else is " : "",
+      name_of(compute));
 }
 
 std::vector<TensorSpec> tower_specs(Loadable& model) {
@@ -184,6 +200,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights && first)
     report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
+  if (first) report_blocks(checkpoint, weights, compute, options.dequantize);
   log::info("{}: {} of {} in {}{}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
             family->name, parameter_count(table.specs()), name_of(compute),
             types.text_layers == DType::kI8 ? ", text layers in int8"

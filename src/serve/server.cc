@@ -75,12 +75,13 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
 }
 
 Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& settings,
-                                                        const std::string& directory,
+                                                        const NamedFiles& files,
                                                         const Processor& processor) {
   std::optional<LoadedChatTemplate> chosen;
-  auto shipped = load_chat_template(settings.tokenizer.empty() ? directory : settings.tokenizer);
+  auto shipped =
+      load_chat_template(settings.tokenizer.empty() ? files : NamedFiles(settings.tokenizer));
   if (!settings.tokenizer.empty() && !shipped && shipped.error().code == ErrorCode::kNotFound)
-    shipped = load_chat_template(directory);
+    shipped = load_chat_template(files);
   if (shipped) {
     chosen = *std::move(shipped);
     chosen->source = processor.chat_template_for(std::move(chosen->source));
@@ -89,7 +90,7 @@ Result<std::optional<LoadedChatTemplate>> chat_template(const ServeSettings& set
   } else if (!processor.default_chat_template().empty() || !settings.chat_template.empty()) {
     // A template from elsewhere names the checkpoint's tokens too.
     chosen.emplace().source = std::string(processor.default_chat_template());
-    TRY(chosen->variables, load_special_tokens(directory));
+    TRY(chosen->variables, load_special_tokens(files));
   }
   if (!settings.chat_template.empty()) {
     TRY(chosen->source, template_source(settings.chat_template));
@@ -306,11 +307,12 @@ Result<void> serve_generation(const ServeSettings& settings, const Parts& parts,
   std::optional<StayingOn> staying(processors);
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, options));
   staying.reset();
-  TRY(auto loaded_template, chat_template(settings, parts.directory, *model.processor));
-  const std::string& generation =
-      settings.generation_config.empty() ? parts.directory : settings.generation_config;
+  TRY(auto loaded_template, chat_template(settings, parts.checkpoint.files, *model.processor));
+  const NamedFiles generation = settings.generation_config.empty()
+                                    ? parts.checkpoint.files
+                                    : NamedFiles(settings.generation_config);
   TRY(const SamplingDefaults defaults,
-      load_sampling_defaults(settings.use_generation_config ? generation : "",
+      load_sampling_defaults(settings.use_generation_config ? generation : NamedFiles(),
                              settings.generation_overrides));
   log::info("on {}, keys and values as {}", parts.device->description(),
             name_of(model.shape().cache_dtype));
@@ -460,8 +462,8 @@ void name_model(ServeSettings& settings) {
 
 Result<void> serve_model(const ServeSettings& settings, Parts& parts, const EndSignals& signals,
                          const OfflineWork& offline) {
-  TRY(parts.tokenizer,
-      load_tokenizer(settings.tokenizer.empty() ? parts.directory : settings.tokenizer));
+  TRY(parts.tokenizer, load_tokenizer(settings.tokenizer.empty() ? parts.checkpoint.files
+                                                                 : NamedFiles(settings.tokenizer)));
   TRY(const Family* family, family_of(parts.checkpoint.config));
   return family->create_encoder != nullptr ? serve_embeddings(settings, parts, signals, offline)
                                            : serve_generation(settings, parts, signals, offline);
@@ -471,7 +473,7 @@ Result<void> serve_model(const ServeSettings& settings, Parts& parts, const EndS
 
 Result<cluster::Profile> run_profile(const ServeSettings& settings, bool again) {
   TRY(Parts parts, open_parts(settings));
-  TRY(parts.tokenizer, load_tokenizer(parts.directory));
+  TRY(parts.tokenizer, load_tokenizer(parts.checkpoint.files));
   TRY(const Model model, load_model(parts.checkpoint, *parts.device, parts.options));
   const SteadyClock clock;
   return profile_of({settings.engine, settings.image_size.profile_folder, again}, model,

@@ -167,8 +167,8 @@ TEST_F(BadCheckpoint, OtherFormatsAreRefusedByName) {
   };
   fs::remove(folder_ / "model.safetensors");
   write_file(folder_ / "model-q4.gguf", "GGUF");
-  refused(folder_ / "model-q4.gguf", {"model-q4.gguf", "GGUF", "safetensors"});
-  refused(folder_.path(), {"model-q4.gguf", "GGUF", "safetensors"});
+  refused(folder_ / "model-q4.gguf", {"model-q4.gguf", "the version takes 4 bytes at 4"});
+  refused(folder_.path(), {"model-q4.gguf", "the version takes 4 bytes at 4"});
   fs::rename(folder_ / "model-q4.gguf", folder_ / "pytorch_model.bin");
   refused(folder_ / "pytorch_model.bin", {"pytorch_model.bin", "pickle", "safetensors"});
   refused(folder_.path(), {"pytorch_model.bin", "pickle", "safetensors"});

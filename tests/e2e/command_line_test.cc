@@ -165,7 +165,7 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused(serve({"--served_modelname", "x"}), 2, {"did you mean --served-model-name?"});
   refused(serve({"--entirely-else"}), 2, {"--entirely-else"});
   refused(serve({"--ctx-size", "4096"}), 2, {"--ctx-size is llama-server's: --max-model-len"});
-  refused({"serve", "-m", "model.gguf"}, 2, {"-m is llama-server's", "GGUF is not read"});
+  refused({"serve", "-m", "model.gguf"}, 2, {"-m is llama-server's", "saccade serve MODEL.gguf"});
   refused({"server", "x"}, 2, {"server: did you mean serve?"});
   refused({"--model", "x"}, 2, {"a command comes first"});
   refused({"entirely-else"}, 2, {"there is no command entirely-else"});

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/regular_file.h"
+#include "model/gguf/gguf_checkpoint.h"
+#include "model/gguf/gguf_paths.h"
 
 namespace saccade {
 namespace {
@@ -33,8 +35,6 @@ constexpr std::string_view kInstead =
     "downloads one)";
 
 Result<void> refuse_single_files(std::string_view name) {
-  if (name.ends_with(".gguf"))
-    return fail(ErrorCode::kUnsupported, "{} is GGUF, which is not read: {}", name, kInstead);
   if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth"))
     return fail(ErrorCode::kUnsupported,
                 "{} is a PyTorch pickle, which can run code when it is opened and is not read: {}",
@@ -131,6 +131,14 @@ Result<std::string> resolve_checkpoint(std::string_view name, const std::string&
   std::error_code ignored;
   const fs::path path{std::string(name)};
   if (fs::is_directory(path, ignored)) return path.string();
+  TRY(const std::optional<GgufPaths> gguf, find_gguf(path.string()));
+  if (gguf) {
+    for (const std::string& file : {gguf->model, gguf->projector}) {
+      if (!file.empty() && !fs::exists(file, ignored))
+        return fail(ErrorCode::kNotFound, "model \"{}\": there is no file {}", name, file);
+    }
+    return gguf_place(*gguf);
+  }
   TRY_DO(refuse_single_files(name));
   if (!is_repository_name(name))
     return fail(ErrorCode::kNotFound, "model \"{}\": no such directory", name);
@@ -155,6 +163,8 @@ Result<std::string> resolve_checkpoint(std::string_view name, const std::string&
 Result<Checkpoint> open_checkpoint(const std::string& directory) {
   const fs::path path(directory);
   std::error_code ignored;
+  TRY(const std::optional<GgufPaths> gguf, find_gguf(directory));
+  if (gguf) return open_gguf_checkpoint(*gguf);
   if (!fs::exists(path / "config.json", ignored)) {
     if (!fs::is_directory(path, ignored))
       return fail(ErrorCode::kNotFound, "{}: no such directory", directory);
@@ -165,6 +175,7 @@ Result<Checkpoint> open_checkpoint(const std::string& directory) {
   }
   Checkpoint checkpoint;
   checkpoint.directory = directory;
+  checkpoint.files = directory;
   TRY(checkpoint.config, read_object(path / "config.json"));
   TRY(checkpoint.generation, read_optional_object(path / "generation_config.json"));
   TRY(checkpoint.preprocessor, read_optional_object(path / "preprocessor_config.json"));

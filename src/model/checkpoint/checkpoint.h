@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/named_files.h"
 #include "base/result.h"
 #include "text/tokenizer.h"
 
@@ -20,21 +21,22 @@ struct Checkpoint {
   // processor_config.json's video_processor or video_preprocessor_config.json; empty where neither
   // is there: videos go by `preprocessor`.
   json::object video_preprocessor = {};
+  NamedFiles files = {};  // these and the tokenizer's
 };
 
-// `name` is a directory, or ORG/NAME of a download in the Hugging Face cache. kUnsupported for
-// .gguf, .bin and single files, saying what to give instead; kNotFound lists where it looked.
-// `cache` is another folder of that layout than hub_cache_directory(), `revision` a branch, tag or
-// commit.
+// `name` is a directory, MODEL.gguf or MODEL.gguf,MMPROJ.gguf, or ORG/NAME of a download in the
+// Hugging Face cache. kUnsupported for .bin and other single files, saying what to give instead;
+// kNotFound lists where it looked. `cache` is another folder of that layout than
+// hub_cache_directory(), `revision` a branch, tag or commit.
 Result<std::string> resolve_checkpoint(std::string_view name, const std::string& cache = "",
                                        const std::string& revision = "main");
 
-// Reads the small files. Errors name the file.
+// Reads the small files, or what of a GGUF (find_gguf()) stands for them. Errors name the file.
 Result<Checkpoint> open_checkpoint(const std::string& directory);
 
 // The safetensors files of a checkpoint in the order of their names: model.safetensors, or the
 // shards that model.safetensors.index.json names. `index` gets tensor -> file name when there is an
-// index. A checkpoint that has only .bin or .gguf is kUnsupported.
+// index. A checkpoint that has only .bin is kUnsupported.
 struct WeightFiles {
   std::vector<std::string> paths;
   json::object index;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/result.h"
 #include "model/checkpoint/mapped_file.h"
 #include "tensor/tensor.h"
@@ -48,19 +49,38 @@ std::string_view safetensors_name(DType type);
 
 std::string shape_text(std::span<const std::int64_t> shape);  // "[2, 3]"
 
+// Where weights are: one safetensors file, or what is read as one. Entries are those of tensors().
+class WeightFile {
+ public:
+  virtual ~WeightFile() = default;
+  virtual const std::string& path() const = 0;
+  virtual const std::vector<SafetensorsEntry>& tensors() const = 0;
+  // Good until release().
+  virtual std::span<const std::byte> bytes(const SafetensorsEntry& entry) const = 0;
+  virtual void prefetch(const SafetensorsEntry& entry) const = 0;
+  virtual void release(const SafetensorsEntry& entry) const = 0;
+  // What makes up the tensor, into a digest; its pages leave the process. Any thread, also beside
+  // the others.
+  virtual void digest(const SafetensorsEntry& entry, Sha256& into) const = 0;
+};
+
 // Immutable; any thread.
-class SafetensorsFile {
+class SafetensorsFile final : public WeightFile {
  public:
   // Errors name the path.
   static Result<SafetensorsFile> open(const std::string& path);
 
-  const std::string& path() const { return path_; }
-  const std::vector<SafetensorsEntry>& tensors() const { return header_.tensors; }
+  const std::string& path() const override { return path_; }
+  const std::vector<SafetensorsEntry>& tensors() const override { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   const SafetensorsEntry* find(std::string_view name) const;  // null when absent
-  std::span<const std::byte> bytes(const SafetensorsEntry& entry) const;
-  void prefetch(const SafetensorsEntry& entry) const { file_.prefetch(bytes(entry)); }
-  void release(const SafetensorsEntry& entry) const { file_.release(bytes(entry)); }
+  std::span<const std::byte> bytes(const SafetensorsEntry& entry) const override;
+  void prefetch(const SafetensorsEntry& entry) const override { file_.prefetch(bytes(entry)); }
+  void release(const SafetensorsEntry& entry) const override { file_.release(bytes(entry)); }
+  void digest(const SafetensorsEntry& entry, Sha256& into) const override {
+    into.update(bytes(entry));
+    release(entry);
+  }
 
  private:
   SafetensorsFile(std::string path, MappedFile file)

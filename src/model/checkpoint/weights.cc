@@ -13,6 +13,8 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/tensor_names.h"
 #include "model/dummies/random_weights.h"
+#include "model/gguf/gguf_paths.h"
+#include "model/gguf/gguf_weights.h"
 
 namespace saccade {
 namespace {
@@ -70,7 +72,8 @@ std::string canonical_name(std::string_view name, std::span<const NameAlias> ali
 }
 
 std::vector<std::int64_t> Weights::Tensor::shape() const {
-  return quantized ? std::vector<std::int64_t>{quantized->out(), quantized->in()} : entry().shape;
+  const bool joined = quantized && quantized->format != StoredMatrix::Format::kBlocks;
+  return joined ? std::vector<std::int64_t>{quantized->out(), quantized->in()} : entry().shape;
 }
 
 std::size_t Weights::Tensor::bytes() const {
@@ -81,25 +84,38 @@ std::size_t Weights::Tensor::bytes() const {
 
 Result<Weights> Weights::open(const std::string& directory, std::span<const NameAlias> aliases,
                               const std::optional<Quantization>& quantization) {
-  TRY(const WeightFiles found, find_weight_files(directory));
   Weights weights;
-  for (const std::string& path : found.paths) {
-    TRY(SafetensorsFile file, SafetensorsFile::open(path));
+  TRY(const std::optional<GgufPaths> gguf, find_gguf(directory));
+  if (gguf) {
+    TRY(auto file, open_gguf_weights(*gguf));
     weights.files_.push_back(std::move(file));
-  }
-  for (std::size_t i = 0; i < weights.files_.size(); ++i) TRY_DO(weights.add_file(i, aliases));
-  for (const auto& member : found.index) {
-    const std::string_view name = member.key();
-    const auto tensor = weights.tensors_.find(canonical_name(name, aliases));
-    const std::string file(member.value().get_string());
-    if (tensor == weights.tensors_.end() ||
-        std::filesystem::path(weights.files_[tensor->second.stored.front().file].path())
-                .filename() != file)
-      return fail(ErrorCode::kCorrupt, "{}: the index places tensor \"{}\" in {}, which lacks it",
-                  directory, name, file);
+    TRY_DO(weights.add_file(0, aliases));
+  } else {
+    TRY_DO(weights.open_safetensors(directory, aliases));
   }
   if (quantization) TRY_DO(weights.join_quantized(*quantization));
   return weights;
+}
+
+Result<void> Weights::open_safetensors(const std::string& directory,
+                                       std::span<const NameAlias> aliases) {
+  TRY(const WeightFiles found, find_weight_files(directory));
+  for (const std::string& path : found.paths) {
+    TRY(SafetensorsFile file, SafetensorsFile::open(path));
+    files_.push_back(std::make_unique<const SafetensorsFile>(std::move(file)));
+  }
+  for (std::size_t i = 0; i < files_.size(); ++i) TRY_DO(add_file(i, aliases));
+  for (const auto& member : found.index) {
+    const std::string_view name = member.key();
+    const auto tensor = tensors_.find(canonical_name(name, aliases));
+    const std::string file(member.value().get_string());
+    if (tensor == tensors_.end() ||
+        std::filesystem::path(files_[tensor->second.stored.front().file]->path()).filename() !=
+            file)
+      return fail(ErrorCode::kCorrupt, "{}: the index places tensor \"{}\" in {}, which lacks it",
+                  directory, name, file);
+  }
+  return {};
 }
 
 Weights::Made::Made() : pool(static_cast<int>(std::max(1U, std::thread::hardware_concurrency()))) {}
@@ -135,7 +151,7 @@ void Weights::make(Tensor& tensor) const {
 
 std::span<const std::byte> Weights::bytes_of(const Tensor& tensor) const {
   if (tensor.made != nullptr) return {tensor.copy.data(), tensor.bytes()};
-  return files_[tensor.stored.front().file].bytes(tensor.entry());
+  return files_[tensor.stored.front().file]->bytes(tensor.entry());
 }
 
 // Each quantised module's tensors leave the map and its matrix enters.
@@ -144,7 +160,7 @@ Result<void> Weights::join_quantized(const Quantization& quantization) {
   for (const auto& [name, tensor] : tensors_) {
     const SafetensorsEntry& entry = tensor.entry();
     stored.emplace(name, StoredTensor{entry.dtype, entry.shape,
-                                      files_[tensor.stored.front().file].bytes(entry)});
+                                      files_[tensor.stored.front().file]->bytes(entry)});
   }
   TRY(QuantizedModules found, find_quantized(quantization, stored));
   for (auto& [name, module] : found.modules) {
@@ -167,17 +183,25 @@ bool Weights::is_zero_bias(std::string_view name, const Tensor& tensor) const {
   if (made_ != nullptr || !name.ends_with(".bias")) return false;
   const auto matrix = tensors_.find(std::string(name.substr(0, name.size() - 4)) + "weight");
   return matrix != tensors_.end() && matrix->second.quantized &&
-         std::ranges::all_of(files_[tensor.stored.front().file].bytes(tensor.entry()),
+         std::ranges::all_of(files_[tensor.stored.front().file]->bytes(tensor.entry()),
                              [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 Result<void> Weights::add_file(std::size_t index, std::span<const NameAlias> aliases) {
-  for (const SafetensorsEntry& entry : files_[index].tensors()) {
+  for (const SafetensorsEntry& entry : files_[index]->tensors()) {
     const auto [tensor, is_new] = tensors_.try_emplace(canonical_name(entry.name, aliases));
     if (!is_new)
       return fail(ErrorCode::kCorrupt, "tensor \"{}\" is both in {} and in {}", entry.name,
-                  files_[tensor->second.stored.front().file].path(), files_[index].path());
+                  files_[tensor->second.stored.front().file]->path(), files_[index]->path());
     tensor->second.stored = {{index, &entry}};
+    if (const std::optional<BlockType> type = block_type(entry.dtype)) {
+      StoredMatrix& blocks = tensor->second.quantized.emplace();
+      blocks.format = StoredMatrix::Format::kBlocks;
+      blocks.block = *type;
+      blocks.scales.dtype = DType::kF16;
+      blocks.stored_in = blocks.in_end = entry.shape.back();
+      blocks.stored_out = blocks.out_end = element_count(entry.shape) / entry.shape.back();
+    }
   }
   return {};
 }
@@ -197,6 +221,14 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
     if (const std::vector<std::int64_t> shape = found->second.shape(); !fits(shape, spec))
       return fail(ErrorCode::kInvalid, "tensor \"{}\" is {}, the configuration makes it {}",
                   entry.name, shape_text(shape), shape_text(spec.shape));
+    if (entry.shape.size() != 2 && spec.kind == TensorKind::kMatrix && block_type(entry.dtype))
+      return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {} of {}; a matrix in blocks is read",
+                  entry.name, shape_text(entry.shape), entry.dtype);
+    // A block does not turn: experts in blocks are [outputs, inputs].
+    if (entry.shape.size() == 3 && spec.kind == TensorKind::kExperts && block_type(entry.dtype) &&
+        entry.shape[2] != spec.shape[1])
+      return fail(ErrorCode::kInvalid, "tensor \"{}\" is {} of {} for experts of {} inputs",
+                  entry.name, shape_text(entry.shape), entry.dtype, spec.shape[1]);
     if (!found->second.quantized && !is_float(entry))
       return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {}; BF16, F16 and F32 are read",
                   entry.name, entry.dtype);
@@ -238,13 +270,19 @@ Weights::Tensor& Weights::taken(std::string_view name) {
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
   if (tensor.made != nullptr) return tensor;
-  for (const Stored& part : tensor.stored) files_[part.file].prefetch(*part.entry);
+  for (const Stored& part : tensor.stored) files_[part.file]->prefetch(*part.entry);
   return tensor;
+}
+
+StoredMatrix Weights::coded(const Tensor& tensor) const {
+  StoredMatrix matrix = *tensor.quantized;
+  if (matrix.format == StoredMatrix::Format::kBlocks) matrix.codes = {DType::kU8, bytes_of(tensor)};
+  return matrix;
 }
 
 StoredMatrix Weights::take_matrix(std::string_view name) {
   const Tensor& tensor = taken(name);
-  if (tensor.quantized) return *tensor.quantized;
+  if (tensor.quantized) return coded(tensor);
   const SafetensorsEntry& entry = tensor.entry();
   StoredMatrix matrix;
   if (tensor.made != nullptr) {
@@ -263,6 +301,15 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
 std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int64_t inputs,
                                                 std::int64_t outputs) {
   StoredMatrix one = take_matrix(name);
+  if (one.format == StoredMatrix::Format::kBlocks) {
+    CHECK(one.in() == inputs && one.out() % outputs == 0,
+          "{}: experts of {} inputs, {} outputs in all, want {} x {}", name, one.in(), one.out(),
+          inputs, outputs);
+    std::vector<StoredMatrix> experts;
+    for (std::int64_t first = 0; first < one.out(); first += outputs)
+      experts.push_back(one.outputs(first, first + outputs));
+    return experts;
+  }
   const bool made = one.format == StoredMatrix::Format::kMade;
   CHECK((made || one.format == StoredMatrix::Format::kNumbers) && one.in() == inputs * outputs,
         "{}: experts of {} elements, want {} x {}", name, one.in(), inputs, outputs);
@@ -286,7 +333,7 @@ std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int6
 View Weights::take(std::string_view name) {
   Tensor& tensor = taken(name);
   if (tensor.quantized) {
-    const StoredMatrix& matrix = *tensor.quantized;
+    const StoredMatrix matrix = coded(tensor);
     tensor.copy = host_copy(static_cast<std::size_t>(matrix.out() * matrix.in()) * sizeof(float));
     const View view = tensor.copy.view(DType::kF32, matrix.out(), matrix.in());
     StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), view.row<float>(0),
@@ -314,7 +361,7 @@ void Weights::release(std::string_view name) {
   CHECK(found != tensors_.end(), "no tensor {}", name);
   found->second.copy.reset();
   if (found->second.made != nullptr) return;
-  for (const Stored& part : found->second.stored) files_[part.file].release(*part.entry);
+  for (const Stored& part : found->second.stored) files_[part.file]->release(*part.entry);
 }
 
 Digest Weights::fingerprint(std::span<const TensorSpec> specs) const {
@@ -334,8 +381,7 @@ Digest Weights::fingerprint(std::span<const TensorSpec> specs) const {
       // By the family's name for it: a file of other names holds the same tower.
       digest.update(fmt::format("{} {} {} {}\n", spec.name, entry.dtype, shape_text(entry.shape),
                                 entry.end - entry.begin));
-      digest.update(files_[part.file].bytes(entry));
-      files_[part.file].release(entry);
+      files_[part.file]->digest(entry, digest);
     }
   }
   return digest.finish();
@@ -373,6 +419,16 @@ Weights::Quantized Weights::quantized() const {
     all.four_bit_bytes += tensor.bytes();
   }
   return all;
+}
+
+std::map<std::string, std::size_t> Weights::block_counts() const {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& [name, tensor] : tensors_) {
+    const bool blocks =
+        tensor.quantized && tensor.quantized->format == StoredMatrix::Format::kBlocks;
+    if (blocks) ++counts[tensor.entry().dtype];
+  }
+  return counts;
 }
 
 std::int64_t parameter_count(std::span<const TensorSpec> specs) {

@@ -41,8 +41,9 @@ std::int64_t parameter_count(std::span<const TensorSpec> specs);
 // One thread.
 class Weights {
  public:
-  // Maps the files and reads their headers. The tensors of a quantised matrix become one,
-  // NAME.weight of its true shape. Errors name the file and the tensor.
+  // Maps the files and reads their headers; of a GGUF, as gguf/gguf_weights.h reads one. The
+  // tensors of a quantised matrix become one, NAME.weight of its true shape. Errors name the file
+  // and the tensor.
   static Result<Weights> open(const std::string& directory, std::span<const NameAlias> aliases,
                               const std::optional<Quantization>& quantization = std::nullopt);
 
@@ -87,6 +88,8 @@ class Weights {
     std::size_t four_bit_bytes = 0;
   };
   Quantized quantized() const;
+  // How many tensors are in blocks of each type (ops/block_codes.h), by its name.
+  std::map<std::string, std::size_t> block_counts() const;
   // Scales of activations and of KV caches: tensors that are there and not read.
   std::size_t unused_scales() const { return unused_scales_; }
   // SHA-256 over the names, types, shapes and bytes of these tensors as they are stored, in this
@@ -111,11 +114,13 @@ class Weights {
     std::size_t bytes() const;
   };
 
+  Result<void> open_safetensors(const std::string& directory, std::span<const NameAlias> aliases);
   Result<void> add_file(std::size_t index, std::span<const NameAlias> aliases);
   void make(Tensor& tensor) const;
   std::span<const std::byte> bytes_of(const Tensor& tensor) const;
   Result<void> join_quantized(const Quantization& quantization);
   Tensor& taken(std::string_view name);
+  StoredMatrix coded(const Tensor& tensor) const;  // of one that is quantised
   bool is_zero_bias(std::string_view name, const Tensor& tensor) const;
 
   // Of random(): what its tensors point at.
@@ -127,7 +132,7 @@ class Weights {
     Made();
   };
 
-  std::vector<SafetensorsFile> files_;
+  std::vector<std::unique_ptr<const WeightFile>> files_;
   std::unique_ptr<Made> made_;  // null: all tensors are in files_
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::size_t unused_scales_ = 0;

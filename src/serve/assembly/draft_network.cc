@@ -23,7 +23,7 @@ Result<Model> load(const DraftSettings& settings, const ServedTokens& served, Lo
   TRY(const UnloadedModel sketch, create_model(checkpoint));
   const ModelShape& shape = sketch.shape();
   TRY_DO(DraftModel::check_shape(shape));
-  auto tokenizer = load_tokenizer(directory);
+  auto tokenizer = load_tokenizer(checkpoint.files);
   if (!tokenizer && tokenizer.error().code != ErrorCode::kNotFound)
     return fail(std::move(tokenizer).error());
   TRY_DO(check_same_tokens(served, directory, tokenizer ? tokenizer->get() : nullptr, shape.vocab));

@@ -1,7 +1,6 @@
 #include "serve/requests/request_builder.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "api/pages/limits.h"
@@ -91,12 +90,13 @@ Result<void> read_sampling_defaults(const json::object& config, SamplingDefaults
 
 }  // namespace
 
-Result<SamplingDefaults> load_sampling_defaults(const std::string& directory,
+Result<SamplingDefaults> load_sampling_defaults(const NamedFiles& files,
                                                 const json::object& overrides) {
   SamplingDefaults defaults;
-  const std::string path = directory + "/generation_config.json";
-  if (!directory.empty() && std::filesystem::exists(path)) {
-    TRY(const json::value tree, json::parse_file(path));
+  constexpr std::string_view kName = "generation_config.json";
+  if (files.has(kName)) {
+    const std::string path = files.path(kName);
+    TRY(const json::value tree, files.parse(kName));
     if (!tree.is_object()) return fail(ErrorCode::kInvalid, "{}: an object is required", path);
     auto read = read_sampling_defaults(tree.get_object(), defaults, defaults.max_tokens);
     if (!read) return fail_within(path, std::move(read).error());

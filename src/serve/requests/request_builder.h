@@ -38,7 +38,7 @@ struct SamplingDefaults {
 };
 // Those of the folder's generation_config.json, none without a folder, with `overrides` laid over
 // them. Errors name the file or the flag, and the member.
-Result<SamplingDefaults> load_sampling_defaults(const std::string& directory,
+Result<SamplingDefaults> load_sampling_defaults(const NamedFiles& files,
                                                 const json::object& overrides = {});
 
 struct BuiltPrompt {
