@@ -1,6 +1,7 @@
 # `cmake --install` and, from the same, the Debian package (cpack -G DEB).
 include(GNUInstallDirs)
 set(SACCADE_MAINTAINER "The Saccade authors <saccade@example.org>" CACHE STRING "who makes the package, with an address")
+set(SACCADE_PACKAGE_VERSION ${PROJECT_VERSION} CACHE STRING "version of the package, as Debian has them (scripts/version --debian)")
 set(doc_dir ${CMAKE_INSTALL_DATADIR}/doc/saccade)
 install(TARGETS saccade RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES packaging/saccade.service DESTINATION lib/systemd/system)
@@ -30,6 +31,7 @@ install(CODE "
       OUTPUT_FILE \"\${made}/completion/\${shell}\" COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
   set(SACCADE_MAINTAINER \"${SACCADE_MAINTAINER}\")
+  set(SACCADE_PACKAGE_VERSION \"${SACCADE_PACKAGE_VERSION}\")
   configure_file(\"${PROJECT_SOURCE_DIR}/packaging/changelog\" \"\${made}/changelog\" @ONLY)
   execute_process(COMMAND gzip -9n \"\${made}/changelog\" COMMAND_ERROR_IS_FATAL ANY)
 ")
@@ -44,6 +46,7 @@ install(FILES ${PROJECT_BINARY_DIR}/install/changelog.gz DESTINATION ${doc_dir})
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME saccade)
+set(CPACK_PACKAGE_VERSION ${SACCADE_PACKAGE_VERSION})
 set(CPACK_PACKAGE_VENDOR "The Saccade authors")
 set(CPACK_PACKAGE_CONTACT "${SACCADE_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "server for vision-language models over the OpenAI API")
