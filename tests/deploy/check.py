@@ -111,6 +111,72 @@ class Schemas(unittest.TestCase):
             self.assertEqual(said, [], unit)
 
 
+class Image(unittest.TestCase):
+    """What deploy/ takes for granted of the image is what the image is (packaging/image/config.json, which scripts/image writes into it)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.config = json.loads((ROOT / "packaging/image/config.json").read_text())
+        cls.user = int(cls.config["User"].split(":")[0])
+
+    def containers(self):
+        for name, each in manifests().items():
+            if each["kind"] in ("StatefulSet", "Deployment"):
+                pod = each["spec"]["template"]["spec"]
+                yield name, pod, pod["containers"][0]
+
+    def test_manifests(self):
+        seen = 0
+        for name, pod, container in self.containers():
+            with self.subTest(name):
+                seen += 1
+                self.assertEqual(pod["securityContext"]["runAsUser"], self.user)
+                self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
+                self.assertNotIn("command", container)  # the image's entry point is the program
+                self.assertIn(container["args"][0], ("serve", "proxy"))
+                self.assertTrue(container["image"].startswith("saccade:"))
+                flags = dict(arg[2:].split("=", 1) for arg in container["args"] if arg.startswith("--") and "=" in arg)
+                ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+                self.assertEqual(ports["http"], int(flags["port"]))
+                if "cluster" in ports:
+                    self.assertEqual(flags["cluster-listen"], f"0.0.0.0:{ports['cluster']}")
+                for probe in ("readinessProbe", "livenessProbe", "startupProbe"):
+                    how = container.get(probe, {})
+                    self.assertIn(how.get("httpGet", {}).get("path", "/health"), "/health")
+                    self.assertIn(how.get("httpGet", how.get("tcpSocket", {"port": "http"}))["port"], ports)
+                paths = [mount["mountPath"] for mount in container.get("volumeMounts", [])]
+                for flag in (container["args"][1], *flags.values()):
+                    if flag.startswith(("/models", "/keys")):
+                        self.assertTrue(any(flag.startswith(path) for path in paths), flag)
+                if container["args"][0] == "serve":
+                    self.assertIn("/models", paths)
+        self.assertEqual(seen, 3)
+        self.assertIn("/models", self.config["Volumes"])
+
+    def test_compose(self):
+        for name, service in documents(DEPLOY / "compose.yaml")[0]["services"].items():
+            if service["image"].startswith("saccade"):
+                with self.subTest(name):
+                    self.assertEqual(int(service["user"]), self.user)
+                    self.assertTrue(service["read_only"])
+                    self.assertIn(service["command"][0], ("serve", "proxy"))
+                    self.assertNotIn("entrypoint", service)
+
+    def test_dockerfile_is_the_same_image(self):
+        text = (DEPLOY / "Dockerfile").read_text()
+        last = text[text.rindex("\nFROM "):]
+        said = {word: json.loads(rest) for word, rest in re.findall(r"^(ENTRYPOINT|CMD) (\[.*\])$", last, re.M)}
+        self.assertEqual(said["ENTRYPOINT"], self.config["Entrypoint"])
+        self.assertEqual(said["CMD"], self.config["Cmd"])
+        self.assertIn(f"USER {self.config['User']}\n", last)
+        self.assertIn("VOLUME /models\n", last)
+        for each in self.config["ExposedPorts"]:
+            self.assertIn(f"EXPOSE {each.split('/')[0]}\n", last)
+        for each in self.config["Env"][1:]:
+            self.assertIn(each, last)
+        self.assertIn("CMD [\"" + self.config["Healthcheck"]["Test"][1] + "\"]", last)
+
+
 class Flags(unittest.TestCase):
     def commands(self):
         for name, each in manifests().items():
