@@ -23,6 +23,9 @@ struct GrpcLinkSettings {
   Nanos most_retry = 3 * kSecond;
 };
 
+// Refused in a build without gRPC, which can make no link.
+Result<void> check_grpc();
+
 // Tells the exchange's table what it hears, on `thread`.
 std::unique_ptr<RunningLink> make_grpc_link(const GrpcLinkSettings& settings, const Clock& clock,
                                             EventThread& thread, std::function<ItemTable&()> table);

@@ -11,6 +11,7 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
                                                                   const Device& device,
                                                                   const Clock& clock,
                                                                   cluster::RowFinder* finder) {
+  TRY_DO(cluster::check_grpc());
   const ClusterSettings& cluster = settings.cluster;
   cluster::GrpcLinkSettings link;
   TRY(link.access, read_access(cluster));
