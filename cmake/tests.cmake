@@ -5,7 +5,6 @@
 # AddressSanitizer and UBSan as well (scripts/test --all): tests that are SANITIZED, or those of them that a filter of
 # GoogleTest's names, where a part reaches the same code. In a build with sanitizers these have the label "sanitized", and
 # the target sanitized_tests builds them.
-find_package(GTest REQUIRED)
 include(GoogleTest)
 if(SACCADE_PRECOMPILED)
   saccade_precompiled_carrier(saccade_precompiled_tests GTest::gmock GTest::gtest)
