@@ -259,6 +259,7 @@ TEST(BenchMethods, DashInferRequestsAndLines) {
   const std::vector<std::string> bodies = server.bodies();
   ASSERT_EQ(bodies.size(), 12U);
   const int lengths[] = {117, 101, 142, 136};  // random.seed(0xCADE), randint(88, 152)
+  std::vector<std::string> firsts;             // what each request begins with: text, images
   for (std::size_t i = 0; i < bodies.size(); ++i) {
     const json::value body = *json::parse(bodies[i]);
     EXPECT_EQ(body.at("max_tokens").as_int64(), lengths[i / 3]);
@@ -271,10 +272,18 @@ TEST(BenchMethods, DashInferRequestsAndLines) {
     ASSERT_EQ(first.size(), 4U);  // the text, then three images
     EXPECT_TRUE(
         std::string_view(first[1].at("image_url").at("url").as_string()).starts_with("file:///"));
+    json::JsonWriter(firsts.emplace_back()).value(messages[0]);
     if (i % 3 > 0) {
       std::string said;
       json::JsonWriter(said).value(messages[1].at("content"));
       EXPECT_THAT(said, HasSubstr("served"));
+    }
+  }
+  // The turns of a conversation begin alike, with its own images: what a prefix cache lives by.
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    EXPECT_EQ(firsts[i], firsts[i / 3 * 3]);
+    if (i >= 3) {
+      EXPECT_NE(firsts[i], firsts[i - 3]);
     }
   }
   // Questions come from the end of the file.

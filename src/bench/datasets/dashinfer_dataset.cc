@@ -119,6 +119,17 @@ Result<Dataset> dashinfer_dataset(const DashInferSettings& settings,
   Dataset dataset{.name = "dashinfer", .path = settings.prompt_file, .prompts = {}, .notes = {}};
   std::size_t next_image = 0;
   for (std::size_t c = 0; c < conversations; ++c) {
+    std::vector<SharedImage> own;  // of all turns: the script copies them into each
+    for (std::int32_t k = 0; k < samples.image_nums[c]; ++k) {
+      if (next_image == images.size() && settings.wrap_images) next_image = 0;
+      if (next_image == images.size())
+        return fail(ErrorCode::kInvalid,
+                    "{}: its {} usable images run out at conversation {}; use --wrap-images to "
+                    "begin again",
+                    settings.image_folder, images.size(), c);
+      TRY(SharedImage image, file_image(images[next_image++], settings.file_urls));
+      own.push_back(std::move(image));
+    }
     for (std::size_t turn = 0; turn < turns; ++turn) {
       QuestionAnswer pair = std::move(pairs.back());
       pairs.pop_back();
@@ -128,17 +139,6 @@ Result<Dataset> dashinfer_dataset(const DashInferSettings& settings,
       prompt.max_tokens = samples.response_lens[c];
       prompt.reference = std::move(pair.answer);
       prompt.messages = {{.parts = {{.text = std::move(pair.question)}}}};
-      std::vector<SharedImage> own;
-      for (std::int32_t k = 0; k < samples.image_nums[c]; ++k) {
-        if (next_image == images.size() && settings.wrap_images) next_image = 0;
-        if (next_image == images.size())
-          return fail(ErrorCode::kInvalid,
-                      "{}: its {} usable images run out at conversation {}; use --wrap-images to "
-                      "begin again",
-                      settings.image_folder, images.size(), c);
-        TRY(SharedImage image, file_image(images[next_image++], settings.file_urls));
-        own.push_back(std::move(image));
-      }
       for (auto image = own.rbegin(); image != own.rend(); ++image)
         prompt.messages[0].parts.push_back({.image = *image});
       if (context.text != nullptr && context.text->exact())
