@@ -3,11 +3,13 @@
 
 #include "apps/bench_commands.h"
 #include "apps/local_embedder.h"
+#include "bench/load/leg_runner.h"
 #include "bench/load/rate_search.h"
 #include "bench/methods/image_size_table.h"
 #include "bench/methods/profile_ttft.h"
 #include "bench/methods/seed_methods.h"
 #include "bench/metrics/text_similarity.h"
+#include "model/checkpoint/checkpoint.h"
 
 namespace saccade {
 namespace {
@@ -109,6 +111,8 @@ void add_profile_ttft(CLI::App& bench_app, int& exit_code) {
       exit_code);
 }
 
+constexpr std::string_view kPublishedEncoder = "sentence-transformers/all-MiniLM-L6-v2";
+
 void add_similarity(CLI::App& bench_app, int& exit_code) {
   struct Flags {
     std::string path;
@@ -125,7 +129,8 @@ void add_similarity(CLI::App& bench_app, int& exit_code) {
       ->required();
   CLI::Option* const encoder = app->add_option(
       "--encoder", flags->encoder,
-      "sentence encoder to load for the embedding cosine: a folder, or ORG/NAME in HF_HOME");
+      "sentence encoder to load for the embedding cosine: a folder, or ORG/NAME in HF_HOME; by "
+      "itself the published one, where it is there");
   app->add_option("--embedding-url", flags->server.target.base_url,
                   "or a server that answers /v1/embeddings: http://127.0.0.1:8000")
       ->excludes(encoder);
@@ -141,6 +146,13 @@ void add_similarity(CLI::App& bench_app, int& exit_code) {
         if (!flags->api_key.empty())
           flags->server.target.headers.emplace_back("Authorization", "Bearer " + flags->api_key);
         TRY(embedder, bench::make_embedder(flags->server));
+      } else if (const auto cached = resolve_checkpoint(kPublishedEncoder)) {
+        TRY(embedder, load_embedder(*cached));
+      } else {
+        bench::note(
+            fmt::format("without the published cosine: {0} is not in the cache; `saccade "
+                        "model pull {0}` (90 MB) fetches it, or --encoder names a folder",
+                        kPublishedEncoder));
       }
       return bench::similarity_report(flags->path, embedder);
     }());

@@ -208,8 +208,28 @@ TEST_F(Embeddings, SimilarityIsTheMeanCosineHereAndThere) {
   ASSERT_FALSE(figure.empty()) << there.output;
   EXPECT_NEAR(std::stod(figure.substr(name.size())), mean, 5.1e-5);
   EXPECT_NE(there.output.find("pairs                        3"), std::string::npos);
-  // Without either there is no such line.
-  EXPECT_EQ(line_of(run_to_end(SACCADE_BINARY, {"bench", "similarity", path}).output, name), "");
+  // By itself it takes the published encoder out of the cache, and says what to fetch without it.
+  const std::filesystem::path cache = ::testing::TempDir() + "/saccade_similarity_cache";
+  const auto by_itself = [&] {
+    setenv("HF_HOME", cache.c_str(), 1);
+    const Ended ended = run_to_end(SACCADE_BINARY, {"bench", "similarity", path});
+    unsetenv("HF_HOME");
+    return ended;
+  };
+  std::filesystem::create_directories(cache);
+  const Ended without = by_itself();
+  EXPECT_EQ(without.status, 0) << without.output;
+  EXPECT_EQ(line_of(without.output, name), "");
+  EXPECT_NE(without.output.find("model pull sentence-transformers/all-MiniLM-L6-v2"),
+            std::string::npos);
+  const auto model = cache / "hub/models--sentence-transformers--all-MiniLM-L6-v2";
+  std::filesystem::create_directories(model / "refs");
+  std::filesystem::create_directories(model / "snapshots");
+  std::ofstream(model / "refs/main") << "abc";
+  std::filesystem::create_directory_symlink(std::filesystem::absolute(kEncoder),
+                                            model / "snapshots/abc");
+  EXPECT_EQ(line_of(by_itself().output, name), figure);
+  std::filesystem::remove_all(cache);
 
   for (const auto& [flag, value, word] :
        {std::tuple{"--embedding-url", std::string("http://127.0.0.1:1"), "127.0.0.1"},
