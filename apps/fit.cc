@@ -36,9 +36,10 @@ struct Way {
 
 std::array<Way, 3> ways() {
   LoadOptions int8;
-  int8.text_layers = DType::kI8;
+  int8.text_layers = int8.head = DType::kI8;  // as plain --quantization int8 rounds on a CPU
   LoadOptions int4;
   int4.four_bit_text = true;
+  int4.head = DType::kI8;
   return {{{"bf16", {}, 0.93}, {"int8", int8, 0.9}, {"int4", int4, 0.72}}};
 }
 
