@@ -59,7 +59,7 @@ class OpTable {
     tower_attention(5476, 1, 16, 64);     // the same with heads of 64
     tower_attention(4096, 1, 16, 72);     // 896 x 896 of SigLIP
     paged("attention phi3 1 x 2048 rows after 0", {1, 2048, 0, 32, 32, 96});
-    tower_attention(5125, 5, 16, 64);     // five tiles of InternVL
+    tower_attention(5125, 5, 16, 64);  // five tiles of InternVL
     of_width(kWidths2B, {1, 16, 17, 64, 2048});
   }
 
