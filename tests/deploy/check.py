@@ -177,6 +177,20 @@ class Image(unittest.TestCase):
         self.assertIn("CMD [\"" + self.config["Healthcheck"]["Test"][1] + "\"]", last)
 
 
+class Workflows(unittest.TestCase):
+    def test_they_call_what_is_there(self):
+        seen = set()
+        for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+            flow = yaml.safe_load(path.read_text())
+            self.assertIn("permissions", flow)
+            for job in flow["jobs"].values():
+                for step in job["steps"]:
+                    for script in re.findall(r"(?:^|\s)((?:scripts|tests|packaging)/\S+)", step.get("run", "")):
+                        self.assertTrue(os.access(ROOT / script, os.X_OK), script)
+                        seen.add(script)
+        self.assertLessEqual({"scripts/test", "scripts/release"}, seen)
+
+
 class Flags(unittest.TestCase):
     def commands(self):
         for name, each in manifests().items():
