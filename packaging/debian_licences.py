@@ -20,8 +20,14 @@ def copyright_of(package):
     return open(path, errors="replace").read() if os.path.exists(path) else ""
 
 
+def wording(name, text):
+    """What a machine-readable copyright file says of a short name; the longest, since others only name it."""
+    found = re.findall(rf"^License:[ \t]*{re.escape(name)}[ \t]*\n((?:[ \t].*\n?)+)", text, re.M)
+    return max(found, key=len) if found else f"{name}: see the package's copyright file"
+
+
 def one(name, extracted, text):
-    """An SPDX id of one of Debian's short names; EXTRACTED gets what SPDX has no name for."""
+    """An SPDX id of one of Debian's short names; EXTRACTED gets what SPDX has no name for, with its text."""
     known = SPDX.get(name.lower())
     if known:
         return known
@@ -46,7 +52,7 @@ def expression(package, extracted):
             continue
         for group in re.split(r",\s*(?:and\s+)?", found[1].strip()):
             alternatives = re.split(r"\s+or\s+|\s*/\s*", group)
-            made = [[one(re.sub(r"\s+", "-", each.strip()), extracted, text) for each in re.split(r"\s+and\s+", one_of) if each.strip()]
+            made = [[one(each.strip(), extracted, wording(each.strip(), text)) for each in re.split(r"\s+and\s+", one_of) if each.strip()]
                     for one_of in alternatives]
             if len(made) == 1:
                 parts.update(made[0])
