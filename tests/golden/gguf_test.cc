@@ -41,7 +41,7 @@ const std::vector<Case> kCases = {
     {"qwen3_f16", "qwen3/odd_heads", 1, 0, 1.0 / 2048},
     {"qwen3_moe", "qwen3_moe/some_layers", 2, 0, 0},
     {"llama3_scaled", "llama3/scaled", 1, 0, 0, false},
-    {"llama3_q4_0", "llama3/scaled", 2, 0, 0.1, false},
+    {"llama3_q4_0", "llama3/scaled", 2, 0, 0.125, false},
     {"qwen2_vl", "qwen2_vl/odd_heads", 2, 1, 0.1},
     {"qwen2_5_vl", "qwen2_5_vl/odd_heads", 1, 2, 0.01},
     {"qwen3_vl", "qwen3_vl/odd_heads", 2, 1, 0.1},
