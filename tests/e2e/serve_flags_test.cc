@@ -2,6 +2,7 @@
 // what answers are by default, what HTTP shows of them.
 #include <gtest/gtest.h>
 
+#include <boost/json/serialize.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/base64.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "net/http_server.h"
@@ -200,6 +202,44 @@ TEST(Checkpoints, RandomWeightsAreThoseOfMakeDummy) {
   EXPECT_FALSE(text.empty());
   EXPECT_EQ(text_of(complete(made)), text);
   expect_refused(serve({"--load-format", "gguf"}), {"--load-format", "gguf", "safetensors"});
+}
+
+// A GGUF by its two files, and by the folder that they are in: the same answer about an image,
+// under the first file's name. Without its tower a model has no images.
+TEST(Checkpoints, GgufIsServedWithItsProjector) {
+  const std::string folder = std::string(SACCADE_SOURCE_DIR) + "/tests/golden/gguf/qwen2_vl";
+  const std::string model = folder + "/model.gguf";
+  std::ifstream file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/qwen2_vl/images/small.png",
+                     std::ios::binary);
+  const std::string image((std::istreambuf_iterator<char>(file)), {});
+  const std::string chat =
+      R"({"max_tokens": 8, "temperature": 0, "ignore_eos": true, "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,)" +
+      base64_encode(image) + R"("}}, {"type": "text", "text": "What is it?"}]}]})";
+  const auto ask = [&](const ServerProcess& server) {
+    return exchange(server.port(), "POST", "/v1/chat/completions", chat, -1, "");
+  };
+  const auto said = [](const RawAnswer& answer) {
+    const json::object tree = tree_of(answer);
+    const json::value* choices = json::find(tree, "choices");
+    return choices == nullptr ? std::string()
+                              : boost::json::serialize(choices->at(0).at("message"));
+  };
+  ServerProcess files(SACCADE_BINARY, {"serve", model, "--mmproj", folder + "/mmproj.gguf",
+                                       "--kv-cache-bytes", "16MiB"});
+  ServerProcess whole(SACCADE_BINARY, {"serve", folder, "--kv-cache-bytes", "16MiB"});
+  const std::string answer = said(ask(files));
+  EXPECT_FALSE(answer.empty());
+  EXPECT_EQ(said(ask(whole)), answer);
+  expect_words(files.log(), {"quantised tensors: 13 of Q4_0", "codes of four bits"});
+  expect_words(exchange(files.port(), "GET", "/v1/models", "", -1, "").body,
+               {"\"id\":\"" + model + "\""});
+
+  ServerProcess text(SACCADE_BINARY, {"serve", model, "--kv-cache-bytes", "16MiB"});
+  EXPECT_EQ(ask(text).status, 400);
+  EXPECT_FALSE(text_of(complete(text)).empty());
+  expect_refused({"serve", kCheckpoint, "--mmproj", folder + "/mmproj.gguf"},
+                 {"--mmproj", "goes with a model in GGUF"});
+  expect_refused({"serve", folder + "/mmproj.gguf"}, {"holds a vision tower alone"});
 }
 
 TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {

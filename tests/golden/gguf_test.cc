@@ -86,6 +86,10 @@ json::object reduced(json::object config, const Case& of) {
   json::value* const nested = config.if_contains("text_config");
   json::object& text = nested == nullptr ? config : nested->as_object();
   text["num_hidden_layers"] = of.layers;
+  // Of no file with images, and nothing in a GGUF of the Llama architecture says it.
+  const std::string_view checkpoint = of.checkpoint;
+  if (checkpoint.starts_with("mistral3") || checkpoint.starts_with("pixtral"))
+    text["sliding_window"] = nullptr;
   keep_below(text, "mlp_only_layers", of.layers);
   if (json::value* const types = text.if_contains("layer_types"))
     types->as_array().resize(static_cast<std::size_t>(of.layers));

@@ -169,7 +169,7 @@ Result<void> add_qwen3_tower(const GgufModel& model, json::object& config,
   TRY(const std::vector<std::int64_t> deep, metadata.get_ints("clip.vision.is_deepstack_layers"));
   json::array layers;
   for (std::size_t i = 0; i < deep.size(); ++i)
-    if (deep[i] != 0) layers.emplace_back(i);
+    if (deep[i] != 0) layers.emplace_back(static_cast<std::int64_t>(i));
   vision["deepstack_visual_indexes"] = std::move(layers);
   config["vision_config"] = std::move(vision);
   return add_patch_images(model, tower, {256 * 256, 4096 * 4096}, config, preprocessor);
@@ -229,6 +229,8 @@ Result<void> add_pixtral_tower(const GgufModel& model, json::object& config,
     TRY(config["spatial_merge_size"],
         model.projector().get_int_or("clip.vision.spatial_merge_size", 2));
   }
+  // Where nothing is said the class has a window of 4096, which no file with images has.
+  config["text_config"].as_object()["sliding_window"] = nullptr;
   config["vision_feature_layer"] = -1;
   config["vision_feature_select_strategy"] = "full";
   config["projector_hidden_act"] = "gelu";
