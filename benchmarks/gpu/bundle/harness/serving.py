@@ -84,6 +84,7 @@ class Idle:
 
 
 def serve_command(machine, folder, name, port, depth=2, more=(), device="cuda"):
+    # Warming up takes an emulator minutes a server; tests of the engine do it there.
     rehearsed = ["--max-model-len", 2048, "--max-num-seqs", 4, "--kv-cache-bytes", "64MiB"]
     sizes = rehearsed if machine.rehearsal else ["--max-model-len", 8192, "--max-num-seqs", 256]
     given = [str(each) for each in more]
@@ -93,7 +94,7 @@ def serve_command(machine, folder, name, port, depth=2, more=(), device="cuda"):
     return machine.program("saccade", "serve", "--model", folder, "--device", device, "--load-format", "dummy",
                            "--served-model-name", "bundle", "--host", "127.0.0.1", "--port", port, ASYNC[depth],
                            "--limit-mm-per-prompt", "image=10", "--log-level", "debug", "--drain-seconds", 1,
-                           *models.serve_options(name), *given)
+                           *(["--no-warm-up"] if machine.rehearsal else []), *models.serve_options(name), *given)
 
 
 class Server:
