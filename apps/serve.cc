@@ -166,8 +166,8 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
       "--quantization; encoders and decoders of one cluster have to say the same");
   cmd.add_flag("--quantize-activations", s.quantize_activations,
                "rows of activations become bytes before products with weights of four bits, as "
-               "int8 does before its own: faster for prompts and many sequences; with int4 by "
-               "itself where it is, but for --weight-only");
+               "int8 does before its own: faster but for prompts on AMX; with int4 by "
+               "itself but for --weight-only");
   cmd.add_flag("--dequantize", s.dequantize,
                "matrices that the checkpoint has in four bits become numbers of --dtype");
   cmd.add_flag("--weight-only", s.weight_only,

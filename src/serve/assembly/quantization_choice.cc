@@ -55,18 +55,6 @@ Result<void> check_quantization(std::string_view asked, const json::object& conf
               asked, stored.empty() ? "not quantised" : "stored as " + stored, method->stored);
 }
 
-namespace {
-
-// Matrix units make bfloat16 of codes of four bits and multiply 512 rows by them in a third of the
-// time that VPDPBUSD takes for rows of bytes; one row takes as long either way
-// (benchmarks/results/quantised.md). Everywhere else bytes are faster.
-bool bytes_by_codes_are_faster(const Device& device) {
-  return device.multiplies_codes_by_int8() &&
-         device.description().find("cpu amx") == std::string::npos;
-}
-
-}  // namespace
-
 std::string choose_fastest(const ServeSettings& settings, const Device& device,
                            LoadOptions& options) {
   const bool bytes = settings.quantization == kRoundToBytes;
@@ -74,22 +62,19 @@ std::string choose_fastest(const ServeSettings& settings, const Device& device,
   const bool cpu = device.multiplies_int8() && device.multiplies_codes_by_int8();
   if ((!bytes && !four_bits) || settings.weight_only || !cpu) return "";
   options.head = DType::kI8;
-  if (four_bits) options.byte_activations |= bytes_by_codes_are_faster(device);
-  const bool activations = four_bits && options.byte_activations;
-  // KL(bfloat16 || form) and top-1 of glimpse's conversations: kv-and-weights.md in
-  // benchmarks/results.
-  const std::string_view layers = bytes ? "W8A8" : activations ? "W4A8" : "W4A16";
+  options.byte_activations |= four_bits;
+  // KL(bfloat16 || form) and top-1 of glimpse's conversations, and speeds of Qwen2-VL-2B's shape:
+  // kv-and-weights.md and quantised.md in benchmarks/results.
+  const std::string_view layers = bytes ? "W8A8" : "W4A8";
   const std::string_view cost =
       bytes ? "KL of 3.1e-3 nats and 952 of 958 top-1 in glimpse's conversations, with the "
               "layers alone 3.0e-3 and 949"
-      : activations
-          ? "KL of 0.100 nats and 920 of 958 top-1 in glimpse's conversations, with W4A16 "
-            "alone 0.107 and 917"
-          : "KL of 0.103 nats and 918 of 958 top-1 in glimpse's conversations, with the "
-            "layers alone 0.107 and 917";
+            : "KL of 0.100 nats and 920 of 958 top-1 in glimpse's conversations, with W4A16 "
+              "alone 0.107 and 917";
   const std::string_view gain =
-      activations ? "gains 1.8 times the speed of prompts and 2.0 of eight streams (Zen 4)"
-                  : "gains half the head's bytes, which every step reads";
+      bytes ? "gains half the head's bytes, which every step reads"
+            : "gains 1.8 times the speed of prompts and 2.0 of eight streams on Zen 4, 1.7 of one "
+              "stream on AMX, where prompts take twice as long";
   return fmt::format(
       "--quantization {}: text layers {}, head in int8 on {}; costs {}; {}; --weight-only takes it "
       "back, --quantize-tower rounds the tower too",

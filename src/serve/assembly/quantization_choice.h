@@ -21,10 +21,10 @@ inline constexpr std::string_view kRoundToFourBits = "int4";
 // something else, kUnsupported for methods that are not read; both say what to do instead.
 Result<void> check_quantization(std::string_view asked, const json::object& config);
 
-// What plain int8 and int4 round besides the text's layers because it is faster on this device: the
-// head, to bytes, and before int4 activations, where products of bytes by codes are the faster
-// ones. Nothing with --weight-only, of a device that is no CPU, or where neither was asked for.
-// Returns the line that says so, what it costs and what it gains; "" where nothing was chosen.
+// What plain int8 and int4 round besides the text's layers because answers come faster: the head,
+// to bytes, and before int4 activations. Nothing with --weight-only, of a device that is no CPU, or
+// where neither was asked for. Returns the line that says so, what it costs and what it gains; ""
+// where nothing was chosen.
 std::string choose_fastest(const ServeSettings& settings, const Device& device,
                            LoadOptions& options);
 
