@@ -9,20 +9,19 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <sstream>
-#include <thread>
 
 #include "apps/build_facts.h"
 #include "apps/serve_environment.h"
 #include "base/host_memory.h"
 #include "base/processors.h"
+#include "base/thread_pool.h"
 #include "model/checkpoint/checkpoint.h"
 #include "ops/cpu/isa.h"
+#include "ops/cpu/read_bandwidth.h"
 #include "ops/device.h"
 
 namespace saccade {
@@ -128,7 +127,8 @@ void check_memory(Findings& found, const Processors& processors) {
   if (!limit.empty() && limit != "max")
     found.push_back({"memory", "limit of the control group", gib(std::stod(limit)), Verdict::kFine,
                      "the kernel ends what goes over it"});
-  const double bandwidth = read_bandwidth(cores);
+  ThreadPool pool(std::max(1, cores));
+  const double bandwidth = cpu::measure_read_bandwidth(pool).value_or(0);
   // Below a token a second of a small model nothing is served at a pace that anybody reads at.
   constexpr double kSmallModel = 4e9;
   const double tokens = bandwidth / kSmallModel;
@@ -227,34 +227,6 @@ void check_port(Findings& found, std::uint16_t port) {
 }
 
 }  // namespace
-
-double read_bandwidth(int threads) {
-  constexpr std::size_t kWords = (std::size_t{64} << 20) / sizeof(std::uint64_t);
-  std::vector<std::vector<std::uint64_t>> memory(static_cast<std::size_t>(std::max(1, threads)));
-  std::vector<std::uint64_t> sums(memory.size());
-  const auto together = [&](const auto& work) {
-    std::vector<std::thread> running;
-    for (std::size_t i = 0; i < memory.size(); ++i) running.emplace_back([&, i] { work(i); });
-    for (std::thread& each : running) each.join();
-  };
-  together([&](std::size_t i) { memory[i].assign(kWords, i + 1); });
-  double best = 0;
-  for (int pass = 0; pass < 3; ++pass) {
-    const auto begin = std::chrono::steady_clock::now();
-    together([&](std::size_t i) {
-      // Independent sums, so that the adds do not wait for each other.
-      std::uint64_t parts[8] = {};
-      for (std::size_t at = 0; at < kWords; at += 8)
-        for (std::size_t k = 0; k < 8; ++k) parts[k] += memory[i][at + k];
-      sums[i] += std::accumulate(parts, parts + 8, std::uint64_t{0});
-    });
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    best = std::max(
-        best, static_cast<double>(memory.size() * kWords * sizeof(std::uint64_t)) / took.count());
-  }
-  // The sums are what the loops are for.
-  return std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0 ? 0 : best;
-}
 
 std::vector<Finding> check_machine(std::uint16_t port) {
   Findings found;

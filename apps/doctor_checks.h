@@ -21,8 +21,4 @@ struct Finding {
 // Takes about a second: memory is read to measure it. `port`: looked at whether it is free.
 std::vector<Finding> check_machine(std::uint16_t port);
 
-// Bytes a second that `threads` threads read together from memory, the best of three passes over
-// 64 MiB each.
-double read_bandwidth(int threads);
-
 }  // namespace saccade

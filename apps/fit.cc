@@ -6,16 +6,18 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "apps/commands.h"
-#include "apps/doctor_checks.h"
 #include "base/host_memory.h"
 #include "base/json.h"
 #include "base/processors.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/weight_memory.h"
+#include "ops/cpu/read_bandwidth.h"
+#include "ops/device.h"
+#include "serve/assembly/quantization_choice.h"
+#include "serve/settings.h"
 
 namespace saccade {
 namespace {
@@ -26,24 +28,39 @@ struct Flags {
   bool json = false;
 };
 
-// A way to keep weights: the flags that ask for it, and the share of the measured read bandwidth at
-// which one sequence's steps read them (benchmarks/results/model.md, quantised.md).
+// Of the measured read bandwidth, at which one sequence's steps read weights
+// (benchmarks/results/quantised.md; four bits have 0.68 on Zen 4 and 0.8 on AMX).
+constexpr double kShareBf16 = 0.93;
+constexpr double kShareInt8 = 0.88;
+constexpr double kShareInt4 = 0.72;
+
+// A way to keep weights.
 struct Way {
   std::string_view name;
   LoadOptions options;
   double share = 0;
 };
 
-std::array<Way, 3> ways() {
-  LoadOptions int8;
-  int8.text_layers = int8.head = DType::kI8;  // as plain --quantization int8 rounds on a CPU
-  LoadOptions int4;
-  int4.four_bit_text = true;
-  int4.head = DType::kI8;
-  return {{{"bf16", {}, 0.93}, {"int8", int8, 0.9}, {"int4", int4, 0.72}}};
+// As `serve --quantization` takes them on this device.
+LoadOptions rounded_to(std::string_view quantization, const Device& device) {
+  serve::ServeSettings settings;
+  settings.quantization = quantization;
+  LoadOptions options;
+  options.four_bit_text = quantization == serve::kRoundToFourBits;
+  if (!options.four_bit_text) options.text_layers = DType::kI8;
+  serve::choose_fastest(settings, device, options);
+  return options;
+}
+
+using Ways = std::array<Way, 3>;
+Ways ways_on(const Device& device) {
+  return {{{"bf16", {}, kShareBf16},
+           {"int8", rounded_to(serve::kRoundToBytes, device), kShareInt8},
+           {"int4", rounded_to(serve::kRoundToFourBits, device), kShareInt4}}};
 }
 
 struct Machine {
+  Ways ways;
   double free = 0;       // bytes
   double bandwidth = 0;  // bytes a second
   int threads = 0;
@@ -67,7 +84,7 @@ constexpr double kBeside = 1.5e9;
 Result<Row> row_of(std::string name, const Checkpoint& checkpoint, const Machine& machine) {
   TRY(const WeightNumbers numbers, weight_numbers(checkpoint));
   Row row{std::move(name), numbers.tower > 0, {}};
-  std::ranges::transform(ways(), row.ways.begin(), [&](const Way& way) {
+  std::ranges::transform(machine.ways, row.ways.begin(), [&](const Way& way) {
     Fit fit;
     fit.bytes = weight_bytes(numbers, way.options);
     fit.fits = fit.bytes + kBeside <= machine.free;
@@ -104,7 +121,7 @@ std::string lines_of(const std::vector<Row>& rows, const Machine& machine) {
   std::string text =
       fmt::format("{:.1f} GB of memory are free; {} threads read {:.1f} GB/s\n\n{:<24}",
                   machine.free / 1e9, machine.threads, machine.bandwidth / 1e9, "");
-  for (const Way& way : ways()) text += fmt::format("  {:>21}", way.name);
+  for (const Way& way : machine.ways) text += fmt::format("  {:>21}", way.name);
   text += "\n";
   std::size_t left_out = 0;
   for (const Row& row : rows) {
@@ -135,7 +152,7 @@ std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
     w.begin_object();
     w.member("model", std::string_view(row.name));
     for (std::size_t i = 0; i < row.ways.size(); ++i) {
-      w.key(ways()[i].name);
+      w.key(machine.ways[i].name);
       w.begin_object();
       w.member("fits", row.ways[i].fits);
       w.member("weight_bytes", row.ways[i].bytes);
@@ -150,11 +167,12 @@ std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
 }
 
 Result<void> fit(const Flags& flags) {
-  const Processors processors = find_processors();
   Machine machine;
   machine.free = static_cast<double>(available_host_bytes());
-  machine.threads = processors.compute_threads();
-  machine.bandwidth = read_bandwidth(machine.threads);
+  machine.threads = find_processors().compute_threads();
+  TRY(const auto device, make_cpu_device(machine.threads));
+  machine.ways = ways_on(*device);
+  TRY(machine.bandwidth, cpu::measure_read_bandwidth(device->pool()));
   std::vector<Row> rows;
   for (const std::string& name : flags.models) {
     TRY(const std::string directory, resolve_checkpoint(name));

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
+#include "ops/cpu/read_bandwidth.h"
 #include "tensor/tensor.h"
 
 #if defined(__x86_64__)
@@ -18,22 +19,17 @@ namespace {
 // Runs of about a millisecond, so that some fall between the interruptions of a shared machine.
 constexpr int kRuns = 60;
 
-// Best rate of `amount` a thread over the runs of body(worker); between() comes after each.
-template <typename Body, typename Between>
-double best_rate(ThreadPool& pool, double amount, const Body& body, const Between& between) {
+// Best rate of `amount` a thread over the runs of body(worker).
+template <typename Body>
+double best_rate(ThreadPool& pool, double amount, const Body& body) {
   const SteadyClock clock;
   double best = 0;
   for (int run = 0; run < kRuns; ++run) {
     const Nanos start = clock.now();
     pool.run(body);
     best = std::max(best, amount * pool.size() / seconds(clock.now() - start));
-    between();
   }
   return best;
-}
-template <typename Body>
-double best_rate(ThreadPool& pool, double amount, const Body& body) {
-  return best_rate(pool, amount, body, [] {});
 }
 
 constexpr std::int64_t kSteps = 500'000;
@@ -175,44 +171,10 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_loaded_amx(const std:
 
 #endif
 
-// Reads a slice with 1 KiB of prefetch; what a perfect decode kernel would do with its weights.
-float read_all(const std::byte* data, std::size_t bytes) {
-  Four sum[4] = {};
-  for (std::size_t i = 0; i + 64 <= bytes; i += 64) {
-    __builtin_prefetch(data + i + 1024);
-    const auto* line = reinterpret_cast<const Four*>(data + i);
-    sum[0] += line[0];
-    sum[1] += line[1];
-    sum[2] += line[2];
-    sum[3] += line[3];
-  }
-  const Four all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  return all[0] + all[1] + all[2] + all[3];
-}
-
 }  // namespace
 
 double measure_read_bytes(ThreadPool& pool) {
-  // Each run reads the next part of 1.5 GB, as a decode step reads the next weights: little of it
-  // is cached.
-  constexpr std::size_t kBytes = 1'500'000'000;
-  Buffer buffer = *allocate_host(kBytes);
-  const auto threads = static_cast<std::size_t>(pool.size());
-  const std::size_t part = kBytes / kRuns / 4096 * 4096;
-  const std::size_t slice = part / threads / 64 * 64;
-  pool.run([&](int worker) {
-    const std::size_t share = kBytes / threads;
-    std::memset(buffer.data() + share * static_cast<std::size_t>(worker), 0, share);
-  });
-  std::size_t run = 0;
-  volatile float sink = 0;
-  return best_rate(
-      pool, static_cast<double>(slice),
-      [&](int worker) {
-        const std::size_t begin = run * part + slice * static_cast<std::size_t>(worker);
-        sink = read_all(buffer.data() + begin, slice);
-      },
-      [&] { run = (run + 1) % kRuns; });
+  return *cpu::measure_read_bandwidth(pool, 1'500'000'000);
 }
 
 double measure_f32_flops(ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
