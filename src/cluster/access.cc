@@ -35,12 +35,12 @@ Result<std::string> read_cluster_key(const std::string& path) {
   if (path.empty()) return std::string();
   auto text = read_regular_file(path, std::size_t{1} << 20);
   if (!text) return fail_within("--cluster-key-file", std::move(text).error());
-  std::string key = *std::move(text);
+  std::string& key = *text;
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r')) key.pop_back();
   if (key.size() < kLeastKey || key.size() > kMostKey)
     return fail(ErrorCode::kInvalid, "--cluster-key-file {}: a key of {} bytes, {} to {} are taken",
                 path, key.size(), kLeastKey, kMostKey);
-  return key;
+  return text;
 }
 
 Result<void> check_address(std::string_view address) {
