@@ -12,6 +12,7 @@
 #include "api/requests/embeddings.h"
 #include "api/requests/similarity.h"
 #include "engine/embedding_engine.h"
+#include "serve/assembly/drainable.h"
 #include "serve/router.h"
 #include "serve/settings.h"
 #include "text/tokenizer.h"
@@ -19,14 +20,14 @@
 namespace saccade::serve {
 
 // Handlers run on the router's workers, answers are written on the engine thread.
-class EmbeddingService {
+class EmbeddingService final : public Drainable {
  public:
   EmbeddingService(const ServeSettings& settings, const SentenceEncoder& encoder,
                    std::shared_ptr<const Tokenizer> tokenizer, EmbeddingEngine& engine,
                    const Clock& clock);
 
   Router& router() { return router_; }
-  std::size_t unfinished() const { return *unfinished_; }
+  std::size_t unfinished() override { return *unfinished_; }
 
  private:
   void add_routes();

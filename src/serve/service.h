@@ -12,6 +12,7 @@
 #include "base/worker_pool.h"
 #include "engine/engine.h"
 #include "model/prompts/processor.h"
+#include "serve/assembly/drainable.h"
 #include "serve/handlers/stored_responses.h"
 #include "serve/lora_adapters.h"
 #include "serve/media/http_media.h"
@@ -26,19 +27,20 @@ class MetricsPage;
 class MetricsText;
 
 // Handlers run on the router's workers; deltas come on the engine thread.
-class Service {
+class Service final : public Drainable {
  public:
   // `sizer` may be null: images keep their clients' sizes. So may `adapters`: there are none.
   Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
           Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
           const Clock& clock);
-  ~Service();
+  ~Service() override;
 
   Router& router() { return router_; }
-  // Answers that are not complete.
-  std::size_t unfinished() const { return unfinished_; }
-  // Whoever still waits is told that the server ends.
-  void end_answers() { engine_.stop(); }
+  std::size_t unfinished() override { return unfinished_; }
+  bool end_answers() override {
+    engine_.stop();
+    return true;
+  }
 
  private:
   void add_routes();

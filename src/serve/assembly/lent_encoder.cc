@@ -100,7 +100,7 @@ LentEncoder::LentEncoder(const ServeSettings& settings, const Processor& process
 
 LentEncoder::~LentEncoder() { stop(std::chrono::seconds(0)); }
 
-void LentEncoder::drain() {
+void LentEncoder::start_draining() {
   thread_->call([this] { desk_->drain(); });
 }
 

@@ -13,6 +13,7 @@
 #include "engine/images/image_recipe.h"
 #include "engine/images/lent_images.h"
 #include "model/model.h"
+#include "serve/assembly/drainable.h"
 #include "serve/handlers/metrics_text.h"
 #include "serve/settings.h"
 
@@ -24,7 +25,7 @@ cluster::Greeting greeting_of(const ModelShape& shape, const Device& device);
 // The key and the certificates that the settings name. kInvalid for half of a pair.
 Result<cluster::Access> read_access(const ClusterSettings& settings);
 
-class LentEncoder final : private cluster::ImageMaker {
+class LentEncoder final : public Drainable, private cluster::ImageMaker {
  public:
   // Begins to listen. What is given outlives it. `store`: where rows that are made go too; may be
   // null.
@@ -36,9 +37,9 @@ class LentEncoder final : private cluster::ImageMaker {
 
   const cluster::Greeting& self() const { return self_; }
   std::vector<std::string> addresses() const { return server_->addresses(); }
-  void drain();  // refuses from now on
-  // Images that are open.
-  std::size_t unfinished();
+  std::size_t unfinished() override;  // images that are open
+  void start_draining() override;     // refuses from now on
+  bool waits_beyond_http() const override { return true; }
   void stop(std::chrono::seconds limit);
   void write_metrics(MetricsText& page);
 

@@ -18,8 +18,6 @@ class EncoderService {
                  ClusterStore* store, const Clock& clock);
 
   Router& router() { return router_; }
-  std::size_t unfinished() const { return lent_.unfinished(); }
-  void start_draining() { lent_.drain(); }
 
  private:
   std::string metrics() const;
