@@ -11,8 +11,10 @@
 #include <fstream>
 #include <map>
 
+#include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/tensor_names.h"
-#include "model/gguf/gguf_paths.h"
+#include "model/gguf/gguf_header.h"
+#include "model/gguf/gguf_tokenizer.h"
 #include "model/solo_run.h"
 #include "ops/block_codes.h"
 #include "ops/readback.h"
@@ -368,6 +370,42 @@ TEST(GgufFiles, BlocksAreTheirNumbers) {
     dequantize_blocks(format.type, file->bytes(*blocks), made.data());
     EXPECT_EQ(std::memcmp(made.data(), file->bytes(*numbers).data(), made.size() * sizeof(float)),
               0);
+  }
+}
+
+// Vocabularies as a GGUF has them encode and decode as the tokenizers that they are of.
+TEST(GgufFiles, TokenizersAreTheirOriginals) {
+  for (const char* const kind : {"qwen2", "llama3", "model_bpe"}) {
+    SCOPED_TRACE(kind);
+    const std::string folder = golden_folder(std::string("tokenizers/") + kind);
+    const auto file =
+        MappedFile::open(golden_folder(std::string("gguf/tokenizers/") + kind + ".gguf"));
+    ASSERT_TRUE(file) << file.error().message;
+    const auto header = parse_gguf(file->bytes());
+    ASSERT_TRUE(header) << header.error().message;
+    auto texts = read_gguf_tokenizer(header->metadata);
+    ASSERT_TRUE(texts) << texts.error().message;
+    const auto given = load_tokenizer(NamedFiles(kind, *std::move(texts)));
+    ASSERT_TRUE(given) << given.error().message;
+    const auto wanted = load_tokenizer(folder);
+    ASSERT_TRUE(wanted) << wanted.error().message;
+    EXPECT_EQ((*given)->vocab_size(), (*wanted)->vocab_size());
+    std::ifstream strings(folder + "/strings.jsonl");
+    std::size_t count = 0;
+    for (std::string line; std::getline(strings, line);) {
+      const auto tree = json::parse(line);
+      ASSERT_TRUE(tree) << line;
+      const json::value* const text = json::find(tree->get_object(), "text");
+      if (text == nullptr) continue;
+      ++count;
+      for (const bool adds : {false, true}) {
+        const EncodeOptions options{.add_special_tokens = adds};
+        const std::vector<TokenId> ids = (*wanted)->encode(text->get_string(), options);
+        ASSERT_EQ((*given)->encode(text->get_string(), options), ids) << line;
+        ASSERT_EQ((*given)->decode(ids, adds), (*wanted)->decode(ids, adds)) << line;
+      }
+    }
+    EXPECT_GT(count, 500U);
   }
 }
 

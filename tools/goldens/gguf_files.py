@@ -92,11 +92,7 @@ def add_tensor(writer, name, array, wanted):
     writer.add_tensor(name, array, raw_dtype=kind)
 
 
-PATTERNS = {r"\p{N}{1,3}": "llama-bpe", r"\p{N}": "qwen2"}
-
-
-def add_vocabulary(writer, folder, config, rows):
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+def add_bpe(writer, tokenizer, rows):
     tokens = [f"[PAD{i}]" for i in range(rows)]
     types = [gguf.TokenType.UNUSED] * rows
     for token, index in tokenizer["model"]["vocab"].items():
@@ -110,6 +106,11 @@ def add_vocabulary(writer, folder, config, rows):
     writer.add_token_list(tokens)
     writer.add_token_types(types)
     writer.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]])
+
+
+def add_vocabulary(writer, folder, config, rows):
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    add_bpe(writer, tokenizer, rows)
     text = config.get("text_config", config)
     for key, add in (("bos_token_id", writer.add_bos_token_id), ("eos_token_id", writer.add_eos_token_id)):
         value = config.get(key, text.get(key))
@@ -389,6 +390,57 @@ FILES = [
 ]
 
 
+def fields(data):
+    """Field numbers and values of a protocol buffer."""
+
+    def varint(at):
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value, at
+
+    at = 0
+    while at < len(data):
+        key, at = varint(at)
+        if key & 7 == 0:
+            value, at = varint(at)
+        else:
+            length, at = (4, at) if key & 7 == 5 else varint(at)
+            value, at = data[at:at + length], at + length
+        yield key >> 3, value
+
+
+def tokenizers():
+    """Vocabularies without weights of tests/golden/tokenizers, whose strings the tests then encode."""
+    folder = OUT / "tokenizers"
+    folder.mkdir(exist_ok=True)
+    for kind in ("qwen2", "llama3"):
+        tokenizer = json.loads((GOLDEN / "tokenizers" / kind / "tokenizer.json").read_text())
+        writer = gguf.GGUFWriter(folder / f"{kind}.gguf", kind)
+        ids = list(tokenizer["model"]["vocab"].values()) + [token["id"] for token in tokenizer["added_tokens"]]
+        add_bpe(writer, tokenizer, max(ids) + 1)
+        if kind == "llama3":
+            begin = next(t["id"] for t in tokenizer["added_tokens"] if t["content"] == "<|begin_of_text|>")
+            writer.add_bos_token_id(begin)
+            writer.add_add_bos_token(True)
+        finish(writer)
+    model = (GOLDEN / "tokenizers" / "model_bpe" / "tokenizer.model").read_bytes()
+    pieces = [dict(fields(value)) for number, value in fields(model) if number == 1]
+    writer = gguf.GGUFWriter(folder / "model_bpe.gguf", "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([piece[1] for piece in pieces])
+    writer.add_token_scores([struct.unpack("<f", piece[2])[0] for piece in pieces])
+    writer.add_token_types([piece.get(3, 1) for piece in pieces])
+    for add, token in ((writer.add_unk_token_id, b"<unk>"), (writer.add_bos_token_id, b"<s>"), (writer.add_eos_token_id, b"</s>")):
+        add([piece[1] for piece in pieces].index(token))
+    finish(writer)
+
+
 def fuzz_corpus():
     """Small files for tests/fuzz/gguf_fuzz.cc: one of each tokenizer, tensors of every type, and some that are cut."""
     folder = ROOT / "tests" / "fuzz" / "corpus" / "gguf"
@@ -424,6 +476,7 @@ def fuzz_corpus():
 def main():
     OUT.mkdir(exist_ok=True)
     blocks()
+    tokenizers()
     fuzz_corpus()
     for name, checkpoint, arch, layers, kind, projector, tower_layers, tower_kind in FILES:
         folder = OUT / name
