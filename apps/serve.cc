@@ -329,6 +329,7 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "to compare with")
       ->capture_default_str()
       ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
+  cmd.add_flag("--use-per-layer-block-manager", f.per_layer_pages, "as --kv-policy jenga");
   cmd.add_option("--encoder-cache", e.encoder_cache,
                  "what becomes of encoded images: store keeps them for other requests, overlay "
                  "lends them pages of the request, off encodes again")

@@ -263,6 +263,7 @@ Result<void> complete(ServeFlags& f) {
   TRY(s.config_overrides, object_of("--hf-overrides", f.config_overrides));
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));
   read_media_cache(f.media_cache_gib, s.engine);
+  if (f.per_layer_pages) s.engine.kv_policy = "jenga";  // over a configuration's
   s.kept_image_bytes = static_cast<std::size_t>(f.kept_image_gib * (1 << 30));
   TRY(s.root_path, root_path(std::move(s.root_path)));
   TRY_DO(serve::choose_image_size(f.image_size, s.image_size));

@@ -27,6 +27,7 @@ struct ServeFlags {
   std::string generation_overrides;
   std::vector<std::string> limit_mm;
   bool language_model_only = false;
+  bool per_layer_pages = false;
   double media_cache_gib = -1;  // below 0: not given
   double kept_image_gib = 0.25;
   std::string mm_processor_kwargs;

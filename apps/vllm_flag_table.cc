@@ -488,7 +488,7 @@ constexpr VllmFlag kTable[] = {
     older(idle_switch("--disable-frontend-multiprocessing", kOneProcess)),
     older(idle_switch("--disable-v2-block-manager", kOnePool)),
     older(idle_switch("--use-v2-block-manager", kOnePool)),
-    older(idle_switch("--use-per-layer-block-manager", kOnePool)),
+    older(works_switch("--use-per-layer-block-manager", "as --kv-policy jenga")),
     older(idle_switch("--enable-two-level-page", kOnePool)),
     older(idle_switch("--disable-async-output-proc", "--async-scheduling plans ahead")),
     older(idle("--guided-decoding-backend",

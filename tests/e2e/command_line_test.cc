@@ -99,27 +99,41 @@ INSTANTIATE_TEST_SUITE_P(
         Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
                    "1024", "--disable-log-requests", "--chat-template", "TEMPLATE"},
                   {"--trust-remote-code", "--enable-chunked-prefill"}},
-        Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
-                   "1024", "--disable-log-requests", "--disable-v2-block-manager",
-                   "--use-per-layer-block-manager"},
-                  {"--trust-remote-code", "--enable-chunked-prefill", "--disable-v2-block-manager",
-                   "--use-per-layer-block-manager"}},
+        Published{
+            {"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
+             "--disable-log-requests", "--disable-v2-block-manager",
+             "--use-per-layer-block-manager"},
+            {"--trust-remote-code", "--enable-chunked-prefill", "--disable-v2-block-manager"}},
         Published{{"--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
                    "--disable-log-requests", "--disable-v2-block-manager",
                    "--use-per-layer-block-manager"},
-                  {"--enable-chunked-prefill", "--disable-v2-block-manager",
-                   "--use-per-layer-block-manager"}},
-        Published{{"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens",
-                   "1024", "--disable-log-requests", "--disable-v2-block-manager",
-                   "--use-per-layer-block-manager", "--chat-template", "TEMPLATE"},
-                  {"--trust-remote-code", "--enable-chunked-prefill", "--disable-v2-block-manager",
-                   "--use-per-layer-block-manager"}},
+                  {"--enable-chunked-prefill", "--disable-v2-block-manager"}},
+        Published{
+            {"--trust_remote_code", "--enable_chunked_prefill", "--max_num_batched_tokens", "1024",
+             "--disable-log-requests", "--disable-v2-block-manager",
+             "--use-per-layer-block-manager", "--chat-template", "TEMPLATE"},
+            {"--trust-remote-code", "--enable-chunked-prefill", "--disable-v2-block-manager"}},
         Published{{"--allowed-local-media-path", "FOLDER", "--limit-mm-per-prompt", "image=10"},
                   {}},
         Published{{"--host", "127.0.0.1"}, {}},
         Published{{"--block-size", "128", "--max-model-len", "2048", "--enable-prefix-caching",
                    "--enforce-eager"},
                   {"--enforce-eager"}}));
+
+// Jenga's printed flag goes over a baseline that a configuration says.
+TEST(CommandLine, ThePerLayerBlockManagerIsJenga) {
+  const TextFile baseline(".yaml", "kv-policy: paged\n");
+  for (const auto& [flags, policy] :
+       {std::pair{Arguments{}, "paged"},
+        std::pair{Arguments{"--disable-v2-block-manager", "--use-per-layer-block-manager"},
+                  "jenga"}}) {
+    Arguments all = flags;
+    all.insert(all.end(), {"--config", baseline.path()});
+    ServerProcess server(SACCADE_BINARY, serve(all));
+    EXPECT_EQ(server.stop(), 0) << server.log();
+    expect_words(server.log(), {std::string("KV cache, ") + policy});
+  }
+}
 
 TEST(CommandLine, TheModelMayComeFirst) {
   ServerProcess server(SACCADE_BINARY,
