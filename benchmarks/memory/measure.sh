@@ -22,7 +22,7 @@
 #   TARGETS=auto    --tpot-target-ms, one server each; auto: TARGET_FACTOR=1.3 times the median without images; 0: none
 # multi-turn: `saccade bench dashinfer` with and without prefix caching, in turn, each a fresh server.
 #   ROUNDS=2 CONVERSATIONS=8 TURNS=2 (before the last) CONCURRENCY=8 SIDE=448 IMAGES=3 OUTPUT=120 OUTPUT_RANGE=64
-#   PATTERNS="new same"  images of a turn: new ones each, as published, or the same three all along
+#   PATTERNS="new same"  images: each conversation's own, the same in all its turns, as published; or the same three for all
 #   MODE=overlay
 # All: SERVE=""     more options of `saccade serve`
 # Needs curl, jq and (multi-turn) python3.
@@ -280,7 +280,7 @@ summary() {
     end),
     (if $m == [] then empty else
       ($m | group_by([.mode, .pattern])[] | . as $rows | .[0] as $one | ([.[] | select(.prefix_caching | not)]) as $off |
-        "\nimages of a turn: \($one.pattern); --encoder-cache \($one.mode); \($one.requests) requests of \($one.prompt | digits) tokens, \($one.output | digits) out",
+        "\nimages of a conversation: \($one.pattern); --encoder-cache \($one.mode); \($one.requests) requests of \($one.prompt | digits) tokens, \($one.output | digits) out",
         "| prefix caching | requests/s | over without | mean latency s | cached tokens | encoder runs an image |", "|---|---|---|---|---|---|",
         (false, true | . as $on | [$rows[] | select(.prefix_caching == $on)] | select(. != []) |
           "| \(if $on then "on" else "off" end) | \(of("rate") | spread) | \([.[] | . as $r | $off[] | select(.round == $r.round) | $r.rate / .rate] | spread) | \(of("latency") | spread) | \(of("cached") | spread) | \(of("encodes_per_image") | spread) |"))
