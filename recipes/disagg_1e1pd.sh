@@ -21,7 +21,7 @@ running=$LOG_PATH/disagg_1e1pd.pids
 stop_earlier() {
   [ -e "$running" ] || return 0
   while read -r pid; do
-    case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+    case $({ tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null || true) in
       *saccade*) kill "$pid" ;;
       *) continue ;;
     esac
@@ -44,6 +44,7 @@ placed() {  # GPU LOG COMMAND...
   local gpu=$1 log=$2 on=()
   shift 2
   if [ "$DEVICE" != cpu ]; then set -- "$@" --device "cuda:$gpu"; elif command -v taskset >/dev/null; then on=(taskset -c "$(half "$gpu")"); fi
+  : >"$log"  # or it may not be there when it is read first
   nohup "${on[@]}" "$@" >"$log" 2>&1 </dev/null &
   echo $! >>"$running"
 }
@@ -62,6 +63,7 @@ encoder=$(said "$LOG_PATH/encoder.log" 'encoding for others on (127\.0\.0\.1:[0-
 placed "$GPU_PD" "$LOG_PATH/pd.log" "$SACCADE" serve "$MODEL" --role pd --port "$PREFILL_DECODE_PORT" --encoders "$encoder" \
   --image-size "$IMAGE_SIZE" --ttft-target "$TTFT_TARGET" "${flags[@]}"
 pd=$(said "$LOG_PATH/pd.log" 'listening on (http://[^ ]*:[0-9]+)')
+: >"$LOG_PATH/proxy.log"
 nohup "$SACCADE" proxy --pd "$pd" --port "$PROXY_PORT" >"$LOG_PATH/proxy.log" 2>&1 </dev/null &
 echo $! >>"$running"
 proxy=$(said "$LOG_PATH/proxy.log" 'listening on (http://[^ ]*:[0-9]+)')

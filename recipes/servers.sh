@@ -20,6 +20,7 @@ ready() {
 start_server() {
   local log=$1
   shift
+  : >"$log"  # or it may not be there when it is read first
   "$@" >"$log" 2>&1 &
   pids+=($!)
   ready "$log" $!
