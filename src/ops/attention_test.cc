@@ -2,6 +2,7 @@
 // across chunkings, batches and threads.
 #include <algorithm>
 
+#include "ops/partial_attention.h"
 #include "ops/test_sequences.h"
 
 namespace saccade {
@@ -423,6 +424,56 @@ TEST_P(SegmentAttention, RowsDoNotDependOnOtherSegmentsOrThreads) {
     for (std::int64_t row = 0; row < rows; ++row) {
       expect_same_bits(threaded.row(row), want.row(row));
       if (row >= first) expect_same_bits(alone.row(row - first), want.row(row));
+    }
+  }
+}
+
+// In parts of rows and heads, whatever they are, every number is that of the whole.
+TEST_P(SegmentAttention, PartsAreThoseOfTheWhole) {
+  const auto cpu = device();
+  Rng rng(11);
+  for (const Segments& shape : {Segments{{0, static_cast<std::int32_t>(scaled(600, 90))}, 4, 2, 80},
+                                Segments{{0, 5, 5, 70, 130}, 6, 3, 32}}) {
+    const std::int32_t rows = shape.begins.back();
+    Matrix q(rows, shape.heads * shape.head_dim);
+    Matrix k(rows, shape.kv_heads * shape.head_dim);
+    Matrix v(rows, shape.kv_heads * shape.head_dim);
+    q.random(rng, 2);
+    k.random(rng, 2);
+    v.random(rng, 2);
+    for (const DType compute : {DType::kF32, DType::kBf16}) {
+      const Matrix want = run_segments(*cpu, shape, compute, q, k, v);
+      Matrix got(rows, q.cols());
+      Stream& stream = (*cpu).lane(Lane::kStep);
+      auto* const parts = dynamic_cast<PartialAttention*>(&stream);
+      ASSERT_NE(parts, nullptr);
+      const SegmentAttentionArgs args = {
+          .plan = &stream.plan_segments(
+              shape.begins,
+              {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.head_dim}),
+          .q = q.view(),
+          .k = k.view(),
+          .v = v.view(),
+          .scale = 1 / std::sqrt(static_cast<float>(shape.head_dim)),
+          .compute = compute,
+          .out = got.view()};
+      const std::int64_t group = shape.heads / shape.kv_heads;
+      for (std::int64_t head = 0; head < shape.heads;) {
+        const std::int64_t heads =
+            std::min<std::int64_t>(group * (1 + rng.below(2)), shape.heads - head);
+        SegmentPart part = {.head_begin = head, .head_end = head + heads, .row_end = 1};
+        part.keys_alone = rng.below(2) == 0;
+        if (part.keys_alone) parts->attend_part(args, part);
+        part.same_keys = std::exchange(part.keys_alone, false);
+        for (std::int64_t row = 0; row < rows; part.same_keys = true) {
+          part.row_begin = row;
+          part.row_end = row = std::min<std::int64_t>(row + 1 + rng.below(100), rows);
+          parts->attend_part(args, part);
+        }
+        head += heads;
+      }
+      stream.retire();
+      for (std::int64_t row = 0; row < rows; ++row) expect_same_bits(got.row(row), want.row(row));
     }
   }
 }

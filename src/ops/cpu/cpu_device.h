@@ -11,6 +11,7 @@
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/token_sampler.h"
 #include "ops/host_stream.h"
+#include "ops/partial_attention.h"
 
 namespace saccade::cpu {
 
@@ -75,6 +76,17 @@ class PanelWeight final : public PackedWeight {
   std::vector<std::int32_t> starts_;
 };
 
+// Whose keys and values are packed: of segments [first, end), for kv heads [kv_begin, kv_end).
+struct PackedSegments {
+  const SegmentPlan* plan = nullptr;
+  Index kv_begin = 0;
+  Index kv_end = 0;
+  std::size_t first = 0;
+  std::size_t end = 0;
+
+  bool operator==(const PackedSegments&) const = default;
+};
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, Isa isa);
@@ -116,6 +128,8 @@ class CpuDevice final : public Device {
   Scratch shared_;                      // written by one phase of an op, read by its next
   Scratch inner_;                       // as shared_: between the two products of an MLP
   Scratch ordered_;                     // x in the order of a weight's inputs
+  Scratch packed_;                      // keys and values of packed_segments_
+  PackedSegments packed_segments_;
   ExpertRoutes routes_;
   std::vector<std::unique_ptr<Stream>> lanes_;
 };
@@ -126,7 +140,7 @@ struct Int8Tiles {
   const float* scales = nullptr;        // one a row
 };
 
-class CpuStream final : public HostStream {
+class CpuStream final : public HostStream, public PartialAttention {
  public:
   explicit CpuStream(CpuDevice& device);
   Device& device() override { return device_; }
@@ -142,6 +156,7 @@ class CpuStream final : public HostStream {
   void kv_write(const KvWriteArgs& args) override;
   void paged_attention(const PagedAttentionArgs& args) override;
   void segment_attention(const SegmentAttentionArgs& args) override;
+  void attend_part(const SegmentAttentionArgs& args, const SegmentPart& part) override;
   void gated(const GatedArgs& args) override;
   void mlp(const MlpArgs& args) override;
   void experts(const ExpertsArgs& args) override;
