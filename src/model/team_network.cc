@@ -1,8 +1,10 @@
 #include "model/team_network.h"
 
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
+#include "model/piecewise_run.h"
 
 namespace saccade {
 namespace {
@@ -24,7 +26,7 @@ Batch batch_of(const TeamStream& stream, int rank, const Batch& batch,
   return own;
 }
 
-class TeamEncodeRun final : public EncodeRun {
+class TeamEncodeRun final : public PiecewiseRun {
  public:
   TeamEncodeRun(RankTeam& team, std::vector<std::vector<View>> out)
       : team_(team), out_(std::move(out)), runs_(out_.size()) {}
@@ -35,19 +37,37 @@ class TeamEncodeRun final : public EncodeRun {
     runs_[at] = network.begin_encode(stream, images, out_[at], tap);
   }
   Result<bool> advance() override {
-    std::vector<Result<bool>> each(runs_.size());
+    return all<bool>([](EncodeRun& run) { return run.advance(); }, std::equal_to<bool>());
+  }
+  // All ranks cut where the rates say, which are the same for all.
+  Result<Piece> advance_piece(const WorkCost& rates, double seconds) override {
+    return all<Piece>(
+        [&](EncodeRun& run) -> Result<Piece> {
+          if (auto* cut = dynamic_cast<PiecewiseRun*>(&run))
+            return cut->advance_piece(rates, seconds);
+          TRY(const bool complete, run.advance());
+          return Piece{.cost = {}, .stage_ends = true, .complete = complete};
+        },
+        [](const Piece& one, const Piece& other) {
+          return one.cost == other.cost && one.complete == other.complete;
+        });
+  }
+
+ private:
+  template <typename T, typename F, typename Equal>
+  Result<T> all(F&& advance_one, const Equal& equal) {
+    std::vector<Result<T>> each(runs_.size());
     team_.run([&](int rank) {
       const auto at = static_cast<std::size_t>(rank);
-      each[at] = runs_[at]->advance();
+      each[at] = advance_one(*runs_[at]);
     });
-    for (const Result<bool>& went : each) {
+    for (const Result<T>& went : each) {
       if (!went) return went;
-      CHECK(*went == *each.front(), "ranks are at different stages of an image");
+      CHECK(equal(*went, *each.front()), "ranks are at different stages of an image");
     }
     return each.front();
   }
 
- private:
   RankTeam& team_;
   std::vector<std::vector<View>> out_;  // [ranks][images]
   std::vector<std::unique_ptr<EncodeRun>> runs_;

@@ -45,15 +45,7 @@ void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation a
 // inv_freq[i] = theta^(-2i / dim) for i < dim / 2, computed as the reference does: in float32.
 std::vector<float> rope_frequencies(double theta, std::int64_t dim);
 
-// --- vision towers: full attention inside segments, activations [rows, hidden] ---
-
-struct VisionAttention {
-  std::int64_t heads = 0;
-  std::int64_t head_dim = 0;
-  DType compute = DType::kF32;
-  NormStyle qk_norm = {};  // of blocks whose queries and keys are normed over all heads
-};
-
+// A layer of a vision transformer.
 struct VisionBlock {
   Norm attention_norm;
   Linear qkv;
@@ -65,28 +57,8 @@ struct VisionBlock {
   Linear mlp_out;
 };
 
-struct VisionScratch {
-  View normed;     // [rows, hidden]
-  View qkv;        // [rows, 3 * heads * head_dim]
-  View attention;  // [rows, heads * head_dim]
-  View mlp;        // [kMlpRows, mlp_in's outputs]
-};
-
 // An MLP runs over this many rows at a time, so that an image of 65,536 patches does not need four
 // times its width in memory.
 constexpr std::int64_t kMlpRows = 2048;
-
-// The geometry that a tower's segments are planned for.
-inline SegmentGeometry segment_geometry(const VisionAttention& shape) {
-  return {.heads = shape.heads, .kv_heads = shape.heads, .head_dim = shape.head_dim};
-}
-
-// x += attention(norm(x)). `cos` and `sin` are empty for towers with learnt positions.
-void vision_attention(Stream& stream, const VisionBlock& block, const NormStyle& norm,
-                      const VisionAttention& shape, const SegmentPlan& plan, View cos, View sin,
-                      const VisionScratch& scratch, View x);
-// x += mlp(norm(x))
-void vision_mlp(Stream& stream, const VisionBlock& block, const NormStyle& norm,
-                Activation activation, const VisionScratch& scratch, View x);
 
 }  // namespace saccade

@@ -249,17 +249,27 @@ class Gemma3Tower final : public TileTower {
     scratch.add(pooled_, type, tokens, settings().width);
     scratch.add(projected_, type, tokens, out_);
   }
-  void project(Stream& stream, const ImageLayout&, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout&, View features, View out,
                const Tap& tap) const override {
-    stream.mix_rows({.x = features,
-                     .rows = stream.upload(rows_),
-                     .weights = stream.upload(averages_),
-                     .taps = taps_,
-                     .out = pooled_});
-    apply_norm(stream, norm_, style_, pooled_, pooled_);
-    apply_linear(stream, projector_, pooled_, projected_);
-    stream.copy(projected_, out);
-    show(tap, stream, "vision.merged", projected_);
+    works.add({.units = out.rows(),
+               .unit_cost = row_cost(projector_) +
+                            static_cast<double>(taps_) * static_cast<double>(settings().width),
+               .run = [=, this, &stream, &tap](std::int64_t begin, std::int64_t end) {
+                 const View pooled = pooled_.row_range(begin, end);
+                 const View projected = projected_.row_range(begin, end);
+                 const auto first = static_cast<std::size_t>(begin * taps_);
+                 const auto count = static_cast<std::size_t>((end - begin) * taps_);
+                 stream.mix_rows(
+                     {.x = features,
+                      .rows = stream.upload(std::span(rows_).subspan(first, count)),
+                      .weights = stream.upload(std::span(averages_).subspan(first, count)),
+                      .taps = taps_,
+                      .out = pooled});
+                 apply_norm(stream, norm_, style_, pooled, pooled);
+                 apply_linear(stream, projector_, pooled, projected);
+                 stream.copy(projected, out.row_range(begin, end));
+                 show(tap, stream, "vision.merged", projected);
+               }});
   }
 
  private:

@@ -180,35 +180,31 @@ class LlavaTower final : public TileTower {
     scratch.add(slice_, type, kMlpRows, out_);
   }
 
-  void project(Stream& stream, const ImageLayout& layout, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
-    for (std::int64_t begin = 0; begin < features.rows(); begin += kMlpRows) {
-      const std::int64_t end = std::min(begin + kMlpRows, features.rows());
-      const View inner = slice_.row_range(0, end - begin);
-      apply_linear(stream, in_, features.row_range(begin, end), inner, {}, activation_);
-      apply_linear(stream, to_text_, inner, projected_.row_range(begin, end));
-    }
+    works.add({.units = features.rows(),
+               .unit_cost = row_cost(in_) + row_cost(to_text_),
+               .run = [=, this, &stream](std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const std::int64_t last = std::min(begin + kMlpRows, end);
+                   const View inner = slice_.row_range(0, last - begin);
+                   apply_linear(stream, in_, features.row_range(begin, last), inner, {},
+                                activation_);
+                   apply_linear(stream, to_text_, inner, projected_.row_range(begin, last));
+                 }
+               }});
     const auto newline = static_cast<std::int32_t>(features.rows());
-    stream.copy(newline_.view, projected_.row_range(newline, newline + 1));
-
-    const Sources sources =
-        layout.frames > 0 ? pooled_sources(newline) : sources_of(layout, newline);
-    const View from = projected_.row_range(0, newline + 1);
-    const DeviceInts rows = stream.upload(sources.rows);
-    const DeviceFloats weights = stream.upload(sources.weights);
-    for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
-      const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
-      const std::int64_t first = begin * kTaps;
-      const std::int64_t count = (end - begin) * kTaps;
-      const View part = slice_.row_range(0, end - begin);
-      stream.mix_rows({.x = from,
-                       .rows = rows.slice(first, count),
-                       .weights = weights.slice(first, count),
-                       .taps = kTaps,
-                       .out = part});
-      stream.copy(part, out.row_range(begin, end));
-      show(tap, stream, "vision.merged", part);
-    }
+    works.once([this, &stream, newline] {
+      stream.copy(newline_.view, projected_.row_range(newline, newline + 1));
+    });
+    Sources sources = layout.frames > 0 ? pooled_sources(newline) : sources_of(layout, newline);
+    works.add({.units = layout.tokens,
+               .unit_cost = static_cast<double>(kTaps * out_) * 4,
+               .run = [this, &stream, &tap, out, newline, sources = std::move(sources)](
+                          std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows)
+                   mix(stream, sources, newline, begin, std::min(begin + kMlpRows, end), out, tap);
+               }});
   }
 
  private:
@@ -239,6 +235,21 @@ class LlavaTower final : public TileTower {
            v.weight * h.weight});
     }
   };
+
+  // Embedding rows [begin, end) of projected rows, behind the last of which stands the newline.
+  void mix(Stream& stream, const Sources& sources, std::int32_t newline, std::int64_t begin,
+           std::int64_t end, View out, const Tap& tap) const {
+    const auto first = static_cast<std::size_t>(begin * kTaps);
+    const auto count = static_cast<std::size_t>((end - begin) * kTaps);
+    const View part = slice_.row_range(0, end - begin);
+    stream.mix_rows({.x = projected_.row_range(0, newline + 1),
+                     .rows = stream.upload(std::span(sources.rows).subspan(first, count)),
+                     .weights = stream.upload(std::span(sources.weights).subspan(first, count)),
+                     .taps = kTaps,
+                     .out = part});
+    stream.copy(part, out.row_range(begin, end));
+    show(tap, stream, "vision.merged", part);
+  }
 
   // Where a feature of the joined tiles stands among the projected rows: whole image first.
   std::int32_t row_of(const AnyresFeatures& f, std::int64_t y, std::int64_t x) const {

@@ -148,15 +148,19 @@ class PaligemmaTower final : public TileTower {
   void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) override {
     scratch.add(projected_, type, std::min(patch_rows, kMlpRows), out_);
   }
-  void project(Stream& stream, const ImageLayout& layout, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
-    for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
-      const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
-      const View part = projected_.row_range(0, end - begin);
-      apply_linear(stream, projector_, features.row_range(begin, end), part);
-      stream.copy(part, out.row_range(begin, end));
-      show(tap, stream, "vision.merged", part);
-    }
+    works.add({.units = layout.tokens,
+               .unit_cost = row_cost(projector_),
+               .run = [=, this, &stream, &tap](std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const std::int64_t last = std::min(begin + kMlpRows, end);
+                   const View part = projected_.row_range(0, last - begin);
+                   apply_linear(stream, projector_, features.row_range(begin, last), part);
+                   stream.copy(part, out.row_range(begin, last));
+                   show(tap, stream, "vision.merged", part);
+                 }
+               }});
   }
 
  private:

@@ -125,22 +125,27 @@ class Phi3VisionTower final : public TileTower {
     scratch.add(projected_, type, kMlpRows, out_);
   }
 
-  void project(Stream& stream, const ImageLayout& layout, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
-    const std::vector<Source> sources = sources_of(layout);
-    for (std::size_t begin = 0; begin < sources.size(); begin += kMlpRows) {
-      const std::size_t count = std::min<std::size_t>(sources.size() - begin, kMlpRows);
-      const auto rows = static_cast<std::int64_t>(count);
-      const auto first = static_cast<std::int64_t>(begin);
-      const View merged = merged_.row_range(0, rows);
-      gather(stream, std::span(sources).subspan(begin, count), features, merged);
-      const View inner = inner_.row_range(0, rows);
-      const View part = projected_.row_range(0, rows);
-      apply_linear(stream, in_, merged, inner, {}, Activation::kGeluErf);
-      apply_linear(stream, to_text_, inner, part);
-      stream.copy(part, out.row_range(first, first + rows));
-      show(tap, stream, "vision.merged", part);
-    }
+    works.add({.units = layout.tokens,
+               .unit_cost = row_cost(in_) + row_cost(to_text_),
+               .run = [=, this, &stream, &tap, sources = sources_of(layout)](std::int64_t begin,
+                                                                             std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const std::int64_t rows = std::min(kMlpRows, end - begin);
+                   const View merged = merged_.row_range(0, rows);
+                   const View inner = inner_.row_range(0, rows);
+                   const View part = projected_.row_range(0, rows);
+                   gather(stream,
+                          std::span(sources).subspan(static_cast<std::size_t>(begin),
+                                                     static_cast<std::size_t>(rows)),
+                          features, merged);
+                   apply_linear(stream, in_, merged, inner, {}, Activation::kGeluErf);
+                   apply_linear(stream, to_text_, inner, part);
+                   stream.copy(part, out.row_range(begin, begin + rows));
+                   show(tap, stream, "vision.merged", part);
+                 }
+               }});
   }
 
  private:

@@ -292,37 +292,45 @@ class SmolTower final : public TileTower {
     scratch.add(projected_, type, kMlpRows, out_);
   }
 
-  // Squares of factor x factor features side by side, row by row, tile after tile.
-  void project(Stream& stream, const ImageLayout& layout, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override {
-    const std::int64_t side = settings().side();
-    const std::int64_t width = settings().width;
-    const std::int64_t squares = side / factor_;
-    for (std::int64_t begin = 0; begin < layout.tokens; begin += kMlpRows) {
-      const std::int64_t end = std::min(begin + kMlpRows, layout.tokens);
-      const View shuffled = shuffled_.row_range(0, end - begin);
-      const View part = projected_.row_range(0, end - begin);
-      std::vector<std::int32_t> rows(static_cast<std::size_t>(end - begin));
-      for (std::int64_t piece = 0; piece < factor_ * factor_; ++piece) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t tile = i / (squares * squares);
-          const std::int64_t y = i / squares % squares * factor_ + piece / factor_;
-          const std::int64_t x = i % squares * factor_ + piece % factor_;
-          rows[static_cast<std::size_t>(i - begin)] =
-              static_cast<std::int32_t>((tile * side + y) * side + x);
-        }
-        stream.mix_rows({.x = features,
-                         .rows = stream.upload(rows),
-                         .weights = {},
-                         .out = shuffled.col_range(piece * width, (piece + 1) * width)});
-      }
-      apply_linear(stream, to_text_, shuffled, part);
-      stream.copy(part, out.row_range(begin, end));
-      show(tap, stream, "vision.merged", part);
-    }
+    works.add({.units = layout.tokens,
+               .unit_cost = row_cost(to_text_),
+               .run = [=, this, &stream, &tap](std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const std::int64_t last = std::min(begin + kMlpRows, end);
+                   const View shuffled = shuffled_.row_range(0, last - begin);
+                   const View part = projected_.row_range(0, last - begin);
+                   shuffle(stream, features, begin, shuffled);
+                   apply_linear(stream, to_text_, shuffled, part);
+                   stream.copy(part, out.row_range(begin, last));
+                   show(tap, stream, "vision.merged", part);
+                 }
+               }});
   }
 
  private:
+  // Squares of factor x factor features side by side, row by row, tile after tile: `out` has those
+  // from `first` on.
+  void shuffle(Stream& stream, View features, std::int64_t first, View out) const {
+    const std::int64_t side = settings().side();
+    const std::int64_t width = settings().width;
+    const std::int64_t squares = side / factor_;
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(out.rows()));
+    for (std::int64_t piece = 0; piece < factor_ * factor_; ++piece) {
+      for (std::int64_t i = first; i < first + out.rows(); ++i) {
+        const std::int64_t tile = i / (squares * squares);
+        const std::int64_t y = i / squares % squares * factor_ + piece / factor_;
+        const std::int64_t x = i % squares * factor_ + piece % factor_;
+        rows[static_cast<std::size_t>(i - first)] =
+            static_cast<std::int32_t>((tile * side + y) * side + x);
+      }
+      stream.mix_rows({.x = features,
+                       .rows = stream.upload(rows),
+                       .weights = {},
+                       .out = out.col_range(piece * width, (piece + 1) * width)});
+    }
+  }
   std::int64_t shuffled_width() const { return settings().width * factor_ * factor_; }
 
   std::int64_t factor_;

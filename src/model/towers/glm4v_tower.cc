@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <string>
-
-#include "model/towers/position_grid.h"
-#include "model/towers/tower_run.h"
+#include <vector>
 
 namespace saccade {
 namespace {
@@ -30,14 +28,14 @@ Result<void> check_glm4v_tower(const Glm4vTowerSettings& s) {
 void Glm4vTower::add_weights(WeightTable& table) {
   const Glm4vTowerSettings& s = settings_;
   const std::string tower = "model.visual.";
-  blocks_.resize(static_cast<std::size_t>(s.depth));
+  stack_.blocks.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, tower + "patch_embed.proj",
                 {s.embed, s.channels, s.frames, s.patch, s.patch}, Bias::kYes);
   add_norm(table, first_norm_, tower + "post_conv_layernorm", s.embed, s.norm);
   add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
                     s.positions * s.positions, s.embed);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    VisionBlock& block = blocks_[i];
+  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
+    VisionBlock& block = stack_.blocks[i];
     const std::string at = fmt::format("{}blocks.{}.", tower, i);
     add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
     table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed,
@@ -69,13 +67,9 @@ Result<void> Glm4vTower::reserve(Device& device, std::int64_t patch_rows) {
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   const std::int64_t squares = std::min(patch_rows, slice_of(s));
   angles_.add(memory_, patch_rows, s.head_dim());
-  memory_.add(patches_, type, slice, s.patch_values());
-  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
+  cut_.add(memory_, type, slice, s.patch_values());
   memory_.add(hidden_, type, patch_rows, s.embed);
-  memory_.add(scratch_.normed, type, patch_rows, s.embed);
-  memory_.add(scratch_.qkv, type, patch_rows, 3 * s.embed);
-  memory_.add(scratch_.attention, type, patch_rows, s.embed);
-  memory_.add(scratch_.mlp, type, slice, 2 * s.out);
+  stack_.add_scratch(memory_, type, patch_rows, 2 * s.out);
   memory_.add(joined_, type, squares, s.out);
   memory_.add(projected_, type, squares, s.out);
   memory_.add(ones_, type, squares, s.out);
@@ -93,91 +87,76 @@ class Glm4vEncodeRun final : public TowerRun {
  public:
   Glm4vEncodeRun(Stream& stream, const Glm4vTower& tower,
                  std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
+      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
         tower_(tower),
         settings_(tower.settings_),
         order_(order_patches(images, settings_.merge, 0)),
-        attention_({.heads = settings_.heads,
-                    .head_dim = settings_.head_dim(),
-                    .compute = tower_.compute_}),
-        frames_(stream_.plan_segments(order_.frame_begins, segment_geometry(attention_))) {
-    take_rows(tower_.hidden_, order_.frame_begins.back());
+        angles_{tower.angles_.cos(order_.patches()), tower.angles_.sin(order_.patches())},
+        frames_(stream_.plan_segments(order_.frame_begins, tower.stack_.geometry())) {
+    take_rows(tower_.hidden_, order_.patches());
+    for (const PreparedImage* image : images_) tokens_.add(image->layout.tokens);
   }
 
  private:
-  void embed() override {
-    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
-    apply_norm(stream_, tower_.first_norm_, settings_.norm, hidden_, hidden_);
-    add_positions();
-    tower_.angles_.turn(stream_, order_);
-    show(tap_, stream_, "vision.patch_embed", hidden_);
+  void embed(WorkList& works) override {
+    list_patches(works, stream_, images_, tower_.patch_embed_, tower_.cut_, hidden_);
+    list_norm(works, stream_, tower_.first_norm_, settings_.norm, hidden_);
+    // The learnt square stretched over each image's patches.
+    list_positions(works, stream_, images_, order_,
+                   {&tower_.positions_, settings_.positions, 16, add_bicubic_taps},
+                   tower_.stack_.room(hidden_.rows()), hidden_);
+    tower_.angles_.list(works, stream_, order_);
+    show_rows(works, "vision.patch_embed");
   }
 
-  // The learnt square stretched over each image's patches.
-  void add_positions() {
-    PositionTaps taps;
-    std::size_t patch = 0;
-    for (const PreparedImage* image : images_) {
-      const ImageLayout& grid = image->layout;
-      const std::size_t end =
-          patch + static_cast<std::size_t>(grid.grid_t * grid.grid_h * grid.grid_w);
-      for (; patch < end; ++patch)
-        add_bicubic_taps(order_.rows[patch], grid.grid_h, order_.columns[patch], grid.grid_w,
-                         settings_.positions, taps);
-    }
-    const View places = tower_.scratch_.attention.row_range(0, hidden_.rows());
-    stream_.mix_rows({.x = tower_.positions_.view,
-                      .rows = stream_.upload(taps.rows),
-                      .weights = stream_.upload(taps.weights),
-                      .taps = 16,
-                      .out = places});
-    stream_.add(places, hidden_, 1);
+  void layer(WorkList& works, std::size_t index) override {
+    tower_.stack_.block(works, stream_, index, frames_, angles_, hidden_);
+    show_rows(works, fmt::format("vision.layer.{}", index));
   }
 
-  void layer(std::size_t index) override {
-    const VisionBlock& block = tower_.blocks_[index];
-    const std::int64_t rows = hidden_.rows();
-    vision_attention(stream_, block, settings_.norm, attention_, frames_, tower_.angles_.cos(rows),
-                     tower_.angles_.sin(rows), tower_.scratch_, hidden_);
-    vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, hidden_);
-    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
+  void project(WorkList& works) override {
+    works.add({.units = tokens_.all(),
+               .unit_cost = row_cost(tower_.downsample_) + row_cost(tower_.project_) +
+                            row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
+               .run = [this](std::int64_t begin, std::int64_t end) {
+                 tokens_.each(begin, end, slice_of(settings_),
+                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
+                                merge(i, from, to);
+                              });
+               }});
   }
 
-  // down(act(gate(x)) * up(x)) of x = gelu(norm(project(a square's patches joined)))
-  void project() override {
+  // down(act(gate(x)) * up(x)) of x = gelu(norm(project(a square's patches joined))), of tokens
+  // [begin, end) of an image.
+  void merge(std::size_t image, std::int64_t begin, std::int64_t end) {
     const Glm4vTowerSettings& s = settings_;
     const std::int64_t square = s.merge * s.merge;
-    std::int64_t row = 0;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      const std::int64_t tokens = images_[i]->layout.tokens;
-      for (std::int64_t begin = 0; begin < tokens; begin += slice_of(s)) {
-        const std::int64_t count = std::min(slice_of(s), tokens - begin);
-        const View part = hidden_.row_range(row + begin * square, row + (begin + count) * square);
-        const View normed = tower_.scratch_.normed.row_range(0, count * square);
-        const View joined = tower_.joined_.row_range(0, count);
-        const View projected = tower_.projected_.row_range(0, count);
-        apply_norm(stream_, tower_.last_norm_, s.norm, part, normed);
-        apply_linear(stream_, tower_.downsample_, normed.reshape(count, s.merged()), joined);
-        apply_linear(stream_, tower_.project_, joined, projected);
-        apply_norm(stream_, tower_.project_norm_, kMergerNorm, projected, projected);
-        stream_.gated({.gate = projected,
-                       .up = tower_.ones_.row_range(0, count),
-                       .activation = Activation::kGeluErf,
-                       .out = projected});
-        apply_mlp(stream_, tower_.merger_in_, tower_.merger_out_, s.activation, projected,
-                  tower_.inner_.row_range(0, count), joined);
-        stream_.copy(joined, out_[i].row_range(begin, begin + count));
-        show(tap_, stream_, "vision.merged", joined);
-      }
-      row += tokens * square;
-    }
+    const std::int64_t count = end - begin;
+    const std::int64_t row = (tokens_.begin(image) + begin) * square;
+    const View part = hidden_.row_range(row, row + count * square);
+    const View normed = tower_.stack_.normed(count * square);
+    const View joined = tower_.joined_.row_range(0, count);
+    const View projected = tower_.projected_.row_range(0, count);
+    apply_norm(stream_, tower_.last_norm_, s.norm, part, normed);
+    apply_linear(stream_, tower_.downsample_, normed.reshape(count, s.merged()), joined);
+    apply_linear(stream_, tower_.project_, joined, projected);
+    apply_norm(stream_, tower_.project_norm_, kMergerNorm, projected, projected);
+    stream_.gated({.gate = projected,
+                   .up = tower_.ones_.row_range(0, count),
+                   .activation = Activation::kGeluErf,
+                   .out = projected});
+    apply_mlp(stream_, tower_.merger_in_, tower_.merger_out_, s.activation, projected,
+              tower_.inner_.row_range(0, count), joined);
+    stream_.copy(joined, out_[image].row_range(begin, end));
+    show(tap_, stream_, "vision.merged", joined);
   }
 
   const Glm4vTower& tower_;
   const Glm4vTowerSettings& settings_;
   PatchOrder order_;
-  VisionAttention attention_;
+  VisionAngles angles_;
   const SegmentPlan& frames_;
+  ImageUnits tokens_;
 };
 
 std::unique_ptr<EncodeRun> Glm4vTower::begin(Stream& stream,

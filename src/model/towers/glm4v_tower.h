@@ -7,12 +7,12 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
-#include "model/towers/patch_tower.h"
+#include "model/towers/patch_steps.h"
 #include "model/towers/tower_weights.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -44,10 +44,15 @@ Result<void> check_glm4v_tower(const Glm4vTowerSettings& settings);
 // Taps: vision.patch_embed (with learnt positions), vision.layer.N, vision.merged.
 class Glm4vTower final : public VisionTower {
  public:
-  explicit Glm4vTower(const Glm4vTowerSettings& settings) : settings_(settings) {}
+  explicit Glm4vTower(const Glm4vTowerSettings& settings)
+      : settings_(settings),
+        stack_({.embed = settings.embed,
+                .heads = settings.heads,
+                .norm = settings.norm,
+                .activation = settings.activation}) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { compute_ = compute; }
+  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
   std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
@@ -57,11 +62,10 @@ class Glm4vTower final : public VisionTower {
   friend class Glm4vEncodeRun;
 
   Glm4vTowerSettings settings_;
-  DType compute_ = DType::kF32;
   Linear patch_embed_;
   Norm first_norm_;
   PositionRows positions_;  // [settings_.positions^2, embed]
-  std::vector<VisionBlock> blocks_;
+  VisionStack stack_;
   Norm last_norm_;
   Linear downsample_;
   Linear project_;
@@ -71,10 +75,7 @@ class Glm4vTower final : public VisionTower {
 
   Scratch memory_;
   PatchAngles angles_;
-  VisionScratch scratch_;
-  View patches_;  // [kMlpRows, patch values]
-  // The same as floats on the host. One run at a time has it.
-  mutable std::vector<float> cut_;
+  PatchCut cut_;
   View hidden_;     // [patches of a run, embed]
   View joined_;     // [squares of a slice, out]
   View projected_;  // [squares of a slice, out]

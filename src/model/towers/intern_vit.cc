@@ -249,10 +249,11 @@ Result<InternVitSettings> parse_intern_vit(const json::object& config, InternVit
   return settings;
 }
 
-void InternVit::add_tower(WeightTable& table, TileTowerWeights& weights) const {
+void InternVit::add_tower(WeightTable& table, TileTowerWeights& weights,
+                          std::vector<VisionBlock>& blocks) const {
   const TileTowerSettings& s = settings();
   const Names& names = names_of(intern_.names);
-  weights.blocks.resize(static_cast<std::size_t>(s.layers));
+  blocks.resize(static_cast<std::size_t>(s.layers));
   table.bias(weights.class_token, names.prefix + names.class_token,
              std::vector<std::int64_t>{1, 1, s.width});
   table.patches(weights.patch_embed, names.prefix + names.patches, {s.width, 3, s.patch, s.patch},
@@ -260,7 +261,7 @@ void InternVit::add_tower(WeightTable& table, TileTowerWeights& weights) const {
   add_positions(table, weights.positions, names.prefix + names.positions, intern_.stored_side,
                 s.side(), s.width);
   for (std::int64_t i = 0; i < s.layers; ++i)
-    add_layer(table, weights.blocks[static_cast<std::size_t>(i)], intern_, i);
+    add_layer(table, blocks[static_cast<std::size_t>(i)], intern_, i);
   WeightTable unread;
   VisionBlock nowhere;
   for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
@@ -287,8 +288,8 @@ void InternVit::add_projector_scratch(Scratch& scratch, DType type, std::int64_t
 }
 
 // Pixel shuffle: row (y, x) holds the features (2y, 2x), (2y, 2x + 1), (2y + 1, 2x), (2y + 1, 2x +
-// 1) of a tile side by side.
-void InternVit::gather(Stream& stream, View features, std::int64_t first_tile, View out) const {
+// 1) of a tile side by side. `out`: such rows from `first` of the image on.
+void InternVit::gather(Stream& stream, View features, std::int64_t first, View out) const {
   constexpr std::int64_t kMerge = InternVitSettings::kMerge;
   const std::int64_t side = settings().side();
   const std::int64_t half = side / kMerge;
@@ -296,9 +297,9 @@ void InternVit::gather(Stream& stream, View features, std::int64_t first_tile, V
   std::vector<std::int32_t> rows(static_cast<std::size_t>(out.rows()));
   for (std::int64_t part = 0; part < kMerge * kMerge; ++part) {
     for (std::int64_t i = 0; i < out.rows(); ++i) {
-      const std::int64_t tile = first_tile + i / (half * half);
-      std::int64_t y = i % (half * half) / half;
-      std::int64_t x = i % half;
+      const std::int64_t tile = (first + i) / (half * half);
+      std::int64_t y = (first + i) % (half * half) / half;
+      std::int64_t x = (first + i) % half;
       if (intern_.transposed) std::swap(y, x);
       const std::int64_t row = kMerge * y + part / kMerge;
       rows[static_cast<std::size_t>(i)] =
@@ -311,22 +312,24 @@ void InternVit::gather(Stream& stream, View features, std::int64_t first_tile, V
   }
 }
 
-void InternVit::project(Stream& stream, const ImageLayout& layout, View features, View out,
-                        const Tap& tap) const {
-  const std::int64_t tokens = intern_.tile_tokens();
-  const std::int64_t at_once = gathered_.rows() / tokens;
-  for (std::int64_t tile = 0; tile < layout.grid_t; tile += at_once) {
-    const std::int64_t count = std::min(at_once, layout.grid_t - tile) * tokens;
-    const View gathered = gathered_.row_range(0, count);
-    const View inner = inner_.row_range(0, count);
-    const View part = projected_.row_range(0, count);
-    gather(stream, features, tile, gathered);
-    apply_norm(stream, norm_, kProjectorNorm, gathered, gathered);
-    apply_linear(stream, in_, gathered, inner, {}, intern_.projector);
-    apply_linear(stream, to_text_, inner, part);
-    stream.copy(part, out.row_range(tile * tokens, tile * tokens + count));
-    show(tap, stream, "vision.merged", part);
-  }
+void InternVit::project(WorkList& works, Stream& stream, const ImageLayout& layout, View features,
+                        View out, const Tap& tap) const {
+  works.add({.units = layout.tokens,
+             .unit_cost = row_cost(in_) + row_cost(to_text_),
+             .run = [=, this, &stream, &tap](std::int64_t begin, std::int64_t end) {
+               for (std::int64_t at = begin; at < end; at += gathered_.rows()) {
+                 const std::int64_t count = std::min(gathered_.rows(), end - at);
+                 const View gathered = gathered_.row_range(0, count);
+                 const View inner = inner_.row_range(0, count);
+                 const View part = projected_.row_range(0, count);
+                 gather(stream, features, at, gathered);
+                 apply_norm(stream, norm_, kProjectorNorm, gathered, gathered);
+                 apply_linear(stream, in_, gathered, inner, {}, intern_.projector);
+                 apply_linear(stream, to_text_, inner, part);
+                 stream.copy(part, out.row_range(at, at + count));
+                 show(tap, stream, "vision.merged", part);
+               }
+             }});
 }
 
 }  // namespace saccade

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
@@ -42,14 +43,15 @@ class InternVit final : public TileTower {
       : TileTower(settings.tower), intern_(std::move(settings)) {}
 
  protected:
-  void add_tower(WeightTable& table, TileTowerWeights& weights) const override;
+  void add_tower(WeightTable& table, TileTowerWeights& weights,
+                 std::vector<VisionBlock>& blocks) const override;
   void add_projector(WeightTable& table) override;
   void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) override;
-  void project(Stream& stream, const ImageLayout& layout, View features, View out,
+  void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features, View out,
                const Tap& tap) const override;
 
  private:
-  void gather(Stream& stream, View features, std::int64_t first_tile, View out) const;
+  void gather(Stream& stream, View features, std::int64_t first, View out) const;
 
   InternVitSettings intern_;
   Norm norm_;

@@ -9,9 +9,7 @@
 
 #include "base/check.h"
 #include "model/images/slice_images.h"
-#include "model/towers/patch_tower.h"
 #include "model/towers/position_grid.h"
-#include "model/towers/tower_run.h"
 
 namespace saccade {
 namespace {
@@ -76,9 +74,9 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
                 {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
   add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
                     s.positions() * s.positions(), s.width);
-  blocks_.resize(static_cast<std::size_t>(s.layers));
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    VisionBlock& block = blocks_[i];
+  stack_.blocks.resize(static_cast<std::size_t>(s.layers));
+  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
+    VisionBlock& block = stack_.blocks[i];
     const std::string at = fmt::format("{}encoder.layers.{}.", tower, i);
     add_attention(table, block, at);
     add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
@@ -108,13 +106,9 @@ Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
   const std::int64_t tile = std::min(patch_rows, s.most_squares * kSquareRows);
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
   const std::int64_t squares = std::max(slice / kJoined, std::int64_t{1});
-  memory_.add(patches_, type, slice, s.patch_values());
-  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
+  cut_.add(memory_, type, slice, s.patch_values());
   memory_.add(hidden_, type, patch_rows, s.width);
-  memory_.add(scratch_.normed, type, std::max(tile, slice), s.width);
-  memory_.add(scratch_.qkv, type, tile, 3 * s.width);
-  memory_.add(scratch_.attention, type, std::max(tile, slice), s.width);
-  memory_.add(scratch_.mlp, type, std::min(tile, kMlpRows), s.inner);
+  stack_.add_scratch(memory_, type, tile, s.inner, slice);
   memory_.add(inner_, type, squares, kJoined * s.inner);
   memory_.add(joined_, type, squares, s.width);
   memory_.add(merged_, type, squares, s.out);
@@ -126,13 +120,10 @@ class MiniCpmvEncodeRun final : public TowerRun {
   MiniCpmvEncodeRun(Stream& stream, const MiniCpmvTower& tower,
                     std::span<const PreparedImage* const> images, std::span<const View> out,
                     Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
+      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
         tower_(tower),
         settings_(tower.settings_),
-        tiles_(tiles_of(images, settings_.patch)),
-        attention_({.heads = settings_.heads,
-                    .head_dim = settings_.head_dim(),
-                    .compute = tower_.compute_}) {
+        tiles_(tiles_of(images, settings_.patch)) {
     take_rows(tower_.hidden_, tiles_.back().begin + tiles_.back().rows());
     for (const Tile& tile : tiles_) {
       for (const auto& [count, length] :
@@ -140,20 +131,30 @@ class MiniCpmvEncodeRun final : public TowerRun {
             std::pair{tile.rows() / kJoined, tile.rows() / kJoined}})
         add_plan(count, length);
     }
+    for (const PreparedImage* image : images_)
+      tokens_.add(image->patch_rows() / (settings_.joins() ? kJoined * kJoined : kJoined));
   }
 
  private:
-  void embed() override {
-    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
+  void embed(WorkList& works) override {
+    list_patches(works, stream_, images_, tower_.patch_embed_, tower_.cut_, hidden_);
     for (const Tile& tile : tiles_) {
-      const View places = tower_.scratch_.attention.row_range(0, tile.rows());
-      stream_.mix_rows({.x = tower_.positions_.view,
-                        .rows = stream_.upload(positions_of(tile)),
-                        .weights = {},
-                        .out = places});
-      stream_.add(places, hidden_.row_range(tile.begin, tile.begin + tile.rows()), 1);
+      works.add({.units = tile.rows(),
+                 .unit_cost = 2 * kNumberCost * static_cast<double>(settings_.width),
+                 .run = [this, begin_of_tile = tile.begin, positions = positions_of(tile)](
+                            std::int64_t begin, std::int64_t end) {
+                   const View places = tower_.stack_.room(end).row_range(begin, end);
+                   const std::vector<std::int32_t> rows(positions.begin() + begin,
+                                                        positions.begin() + end);
+                   stream_.mix_rows({.x = tower_.positions_.view,
+                                     .rows = stream_.upload(rows),
+                                     .weights = {},
+                                     .out = places});
+                   stream_.add(places,
+                               hidden_.row_range(begin_of_tile + begin, begin_of_tile + end), 1);
+                 }});
     }
-    show(tap_, stream_, "vision.patch_embed", hidden_);
+    show_rows(works, "vision.patch_embed");
   }
 
   // Of its patches in the order of their rows (SquareRows).
@@ -183,51 +184,51 @@ class MiniCpmvEncodeRun final : public TowerRun {
     std::vector<std::int32_t> begins;
     for (std::int64_t begin = 0; begin <= rows; begin += length)
       begins.push_back(static_cast<std::int32_t>(begin));
-    plan = &stream_.plan_segments(begins, segment_geometry(attention_));
+    plan = &stream_.plan_segments(begins, tower_.stack_.geometry());
   }
   const SegmentPlan& plan(std::int64_t rows, std::int64_t length) const {
     return *plans_.at({rows, length});
   }
 
-  void layer(std::size_t index) override {
-    const VisionBlock& block = tower_.blocks_[index];
+  void layer(WorkList& works, std::size_t index) override {
     const bool joined =
         settings_.joins() && static_cast<std::int64_t>(index) > settings_.joined_after;
     for (const Tile& tile : tiles_) {
       const std::int64_t rows = tile.rows() / (joined ? kJoined : 1);
       const std::int64_t begin = tile.begin / (joined ? kJoined : 1);
-      const View part = hidden_.row_range(begin, begin + rows);
-      vision_attention(stream_, block, settings_.norm, attention_, plan(rows, rows), {}, {},
-                       tower_.scratch_, part);
-      vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, part);
+      tower_.stack_.block(works, stream_, index, plan(rows, rows), {},
+                          hidden_.row_range(begin, begin + rows));
     }
-    if (tap_)
-      show(tap_, stream_, fmt::format("{}.layer.{}", joined ? "joined" : "vision", index), hidden_);
-    if (settings_.joins() && static_cast<std::int64_t>(index) == settings_.joined_after) join();
+    show_rows(works, fmt::format("{}.layer.{}", joined ? "joined" : "vision", index));
+    if (settings_.joins() && static_cast<std::int64_t>(index) == settings_.joined_after)
+      list_joining(works);
   }
 
   // x = mean of four + out(act(in(norm(the four together)))), once they have attended to each
   // other. Rows move to the front.
-  void join() {
-    const std::int64_t slice = tower_.joined_.rows();
+  void list_joining(WorkList& works) {
+    const View all = hidden_;
     for (const Tile& tile : tiles_) {
-      const View part = hidden_.row_range(tile.begin, tile.begin + tile.rows());
-      vision_attention(stream_, tower_.window_, settings_.norm, attention_,
-                       plan(tile.rows(), kJoined), {}, {}, tower_.scratch_, part);
-      const std::int64_t all = tile.rows() / kJoined;
-      for (std::int64_t begin = 0; begin < all; begin += slice) {
-        const std::int64_t end = std::min(begin + slice, all);
-        join(part.row_range(begin * kJoined, end * kJoined),
-             hidden_.row_range(tile.begin / kJoined + begin, tile.begin / kJoined + end));
-      }
+      const View part = all.row_range(tile.begin, tile.begin + tile.rows());
+      tower_.stack_.attention(works, stream_, tower_.window_, plan(tile.rows(), kJoined), {}, part);
+      works.add({.units = tile.rows() / kJoined,
+                 .unit_cost = row_cost(tower_.window_in_) + row_cost(tower_.window_out_),
+                 .run = [this, all, part, to = tile.begin / kJoined](std::int64_t begin,
+                                                                     std::int64_t end) {
+                   const std::int64_t slice = tower_.joined_.rows();
+                   for (; begin < end; begin += slice) {
+                     const std::int64_t last = std::min(begin + slice, end);
+                     join(part.row_range(begin * kJoined, last * kJoined),
+                          all.row_range(to + begin, to + last));
+                   }
+                 }});
     }
-    hidden_ = hidden_.row_range(0, hidden_.rows() / kJoined);
-    show(tap_, stream_, "joined.merger", hidden_);
+    works.once([this] { hidden_ = hidden_.row_range(0, hidden_.rows() / kJoined); });
+    show_rows(works, "joined.merger");
   }
 
   void join(View patches, View out) {
-    const View normed =
-        tower_.scratch_.normed.row_range(0, patches.rows()).reshape(out.rows(), four());
+    const View normed = tower_.stack_.normed(patches.rows()).reshape(out.rows(), four());
     const View inner = tower_.inner_.row_range(0, out.rows());
     const View joined = tower_.joined_.row_range(0, out.rows());
     std::vector<std::int32_t> rows(static_cast<std::size_t>(patches.rows()));
@@ -245,29 +246,32 @@ class MiniCpmvEncodeRun final : public TowerRun {
     stream_.copy(joined, out);
   }
 
-  void project() override {
-    const std::int64_t slice = tower_.merged_.rows();
-    std::int64_t row = 0;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      const std::int64_t tokens =
-          images_[i]->patch_rows() / (settings_.joins() ? kJoined * kJoined : kJoined);
-      for (std::int64_t begin = 0; begin < tokens; begin += slice) {
-        const std::int64_t count = std::min(slice, tokens - begin);
-        const View part = hidden_.row_range(row + begin * kJoined, row + (begin + count) * kJoined);
-        const View normed = tower_.scratch_.normed.row_range(0, part.rows());
-        const View four_together = normed.reshape(count, four());
-        const View inner =
-            tower_.scratch_.attention.row_range(0, part.rows()).reshape(count, four());
-        const View merged = tower_.merged_.row_range(0, count);
-        apply_norm(stream_, tower_.last_norm_, settings_.norm, part, normed);
-        apply_norm(stream_, tower_.merger_norm_, kMergerNorm, four_together, four_together);
-        apply_linear(stream_, tower_.merger_in_, four_together, inner, {}, Activation::kGeluErf);
-        apply_linear(stream_, tower_.merger_out_, inner, merged);
-        put(merged, out_[i], row / kJoined + begin, row / kJoined);
-        show(tap_, stream_, "vision.merged", merged);
-      }
-      row += tokens * kJoined;
-    }
+  void project(WorkList& works) override {
+    works.add({.units = tokens_.all(),
+               .unit_cost = row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
+               .run = [this](std::int64_t begin, std::int64_t end) {
+                 tokens_.each(begin, end, tower_.merged_.rows(),
+                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
+                                merge(i, from, to);
+                              });
+               }});
+  }
+
+  // Tokens [begin, end) of an image.
+  void merge(std::size_t image, std::int64_t begin, std::int64_t end) {
+    const std::int64_t count = end - begin;
+    const std::int64_t first = tokens_.begin(image);
+    const View part = hidden_.row_range((first + begin) * kJoined, (first + end) * kJoined);
+    const View normed = tower_.stack_.normed(part.rows());
+    const View four_together = normed.reshape(count, four());
+    const View inner = tower_.stack_.room(part.rows()).reshape(count, four());
+    const View merged = tower_.merged_.row_range(0, count);
+    apply_norm(stream_, tower_.last_norm_, settings_.norm, part, normed);
+    apply_norm(stream_, tower_.merger_norm_, kMergerNorm, four_together, four_together);
+    apply_linear(stream_, tower_.merger_in_, four_together, inner, {}, Activation::kGeluErf);
+    apply_linear(stream_, tower_.merger_out_, inner, merged);
+    put(merged, out_[image], first + begin, first);
+    show(tap_, stream_, "vision.merged", merged);
   }
 
   // Tokens, the first of which is `first` of the run, to where an image wants them: row by row of
@@ -304,7 +308,7 @@ class MiniCpmvEncodeRun final : public TowerRun {
   const MiniCpmvTower& tower_;
   const MiniCpmvTowerSettings& settings_;
   std::vector<Tile> tiles_;
-  VisionAttention attention_;
+  ImageUnits tokens_;
   std::map<std::pair<std::int64_t, std::int64_t>, const SegmentPlan*> plans_;
 };
 

@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/towers/patch_steps.h"
 #include "model/towers/tower_weights.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -43,10 +44,15 @@ Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& settings);
 // joined.merger, joined.layer.N from there on, vision.merged.
 class MiniCpmvTower final : public VisionTower {
  public:
-  explicit MiniCpmvTower(const MiniCpmvTowerSettings& settings) : settings_(settings) {}
+  explicit MiniCpmvTower(const MiniCpmvTowerSettings& settings)
+      : settings_(settings),
+        stack_({.embed = settings.width,
+                .heads = settings.heads,
+                .norm = settings.norm,
+                .activation = settings.activation}) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { compute_ = compute; }
+  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
   std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
@@ -56,12 +62,11 @@ class MiniCpmvTower final : public VisionTower {
   friend class MiniCpmvEncodeRun;
 
   MiniCpmvTowerSettings settings_;
-  DType compute_ = DType::kF32;
   Linear patch_embed_;
   PositionRows positions_;  // [settings_.positions()^2, width]
-  std::vector<VisionBlock> blocks_;
-  VisionBlock window_;  // its attention alone
-  Norm window_norm_;    // of four patches together
+  VisionStack stack_;       // with room for the largest tile
+  VisionBlock window_;      // its attention alone
+  Norm window_norm_;        // of four patches together
   Linear window_in_;
   Linear window_out_;
   Norm last_norm_;
@@ -70,10 +75,7 @@ class MiniCpmvTower final : public VisionTower {
   Linear merger_out_;
 
   Scratch memory_;
-  VisionScratch scratch_;  // of the largest tile
-  View patches_;           // [kMlpRows, patch values]
-  // The same as floats on the host. One run at a time has it.
-  mutable std::vector<float> cut_;
+  PatchCut cut_;
   View hidden_;  // [patches of a run, width]
   View inner_;   // [squares of a slice, 4 * inner]
   View joined_;  // [squares of a slice, width]

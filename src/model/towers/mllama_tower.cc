@@ -11,7 +11,8 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kKeyBlock = 64;  // rows a block of the keys that a layer attends to
+constexpr std::int64_t kKeyBlock = 64;   // rows a block of the keys that a layer attends to
+constexpr std::int64_t kQueryRows = 64;  // that attend together, where a layer is cut
 
 // The norms around the transformers have the framework's epsilon, whatever the layers' is.
 constexpr NormStyle kOuterNorm = {.epsilon = 1e-5f, .weight_offset = 0, .subtract_mean = true};
@@ -123,8 +124,7 @@ Result<void> MllamaTower::reserve(Device& device, std::int64_t) {
   const DType type = device.activation_dtype();
   const std::int64_t rows = s.all_rows();
   const std::int64_t slice = std::min(rows, kMlpRows);
-  memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
-  cut_.resize(static_cast<std::size_t>(s.patches() * 3 * s.patch * s.patch));
+  cut_.add(memory_, type, s.patches(), 3 * s.patch * s.patch);
   memory_.add(hidden_, type, rows, s.width);
   memory_.add(normed_, type, rows, s.width);
   memory_.add(qkv_, type, rows, 3 * s.width);
@@ -141,33 +141,15 @@ Result<void> MllamaTower::reserve(Device& device, std::int64_t) {
 // An image in the tower: its tiles' own rows, tile after tile; then the padding of each; then the
 // tiles that it has not, each with its padding. What pads is seen by the image's rows and sees
 // these, not itself: the reference's mask hides padding from padding alone.
-class MllamaEncodeRun final : public EncodeRun {
+class MllamaEncodeRun final : public TowerRun {
  public:
   MllamaEncodeRun(Stream& stream, const MllamaTower& tower,
                   std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : stream_(stream),
+      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size(), images.size()),
         tower_(tower),
         s_(tower.settings_),
-        images_(images.begin(), images.end()),
-        out_(out.begin(), out.end()),
-        tap_(std::move(tap)),
-        hidden_(tower.hidden_) {
-    blocks_ = counting(0, tower_.keys_.rows());
-  }
-
-  Result<bool> advance() override {
-    const std::size_t stages = tower_.blocks_.size() + 2;
-    const std::size_t stage = stage_++;
-    if (stage == 0) {
-      start(*images_[image_]);
-    } else if (stage + 1 < stages) {
-      layer(stage - 1);
-    } else {
-      project();
-      stage_ = 0;
-      ++image_;
-    }
-    return image_ == images_.size();
+        blocks_(counting(0, tower.keys_.rows())) {
+    take_rows(tower_.hidden_, tower_.hidden_.rows());
   }
 
  private:
@@ -203,38 +185,74 @@ class MllamaEncodeRun final : public EncodeRun {
                        .prefix = own_rows(),
                        .blocks = blocks_});
     seen_ = &stream_.plan_attention(spans, geometry);
+    some_see_.assign(static_cast<std::size_t>((all + kQueryRows - 1) / kQueryRows), nullptr);
   }
 
-  void start(const PreparedImage& image) {
+  // What some rows of seen_ see, by themselves.
+  const AttentionPlan& some_see(std::int64_t begin, std::int64_t end) {
+    const AttentionPlan*& plan = some_see_[static_cast<std::size_t>(begin / kQueryRows)];
+    if (plan != nullptr) return *plan;
+    const std::int64_t own = std::clamp(own_rows() - begin, std::int64_t{0}, end - begin);
+    std::vector<SequenceSpan> spans;
+    if (own > 0)
+      spans.push_back({.row_begin = 0,
+                       .row_count = own,
+                       .context = 0,
+                       .prefix = s_.all_rows(),
+                       .blocks = blocks_});
+    if (own < end - begin)
+      spans.push_back({.row_begin = own,
+                       .row_count = end - begin - own,
+                       .context = 0,
+                       .prefix = own_rows(),
+                       .blocks = blocks_});
+    plan = &stream_.plan_attention(spans, seen_->geometry());
+    return *plan;
+  }
+
+  void embed(WorkList& works) override {
+    const PreparedImage& image = *images_[image_];
     tiles_ = image.layout.grid_t;
     ratio_ = MllamaTower::ratio_index(image.layout.resized_width / s_.image,
                                       image.layout.resized_height / s_.image, s_.tiles);
     plan_attention();
-    const std::span<float> cut = tower_.cut_;
     for (std::int64_t index = 0; index < s_.tiles; ++index) {
-      const View rows = tile(index);
-      const View patches = rows.row_range(1, s_.rows());
-      if (index < tiles_) {
-        cut_rows(stream_.device().pool(), image, index * s_.patches(), (index + 1) * s_.patches(),
-                 cut);
-        stream_.upload(View(cut.data(), DType::kF32, s_.patches(), tower_.patches_.cols()),
-                       tower_.patches_);
-        apply_linear(stream_, tower_.patch_embed_, tower_.patches_, patches);
-        add_tile_embedding(tower_.before_, index, patches);
-      } else {  // black beyond the norm: the convolution has no bias
-        const std::int32_t row = place(index);
-        const std::vector<std::int32_t> repeated(static_cast<std::size_t>(s_.patches()), row);
-        stream_.embed({.table = per_tile(tower_.before_.table.view),
-                       .ids = stream_.upload(repeated),
-                       .scale = tower_.before_.gate,
-                       .out = patches});
-      }
-      stream_.copy(tower_.class_token_.view, rows.row_range(0, 1));
-      add_positions(index, rows);
-      apply_norm(stream_, tower_.first_norm_, kOuterNorm, rows, rows);
-      clear(padding(index));
+      if (index < tiles_) list_tile(works, image, index);
+      works.once([this, index] { finish_tile(index); });
     }
-    show(tap_, stream_, "vision.patch_embed", own(hidden_));
+    works.once([this] { show(tap_, stream_, "vision.patch_embed", own(hidden_)); });
+  }
+
+  void list_tile(WorkList& works, const PreparedImage& image, std::int64_t index) {
+    const Linear& linear = tower_.patch_embed_;
+    const double pixels = kPixelCost * static_cast<double>(linear.weight->in());
+    works.add({.units = s_.patches(),
+               .unit_cost = row_cost(linear) + pixels,
+               .run = [this, &image, &linear, index](std::int64_t begin, std::int64_t end) {
+                 const std::int64_t first = index * s_.patches();
+                 apply_linear(stream_, linear,
+                              tower_.cut_.cut(stream_, image, first + begin, first + end),
+                              tile(index).row_range(1 + begin, 1 + end));
+               }});
+  }
+
+  void finish_tile(std::int64_t index) {
+    const View rows = tile(index);
+    const View patches = rows.row_range(1, s_.rows());
+    if (index < tiles_) {
+      add_tile_embedding(tower_.before_, index, patches);
+    } else {  // black beyond the norm: the convolution has no bias
+      const std::vector<std::int32_t> repeated(static_cast<std::size_t>(s_.patches()),
+                                               place(index));
+      stream_.embed({.table = per_tile(tower_.before_.table.view),
+                     .ids = stream_.upload(repeated),
+                     .scale = tower_.before_.gate,
+                     .out = patches});
+    }
+    stream_.copy(tower_.class_token_.view, rows.row_range(0, 1));
+    add_positions(index, rows);
+    apply_norm(stream_, tower_.first_norm_, kOuterNorm, rows, rows);
+    clear(padding(index));
   }
 
   std::int32_t place(std::int64_t index) const {
@@ -278,14 +296,16 @@ class MllamaEncodeRun final : public EncodeRun {
         {.table = tower_.positions_.view, .ids = stream_.upload(any), .scale = 0, .out = rows});
   }
 
-  void layer(std::size_t index) {
+  void layer(WorkList& works, std::size_t index) override {
     const auto first = static_cast<std::size_t>(s_.layers);
-    if (index == first) begin_global();
+    if (index == first) works.once([this] { begin_global(); });
     const MllamaTower::Block& block = tower_.blocks_[index];
-    attention(block);
-    mlp(block);
-    if (index < first) take_features(static_cast<std::int64_t>(index));
-    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), own(hidden_));
+    attention(works, block);
+    mlp(works, block);
+    works.once([this, index, first] {
+      if (index < first) take_features(static_cast<std::int64_t>(index));
+      if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), own(hidden_));
+    });
   }
 
   void begin_global() {
@@ -297,42 +317,81 @@ class MllamaEncodeRun final : public EncodeRun {
   }
 
   // x += gate * attention(norm(x))
-  void attention(const MllamaTower::Block& block) {
+  void attention(WorkList& works, const MllamaTower::Block& block) {
     const std::int64_t width = s_.width;
+    const std::int64_t all = hidden_.rows();
+    works.add({.units = all,
+               .unit_cost = row_cost(block.layer.qkv),
+               .run = [this, &block](std::int64_t begin, std::int64_t end) {
+                 const View normed = tower_.normed_.row_range(begin, end);
+                 apply_norm(stream_, block.layer.attention_norm, s_.norm,
+                            hidden_.row_range(begin, end), normed);
+                 apply_linear(stream_, block.layer.qkv, normed, tower_.qkv_.row_range(begin, end));
+               }});
     const KvLayer keys = {.blocks = tower_.keys_,
                           .block_size = kKeyBlock,
                           .kv_heads = s_.heads,
                           .head_dim = s_.head_dim()};
-    const View qkv = tower_.qkv_;
-    apply_norm(stream_, block.layer.attention_norm, s_.norm, hidden_, tower_.normed_);
-    apply_linear(stream_, block.layer.qkv, tower_.normed_, qkv);
-    stream_.kv_write({.plan = written_,
-                      .k = qkv.col_range(width, 2 * width),
-                      .v = qkv.col_range(2 * width, 3 * width),
-                      .layer = keys});
+    works.add({.units = 1,
+               .unit_cost = 2 * kNumberCost * static_cast<double>(all * width),
+               .run = [this, keys, width](std::int64_t, std::int64_t) {
+                 stream_.kv_write({.plan = written_,
+                                   .k = tower_.qkv_.col_range(width, 2 * width),
+                                   .v = tower_.qkv_.col_range(2 * width, 3 * width),
+                                   .layer = keys});
+               }});
+    works.add({.units = std::ssize(some_see_),
+               .unit_cost = 2.0 * kQueryRows * static_cast<double>(all * width),
+               .run =
+                   [this, keys, all](std::int64_t begin, std::int64_t end) {
+                     if (begin == 0 && end == std::ssize(some_see_)) {
+                       attend(*seen_, keys, 0, all);
+                       return;
+                     }
+                     for (std::int64_t row = begin * kQueryRows;
+                          row < std::min(end * kQueryRows, all); row += kQueryRows) {
+                       const std::int64_t last = std::min(row + kQueryRows, all);
+                       attend(some_see(row, last), keys, row, last);
+                     }
+                   },
+               .kind = WorkKind::kAttention});
+    works.add({.units = all,
+               .unit_cost = row_cost(block.layer.attention_out),
+               .run = [this, &block](std::int64_t begin, std::int64_t end) {
+                 const View normed = tower_.normed_.row_range(begin, end);
+                 apply_linear(stream_, block.layer.attention_out,
+                              tower_.mixed_.row_range(begin, end), normed);
+                 stream_.add(normed, hidden_.row_range(begin, end), block.attention_gate);
+               }});
+  }
+
+  void attend(const AttentionPlan& plan, const KvLayer& keys, std::int64_t begin,
+              std::int64_t end) {
     stream_.paged_attention(
-        {.plan = seen_,
-         .q = qkv.col_range(0, width),
+        {.plan = &plan,
+         .q = tower_.qkv_.row_range(begin, end).col_range(0, s_.width),
          .layer = keys,
          .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s_.head_dim()))),
          .softcap = 0,
          .compute = tower_.compute_,
-         .out = tower_.mixed_});
-    apply_linear(stream_, block.layer.attention_out, tower_.mixed_, tower_.normed_);
-    stream_.add(tower_.normed_, hidden_, block.attention_gate);
+         .out = tower_.mixed_.row_range(begin, end)});
   }
 
   // x += gate * mlp(norm(x))
-  void mlp(const MllamaTower::Block& block) {
-    for (std::int64_t begin = 0; begin < hidden_.rows(); begin += kMlpRows) {
-      const View x = hidden_.row_range(begin, std::min(begin + kMlpRows, hidden_.rows()));
-      const View normed = tower_.normed_.row_range(0, x.rows());
-      const View inner = tower_.mlp_.row_range(0, x.rows());
-      apply_norm(stream_, block.layer.mlp_norm, s_.norm, x, normed);
-      apply_mlp(stream_, block.layer.mlp_in, block.layer.mlp_out, s_.activation, normed, inner,
-                normed);
-      stream_.add(normed, x, block.mlp_gate);
-    }
+  void mlp(WorkList& works, const MllamaTower::Block& block) {
+    works.add({.units = hidden_.rows(),
+               .unit_cost = row_cost(block.layer.mlp_in) + row_cost(block.layer.mlp_out),
+               .run = [this, &block](std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const View x = hidden_.row_range(begin, std::min(begin + kMlpRows, end));
+                   const View normed = tower_.normed_.row_range(0, x.rows());
+                   const View inner = tower_.mlp_.row_range(0, x.rows());
+                   apply_norm(stream_, block.layer.mlp_norm, s_.norm, x, normed);
+                   apply_mlp(stream_, block.layer.mlp_in, block.layer.mlp_out, s_.activation,
+                             normed, inner, normed);
+                   stream_.add(normed, x, block.mlp_gate);
+                 }
+               }});
   }
 
   void take_features(std::int64_t layer) {
@@ -343,32 +402,33 @@ class MllamaEncodeRun final : public EncodeRun {
     }
   }
 
-  void project() {
-    stream_.copy(own(hidden_), own(tower_.features_).col_range(0, s_.width));
-    const View out = out_[image_];
-    for (std::int64_t begin = 0; begin < own_rows(); begin += kMlpRows) {
-      const std::int64_t end = std::min(begin + kMlpRows, own_rows());
-      const View projected = tower_.projected_.row_range(0, end - begin);
-      apply_linear(stream_, tower_.projector_, tower_.features_.row_range(begin, end), projected);
-      stream_.copy(projected, out.row_range(begin, end));
-      show(tap_, stream_, "vision.merged", projected);
-    }
+  void project(WorkList& works) override {
+    works.once(
+        [this] { stream_.copy(own(hidden_), own(tower_.features_).col_range(0, s_.width)); });
+    works.add({.units = own_rows(),
+               .unit_cost = row_cost(tower_.projector_),
+               .run = [this, out = out_[image_]](std::int64_t begin, std::int64_t end) {
+                 for (; begin < end; begin += kMlpRows) {
+                   const std::int64_t last = std::min(begin + kMlpRows, end);
+                   const View projected = tower_.projected_.row_range(0, last - begin);
+                   apply_linear(stream_, tower_.projector_, tower_.features_.row_range(begin, last),
+                                projected);
+                   stream_.copy(projected, out.row_range(begin, last));
+                   show(tap_, stream_, "vision.merged", projected);
+                 }
+               }});
+    ++image_;
   }
 
-  Stream& stream_;
   const MllamaTower& tower_;
   const MllamaTowerSettings& s_;
-  std::vector<const PreparedImage*> images_;
-  std::vector<View> out_;
-  Tap tap_;
-  View hidden_;
   std::vector<std::int32_t> blocks_;
   const AttentionPlan* written_ = nullptr;  // of the image that is being encoded
   const AttentionPlan* seen_ = nullptr;
-  std::int64_t tiles_ = 0;  // of it
+  std::vector<const AttentionPlan*> some_see_;  // of kQueryRows rows each, where they are cut
+  std::int64_t tiles_ = 0;                      // of the image
   std::int64_t ratio_ = 0;
   std::size_t image_ = 0;
-  std::size_t stage_ = 0;
 };
 
 std::unique_ptr<EncodeRun> MllamaTower::begin(Stream& stream,

@@ -14,6 +14,7 @@
 #include "image/normalize.h"
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/towers/patch_steps.h"
 #include "model/towers/tile_tower.h"
 #include "model/towers/vision_tower.h"
 
@@ -93,9 +94,7 @@ class MllamaTower final : public VisionTower {
   Linear projector_;
 
   Scratch memory_;
-  View patches_;  // [patches of a tile, 3 * patch^2]
-  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
-  mutable std::vector<float> cut_;
+  PatchCut cut_;    // of a tile
   View hidden_;     // [all_rows, width]
   View normed_;     // [all_rows, width]
   View qkv_;        // [all_rows, 3 * width]

@@ -13,7 +13,9 @@
 
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/towers/patch_steps.h"
 #include "model/towers/tower_weights.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -68,48 +70,19 @@ Result<double> vision_rope_theta(const json::object& vision);
 // kUnsupported for extents that do not fit each other.
 Result<void> check_patch_tower(const PatchTowerSettings& settings);
 
-// Where the rows of a run stand. Patch rows of an image are in merge order; with windows the merged
-// squares are put in the order of their windows, row by row, cut windows at the right and the
-// bottom.
-struct PatchOrder {
-  std::vector<std::int32_t> rows;           // of each patch in the order of computation
-  std::vector<std::int32_t> columns;        //
-  std::vector<std::int32_t> frame_begins;   // segments of whole-frame attention
-  std::vector<std::int32_t> window_begins;  // and of windowed; empty without windows
-  // Which merged row of the run stands at each place; empty without windows.
-  std::vector<std::int32_t> squares;
-};
-PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int64_t merge,
-                         std::int64_t window);
-
-// Angles of a tower's heads, both halves of which turn alike: the first quarter by the patch's row,
-// the next by its column.
-class PatchAngles {
- public:
-  // What they need, before memory.allocate(). head_dim is a multiple of four.
-  void add(Scratch& memory, std::int64_t patch_rows, std::int64_t head_dim);
-  void fill(Device& device, double theta) const;  // after it
-  // Of the patches of `order`; then cos() and sin() have them.
-  void turn(Stream& stream, const PatchOrder& order) const;
-  View cos(std::int64_t rows) const { return cos_.row_range(0, rows); }
-  View sin(std::int64_t rows) const { return sin_.row_range(0, rows); }
-
- private:
-  std::int64_t head_dim_ = 0;
-  View inv_freq_;  // [1, head_dim / 2]
-  View axis_;      // [1, head_dim / 2] u8
-  View cos_;       // [patch rows, head_dim / 2]
-  View sin_;
-};
-
 // Taps: vision.patch_embed (with learnt positions, where there are), vision.layer.N,
 // vision.deepstack.N, vision.merged; with windows their rows go by window.
 class PatchTower final : public VisionTower {
  public:
-  explicit PatchTower(PatchTowerSettings settings) : settings_(std::move(settings)) {}
+  explicit PatchTower(PatchTowerSettings settings)
+      : settings_(std::move(settings)),
+        stack_({.embed = settings_.embed,
+                .heads = settings_.heads,
+                .norm = settings_.norm,
+                .activation = settings_.activation}) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { compute_ = compute; }
+  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
   std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
@@ -125,26 +98,17 @@ class PatchTower final : public VisionTower {
   };
 
   PatchTowerSettings settings_;
-  DType compute_ = DType::kF32;
   Linear patch_embed_;
   PositionRows positions_;  // [settings_.positions^2, embed]
-  std::vector<VisionBlock> blocks_;
+  VisionStack stack_;
   Merger merger_;
   std::vector<Merger> deepstack_;
 
   Scratch memory_;
   PatchAngles angles_;
-  VisionScratch scratch_;
-  View patches_;  // [kMlpRows, patch values]
-  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
-  mutable std::vector<float> cut_;
+  PatchCut cut_;
   View hidden_;  // [patches of a run, embed]
   View merged_;  // [kMlpRows / merge^2, out]
 };
-
-// The rows of all images, cut, through `linear` to rows of `out` in the same order, a slice of
-// `patches`' rows at a time. `cut` has as many floats as `patches`.
-void embed_rows(Stream& stream, std::span<const PreparedImage* const> images, const Linear& linear,
-                std::span<float> cut, View patches, View out);
 
 }  // namespace saccade

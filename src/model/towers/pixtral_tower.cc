@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
+#include <vector>
 
-#include "model/towers/patch_tower.h"
-#include "model/towers/tower_run.h"
 #include "model/towers/tower_weights.h"
 
 namespace saccade {
@@ -21,12 +19,12 @@ void PixtralTower::add_weights(WeightTable& table) {
   const PixtralTowerSettings& s = settings_;
   const std::string tower = "vision_tower.";
   const std::string projector = "multi_modal_projector.";
-  blocks_.resize(static_cast<std::size_t>(s.depth));
+  stack_.blocks.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, tower + "patch_conv", {s.embed, s.channels, s.patch, s.patch},
                 Bias::kNo);
   add_norm(table, first_norm_, tower + "ln_pre", s.embed, s.norm);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    VisionBlock& block = blocks_[i];
+  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
+    VisionBlock& block = stack_.blocks[i];
     const std::string at = fmt::format("{}transformer.layers.{}.", tower, i);
     add_norm(table, block.attention_norm, at + "attention_norm", s.embed, s.norm);
     table.stacked(block.qkv,
@@ -58,36 +56,22 @@ void PixtralTower::add_weights(WeightTable& table) {
 Result<void> PixtralTower::reserve(Device& device, std::int64_t patch_rows) {
   const PixtralTowerSettings& s = settings_;
   const DType type = device.activation_dtype();
-  // A head's frequencies take turns: the first, the third and so on turn by the patch's row, the
-  // others by its column. Pairs have those of rows first.
-  const std::vector<float> all = rope_frequencies(s.rope_theta, s.head_dim());
-  const auto pairs = static_cast<std::int64_t>(all.size());
-  std::vector<float> by_pair;
-  for (const std::size_t first : {0, 1}) {
-    for (std::size_t i = first; i < all.size(); i += 2) by_pair.push_back(all[i]);
-  }
-  std::vector<std::uint8_t> axes(all.size() / 2, 0);
-  axes.resize(all.size(), 1);
-  memory_.add(inv_freq_, DType::kF32, 1, pairs);
-  memory_.add(axis_, DType::kU8, 1, pairs);
   const std::int64_t slice = std::min(patch_rows, kMlpRows);
-  memory_.add(patches_, type, slice, s.patch_values());
-  cut_.resize(static_cast<std::size_t>(slice * s.patch_values()));
+  angles_.add(memory_, patch_rows, s.head_dim());
+  cut_.add(memory_, type, slice, s.patch_values());
   memory_.add(hidden_, type, patch_rows, s.embed);
-  memory_.add(cos_, DType::kF32, patch_rows, pairs);
-  memory_.add(sin_, DType::kF32, patch_rows, pairs);
-  memory_.add(scratch_.normed, type, patch_rows, s.embed);
-  memory_.add(scratch_.qkv, type, patch_rows, 3 * s.embed);
-  memory_.add(scratch_.attention, type, patch_rows, s.embed);
-  memory_.add(scratch_.mlp, type, slice, 2 * s.inner);
+  stack_.add_scratch(memory_, type, patch_rows, 2 * s.inner);
   if (s.merges) memory_.add(joined_, type, slice, s.embed);
   memory_.add(inner_, type, slice, s.out);
   memory_.add(projected_, type, slice, s.out);
   TRY_DO(memory_.allocate(device));
-  Stream& copy = device.lane(Lane::kCopy);
-  copy.upload(View(by_pair.data(), DType::kF32, 1, pairs), inv_freq_);
-  copy.upload(View(axes.data(), DType::kU8, 1, pairs), axis_);
-  copy.synchronize();
+  // A head's frequencies take turns: the first, the third and so on turn by the patch's row, the
+  // others by its column.
+  const std::vector<float> all = rope_frequencies(s.rope_theta, s.head_dim());
+  std::vector<float> by_row;
+  std::vector<float> by_column;
+  for (std::size_t i = 0; i < all.size(); ++i) (i % 2 == 0 ? by_row : by_column).push_back(all[i]);
+  angles_.fill(device, by_row, by_column);
   return {};
 }
 
@@ -95,47 +79,33 @@ class PixtralEncodeRun final : public TowerRun {
  public:
   PixtralEncodeRun(Stream& stream, const PixtralTower& tower,
                    std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size()),
+      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
         tower_(tower),
         settings_(tower.settings_),
         order_(order_patches(images, settings_.merge, 0)),
-        attention_({.heads = settings_.heads,
-                    .head_dim = settings_.head_dim(),
-                    .compute = tower_.compute_}),
-        images_apart_(stream_.plan_segments(order_.frame_begins, segment_geometry(attention_))) {
-    const std::int64_t rows = order_.frame_begins.back();
-    take_rows(tower_.hidden_, rows);
-    cos_ = tower_.cos_.row_range(0, rows);
-    sin_ = tower_.sin_.row_range(0, rows);
+        angles_{tower.angles_.cos(order_.patches()), tower.angles_.sin(order_.patches())},
+        images_apart_(stream_.plan_segments(order_.frame_begins, tower.stack_.geometry())) {
+    take_rows(tower_.hidden_, order_.patches());
+    for (const PreparedImage* image : images_) tokens_.add(image->layout.tokens);
   }
 
  private:
-  void embed() override {
-    embed_rows(stream_, images_, tower_.patch_embed_, tower_.cut_, tower_.patches_, hidden_);
-    apply_norm(stream_, tower_.first_norm_, settings_.norm, hidden_, hidden_);
-    std::vector<std::int32_t> positions = order_.rows;
-    positions.insert(positions.end(), order_.columns.begin(), order_.columns.end());
-    stream_.rope_table({.positions = stream_.upload(positions),
-                        .inv_freq = tower_.inv_freq_,
-                        .axis = tower_.axis_,
-                        .tables = {},
-                        .cos = cos_,
-                        .sin = sin_});
-    show(tap_, stream_, "vision.patch_embed", hidden_);
+  void embed(WorkList& works) override {
+    list_patches(works, stream_, images_, tower_.patch_embed_, tower_.cut_, hidden_);
+    list_norm(works, stream_, tower_.first_norm_, settings_.norm, hidden_);
+    tower_.angles_.list(works, stream_, order_);
+    show_rows(works, "vision.patch_embed");
   }
 
-  void layer(std::size_t index) override {
-    const VisionBlock& block = tower_.blocks_[index];
-    vision_attention(stream_, block, settings_.norm, attention_, images_apart_, cos_, sin_,
-                     tower_.scratch_, hidden_);
-    vision_mlp(stream_, block, settings_.norm, settings_.activation, tower_.scratch_, hidden_);
-    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
+  void layer(WorkList& works, std::size_t index) override {
+    tower_.stack_.block(works, stream_, index, images_apart_, angles_, hidden_);
+    show_rows(works, fmt::format("vision.layer.{}", index));
   }
 
   // Of some whole squares' patches: one row each, as wide as a patch.
   View join(View patches) const {
     if (!settings_.merges) return patches;
-    const View normed = tower_.scratch_.normed.row_range(0, patches.rows());
+    const View normed = tower_.stack_.normed(patches.rows());
     const std::int64_t squares = patches.rows() / (settings_.merge * settings_.merge);
     const View joined = tower_.joined_.row_range(0, squares);
     apply_norm(stream_, tower_.merge_norm_, settings_.merge_norm, patches, normed);
@@ -143,34 +113,38 @@ class PixtralEncodeRun final : public TowerRun {
     return joined;
   }
 
-  void project() override {
+  void project(WorkList& works) override {
     const std::int64_t square = settings_.merge * settings_.merge;
-    const std::int64_t slice = std::max(kMlpRows / square, std::int64_t{1});
-    std::int64_t row = 0;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      const std::int64_t tokens = images_[i]->layout.tokens;
-      for (std::int64_t begin = 0; begin < tokens; begin += slice) {
-        const std::int64_t end = std::min(begin + slice, tokens);
-        const View inner = tower_.inner_.row_range(0, end - begin);
-        const View projected = tower_.projected_.row_range(0, end - begin);
-        const View joined = join(hidden_.row_range(row + begin * square, row + end * square));
-        apply_linear(stream_, tower_.project_in_, joined, inner, {},
-                     settings_.projector_activation);
-        apply_linear(stream_, tower_.project_out_, inner, projected);
-        stream_.copy(projected, out_[i].row_range(begin, end));
-        show(tap_, stream_, "vision.merged", projected);
-      }
-      row += tokens * square;
-    }
+    works.add({.units = tokens_.all(),
+               .unit_cost = (settings_.merges ? row_cost(tower_.merge_) : 0) +
+                            row_cost(tower_.project_in_) + row_cost(tower_.project_out_),
+               .run = [this, square](std::int64_t begin, std::int64_t end) {
+                 tokens_.each(begin, end, std::max(kMlpRows / square, std::int64_t{1}),
+                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
+                                project_some(i, from, to);
+                              });
+               }});
+  }
+
+  // Tokens [begin, end) of an image.
+  void project_some(std::size_t image, std::int64_t begin, std::int64_t end) {
+    const std::int64_t square = settings_.merge * settings_.merge;
+    const std::int64_t first = tokens_.begin(image);
+    const View inner = tower_.inner_.row_range(0, end - begin);
+    const View projected = tower_.projected_.row_range(0, end - begin);
+    const View joined = join(hidden_.row_range((first + begin) * square, (first + end) * square));
+    apply_linear(stream_, tower_.project_in_, joined, inner, {}, settings_.projector_activation);
+    apply_linear(stream_, tower_.project_out_, inner, projected);
+    stream_.copy(projected, out_[image].row_range(begin, end));
+    show(tap_, stream_, "vision.merged", projected);
   }
 
   const PixtralTower& tower_;
   const PixtralTowerSettings& settings_;
   PatchOrder order_;
-  VisionAttention attention_;
+  VisionAngles angles_;
   const SegmentPlan& images_apart_;
-  View cos_;
-  View sin_;
+  ImageUnits tokens_;
 };
 
 std::unique_ptr<EncodeRun> PixtralTower::begin(Stream& stream,

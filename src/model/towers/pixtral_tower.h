@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/towers/patch_steps.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -47,10 +47,15 @@ Result<void> check_pixtral_tower(const PixtralTowerSettings& settings);
 // vision.layer.N, vision.merged (the projector's rows).
 class PixtralTower final : public VisionTower {
  public:
-  explicit PixtralTower(PixtralTowerSettings settings) : settings_(std::move(settings)) {}
+  explicit PixtralTower(const PixtralTowerSettings& settings)
+      : settings_(settings),
+        stack_({.embed = settings.embed,
+                .heads = settings.heads,
+                .norm = settings.norm,
+                .activation = settings.activation}) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { compute_ = compute; }
+  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
   std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
@@ -60,25 +65,18 @@ class PixtralTower final : public VisionTower {
   friend class PixtralEncodeRun;
 
   PixtralTowerSettings settings_;
-  DType compute_ = DType::kF32;
   Linear patch_embed_;
   Norm first_norm_;
-  std::vector<VisionBlock> blocks_;
+  VisionStack stack_;
   Norm merge_norm_;  // these two with settings_.merges
   Linear merge_;
   Linear project_in_;
   Linear project_out_;
 
   Scratch memory_;
-  View inv_freq_;  // [1, head_dim / 2]
-  View axis_;      // [1, head_dim / 2] u8
-  VisionScratch scratch_;
-  View patches_;  // [kMlpRows, patch values]
-  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
-  mutable std::vector<float> cut_;
-  View hidden_;  // [patches of a run, embed]
-  View cos_;
-  View sin_;
+  PatchAngles angles_;
+  PatchCut cut_;
+  View hidden_;     // [patches of a run, embed]
   View joined_;     // [kMlpRows / merge^2, embed] with settings_.merges
   View inner_;      // [kMlpRows / merge^2, out]
   View projected_;  // [kMlpRows / merge^2, out]

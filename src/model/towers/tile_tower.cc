@@ -9,7 +9,6 @@
 #include "image/patchify.h"
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/decoder_config.h"
-#include "model/towers/tower_run.h"
 
 namespace saccade {
 namespace {
@@ -98,13 +97,14 @@ void TileRows::cut(std::span<const Pixels> frames, std::int64_t begin, std::int6
 }
 
 void TileTower::add_weights(WeightTable& table) {
-  add_tower(table, weights_);
+  add_tower(table, weights_, stack_.blocks);
   add_projector(table);
 }
 
-void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights) const {
+void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights,
+                          std::vector<VisionBlock>& blocks) const {
   const TileTowerSettings& s = settings_;
-  weights.blocks.resize(static_cast<std::size_t>(s.layers));
+  blocks.resize(static_cast<std::size_t>(s.layers));
   if (s.class_token)
     table.bias(weights.class_token, s.prefix + "embeddings.class_embedding", s.width);
   table.patches(weights.patch_embed, s.prefix + "embeddings.patch_embedding",
@@ -114,7 +114,7 @@ void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights) const {
   // The misspelling is the reference's.
   if (s.pre_norm) add_norm(table, weights.pre_norm, s.prefix + "pre_layrnorm", s.width, s.norm);
   for (std::int64_t i = 0; i < s.layers; ++i)
-    add_layer(table, weights.blocks[static_cast<std::size_t>(i)], s, i);
+    add_layer(table, blocks[static_cast<std::size_t>(i)], s, i);
   WeightTable unread;
   VisionBlock nowhere;
   for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
@@ -128,15 +128,11 @@ Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
   const DType type = device.activation_dtype();
   const std::int64_t tiles = std::max<std::int64_t>(patch_rows / s.patches(), 1);
   const std::int64_t at_once = std::min(tiles, tiles_at_once(s)) * s.rows();
-  memory_.add(patches_, type, s.patches(), 3 * s.patch * s.patch);
-  cut_.resize(static_cast<std::size_t>(s.patches() * 3 * s.patch * s.patch));
+  cut_.add(memory_, type, s.patches(), 3 * s.patch * s.patch);
   memory_.add(position_rows_, type, s.rows(), s.width);
   memory_.add(hidden_, type, tiles * s.rows(), s.width);
   if (!s.feature_layers.empty()) memory_.add(features_, type, tiles * s.rows(), s.feature_width());
-  memory_.add(scratch_.normed, type, at_once, s.width);
-  memory_.add(scratch_.qkv, type, at_once, 3 * s.width);
-  memory_.add(scratch_.attention, type, at_once, s.width);
-  memory_.add(scratch_.mlp, type, std::min(at_once, kMlpRows), s.inner);
+  stack_.add_scratch(memory_, type, at_once, s.inner, s.patches());
   add_projector_scratch(memory_, type, patch_rows);
   return memory_.allocate(device);
 }
@@ -145,83 +141,101 @@ class TileEncodeRun final : public TowerRun {
  public:
   TileEncodeRun(Stream& stream, const TileTower& tower,
                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.weights_.blocks.size()),
+      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
         tower_(tower),
-        settings_(tower.settings_),
-        attention_({.heads = settings_.heads,
-                    .head_dim = settings_.head_dim(),
-                    .compute = tower_.compute_,
-                    .qk_norm = settings_.qk_norm}) {
-    std::int64_t tiles = 0;
-    for (const PreparedImage* image : images_) tiles += image->layout.grid_t;
-    take_rows(tower_.hidden_, tiles * settings_.rows());
-    const std::int64_t at_once = std::min(tiles, tiles_at_once(settings_));
+        settings_(tower.settings_) {
+    for (const PreparedImage* image : images_)
+      patches_.add(image->layout.grid_t * settings_.patches());
+    take_rows(tower_.hidden_, tiles() * settings_.rows());
+    const std::int64_t at_once = std::min(tiles(), tiles_at_once(settings_));
     together_ = &plan(at_once);
-    last_ = tiles % at_once == 0 ? together_ : &plan(tiles % at_once);
+    last_ = tiles() % at_once == 0 ? together_ : &plan(tiles() % at_once);
   }
 
  private:
+  std::int64_t tiles() const { return patches_.all() / settings_.patches(); }
+
   // Each tile attends to itself alone.
   const SegmentPlan& plan(std::int64_t tiles) {
     std::vector<std::int32_t> begins;
     for (std::int64_t tile = 0; tile <= tiles; ++tile)
       begins.push_back(static_cast<std::int32_t>(tile * settings_.rows()));
-    return stream_.plan_segments(begins, segment_geometry(attention_));
+    return stream_.plan_segments(begins, tower_.stack_.geometry());
   }
 
-  void embed() override {
-    const std::int64_t patches = settings_.patches();
-    const std::int64_t rows = settings_.rows();
+  void embed(WorkList& works) override {
     std::vector<std::int32_t> taken = settings_.position_rows;
     if (taken.empty()) {
-      taken.resize(static_cast<std::size_t>(rows));
+      taken.resize(static_cast<std::size_t>(settings_.rows()));
       std::iota(taken.begin(), taken.end(), 0);
     }
-    stream_.embed({.table = tower_.weights_.positions.view,
-                   .ids = stream_.upload(taken),
-                   .out = tower_.position_rows_});
-    std::int64_t row = 0;
-    const std::span<float> cut = tower_.cut_;
-    for (const PreparedImage* image : images_) {
-      const std::int64_t count = image->layout.grid_t * patches;
-      for (std::int64_t begin = 0; begin < count; begin += patches, row += rows) {
-        const View tile = hidden_.row_range(row, row + rows);
-        cut_rows(stream_.device().pool(), *image, begin, begin + patches, cut);
-        stream_.upload(View(cut.data(), DType::kF32, patches, tower_.patches_.cols()),
-                       tower_.patches_);
-        if (settings_.class_token)
-          stream_.copy(tower_.weights_.class_token.view, tile.row_range(0, 1));
-        apply_linear(stream_, tower_.weights_.patch_embed, tower_.patches_,
-                     tile.row_range(rows - patches, rows));
-        stream_.add(tower_.position_rows_, tile, 1);
-      }
-    }
+    works.once([this, taken] {
+      stream_.embed({.table = tower_.weights_.positions.view,
+                     .ids = stream_.upload(taken),
+                     .out = tower_.position_rows_});
+    });
+    const Linear& linear = tower_.weights_.patch_embed;
+    const double pixels = kPixelCost * static_cast<double>(linear.weight->in());
+    works.add({.units = patches_.all(),
+               .unit_cost = row_cost(linear) + pixels,
+               .run = [this](std::int64_t begin, std::int64_t end) {
+                 patches_.each(begin, end, settings_.patches(),
+                               [&](std::size_t i, std::int64_t from, std::int64_t to) {
+                                 embed_patches(i, from, to);
+                               });
+               }});
     if (settings_.pre_norm)
-      apply_norm(stream_, tower_.weights_.pre_norm, settings_.norm, hidden_, hidden_);
-    show(tap_, stream_, "vision.patch_embed", hidden_);
-    take_features(0);
+      list_norm(works, stream_, tower_.weights_.pre_norm, settings_.norm, hidden_);
+    show_rows(works, "vision.patch_embed");
+    take_features(works, 0);
   }
 
-  void layer(std::size_t index) override {
-    const TileTowerSettings& s = settings_;
-    const VisionBlock& block = tower_.weights_.blocks[index];
+  // Patches [begin, end) of an image, in its tiles.
+  void embed_patches(std::size_t image, std::int64_t begin, std::int64_t end) {
+    const std::int64_t patches = settings_.patches();
+    const std::int64_t before = settings_.rows() - patches;  // the class token
+    while (begin < end) {
+      const std::int64_t tile = begin / patches;
+      const std::int64_t first = begin % patches;
+      const std::int64_t last = std::min(end - tile * patches, patches);
+      const View rows = tile_rows((patches_.begin(image) / patches) + tile);
+      const View some = rows.row_range(before + first, before + last);
+      const std::int64_t added = first == 0 ? 0 : before + first;
+      if (first == 0 && settings_.class_token)
+        stream_.copy(tower_.weights_.class_token.view, rows.row_range(0, 1));
+      apply_linear(stream_, tower_.weights_.patch_embed,
+                   tower_.cut_.cut(stream_, *images_[image], begin, tile * patches + last), some);
+      stream_.add(tower_.position_rows_.row_range(added, before + last),
+                  rows.row_range(added, before + last), 1);
+      begin = tile * patches + last;
+    }
+  }
+  View tile_rows(std::int64_t tile) const {
+    return hidden_.row_range(tile * settings_.rows(), (tile + 1) * settings_.rows());
+  }
+
+  void layer(WorkList& works, std::size_t index) override {
     const std::int64_t at_once = together_->rows();
     for (std::int64_t begin = 0; begin < hidden_.rows(); begin += at_once) {
       const View part = hidden_.row_range(begin, std::min(begin + at_once, hidden_.rows()));
-      vision_attention(stream_, block, s.norm, attention_,
-                       part.rows() == at_once ? *together_ : *last_, {}, {}, tower_.scratch_, part);
-      vision_mlp(stream_, block, s.norm, s.activation, tower_.scratch_, part);
+      tower_.stack_.block(works, stream_, index, part.rows() == at_once ? *together_ : *last_, {},
+                          part);
     }
-    if (tap_) show(tap_, stream_, fmt::format("vision.layer.{}", index), hidden_);
-    take_features(static_cast<std::int64_t>(index) + 1);
+    show_rows(works, fmt::format("vision.layer.{}", index));
+    take_features(works, static_cast<std::int64_t>(index) + 1);
   }
 
-  void take_features(std::int64_t layers) {
+  void take_features(WorkList& works, std::int64_t layers) {
     const std::int64_t width = settings_.width;
     for (std::size_t i = 0; i < settings_.feature_layers.size(); ++i) {
-      const auto begin = static_cast<std::int64_t>(i) * width;
-      if (settings_.feature_layers[i] == layers)
-        stream_.copy(hidden_, features().col_range(begin, begin + width));
+      const auto first = static_cast<std::int64_t>(i) * width;
+      if (settings_.feature_layers[i] != layers) continue;
+      works.add({.units = hidden_.rows(),
+                 .unit_cost = kNumberCost * static_cast<double>(width),
+                 .run = [this, first, width](std::int64_t begin, std::int64_t end) {
+                   stream_.copy(hidden_.row_range(begin, end),
+                                features().row_range(begin, end).col_range(first, first + width));
+                 }});
     }
   }
 
@@ -231,33 +245,31 @@ class TileEncodeRun final : public TowerRun {
   }
 
   // Patches alone, tile after tile.
-  void drop_class_tokens() {
+  void drop_class_tokens(WorkList& works) {
     const std::int64_t patches = settings_.patches();
-    const std::int64_t tiles = hidden_.rows() / settings_.rows();
-    const View between = tower_.scratch_.normed.row_range(0, patches);
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t end = (tile + 1) * settings_.rows();
-      stream_.copy(hidden_.row_range(end - patches, end), between);
-      stream_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
-    }
+    works.add({.units = tiles(),
+               .unit_cost = 2 * kNumberCost * static_cast<double>(patches * settings_.width),
+               .run = [this, patches](std::int64_t begin, std::int64_t end) {
+                 const View between = tower_.stack_.normed(patches);
+                 for (std::int64_t tile = begin; tile < end; ++tile) {
+                   stream_.copy(tile_rows(tile).row_range(1, 1 + patches), between);
+                   stream_.copy(between, hidden_.row_range(tile * patches, (tile + 1) * patches));
+                 }
+               }});
   }
 
-  void project() override {
+  void project(WorkList& works) override {
     if (settings_.post_norm)
-      apply_norm(stream_, tower_.weights_.post_norm, settings_.norm, hidden_, hidden_);
-    if (settings_.class_token) drop_class_tokens();
-    std::int64_t row = 0;
-    for (std::size_t i = 0; i < images_.size(); ++i) {
-      const ImageLayout& layout = images_[i]->layout;
-      const std::int64_t count = layout.grid_t * settings_.patches();
-      tower_.project(stream_, layout, features().row_range(row, row + count), out_[i], tap_);
-      row += count;
-    }
+      list_norm(works, stream_, tower_.weights_.post_norm, settings_.norm, hidden_);
+    if (settings_.class_token) drop_class_tokens(works);
+    for (std::size_t i = 0; i < images_.size(); ++i)
+      tower_.project(works, stream_, images_[i]->layout,
+                     features().row_range(patches_.begin(i), patches_.begin(i + 1)), out_[i], tap_);
   }
 
   const TileTower& tower_;
   const TileTowerSettings& settings_;
-  VisionAttention attention_;
+  ImageUnits patches_;
   const SegmentPlan* together_ = nullptr;  // of as many tiles as attend in one call
   const SegmentPlan* last_ = nullptr;      // of those that are left
 };

@@ -14,6 +14,8 @@
 #include "image/patchify.h"
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/towers/patch_steps.h"
+#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -55,7 +57,6 @@ struct TileTowerWeights {
   VectorWeight class_token;  // [1, width] with class_token
   EmbeddingTable positions;  // [rows, width]
   Norm pre_norm;
-  std::vector<VisionBlock> blocks;  // those that run
   Norm post_norm;
 };
 
@@ -83,24 +84,32 @@ class TileRows final : public PatchCutter {
 // pre_norm), vision.layer.N, and what project() adds.
 class TileTower : public VisionTower {
  public:
-  explicit TileTower(TileTowerSettings settings) : settings_(std::move(settings)) {}
+  explicit TileTower(TileTowerSettings settings)
+      : settings_(std::move(settings)),
+        stack_({.embed = settings_.width,
+                .heads = settings_.heads,
+                .norm = settings_.norm,
+                .qk_norm = settings_.qk_norm,
+                .activation = settings_.activation}) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { compute_ = compute; }
+  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
   std::size_t scratch_bytes() const override { return memory_.bytes(); }
   std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
                                    std::span<const View> out, const Tap& tap) override;
 
  protected:
-  // Everything before the projector. SigLIP's and CLIP's names, unless a family has others.
-  virtual void add_tower(WeightTable& table, TileTowerWeights& weights) const;
+  // Everything before the projector: `blocks` are those that run. SigLIP's and CLIP's names, unless
+  // a family has others.
+  virtual void add_tower(WeightTable& table, TileTowerWeights& weights,
+                         std::vector<VisionBlock>& blocks) const;
   virtual void add_projector(WeightTable& table) = 0;
   virtual void add_projector_scratch(Scratch& scratch, DType type, std::int64_t patch_rows) = 0;
-  // `features`: [tiles * patches, feature_width()] of one image, free to be overwritten. `out`:
-  // [layout.tokens, text width] of any dtype.
-  virtual void project(Stream& stream, const ImageLayout& layout, View features, View out,
-                       const Tap& tap) const = 0;
+  // Lists what makes `out`, [layout.tokens, text width] of any dtype, of `features`, [tiles *
+  // patches, feature_width()] of one image. What is referred to lives as long as the run.
+  virtual void project(WorkList& works, Stream& stream, const ImageLayout& layout, View features,
+                       View out, const Tap& tap) const = 0;
 
   const TileTowerSettings& settings() const { return settings_; }
 
@@ -108,14 +117,11 @@ class TileTower : public VisionTower {
   friend class TileEncodeRun;
 
   TileTowerSettings settings_;
-  DType compute_ = DType::kF32;
   TileTowerWeights weights_;
 
   Scratch memory_;
-  VisionScratch scratch_;  // of some tiles: a tile attends to itself alone
-  View patches_;           // [patches of a tile, 3 * patch^2]
-  // The same as floats on the host: all that exists of pixels as floats. One run at a time has it.
-  mutable std::vector<float> cut_;
+  VisionStack stack_;   // room for some tiles: a tile attends to itself alone
+  PatchCut cut_;        // of a tile
   View position_rows_;  // [rows of a tile, width]
   View hidden_;         // [rows of a run, width]
   View features_;       // [rows of a run, feature_width()] with feature_layers
