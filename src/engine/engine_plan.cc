@@ -175,6 +175,9 @@ Result<void> plan_images(EnginePlan& plan, const ModelShape& shape) {
       most_rows == 0 ? 0 : (shape.max_image_patches * rows + most_rows - 1) / most_rows;
   plan.encoder.batch_patches = settings.encoder_batch_patches;
   plan.encoder.stage_seconds = settings.tpot_target_ms / 1e3 * kStageShareOfTarget;
+  plan.encoder.piece_seconds = EncoderLimits().piece_seconds;
+  if (plan.encoder.stage_seconds > 0)
+    plan.encoder.piece_seconds = std::min(plan.encoder.piece_seconds, plan.encoder.stage_seconds);
   return {};
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <vector>
@@ -28,6 +29,7 @@ struct Costs {
   double patch = 0.000025;  // of one stage
   int stages = 10;
   double noise = 0.05;  // up to so much longer or shorter
+  bool cuts = false;    // stages into pieces
   double hiccups = 0;   // share of forwards and stages that take three times as long
   double encode() const { return stages * 4 * kImageTokens * patch; }
 };
@@ -65,6 +67,15 @@ class Simulation {
   double now() const { return seconds(clock_.now()); }
   std::int64_t steps() const { return steps_; }
   bool finished(RequestId id) const { return requests_.at(id).finished; }
+  // From another thread, as it were: in the middle of a forward or a stage.
+  void call_at(double when, std::function<void()> call) {
+    calls_.emplace_back(when, std::move(call));
+  }
+  double first_token(RequestId id) const { return requests_.at(id).times.front(); }
+  double wait(RequestId id) const { return first_token(id) - requests_.at(id).submitted; }
+  double duration(RequestId id) const {
+    return requests_.at(id).times.back() - requests_.at(id).submitted;
+  }
   std::int64_t unfinished() const {
     return std::ranges::count_if(requests_, [](const auto& at) { return !at.second.finished; });
   }
@@ -82,6 +93,7 @@ class Simulation {
 
  private:
   struct Seen {
+    double submitted = 0;
     std::vector<double> times;  // of tokens
     bool finished = false;
   };
@@ -91,6 +103,7 @@ class Simulation {
     made.hidden = 4;
     made.max_image_tokens = kImageTokens;
     made.encoder_stages = costs_.stages;
+    made.cut_stages = costs_.cuts;
     made.on_forward = [this](const Batch& batch) {
       const auto rows = static_cast<double>(batch.ids.size());
       pass(costs_.fixed + std::max(costs_.read, costs_.row * rows));
@@ -103,7 +116,17 @@ class Simulation {
   void pass(double cost) {
     cost *= 1 + costs_.noise * (2 * rng_.uniform() - 1);
     if (rng_.uniform() < costs_.hiccups) cost *= 3;
-    clock_.advance(static_cast<Nanos>(cost * 1e9));
+    const double end = now() + cost;
+    while (!calls_.empty() && calls_.front().first <= end) {
+      const auto [when, call] = std::move(calls_.front());
+      calls_.pop_front();
+      advance_to(when);
+      call();
+    }
+    advance_to(end);
+  }
+  void advance_to(double when) {
+    clock_.advance(std::max<Nanos>(0, static_cast<Nanos>((when - now()) * 1e9)));
   }
   RequestId submit(Request request) {
     request.sampling.ignore_eos = true;
@@ -114,7 +137,7 @@ class Simulation {
       seen.finished = delta.finish != FinishReason::kNone;
     });
     EXPECT_TRUE(id.has_value()) << id.error().message;
-    requests_[*id];
+    requests_[*id].submitted = now();
     return *id;
   }
 
@@ -125,6 +148,7 @@ class Simulation {
   FakeModel model_;
   std::unique_ptr<LocalEngine> engine_;
   std::map<RequestId, Seen> requests_;
+  std::deque<std::pair<double, std::function<void()>>> calls_;  // by time
   std::uint64_t next_image_ = 0;
   std::int64_t steps_ = 0;
 };
@@ -256,6 +280,56 @@ TEST(EngineLatency, ANewcomerInterruptsTheEncoder) {
   simulation.image();
   simulation.step();  // a whole batch, as nobody else is there
   EXPECT_GE(simulation.now(), costs.encode() * 0.9);
+}
+
+// A picture of 40 stages of a quarter of a second each.
+Costs large_picture() {
+  Costs costs;
+  costs.patch = 0.001;
+  costs.stages = 40;
+  costs.noise = 0;
+  costs.cuts = true;
+  return costs;
+}
+
+// Texts come while it is being encoded, each for itself.
+TEST(EngineLatency, ALargePictureHoldsUpNobody) {
+  const Costs costs = large_picture();
+  Simulation simulation(costs, target(0), 8);
+  const RequestId alone = simulation.text(16, 20);
+  while (!simulation.finished(alone)) simulation.step();
+  const RequestId picture = simulation.image();
+  std::vector<RequestId> beside;
+  const double begin = simulation.now();
+  for (int i = 1; i <= 8; ++i)
+    simulation.call_at(begin + 1.5 * i, [&] { beside.push_back(simulation.text(16, 20)); });
+  while (simulation.unfinished() > 0) simulation.step();
+  EXPECT_EQ(beside.size(), 8u);
+  for (const RequestId text : beside) {
+    EXPECT_LT(simulation.first_token(text), simulation.first_token(picture)) << "all came before";
+    EXPECT_LE(simulation.wait(text), 1.5 * simulation.wait(alone) + 0.1);
+    EXPECT_LE(simulation.duration(text), 2 * simulation.duration(alone) + 0.1)
+        << "half of the time is the text's";
+  }
+  const double texts = 8 * simulation.duration(alone);
+  EXPECT_LE(simulation.wait(picture), costs.encode() + texts + 0.5) << "and no time is lost";
+}
+
+TEST(EngineLatency, APictureThatNobodyWantsEndsWithinAPiece) {
+  Simulation simulation(large_picture(), target(0), 9);
+  for (int i = 0; i < 8; ++i) {
+    const RequestId picture = simulation.image();
+    double left = 0;
+    simulation.call_at(simulation.now() + 1.03 * (i + 1), [&] {
+      left = simulation.now();
+      simulation.engine().cancel(picture);
+    });
+    while (simulation.engine().step()) {
+    }
+    EXPECT_GT(left, 0);
+    EXPECT_LE(simulation.now() - left, EncoderLimits().piece_seconds);
+  }
+  EXPECT_EQ(simulation.engine().stats().images_encoded, 0u);
 }
 
 // Whatever the target, the costs and the load, every image and every prompt ends. Streams of text

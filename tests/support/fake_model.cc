@@ -6,6 +6,7 @@
 #include <list>
 
 #include "base/hash.h"
+#include "model/piecewise_run.h"
 #include "tests/support/deferred_device.h"
 
 namespace saccade {
@@ -102,14 +103,16 @@ class FakeEncodeRun final : public EncodeRun {
   }
   ~FakeEncodeRun() override { model_.encoding_ = false; }
 
+  std::int64_t patches() const {
+    std::int64_t patches = 0;
+    for (const PreparedImage* image : images_) patches += image->patch_rows();
+    return patches;
+  }
   Result<bool> advance() override {
-    if (model_.options_.on_stage) {
-      std::int64_t patches = 0;
-      for (const PreparedImage* image : images_) {
-        patches += image->patch_rows();
-      }
-      model_.options_.on_stage(patches);
-    }
+    if (model_.options_.on_stage) model_.options_.on_stage(patches());
+    return end_stage();
+  }
+  Result<bool> end_stage() {
     if (--left_ > 0) return false;
     for (const PreparedImage* image : images_) {
       if (model_.failing_tokens_ > 0 && image->layout.tokens == model_.failing_tokens_)
@@ -344,9 +347,39 @@ void FakeModel::more_logits(Stream& stream, DeviceInts rows, View logits) {
   }
 }
 
+// The same in pieces of patches, each of which costs kPatchCost.
+class CutEncodeRun final : public PiecewiseRun {
+ public:
+  CutEncodeRun(FakeModel& model, Stream& stream, std::span<const PreparedImage* const> images,
+               std::span<const View> out, int stages)
+      : model_(model), whole_(model, stream, images, out, stages), left_(whole_.patches()) {}
+  Result<bool> advance() override { return whole_.advance(); }
+  Result<Piece> advance_piece(const WorkCost& rates, double seconds) override {
+    constexpr double kPatchCost = 1e6;
+    const double fit = seconds * rates[0] / kPatchCost;
+    const auto count = static_cast<std::int64_t>(std::clamp(fit, 1.0, static_cast<double>(left_)));
+    if (model_.options_.on_stage) model_.options_.on_stage(count);
+    Piece piece;
+    piece.cost[0] = kPatchCost * static_cast<double>(count);
+    left_ -= count;
+    piece.stage_ends = left_ == 0;
+    if (!piece.stage_ends) return piece;
+    left_ = whole_.patches();
+    TRY(piece.complete, whole_.end_stage());
+    return piece;
+  }
+
+ private:
+  FakeModel& model_;
+  FakeEncodeRun whole_;
+  std::int64_t left_;  // patches of the stage
+};
+
 std::unique_ptr<EncodeRun> FakeModel::begin_encode(Stream& stream,
                                                    std::span<const PreparedImage* const> images,
                                                    std::span<const View> out, const Tap&) {
+  if (options_.cut_stages)
+    return std::make_unique<CutEncodeRun>(*this, stream, images, out, options_.encoder_stages);
   return std::make_unique<FakeEncodeRun>(*this, stream, images, out, options_.encoder_stages);
 }
 

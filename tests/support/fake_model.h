@@ -22,6 +22,7 @@ struct FakeModelOptions {
   std::int64_t max_position = 4096;
   std::int64_t max_image_tokens = 64;
   int encoder_stages = 3;
+  bool cut_stages = false;  // an encoding is a PiecewiseRun, with a patch a unit
   int position_axes = 1;
   std::size_t scratch_bytes = 0;  // said, not taken
   DType cache = DType::kF32;      // of its pages; said, and nothing is kept so
@@ -29,8 +30,8 @@ struct FakeModelOptions {
   // Of 16 rows, those whose likeliest next token follows from their own token alone, so that text
   // repeats itself; which rows they are depends on everything.
   int echoes = 0;
-  // Called in each forward and in each stage of the encoder, with the patches of its batch: to let
-  // a virtual clock go on.
+  // Called in each forward and in each stage of the encoder, or piece of one, with the patches that
+  // it does: to let a virtual clock go on.
   std::function<void(const Batch&)> on_forward;
   std::function<void(std::int64_t patches)> on_stage;
 };
@@ -76,6 +77,7 @@ class FakeModel final : public Network {
   std::int64_t spoilt_tokens_ = 0;
   bool encoding_ = false;
   friend class FakeEncodeRun;
+  friend class CutEncodeRun;
 };
 
 // An image of `tokens` rows whose pixels follow from `seed`.

@@ -8,6 +8,9 @@ namespace {
 
 // Of the target, or what one stage or chunk takes: a step that went wrong is soon forgotten.
 constexpr double kMostOverdraft = 0.5;
+// Seconds that the encoder may be before or behind the forwards.
+constexpr double kMostCredit = 0.05;
+constexpr double kMostDebt = 1;
 
 }  // namespace
 
@@ -37,7 +40,9 @@ StepBudget::Shares StepBudget::share(const Outlook& outlook) const {
 
 bool StepBudget::another_stage(const Shares& shares, const Spent& spent, double stage) const {
   if (!shares.paced) {
-    return spent.stages == 0 || spent.forward <= 0 || spent.encode + stage <= spent.forward;
+    if (spent.forward <= 0) return true;
+    const double owed = encoder_credit_ + spent.forward - spent.encode;
+    return owed >= std::min(stage, kLeastPiece);
   }
   const double left = target_ - overdraft_ - spent.forward - spent.encode;
   if (stage > 0 && stage <= left) return true;
@@ -45,9 +50,18 @@ bool StepBudget::another_stage(const Shares& shares, const Spent& spent, double 
   return shares.encoder_overdue || ((shares.encoder_turn || !spent.prefilled) && left > 0);
 }
 
+double StepBudget::encoder_room(const Shares& shares, const Spent& spent) const {
+  if (shares.paced || spent.forward <= 0) return std::numeric_limits<double>::infinity();
+  return std::max(kLeastPiece, encoder_credit_ + spent.forward - spent.encode);
+}
+
 void StepBudget::settle(const Outlook& outlook, const Shares& shares, const Spent& spent) {
   encoder_waits_ = outlook.encoding && spent.stages == 0 ? encoder_waits_ + 1 : 0;
   prefill_waits_ = outlook.prefilling && !spent.prefilled ? prefill_waits_ + 1 : 0;
+  const bool shared = !shares.paced && outlook.encoding && spent.forward > 0;
+  encoder_credit_ =
+      shared ? std::clamp(encoder_credit_ + spent.forward - spent.encode, -kMostDebt, kMostCredit)
+             : 0;
   if (!shares.paced) {
     overdraft_ = 0;
     encoder_lead_ = 0;

@@ -15,7 +15,9 @@
 //   image and any prompt ends after finitely many steps.
 //
 // Without a target, or while nobody decodes, prefills are not limited, and the encoder has as much
-// time as the forward took, or all of it where there is no forward.
+// time as forwards take, or all of it where there is no forward. What it may take adds up from step
+// to step, so that short steps are not followed by a long piece each; what it took too long it has
+// less of later.
 #pragma once
 
 #include <limits>
@@ -24,7 +26,8 @@ namespace saccade {
 
 class StepBudget {
  public:
-  static constexpr int kPatience = 8;  // steps
+  static constexpr int kPatience = 8;          // steps
+  static constexpr double kLeastPiece = 5e-3;  // seconds of the encoder that are worth stopping for
 
   // What a step could do. Seconds.
   struct Outlook {
@@ -58,6 +61,8 @@ class StepBudget {
   Shares share(const Outlook& outlook) const;
   // After the forward and after each stage: whether the encoder does one more, of predicted length.
   bool another_stage(const Shares& shares, const Spent& spent, double stage) const;
+  // Then, how long that may take, where the encoder can cut it.
+  double encoder_room(const Shares& shares, const Spent& spent) const;
   // After the step.
   void settle(const Outlook& outlook, const Shares& shares, const Spent& spent);
 
@@ -65,9 +70,10 @@ class StepBudget {
 
  private:
   double target_;
-  double overdraft_ = 0;     // what recent steps took over the target, less what was saved since
-  double encoder_lead_ = 0;  // time that images had more than prompts while both wanted it
-  int encoder_waits_ = 0;    // steps in which images could have been encoded and none was
+  double overdraft_ = 0;       // what recent steps took over the target, less what was saved since
+  double encoder_credit_ = 0;  // without a target: of forwards' time, what images have not had
+  double encoder_lead_ = 0;    // time that images had more than prompts while both wanted it
+  int encoder_waits_ = 0;      // steps in which images could have been encoded and none was
   int prefill_waits_ = 0;
 };
 

@@ -42,10 +42,40 @@ TEST(StepBudget, WithoutDecodePrefillIsNotLimited) {
 TEST(StepBudget, UnpacedTheEncoderHasAsMuchTimeAsTheForward) {
   const StepBudget budget(0);
   const Shares shares = budget.share(outlook(true, true));
-  EXPECT_TRUE(budget.another_stage(shares, {.forward = 0.01}, 0.025)) << "at least one";
-  EXPECT_TRUE(budget.another_stage(shares, {.forward = 0.1, .encode = 0.075, .stages = 3}, 0.025));
-  EXPECT_FALSE(budget.another_stage(shares, {.forward = 0.1, .encode = 0.08, .stages = 3}, 0.025));
+  EXPECT_TRUE(budget.another_stage(shares, {.forward = 0.01}, 0.025));
+  EXPECT_NEAR(budget.encoder_room(shares, {.forward = 0.01}), 0.01, 1e-12);
+  const Spent most = {.forward = 0.1, .encode = 0.08, .stages = 3};
+  EXPECT_TRUE(budget.another_stage(shares, most, 0.025));
+  EXPECT_NEAR(budget.encoder_room(shares, most), 0.02, 1e-12);
+  EXPECT_FALSE(budget.another_stage(shares, {.forward = 0.1, .encode = 0.098, .stages = 3}, 0.025));
+  EXPECT_TRUE(budget.another_stage(shares, {.forward = 0.1}, 0)) << "nobody knows how long it is";
   EXPECT_TRUE(budget.another_stage(shares, {.encode = 9, .stages = 300}, 0.025)) << "no forward";
+  EXPECT_EQ(budget.encoder_room(shares, {.encode = 9, .stages = 300}), kNever);
+}
+
+// Steps of 1 ms beside an encoder whose pieces are of 50 ms, were they not cut, or are of 5 ms.
+TEST(StepBudget, UnpacedShortStepsAreNotFollowedByALongPieceEach) {
+  for (const bool cuts : {true, false}) {
+    SCOPED_TRACE(cuts);
+    StepBudget budget(0);
+    const Outlook at = outlook(false, true);
+    double forwards = 0;
+    double encoded = 0;
+    for (int step = 0; step < 1000; ++step) {
+      const Shares shares = budget.share(at);
+      Spent spent = {.forward = 0.001};
+      forwards += spent.forward;
+      while (budget.another_stage(shares, spent, 0.05)) {
+        const double piece = cuts ? std::min(0.05, budget.encoder_room(shares, spent)) : 0.05;
+        EXPECT_TRUE(!cuts || piece <= StepBudget::kLeastPiece + 1e-9) << piece;
+        spent.encode += piece;
+        ++spent.stages;
+      }
+      encoded += spent.encode;
+      budget.settle(at, shares, spent);
+    }
+    EXPECT_NEAR(encoded, forwards, 0.05);
+  }
 }
 
 TEST(StepBudget, PrefillAloneGetsTheRoom) {

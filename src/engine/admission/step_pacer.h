@@ -23,6 +23,8 @@ class StepPacer {
   bool another_stage(double stage_seconds) const {
     return budget_.another_stage(shares_, spent_, stage_seconds);
   }
+  // How long that may take.
+  double encoder_room() const { return budget_.encoder_room(shares_, spent_); }
   void staged(double seconds);
   void end() { budget_.settle(outlook_, shares_, spent_); }
 

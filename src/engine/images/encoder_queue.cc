@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace saccade {
 namespace {
@@ -13,6 +14,8 @@ constexpr std::size_t kStrata = 20;  // of batches, by powers of two of their pa
 constexpr double kPatchUnit = 1024;
 constexpr double kRowUnit = 256;
 constexpr std::int64_t kReach = 2;  // times the patches measured: how far predictions are trusted
+// Of the time that a piece may take: machines are slower now and then.
+constexpr double kAim = 0.6;
 
 // What decides how long one layer takes: linear layers go with the patches, attention with the
 // square of each image's.
@@ -33,6 +36,14 @@ struct Size {
     return std::min(log2, kStrata - 1);
   }
 };
+
+template <typename Jobs>
+Size size_of_run(const Jobs& batch) {
+  Size size;
+  for (const auto& job : batch)
+    if (job.image) size.add(*job.image);
+  return size;
+}
 
 }  // namespace
 
@@ -69,7 +80,8 @@ EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits
       scratch_(std::move(scratch)),
       scratch_rows_(limits.max_rows),
       check_(std::move(check)),
-      whole_(device.space() == Space::kDevice && limits.stage_seconds == 0),
+      computes_in_call_(device.space() == Space::kHost),
+      whole_(!computes_in_call_ && limits.stage_seconds == 0),
       stage_time_(kStrata),
       run_time_(kStrata) {}
 
@@ -121,8 +133,9 @@ std::size_t EncoderQueue::next_batch() const {
     rows += image.layout.tokens;
     if (count == 0) continue;  // one image is a batch, however large
     const double layer = stage_time_.predict(size.terms());
-    const bool long_stage = limits_.stage_seconds > 0 && (size.patches > kReach * most_measured_ ||
-                                                          layer > limits_.stage_seconds);
+    const bool long_stage =
+        limits_.stage_seconds > 0 && !cut_ &&
+        (size.patches > kReach * most_measured_ || layer > limits_.stage_seconds);
     if (long_stage || size.patches > limits_.batch_patches || size.patches > limits_.max_patches ||
         rows > scratch_rows_) {
       break;
@@ -134,12 +147,15 @@ std::size_t EncoderQueue::next_batch() const {
 double EncoderQueue::stage_seconds() const {
   Size size;
   if (run_) {
-    for (const Job& job : batch_) size.add(*job.image);
+    size = size_of_run(batch_);
   } else {
     const std::size_t count = next_batch();
     for (std::size_t i = 0; i < count; ++i) size.add(*queue_[i].image);
   }
-  return size.patches > 0 ? stage_time_.predict(size.terms()) : 0;
+  if (size.patches == 0) return 0;
+  const double stage = stage_time_.predict(size.terms());
+  if (!cut_) return stage;
+  return stage > 0 ? std::min(stage, limits_.piece_seconds) : limits_.piece_seconds;
 }
 
 void EncoderQueue::begin_batch() {
@@ -164,12 +180,13 @@ void EncoderQueue::begin_batch() {
   }
   if (observer_) observer_(event_);
   run_ = network_.begin_encode(stream_, batch_images_, batch_rows_);
+  cut_ = computes_in_call_ && dynamic_cast<PiecewiseRun*>(run_.get()) != nullptr;
 }
 
-bool EncoderQueue::advance() {
+bool EncoderQueue::advance(double seconds) {
   CHECK(!idle(), "nothing to encode");
   if (!run_) begin_batch();
-  return whole_ ? advance_whole() : advance_stage();
+  return whole_ ? advance_whole() : advance_stage(seconds);
 }
 
 // Waiting for each stage would leave the device without work between any two.
@@ -195,23 +212,38 @@ bool EncoderQueue::advance_whole() {
   return false;
 }
 
-bool EncoderQueue::advance_stage() {
+Result<Piece> EncoderQueue::advance_run(double seconds) {
+  if (cut_) {
+    auto& run = static_cast<PiecewiseRun&>(*run_);
+    return run.advance_piece(rates_.rates(), kAim * std::min(seconds, limits_.piece_seconds));
+  }
+  TRY(const bool complete, run_->advance());
+  return Piece{.cost = {}, .stage_ends = true, .complete = complete};
+}
+
+bool EncoderQueue::advance_stage(double most_seconds) {
   const Nanos begin = clock_.now();
-  const Result<bool> advanced = run_->advance();
+  const Result<Piece> advanced = advance_run(most_seconds);
   stream_.synchronize();
   if (!advanced) {
     fail_batch(advanced.error());
     return true;
   }
-  const bool complete = *advanced;
+  const bool complete = advanced->complete;
   const double took = seconds(clock_.now() - begin);
+  rates_.observe(advanced->cost, took, kAim * std::min(most_seconds, limits_.piece_seconds));
   stats_.busy_seconds += took;
-  if (stages_done_++ > 0 && !complete) {
-    Size size;
-    for (const Job& job : batch_) size.add(*job.image);
-    stage_time_.observe(size.terms(), size.stratum(), took);
+  stats_.longest_piece = std::max(stats_.longest_piece, took);
+  ++stats_.pieces;
+  ++pieces_of_run_;
+  seconds_of_run_ += took;
+  stage_took_ += took;
+  if (advanced->stage_ends && stages_done_++ > 0 && !complete) {
+    const Size size = size_of_run(batch_);
+    stage_time_.observe(size.terms(), size.stratum(), stage_took_);
     most_measured_ = std::max(most_measured_, size.patches);
   }
+  if (advanced->stage_ends) stage_took_ = 0;
   if (complete) {
     check_.submit(stream_, batch_rows_);
     stream_.synchronize();
@@ -274,10 +306,16 @@ void EncoderQueue::give_up(const Digest& key, const Error& error) {
 }
 
 void EncoderQueue::end_run() {
+  if (cut_)
+    log::debug("{} patches in {} pieces, {:.3f} s together, the longest so far {:.3f} s",
+               size_of_run(batch_).patches, pieces_of_run_, seconds_of_run_, stats_.longest_piece);
+  pieces_of_run_ = 0;
+  seconds_of_run_ = 0;
   for (const Job& job : batch_) keys_.erase(job.key);
   run_.reset();
   stream_.retire();
   stages_done_ = 0;
+  stage_took_ = 0;
   submitted_ = false;
   unwanted_ = false;
   batch_.clear();

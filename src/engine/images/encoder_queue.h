@@ -1,7 +1,8 @@
 // Images on their way to embeddings. Decode never waits for one: the engine calls advance() between
 // steps, and each call does one stage (patches, one layer, the merger) of one batch. Where a device
-// computes beside the host, and nobody paces stages, a batch is submitted at once and asked for
-// later.
+// computes during the call a stage is cut: a call does a piece of it, as large as the time that it
+// may take, which is learnt from the pieces before it. Where a device computes beside the host, and
+// nobody paces stages, a batch is submitted at once and asked for later.
 //
 // Images wanted by several sequences are encoded once. Those that nobody wants any more are let go:
 // waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <unordered_set>
 #include <vector>
@@ -26,6 +28,7 @@
 #include "engine/admission/cost_fit.h"
 #include "engine/images/embedding_check.h"
 #include "engine/images/encode_cost.h"
+#include "engine/images/piece_rates.h"
 #include "engine/request.h"
 #include "model/network.h"
 
@@ -36,6 +39,7 @@ struct EncoderLimits {
   std::int64_t max_patches = 0;       // rows of one image: what the model has reserved
   std::int64_t max_rows = 0;          // embedding rows of one image
   double stage_seconds = 0;           // of a stage of more than one image, predicted; 0: no limit
+  double piece_seconds = 0.05;        // of a piece, where stages can be cut
 };
 
 struct EncoderStats {
@@ -45,6 +49,8 @@ struct EncoderStats {
   std::uint64_t let_go = 0;  // images that nobody wanted any more
   std::uint64_t failed = 0;  // images that were given up
   double busy_seconds = 0;   // of stages, or of whole batches on a device that computes by itself
+  std::uint64_t pieces = 0;  // calls that did some of a stage
+  double longest_piece = 0;  // seconds
 };
 
 // Engine thread.
@@ -74,9 +80,10 @@ class EncoderQueue {
   // at the next call, since a preempted sequence may want it back. True if there was something.
   // Once a step.
   bool prune();
-  // One stage of the run in progress, or of a new one. True when that has ended a run, well or not.
-  // Not while idle(). False, and nothing done, while waits().
-  bool advance();
+  // One stage of the run in progress, or of a new one; where stages are cut, as much of it as takes
+  // so many seconds at the most, and no longer than the limits say. True when that has ended a run,
+  // well or not. Not while idle(). False, and nothing done, while waits().
+  bool advance(double seconds = std::numeric_limits<double>::infinity());
   // All of the run has been submitted, and the device is at it.
   bool waits() const { return submitted_ && !done_.passed(); }
   // What advance() is predicted to take; 0 while nothing is known, or idle.
@@ -112,7 +119,8 @@ class EncoderQueue {
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
   void begin_batch();
-  bool advance_stage();
+  Result<Piece> advance_run(double seconds);
+  bool advance_stage(double seconds);
   bool advance_whole();
   void finish_batch();
   void fail_batch(const Error& error);
@@ -130,6 +138,7 @@ class EncoderQueue {
   Buffer scratch_;  // [max rows, hidden] of embedding_dtype
   std::int64_t scratch_rows_;
   EmbeddingCheck check_;
+  bool computes_in_call_;            // the device
   bool whole_;                       // batches are submitted at once
   std::deque<Job> queue_;            // by `start`
   double begun_ = 0;                 // `start` of the last that has begun
@@ -140,9 +149,14 @@ class EncoderQueue {
   std::vector<View> batch_rows_;
   std::unique_ptr<EncodeRun> run_;
   std::int64_t stages_done_ = 0;  // of the run
-  bool submitted_ = false;        // all of it,
-  saccade::Event done_;           // up to here
-  bool unwanted_ = false;         // the run, at the last prune()
+  double stage_took_ = 0;         // seconds of the stage in progress
+  std::int64_t pieces_of_run_ = 0;
+  double seconds_of_run_ = 0;
+  bool cut_ = false;  // stages of the last run could be cut
+  PieceRates rates_;
+  bool submitted_ = false;  // all of it,
+  saccade::Event done_;     // up to here
+  bool unwanted_ = false;   // the run, at the last prune()
   Event event_;
   Nanos free_since_ = 0;            // when the last run ended
   CostFit stage_time_;              // of one layer: the first and the last stage take less

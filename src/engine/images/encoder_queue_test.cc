@@ -31,6 +31,7 @@ class StagedModel final : public Network {
       layer += patches * kPatchTime + patches * patches * pair_time;
     }
     batches.push_back(static_cast<std::int64_t>(images.size()));
+    if (cuts) return std::make_unique<CutRun>(*this, layer);
     auto run = std::make_unique<Run>(*this, layer);
     for (const PreparedImage* image : images) run->patches.push_back(patch_rows(image->layout));
     return run;
@@ -41,6 +42,8 @@ class StagedModel final : public Network {
   Nanos pair_time = 0;               // of two patches of one image that attend to each other
   int failing_stage = 0;             // 0: none fails
   std::int64_t failing_patches = 0;  // of an image whose batch does
+  bool cuts = false;                 // stages may be cut
+  double slowness = 1;               // of a machine that cuts
   int shortening = 1;  // the first and the last stage take so many times less than a layer
 
  private:
@@ -59,6 +62,33 @@ class StagedModel final : public Network {
     Nanos layer;
     std::vector<std::int64_t> patches = {};
     int done = 0;
+  };
+  // Each stage is a layer's products and attention, as long as each other, in units of 10 us.
+  struct CutRun final : PiecewiseRun {
+    CutRun(StagedModel& of, Nanos time) : model(of), units(time / (20 * kMicrosecond)) {}
+    Result<bool> advance() override { return fail(ErrorCode::kInternal, "whole"); }
+    Result<Piece> advance_piece(const WorkCost& rates, double time) override {
+      constexpr WorkCost kUnit = {2e6, 5e5};
+      const std::size_t kind = done < units ? 0 : 1;
+      const std::int64_t left = (kind == 0 ? units : 2 * units) - done;
+      const double fit = time * rates[kind] / kUnit[kind];
+      const auto count = static_cast<std::int64_t>(std::clamp(fit, 1.0, static_cast<double>(left)));
+      done += count;
+      model.clock_.advance(
+          static_cast<Nanos>(static_cast<double>(10 * kMicrosecond * count) * model.slowness));
+      Piece piece;
+      piece.cost[kind] = static_cast<double>(count) * kUnit[kind];
+      piece.stage_ends = done == 2 * units;
+      if (piece.stage_ends) {
+        done = 0;
+        piece.complete = ++stages == kStages;
+      }
+      return piece;
+    }
+    StagedModel& model;
+    std::int64_t units;  // of each kind
+    std::int64_t done = 0;
+    int stages = 0;
   };
   VirtualClock& clock_;
 };
@@ -248,6 +278,62 @@ TEST_F(QueueTest, AttentionGrowsWithTheSquareOfAnImage) {
   push("two of 1000", 1000);
   push("the other", 1000);
   EXPECT_NEAR(queue->stage_seconds(), 30e-3, 2e-3);
+}
+
+// A layer of 20 s on a machine whose speed changes under way: no piece is longer than it may be,
+// and few are much shorter.
+TEST_F(QueueTest, NoPieceTakesLongerThanItMay) {
+  make(0);
+  model.cuts = true;
+  model.pair_time = 300;
+  push("large", 8192, 2048);
+  std::vector<double> pieces;
+  for (int i = 0; !queue->idle() && i < 100000; ++i) {
+    if (i == 500) model.slowness = 1.5;
+    if (i == 900) model.slowness = 0.2;
+    const Nanos begin = clock.now();
+    queue->advance();
+    pieces.push_back(seconds(clock.now() - begin));
+  }
+  EXPECT_EQ(published.size(), 1u);
+  ASSERT_GT(pieces.size(), 500u);
+  EXPECT_LE(std::ranges::max(pieces), 0.05);
+  EXPECT_EQ(queue->stats().longest_piece, std::ranges::max(pieces));
+  EXPECT_LE(pieces.front(), 0.02) << "nothing is known of the machine yet";
+  const auto whole = std::ranges::count_if(pieces, [](double piece) { return piece > 0.02; });
+  EXPECT_GT(whole, static_cast<std::ptrdiff_t>(pieces.size() * 8 / 10));
+  EXPECT_NEAR(queue->stage_seconds(), 0, 0) << "idle";
+}
+
+TEST_F(QueueTest, PiecesAreAsShortAsIsAsked) {
+  make(0);
+  model.cuts = true;
+  push("first", 8192, 2048);
+  run_out();
+  push("large", 8192, 2048);
+  while (!queue->idle()) {
+    const Nanos begin = clock.now();
+    queue->advance(0.005);
+    EXPECT_LE(seconds(clock.now() - begin), 0.005);
+    EXPECT_LE(queue->stage_seconds(), 0.05);
+  }
+  EXPECT_EQ(published.size(), 2u);
+}
+
+TEST_F(QueueTest, ACutRunThatNobodyWantsEndsWithinAPiece) {
+  make(0);
+  model.cuts = true;
+  push("large", 8192, 2048);
+  queue->advance();
+  queue->advance();
+  const std::uint64_t pieces = queue->stats().pieces;
+  wanted.clear();
+  EXPECT_TRUE(queue->prune());
+  EXPECT_TRUE(queue->idle()) << "not a piece more";
+  queue->prune();
+  EXPECT_FALSE(queue->running());
+  EXPECT_EQ(queue->stats().pieces, pieces);
+  EXPECT_TRUE(published.empty());
 }
 
 TEST_F(QueueTest, WhatWasLetGoCanBeAskedForAgain) {

@@ -156,7 +156,7 @@ bool ImageDesk::encode(StepPacer& pacer, const std::function<bool()>& interrupte
   while (!encoder_->idle() && !encoder_->waits() &&
          pacer.another_stage(encoder_->stage_seconds())) {
     const Nanos begin = clock_.now();
-    const bool complete = encoder_->advance();
+    const bool complete = encoder_->advance(pacer.encoder_room());
     pacer.staged(seconds(clock_.now() - begin));
     busy = true;
     if (complete || interrupted()) break;

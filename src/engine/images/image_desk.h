@@ -51,8 +51,8 @@ class ImageDesk {
   // Something is to be encoded here, its next stage predicted to take so long (0: nobody knows).
   bool encoding() const { return encoder_ && !encoder_->idle(); }
   double stage_seconds() const { return encoding() ? encoder_->stage_seconds() : 0; }
-  // Stages of the encoder, as many as the step has time for, no further than the end of a batch or
-  // what `interrupted` says. False: there was nothing to do.
+  // Stages of the encoder, or pieces of them, as many as the step has time for, no further than the
+  // end of a batch or what `interrupted` says. False: there was nothing to do.
   bool encode(StepPacer& pacer, const std::function<bool()>& interrupted);
   // All of a batch has been submitted, and the device is at it.
   bool waits_for_device() const { return encoder_ && encoder_->waits(); }
