@@ -7,6 +7,10 @@
 namespace saccade {
 namespace {
 
+// Of the time, for the first units of a work: works of one kind are not all as fast, and the first
+// to write to memory wait for it.
+constexpr double kFirst = 0.25;
+
 // Of so many units that fit, how many are done: kernels like their rows by the dozen.
 std::int64_t whole_tiles(std::int64_t units) {
   if (units >= 64) return units / 64 * 64;
@@ -66,7 +70,7 @@ Result<Piece> TowerRun::advance_piece(const WorkCost& rates, double seconds) {
     std::int64_t count = left;
     if (work.unit_cost > 0) {
       const double unit = work.unit_cost / rates[static_cast<std::size_t>(work.kind)];
-      const double fit = std::max(0.0, seconds) / unit;
+      const double fit = std::max(0.0, seconds) * (done_ == 0 ? kFirst : 1) / unit;
       if (fit < static_cast<double>(left)) count = whole_tiles(static_cast<std::int64_t>(fit));
       if (count == 0 && begun) break;
       count = std::max<std::int64_t>(count, 1);
