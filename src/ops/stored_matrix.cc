@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ops/e8m0.h"
 #include "ops/made_rows.h"
 
 namespace saccade {
@@ -44,6 +45,8 @@ T load(const StoredNumbers& from, std::int64_t index) {
 float load_float(const StoredNumbers& from, std::int64_t index) {
   if (from.dtype == DType::kF32) return load<float>(from, index);
   if (from.dtype == DType::kF16) return to_float(load<F16>(from, index));
+  // What safetensors calls F8_E8M0 has no DType of its own: nothing but scales is such.
+  if (from.dtype == DType::kU8) return e8m0_number(load<std::uint8_t>(from, index));
   return to_float(load<Bf16>(from, index));
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "base/progress.h"
@@ -98,6 +100,61 @@ std::size_t round_activations(WeightTable::Tensors& tensors) {
     ++count;
   }
   return count;
+}
+
+// Of "l.mlp.experts.3.up_proj.weight" "l.mlp.experts.gate_up_proj": the tensor that has all of a
+// layer's where they are stacked. Empty: a matrix of no expert.
+std::string stacked_name(std::string_view single) {
+  constexpr std::string_view kExperts = ".experts.";
+  constexpr std::string_view kWeight = "_proj.weight";
+  const std::size_t at = single.rfind(kExperts);
+  if (at == std::string_view::npos || !single.ends_with(kWeight)) return "";
+  const std::size_t number = at + kExperts.size();
+  const std::size_t dot = single.find('.', number);
+  if (dot == number || single.find_first_not_of("0123456789", number) != dot) return "";
+  const std::string_view matrix = single.substr(dot + 1, single.size() - dot - 1 - kWeight.size());
+  return fmt::format("{}{}_proj", single.substr(0, number), matrix == "down" ? "down" : "gate_up");
+}
+
+// Experts that the checkpoint has in one tensor a layer, as current transformers names them, and
+// the table one by one: their rows, in the experts' order, become one. Outputs of a row's tensors
+// follow each other in its part.
+template <typename Row>
+std::vector<Row> stack_experts(std::vector<Row> rows, const Weights& weights) {
+  std::vector<Row> stored;
+  std::map<std::string, std::vector<Row>, std::less<>> stacks;
+  for (Row& row : rows) {
+    const std::string name = row.tensors.empty() ? "" : stacked_name(row.tensors.front().name);
+    if (name.empty() || !weights.has(name))
+      stored.push_back(std::move(row));
+    else
+      stacks[name].push_back(std::move(row));
+  }
+  for (auto& [name, experts] : stacks) {
+    std::int64_t outputs = 0;
+    for (const TensorSpec& part : experts.front().tensors) outputs += part.shape[0];
+    Row& row = stored.emplace_back();
+    row.role = experts.front().role;
+    row.tensors = {{name,
+                    {std::ssize(experts), experts.front().tensors.front().shape[1], outputs},
+                    TensorKind::kExperts}};
+    row.store = [experts = std::move(experts)](const WeightTable::Tensors& all, Device& device,
+                                               DType compute) -> Result<std::size_t> {
+      std::size_t bytes = 0;
+      for (std::size_t e = 0; e < experts.size(); ++e) {
+        WeightTable::Tensors own;
+        std::int64_t begin = 0;
+        for (const TensorSpec& part : experts[e].tensors) {
+          own.matrices.push_back(all.matrices[e].outputs(begin, begin + part.shape[0]));
+          begin += part.shape[0];
+        }
+        TRY(const std::size_t stored_bytes, experts[e].store(own, device, compute));
+        bytes += stored_bytes;
+      }
+      return bytes;
+    };
+  }
+  return stored;
 }
 
 }  // namespace
@@ -221,12 +278,15 @@ void WeightTable::tied(Linear& into, EmbeddingTable& table, const std::string& e
 
 WeightTable WeightTable::as_stored(const Weights& weights) const {
   WeightTable stored = *this;
-  if (!tie_ || !weights.has(tie_->head + ".weight")) return stored;
-  const bool both = weights.has(tie_->embedding + ".weight");
-  if (both && weights.equal(tie_->embedding + ".weight", tie_->head + ".weight")) return stored;
-  stored.rows_.erase(stored.rows_.begin() + static_cast<std::ptrdiff_t>(tie_->row));
-  if (both) stored.embedding(*tie_->table, tie_->embedding + ".weight", tie_->rows, tie_->cols);
-  stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo, MatrixRole::kHead);
+  const bool has_head = tie_ && weights.has(tie_->head + ".weight");
+  const bool both = has_head && weights.has(tie_->embedding + ".weight");
+  if (has_head && !(both && weights.equal(tie_->embedding + ".weight", tie_->head + ".weight"))) {
+    stored.rows_.erase(stored.rows_.begin() + static_cast<std::ptrdiff_t>(tie_->row));
+    if (both) stored.embedding(*tie_->table, tie_->embedding + ".weight", tie_->rows, tie_->cols);
+    stored.linear(*tie_->into, tie_->head, tie_->rows, tie_->cols, Bias::kNo, MatrixRole::kHead);
+  }
+  // What is made up is made by the table's own names.
+  if (!weights.are_made()) stored.rows_ = stack_experts(std::move(stored.rows_), weights);
   return stored;
 }
 

@@ -315,7 +315,9 @@ std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int6
         "{}: experts of {} elements, want {} x {}", name, one.in(), inputs, outputs);
   const std::span<const std::byte> all = one.codes.bytes;
   const auto count = static_cast<std::size_t>(one.out());
-  one.turned = tensors_.find(name)->second.shape()[1] == inputs;
+  // Square ones tell nothing: published Qwen3-VL has inputs first, transformers' text outputs.
+  one.turned = inputs == outputs ? name.find("language_model.") != std::string_view::npos
+                                 : tensors_.find(name)->second.shape()[1] == inputs;
   one.stride = one.turned ? outputs : inputs;
   one.stored_out = one.out_end = outputs;
   one.stored_in = one.in_end = inputs;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -158,6 +159,46 @@ TEST_F(WeightsTest, TableStacksAndReorders) {
   EXPECT_EQ(product(qk, {1, 0, 0}), (std::vector<float>{0, 3 + 1, 0}));
   EXPECT_EQ(product(grouped, {1, 0}), (std::vector<float>{2, 6, 0, 4}));
   EXPECT_EQ(product(conv, {0, 0, 0, 1}), (std::vector<float>{3, 7}));
+}
+
+// Current transformers names a layer's experts as one tensor, outputs by inputs; tables of families
+// whose files have them one by one read them all the same.
+TEST_F(WeightsTest, ExpertsOfATableMayBeStacked) {
+  const auto device = make_reference_device();
+  for (const std::int64_t hidden : {2, 6}) {  // 6: as many inputs as outputs
+    write("model.safetensors", {{"l.mlp.experts.gate_up_proj", DType::kF32, {2, 6, hidden}},
+                                {"l.mlp.experts.down_proj", DType::kF32, {2, hidden, 3}}});
+    std::array<Linear, 2> gate_up;
+    std::array<Linear, 2> down;
+    WeightTable table;
+    for (std::size_t e = 0; e < 2; ++e) {
+      const std::string expert = fmt::format("l.mlp.experts.{}.", e);
+      table.stacked(gate_up[e],
+                    {{expert + "gate_proj", 3, {{1, 3}}}, {expert + "up_proj", 3, {{1, 3}}}},
+                    hidden, Bias::kNo, MatrixRole::kTextLayer);
+      table.stacked(down[e], {{expert + "down_proj", hidden, {}, {1, 3}}}, 3, Bias::kNo,
+                    MatrixRole::kTextLayer);
+    }
+    auto weights = open();
+    ASSERT_TRUE(weights) << weights.error().message;
+    const auto bytes = table.load(*weights, *device, DType::kF32);
+    ASSERT_TRUE(bytes) << bytes.error().message;
+    const auto product = [&](const Linear& linear) {  // of the first input
+      std::vector<float> x(static_cast<std::size_t>(linear.weight->in()));
+      std::vector<float> y(static_cast<std::size_t>(linear.weight->out()));
+      x[0] = 1;
+      apply_linear(device->lane(Lane::kStep), linear, View(x.data(), DType::kF32, 1, std::ssize(x)),
+                   View(y.data(), DType::kF32, 1, std::ssize(y)));
+      return y;
+    };
+    const auto h = static_cast<float>(hidden);
+    EXPECT_EQ(product(gate_up[0]), (std::vector<float>{h, 2 * h, 4 * h, 5 * h}));
+    EXPECT_EQ(product(gate_up[1]), (std::vector<float>{7 * h, 8 * h, 10 * h, 11 * h}));
+    std::vector<float> second;
+    for (std::int64_t row = 0; row < hidden; ++row)
+      second.push_back(static_cast<float>((hidden + row) * 3 + 1));
+    EXPECT_EQ(product(down[1]), second);
+  }
 }
 
 }  // namespace

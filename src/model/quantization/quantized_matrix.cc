@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "model/checkpoint/safetensors.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 24;
 constexpr std::int64_t kWordBits = 32;
+// Of rows of activations: compressed-tensors' and AutoFP8's name, and transformers'.
+constexpr std::array<std::string_view, 2> kInputScales = {"input_scale", "activation_scale"};
 
 template <typename T>
 T load(const StoredTensor& from, std::int64_t index) {
@@ -195,7 +198,9 @@ Result<float> read_input_scale(const StoredTensor& scale) {
 Result<StoredMatrix> join_bytes(const Quantization& quantization, const QuantizedParts& parts) {
   const bool floats = quantization.method == QuantMethod::kFp8;
   TRY_DO(expect_type(parts.codes, "weight", {floats ? "F8_E4M3" : "I8"}));
-  TRY_DO(expect_type(parts.scales, "its scale", {"F32", "BF16", "F16"}));
+  // Scales of eight bits, powers of two, are written beside blocks of E4M3 (ue8m0).
+  TRY_DO(floats ? expect_type(parts.scales, "its scale", {"F32", "BF16", "F16", "F8_E8M0"})
+                : expect_type(parts.scales, "its scale", {"F32", "BF16", "F16"}));
   TRY_DO(expect_matrix(parts.codes, "weight"));
   StoredMatrix matrix =
       whole_matrix(floats ? StoredMatrix::Format::kE4m3 : StoredMatrix::Format::kInt8, parts.codes,
@@ -251,8 +256,9 @@ Result<QuantizedModules> find_quantized(
   const std::string_view byte_type = quantization.method == QuantMethod::kFp8 ? "F8_E4M3" : "I8";
   const std::string_view suffix = bytes ? "weight" : packed ? "weight_packed" : "qweight";
   for (const auto& [name, tensor] : tensors) {
-    for (const std::string_view unused : {".input_scale", ".output_scale", ".k_scale", ".v_scale",
-                                          ".q_scale", ".kv_scale", ".input_zero_point"}) {
+    for (const std::string_view unused :
+         {".input_scale", ".activation_scale", ".output_scale", ".k_scale", ".v_scale", ".q_scale",
+          ".kv_scale", ".input_zero_point"}) {
       if (name.ends_with(unused)) found.unused.push_back(name);
     }
     const bool codes = name.ends_with(suffix) && name.size() > suffix.size() &&
@@ -271,7 +277,10 @@ Result<QuantizedModules> find_quantized(
     if (bytes) {
       add(parts.scales, "weight_scale");
       if (parts.scales.dtype.empty()) add(parts.scales, "weight_scale_inv");
-      if (quantization.static_activations) add(parts.input_scale, "input_scale");
+      for (const std::string_view input_scale : kInputScales) {
+        if (quantization.static_activations && parts.input_scale.dtype.empty())
+          add(parts.input_scale, input_scale);
+      }
     } else if (packed) {
       add(parts.scales, "weight_scale");
       add(parts.zeros, "weight_zero_point");
@@ -288,11 +297,10 @@ Result<QuantizedModules> find_quantized(
                          std::move(matrix).error());
     found.modules.emplace(stem + "weight", QuantizedModule{*matrix, std::move(used)});
   }
-  constexpr std::string_view kInputScale = "input_scale";
-  std::erase_if(found.unused, [&](const std::string& name) {
-    return quantization.static_activations && name.ends_with(kInputScale) &&
-           found.modules.contains(name.substr(0, name.size() - kInputScale.size()) + "weight");
-  });
+  std::set<std::string_view> used;
+  for (const auto& [name, module] : found.modules)
+    used.insert(module.tensors.begin(), module.tensors.end());
+  std::erase_if(found.unused, [&](const std::string& name) { return used.contains(name); });
   return found;
 }
 

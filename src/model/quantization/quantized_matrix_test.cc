@@ -140,6 +140,23 @@ TEST(QuantizedMatrix, Fp8BlocksThatAreCutOff) {
   EXPECT_THAT(values_of(*matrix), ElementsAre(1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4));
 }
 
+// Scales of eight bits are powers of two, 2^-127 to 2^127; all ones is no number.
+TEST(QuantizedMatrix, Fp8ScalesThatArePowersOfTwo) {
+  Tensors t;
+  const auto matrix =
+      join_parts({.method = QuantMethod::kFp8, .bits = 8, .block_out = 1, .block_in = 4},
+                 {.codes = t.add("F8_E4M3", {3, 5}, std::vector<std::uint8_t>(15, 0x38)),
+                  .scales = t.add<std::uint8_t>("F8_E8M0", {3, 2}, {127, 128, 120, 0, 254, 255}),
+                  .zeros = {},
+                  .order = {}});
+  ASSERT_TRUE(matrix) << matrix.error().message;
+  const std::vector<float> values = values_of(*matrix);
+  EXPECT_THAT((std::vector<float>{values.begin(), values.begin() + 14}),
+              ElementsAre(1, 1, 1, 1, 2, 0x1p-7F, 0x1p-7F, 0x1p-7F, 0x1p-7F, 0x1p-127F, 0x1p127F,
+                          0x1p127F, 0x1p127F, 0x1p127F));
+  EXPECT_TRUE(std::isnan(values.back()));
+}
+
 // Tiles end inside the matrix, and every element is written.
 TEST(QuantizedMatrix, TilesCoverEverything) {
   Tensors t;
@@ -203,7 +220,10 @@ TEST(QuantizedMatrix, RefusesPartsThatDoNotFit) {
        {words({8, 16}), halves({2, 16}), words({2, 2}), t.zeros("I64", {64}, 8)},
        "g_idx is I64"},
       {fp8, {bytes({4, 8}), {}, {}, {}}, "its scale is missing"},
-      {fp8, {bytes({4, 8}), t.zeros("F8_E8M0", {1}, 1), {}, {}}, "its scale is F8_E8M0"},
+      {fp8, {bytes({4, 8}), t.zeros("F8_E5M2", {1}, 1), {}, {}}, "its scale is F8_E5M2"},
+      {awq,
+       {words({64, 2}), t.zeros("F8_E8M0", {2, 16}, 1), words({2, 2}), {}},
+       "scales is F8_E8M0"},
       {fp8, {bytes({4, 8}), halves({8}), {}, {}}, "its scale is [8]"},
       {fp8, {bytes({4, 8}), halves({4, 2}), {}, {}}, "its scale is [4, 2]"},
       {fp8, {bytes({4, 8}), halves({0}), {}, {}}, "its scale is [0]"},
@@ -293,6 +313,26 @@ TEST(QuantizedModules, ScalesOfActivations) {
   EXPECT_THAT(find_quantized(fp8, tensors).error().message, HasSubstr("input_scale is [2]"));
   tensors["a.input_scale"] = t.zeros("I32", {}, 4);
   EXPECT_THAT(find_quantized(fp8, tensors).error().message, HasSubstr("input_scale is I32"));
+}
+
+// transformers calls the scale of activations activation_scale.
+TEST(QuantizedModules, ScalesOfActivationsAsTransformersNamesThem) {
+  Tensors t;
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  tensors["a.weight"] = t.zeros("F8_E4M3", {4, 8}, 1);
+  tensors["a.weight_scale_inv"] = t.add<float>("F32", {}, {0.5F});
+  tensors["a.activation_scale"] = t.add<float>("F32", {}, {0.25F});
+  Quantization fp8{.method = QuantMethod::kFp8, .bits = 8};
+  fp8.activations = true;
+  for (const bool used : {true, false}) {
+    fp8.static_activations = used;
+    const auto found = find_quantized(fp8, tensors);
+    ASSERT_TRUE(found) << found.error().message;
+    const QuantizedModule& a = found->modules.at("a.weight");
+    EXPECT_EQ(a.matrix.input_scale, used ? 0.25F : 0);
+    EXPECT_EQ(a.tensors.size() + found->unused.size(), 3u);
+    EXPECT_EQ(found->unused.size(), used ? 0u : 1u);
+  }
 }
 
 // compressed-tensors: rows are filled up to whole words, zeros are words of outputs.

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ops/cuda/code_places.h"
+#include "ops/e8m0.h"
 
 namespace saccade::cuda {
 namespace {
@@ -25,6 +26,7 @@ float float_at(const StoredNumbers& from, std::int64_t index) {
     std::memcpy(&value, at, sizeof(value));
     return value;
   }
+  if (from.dtype == DType::kU8) return e8m0_number(static_cast<std::uint8_t>(*at));
   std::uint16_t bits;
   std::memcpy(&bits, at, sizeof(bits));
   return from.dtype == DType::kF16 ? to_float(F16{bits}) : to_float(Bf16{bits});
