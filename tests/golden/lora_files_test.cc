@@ -163,6 +163,23 @@ TEST_F(LoraFiles, OtherModulesAreRefusedByName) {
   }
 }
 
+// PEFT writes the model's own matrix along, which makes the file larger than any that is read.
+TEST_F(LoraFiles, AdaptersOfEmbeddingsAreRefusedAsSuch) {
+  const auto full = tensors_;
+  for (const char* name : {"lora_embedding_A", "lora_embedding_B", "base_layer.weight"}) {
+    for (const std::int64_t rows : {2, 4'000'000}) {
+      tensors_ = full;
+      tensors_.push_back({fmt::format("base_model.model.model.embed_tokens.{}", name),
+                          {rows, 4},
+                          std::vector<float>(static_cast<std::size_t>(rows * 4))});
+      EXPECT_THAT(error(), HasSubstr("adapters of embeddings are not supported")) << name << rows;
+    }
+  }
+  tensors_ = full;
+  EXPECT_THAT(error(R"({"r": 2, "lora_alpha": 2, "target_modules": ["q_proj", "embed_tokens"]})"),
+              HasSubstr("target_modules names 'embed_tokens': adapters of embeddings are not"));
+}
+
 TEST_F(LoraFiles, RanksAreBounded) {
   EXPECT_THAT(error(testing::plain_config(2, 2), 1),
               HasSubstr("has rank 2, the limit is 1 (--max-lora-rank)"));

@@ -36,7 +36,8 @@ using Pairs = std::map<std::string, Pair, std::less<>>;
 std::string unsupported_tensor(std::string_view name) {
   if (name.find("lora_magnitude_vector") != std::string_view::npos)
     return "DoRA (lora_magnitude_vector) is not supported";
-  if (name.find("lora_embedding_") != std::string_view::npos)
+  if (name.find("lora_embedding_") != std::string_view::npos ||
+      name.find("embed_tokens.") != std::string_view::npos)
     return "adapters of embeddings are not supported";
   if (name.ends_with(".bias")) return "biases of adapters are not supported";
   return "neither a lora_A.weight nor a lora_B.weight";
@@ -97,12 +98,31 @@ bool all_finite(View matrix) {
   return none(std::uint16_t{0}, mask);
 }
 
+// The tensors of a file that is not read whole; nothing where they cannot be made out.
+std::optional<SafetensorsHeader> header_of(const OpenedFile& file) {
+  std::uint64_t length = 0;
+  if (::pread(file.descriptor, &length, sizeof length, 0) != sizeof length) return std::nullopt;
+  if (length > kMaxSafetensorsHeader || length > file.bytes - sizeof length) return std::nullopt;
+  std::string text(static_cast<std::size_t>(length), '\0');
+  if (::pread(file.descriptor, text.data(), text.size(), sizeof length) != std::ssize(text))
+    return std::nullopt;
+  auto header = parse_safetensors_header(text, file.bytes - sizeof length - text.size());
+  return header ? std::optional(*std::move(header)) : std::nullopt;
+}
+
 // Read, not mapped: whoever writes into the file of a running server must not end it.
 Result<Buffer> read_file(const std::string& path, std::int64_t most) {
   TRY(const OpenedFile file, open_regular_file(path));
   const std::shared_ptr<void> closed(nullptr, [&](void*) { ::close(file.descriptor); });
-  if (file.bytes > static_cast<std::size_t>(most))
+  if (file.bytes > static_cast<std::size_t>(most)) {
+    // An adapter that brings the model's own embeddings along is large for what it holds.
+    const auto header = path.ends_with(".safetensors") ? header_of(file) : std::nullopt;
+    if (header) {
+      if (auto pairs = pairs_of(*header); !pairs)
+        return fail_within(path, std::move(pairs).error());
+    }
     return fail(ErrorCode::kInvalid, "{} has {} bytes, the limit is {}", path, file.bytes, most);
+  }
   TRY(Buffer bytes, allocate_host(file.bytes));
   for (std::size_t read = 0; read < file.bytes;) {
     const ssize_t some = ::read(file.descriptor, bytes.data() + read, file.bytes - read);

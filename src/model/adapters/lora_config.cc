@@ -114,6 +114,9 @@ Result<Regex> compile(std::string_view member, std::string_view pattern, const s
   return made;
 }
 
+// What checkpoints call the matrix that tokens are looked up in.
+constexpr std::array<std::string_view, 3> kEmbeddings = {"embed_tokens", "tok_embeddings", "wte"};
+
 bool ends_with_name(std::string_view module, std::string_view name) {
   return module == name || (module.ends_with(name) && module.size() > name.size() &&
                             module[module.size() - name.size() - 1] == '.');
@@ -201,6 +204,13 @@ Result<LoraConfig> LoraConfig::parse(const json::object& config, const Expressio
   const json::value* targets = json::find(config, "target_modules");
   if (targets == nullptr) return fail(ErrorCode::kInvalid, "target_modules is missing");
   TRY(made.targets_, ModuleChoice::parse("target_modules", *targets, true));
+  for (const std::string_view embedding : kEmbeddings) {
+    const std::string module = fmt::format("model.{}", embedding);
+    TRY(const bool chosen, made.targets_->is_list() ? made.targets_->chooses(module) : false);
+    if (chosen)
+      return fail(ErrorCode::kUnsupported,
+                  "target_modules names '{}': adapters of embeddings are not supported", embedding);
+  }
   if (const json::value* excluded = json::find(config, "exclude_modules");
       excluded != nullptr && !says_nothing(*excluded)) {
     TRY(made.excluded_, ModuleChoice::parse("exclude_modules", *excluded, false));
