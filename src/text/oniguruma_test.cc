@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "text/regex.h"
+#include "text/regex_effort.h"
 #include "text/unicode.h"
 
 namespace saccade {
@@ -113,6 +114,60 @@ TEST(Regex, RunawayMatchEnds) {
   Regex::Matches walk(*regex, text);
   EXPECT_EQ(walk.next(), std::nullopt);
   EXPECT_EQ(walk.next(), std::nullopt);
+}
+
+// A pattern that costs little at each place, but at each as much as the text is long: minutes here.
+TEST(Regex, PatternsThatAreSquareEnd) {
+  const std::string text(std::size_t{1} << 18, 'a');
+  for (const char* const pattern :
+       {"[a-z]*[0-9]", "(?=[a-z]*[0-9])a", "(?:[a-z]|[a-y]x?)*+[0-9]", "(?:[a-z]+)*[0-9]"}) {
+    const auto regex = Regex::compile(pattern);
+    ASSERT_TRUE(regex) << pattern;
+    Regex::Matches walk(*regex, text);
+    EXPECT_EQ(walk.next(), std::nullopt) << pattern;
+  }
+}
+
+// Walks over pieces of one text are bounded together, whether they find something or not.
+TEST(Regex, WalksOfAThreadShareItsEffort) {
+  const auto rare = Regex::compile("b");
+  const auto every = Regex::compile("a");
+  ASSERT_TRUE(rare && every);
+  const std::string text = std::string(4000, 'a') + "b";
+  const auto count = [&](const Regex& regex) {
+    Regex::Matches walk(regex, text);
+    int found = 0;
+    while (walk.next()) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(*rare), 1);
+  EXPECT_EQ(count(*every), 4000);
+  {
+    const RegexEffort none(0);
+    EXPECT_EQ(count(*rare), 0);
+    EXPECT_LT(count(*every), 64);
+    const RegexEffort inner(RegexEffort::for_text(1));
+    EXPECT_EQ(count(*rare), 0);
+  }
+  EXPECT_EQ(count(*rare), 1);
+}
+
+// Where matches begin is looked for in windows: nothing is missed between them.
+TEST(Regex, MatchesBeginAnywhere) {
+  const auto regex = Regex::compile("x+");
+  ASSERT_TRUE(regex);
+  for (const std::string unit : {"a", "é", "漢", "\U0001f600"}) {
+    for (std::size_t before = 1; before < 2200; before += before < 300 ? 1 : 67) {
+      std::string text;
+      for (std::size_t i = 0; i < before; ++i) text += unit;
+      const std::size_t begin = text.size();
+      text += "xx" + text + "x";
+      Regex::Matches walk(*regex, text);
+      ASSERT_EQ(walk.next(), (Regex::Span{begin, begin + 2})) << before << unit;
+      ASSERT_EQ(walk.next(), (Regex::Span{text.size() - 1, text.size()})) << before << unit;
+      ASSERT_EQ(walk.next(), std::nullopt);
+    }
+  }
 }
 
 TEST(Regex, LongTextsAreLinear) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "text/regex_effort.h"
 #include "text/unicode.h"
 
 namespace saccade {
@@ -95,6 +96,7 @@ std::vector<TokenId> PipelineTokenizer::encode_within(std::string_view utf8,
     append_valid_utf8(repaired, utf8, true);
     utf8 = repaired;
   }
+  const RegexEffort effort(RegexEffort::for_text(utf8.size()));
   std::vector<AddedTokens::Segment> segments;
   parts_.added.split_given(utf8, options.parse_special_tokens, segments);
   for (const auto& segment : segments) {

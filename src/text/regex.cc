@@ -2,6 +2,7 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <time.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "text/oniguruma.h"
+#include "text/regex_effort.h"
 #include "text/unicode.h"
 
 namespace saccade {
@@ -18,6 +20,12 @@ namespace {
 // Backtracking steps for one match: some tenths of a second. Tokenizer patterns over any text stay
 // far below it, except over blanks by the megabyte.
 constexpr std::uint32_t kMatchLimit = 20'000'000;
+// The same where one of many places is looked at, so that all of them together take no more.
+constexpr std::uint32_t kWindowMatchLimit = 100'000;
+// Bytes where a match may begin, of one call; between calls the clock is looked at.
+constexpr std::size_t kFirstWindow = 64;
+constexpr std::size_t kMostWindow = 512;
+constexpr Nanos kShortLook = 1'000'000;
 constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;
 constexpr std::size_t kJitStackBytes = std::size_t{1} << 20;
 
@@ -50,10 +58,48 @@ struct Regex::Program {
   bool jit = false;
 };
 
+namespace {
+
+thread_local RegexEffort* current_effort = nullptr;
+
+}  // namespace
+
+Nanos RegexEffort::for_text(std::size_t bytes) {
+  constexpr Nanos kLeast = 1'000'000'000;
+  constexpr Nanos kAByte = 4'000;
+  return kLeast + kAByte * static_cast<Nanos>(bytes);
+}
+
+Nanos RegexEffort::now() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return Nanos{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+RegexEffort::RegexEffort(Nanos most, bool of_thread)
+    : end_(now() + most), outermost_(of_thread && current_effort == nullptr) {
+  if (outermost_) current_effort = this;
+}
+
+RegexEffort::~RegexEffort() {
+  if (outermost_) current_effort = nullptr;
+}
+
+RegexEffort* RegexEffort::current() { return current_effort; }
+
 struct Regex::Matches::Workspace {
   std::unique_ptr<pcre2_match_data, FreeMatchData> data;
   std::unique_ptr<pcre2_match_context, FreeMatchContext> context;
   std::unique_ptr<pcre2_jit_stack, FreeJitStack> stack;  // made when the default one is too small
+  std::optional<RegexEffort> own;                        // where the thread has none
+  RegexEffort* effort = nullptr;
+  std::size_t window = kFirstWindow;
+  Nanos looked = 0;  // when the last window was over, where it had no match
+
+  void set_window(std::size_t bytes) {
+    window = bytes;
+    pcre2_set_match_limit(context.get(), bytes == 1 ? kMatchLimit : kWindowMatchLimit);
+  }
 };
 
 Regex::Regex(std::unique_ptr<Program> program, std::unique_ptr<Program> newer)
@@ -72,7 +118,8 @@ Result<std::unique_ptr<Regex::Program>> Regex::compile_pcre2(std::string_view pa
   PCRE2_SIZE offset = 0;
   auto program = std::make_unique<Program>();
   program->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                    options | PCRE2_UTF, &error, &offset, context.get()));
+                                    options | PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT, &error, &offset,
+                                    context.get()));
   if (program->code == nullptr) {
     std::array<PCRE2_UCHAR, 160> message{};
     pcre2_get_error_message(error, message.data(), message.size());
@@ -140,32 +187,56 @@ Regex::Matches::Matches(const Regex& regex, std::string_view text)
   workspace_->data.reset(pcre2_match_data_create(1, nullptr));
   workspace_->context.reset(pcre2_match_context_create(nullptr));
   CHECK(workspace_->data != nullptr && workspace_->context != nullptr);
-  pcre2_set_match_limit(workspace_->context.get(), kMatchLimit);
+  workspace_->set_window(kFirstWindow);
   pcre2_set_heap_limit(workspace_->context.get(), kHeapLimitKiB);
+  workspace_->effort = RegexEffort::current();
+  if (workspace_->effort == nullptr)
+    workspace_->effort = &workspace_->own.emplace(RegexEffort::for_text(text.size()), false);
 }
 
 Regex::Matches::~Matches() = default;
 
+// What is found does not depend on the windows: a match is looked for from place to place, and each
+// call sees all of the text.
 std::optional<Regex::Span> Regex::Matches::next() {
   const pcre2_code* code = program_.code.get();
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
-  while (at_ <= text_.size()) {
+  Workspace& own = *workspace_;
+  while (at_ <= text_.size() && !own.effort->may_be_over()) {
+    const std::size_t last = text_.size() - at_ <= own.window ? text_.size() : at_ + own.window - 1;
+    pcre2_set_offset_limit(own.context.get(), last);
     const auto match = [&] {
       // pcre2_match() looks at all of the text again on each call, even when told it is valid.
-      return program_.jit ? pcre2_jit_match(code, subject, text_.size(), at_, 0,
-                                            workspace_->data.get(), workspace_->context.get())
+      return program_.jit ? pcre2_jit_match(code, subject, text_.size(), at_, 0, own.data.get(),
+                                            own.context.get())
                           : pcre2_match(code, subject, text_.size(), at_, PCRE2_NO_UTF_CHECK,
-                                        workspace_->data.get(), workspace_->context.get());
+                                        own.data.get(), own.context.get());
     };
     int outcome = match();
-    if (outcome == PCRE2_ERROR_JIT_STACKLIMIT && workspace_->stack == nullptr) {
-      workspace_->stack.reset(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr));
-      pcre2_jit_stack_assign(workspace_->context.get(), nullptr, workspace_->stack.get());
+    if (outcome == PCRE2_ERROR_JIT_STACKLIMIT && own.stack == nullptr) {
+      own.stack.reset(pcre2_jit_stack_create(32 * 1024, kJitStackBytes, nullptr));
+      pcre2_jit_stack_assign(own.context.get(), nullptr, own.stack.get());
       outcome = match();
+    }
+    if (outcome == PCRE2_ERROR_MATCHLIMIT && own.window > 1) {
+      own.set_window(1);
+      continue;
+    }
+    if (outcome == PCRE2_ERROR_NOMATCH && last < text_.size()) {
+      const Nanos now = RegexEffort::now();
+      const bool is_short = own.looked == 0 || now - own.looked < kShortLook;
+      own.set_window(is_short ? std::min(own.window * 4, kMostWindow)
+                              : std::max<std::size_t>(own.window / 4, 1));
+      own.looked = now;
+      if (own.effort->is_over()) break;
+      at_ = last + 1;
+      while (at_ < text_.size() && (static_cast<unsigned char>(text_[at_]) & 0xc0) == 0x80) ++at_;
+      continue;
     }
     if (outcome < 0) break;  // no match, or one that is beyond the limits
 
-    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(workspace_->data.get());
+    own.looked = 0;
+    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(own.data.get());
     const Span span{offsets[0], offsets[1]};
     if (span.begin > span.end || span.end < at_) break;  // \K in a lookahead; not translated
     if (span.begin == span.end && last_end_ == span.end) {

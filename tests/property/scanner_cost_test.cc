@@ -3,6 +3,7 @@
 // takes for special.
 #include <gtest/gtest.h>
 
+#include <boost/json/parse.hpp>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "tests/support/page_visits.h"
 #include "text/jinja/parser.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_json.h"
 #include "tools/answer_parser.h"
 
 namespace saccade {
@@ -306,6 +308,32 @@ TEST(ScannerCost, TextsToTokens) {
        {"", "<|"},
        {"a", " ", "\n", " \n", "<|", "<|im_start|>", "1", "!", "\xe4\xb8\xad", "a ", "\xff", "'s"},
        [&](std::string_view text) { std::ignore = (*tokenizer)->encode(text); }});
+}
+
+// Expressions that a tokenizer.json brings may cost as much as the text is long at each place, or
+// millions of steps for a piece of it. All of a text's have one bound, and nothing of it is lost:
+// without the bound this takes hours.
+TEST(ScannerCost, ExpressionsOfATokenizer) {
+  const std::string hostile = "(?:a|aa|a?a)+(?:a|b)+c";
+  for (const std::string& pattern :
+       {hostile, std::string("[a-z]*[0-9]"), std::string("(?=[a-z ]*[0-9])a"),
+        std::string("(?:a+)+[0-9]")}) {
+    auto root = json::parse_file("models/glimpse/tokenizer.json");
+    ASSERT_TRUE(root) << root.error().message;
+    root->as_object()["pre_tokenizer"] = boost::json::parse(
+        R"({"type": "Sequence", "pretokenizers": [
+            {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithNext", "invert": false},
+            {"type": "Split", "pattern": {"Regex": ")" +
+        pattern +
+        R"("}, "behavior": "Isolated", "invert": false},
+            {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false, "trim_offsets": true}]})");
+    const auto tokenizer = build_tokenizer(*root, {});
+    ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+    for (const std::string& piece : {std::string(40, 'a') + " ", std::string(9000, 'a')}) {
+      const std::string text = repeated("", {piece}, std::size_t{128} << 10);
+      EXPECT_EQ((*tokenizer)->decode((*tokenizer)->encode(text, {}), false), text) << pattern;
+    }
+  }
 }
 
 }  // namespace
