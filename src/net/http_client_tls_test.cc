@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "net/one_request_test.h"
 #include "tests/support/certificate.h"
@@ -85,6 +87,40 @@ TEST_F(Tls, RefusesWhatItCannotVerify) {
                 HasSubstr("mismatch"));
   EXPECT_THAT(failure_with(expired, expired.certificate_path, true), HasSubstr("expired"));
   EXPECT_EQ(failure_with(other_name, "", false), "none ");
+}
+
+// A certificate that is replaced is shown to new connections; halves of a replacement are not.
+TEST_F(Tls, AReplacedCertificateIsReadAgain) {
+  const auto before = test::make_certificate(folder_, "live", "IP:127.0.0.1");
+  const auto old = test::make_certificate(folder_, "old", "IP:127.0.0.1");
+  for (const auto& [from, to] : {std::pair(before.certificate_path, old.certificate_path),
+                                 std::pair(before.key_path, old.key_path)})
+    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  const auto server = serve_tls(before);
+  const auto accepts = [&](const test::Certificate& certificate) {
+    HttpClientSettings settings;
+    settings.ca_file = certificate.certificate_path;
+    settings.fresh_connections = true;
+    const auto client = make_client(settings);
+    return run(*client, secure(server->port())).failure == ClientFailure::kNone;
+  };
+  EXPECT_TRUE(accepts(old));
+  const auto next = test::make_certificate(folder_, "next", "IP:127.0.0.1");
+  const auto put = [](const std::string& from, const std::string& to) {
+    std::filesystem::rename(from, to);
+  };
+  // The certificate alone does not fit the key: the old pair stays.
+  const std::string shown = folder_ / "shown.pem";
+  std::filesystem::copy_file(next.certificate_path, shown);
+  put(next.certificate_path, before.certificate_path);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  EXPECT_TRUE(accepts(old));
+  put(next.key_path, before.key_path);
+  const test::Certificate current{shown, ""};
+  for (int tries = 0; tries < 100 && !accepts(current); ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(accepts(current));
+  EXPECT_FALSE(accepts(old));
 }
 
 TEST_F(Tls, PlainAndTlsPeersDoNotMeet) {

@@ -3,11 +3,16 @@
 
 #include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstring>
 #include <future>
 
 #include "base/log.h"
@@ -23,6 +28,7 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetry{100};
 constexpr int kMaxKeepAliveIdleSeconds = 60;
+constexpr std::chrono::seconds kTlsLooks{1};  // at most one in
 
 // No Nagle delay; probes that find peers which vanished without a word.
 void set_socket_options(tcp::socket& socket, const HttpServerSettings& settings) {
@@ -69,6 +75,74 @@ Result<void> bind_to(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   return {};
 }
 
+// A host that is a path is that of a Unix socket.
+bool is_path(std::string_view host) { return host.starts_with('/'); }
+
+Result<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return saccade::fail(ErrorCode::kInvalid, "the socket's path has {} bytes, the limit is {}: {}",
+                         path.size(), sizeof address.sun_path - 1, path);
+  std::ranges::copy(path, address.sun_path);
+  return address;
+}
+
+// A socket that nobody listens on is what an ended server left, and goes.
+Result<void> clear_path(const std::string& path, const sockaddr_un& address) {
+  struct stat status{};
+  if (lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode))
+    return saccade::fail(ErrorCode::kInvalid, "cannot listen on {}: it is there, and no socket",
+                         path);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool taken =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno != ECONNREFUSED;
+  ::close(fd);
+  if (taken)
+    return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: another server does", path);
+  unlink(path.c_str());
+  return {};
+}
+
+// Who may connect is what the umask leaves of the socket's permissions.
+Result<void> bind_to_path(tcp::acceptor& acceptor, const std::string& path) {
+  TRY(const sockaddr_un address, unix_address(path));
+  TRY_DO(clear_path(path, address));
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int reason = errno;
+    if (fd >= 0) ::close(fd);
+    return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", path,
+                         std::strerror(reason));
+  }
+  // Only the descriptor counts from here on: Asio asks neither end for its address.
+  acceptor.assign(tcp::v4(), fd);
+  return {};
+}
+
+// Files of a certificate and its key, as they are now.
+struct TlsFiles {
+  std::vector<std::pair<timespec, off_t>> seen;
+
+  static TlsFiles of(const HttpServerSettings& settings) {
+    TlsFiles files;
+    for (const std::string& path : {settings.tls_certificate, settings.tls_key}) {
+      struct stat status{};
+      if (!path.empty() && stat(path.c_str(), &status) == 0)
+        files.seen.emplace_back(status.st_mtim, status.st_size);
+    }
+    return files;
+  }
+  bool operator==(const TlsFiles& other) const {
+    return std::ranges::equal(seen, other.seen, [](const auto& a, const auto& b) {
+      return a.first.tv_sec == b.first.tv_sec && a.first.tv_nsec == b.first.tv_nsec &&
+             a.second == b.second;
+    });
+  }
+};
+
 // Accepts on the first I/O thread, and deals connections to all of them in turn.
 class Server final : public HttpServer {
  public:
@@ -89,22 +163,31 @@ class Server final : public HttpServer {
     for (const auto& thread : threads_) thread->stop();
     context_->handler = nullptr;
     context_->admit = nullptr;
+    if (has_path_) unlink(context_->settings.host.c_str());
   }
 
   Result<void> open() {
     const HttpServerSettings& settings = context_->settings;
     if (!settings.tls_certificate.empty()) {
+      tls_files_ = TlsFiles::of(settings);
       TRY(context_->tls, TlsServerContext::load(settings.tls_certificate, settings.tls_key));
     }
-    TRY(const tcp::endpoint endpoint, endpoint_of(settings, threads_.front()->context()));
-    TRY_DO(bind_to(*acceptor_, endpoint));
+    std::string name = settings.host;
+    if (is_path(settings.host)) {
+      TRY_DO(bind_to_path(*acceptor_, settings.host));
+      has_path_ = true;
+    } else {
+      TRY(const tcp::endpoint endpoint, endpoint_of(settings, threads_.front()->context()));
+      TRY_DO(bind_to(*acceptor_, endpoint));
+      name = name_of(endpoint);
+    }
     error_code error;
     acceptor_->listen(asio::socket_base::max_listen_connections, error);
     if (error) {
-      return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", name_of(endpoint),
+      return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", name,
                            error.message());
     }
-    port_ = acceptor_->local_endpoint(error).port();
+    if (!has_path_) port_ = acceptor_->local_endpoint(error).port();
     threads_.front()->post([this] { accept(); });
     return {};
   }
@@ -155,15 +238,36 @@ class Server final : public HttpServer {
                             });
   }
 
+  // What connections from now on are shown. Files that do not fit together, as while they are being
+  // replaced, leave it as it was.
+  void refresh_tls() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!context_->tls || now - tls_looked_ < kTlsLooks) return;
+    tls_looked_ = now;
+    const HttpServerSettings& settings = context_->settings;
+    TlsFiles files = TlsFiles::of(settings);
+    if (files == tls_files_) return;
+    tls_files_ = std::move(files);
+    auto loaded = TlsServerContext::load(settings.tls_certificate, settings.tls_key);
+    if (!loaded) return log::warning("the certificate stays: {}", loaded.error().message);
+    context_->tls = *std::move(loaded);
+    log::info("{} is read again", settings.tls_certificate);
+  }
+
   void adopt(const std::shared_ptr<IoThread>& thread, tcp::socket socket) {
-    set_socket_options(socket, context_->settings);
-    error_code error;
-    const tcp::endpoint endpoint = socket.remote_endpoint(error);
-    if (error) return;  // already gone
+    std::string peer = "unix";
+    if (!has_path_) {
+      set_socket_options(socket, context_->settings);
+      error_code error;
+      const tcp::endpoint endpoint = socket.remote_endpoint(error);
+      if (error) return;  // already gone
+      peer = name_of(endpoint);
+    }
+    refresh_tls();
     auto transport = context_->tls ? tls_transport(std::move(socket), context_->tls)
                                    : plain_transport(std::move(socket));
-    auto connection = std::make_shared<ServerConnection>(context_, thread, std::move(transport),
-                                                         name_of(endpoint));
+    auto connection =
+        std::make_shared<ServerConnection>(context_, thread, std::move(transport), std::move(peer));
     thread->post([connection = std::move(connection)] {
       connection->guarded([&] { connection->start(); });
     });
@@ -186,6 +290,9 @@ class Server final : public HttpServer {
   std::optional<asio::steady_timer> retry_timer_;
   std::size_t next_thread_ = 0;
   std::uint16_t port_ = 0;
+  bool has_path_ = false;  // of a Unix socket that is ours
+  TlsFiles tls_files_;     // from here on: on the first thread
+  std::chrono::steady_clock::time_point tls_looked_;
 };
 
 }  // namespace
@@ -200,6 +307,10 @@ std::string_view HttpRequest::header(std::string_view lower_case_name) const {
 Result<void> HttpServer::check(const HttpServerSettings& settings) {
   if (!settings.tls_certificate.empty())
     TRY_DO(TlsServerContext::load(settings.tls_certificate, settings.tls_key));
+  if (is_path(settings.host)) {
+    TRY(const sockaddr_un address, unix_address(settings.host));
+    return clear_path(settings.host, address);
+  }
   asio::io_context context;
   TRY(const tcp::endpoint endpoint, endpoint_of(settings, context));
   tcp::acceptor acceptor(context);

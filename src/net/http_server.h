@@ -87,8 +87,8 @@ struct StreamWrite {
 void write_all(std::vector<StreamWrite> writes);
 
 struct HttpServerSettings {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 8000;  // 0 takes a free one
+  std::string host = "127.0.0.1";  // or the absolute path of a Unix socket
+  std::uint16_t port = 8000;       // 0 takes a free one
   int io_threads = 1;
   std::size_t max_body_bytes = 64u << 20;  // over it: 413, before the body is read
   std::size_t max_header_bytes = 64u << 10;
@@ -102,7 +102,7 @@ struct HttpServerSettings {
   // Between requests; and for any progress of a write. Peers that vanished without a word are
   // noticed by TCP keep-alive probes within about this time, at most 90 s.
   std::chrono::seconds idle_timeout{300};
-  std::string tls_certificate;  // PEM paths; empty: plain HTTP
+  std::string tls_certificate;  // PEM paths, read again when they change; empty: plain HTTP
   std::string tls_key;
   // Body (application/json) of the answers that the server gives by itself: 400 malformed, 408,
   // 413, 431, 500 unanswered. Empty: {"error":{"message":...,"code":...}}.

@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/un.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -30,6 +33,61 @@ TEST(HttpServer, AnswersAndKeepsTheConnection) {
   ASSERT_TRUE(socket.send("GET /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
   EXPECT_THAT(receive_answer(socket), HasSubstr("Connection: close\r\n"));
   EXPECT_TRUE(socket.at_end());
+}
+
+TcpSocket connect_to_path(const std::string& path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
+  return TcpSocket(fd);
+}
+
+// A host that is a path is that of a Unix socket.
+TEST(HttpServer, ListensOnAUnixSocket) {
+  namespace fs = std::filesystem;
+  const std::string folder = ::testing::TempDir() + "/saccade_unix_" + std::to_string(getpid());
+  fs::create_directories(folder);
+  HttpServerSettings settings;
+  settings.host = folder + "/server.sock";
+  settings.io_threads = 2;
+  std::string peer;
+  const auto handler = [&](const HttpRequest& request, const Responder& responder) {
+    peer = request.peer;
+    echo(request, responder);
+  };
+  for (int round = 0; round < 2; ++round) {
+    const auto server = serve(handler, settings);
+    std::vector<TcpSocket> sockets;
+    for (int i = 0; i < 3; ++i) {
+      sockets.push_back(connect_to_path(settings.host));
+      ASSERT_TRUE(
+          sockets.back().send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi"));
+      EXPECT_THAT(receive_answer(sockets.back()), HasSubstr("\r\n\r\nPOST /x hi"));
+    }
+    EXPECT_EQ(peer, "unix");
+    EXPECT_THAT(HttpServer::check(settings).error().message, HasSubstr("another server does"));
+    EXPECT_FALSE(HttpServer::listen(settings, echo));
+  }
+  EXPECT_FALSE(fs::exists(settings.host));  // gone with its server
+  // What a killed server leaves is taken over; what is no socket is not.
+  {
+    const int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    settings.host.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(bind(left, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ::close(left);
+    ASSERT_TRUE(fs::exists(settings.host));
+    EXPECT_TRUE(HttpServer::listen(settings, echo));
+  }
+  std::ofstream(settings.host) << "a file";
+  EXPECT_THAT(HttpServer::listen(settings, echo).error().message, HasSubstr("no socket"));
+  EXPECT_TRUE(fs::exists(settings.host));
+  settings.host = "/" + std::string(200, 'x');
+  EXPECT_THAT(HttpServer::listen(settings, echo).error().message, HasSubstr("the limit is 107"));
+  fs::remove_all(folder);
 }
 
 TEST(HttpServer, PassesHeadAndOptionsToTheHandler) {
