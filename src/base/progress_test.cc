@@ -52,7 +52,7 @@ TEST(Progress, IsABarOnATerminalThatGoesAwayAtTheEnd) {
     progress.show(0.5, 3'000'000'000, "");
     progress.show(0.6, 3'000'000'000, "");  // too soon
     written.clock.advance(kSecond);
-    progress.show(0.75, 3'000'000'000, std::string(200, 'x') + "\n");
+    progress.show(0.75, 3'000'000'000, std::string(200, 'x').append("\n"));
   }
   ASSERT_EQ(written.texts.size(), 3U);
   EXPECT_EQ(written.texts[0],
