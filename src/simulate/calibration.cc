@@ -87,7 +87,7 @@ struct Seen {
   Open other;                                           // prefill and encoding, of anybody
   std::vector<double> media_text;                       // ms, of requests without images
   std::vector<double> media_megapixel;                  // ms a megapixel
-  std::vector<double> pixels;                           // ms a megapixel before the encoder begins
+  std::vector<std::pair<Span, double>> queued;          // before the encoder begins; megapixels
   std::vector<double> delivery;                         // ms
   Sizes whole_text;                                     // TTFT, where there are no stages
   std::vector<std::pair<double, double>> image_excess;  // image tokens, TTFT
@@ -132,9 +132,12 @@ void see(const bench::RunLog& log, const Workload& workload, const Asked& asked,
       if (megapixels > 0) seen.media_megapixel.push_back(ms / megapixels);
     } else if (stage.name == "queue" && !queued) {
       queued = true;
-      if (megapixels > 0) seen.pixels.push_back(ms / megapixels);
+      if (megapixels > 0) seen.queued.push_back({{stage.begin, stage.end}, megapixels});
     } else if (stage.name == "encode") {
       seen.other.add({stage.begin, stage.end});
+      // A stage of no length is not in the list.
+      if (megapixels > 0 && !queued)
+        seen.queued.push_back({{stage.begin, stage.begin}, megapixels});
       if (images > 0) seen.encode.add(image_tokens / images, ms / images);
     } else if (stage.name == "prefill") {
       seen.other.add({stage.begin, stage.end});
@@ -176,6 +179,20 @@ void fit_decode(const bench::RunLog& log, const Workload& workload, const Seen& 
   } else {
     costs.step.base = points.empty() ? quantile(all, kLowQuantile) : points.front().ms;
   }
+}
+
+// Milliseconds a megapixel between the queue and the encoder: of images that met an idle engine, as
+// far as there are any, since others also wait for forwards and for images before them.
+double fit_pixels(const Seen& seen) {
+  std::vector<double> all;
+  std::vector<double> idle;
+  for (const auto& [span, megapixels] : seen.queued) {
+    const double ms = 1e3 * (span.end - span.begin) / megapixels;
+    all.push_back(ms);
+    if (!seen.other.any(span.begin, span.end) && !seen.decoding.any(span.begin, span.end))
+      idle.push_back(ms);
+  }
+  return quantile(idle.empty() ? all : idle, kLowQuantile);
 }
 
 // The costs that replays are moved by.
@@ -235,7 +252,7 @@ Result<CostModel> fit_costs(const bench::RunLog& log, const Workload& workload) 
   }
   costs.prepare.base = quantile(seen.media_text, 0.5);
   costs.prepare.megapixel = quantile(seen.media_megapixel, kLowQuantile);
-  costs.pixels = quantile(seen.pixels, kLowQuantile);
+  costs.pixels = fit_pixels(seen);
   costs.delivery = std::max(kLeastDelivery, quantile(seen.delivery, 0.5));
   // A token takes some time, whatever the log could tell.
   costs.step.base = std::max(costs.step.base, 1e-4);
