@@ -23,7 +23,10 @@
 namespace saccade {
 
 #if SACCADE_TEAM_UNDER_TEST
+constexpr bool kTeamUnderTest = true;
 std::unique_ptr<Device> make_staged_team(int ranks, int threads, const std::string& isa);
+#else
+constexpr bool kTeamUnderTest = false;
 #endif
 
 constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of one rounding
