@@ -42,7 +42,7 @@ class Simulation {
     settings.block_size = 16;
     settings.kv_cache_bytes = 8 << 20;
     settings.max_model_len = 1000;
-    settings.max_batched_tokens = 512;
+    settings.max_batched_tokens = std::min<std::int64_t>(settings.max_batched_tokens, 512);
     settings.prefix_caching = false;
     auto made = Engine::create(settings, model_, *device_, clock_);
     EXPECT_TRUE(made.has_value()) << made.error().message;
@@ -313,6 +313,30 @@ TEST(EngineLatency, ALargePictureHoldsUpNobody) {
   }
   const double texts = 8 * simulation.duration(alone);
   EXPECT_LE(simulation.wait(picture), costs.encode() + texts + 0.5) << "and no time is lost";
+}
+
+// A prompt of fifteen steps, and short ones that come while it is computed: each begins in the next
+// step, and the long one has three quarters of them at the least.
+TEST(EngineLatency, ALongPromptHoldsUpNobody) {
+  Costs costs;
+  costs.noise = 0;
+  EngineSettings settings = target(0);
+  settings.max_batched_tokens = 64;
+  Simulation simulation(costs, settings, 10);
+  const RequestId alone = simulation.text(960, 1);
+  while (!simulation.finished(alone)) simulation.step();
+  const double step = simulation.wait(alone) / 15;
+  const RequestId prompt = simulation.text(960, 1);
+  const RequestId next = simulation.text(960, 1);
+  std::vector<RequestId> beside;
+  const double begin = simulation.now();
+  for (int i = 1; i <= 10; ++i)
+    simulation.call_at(begin + 1.4 * step * i, [&] { beside.push_back(simulation.text(12, 1)); });
+  while (simulation.unfinished() > 0) simulation.step();
+  EXPECT_EQ(beside.size(), 10u);
+  for (const RequestId text : beside) EXPECT_LE(simulation.wait(text), 2.1 * step);
+  EXPECT_LE(simulation.wait(prompt), simulation.wait(alone) * 4 / 3 + step);
+  EXPECT_LT(simulation.first_token(prompt), simulation.first_token(next)) << "one after the other";
 }
 
 TEST(EngineLatency, APictureThatNobodyWantsEndsWithinAPiece) {

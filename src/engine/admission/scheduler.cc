@@ -11,6 +11,8 @@ namespace {
 
 // Sequences before the scheduler whose images are looked after in one step.
 constexpr std::size_t kImageLookahead = 64;
+// Those that are looked through for one that could go on now.
+constexpr std::size_t kLookahead = 16;
 
 }  // namespace
 
@@ -41,6 +43,7 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   StepPlan plan;
   plan.rows.reserve(running_.size());
   Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
+  budget.kept = kept_for_short_ones(budget);
   rebalance(plan);
   rebalance_pages(plan);
   const std::size_t gave_way = plan.preempted.size();
@@ -103,7 +106,6 @@ Scheduler::Held Scheduler::held() const {
 // Where it is pages that are lacking: who is next and would stay within its share gets them from
 // those that hold more than theirs.
 void Scheduler::rebalance_pages(StepPlan& plan) {
-  constexpr std::size_t kLookahead = 16;
   if (queue_.active() < 2 || queue_.waiting() == 0) return;
   const std::vector<Sequence*> waiting = queue_.first(kLookahead);
   const auto next = std::ranges::find_if(waiting, [this](const Sequence* sequence) {
@@ -162,6 +164,22 @@ void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
 
 // --- rows ---
 
+// A quarter of the step, where somebody waits whose prompt is no longer than that: behind a long
+// prompt it would wait for all of it, as one behind a large picture does.
+std::int64_t Scheduler::kept_for_short_ones(const Budget& budget) const {
+  const std::int64_t quarter = budget.room() / 4;
+  const bool full = static_cast<std::int64_t>(running_.size()) >= settings_.max_sequences;
+  if (quarter == 0 || full || queue_.waiting() == 0) return 0;
+  const std::vector<Sequence*> waiting = queue_.first(kLookahead);
+  const bool any = std::ranges::any_of(waiting, [&](const Sequence* sequence) {
+    const std::int64_t begin = std::max<std::int64_t>(0, sequence->expected_hit);
+    return sequence->unknown == 0 && sequence->length() - begin <= quarter &&
+           sequence->refused_at != kv_.releases() + 1 && has_lora_place(*sequence) &&
+           images_.first_unready(*sequence, begin) == nullptr;
+  });
+  return any ? quarter : 0;
+}
+
 void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
   // Preemption takes out the current sequence or later ones, never those that have their rows.
   for (std::size_t i = 0; i < running_.size(); ++i) {
@@ -197,6 +215,7 @@ std::int64_t Scheduler::chunk_of(const Sequence& sequence, std::int64_t begin, c
   std::int64_t count = std::min(pending, budget.tokens);
   if (pending > 1) {
     count = std::min(count, budget.prefill);
+    if (count < pending) count = std::clamp<std::int64_t>(budget.room() - budget.kept, 0, count);
     if (settings_.long_prefill_threshold > 0) {
       count = std::min(count, settings_.long_prefill_threshold);
     }
@@ -337,6 +356,9 @@ bool Scheduler::has_lora_place(const Sequence& sequence) const {
 Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {
   // Its tokens are needed to compute it again.
   if (sequence.unknown > 0) return Newcomer::kPassedOver;
+  // What is left of the step is for those that end in it.
+  const std::int64_t rest = sequence.length() - std::max<std::int64_t>(0, sequence.expected_hit);
+  if (budget.room() <= budget.kept && rest > budget.room()) return Newcomer::kPassedOver;
   const bool overlay = images_.mode() == EncoderCache::kOverlay;
   if (!overlay && waits_for_image(sequence, std::max<std::int64_t>(0, sequence.expected_hit))) {
     return Newcomer::kPassedOver;

@@ -30,6 +30,7 @@
 // of any two never changes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -98,6 +99,9 @@ class Scheduler {
   struct Budget {
     std::int64_t tokens = 0;
     std::int64_t prefill = 0;
+    std::int64_t kept = 0;  // of both, what no prompt gets that does not end in this step
+    // Tokens of a prompt.
+    std::int64_t room() const { return std::min(tokens, prefill); }
   };
 
   void rebalance(StepPlan& plan);
@@ -111,6 +115,7 @@ class Scheduler {
   Sequence& to_preempt(const Sequence& wants);
   void want_images(StepPlan& plan);
   void want_overlays(Sequence& sequence, StepPlan& plan);
+  std::int64_t kept_for_short_ones(const Budget& budget) const;
   void plan_running(Budget& budget, StepPlan& plan);
   void plan_waiting(Budget& budget, StepPlan& plan);
   enum class Newcomer { kStarted, kPassedOver, kNoRoom };
