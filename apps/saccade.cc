@@ -59,8 +59,18 @@ int main(int argc, char** argv) try {
   try {
     app.parse(std::vector<std::string>(arguments));
   } catch (const CLI::ParseError& error) {
+    // CLI11 reads llama-server's "-hf" as "-h" with more behind it: nobody asked for help there.
+    const std::string hints = saccade::flag_hints(app, arguments);
+    const auto asks_for_help = [](const std::string& word) {
+      return word == "-h" || word == "--help";
+    };
+    if (error.get_exit_code() == 0 && !hints.empty() &&
+        std::ranges::none_of(arguments, asks_for_help)) {
+      std::fputs(hints.c_str(), stderr);
+      return 2;
+    }
     const bool wrong = app.exit(error) != 0;  // --help is no error
-    if (wrong) std::fputs(saccade::flag_hints(app, arguments).c_str(), stderr);
+    if (wrong) std::fputs(hints.c_str(), stderr);
     return wrong ? 2 : 0;
   }
   return exit_code;

@@ -180,6 +180,7 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused(serve({"--entirely-else"}), 2, {"--entirely-else"});
   refused(serve({"--ctx-size", "4096"}), 2, {"--ctx-size is llama-server's: --max-model-len"});
   refused({"serve", "-m", "model.gguf"}, 2, {"-m is llama-server's", "saccade serve MODEL.gguf"});
+  refused({"serve", "-hf", "ORG/NAME"}, 2, {"-hf is llama-server's: the model is the first word"});
   refused({"server", "x"}, 2, {"server: did you mean serve?"});
   refused({"--model", "x"}, 2, {"a command comes first"});
   refused({"entirely-else"}, 2, {"there is no command entirely-else"});
