@@ -69,6 +69,13 @@ LOADS = {
     "image1024": Load("a 1024x1024 image, time to first token", "ms", 78, 8, 1, 3, lambda r: r["median_ttft_ms"], 1024,
                       "encode 1024x1024", True),
 }
+# For curves (tools/site/plots.py): decode1, decode2, ... decode64, image224, ...; not part of what is asked by default.
+CURVES = {f"decode{n}": replace(LOADS["decode8"], title=f"decode, {n} streams", clients=n, requests=max(3, 2 * n),
+                                figure=lambda r, n=n: 1e3 * n / r["median_tpot_ms"], roof=f"decode x{n}") for n in (1, 2, 4, 16, 32, 64)}
+CURVES |= {f"image{side}": replace(LOADS["image448"], title=f"a {side}x{side} image, time to first token", image=side,
+                                   requests=3, roof=f"encode {side}x{side}") for side in (224, 672, 896, 1344)}
+BY_DEFAULT = ",".join(LOADS)
+LOADS |= CURVES
 
 
 def idle_share(seconds):
@@ -293,7 +300,7 @@ def main():
     parser.add_argument("--entries", required=True)
     parser.add_argument("--tokenizer", required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--loads", default=",".join(LOADS))
+    parser.add_argument("--loads", default=BY_DEFAULT, help="of " + ", ".join(LOADS))
     parser.add_argument("--requests", action="append", default=[], metavar="LOAD=N")
     parser.add_argument("--roof", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("--quiet-minutes", type=float, default=5, help="how long a busy machine is waited for")

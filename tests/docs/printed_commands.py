@@ -20,7 +20,7 @@ import tempfile
 import time
 import tomllib
 
-STARTS = re.compile(r"^(?:[A-Z_]+=\S+ )*(saccade|scripts/|build/|gpu/|curl|cmake|cpack|cd|apt|mkdir|systemctl|redis-server|python3?|pip|docker|podman|sbatch|recipes/)( |\w|$)")
+STARTS = re.compile(r"^(?:[A-Z_]+=\S+ )*(saccade|scripts/|tools/|benchmarks/|build/|gpu/|curl|cmake|cpack|cd|apt|mkdir|systemctl|redis-server|python3?|pip|docker|podman|sbatch|recipes/)( |\w|$)")
 READY = re.compile(r"Application startup complete|Ready to accept connections|listening")
 SERVES = re.compile(r"^(saccade|build/release/saccade) (serve|proxy)\b|^redis-server\b")
 LONGEST = 120  # seconds, for a command and for a server's start

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A built site is whole and keeps to itself: links and anchors lead somewhere, and no page loads anything from another host.
+"""A built site is whole and keeps to itself: links and anchors lead somewhere, no page loads anything from another host, and
+what readers look for is found.
    tests/site/check_site.py FOLDER"""
-import html.parser, os, re, sys, urllib.parse
+import html.parser, json, os, re, sys, urllib.parse
 
 FOLDER = os.path.realpath(sys.argv[1])
 # What a browser fetches by itself, as opposed to where a reader may go.
@@ -10,6 +11,25 @@ LOADED = {'script': ('src',), 'img': ('src', 'srcset'), 'iframe': ('src',), 'sou
 LOADED_LINKS = {'stylesheet', 'icon', 'shortcut', 'preconnect', 'dns-prefetch', 'preload', 'modulepreload', 'prefetch', 'manifest'}
 ELSEWHERE = re.compile(r'\s*(?:https?:)?//', re.I)
 CSS_LOADS = re.compile(r'(?:url\(\s*["\']?|@import\s+["\'])([^"\')\s]+)', re.I)
+# What is typed into the search, and the page that is meant: it has to be one of the first three.
+SOUGHT = {'docker': 'docs/docker.html', 'GGUF': 'docs/gguf.html', 'CUDA': 'docs/cuda.html', 'temperature': 'docs/api.html',
+          'int4': 'docs/quantised.html', 'vllm': 'docs/migrate-from-vllm.html', 'llama-server': 'docs/migrate-from-llama-server.html',
+          'slurm': 'docs/slurm.html', 'python': 'docs/quickstart-python.html', 'redis': 'docs/cluster.html'}
+
+
+def not_found_by_search():
+    """Words of SOUGHT whose page is not among the first. A word in a title counts as it does in the theme: far more than in a text."""
+    with open(os.path.join(FOLDER, 'search/search_index.js'), encoding='utf-8') as file:
+        index = json.loads(file.read().split('=', 1)[1].rstrip().rstrip(';'))
+    for word, page in SOUGHT.items():
+        scores = {}
+        for entry in index['docs']:
+            where = entry['location'].split('#')[0]
+            hits = 1000 * len(re.findall(re.escape(word), entry['title'], re.I)) + len(re.findall(re.escape(word), entry['text'], re.I))
+            scores[where] = scores.get(where, 0) + hits
+        first = [where for where in sorted(scores, key=scores.get, reverse=True) if scores[where]][:3]
+        if page not in first:
+            yield f'search for {word}: {page} is not among the first, {", ".join(first) or "nothing"}'
 
 
 class Page(html.parser.HTMLParser):
@@ -78,6 +98,7 @@ def main():
                     problems.append(f'{os.path.relpath(path, FOLDER)}: loads {target}')
     if len(pages) < 2 or not links or not loads:
         sys.exit(f'there is no site in {FOLDER}')
+    problems += not_found_by_search()
     if problems:
         sys.exit('\n'.join(sorted(set(problems))))
     print(f'{len(pages)} pages: {links} links lead somewhere, {loads} loaded files are all here')
