@@ -91,7 +91,7 @@ void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType c
   const bool keeps = !dequantize && counts.contains("Q4_0");
   log::info(
       "{}: quantised tensors: {}; {}dequantised to {}", checkpoint.directory, types,
-      keeps ? "Q4_0 is multiplied as codes of four bits where the device does, all else is " : "",
+      keeps ? "Q4_0 stays in four bits where the device multiplies it, all else is " : "",
       name_of(compute));
 }
 
