@@ -87,7 +87,17 @@ std::string flags_page(const CLI::App& serve) {
   };
   std::string page =
       "# Flags and environment variables\n\n"
-      "Made by `saccade serve --help-flags-markdown`; a test compares the two.\n\n"
+      "What each flag and variable of `saccade serve` does, and what becomes of each of "
+      "`vllm serve`.\n\n"
+      "```\n"
+      "$ saccade serve models/glimpse --max-num-seqs 8 --kv-cache-bytes 64MiB --port 8000\n"
+      "I KV cache,   full attention: 4 layers, 1 pages of 24576 bytes a block\n"
+      "I listening on http://127.0.0.1:8000\n"
+      "```\n\n"
+      "`saccade serve --help` has the twenty flags that matter first. This page is made by "
+      "`saccade serve "
+      "--help-flags-markdown`; a test compares the two. Coming from llama-server: "
+      "docs/migrate-from-llama-server.md.\n\n"
       "Names may have underscores for dashes. A flag given again replaces its value, a list grows. "
       "Sizes may be 4096, 4k (4000), 4K (4096); bytes also 4GiB. A JSON value may come in pieces: "
       "`--limit-mm-per-prompt.image 2` is `--limit-mm-per-prompt '{\"image\": 2}'`, and "
