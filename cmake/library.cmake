@@ -63,10 +63,38 @@ function(saccade_optimise name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
 
-# saccade_library(NAME [FOLDERS f ...] LIBS a b ...)   sources: every *.cc here, and in FOLDERS, but *_test.cc and *_bench.cc
+# Eight files of a library are compiled as one in builds for use: what takes the time is headers and templates, once a unit. So
+# what is file-local has a name of its own in its library. Left out are kernels, files whose names are alike on purpose (SEPARATE
+# folders), and what is being worked on, so that a change compiles in a second or two:
+#   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
+set(batches OFF)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT SACCADE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(batches ON)
+endif()
+option(SACCADE_BATCHES "compile the files of a library in batches" ${batches})
+set(SACCADE_SEPARATE "" CACHE STRING "files and folders that are no part of batches")
+function(saccade_batch name sources separate)
+  list(TRANSFORM separate PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  foreach(place ${SACCADE_SEPARATE})
+    list(APPEND separate ${PROJECT_SOURCE_DIR}/${place})
+  endforeach()
+  foreach(source ${sources})
+    foreach(place ${separate})
+      string(FIND ${source} ${place} at)
+      if(at EQUAL 0)
+        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      endif()
+    endforeach()
+  endforeach()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # In a batch every file is an included one.
+  target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
+endfunction()
+
+# saccade_library(NAME [KERNELS] [FOLDERS f ...] [SEPARATE f ...] LIBS a b ...)   sources: every *.cc here, and in FOLDERS, but *_test.cc and *_bench.cc
 # The libraries named after LIBS are the include rule: nothing else can be included.
 function(saccade_library name)
-  cmake_parse_arguments(ARG "" "" "FOLDERS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "KERNELS" "" "FOLDERS;SEPARATE;LIBS" ${ARGN})
   set(globs ${ARG_FOLDERS})
   list(TRANSFORM globs APPEND "/*.cc")
   file(GLOB sources CONFIGURE_DEPENDS *.cc ${globs})
@@ -74,6 +102,9 @@ function(saccade_library name)
   if(sources)
     add_library(${name} STATIC ${sources})
     saccade_precompile(${name} saccade_precompiled)
+    if(SACCADE_BATCHES AND NOT ARG_KERNELS)
+      saccade_batch(${name} "${sources}" "${ARG_SEPARATE}")
+    endif()
     set(scope PUBLIC)
   else()
     add_library(${name} INTERFACE)

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kMostLosers = 256;
 constexpr Nanos kStarvedPoll = 5 * kMillisecond;
-constexpr Nanos kLeastRetry = 20 * kMillisecond;
-constexpr Nanos kMostRetry = kSecond;
+constexpr Nanos kLeastItemRetry = 20 * kMillisecond;
+constexpr Nanos kMostItemRetry = kSecond;
 constexpr Nanos kDeadlineMargin = 50 * kMillisecond;
 // An accepted image of an encoder that is alive: this long, and so many times what it said.
 constexpr Nanos kLongestEncode = 20 * kSecond;
@@ -321,7 +321,7 @@ bool ItemTable::start_next(Item& item, bool hedge) {
 // Somebody has to be at it, or the item ends.
 void ItemTable::go_on(Item& item) {
   if (start_next(item, false)) return;
-  if (!settings_.fallback && may_wait(item)) return wait_for_room(item, kLeastRetry);
+  if (!settings_.fallback && may_wait(item)) return wait_for_room(item, kLeastItemRetry);
   give_up(item, item.trouble);
 }
 
@@ -401,7 +401,7 @@ void ItemTable::attempt_overdue(const AttemptId& id) {
                         return !attempts_.at(other).overdue;
                       });
   if (others || start_next(item, false)) return;
-  if (!settings_.fallback) wait_for_room(item, kLeastRetry);
+  if (!settings_.fallback) wait_for_room(item, kLeastItemRetry);
 }
 
 // Without a tower: an encoder is there, or may be when it has recovered.
@@ -417,7 +417,7 @@ bool ItemTable::may_wait(const Item& item) const {
 
 void ItemTable::wait_for_room(Item& item, Nanos retry_after) {
   if (item.retry != 0) return;
-  const Nanos after = std::clamp(retry_after, kLeastRetry, kMostRetry);
+  const Nanos after = std::clamp(retry_after, kLeastItemRetry, kMostItemRetry);
   item.retry = timers_.start(clock_.now() + after, [this, key = item.order.key, after] {
     Item& of = items_.at(key);
     of.retry = 0;

@@ -8,7 +8,7 @@
 namespace saccade::grammar {
 namespace {
 
-constexpr int kMaxDepth = 1000;
+constexpr int kMaxFrameDepth = 1000;
 constexpr int kMaxInlineDepth = 32;
 // A deterministic frame may be this much larger than the nondeterministic one, and no more.
 constexpr std::size_t kMaxGrowth = 2;
@@ -186,7 +186,7 @@ StateId FrameBuilder::build_rule(RuleId rule, StateId target, int depth) {
 }
 
 StateId FrameBuilder::build_node(NodeId id, StateId target, int depth) {
-  if (depth > kMaxDepth) too_deep_ = true;
+  if (depth > kMaxFrameDepth) too_deep_ = true;
   if (stopped()) return kFinal;
   if (depth > 0 && inlining_.framed(id)) return build_call({id, false, 1, 1, rule_}, target);
   const Node& node = grammar_.node(id);
@@ -234,7 +234,7 @@ Result<std::vector<State>> FrameBuilder::build(const FrameRequest& request) {
   TRY_DO(budget_.check());
   if (too_deep_) {
     return fail(ErrorCode::kTooLarge, "the grammar's rule '{}' nests over {} deep",
-                grammar_.rule(rule_).name, kMaxDepth);
+                grammar_.rule(rule_).name, kMaxFrameDepth);
   }
   budget_.give_back(Budget::kBytes, scratch_bytes_);
   std::size_t bytes = 0;

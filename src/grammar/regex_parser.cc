@@ -12,7 +12,7 @@ namespace saccade::grammar {
 namespace {
 
 constexpr std::size_t kMaxPattern = std::size_t{64} << 10;
-constexpr int kMaxDepth = 100;
+constexpr int kMaxRegexDepth = 100;
 
 class RegexParser {
  public:
@@ -38,8 +38,8 @@ class RegexParser {
 
   // `outer`: the alternatives of the whole expression, where anchors may stand.
   Result<NodeId> parse_alternatives(int depth, bool outer) {
-    if (depth > kMaxDepth) {
-      return fail(ErrorCode::kTooLarge, "regex: groups nest over {} deep", kMaxDepth);
+    if (depth > kMaxRegexDepth) {
+      return fail(ErrorCode::kTooLarge, "regex: groups nest over {} deep", kMaxRegexDepth);
     }
     std::vector<NodeId> alternatives;
     do {

@@ -10,7 +10,7 @@
 namespace saccade::grammar {
 namespace {
 
-constexpr std::size_t kMaxStructures = 128;
+constexpr std::size_t kMaxTagStructures = 128;
 constexpr std::size_t kMaxTriggerBytes = 4096;
 
 // The states of a search for several strings at once (Aho and Corasick's): what has been written
@@ -113,9 +113,9 @@ Result<Grammar> structural_tag_grammar(const json::value& tags, const JsonOption
     return fail(ErrorCode::kInvalid,
                 "structural_tag: 'structures' must be an array of objects with begin, schema, end");
   }
-  if (listed->get_array().size() > kMaxStructures) {
+  if (listed->get_array().size() > kMaxTagStructures) {
     return fail(ErrorCode::kTooLarge, "structural_tag: {} structures, limit {}",
-                listed->get_array().size(), kMaxStructures);
+                listed->get_array().size(), kMaxTagStructures);
   }
   TRY(const std::vector<std::string> triggers, triggers_of(tags.get_object()));
 

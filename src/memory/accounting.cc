@@ -5,11 +5,10 @@
 
 #include "memory/embedding_store.h"
 #include "memory/kv_allocator.h"
+#include "memory/page_math.h"
 
 namespace saccade {
 namespace {
-
-std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Positions of [first, last) inside [low, high).
 std::int64_t overlap(std::int64_t first, std::int64_t last, std::int64_t low, std::int64_t high) {

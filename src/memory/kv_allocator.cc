@@ -4,18 +4,9 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "memory/page_math.h"
 
 namespace saccade {
-namespace {
-
-std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-std::int64_t divide_up(std::int64_t value, std::int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<KvAllocator>> KvAllocator::create(std::span<const LayerSpec> layers,
                                                          const KvSettings& settings) {
   if (settings.max_sequences < 1 || settings.max_sequences > 1 << 20) {

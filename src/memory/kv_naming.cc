@@ -5,14 +5,9 @@
 
 #include "base/check.h"
 #include "memory/kv_allocator.h"
+#include "memory/page_math.h"
 
 namespace saccade {
-namespace {
-
-std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 void KvAllocator::commit(KvSequence& sequence, const PrefixContent& content,
                          std::int64_t computed) {
   CHECK(computed >= sequence.computed_, "{} tokens after {}", computed, sequence.computed_);

@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "memory/page_math.h"
 
 namespace saccade {
 namespace {
-
-std::int64_t divide_up(std::int64_t value, std::int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 bool present(std::span<const BlockId> cached, std::int64_t block) {
   return block < static_cast<std::int64_t>(cached.size()) &&

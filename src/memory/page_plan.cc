@@ -4,13 +4,10 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "memory/page_math.h"
 
 namespace saccade {
 namespace {
-
-std::int64_t divide_up(std::int64_t value, std::int64_t divisor) {
-  return (value + divisor - 1) / divisor;
-}
 
 bool is_attention(CacheKind kind) {
   return kind == CacheKind::kFull || kind == CacheKind::kSlidingWindow ||

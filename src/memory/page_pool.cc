@@ -4,13 +4,12 @@
 #include <limits>
 
 #include "base/check.h"
+#include "memory/page_math.h"
 
 namespace saccade {
 namespace {
 
 constexpr PageId kTaken = -2;  // in next_free
-
-std::size_t at_index(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -23,7 +23,7 @@ bool is_token_char(char c) {
          std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
 }
 
-std::string_view trim(std::string_view text) {
+std::string_view trim_field(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
@@ -38,7 +38,7 @@ bool equals_ignoring_case(std::string_view a, std::string_view lower) {
 bool list_has(std::string_view list, std::string_view lower_word) {
   while (!list.empty()) {
     const std::size_t comma = list.find(',');
-    if (equals_ignoring_case(trim(list.substr(0, comma)), lower_word)) return true;
+    if (equals_ignoring_case(trim_field(list.substr(0, comma)), lower_word)) return true;
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
   }
   return false;
@@ -202,7 +202,7 @@ bool ResponseParser::parse_headers(std::string_view lines, Headers& headers) {
     if (line.empty()) return true;
     if ((line.front() == ' ' || line.front() == '\t') && !headers.empty()) {  // obs-fold
       headers.back().second += ' ';
-      headers.back().second += trim(line);
+      headers.back().second += trim_field(line);
       continue;
     }
     const std::size_t colon = line.find(':');
@@ -212,7 +212,7 @@ bool ResponseParser::parse_headers(std::string_view lines, Headers& headers) {
       return fail(fmt::format("malformed HTTP response: header line \"{}\"",
                               line.substr(0, std::min<std::size_t>(line.size(), 40))));
     }
-    const std::string_view value = trim(line.substr(colon + 1));
+    const std::string_view value = trim_field(line.substr(colon + 1));
     std::string lower(name);
     std::transform(lower.begin(), lower.end(), lower.begin(), to_lower);
     if (!note_header(lower, value)) return false;
@@ -314,7 +314,7 @@ bool ResponseParser::take_chunk_size(std::string_view& rest) {
     }
     if (digits >= kMaxChunkDigits) break;
   }
-  const std::string_view after = trim(line.substr(digits));
+  const std::string_view after = trim_field(line.substr(digits));
   if (digits == 0 || digits > kMaxChunkDigits || (!after.empty() && after.front() != ';')) {
     return fail("malformed HTTP response: a chunk's size is not a number");
   }

@@ -25,7 +25,7 @@ constexpr Nanos kMostIdle =
 constexpr Nanos kProbeEvery = kSecond;    // ProxySettings::probe_period
 constexpr Nanos kSettled = 60 * kSecond;  // after which nothing is on its way any more
 constexpr int kMostRetries = 2;           // ProxySettings::max_retries
-constexpr double kPixelsOfMegapixel = 1e6;
+constexpr double kMegapixel = 1e6;
 
 class Cluster {
  public:
@@ -200,8 +200,7 @@ void Cluster::dispatch(std::uint32_t index) {
   double pixels = 0;
   for (const AskedImage& image : workload_.images_of(workload_.asked[index]))
     pixels += static_cast<double>(image.width) * image.height;
-  const double ms =
-      s_.costs.prepare.base + s_.costs.prepare.megapixel * pixels / kPixelsOfMegapixel;
+  const double ms = s_.costs.prepare.base + s_.costs.prepare.megapixel * pixels / kMegapixel;
   const Nanos arrival = loop_.now();
   if (ms <= 0) return prepare(index, rate, arrival);
   loop_.after(static_cast<Nanos>(ms * 1e6),

@@ -17,7 +17,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";
+constexpr std::string_view kPieceSpace = "\u2581";
 
 // The wire form of normalizer_spec { add_dummy_prefix: false }. Put after a model, it overrides
 // what the model says: later fields of a protocol buffer win.
@@ -132,7 +132,8 @@ bool SentencePieceModel::has_more_than(std::size_t most, std::string_view piece,
 Result<Decoder> make_decoder(bool strips_space) {
   std::string text =
       R"({"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": ")" +
-      std::string(kSpace) + R"("}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"})";
+      std::string(kPieceSpace) +
+      R"("}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"})";
   if (strips_space) text += R"(, {"type": "Strip", "content": " ", "start": 1, "stop": 0})";
   TRY(const json::value tree, json::parse(text + "]}"));
   return Decoder::parse(&tree);
@@ -183,7 +184,7 @@ Result<std::unique_ptr<Tokenizer>> make_sentencepiece_tokenizer(
   if (const auto status = processor->Encode("a", &first_pieces); !status.ok()) {
     return fail(ErrorCode::kInvalid, "SentencePiece cannot encode: {}", status.ToString());
   }
-  const bool begins_with_space = !first_pieces.empty() && first_pieces[0].starts_with(kSpace);
+  const bool begins_with_space = !first_pieces.empty() && first_pieces[0].starts_with(kPieceSpace);
 
   PipelineTokenizer::Parts parts;
   parts.vocabulary = vocabulary;

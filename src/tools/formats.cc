@@ -35,19 +35,19 @@ constexpr CallMarker kGemma[] = {{"```tool_code", "```", BodyKind::kCode}};
 constexpr CallMarker kJamba[] = {{"<tool_calls>", "</tool_calls>", BodyKind::kJsonList}};
 constexpr CallMarker kNemotron[] = {{"<TOOLCALL>", "</TOOLCALL>", BodyKind::kJsonList}};
 
-constexpr std::string_view kName = "{\"name\": \"";
+constexpr std::string_view kThenName = "{\"name\": \"";
 constexpr std::string_view kThenArguments = "\", \"arguments\": ";
 constexpr std::string_view kThenParameters = "\", \"parameters\": ";
 
 constexpr WrittenForm kWrittenHermes = {
     "", "<tool_call>\n{\"name\": \"", kThenArguments, "}\n</tool_call>", "\n", ""};
-constexpr WrittenForm kWrittenLlama = {"", kName, kThenParameters, "}", "; ", ""};
+constexpr WrittenForm kWrittenLlama = {"", kThenName, kThenParameters, "}", "; ", ""};
 constexpr WrittenForm kWrittenInternLm = {
     "", "<|action_start|><|plugin|>\n{\"name\": \"", kThenParameters, "}<|action_end|>", "\n", ""};
 
 // A list between markers.
 constexpr WrittenForm list_between(std::string_view before, std::string_view after) {
-  return {before, kName, kThenArguments, "}", ", ", after};
+  return {before, kThenName, kThenArguments, "}", ", ", after};
 }
 
 constexpr ToolCallFormat kFormats[] = {

@@ -5,7 +5,7 @@
 namespace saccade::tools {
 namespace {
 
-constexpr std::string_view kSpace = " \n\r\t";
+constexpr std::string_view kCallSpace = " \n\r\t";
 
 // Bytes at the end of `text` with which one of the markers may begin.
 std::size_t undecided(std::string_view text, std::span<const CallMarker> markers) {
@@ -57,7 +57,7 @@ bool ToolCallParser::advance(AnswerEvents& events) {
 
 bool ToolCallParser::at_start() {
   // Blanks are put aside, so that each is looked at once: some models write nothing else.
-  const std::size_t blanks = std::min(input_.find_first_not_of(kSpace), input_.size());
+  const std::size_t blanks = std::min(input_.find_first_not_of(kCallSpace), input_.size());
   space_ += input_.substr(0, blanks);
   input_.erase(0, blanks);
   if (input_.empty()) return false;
@@ -152,7 +152,7 @@ bool ToolCallParser::after_body() {
     at_ = At::kContent;
     return true;
   }
-  input_.erase(0, std::min(input_.find_first_not_of(kSpace), input_.size()));
+  input_.erase(0, std::min(input_.find_first_not_of(kCallSpace), input_.size()));
   if (input_.starts_with(end_)) {
     input_.erase(0, end_.size());
   } else if (end_.starts_with(input_)) {
@@ -172,10 +172,10 @@ void ToolCallParser::break_off(AnswerEvents& events) {
 
 void ToolCallParser::put_content(std::string_view text, AnswerEvents& events) {
   if (after_call_) {
-    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
+    text.remove_prefix(std::min(text.find_first_not_of(kCallSpace), text.size()));
     after_call_ = text.empty();
   }
-  const std::size_t last = text.find_last_not_of(kSpace);
+  const std::size_t last = text.find_last_not_of(kCallSpace);
   if (last == std::string_view::npos) {
     space_ += text;
     return;

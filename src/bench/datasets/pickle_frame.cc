@@ -12,7 +12,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kMaxIds = std::size_t{256} << 20;  // of all rows together
+constexpr std::size_t kMaxFrameIds = std::size_t{256} << 20;  // of all rows together
 
 class Frame : private PickleObjects {
  public:
@@ -105,8 +105,8 @@ class Frame : private PickleObjects {
       const std::size_t at = block->fortran ? row + i * height : row * length + i;
       TRY(auto ids, ids_of((*block->objects)[at], i, name));
       total += ids.size();
-      if (total > kMaxIds)
-        return fail(ErrorCode::kTooLarge, "the DataFrame has over {} token ids", kMaxIds);
+      if (total > kMaxFrameIds)
+        return fail(ErrorCode::kTooLarge, "the DataFrame has over {} token ids", kMaxFrameIds);
       rows.push_back(std::move(ids));
     }
     return rows;

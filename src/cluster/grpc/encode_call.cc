@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMostText = 1024;  // of names and layouts
 constexpr std::size_t kMostRecipe = 64u << 10;
 constexpr int kMostFiles = 1024;
-constexpr std::size_t kMostReason = 256;
+constexpr std::size_t kMostCallReason = 256;
 
 bool well_formed(const v1::Ask& ask) {
   return ask.key().size() == Digest{}.size() && ask.node().size() <= kMostText &&
@@ -119,7 +119,7 @@ void EncodeCall::refused(Refusal refusal, Nanos retry_after, const std::string& 
   message.mutable_refused()->set_code(static_cast<std::uint32_t>(refusal));
   message.mutable_refused()->set_retry_after_ms(
       static_cast<std::uint32_t>(std::clamp<Nanos>(retry_after / kMillisecond, 0, 60'000)));
-  message.mutable_refused()->set_text(text.substr(0, kMostReason));
+  message.mutable_refused()->set_text(text.substr(0, kMostCallReason));
   rows_.reset();
   last_ = true;
   enqueue(std::move(message));

@@ -20,7 +20,7 @@ namespace saccade::cluster {
 namespace {
 
 constexpr int kMostMessage = (1 << 20) + (64 << 10);
-constexpr std::size_t kMostText = 1024;
+constexpr std::size_t kMostLinkText = 1024;
 
 std::chrono::system_clock::time_point after(Nanos duration) {
   return std::chrono::system_clock::now() + std::chrono::nanoseconds(duration);
@@ -230,8 +230,8 @@ void GrpcLink::greeted(int encoder, const grpc::Status& status, const HelloCall&
   Peer& peer = peers_[static_cast<std::size_t>(encoder)];
   if (!status.ok()) return retry(encoder, status.error_message());
   const v1::HelloReply& said = call.reply;
-  if (said.node().size() > kMostText || said.fingerprint().size() > kMostText ||
-      said.numerics().size() > kMostText || said.nonce().size() > kMostText)
+  if (said.node().size() > kMostLinkText || said.fingerprint().size() > kMostLinkText ||
+      said.numerics().size() > kMostLinkText || said.nonce().size() > kMostLinkText)
     return retry(encoder, "its greeting is longer than a greeting is");
   const std::string expected = proof(
       settings_.access.key,

@@ -22,7 +22,7 @@ namespace {
 constexpr Nanos kReportEvery = 250 * kMillisecond;
 constexpr Nanos kSilence = 5 * kSecond;  // that a new call may begin with
 constexpr std::size_t kMostWatchers = 1024;
-constexpr int kMostMessage = (1 << 20) + (64 << 10);
+constexpr int kMostServerMessage = (1 << 20) + (64 << 10);
 constexpr std::size_t kMostMemory = std::size_t{512} << 20;  // of gRPC's own buffers
 constexpr std::size_t kMostNode = 256;
 
@@ -236,8 +236,8 @@ Result<void> GrpcEncoderServer::listen(EncoderDesk& desk) {
   desk_ = &desk;
   grpc::ServerBuilder builder;
   builder.RegisterService(static_cast<v1::Encoder::CallbackService*>(this));
-  builder.SetMaxReceiveMessageSize(kMostMessage);
-  builder.SetMaxSendMessageSize(kMostMessage);
+  builder.SetMaxReceiveMessageSize(kMostServerMessage);
+  builder.SetMaxSendMessageSize(kMostServerMessage);
   grpc::ResourceQuota quota("saccade cluster");
   quota.Resize(kMostMemory);
   builder.SetResourceQuota(quota);

@@ -15,7 +15,7 @@ constexpr std::uint64_t kProbe = 32;
 constexpr double kSlowestByte = 20;  // ns: 50 MB/s
 constexpr std::size_t kMostDistrusted = 1024;
 constexpr Nanos kSayAgain = 60 * kSecond;
-constexpr std::size_t kReplyRoom = std::size_t{16} << 10;
+constexpr std::size_t kRowReplyRoom = std::size_t{16} << 10;
 constexpr Nanos kChunksLonger = 60 * kSecond;  // than their manifest
 
 }  // namespace
@@ -122,7 +122,7 @@ void RowStore::read_manifest_of(const SearchPtr& search) {
   StoreBatch batch;
   batch.commands = {{{"GET", manifest_key(search->key)}, {}}};
   batch.limit = search->until - clock_.now();
-  batch.most_bytes = kReplyRoom;
+  batch.most_bytes = kRowReplyRoom;
   reads_.run(std::move(batch), [this, search](Result<std::vector<StoreReply>> replies) {
     if (search->ended) return;
     if (!replies) {
@@ -167,7 +167,7 @@ void RowStore::read_chunks(const SearchPtr& search) {
   StoreBatch batch;
   batch.commands.push_back(std::move(get));
   batch.limit = search->until - clock_.now();
-  batch.most_bytes = kReplyRoom + (last - search->next) * kStoreChunk;
+  batch.most_bytes = kRowReplyRoom + (last - search->next) * kStoreChunk;
   reads_.run(std::move(batch), [this, search](Result<std::vector<StoreReply>> replies) {
     if (search->ended) return;
     if (!replies) {
@@ -257,7 +257,7 @@ void RowStore::drop(const std::string& key, std::size_t chunks) {
   StoreBatch batch;
   batch.commands.push_back(std::move(forget));
   batch.limit = settings_.write_limit;
-  batch.most_bytes = kReplyRoom;
+  batch.most_bytes = kRowReplyRoom;
   writes_.run(std::move(batch), [](const auto&) {});
 }
 
@@ -282,7 +282,7 @@ void RowStore::publish(const Digest& name, std::int64_t count, std::span<const s
   StoreBatch batch;
   batch.commands = {{{"EXISTS", manifest_key(key)}, {}}};
   batch.limit = settings_.write_limit;
-  batch.most_bytes = kReplyRoom;
+  batch.most_bytes = kRowReplyRoom;
   writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
     if (failed(writing, replies)) return;
     if (replies->front().number > 0) return end(writing, Publication::kPresent);
@@ -304,7 +304,7 @@ void RowStore::write_chunks(const WritingPtr& writing) {
   }
   batch.held = writing->held;
   batch.limit = settings_.write_limit;
-  batch.most_bytes = kReplyRoom;
+  batch.most_bytes = kRowReplyRoom;
   writes_.run(std::move(batch), [this, writing, last](Result<std::vector<StoreReply>> replies) {
     if (failed(writing, replies)) return;
     writing->next = last;
@@ -319,7 +319,7 @@ void RowStore::write_manifest_of(const WritingPtr& writing) {
         write_manifest(writing->manifest, writing->key, settings_.key)},
        {}}};
   batch.limit = settings_.write_limit;
-  batch.most_bytes = kReplyRoom;
+  batch.most_bytes = kRowReplyRoom;
   writes_.run(std::move(batch), [this, writing](Result<std::vector<StoreReply>> replies) {
     if (failed(writing, replies)) return;
     end(writing, Publication::kStored);

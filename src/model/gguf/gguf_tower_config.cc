@@ -10,7 +10,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1024;
+constexpr std::int64_t kMostTowerLayers = 1024;
 
 struct Tower {
   std::int64_t layers = 0;
@@ -40,10 +40,10 @@ Result<Tower> read_tower(const GgufModel& model, std::string activation,
   TRY(const bool silu, metadata.get_bool_or("clip.use_silu", false));
   TRY(const bool has_gelu, metadata.get_bool_or("clip.use_gelu", false));
   tower.activation = silu ? "silu" : has_gelu ? std::string(gelu) : std::move(activation);
-  if (tower.layers < 1 || tower.layers > kMostLayers || tower.width < 1)
+  if (tower.layers < 1 || tower.layers > kMostTowerLayers || tower.width < 1)
     return fail(ErrorCode::kInvalid,
                 "clip.vision.block_count is {}, limit {}, clip.vision.embedding_length {}",
-                tower.layers, kMostLayers, tower.width);
+                tower.layers, kMostTowerLayers, tower.width);
   // Some files say the width before the MLP.
   const GgufTensor* const up = model.find("v.blk.0.ffn_up.weight").tensor;
   if (up != nullptr && up->shape.size() == 2) tower.inner = std::max(up->shape[0], up->shape[1]);

@@ -19,7 +19,7 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kMostLayers = 1024;
+constexpr std::int64_t kMostWeightLayers = 1024;
 
 // Bytes that lie together in a file.
 struct Piece {
@@ -341,7 +341,7 @@ Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix) {
   const std::span<const std::string_view> suffixes =
       row.bare ? std::span<const std::string_view>(kWhole) : kSuffixes;
   std::int64_t order = 0;
-  for (std::int64_t layer = 0; layer < (layered ? kMostLayers : 1); ++layer) {
+  for (std::int64_t layer = 0; layer < (layered ? kMostWeightLayers : 1); ++layer) {
     bool any = false;
     for (const std::string_view suffix : suffixes) {
       std::string to = std::string(prefix) + std::string(row.to);
@@ -367,7 +367,7 @@ void GgufWeights::swap_fully_connected() {
   const std::vector<std::int64_t>& width = norm->second.tensor->shape;
   if (shape.size() != 2 || width.size() != 1 || shape[0] == width[0] || shape[1] != width[0])
     return;
-  for (std::int64_t layer = 0; layer < kMostLayers; ++layer) {
+  for (std::int64_t layer = 0; layer < kMostWeightLayers; ++layer) {
     for (const char* const suffix : {".weight", ".bias"}) {
       const auto up = by_name_.find(fmt::format("v.blk.{}.ffn_up{}", layer, suffix));
       const auto other = by_name_.find(fmt::format("v.blk.{}.ffn_down{}", layer, suffix));

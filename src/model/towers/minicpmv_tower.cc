@@ -18,7 +18,8 @@ constexpr std::int64_t kJoined = 4;  // patches that become one, twice over
 constexpr std::int64_t kSquareRows = kJoined * kJoined;
 
 // Whatever the configuration says of the other norms.
-constexpr NormStyle kMergerNorm = {.epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
+constexpr NormStyle kMiniCpmvMergerNorm = {
+    .epsilon = 1e-6f, .weight_offset = 0, .subtract_mean = true};
 
 // The whole image, or a slice of it.
 struct Tile {
@@ -95,7 +96,7 @@ void MiniCpmvTower::add_weights(WeightTable& table) {
   if (!s.joins()) table.unread(unread.specs());
   add_norm(table, last_norm_, tower + "post_layernorm", s.width, s.norm);
   const std::string merger = "model.merger.mlp.0.";
-  add_norm(table, merger_norm_, merger + "pre_norm", kJoined * s.width, kMergerNorm);
+  add_norm(table, merger_norm_, merger + "pre_norm", kJoined * s.width, kMiniCpmvMergerNorm);
   table.linear(merger_in_, merger + "linear_1", kJoined * s.width, kJoined * s.width, Bias::kYes);
   table.linear(merger_out_, merger + "linear_2", s.out, kJoined * s.width, Bias::kYes);
 }
@@ -267,7 +268,7 @@ class MiniCpmvEncodeRun final : public TowerRun {
     const View inner = tower_.stack_.room(part.rows()).reshape(count, four());
     const View merged = tower_.merged_.row_range(0, count);
     apply_norm(stream_, tower_.last_norm_, settings_.norm, part, normed);
-    apply_norm(stream_, tower_.merger_norm_, kMergerNorm, four_together, four_together);
+    apply_norm(stream_, tower_.merger_norm_, kMiniCpmvMergerNorm, four_together, four_together);
     apply_linear(stream_, tower_.merger_in_, four_together, inner, {}, Activation::kGeluErf);
     apply_linear(stream_, tower_.merger_out_, inner, merged);
     put(merged, out_[image], first + begin, first);

@@ -9,7 +9,7 @@ namespace saccade::serve {
 namespace {
 
 constexpr std::int64_t kImageTokens = 512;
-constexpr int kSide = 896;  // pixels, before it is made to fit
+constexpr int kWarmUpSide = 896;  // pixels, before it is made to fit
 
 }  // namespace
 
@@ -21,7 +21,8 @@ WarmUp warm_up_of(const Model& model, const Tokenizer& tokenizer, bool tower) {
   warm_up.image = [requests, &model]() -> Result<Request> {
     ImageControls controls;
     controls.max_tokens = std::min(kImageTokens, model.shape().max_image_tokens);
-    TRY(const ImageLayout layout, model.processor->image_layout(kSide, kSide, controls));
+    TRY(const ImageLayout layout,
+        model.processor->image_layout(kWarmUpSide, kWarmUpSide, controls));
     return requests->image(layout);
   };
   return warm_up;

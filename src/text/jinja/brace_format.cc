@@ -4,16 +4,12 @@
 #include "text/jinja/format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 
 namespace saccade::jinja {
 namespace {
 
 constexpr int kMaxSpecNesting = 2;  // "{:{}}" is as deep as Python goes
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 bool is_index(std::string_view text) {
   return !text.empty() && text.size() < 10 &&

@@ -6,6 +6,7 @@
 #include "text/jinja/number_format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
@@ -26,11 +27,6 @@ struct Layout {
   int precision = -1;
   char type = 0;
 };
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 // Decimal digits at `at`; -1 when there are none.
 Result<std::int64_t> read_count(std::string_view text, std::size_t& at) {

@@ -6,14 +6,10 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 class GlobalFunction final : public Callable {
  public:

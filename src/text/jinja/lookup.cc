@@ -4,16 +4,12 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 Value missing_attribute(const Value& object, std::string_view name) {
   return Value::undefined({Absence::Reason::kAttribute, std::string(name), owner_name(object)});

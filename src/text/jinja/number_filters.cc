@@ -6,15 +6,11 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/number_format.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 // int(number), rounding toward zero.
 Result<Value> truncated(double number) {

@@ -5,6 +5,7 @@
 
 #include "text/jinja/format.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
@@ -12,11 +13,6 @@ namespace saccade::jinja {
 namespace {
 
 constexpr std::string_view kSigns[] = {"+", "-", "*", "/", "//", "%", "**"};
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 tl::unexpected<Error> no_operator(BinaryOperator op, const Value& a, const Value& b) {
   if (op == BinaryOperator::kAdd && a.is_string()) {

@@ -5,15 +5,11 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/sort.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 Value no_item(std::string_view what) {
   return Value::undefined({Absence::Reason::kHint, std::string(what), {}});

@@ -6,16 +6,12 @@
 #include "text/jinja/format.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 // str(value), except that markup stays markup.
 Result<Value> soft_text(RenderState& state, const Value& value) {

@@ -5,16 +5,12 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/format.h"
 #include "text/jinja/print.h"
+#include "text/jinja/wrong.h"
 #include "text/python_text.h"
 #include "text/unicode.h"
 
 namespace saccade::jinja {
 namespace {
-
-template <typename... Args>
-tl::unexpected<Error> wrong(fmt::format_string<Args...> format, Args&&... args) {
-  return fail(ErrorCode::kInvalid, format, std::forward<Args>(args)...);
-}
 
 // A result keeps its receiver's markup, as markupsafe's methods do.
 Value like(RenderState& state, const Value& self, std::string_view text) {
@@ -57,7 +53,7 @@ Result<Window> window(const Value& self, const Bound& bound, std::size_t at) {
 }
 
 template <std::string (*map)(std::string_view)>
-Result<Value> mapped(RenderState& state, const Value& self, Arguments& arguments) {
+Result<Value> mapped_self(RenderState& state, const Value& self, Arguments& arguments) {
   TRY_DO(Bound::bind("str method", arguments, {}, 0));
   TRY_DO(state.charge_bytes(self.view().size() * 8));
   return like(state, self, map(self.view()));
@@ -293,8 +289,8 @@ Result<Value> text_format_map(RenderState& state, const Value& self, Arguments& 
 std::string casefold(std::string_view text) { return replace(lower(text), "ß", "ss", -1); }
 
 constexpr Method kTextMethods[] = {
-    {"capitalize", mapped<capitalize>},
-    {"casefold", mapped<casefold>},
+    {"capitalize", mapped_self<capitalize>},
+    {"casefold", mapped_self<casefold>},
     {"center", padded<Side::kBoth>},
     {"count", text_count},
     {"endswith", has_affix<false>},
@@ -317,7 +313,7 @@ constexpr Method kTextMethods[] = {
     {"isupper", is<Trait::kUpper>},
     {"join", text_join},
     {"ljust", padded<Side::kRight>},
-    {"lower", mapped<lower>},
+    {"lower", mapped_self<lower>},
     {"lstrip", stripped<true, false>},
     {"partition", text_partition<false>},
     {"removeprefix", without_affix<true>},
@@ -333,9 +329,9 @@ constexpr Method kTextMethods[] = {
     {"splitlines", text_splitlines},
     {"startswith", has_affix<true>},
     {"strip", stripped<true, true>},
-    {"swapcase", mapped<swap_case>},
-    {"title", mapped<title>},
-    {"upper", mapped<upper>},
+    {"swapcase", mapped_self<swap_case>},
+    {"title", mapped_self<title>},
+    {"upper", mapped_self<upper>},
     {"zfill", text_zfill},
 };
 
