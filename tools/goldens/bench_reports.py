@@ -152,9 +152,13 @@ def saccade(s):
     tokens = (s["output"] if s["output"] is not None else line["retokenized"]) if s["ok"] else None
     error = "http" if not s["ok"] else "none" if done or line.get("finish_reason") else "truncated"
     last = done[0] if done else s["end"]
+    # No event says how many tokens it brought: they are one each, with perhaps an end token that has no text, or nobody
+    # knows which came when.
+    bare_end = any(k & FINISH and not k & (CONTENT | REASONING) for _, k in s["events"])
+    unsplit = tokens is not None and tokens != len(output) and not (bare_end and tokens == len(output) + 1)
     return {"error": error, "tokens": tokens, "e2el": (last - start) / 1e9, "ttft": (output[0] - start) / 1e9 if output else None,
-            "tpot": (output[-1] - output[0]) / 1e9 / (tokens - 1) if output and tokens > 1 else None,
-            "itl": [(b - a) / 1e9 for a, b in zip(output, output[1:])] if error == "none" else [],
+            "tpot": (output[-1] - output[0]) / 1e9 / (tokens - 1) if output and tokens > 1 and not unsplit else None,
+            "itl": [(b - a) / 1e9 for a, b in zip(output, output[1:])] if error == "none" and not unsplit else [],
             "input": s["input"] if s["input"] is not None else s["prompt"]["text_tokens"] + s["prompt"]["image_tokens"]}
 
 

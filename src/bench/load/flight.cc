@@ -95,7 +95,11 @@ bool Flight::take_event(std::string_view data, Nanos at, Recorder& recorder) {
     return false;
   }
   const std::int32_t tokens = tokens_of(*event);
-  recorder.event(record_.index, at, data.size(), tokens, event->kinds);
+  const std::size_t text_before = answer_.size() + reasoning_.size();
+  if (limits_.keep_answers || record_.conversation >= 0) event->content.append_to(answer_);
+  if (limits_.keep_answers) event->reasoning.append_to(reasoning_);
+  recorder.event(record_.index, at, data.size(), tokens, event->kinds,
+                 answer_.size() + reasoning_.size() - text_before);
   if ((event->kinds & kOutputEvent) != 0 || tokens > 0) {
     ++output_events_;
     if (first_output_ == 0) {
@@ -112,8 +116,6 @@ bool Flight::take_event(std::string_view data, Nanos at, Recorder& recorder) {
     record_.reasoning_tokens = event->usage.reasoning;
   }
   if ((event->kinds & kErrorEvent) != 0) event->error.append_to(error_);
-  if (limits_.keep_answers || record_.conversation >= 0) event->content.append_to(answer_);
-  if (limits_.keep_answers) event->reasoning.append_to(reasoning_);
   if (!event->stages.empty()) stages_ = std::move(event->stages);
   return true;
 }

@@ -39,6 +39,41 @@ std::string first_failure(const RunLog& log) {
   return {};
 }
 
+constexpr EncodeOptions kPlain{.add_special_tokens = false, .parse_special_tokens = false};
+
+// Which tokens came with which event, where they are not one each and the server does not say: each
+// event's text by itself. Only if that makes as many as there are.
+void split_tokens(const RunLog& log, const RequestRecord& record, std::span<LoggedEvent> events,
+                  const Tokenizer& tokenizer) {
+  const bool told = record.completion_tokens != kUnknownTokens;
+  const std::int32_t all = told ? record.completion_tokens : record.retokenized_tokens;
+  std::string_view answer = log.text_of(record.answer);
+  std::string_view reasoning = log.text_of(record.reasoning);
+  std::vector<std::int32_t> counts;
+  std::int32_t sum = 0;
+  std::int32_t carriers = 0;
+  bool bare_end = false;  // an end token has no text
+  for (const LoggedEvent& event : events) {
+    if (event.tokens > 0) return;
+    counts.push_back(event.tokens);
+    const bool carries = (event.kinds & kOutputEvent) != 0;
+    bare_end = bare_end || (!carries && (event.kinds & kFinishEvent) != 0);
+    if (!carries) continue;
+    ++carriers;
+    const bool content = (event.kinds & kContentEvent) != 0;
+    std::string_view& from = content ? answer : reasoning;
+    const bool both = content && (event.kinds & kReasoningEvent) != 0;
+    if (both || event.text == kLongText || event.text > from.size()) return;
+    counts.back() =
+        static_cast<std::int32_t>(tokenizer.encode(from.substr(0, event.text), kPlain).size());
+    from.remove_prefix(event.text);
+    sum += counts.back();
+  }
+  const bool splits = sum == all || (bare_end && sum + 1 == all);
+  if (all == carriers || !splits) return;
+  for (std::size_t i = 0; i < events.size(); ++i) events[i].tokens = counts[i];
+}
+
 }  // namespace
 
 RunRequests encode_requests(const Dataset& dataset, const BodySettings& body, bool keep_prompts) {
@@ -150,12 +185,16 @@ Result<std::vector<LoadRequest>> warm_up_requests(const Dataset& dataset, const 
 }
 
 void count_answers(RunLog& log, const Tokenizer& tokenizer) {
-  const EncodeOptions plain{.add_special_tokens = false, .parse_special_tokens = false};
-  for (RequestRecord& record : log.requests) {
+  for (std::size_t i = 0; i < log.requests.size(); ++i) {
+    RequestRecord& record = log.requests[i];
     std::size_t tokens = 0;
     for (const TextSpan span : {record.answer, record.reasoning})
-      if (span.size > 0) tokens += tokenizer.encode(log.text_of(span), plain).size();
+      if (span.size > 0) tokens += tokenizer.encode(log.text_of(span), kPlain).size();
     record.retokenized_tokens = static_cast<std::int32_t>(tokens);
+    split_tokens(log, record,
+                 std::span(log.events)
+                     .subspan(log.event_begin[i], log.event_begin[i + 1] - log.event_begin[i]),
+                 tokenizer);
   }
 }
 

@@ -51,7 +51,8 @@ Result<void> warm_up(const RunSettings& settings, const std::vector<LoadRequest>
 Result<std::vector<LoadRequest>> warm_up_requests(const Dataset& dataset, const BodySettings& body,
                                                   const DatasetContext& context, int count);
 
-// Fills retokenized_tokens of every request whose answer is in the log.
+// Fills retokenized_tokens of every request whose answer is in the log, and the tokens of its
+// events where they are not one each, the server does not say, and the texts of the events tell.
 void count_answers(RunLog& log, const Tokenizer& tokenizer);
 // Takes the answers out of the log again.
 void drop_answers(RunLog& log);

@@ -159,6 +159,12 @@ std::string tokens_text(const RunMetrics& metrics) {
     out += fmt::format("  {:<28} {:>10.2f}\n", "tokens per chunk", metrics.tokens_per_chunk.mean());
   if (metrics.without_tpot > 0)
     out += fmt::format("  {:<28} {:>10}\n", "requests without TPOT", metrics.without_tpot);
+  if (metrics.unsplit > 0)
+    out += fmt::format(
+        "  {} answers have other numbers of tokens than of events, and the server does not say "
+        "how\n"
+        "  many each event brought: they have no TPOT and no ITL\n",
+        metrics.unsplit);
   return out;
 }
 

@@ -12,6 +12,7 @@ struct HandEvent {
   double ms = 0;
   EventKinds kinds = 0;
   std::int32_t tokens = kUnknownTokens;
+  std::size_t text = 0;
 };
 
 struct HandRequest {
@@ -62,7 +63,7 @@ inline RunLog hand_log(const std::vector<HandRequest>& requests, RunHeader heade
     r.error = recorder.keep(hand.error);
     recorder.keep_stages(r, hand.stages);
     for (const HandEvent& event : hand.events)
-      recorder.event(r.index, nanos(event.ms), 100, event.tokens, event.kinds);
+      recorder.event(r.index, nanos(event.ms), 100, event.tokens, event.kinds, event.text);
     recorder.finish(r);
   }
   std::vector<Recorder> recorders;

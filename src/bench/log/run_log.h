@@ -2,6 +2,7 @@
 // functions of it (metrics.h). The file form is docs/run-format.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -47,11 +48,15 @@ struct LoggedEvent {
   Nanos at = 0;               // of the read that completed the event
   std::uint32_t request = 0;  // RequestRecord::index
   std::uint32_t bytes = 0;    // of the event's data payload
-  // Tokens that this event brought: growth of usage.completion_tokens, or the number of token ids;
-  // kUnknownTokens when the server says neither.
+  // Tokens that this event brought: growth of usage.completion_tokens, or the number of token ids,
+  // or where an answer's tokens are not one an event those of its text by the client's tokenizer;
+  // kUnknownTokens when nobody says.
   std::int32_t tokens = kUnknownTokens;
   EventKinds kinds = 0;
+  // Bytes of answer or reasoning that it brought, while texts are kept; kLongText: so many or more.
+  std::uint16_t text = 0;
 };
+constexpr std::uint16_t kLongText = 0xffff;
 
 // What ended a request below the level of the API. HTTP status, error events, cut and empty streams
 // are seen in the record and its events: error_class().
@@ -249,8 +254,9 @@ class Recorder {
 
   // `at` is on the SteadyClock.
   void event(std::uint32_t request, Nanos at, std::size_t bytes, std::int32_t tokens,
-             EventKinds kinds) {
-    events_.push_back({at - origin_, request, static_cast<std::uint32_t>(bytes), tokens, kinds});
+             EventKinds kinds, std::size_t text = 0) {
+    events_.push_back({at - origin_, request, static_cast<std::uint32_t>(bytes), tokens, kinds,
+                       static_cast<std::uint16_t>(std::min<std::size_t>(text, kLongText))});
   }
 
   // Texts and stages of a record are given to these first; their results go into the record.

@@ -129,6 +129,23 @@ Nanos end_at(EndRule rule, const StreamInstants& at, Nanos body_end) {
   return body_end;
 }
 
+// Where the server says how many tokens an event brought, tokens arrive with those that brought
+// some; else with every event that carries output.
+bool tokens_are_counted(std::span<const LoggedEvent> events) {
+  return std::any_of(events.begin(), events.end(),
+                     [](const LoggedEvent& event) { return event.tokens > 0; });
+}
+
+bool is_unsplit(std::span<const LoggedEvent> events, const RequestMetrics& m) {
+  if (!m.output_tokens || tokens_are_counted(events)) return false;
+  const auto carriers = std::count_if(events.begin(), events.end(), is_output);
+  // An end token has no text: the event that says why the answer ends brought it.
+  const bool bare_end = std::any_of(events.begin(), events.end(), [](const LoggedEvent& event) {
+    return (event.kinds & kFinishEvent) != 0 && !is_output(event);
+  });
+  return *m.output_tokens != carriers && !(bare_end && *m.output_tokens == carriers + 1);
+}
+
 std::optional<double> tpot_of(const MetricRules& rules, const RequestMetrics& m,
                               const StreamInstants& at, const RunLog& log,
                               const RequestRecord& record) {
@@ -138,6 +155,7 @@ std::optional<double> tpot_of(const MetricRules& rules, const RequestMetrics& m,
   std::int64_t over = tokens - 1;
   switch (rules.tpot) {
     case TpotRule::kFirstToLast:
+      if (m.unsplit) return std::nullopt;
       decode = between(at.first_output, at.last_output);
       over = tokens - at.first_output_tokens;
       break;
@@ -158,15 +176,8 @@ std::optional<double> tpot_of(const MetricRules& rules, const RequestMetrics& m,
   return *decode / static_cast<double>(over);
 }
 
-// Where the server says how many tokens an event brought, tokens arrive with those that brought
-// some; else with every event that carries output.
 bool brings_tokens(const LoggedEvent& event, bool counted) {
   return counted ? event.tokens > 0 : is_output(event);
-}
-
-bool tokens_are_counted(std::span<const LoggedEvent> events) {
-  return std::any_of(events.begin(), events.end(),
-                     [](const LoggedEvent& event) { return event.tokens > 0; });
 }
 
 void append_token_gaps(std::span<const LoggedEvent> events, std::vector<double>& out) {
@@ -201,7 +212,8 @@ void append_itl(ItlRule rule, std::span<const LoggedEvent> events, const StreamI
   constexpr EventKinds kText = kContentEvent | kReasoningEvent;
   switch (rule) {
     case ItlRule::kPerToken:
-      return append_token_gaps(events, out);
+      if (!m.unsplit) append_token_gaps(events, out);
+      return;
     case ItlRule::kChoicesGaps:
       return append_event_gaps(events, kChoicesEvent, kChoicesEvent, out);
     case ItlRule::kContentGaps:
@@ -280,6 +292,7 @@ RequestMetrics request_metrics(const RunLog& log, std::size_t position, const Me
   m.input_tokens = input_tokens_of(rules.input_tokens, record, prompt);
   m.image_tokens = known(record.image_tokens);
   if (!m.image_tokens) m.image_tokens = known(prompt.predicted_image_tokens);
+  m.unsplit = record.streamed && is_unsplit(events, m);
   m.tpot = tpot_of(rules, m, at, log, record);
   return m;
 }
@@ -376,6 +389,8 @@ bool meets(const RequestMetrics& m, const GoodputTarget& target, const MetricRul
   std::optional<double> value;
   if (target.metric == "ttft") value = from_schedule ? m.ttft_from_schedule : m.ttft;
   if (target.metric == "tpot") value = m.tpot;
+  // What there is and nobody could measure has not been met.
+  if (target.metric == "tpot" && m.unsplit && !value) return false;
   if (target.metric == "e2el") value = from_schedule ? m.e2el_from_schedule : m.e2el;
   // A condition on what is undefined (TPOT of one token) holds.
   return !value || *value * 1e3 <= target.limit_ms;
@@ -463,6 +478,7 @@ void count(const RequestRecord& record, const RequestMetrics& m, RunMetrics& met
   metrics.unknown_input += !m.input_tokens;
   metrics.unknown_output += !m.output_tokens;
   metrics.without_tpot += !m.tpot && record.streamed;
+  metrics.unsplit += m.unsplit && !m.tpot;
   if (metrics.total_retokenized) {
     if (record.retokenized_tokens == kUnknownTokens)
       metrics.total_retokenized.reset();

@@ -46,6 +46,10 @@ struct RequestMetrics {
   std::optional<double> connect;
   std::optional<double> upload;  // last body byte sent - connected
 
+  // Tokens and output events differ in number, and nobody says how many each event brought: rules
+  // that go by them have no TPOT and no ITL of it.
+  bool unsplit = false;
+
   std::optional<std::int64_t> output_tokens;
   TokenSource output_source = TokenSource::kNone;
   std::optional<std::int64_t> input_tokens;
@@ -101,7 +105,8 @@ struct RunMetrics {
   std::optional<std::int64_t> total_retokenized;  // when every success has a count
   std::int64_t unknown_input = 0;                 // successes whose prompt tokens nobody knows
   std::int64_t unknown_output = 0;                // successes whose token count nobody knows
-  std::int64_t without_tpot = 0;                  // successes with at most one token
+  std::int64_t without_tpot = 0;                  // successes with at most one token, or:
+  std::int64_t unsplit = 0;                       // RequestMetrics::unsplit
 
   double request_throughput = 0;
   double input_throughput = 0;

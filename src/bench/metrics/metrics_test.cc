@@ -129,6 +129,26 @@ TEST(Metrics, FirstChunkOfSeveralTokens) {
   EXPECT_NEAR(metrics.chunk_gap.mean() * 1e3, 60, 1e-3);
 }
 
+// Four tokens as two and two, and nobody says so: half the gap is not to be guessed.
+TEST(Metrics, TokensThatNobodySplitsHaveNoTpot) {
+  const auto measured = [](std::int32_t tokens, bool with_end) {
+    std::vector<HandEvent> events = {{100, kText}, {200, kText}};
+    if (with_end) events.push_back({210, kFinish});
+    return compute_metrics(
+        hand_log({{.end_ms = 220, .events = events, .completion_tokens = tokens}}));
+  };
+  const RunMetrics unknown = measured(4, true);
+  EXPECT_TRUE(unknown.requests[0].unsplit);
+  EXPECT_FALSE(unknown.requests[0].tpot);
+  EXPECT_TRUE(unknown.itl_values.empty());
+  EXPECT_EQ(unknown.unsplit, 1);
+  EXPECT_EQ(unknown.total_output_tokens, 4);
+  // One token an event, or that and an end token without text.
+  EXPECT_TRUE(measured(2, true).requests[0].tpot);
+  EXPECT_TRUE(measured(3, true).requests[0].tpot);
+  EXPECT_FALSE(measured(3, false).requests[0].tpot);
+}
+
 TEST(Metrics, EmptyDeltasMoveSomeReferences) {
   expect_all(
       {.end_ms = 132,
@@ -200,7 +220,7 @@ TEST(Metrics, ToolCallsAlone) {
               .completion_tokens = 5,
               .retokenized = 0,
               .max_tokens = 9},
-             {{"saccade", true, 50, 92, 5, 10, {40}},
+             {{"saccade", true, 50, 92, 5, kNone},
               {"vllm", true, 50, 91, 5, 10.25, {40, 1}},
               {"vllm-2024", true, 0, 92, 0, kNone},
               {"sglang", true, 0, 92, 5, 23},
@@ -363,7 +383,8 @@ TEST(Metrics, Totals) {
   EXPECT_NEAR(m.client_queue.max() * 1e3, 8, 1e-6);
   EXPECT_NEAR(m.lateness.max() * 1e3, 2, 1e-6);
   EXPECT_EQ(m.lateness.size(), 4u);
-  EXPECT_NEAR(m.tpot.mean() * 1e3, (50 + 50 + 100) / 3.0, 1e-6);
+  EXPECT_EQ(m.tpot.size(), 0u);  // 11 tokens in two events, and nobody says how many in which
+  EXPECT_EQ(m.unsplit, 3);
   // 11 tokens over two events each: bin 0 (100..1100 ms) holds both of the first and the second,
   // and the first half of the third; 5.5 each.
   EXPECT_NEAR(m.peak_output_per_s, 27.5, 1e-9);
@@ -390,8 +411,9 @@ TEST(Metrics, Goodput) {
   };
   EXPECT_EQ(goodput({"ttft:110"}).good, 2);  // 110 from the schedule
   EXPECT_EQ(goodput({"ttft:109"}).good, 0);
-  EXPECT_EQ(goodput({"ttft:109"}, "vllm").good, 2);  // 100 from the start
-  EXPECT_EQ(goodput({"ttft:110", "tpot:50"}).good, 1);
+  EXPECT_EQ(goodput({"ttft:109"}, "vllm").good, 2);             // 100 from the start
+  EXPECT_EQ(goodput({"ttft:110", "tpot:50"}).good, 0);          // which nobody could measure
+  EXPECT_EQ(goodput({"ttft:109", "tpot:90"}, "vllm").good, 1);  // whose rule divides by tokens
   EXPECT_EQ(goodput({"e2el:910"}).good, 2);
   EXPECT_NEAR(goodput({"e2el:910"}).per_second, 1, 1e-9);
   EXPECT_NEAR(goodput({"e2el:910"}).attainment, 0.5, 1e-9);  // of four: the failure is a miss
