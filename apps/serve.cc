@@ -258,6 +258,9 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--allowed-media-domains", s.media.allowed_domains,
                  "hosts that http(s) images may come from")
       ->expected(1, -1);
+  cmd.add_flag("--media-environment-proxies", s.media.environment_proxies,
+               "fetch media through what HTTP_PROXY, HTTPS_PROXY and NO_PROXY name; the proxy then "
+               "decides which addresses names have");
   cmd.add_flag("--allow-private-media-addresses", s.media.allow_private_addresses,
                "let those hosts be loopback, private or link-local addresses");
   cmd.add_option("--media-timeout", f.media_seconds,

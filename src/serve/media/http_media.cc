@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 #include <new>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "net/proxy_choice.h"
 #include "serve/media/media_reference.h"
 #include "serve/media/private_address.h"
 
@@ -78,6 +80,35 @@ Result<void> check_url(const std::string& url, const MediaSettings& settings) {
               shortened(url), host);
 }
 
+// The proxy that this URL is to go through; empty: none. An address that a proxy would be asked
+// for is held to what is asked for without one.
+Result<std::string> proxy_of(const std::string& url, const MediaSettings& settings) {
+  if (!settings.environment_proxies) return std::string();
+  TRY(const std::string host, host_of(url));
+  const bool secure = has_scheme(url, "https://");
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> handle(curl_url(), curl_url_cleanup);
+  char* text = nullptr;
+  int port = secure ? 443 : 80;
+  if (handle != nullptr && curl_url_set(handle.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK &&
+      curl_url_get(handle.get(), CURLUPART_PORT, &text, 0) == CURLUE_OK) {
+    port = std::atoi(text);
+    curl_free(text);
+  }
+  std::string proxy = net::ProxyChoice::of_environment().proxy_of(secure ? "https" : "http", host,
+                                                                  static_cast<std::uint16_t>(port));
+  if (proxy.empty() || settings.allow_private_addresses || !is_address(host)) return proxy;
+  sockaddr_in four{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  const bool is_four = inet_pton(AF_INET, host.c_str(), &four.sin_addr) == 1;
+  if (!is_four) inet_pton(AF_INET6, host.c_str(), &six.sin6_addr);
+  const auto* const address =
+      is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
+  if (is_private_address(*address, is_four ? sizeof four : sizeof six))
+    return fail(ErrorCode::kDenied, "{}: {} is a private address", shortened(url), host);
+  return proxy;
+}
+
 class Transfer;
 
 // One order on its way.
@@ -124,7 +155,8 @@ class Transfer {
   Group& group_;
   std::size_t index_;
   MediaLimit limit_;
-  std::string url_;  // of the present hop
+  std::string url_;    // of the present hop
+  std::string proxy_;  // likewise; empty: none
   int redirects_ = 0;
   char reason_[CURL_ERROR_SIZE] = {};
   std::string body_;
@@ -157,7 +189,8 @@ std::size_t Transfer::on_body(char* data, std::size_t, std::size_t size, void* u
 
 curl_socket_t Transfer::on_socket(void* user, curlsocktype, curl_sockaddr* address) {
   auto& self = *static_cast<Transfer*>(user);
-  if (!self.settings_.allow_private_addresses &&
+  // With a proxy the address is that one's, which the operator has chosen.
+  if (self.proxy_.empty() && !self.settings_.allow_private_addresses &&
       is_private_address(address->addr, address->addrlen)) {
     self.refused_address_ = address_text(address->addr, address->addrlen);
     return CURL_SOCKET_BAD;
@@ -167,6 +200,7 @@ curl_socket_t Transfer::on_socket(void* user, curlsocktype, curl_sockaddr* addre
 
 Result<void> Transfer::prepare() {
   TRY_DO(check_url(url_, settings_));
+  TRY(proxy_, proxy_of(url_, settings_));
   CURL* curl = curl_.get();
   if (curl == nullptr) return fail(ErrorCode::kInternal, "libcurl gave no handle");
   group_.bytes -= body_.size();  // of a redirect
@@ -174,7 +208,8 @@ Result<void> Transfer::prepare() {
   curl_easy_setopt(curl, CURLOPT_URL, url_.c_str());
   curl_easy_setopt(curl, CURLOPT_PRIVATE, this);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_PROXY, proxy_.c_str());
+  curl_easy_setopt(curl, CURLOPT_NOPROXY, "");  // NO_PROXY has been read
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   // A name that does not resolve must not hold the thread when its transfer is given up.

@@ -308,6 +308,35 @@ TEST(HttpMedia, PrivateAddressesAreRefusedWhenConnecting) {
   EXPECT_EQ(server.requests(), 0);
 }
 
+// A proxy of the environment counts where the operator says so; what may be fetched stays the same.
+TEST(HttpMedia, ProxiesOfTheEnvironment) {
+  ScriptedServer proxy;
+  proxy.on("http://pictures.test/a.png", ok("by proxy"));
+  proxy.on("http://pictures.test/moved", redirect("http://other.test/a.png"));
+  proxy.on("http://10.1.2.3/a.png", ok("inside"));
+  setenv("HTTP_PROXY", proxy.url("").c_str(), 1);
+  MediaSettings settings = local_http();
+  settings.allowed_domains = {"pictures.test", "10.1.2.3", "127.0.0.1"};
+  settings.allow_private_addresses = false;
+  EXPECT_FALSE(fetch(settings, "http://pictures.test/a.png"));  // there is no such host
+  settings.environment_proxies = true;
+  EXPECT_EQ(fetch(settings, "http://pictures.test/a.png").value_or(""), "by proxy");
+  expect_error(fetch(settings, "http://elsewhere.test/a.png"), ErrorCode::kDenied,
+               "domain elsewhere.test is not allowed");
+  expect_error(fetch(settings, "http://pictures.test/moved"), ErrorCode::kDenied,
+               "domain other.test is not allowed");
+  expect_error(fetch(settings, "http://10.1.2.3/a.png"), ErrorCode::kDenied,
+               "10.1.2.3 is a private address");
+  settings.allow_private_addresses = true;
+  EXPECT_EQ(fetch(settings, "http://10.1.2.3/a.png").value_or(""), "inside");
+  setenv("NO_PROXY", "127.0.0.1", 1);
+  ScriptedServer server;
+  server.on("/a.png", ok("itself"));
+  EXPECT_EQ(fetch(settings, server.url("/a.png")).value_or(""), "itself");
+  unsetenv("HTTP_PROXY");
+  unsetenv("NO_PROXY");
+}
+
 TEST(HttpMedia, EveryRedirectIsChecked) {
   ScriptedServer server;
   server.on("/a.png", ok("pixels"));
