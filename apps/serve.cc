@@ -1,4 +1,5 @@
 // saccade serve: its flags, and from them to a running server.
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,10 +68,16 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
   cmd.add_option("--root-path", s.root_path,
                  "prefix that a proxy in front leaves on paths; they are served with and without");
-  cmd.add_option("--host", s.host, "address to listen on")->capture_default_str();
+  auto* const host = cmd.add_option("--host", s.host, "address to listen on");
+  host->capture_default_str();
   cmd.add_option("--port", s.port, "port; 0 takes a free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
+  cmd.add_option_function<std::string>(
+         "--uds",
+         [&s](const std::string& path) { s.host = std::filesystem::absolute(path).string(); },
+         "path of a Unix socket to listen on, instead of an address and a port")
+      ->excludes(host);
   cmd.add_option("--api-key", s.api_keys,
                  "key that clients must send (also SACCADE_API_KEY, VLLM_API_KEY)")
       ->expected(1, -1);

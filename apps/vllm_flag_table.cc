@@ -232,8 +232,8 @@ constexpr VllmFlag kTable[] = {
     idle_switch("--enable-server-load-tracking", "the load is always counted: GET /load"),
     idle_switch("--enable-shm-tensor-arena", kOneProcess),
     refused_switch("--enable-sleep-mode", kNoSleep),
-    refused_switch("--enable-ssl-refresh",
-                   "certificates are read at start; start the server again when they change"),
+    idle_switch("--enable-ssl-refresh",
+                "files of a certificate that change are always read again, for new connections"),
     refused_switch("--enable-tokenizer-info-endpoint",
                    "there is no /tokenizer_info; tokenizer_config.json is in the checkpoint's "
                    "folder, and /tokenize and /detokenize are served"),
@@ -467,7 +467,7 @@ constexpr VllmFlag kTable[] = {
                 "requests may give pixel limits; --max-image-pixels and --limit-mm-per-prompt "
                 "bound them"),
     refused("--ubatch-size", "0", "batches are not split; leave it out"),
-    refused("--uds", "", "listen on --host 127.0.0.1 and let a proxy have the socket"),
+    works("--uds"),
     idle_switch("--use-fp64-gumbel", "tokens are drawn by a request's own seed, in float64"),
     idle_switch("--use-replayssm", kOneState),
     idle_switch("--use-tqdm-on-load", "loading is a line in the log"),

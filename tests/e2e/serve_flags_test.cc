@@ -1,7 +1,11 @@
 // Flags of `saccade serve` that came from vLLM, by what they do: where a checkpoint comes from,
 // what answers are by default, what HTTP shows of them.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -475,6 +479,41 @@ TEST(Http, PathsWithAndWithoutTheRoot) {
   for (const char* path : {"/xv1/models", "/y/v1/models", "/x"})
     EXPECT_EQ(exchange(server.port(), "GET", path, "").status, 404) << path;
   expect_refused(serve({"--root-path", "x"}), {"--root-path", "'x'"});
+}
+
+// What `path` answers; empty where nobody listens.
+std::string ask_socket(const std::string& path, const std::string& request) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  std::ranges::copy(path, address.sun_path);
+  std::string answer;
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+    char piece[4096];
+    for (ssize_t n = 0; (n = read(fd, piece, sizeof piece)) > 0;)
+      answer.append(piece, static_cast<std::size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+// Whoever may open the socket may use the server, under whichever name.
+TEST(Http, AUnixSocketInsteadOfAPort) {
+  TemporaryDirectory folder;
+  const std::string path = folder.path() + "/saccade.sock";
+  ServerProcess server(SACCADE_BINARY, serve({"--uds", path}));
+  EXPECT_NE(server.log().find("listening on " + path + ", a Unix socket"), std::string::npos)
+      << server.log();
+  const std::string tail = " HTTP/1.1\r\nHost: backend.example\r\nConnection: close\r\n";
+  EXPECT_TRUE(ask_socket(path, "GET /v1/models" + tail + "\r\n").starts_with("HTTP/1.1 200"));
+  const std::string answer = ask_socket(
+      path, "POST /v1/completions" + tail + "Content-Type: application/json\r\n" +
+                "Content-Length: " + std::to_string(kGreedy.size()) + "\r\n\r\n" + kGreedy);
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+  expect_refused(serve({"--uds", path}), {path, "another server does"});
+  expect_refused(serve({"--uds", path, "--host", "127.0.0.1"}), {"--uds", "--host"});
+  EXPECT_EQ(server.stop(), 0) << server.log();
+  EXPECT_FALSE(fs::exists(path));
 }
 
 TEST(Http, HeadersOfAnswers) {

@@ -152,14 +152,14 @@ TEST(VllmFlags, WhatWorksIsAFlagOfTheProgram) {
 
 TEST(VllmFlags, AllRefusalsOfALineAreSaid) {
   const Ended ended =
-      run_to_end(SACCADE_BINARY,
-                 {"serve", "--model", kCheckpoint, "-pp", "4", "--enable-tower-connector-lora",
-                  "--uds", "/x", "--no-enable-sleep-mode", "--structured-outputs-config.backend",
-                  "xgrammar", "--pooler-config.pooling_type", "CLS"});
+      run_to_end(SACCADE_BINARY, {"serve", "--model", kCheckpoint, "-pp", "4",
+                                  "--enable-tower-connector-lora", "--ssl-ciphers", "X",
+                                  "--no-enable-sleep-mode", "--structured-outputs-config.backend",
+                                  "xgrammar", "--pooler-config.pooling_type", "CLS"});
   EXPECT_EQ(ended.status, 2);
   EXPECT_EQ(count(ended.output, " is not supported: "), 4u) << ended.output;
   for (const char* words : {"--pipeline-parallel-size 4 is", "--enable-tower-connector-lora is",
-                            "--uds /x is", R"(--pooler-config {"pooling_type":"CLS"} is)"})
+                            "--ssl-ciphers X is", R"(--pooler-config {"pooling_type":"CLS"} is)"})
     EXPECT_NE(ended.output.find(words), std::string::npos) << words << " in " << ended.output;
 }
 

@@ -95,6 +95,7 @@ ServerProcess::ServerProcess(const std::string& binary, std::vector<std::string>
   for (int i = 0; i < kStartSeconds * 20; ++i) {
     const std::string text = this->log();
     if (text.find("Application startup complete.") != std::string::npos) {
+      if (text.find("listening on /") != std::string::npos) return;  // a Unix socket
       // It may name other addresses before its own.
       const std::size_t at = text.find("127.0.0.1:", text.find("listening on http"));
       CHECK(at != std::string::npos, "no address in: {}", text);

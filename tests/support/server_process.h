@@ -23,7 +23,7 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return port_; }  // 0: it listens on a Unix socket
   void signal(int number) const;
   // Sends SIGTERM and waits; the exit status as the shell shows it, 124 for one that did not end
   // and had to be killed.

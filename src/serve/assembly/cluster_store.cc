@@ -73,6 +73,8 @@ Result<void> check_registry(const ServeSettings& settings) {
   };
   if (cluster.role != "encoder" && is_wildcard(settings.host))
     return nowhere("--host", settings.host);
+  if (cluster.role != "encoder" && settings.host.starts_with('/'))
+    return nowhere("--uds", settings.host);
   for (const std::string& address : cluster.listen) {
     if (!address.starts_with(kUnix) && is_wildcard(address.substr(0, address.rfind(':'))))
       return nowhere("--cluster-listen", address);

@@ -54,9 +54,12 @@ Result<std::unique_ptr<HttpFront>> HttpFront::listen(const ServeSettings& settin
                           return router.admit(below, length);
                         }));
   signals.ready();
-  const bool tls = !settings.tls_certificate.empty();
-  log::info("listening on {}://{}:{}", tls ? "https" : "http", net::shown_host(settings.host),
-            front->http_->port());
+  const char* const scheme = settings.tls_certificate.empty() ? "http" : "https";
+  if (settings.host.starts_with('/'))
+    log::info("listening on {}, a Unix socket ({})", settings.host, scheme);
+  else
+    log::info("listening on {}://{}:{}", scheme, net::shown_host(settings.host),
+              front->http_->port());
   log::info("Application startup complete.");
   return front;
 }
