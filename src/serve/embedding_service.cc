@@ -36,6 +36,7 @@ void EmbeddingService::add_routes() {
   };
   for (const std::string_view path : {"/v1/embeddings", "/embeddings"})
     work(path, &EmbeddingService::embeddings);
+  work("/pooling", &EmbeddingService::pooling);
   for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
   for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
     work(path, &EmbeddingService::rerank);
@@ -106,6 +107,17 @@ Result<void> EmbeddingService::add_ids(std::span<const api::CompletionPrompt> in
 
 Result<void> EmbeddingService::embeddings(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::EmbeddingRequest embedding, api::parse_embedding_request(request.body));
+  return answer_rows(embedding, "embd-", &api::embedding_response, reply);
+}
+
+Result<void> EmbeddingService::pooling(const net::HttpRequest& request, const Reply& reply) {
+  TRY(const api::EmbeddingRequest embedding, api::parse_pooling_request(request.body));
+  return answer_rows(embedding, "pool-", &api::pooling_response, reply);
+}
+
+Result<void> EmbeddingService::answer_rows(const api::EmbeddingRequest& embedding,
+                                           std::string_view prefix, WriteRows* write,
+                                           const Reply& reply) {
   TRY_DO(router_.check_model(embedding.model));
   router_.warn_unknown(embedding.unknown);
   if (embedding.dimensions && *embedding.dimensions != encoder_.shape().dimensions) {
@@ -119,11 +131,11 @@ Result<void> EmbeddingService::embeddings(const net::HttpRequest& request, const
   std::vector<std::vector<TokenId>> inputs;
   TRY_DO(add_ids(embedding.inputs, embedding.truncate_prompt_tokens, embedding.add_special_tokens,
                  inputs));
-  const api::AnswerHead head = router_.head("embd-", embedding.request_id, embedding.model);
+  const api::AnswerHead head = router_.head(prefix, embedding.request_id, embedding.model);
   return embed(head, std::move(inputs), reply,
-               [head, format = embedding.format, width = encoder_.shape().dimensions](
+               [head, write, format = embedding.format, width = encoder_.shape().dimensions](
                    const std::vector<float>& rows, std::int64_t tokens) {
-                 return api::embedding_response(head, rows, width, format, tokens);
+                 return write(head, rows, width, format, tokens);
                });
 }
 

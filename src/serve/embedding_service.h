@@ -32,6 +32,11 @@ class EmbeddingService final : public Drainable {
  private:
   void add_routes();
   Result<void> embeddings(const net::HttpRequest& request, const Reply& reply);
+  Result<void> pooling(const net::HttpRequest& request, const Reply& reply);
+  // Of both; `write` is one of api's.
+  using WriteRows = decltype(api::embedding_response);
+  Result<void> answer_rows(const api::EmbeddingRequest& embedding, std::string_view prefix,
+                           WriteRows* write, const Reply& reply);
   Result<std::string> tokenize(const net::HttpRequest& request);
   Result<void> score(const net::HttpRequest& request, const Reply& reply);
   Result<void> rerank(const net::HttpRequest& request, const Reply& reply);

@@ -51,6 +51,7 @@ void Service::add_routes() {
   work("/v1/messages", &Service::messages, api::ErrorShape::kMessages);
   work("/v1/messages/count_tokens", &Service::count_tokens, api::ErrorShape::kMessages);
   router_.add_refusal("/v1/embeddings", "Embeddings");
+  router_.add_refusal("/pooling", "Pooling");
   for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
   for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
     router_.add_refusal(path, "Rerank");

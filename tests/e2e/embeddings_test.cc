@@ -82,6 +82,20 @@ TEST_F(Embeddings, FormsOfInputGiveTheSameVectors) {
   EXPECT_EQ(std::memcmp(bytes->data(), one.data(), bytes->size()), 0);
 }
 
+// vLLM's /pooling gives the same rows under other names.
+TEST_F(Embeddings, PoolingIsTheSameInItsShape) {
+  const auto embedded = parsed(post(R"({"input": "A saccade is the jump."})"));
+  const auto pooled =
+      parsed(post(R"({"input": "A saccade is the jump.", "task": "embed"})", "/pooling"));
+  EXPECT_EQ(pooled.at("object").as_string(), "list");
+  EXPECT_EQ(pooled.at("data").at(0).at("object").as_string(), "pooling");
+  EXPECT_EQ(pooled.at("data").at(0).at("data"), embedded.at("data").at(0).at("embedding"));
+  EXPECT_EQ(pooled.at("usage"), embedded.at("usage"));
+  const RawAnswer other = post(R"({"input": "x", "task": "classify"})", "/pooling");
+  EXPECT_EQ(other.status, 400);
+  EXPECT_NE(other.body.find("'task' must be"), std::string::npos) << other.body;
+}
+
 TEST_F(Embeddings, LongTextsAreRefusedOrCut) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += "the picture ";

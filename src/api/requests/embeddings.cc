@@ -52,9 +52,28 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   return request;
 }
 
-std::string embedding_response(const AnswerHead& head, std::span<const float> values,
-                               std::int64_t dimensions, EncodingFormat format,
-                               std::int64_t prompt_tokens) {
+Result<EmbeddingRequest> parse_pooling_request(std::string_view body) {
+  TRY(const json::value tree, parse_body(body));
+  const json::value* task = json::find(tree.get_object(), "task");
+  if (task != nullptr && *task != json::value("embed"))
+    return invalid("task",
+                   "'task' must be \"embed\": rows of single tokens, scores of classes and "
+                   "rewards are not what these encoders give");
+  TRY(EmbeddingRequest request, parse_embedding_request(body));
+  std::erase(request.unknown, "task");
+  return request;
+}
+
+namespace {
+
+// What a list of rows calls itself, and its rows.
+struct RowNames {
+  std::string_view object;
+  std::string_view member;
+};
+
+std::string write_rows(const RowNames& names, const AnswerHead& head, std::span<const float> values,
+                       std::int64_t dimensions, EncodingFormat format, std::int64_t prompt_tokens) {
   std::string out;
   json::JsonWriter w(out);
   const auto width = static_cast<std::size_t>(dimensions);
@@ -69,8 +88,8 @@ std::string embedding_response(const AnswerHead& head, std::span<const float> va
     const std::span<const float> row = values.subspan(i * width, width);
     w.begin_object();
     w.member("index", static_cast<std::int64_t>(i));
-    w.member("object", "embedding");
-    w.key("embedding");
+    w.member("object", names.object);
+    w.key(names.member);
     if (format == EncodingFormat::kBase64) {
       w.value(std::string_view(
           base64_encode({reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float)})));
@@ -90,6 +109,20 @@ std::string embedding_response(const AnswerHead& head, std::span<const float> va
   w.end_object();
   w.end_object();
   return out;
+}
+
+}  // namespace
+
+std::string embedding_response(const AnswerHead& head, std::span<const float> values,
+                               std::int64_t dimensions, EncodingFormat format,
+                               std::int64_t prompt_tokens) {
+  return write_rows({"embedding", "embedding"}, head, values, dimensions, format, prompt_tokens);
+}
+
+std::string pooling_response(const AnswerHead& head, std::span<const float> values,
+                             std::int64_t dimensions, EncodingFormat format,
+                             std::int64_t prompt_tokens) {
+  return write_rows({"pooling", "data"}, head, values, dimensions, format, prompt_tokens);
 }
 
 }  // namespace saccade::api

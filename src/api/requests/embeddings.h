@@ -30,9 +30,16 @@ struct EmbeddingRequest {
 
 Result<EmbeddingRequest> parse_embedding_request(std::string_view body);
 
+// POST /pooling, vLLM's: the same with a `task`, which has to be "embed" where it is given.
+Result<EmbeddingRequest> parse_pooling_request(std::string_view body);
+
 // `values`: [inputs, dimensions], finite. Base64 is of little-endian float32.
 std::string embedding_response(const AnswerHead& head, std::span<const float> values,
                                std::int64_t dimensions, EncodingFormat format,
                                std::int64_t prompt_tokens);
+
+std::string pooling_response(const AnswerHead& head, std::span<const float> values,
+                             std::int64_t dimensions, EncodingFormat format,
+                             std::int64_t prompt_tokens);
 
 }  // namespace saccade::api
