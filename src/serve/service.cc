@@ -8,6 +8,7 @@
 #include "api/answers/best_choices.h"
 #include "api/answers/messages_writer.h"
 #include "api/pages/limits.h"
+#include "api/requests/chat_batch.h"
 #include "api/requests/fields.h"
 #include "api/requests/messages_request.h"
 #include "api/requests/tokenize_request.h"
@@ -217,6 +218,56 @@ Result<void> Service::chat(const net::HttpRequest& request, const Reply& reply) 
   return answer_chat(std::move(chat), std::move(form), std::move(writer), request, reply);
 }
 
+struct Service::ChatBatch {
+  std::vector<std::shared_ptr<const Chat>> jobs;
+  std::vector<Request> made;  // of the first of them
+};
+
+Result<void> Service::chat_batch(const net::HttpRequest& request, const Reply& reply) {
+  TRY(std::vector<api::ChatRequest> chats, api::parse_chat_batch(request.body));
+  const api::ChatRequest& first = chats.front();
+  TRY_DO(router_.check_model(first.model));
+  TRY_DO(check_places(chats.size(), 1, false, engine_.settings().max_waiting));
+  router_.warn_unknown(first.unknown);
+  AnswerForm form = answer_form(first.delivery, reply);
+  api::AnswerHead head = router_.head("chatcmpl-", first.delivery.request_id, first.model);
+  form.id = head.id;
+  form.logprobs = first.logprobs;
+  auto writer = completion_writer({std::move(head), true, false}, false, chats.size());
+  const auto answer = std::make_shared<Answer>(std::move(form), std::move(writer),
+                                               static_cast<int>(chats.size()), 1, reply.to);
+  watch(answer, reply);
+  TRY(const auto target, ttft_target(first.delivery, request));
+  const double rate = sizer_ != nullptr ? sizer_->arrived() : 0;
+  const auto batch = std::make_shared<ChatBatch>();
+  for (api::ChatRequest& chat : chats)
+    batch->jobs.push_back(std::make_shared<const Chat>(std::move(chat), answer, reply.arrival,
+                                                       reply.client, request.reserved, reply, rate,
+                                                       target));
+  return prepare_batch(batch);
+}
+
+Result<void> Service::prepare_batch(const std::shared_ptr<ChatBatch>& batch) {
+  const auto take = [this, batch](FetchedMedia fetched) -> Result<bool> {
+    TRY(std::optional<Request> made,
+        request_of(*batch->jobs[batch->made.size()], std::move(fetched)));
+    if (made) batch->made.push_back(*std::move(made));
+    return made.has_value();
+  };
+  while (batch->made.size() < batch->jobs.size()) {
+    const Chat& job = *batch->jobs[batch->made.size()];
+    if (!job.request.images.empty() || !job.request.videos.empty())
+      return with_media(job.request, job.reserved, job.reply,
+                        [this, batch, take](FetchedMedia fetched) -> Result<void> {
+                          TRY(const bool taken, take(std::move(fetched)));
+                          return taken ? prepare_batch(batch) : Result<void>();
+                        });
+    TRY(const bool taken, take({}));
+    if (!taken) return {};
+  }
+  return submit(batch->jobs.front()->answer, batch->made, 1);
+}
+
 Result<void> Service::responses(const net::HttpRequest& request, const Reply& reply) {
   TRY(StoredResponses::Begun begun, responses_.begin(request, reply));
   AnswerForm form = answer_form(begun.chat.delivery, reply);
@@ -286,6 +337,18 @@ Result<void> Service::answer_chat(api::ChatRequest chat, AnswerForm form,
 }
 
 Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
+  TRY(std::optional<Request> made, request_of(job, std::move(fetched)));
+  if (!made) return {};
+  const api::SamplingFields& sampling = job.request.sampling;
+  if (!sampling.beam_search) return submit(job.answer, {*made}, static_cast<int>(sampling.n));
+  if (made->sampling.grammar)
+    return fail(Error{ErrorCode::kInvalid,
+                      "'tool_choice' demands a call, which 'use_beam_search' does not follow",
+                      "tool_choice"});
+  return submit_beams(job.answer, {*made}, sampling, sampling.n);
+}
+
+Result<std::optional<Request>> Service::request_of(const Chat& job, FetchedMedia fetched) {
   const api::ChatRequest& chat = job.request;
   const std::shared_ptr<Answer>& answer = job.answer;
   RequestOrigin origin{job.client, {}, {}};
@@ -297,7 +360,7 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
                                     origin.times, sizing ? &*sizing : nullptr);
   if (!built_prompt && sizing && sizing->sized.retry_after > 0) {
     router_.respond_later(job.reply, built_prompt.error(), sizing->sized.retry_after);
-    return {};
+    return std::nullopt;
   }
   TRY(BuiltPrompt built, std::move(built_prompt));
   const RequestTimes& times = origin.times;
@@ -338,14 +401,7 @@ Result<void> Service::prepare_chat(const Chat& job, FetchedMedia fetched) {
     if (sizing->sized.native_tokens > 0)
       answer->add_header("x-saccade-image-scale", fmt::format("{:.2f}", sizing->sized.scale()));
   }
-  if (chat.sampling.beam_search) {
-    if (made.sampling.grammar)
-      return fail(Error{ErrorCode::kInvalid,
-                        "'tool_choice' demands a call, which 'use_beam_search' does not follow",
-                        "tool_choice"});
-    return submit_beams(answer, {made}, chat.sampling, chat.sampling.n);
-  }
-  return submit(answer, {made}, static_cast<int>(chat.sampling.n));
+  return made;
 }
 
 // Whoever sizes images knows how far it is.

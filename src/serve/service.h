@@ -74,8 +74,15 @@ class Service final : public Drainable {
   Result<void> answer_chat(api::ChatRequest chat, AnswerForm form,
                            std::unique_ptr<api::AnswerWriter> writer,
                            const net::HttpRequest& request, const Reply& reply);
+  // Several conversations, whose answers are the choices of one.
+  Result<void> chat_batch(const net::HttpRequest& request, const Reply& reply);
   struct Chat;
+  struct ChatBatch;
   Result<void> prepare_chat(const Chat& chat, FetchedMedia fetched);
+  // The next conversations, one after another, and then all of them to the engine.
+  Result<void> prepare_batch(const std::shared_ptr<ChatBatch>& batch);
+  // What the engine is given; nothing where the client was told to come again.
+  Result<std::optional<Request>> request_of(const Chat& chat, FetchedMedia fetched);
   std::optional<ImageSizing> sizing_of(const Chat& chat) const;
   void track(Request& request, const std::shared_ptr<PendingWork>& work);
   // What a request says of the time to its first token: its own member, or a gateway's header.

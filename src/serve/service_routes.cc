@@ -41,6 +41,7 @@ void Service::add_routes() {
   };
   for (const std::string_view path : {"/v1/chat/completions", "/chat/completions"})
     work(path, &Service::chat);
+  work("/v1/chat/completions/batch", &Service::chat_batch);
   for (const std::string_view path : {"/v1/completions", "/completions"})
     work(path, &Service::completions);
   for (const std::string_view path : {"/v1/responses", "/responses"})

@@ -182,6 +182,48 @@ TEST_F(ClientForms, OtherPaths) {
   EXPECT_EQ(exchange(server_->port(), "GET", "/models", "").status, 200);
 }
 
+// vLLM's batch: each conversation's answer is what it would be by itself, in their order.
+TEST_F(ClientForms, ConversationsInOneBody) {
+  const std::string more = R"(, "max_tokens": 5, "temperature": 0, "ignore_eos": true)";
+  const std::string picture_url = "data:image/png;base64," + picture();
+  const std::vector<std::string> contents = {
+      "\"one\"", R"([{"type": "image_url", "image_url": {"url": ")" + picture_url + R"("}}])",
+      "\"three, and some more words\""};
+  std::string conversations;
+  std::int64_t prompt_tokens = 0;
+  std::vector<json::value> single;
+  for (const std::string& content : contents) {
+    const json::value answer = must("/v1/chat/completions", user(content, more));
+    single.push_back(answer.at("choices").at(0).at("message"));
+    prompt_tokens += answer.at("usage").at("prompt_tokens").as_int64();
+    if (!conversations.empty()) conversations += ", ";
+    conversations += R"([{"role": "user", "content": )" + content + "}]";
+  }
+  const std::string path = "/v1/chat/completions/batch";
+  const json::value batch = must(path, R"({"messages": [)" + conversations + "]" + more + "}");
+  EXPECT_EQ(batch.at("object"), "chat.completion");
+  ASSERT_EQ(batch.at("choices").as_array().size(), single.size());
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    EXPECT_EQ(batch.at("choices").at(i).at("index"), json::value(i));
+    EXPECT_EQ(batch.at("choices").at(i).at("message"), single[i]) << i;
+  }
+  EXPECT_EQ(batch.at("usage").at("prompt_tokens"), json::value(prompt_tokens));
+  EXPECT_EQ(batch.at("usage").at("completion_tokens"), json::value(15));
+
+  const auto refused = [&](const std::string& body, const std::string& why) {
+    const RawAnswer answer = post(path, body);
+    EXPECT_EQ(answer.status, 400) << body;
+    EXPECT_NE(answer.body.find(why), std::string::npos) << answer.body;
+  };
+  const std::string hi = R"({"messages": [[{"role": "user", "content": "hi"}]])";
+  refused(hi + R"(, "stream": true})", "'stream' is not supported in a batch");
+  refused(hi + R"(, "n": 2})", "'n' must be 1 in a batch");
+  refused(R"({"messages": []})", "'messages' is an empty list");
+  refused(R"({"messages": [{"role": "user", "content": "hi"}]})", "messages[0] is an object");
+  refused(R"({"messages": [[{"role": "user", "content": "hi"}], []]})", "messages[1]");
+  refused(R"({"messages": "hi"})", "a list of conversations is required");
+}
+
 // Another billing line in each request of Claude Code: the rest is found in the cache.
 TEST_F(ClientForms, ABillingLineHidesNoPrefix) {
   std::string long_text;

@@ -214,6 +214,7 @@ constexpr Endpoint kEndpoints[] = {
     {"/chat/completions", "An answer to a conversation", "ChatCompletionRequest"},
     {"/completions", "A text that goes on", "CompletionRequest"},
     {"/responses", "An answer in OpenAI's Responses API", "ResponseRequest"},
+    {"/v1/chat/completions/batch", "Answers to conversations, as choices of one"},
     {"/pooling", "Embeddings of texts, as vLLM's pooling", "EmbeddingRequest"},
     {"/invocations", "A conversation or a text, as the body is", ""},
     {"/v1/responses/input_tokens", "How many tokens such a request has", "ResponseRequest"},

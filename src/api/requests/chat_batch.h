@@ -1,0 +1,18 @@
+// POST /v1/chat/completions/batch, vLLM's: several conversations in one body.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "api/requests/chat_request.h"
+#include "base/result.h"
+
+namespace saccade::api {
+
+// A chat's body whose `messages` is a list of conversations: each as if it had come by itself with
+// the other members. Refused by name: what one answer has no place for (streams, `n` above 1,
+// beams, echoes, tokens and log-probabilities of prompts). All of them, written out, may be as long
+// as a body is.
+Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body);
+
+}  // namespace saccade::api
