@@ -234,9 +234,7 @@ constexpr VllmFlag kTable[] = {
     refused_switch("--enable-sleep-mode", kNoSleep),
     idle_switch("--enable-ssl-refresh",
                 "files of a certificate that change are always read again, for new connections"),
-    refused_switch("--enable-tokenizer-info-endpoint",
-                   "there is no /tokenizer_info; tokenizer_config.json is in the checkpoint's "
-                   "folder, and /tokenize and /detokenize are served"),
+    idle_switch("--enable-tokenizer-info-endpoint", "it is always there: GET /tokenizer_info"),
     refused_switch("--enable-tower-connector-lora", kTextAdapters),
     refused_switch("--enable-trace-replay", "decoding cannot be made to follow given tokens"),
     works("--enforce-eager", "a CPU makes no graphs"),

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "serve/handlers/detokenize.h"
+#include "serve/handlers/known_pages.h"
 #include "serve/handlers/lora_routes.h"
 #include "serve/handlers/metrics_page.h"
 #include "serve/handlers/metrics_text.h"
@@ -26,6 +27,22 @@ void Service::add_cache_config(MetricsText& page) const {
               {"num_gpu_blocks", std::to_string(blocks)},
               {"cache_dtype", settings_.kv_dtype},
               {"enable_prefix_caching", engine.prefix_caching ? "True" : "False"}});
+}
+
+void Service::add_known() {
+  KnownModel model{.name = settings_.served_model_name.front(),
+                   .path = settings_.model,
+                   .tokenizer = settings_.tokenizer.empty() ? settings_.model : settings_.tokenizer,
+                   .vision = processor_.shape().has_vision,
+                   .video = processor_.shape().frames_per_grid > 0,
+                   .max_model_len = engine_.settings().max_model_len,
+                   .max_running = engine_.settings().max_sequences};
+  if (const auto& loaded = builder_.loaded_template()) {
+    model.chat_template = loaded->source;
+    model.tokens = loaded->variables;
+  }
+  add_known_pages(router_, std::move(model),
+                  [this] { return engine_.stats().num_requests_running; });
 }
 
 void Service::add_routes() {
@@ -76,6 +93,7 @@ void Service::add_routes() {
                                                    stats.num_requests_waiting + preparing,
                                                    stats.kv_cache_usage};
                           });
+  add_known();
   router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
                  router_.respond(reply,
                                  {200,

@@ -224,6 +224,25 @@ TEST_F(ClientForms, ConversationsInOneBody) {
   refused(R"({"messages": "hi"})", "a list of conversations is required");
 }
 
+// What llama-server's and vLLM's clients read before they ask anything.
+TEST_F(ClientForms, PagesOfOtherServers) {
+  const auto page = [](const std::string& path) {
+    const RawAnswer answer = exchange(server_->port(), "GET", path, "");
+    EXPECT_EQ(answer.status, 200) << path;
+    return *json::parse(answer.body);
+  };
+  const json::value props = page("/props");
+  EXPECT_EQ(props.at("default_generation_settings").at("n_ctx"), json::value(1024));
+  EXPECT_EQ(props.at("modalities").at("vision"), json::value(true));
+  EXPECT_NE(props.at("chat_template").as_string().find("messages"), std::string::npos);
+  const json::value slots = page("/slots");
+  EXPECT_EQ(json::value(slots.as_array().size()), props.at("total_slots"));
+  EXPECT_EQ(slots.at(0).at("is_processing"), json::value(false));
+  const json::value info = page("/tokenizer_info");
+  EXPECT_EQ(info.at("chat_template"), props.at("chat_template"));
+  EXPECT_TRUE(info.as_object().contains("tokenizer_class"));
+}
+
 // Another billing line in each request of Claude Code: the rest is found in the cache.
 TEST_F(ClientForms, ABillingLineHidesNoPrefix) {
   std::string long_text;

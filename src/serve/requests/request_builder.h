@@ -83,6 +83,7 @@ class RequestBuilder {
                                  const std::atomic<bool>& cancelled) const;
 
   const ToolReading& tool_reading() const { return tool_reading_; }
+  const std::optional<LoadedChatTemplate>& loaded_template() const { return loaded_template_; }
 
   // All but max_tokens, which depends on a prompt: made once for all prompts of a request. Compiles
   // the grammar that the answer is to be held to.
