@@ -36,6 +36,12 @@ int hex_value(char c) {
   return -1;
 }
 
+// Whoever stands in front may read such a line as a header of its own, or not at all.
+bool has_folded_line(std::string_view header) {
+  return header.find("\n ") != std::string_view::npos ||
+         header.find("\n\t") != std::string_view::npos;
+}
+
 }  // namespace
 
 std::string percent_decode(std::string_view text) {
@@ -73,6 +79,7 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   };
   Refusal refusal() const {
     if (hosts_ > 1) return {400, fmt::format("{} Host headers, one is possible", hosts_)};
+    if (hosts_ == 0 && version >= 11) return {400, "a request of HTTP/1.1 without a Host header"};
     if (!codings_) return {};
     if (version < 11) return {400, "Transfer-Encoding in a request of HTTP/1.0"};
     std::string_view left = *codings_;
@@ -200,8 +207,13 @@ RequestParser::Step RequestParser::feed(std::string_view bytes) {
     if (consumed == bytes.size()) return {Progress::kNeedMore, consumed};
 
     const std::string_view rest = bytes.substr(consumed);
+    const bool in_header = !fields_->is_header_done();
     error_code error;
-    consumed += fields_->put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    const std::size_t taken =
+        fields_->put(boost::asio::const_buffer(rest.data(), rest.size()), error);
+    consumed += taken;
+    if (in_header && has_folded_line(rest.substr(0, taken)))
+      return fail(400, "a header goes on in a second line, which RFC 9112 5.2 has no longer");
     if (error == http::error::need_more) {
       // Inside a body only a chunk's header line needs more than it was given.
       if (bytes.size() - consumed > max_header_bytes_) {
