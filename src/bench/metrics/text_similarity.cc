@@ -17,6 +17,7 @@ constexpr std::size_t kMaxWords = 20'000;  // of one text: the subsequence is qu
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
+char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
 
 // Runs of ASCII letters and digits, in lower case; everything else is between words.
@@ -131,6 +132,18 @@ Result<std::vector<double>> cosines(const std::vector<Pair>& pairs, const Embedd
   return values;
 }
 
+// What a text chooses of several: the last "Answer: X", or all that it says: "B", "(b).", "3".
+std::optional<char> chosen(std::string_view text) {
+  if (const auto letter = answer_letter(text)) return letter;
+  std::optional<char> only;
+  for (const char c : text) {
+    if (is_word(c) && only) return std::nullopt;
+    if (is_word(c)) only = upper(c);
+    if (static_cast<unsigned char>(c) >= 0x80) return std::nullopt;  // other letters
+  }
+  return only;
+}
+
 Result<std::string> report(const std::vector<Pair>& pairs, const Embedder& embedder) {
   std::vector<double> rouge;
   std::vector<double> f1;
@@ -138,12 +151,8 @@ Result<std::string> report(const std::vector<Pair>& pairs, const Embedder& embed
   for (const Pair& pair : pairs) {
     rouge.push_back(rouge_l(pair.prediction, pair.reference).f1);
     f1.push_back(token_f1(pair.prediction, pair.reference).f1);
-    // A reference that is one letter is the key of a multiple choice.
-    auto key = answer_letter(pair.reference);
-    if (!key && pair.reference.size() == 1 && is_word(pair.reference[0])) key = pair.reference[0];
-    if (!key) continue;
-    const auto said = answer_letter(pair.prediction);
-    exact.push_back(said && lower(*said) == lower(*key) ? 1 : 0);
+    const auto key = chosen(pair.reference);
+    if (key) exact.push_back(chosen(pair.prediction) == key ? 1 : 0);
   }
   std::string out = fmt::format("{:<28} {}\n", "pairs", pairs.size());
   out += row("ROUGE-L F1", rouge);
@@ -191,10 +200,12 @@ std::optional<char> answer_letter(std::string_view text) {
     while (at < text.size() && (text[at] == ' ' || text[at] == '(' || text[at] == '*' ||
                                 text[at] == '$' || text[at] == '\''))
       ++at;
-    // One letter, not the beginning of a word.
-    if (at >= text.size() || lower(text[at]) < 'a' || lower(text[at]) > 'z') continue;
-    if (at + 1 < text.size() && is_word(text[at + 1])) continue;
-    letter = static_cast<char>(lower(text[at]) - 32);
+    // One letter or digit, not the beginning of a word or a number.
+    if (at >= text.size() || !is_word(text[at])) continue;
+    const std::string_view rest = text.substr(at + 1);
+    if (!rest.empty() && is_word(rest[0])) continue;
+    if (rest.size() > 1 && rest[0] == '.' && is_word(rest[1])) continue;
+    letter = upper(text[at]);
   }
   return letter;
 }

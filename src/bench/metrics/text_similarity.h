@@ -25,7 +25,7 @@ Overlap rouge_l(std::string_view prediction, std::string_view reference);
 // articles). 1 when both are empty then, 0 when one is.
 Overlap token_f1(std::string_view prediction, std::string_view reference);
 
-// The letter of the last "Answer: X" (or "Answer: (X)") in a text; none without one.
+// The letter (or digit) of the last "Answer: X" (or "Answer: (X)") in a text; none without one.
 std::optional<char> answer_letter(std::string_view text);
 
 // Means over the pairs of a result file: genai-bench's JSON (generated_text, answer_text) or a run

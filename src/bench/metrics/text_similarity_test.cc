@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
+#include "tests/support/temporary_directory.h"
+
 namespace saccade::bench {
 namespace {
 
@@ -32,6 +37,32 @@ TEST(TextSimilarity, LettersOfMultipleChoice) {
   EXPECT_EQ(answer_letter("Answer: A, no: Answer: $D$"), 'D');
   EXPECT_EQ(answer_letter("Answer: Both"), std::nullopt);
   EXPECT_EQ(answer_letter("B"), std::nullopt);
+  EXPECT_EQ(answer_letter("Answer: 3."), '3');
+  EXPECT_EQ(answer_letter("Answer: 35"), std::nullopt);
+  EXPECT_EQ(answer_letter("Answer: 3.5"), std::nullopt);
+}
+
+// A model that is asked for the letter alone says the letter alone.
+TEST(TextSimilarity, BareLettersAreAnswersToo) {
+  const auto accuracy = [](const std::string& said, const std::string& key) {
+    test::TemporaryDirectory folder;
+    const std::string path = folder.path() + "/run.json";
+    std::ofstream(path) << R"({"individual_request_metrics": [{"generated_text": ")" << said
+                        << R"(", "answer_text": ")" << key << R"("}]})";
+    const std::string report = similarity_report(path).value();
+    const std::size_t at = report.find("answer accuracy (n 1)");
+    return at == std::string::npos ? "none" : report.substr(at + 29, 6);
+  };
+  EXPECT_EQ(accuracy("B", "B"), "1.0000");
+  EXPECT_EQ(accuracy(" (b).", "B"), "1.0000");
+  EXPECT_EQ(accuracy("3", "3"), "1.0000");
+  EXPECT_EQ(accuracy("It must be so. Answer: C", "C"), "1.0000");
+  EXPECT_EQ(accuracy("B", "Answer: B"), "1.0000");
+  EXPECT_EQ(accuracy("A", "B"), "0.0000");
+  EXPECT_EQ(accuracy("33", "3"), "0.0000");
+  EXPECT_EQ(accuracy("", "B"), "0.0000");
+  EXPECT_EQ(accuracy("A or B", "B"), "0.0000");
+  EXPECT_EQ(accuracy("a cat", "a cat"), "none");
 }
 
 TEST(TextSimilarity, CosineOfTwoVectors) {
