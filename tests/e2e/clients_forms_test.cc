@@ -102,7 +102,8 @@ TEST_F(ClientForms, ImagesAsClientsWriteThem) {
   const std::string usual = said("data:image/png;base64," + base64);
   for (const std::string& url :
        {"data:image/png;base64," + lines, "data:image/png;base64," + bare,
-        "data:image/png;BASE64," + safe, "data:image/png; base64," + base64})
+        "data:image/png;BASE64," + safe, "data:image/png; base64," + base64,
+        " \\n\\tdata:image/png;base64," + base64 + "\\r\\n ", "\\u0000data:;base64," + base64})
     EXPECT_EQ(said(url), usual) << url.substr(0, 60);
   const RawAnswer wrong = post("/v1/chat/completions", user(R"([{"type": "image_url", "image_url":
                                         {"url": "data:image/png;base64,iVBO!w0K"}}])",

@@ -16,6 +16,7 @@
 #include "engine/images/given_image.h"
 #include "engine/images/image_recipe.h"
 #include "image/pixels.h"
+#include "serve/media/media_reference.h"
 
 namespace saccade::serve {
 namespace {
@@ -70,8 +71,10 @@ struct MediaLoader::Medium {
   std::size_t count() const {
     return video == nullptr || is_video_file() ? 1 : video->frames.size();
   }
-  const std::string& url(std::size_t i) const {
-    return video == nullptr ? image->url : is_video_file() ? video->file : video->frames[i];
+  std::string_view url(std::size_t i) const {
+    return trimmed(video == nullptr  ? image->url
+                   : is_video_file() ? video->file
+                                     : video->frames[i]);
   }
   std::string sent(std::size_t i) const { return is_video_file() ? name : where(i); }
   std::string where(std::size_t i) const {
@@ -94,7 +97,7 @@ Result<std::vector<DownloadOrder::Item>> MediaLoader::remote(
   for (const Medium& medium : media) {
     for (std::size_t i = 0; i < medium.count(); ++i)
       if (is_remote_media(medium.url(i)))
-        items.push_back({medium.url(i), medium.sent(i),
+        items.push_back({std::string(medium.url(i)), medium.sent(i),
                          medium.is_video_file() ? MediaKind::kVideoFile : MediaKind::kImage});
   }
   return items;
