@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/requests/chat_request.h"
 #include "apps/duration_flag.h"
 #include "apps/gpu_flags.h"
 #include "apps/serve_environment.h"
@@ -262,6 +263,7 @@ Result<void> complete(ServeFlags& f) {
   TRY_DO(read_generation_overrides(f));
   TRY(s.config_overrides, object_of("--hf-overrides", f.config_overrides));
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));
+  TRY_DO(api::check_template_kwargs(s.chat_template_kwargs, "--default-chat-template-kwargs"));
   read_media_cache(f.media_cache_gib, s.engine);
   if (f.per_layer_pages) s.engine.kv_policy = "jenga";  // over a configuration's
   s.kept_image_bytes = static_cast<std::size_t>(f.kept_image_gib * (1 << 30));

@@ -123,13 +123,13 @@ Result<std::string> ChatTemplate::render(const json::array& messages,
   });
   jinja::Variables variables;
   jinja::add_globals(state, variables);
+  for (const auto& member : options.variables) {
+    TRY(variables[std::string(member.key())], jinja::from_json(state, member.value()));
+  }
   TRY(variables["messages"], list_or_none(state, &messages));
   TRY(variables["tools"], list_or_none(state, options.tools));
   TRY(variables["documents"], list_or_none(state, options.documents));
   variables["add_generation_prompt"] = jinja::Value::boolean(options.add_generation_prompt);
-  for (const auto& member : options.variables) {
-    TRY(variables[std::string(member.key())], jinja::from_json(state, member.value()));
-  }
   auto text = jinja::Interpreter(state, variables).run(program_->program);
   if (!text && !state.raised()) return fail_within("chat template", std::move(text).error());
   return text;

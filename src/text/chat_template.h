@@ -17,7 +17,9 @@ struct ChatTemplateOptions {
   bool add_generation_prompt = true;
   const json::array* tools = nullptr;  // null: `tools` is none
   const json::array* documents = nullptr;
-  json::object variables;             // bos_token, eos_token, chat_template_kwargs: seen as globals
+  // bos_token, eos_token, chat_template_kwargs: seen as globals, where none of the above has the
+  // name
+  json::object variables;
   std::int64_t now_unix_seconds = 0;  // what strftime_now() shows (UTC)
   // Of several renderings together: the steps that are left, fewer afterwards, none where they did
   // not suffice. Null: each may take what a conversation may.

@@ -415,6 +415,10 @@ TEST(Answers, WhatTemplatesSee) {
   EXPECT_EQ(rendered(""), "hellox");
   EXPECT_EQ(rendered(R"(, "chat_template_kwargs": {"greeting": "bye"})"), "byex");
   EXPECT_EQ(rendered(tools + "\"none\""), "hellox");
+  for (const char* name : {"messages", "tools", "documents", "add_generation_prompt"})
+    expect_refused(
+        serve({"--default-chat-template-kwargs", R"({")" + std::string(name) + R"(": []})"}),
+        {"--default-chat-template-kwargs", name});
 }
 
 TEST(Answers, AsIfEveryRequestHadAsked) {

@@ -245,6 +245,43 @@ Result<void> show_effort(std::string_view effort, std::string_view param, ChatRe
   return {};
 }
 
+Result<void> check_template_kwargs(const json::object& kwargs, std::string_view param) {
+  for (const std::string_view name : {"messages", "tools", "documents", "add_generation_prompt",
+                                      "continue_final_message", "chat_template", "tokenize"}) {
+    if (kwargs.contains(name))
+      return invalid(param, "'{}' has '{}', which is no variable of the client's: {}", param, name,
+                     name == "tokenize" ? "/tokenize gives a prompt's tokens"
+                                        : "send it as a member of the request");
+  }
+  return {};
+}
+
+namespace {
+
+// Three of a request's members are taken here too, as vLLM does, where they do not say the opposite
+// of it.
+Result<void> take_kwargs(json::object kwargs, ChatRequest& request) {
+  constexpr std::string_view kParam = "chat_template_kwargs";
+  TRY_DO(within(limits::kTemplateKwargs, kwargs.size()));
+  const auto drop = [&](std::string_view name, bool own) {
+    const json::value* v = json::find(kwargs, name);
+    if (v == nullptr || *v == json::value(own)) kwargs.erase(name);
+  };
+  drop("add_generation_prompt", request.add_generation_prompt);
+  drop("continue_final_message", request.continue_final_message);
+  const json::value* documents = json::find(kwargs, "documents");
+  if (documents != nullptr && documents->is_array() && !request.documents) {
+    TRY_DO(within(limits::kDocuments, documents->get_array().size()));
+    request.documents = documents->get_array();
+    kwargs.erase("documents");
+  }
+  TRY_DO(check_template_kwargs(kwargs, kParam));
+  request.chat_template_kwargs = std::move(kwargs);
+  return {};
+}
+
+}  // namespace
+
 Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   TRY(const auto add_prompt, fields.boolean("add_generation_prompt"));
   TRY(const auto continue_final, fields.boolean("continue_final_message"));
@@ -259,16 +296,13 @@ Result<void> take_template_fields(Fields& fields, ChatRequest& request) {
   request.add_special_tokens = add_special.value_or(false);
   TRY(request.chat_template, fields.text("chat_template"));
   if (request.chat_template) TRY_DO(within(limits::kChatTemplate, request.chat_template->size()));
-  TRY(const json::object* kwargs, fields.object("chat_template_kwargs"));
-  if (kwargs != nullptr) {
-    TRY_DO(within(limits::kTemplateKwargs, kwargs->size()));
-    request.chat_template_kwargs = *kwargs;
-  }
   TRY(const json::array* documents, fields.array("documents"));
   if (documents != nullptr) {
     TRY_DO(within(limits::kDocuments, documents->size()));
     request.documents = *documents;
   }
+  TRY(const json::object* kwargs, fields.object("chat_template_kwargs"));
+  if (kwargs != nullptr) TRY_DO(take_kwargs(*kwargs, request));
   TRY(const json::object* processor, fields.object("mm_processor_kwargs"));
   if (processor != nullptr) {
     TRY_DO(within(limits::kProcessorKwargs, processor->size()));

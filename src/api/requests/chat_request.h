@@ -75,6 +75,9 @@ Result<ImagePart> read_image(const json::object& part, std::string_view param,
                              std::string_view where);
 // add_generation_prompt, chat_template, chat_template_kwargs, documents, mm_processor_kwargs, ...
 Result<void> take_template_fields(Fields& fields, ChatRequest& request);
+// Of chat_template_kwargs, whoever gave them: nothing that the conversation is made of, which they
+// would replace. kInvalid names `param` and the member.
+Result<void> check_template_kwargs(const json::object& kwargs, std::string_view param);
 // How hard to think, under the names that templates have for it: reasoning_effort, and whether it
 // is any at all, enable_thinking where chat_template_kwargs does not say. `param` is the member's.
 Result<void> show_effort(std::string_view effort, std::string_view param, ChatRequest& request);

@@ -285,6 +285,32 @@ TEST(ChatRequest, EffortIsShownToTheTemplate) {
   EXPECT_EQ(variables(R"("reasoning_effort": null)"), json::object());
 }
 
+// A conversation is what its own members say it is.
+TEST(ChatRequest, VariablesOfTheTemplateReplaceNoMembers) {
+  const auto refused = [](const std::string& members, const std::string& name) {
+    const auto request = parse_chat_request(chat(members));
+    ASSERT_FALSE(request) << members;
+    EXPECT_EQ(request.error().param, "chat_template_kwargs");
+    EXPECT_NE(request.error().message.find("'" + name + "'"), std::string::npos)
+        << request.error().message;
+  };
+  for (const std::string name : {"messages", "tools", "chat_template", "tokenize"}) {
+    refused(R"("chat_template_kwargs": {")" + name + R"(": []})", name);
+    refused(R"("chat_template_kwargs": {"enable_thinking": true, ")" + name + R"(": null})", name);
+  }
+  refused(R"("chat_template_kwargs": {"add_generation_prompt": false})", "add_generation_prompt");
+  refused(R"("chat_template_kwargs": {"continue_final_message": true})", "continue_final_message");
+  refused(R"("chat_template_kwargs": {"documents": "d"})", "documents");
+  refused(R"("documents": [], "chat_template_kwargs": {"documents": [1]})", "documents");
+
+  const auto taken = parse_chat_request(
+      chat(R"("chat_template_kwargs": {"add_generation_prompt": true, "a": 1, "documents": [2],
+                                       "continue_final_message": null})"));
+  ASSERT_TRUE(taken) << taken.error().message;
+  EXPECT_EQ(taken->chat_template_kwargs, (json::object{{"a", 1}}));
+  EXPECT_EQ(taken->documents, json::array{2});
+}
+
 // What the template sees of messages.
 json::value seen(const std::string& messages) {
   const auto request = parse_chat_request(R"({"messages": [)" + messages + "]}");
