@@ -89,10 +89,9 @@ void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType c
   for (const auto& [name, count] : counts)
     types += fmt::format("{}{} of {}", types.empty() ? "" : ", ", count, name);
   const bool keeps = !dequantize && counts.contains("Q4_0");
-  log::info(
-      "{}: quantised tensors: {}; {}dequantised to {}", checkpoint.directory, types,
-      keeps ? "Q4_0 stays in four bits where the device multiplies it, all else is " : "",
-      name_of(compute));
+  log::info("{}: quantised tensors: {}; {}dequantised to {}", checkpoint.directory, types,
+            keeps ? "Q4_0 stays in four bits where the device multiplies it, all else is " : "",
+            name_of(compute));
 }
 
 std::vector<TensorSpec> tower_specs(Loadable& model) {
