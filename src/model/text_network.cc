@@ -70,7 +70,7 @@ class TextNetwork final : public LoadableNetwork {
                                           std::span<const View> out, const Tap& tap) override {
     CHECK(tower_ != nullptr, "{} takes no images", shape_.family);
     CHECK(parts_ != Parts::kText, "{} was loaded without its tower", shape_.family);
-    return tower_->begin(stream, images, out, tap);
+    return tower_->begin({stream, images, out, tap});
   }
 
  private:

@@ -114,7 +114,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
     return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
                 tower.out, decoder.settings.hidden);
   return make_patch_model(
-      "glm-4.1v", checkpoint, std::move(decoder), std::make_unique<Glm4vTower>(tower),
+      "glm-4.1v", checkpoint, std::move(decoder), make_glm4v_tower(tower),
       {.patch = tower.patch, .merge = tower.merge, .frames = tower.frames}, kMedia, text_names());
 }
 

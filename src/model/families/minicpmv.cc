@@ -249,7 +249,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   return UnloadedModel{
       std::move(processor),
       make_network(std::move(shape), std::move(text.settings),
-                   qwen3_5_names("model.language_model."), std::make_unique<MiniCpmvTower>(tower))};
+                   qwen3_5_names("model.language_model."), make_minicpmv_tower(tower))};
 }
 
 // --- what checkpoints call themselves ---

@@ -385,7 +385,7 @@ Result<UnloadedModel> create_of(const Checkpoint& checkpoint, const ClassDefault
   return UnloadedModel{
       std::make_unique<PixtralProcessor>(shape, std::move(images), image_token, merge),
       make_network(std::move(shape), std::move(text.settings), std::move(names),
-                   std::make_unique<PixtralTower>(std::move(tower)))};
+                   make_pixtral_tower(tower))};
 }
 
 Result<UnloadedModel> create_mistral3(const Checkpoint& checkpoint) {

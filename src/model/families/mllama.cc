@@ -204,7 +204,7 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   return UnloadedModel{std::make_unique<MllamaProcessor>(shape, std::move(images),
                                                          static_cast<TokenId>(image_token)),
                        make_network(std::move(shape), std::move(text.settings), std::move(names),
-                                    std::make_unique<MllamaTower>(std::move(tower)))};
+                                    make_mllama_tower(std::move(tower)))};
 }
 
 // --- what checkpoints call themselves ---

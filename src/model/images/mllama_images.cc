@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "model/images/preprocessor_config.h"
+#include "model/towers/tile_tower.h"
 
 namespace saccade {
 namespace {

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "model/blocks/scratch.h"
+#include "model/towers/tower_weights.h"
+#include "model/towers/whole_images.h"
+
 namespace saccade {
 namespace {
 
@@ -15,39 +19,56 @@ std::int64_t slice_of(const Glm4vTowerSettings& s) {
   return std::max(kMlpRows / (s.merge * s.merge), std::int64_t{1});
 }
 
-}  // namespace
+class Glm4vTower final : public WholeImageTower {
+ public:
+  explicit Glm4vTower(const Glm4vTowerSettings& settings)
+      : WholeImageTower({.embed = settings.embed,
+                         .heads = settings.heads,
+                         .norm = settings.norm,
+                         .activation = settings.activation}),
+        settings_(settings) {}
 
-Result<void> check_glm4v_tower(const Glm4vTowerSettings& s) {
-  // A quarter of a head turns by a patch's row, twice, and as much by its column.
-  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
-    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
-                s.channels, s.embed, s.heads);
-  return {};
-}
+  void add_weights(WeightTable& table) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
+
+ private:
+  friend class Glm4vEncodeRun;
+
+  Glm4vTowerSettings settings_;
+  Linear patch_embed_;
+  Norm first_norm_;
+  PositionRows positions_;  // [settings_.positions^2, embed]
+  Norm last_norm_;
+  Linear downsample_;
+  Linear project_;
+  Norm project_norm_;
+  Linear merger_in_;  // gate and up
+  Linear merger_out_;
+
+  View joined_;     // [squares of a slice, out]
+  View projected_;  // [squares of a slice, out]
+  View ones_;       // [squares of a slice, out], what an activation alone is multiplied by
+  View inner_;      // [squares of a slice, 2 * merger_inner]
+};
 
 void Glm4vTower::add_weights(WeightTable& table) {
   const Glm4vTowerSettings& s = settings_;
   const std::string tower = "model.visual.";
-  stack_.blocks.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, tower + "patch_embed.proj",
                 {s.embed, s.channels, s.frames, s.patch, s.patch}, Bias::kYes);
   add_norm(table, first_norm_, tower + "post_conv_layernorm", s.embed, s.norm);
   add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
                     s.positions * s.positions, s.embed);
-  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
-    VisionBlock& block = stack_.blocks[i];
-    const std::string at = fmt::format("{}blocks.{}.", tower, i);
-    add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
-    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed,
-                 s.qkv_bias ? Bias::kYes : Bias::kNo, MatrixRole::kTowerLayer);
-    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kNo,
-                 MatrixRole::kTowerLayer);
-    add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
-    table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.out}, {at + "mlp.up_proj", s.out}},
-                  s.embed, Bias::kNo, MatrixRole::kTowerLayer);
-    table.linear(block.mlp_out, at + "mlp.down_proj", s.embed, s.out, Bias::kNo,
-                 MatrixRole::kTowerLayer);
-  }
+  add_vision_blocks(
+      table, stack_.blocks, s.depth, tower + "blocks.",
+      {"norm1",
+       {"attn.qkv"},
+       "attn.proj",
+       "norm2",
+       {"mlp.gate_proj", "mlp.up_proj"},
+       "mlp.down_proj"},
+      {s.embed, s.out, s.norm, s.qkv_bias ? Bias::kYes : Bias::kNo, Bias::kNo, Bias::kNo});
   add_norm(table, last_norm_, tower + "post_layernorm", s.embed, s.norm);
   add_joining(table, downsample_, tower + "downsample", {s.out, s.embed, s.merge, s.merge},
               s.merge * s.merge);
@@ -83,19 +104,12 @@ Result<void> Glm4vTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class Glm4vEncodeRun final : public TowerRun {
+class Glm4vEncodeRun final : public WholeImageRun {
  public:
-  Glm4vEncodeRun(Stream& stream, const Glm4vTower& tower,
-                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
+  Glm4vEncodeRun(const EncodeArgs& args, const Glm4vTower& tower)
+      : WholeImageRun(args, tower, tower.settings_.merge),
         tower_(tower),
-        settings_(tower.settings_),
-        order_(order_patches(images, settings_.merge, 0)),
-        angles_{tower.angles_.cos(order_.patches()), tower.angles_.sin(order_.patches())},
-        frames_(stream_.plan_segments(order_.frame_begins, tower.stack_.geometry())) {
-    take_rows(tower_.hidden_, order_.patches());
-    for (const PreparedImage* image : images_) tokens_.add(image->layout.tokens);
-  }
+        settings_(tower.settings_) {}
 
  private:
   void embed(WorkList& works) override {
@@ -109,21 +123,14 @@ class Glm4vEncodeRun final : public TowerRun {
     show_rows(works, "vision.patch_embed");
   }
 
-  void layer(WorkList& works, std::size_t index) override {
-    tower_.stack_.block(works, stream_, index, frames_, angles_, hidden_);
-    show_rows(works, fmt::format("vision.layer.{}", index));
-  }
-
   void project(WorkList& works) override {
-    works.add({.units = tokens_.all(),
-               .unit_cost = row_cost(tower_.downsample_) + row_cost(tower_.project_) +
-                            row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
-               .run = [this](std::int64_t begin, std::int64_t end) {
-                 tokens_.each(begin, end, slice_of(settings_),
-                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
-                                merge(i, from, to);
-                              });
-               }});
+    tokens_.list(works,
+                 row_cost(tower_.downsample_) + row_cost(tower_.project_) +
+                     row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
+                 slice_of(settings_),
+                 [this](std::size_t image, std::int64_t begin, std::int64_t end) {
+                   merge(image, begin, end);
+                 });
   }
 
   // down(act(gate(x)) * up(x)) of x = gelu(norm(project(a square's patches joined))), of tokens
@@ -153,16 +160,24 @@ class Glm4vEncodeRun final : public TowerRun {
 
   const Glm4vTower& tower_;
   const Glm4vTowerSettings& settings_;
-  PatchOrder order_;
-  VisionAngles angles_;
-  const SegmentPlan& frames_;
-  ImageUnits tokens_;
 };
 
-std::unique_ptr<EncodeRun> Glm4vTower::begin(Stream& stream,
-                                             std::span<const PreparedImage* const> images,
-                                             std::span<const View> out, const Tap& tap) {
-  return std::make_unique<Glm4vEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> Glm4vTower::begin(const EncodeArgs& args) {
+  return std::make_unique<Glm4vEncodeRun>(args, *this);
+}
+
+}  // namespace
+
+Result<void> check_glm4v_tower(const Glm4vTowerSettings& s) {
+  // A quarter of a head turns by a patch's row, twice, and as much by its column.
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
+    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
+                s.channels, s.embed, s.heads);
+  return {};
+}
+
+std::unique_ptr<VisionTower> make_glm4v_tower(const Glm4vTowerSettings& settings) {
+  return std::make_unique<Glm4vTower>(settings);
 }
 
 }  // namespace saccade

@@ -5,14 +5,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <utility>
 
 #include "model/blocks/blocks.h"
-#include "model/blocks/scratch.h"
-#include "model/towers/patch_steps.h"
-#include "model/towers/tower_weights.h"
-#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -42,45 +36,6 @@ struct Glm4vTowerSettings {
 Result<void> check_glm4v_tower(const Glm4vTowerSettings& settings);
 
 // Taps: vision.patch_embed (with learnt positions), vision.layer.N, vision.merged.
-class Glm4vTower final : public VisionTower {
- public:
-  explicit Glm4vTower(const Glm4vTowerSettings& settings)
-      : settings_(settings),
-        stack_({.embed = settings.embed,
-                .heads = settings.heads,
-                .norm = settings.norm,
-                .activation = settings.activation}) {}
-
-  void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { stack_.set_compute(compute); }
-  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
-  std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
-                                   std::span<const View> out, const Tap& tap) override;
-
- private:
-  friend class Glm4vEncodeRun;
-
-  Glm4vTowerSettings settings_;
-  Linear patch_embed_;
-  Norm first_norm_;
-  PositionRows positions_;  // [settings_.positions^2, embed]
-  VisionStack stack_;
-  Norm last_norm_;
-  Linear downsample_;
-  Linear project_;
-  Norm project_norm_;
-  Linear merger_in_;  // gate and up
-  Linear merger_out_;
-
-  Scratch memory_;
-  PatchAngles angles_;
-  PatchCut cut_;
-  View hidden_;     // [patches of a run, embed]
-  View joined_;     // [squares of a slice, out]
-  View projected_;  // [squares of a slice, out]
-  View ones_;       // [squares of a slice, out], what an activation alone is multiplied by
-  View inner_;      // [squares of a slice, 2 * merger_inner]
-};
+std::unique_ptr<VisionTower> make_glm4v_tower(const Glm4vTowerSettings& settings);
 
 }  // namespace saccade

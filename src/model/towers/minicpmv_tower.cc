@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "model/images/slice_images.h"
 #include "model/towers/position_grid.h"
+#include "model/towers/stack_tower.h"
+#include "model/towers/tower_weights.h"
 
 namespace saccade {
 namespace {
@@ -48,48 +50,53 @@ std::vector<Tile> tiles_of(std::span<const PreparedImage* const> images, std::in
   return tiles;
 }
 
-}  // namespace
+class MiniCpmvTower final : public StackTower {
+ public:
+  explicit MiniCpmvTower(const MiniCpmvTowerSettings& settings)
+      : StackTower({.embed = settings.width,
+                    .heads = settings.heads,
+                    .norm = settings.norm,
+                    .activation = settings.activation}),
+        settings_(settings) {}
 
-Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& s) {
-  if (s.channels != 3 || s.width % s.heads != 0 || s.head_dim() % 2 != 0 || s.patch > s.image)
-    return fail(ErrorCode::kUnsupported,
-                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
-                s.channels, s.width, s.heads, s.patch, s.image);
-  return {};
-}
+  void add_weights(WeightTable& table) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
+
+ private:
+  friend class MiniCpmvEncodeRun;
+
+  MiniCpmvTowerSettings settings_;
+  Linear patch_embed_;
+  PositionRows positions_;  // [settings_.positions()^2, width]
+  VisionBlock window_;      // its attention alone
+  Norm window_norm_;        // of four patches together
+  Linear window_in_;
+  Linear window_out_;
+  Norm last_norm_;
+  Norm merger_norm_;
+  Linear merger_in_;
+  Linear merger_out_;
+
+  View inner_;   // [squares of a slice, 4 * inner]
+  View joined_;  // [squares of a slice, width]
+  View merged_;  // [squares of a slice, out]
+};
 
 void MiniCpmvTower::add_weights(WeightTable& table) {
   const MiniCpmvTowerSettings& s = settings_;
   const std::string tower = "model.vision_tower.";
-  const auto add_attention = [&s](WeightTable& to, VisionBlock& block, const std::string& at) {
-    add_norm(to, block.attention_norm, at + "layer_norm1", s.width, s.norm);
-    to.stacked(block.qkv,
-               {{at + "self_attn.q_proj", s.width},
-                {at + "self_attn.k_proj", s.width},
-                {at + "self_attn.v_proj", s.width}},
-               s.width, Bias::kYes, MatrixRole::kTowerLayer);
-    to.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
-              MatrixRole::kTowerLayer);
-  };
+  const VisionBlockShape shape = {s.width, s.inner, s.norm};
   table.patches(patch_embed_, tower + "embeddings.patch_embedding",
                 {s.width, s.channels, s.patch, s.patch}, Bias::kYes);
   add_position_rows(table, positions_, tower + "embeddings.position_embedding.weight",
                     s.positions() * s.positions(), s.width);
-  stack_.blocks.resize(static_cast<std::size_t>(s.layers));
-  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
-    VisionBlock& block = stack_.blocks[i];
-    const std::string at = fmt::format("{}encoder.layers.{}.", tower, i);
-    add_attention(table, block, at);
-    add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-    table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes,
-                 MatrixRole::kTowerLayer);
-    table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
-                 MatrixRole::kTowerLayer);
-  }
+  add_vision_blocks(table, stack_.blocks, s.layers, tower + "encoder.layers.", kSiglipBlockNames,
+                    shape);
   const std::string window = tower + "vit_merger.";
   WeightTable unread;  // of checkpoints that join none
   WeightTable& joining = s.joins() ? table : unread;
-  add_attention(joining, window_, window);
+  add_vision_attention(joining, window_, window, kSiglipBlockNames, shape);
   add_norm(joining, window_norm_, window + "pre_norm", kJoined * s.width, s.norm);
   joining.linear(window_in_, window + "linear_1", kJoined * s.inner, kJoined * s.width, Bias::kYes);
   joining.linear(window_out_, window + "linear_2", s.width, kJoined * s.inner, Bias::kYes);
@@ -118,13 +125,11 @@ Result<void> MiniCpmvTower::reserve(Device& device, std::int64_t patch_rows) {
 
 class MiniCpmvEncodeRun final : public TowerRun {
  public:
-  MiniCpmvEncodeRun(Stream& stream, const MiniCpmvTower& tower,
-                    std::span<const PreparedImage* const> images, std::span<const View> out,
-                    Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
+  MiniCpmvEncodeRun(const EncodeArgs& args, const MiniCpmvTower& tower)
+      : TowerRun(args, tower.stack_.blocks.size()),
         tower_(tower),
         settings_(tower.settings_),
-        tiles_(tiles_of(images, settings_.patch)) {
+        tiles_(tiles_of(images_, settings_.patch)) {
     take_rows(tower_.hidden_, tiles_.back().begin + tiles_.back().rows());
     for (const Tile& tile : tiles_) {
       for (const auto& [count, length] :
@@ -248,14 +253,11 @@ class MiniCpmvEncodeRun final : public TowerRun {
   }
 
   void project(WorkList& works) override {
-    works.add({.units = tokens_.all(),
-               .unit_cost = row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
-               .run = [this](std::int64_t begin, std::int64_t end) {
-                 tokens_.each(begin, end, tower_.merged_.rows(),
-                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
-                                merge(i, from, to);
-                              });
-               }});
+    tokens_.list(works, row_cost(tower_.merger_in_) + row_cost(tower_.merger_out_),
+                 tower_.merged_.rows(),
+                 [this](std::size_t image, std::int64_t begin, std::int64_t end) {
+                   merge(image, begin, end);
+                 });
   }
 
   // Tokens [begin, end) of an image.
@@ -313,10 +315,22 @@ class MiniCpmvEncodeRun final : public TowerRun {
   std::map<std::pair<std::int64_t, std::int64_t>, const SegmentPlan*> plans_;
 };
 
-std::unique_ptr<EncodeRun> MiniCpmvTower::begin(Stream& stream,
-                                                std::span<const PreparedImage* const> images,
-                                                std::span<const View> out, const Tap& tap) {
-  return std::make_unique<MiniCpmvEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> MiniCpmvTower::begin(const EncodeArgs& args) {
+  return std::make_unique<MiniCpmvEncodeRun>(args, *this);
+}
+
+}  // namespace
+
+Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& s) {
+  if (s.channels != 3 || s.width % s.heads != 0 || s.head_dim() % 2 != 0 || s.patch > s.image)
+    return fail(ErrorCode::kUnsupported,
+                "vision_config: {} channels, width {} in {} heads, patches of {} in {} pixels",
+                s.channels, s.width, s.heads, s.patch, s.image);
+  return {};
+}
+
+std::unique_ptr<VisionTower> make_minicpmv_tower(const MiniCpmvTowerSettings& settings) {
+  return std::make_unique<MiniCpmvTower>(settings);
 }
 
 }  // namespace saccade

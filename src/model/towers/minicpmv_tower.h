@@ -6,13 +6,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "model/blocks/blocks.h"
-#include "model/blocks/scratch.h"
-#include "model/towers/patch_steps.h"
-#include "model/towers/tower_weights.h"
-#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -42,44 +37,6 @@ Result<void> check_minicpmv_tower(const MiniCpmvTowerSettings& settings);
 
 // Taps: vision.patch_embed (with learnt positions), vision.layer.N up to where patches are joined,
 // joined.merger, joined.layer.N from there on, vision.merged.
-class MiniCpmvTower final : public VisionTower {
- public:
-  explicit MiniCpmvTower(const MiniCpmvTowerSettings& settings)
-      : settings_(settings),
-        stack_({.embed = settings.width,
-                .heads = settings.heads,
-                .norm = settings.norm,
-                .activation = settings.activation}) {}
-
-  void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { stack_.set_compute(compute); }
-  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
-  std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
-                                   std::span<const View> out, const Tap& tap) override;
-
- private:
-  friend class MiniCpmvEncodeRun;
-
-  MiniCpmvTowerSettings settings_;
-  Linear patch_embed_;
-  PositionRows positions_;  // [settings_.positions()^2, width]
-  VisionStack stack_;       // with room for the largest tile
-  VisionBlock window_;      // its attention alone
-  Norm window_norm_;        // of four patches together
-  Linear window_in_;
-  Linear window_out_;
-  Norm last_norm_;
-  Norm merger_norm_;
-  Linear merger_in_;
-  Linear merger_out_;
-
-  Scratch memory_;
-  PatchCut cut_;
-  View hidden_;  // [patches of a run, width]
-  View inner_;   // [squares of a slice, 4 * inner]
-  View joined_;  // [squares of a slice, width]
-  View merged_;  // [squares of a slice, out]
-};
+std::unique_ptr<VisionTower> make_minicpmv_tower(const MiniCpmvTowerSettings& settings);
 
 }  // namespace saccade

@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "base/check.h"
+#include "model/blocks/scratch.h"
 #include "model/blocks/tanh_gate.h"
+#include "model/towers/patch_steps.h"
+#include "model/towers/tower_weights.h"
+#include "model/towers/vision_stack.h"
 #include "ops/stored_matrix.h"
 
 namespace saccade {
@@ -49,9 +55,8 @@ std::vector<std::int32_t> counting(std::int64_t begin, std::int64_t count) {
   return list;
 }
 
-}  // namespace
-
-std::int64_t MllamaTower::ratio_index(std::int64_t across, std::int64_t down, std::int64_t most) {
+// Of an arrangement of tiles: its row of the embeddings.
+std::int64_t ratio_index(std::int64_t across, std::int64_t down, std::int64_t most) {
   // As the reference lists them: (1, 1), (1, 2), ... (2, 1), ... as far as tiles go; 0 is no image.
   std::int64_t index = 0;
   for (std::int64_t first = 1; first <= down; ++first) {
@@ -65,6 +70,59 @@ std::int64_t MllamaTower::ratio_index(std::int64_t across, std::int64_t down, st
   return 0;
 }
 
+class MllamaTower final : public VisionTower {
+ public:
+  explicit MllamaTower(MllamaTowerSettings settings) : settings_(std::move(settings)) {}
+
+  void add_weights(WeightTable& table) override;
+  void set_compute(DType compute) override { compute_ = compute; }
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::size_t scratch_bytes() const override { return memory_.bytes(); }
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
+
+ private:
+  friend class MllamaEncodeRun;
+  struct Block {
+    VisionBlock layer;
+    float attention_gate = 1;
+    float mlp_gate = 1;
+  };
+  // An embedding for each tile of each arrangement, behind a gate.
+  struct TileEmbedding {
+    EmbeddingTable table;  // [ratios + 1, tiles * width]
+    float gate = 0;
+  };
+
+  void add_block(WeightTable& table, Block& block, const std::string& at, bool gated) const;
+  void add_tile_embedding(WeightTable& table, TileEmbedding& into, const std::string& name) const;
+
+  MllamaTowerSettings settings_;
+  DType compute_ = DType::kF32;
+  Linear patch_embed_;
+  VectorWeight class_token_;
+  EmbeddingTable positions_;       // [rows, width]
+  EmbeddingTable tile_positions_;  // [ratios + 1, tiles * rows * width]
+  float position_gate_ = 0;
+  TileEmbedding before_;
+  TileEmbedding after_;
+  Norm first_norm_;
+  Norm last_norm_;
+  std::vector<Block> blocks_;  // those of the first transformer, then those of the second
+  Linear projector_;
+
+  Scratch memory_;
+  PatchCut cut_;    // of a tile
+  View hidden_;     // [all_rows, width]
+  View normed_;     // [all_rows, width]
+  View qkv_;        // [all_rows, 3 * width]
+  View mixed_;      // [all_rows, width]
+  View mlp_;        // [kMlpRows, inner]
+  View keys_;       // [blocks of kKeyBlock, 2 * heads * kKeyBlock * head_dim] of one layer
+  View features_;   // [tiles * rows, features]
+  View projected_;  // [kMlpRows, out]
+  View row_;        // [1, width]
+};
+
 void MllamaTower::add_tile_embedding(WeightTable& table, TileEmbedding& into,
                                      const std::string& name) const {
   const MllamaTowerSettings& s = settings_;
@@ -75,19 +133,12 @@ void MllamaTower::add_tile_embedding(WeightTable& table, TileEmbedding& into,
 void MllamaTower::add_block(WeightTable& table, Block& block, const std::string& at,
                             bool gated) const {
   const MllamaTowerSettings& s = settings_;
-  VisionBlock& layer = block.layer;
-  add_norm(table, layer.attention_norm, at + "input_layernorm", s.width, s.norm);
-  table.stacked(layer.qkv,
-                {{at + "self_attn.q_proj", s.width},
-                 {at + "self_attn.k_proj", s.width},
-                 {at + "self_attn.v_proj", s.width}},
-                s.width, Bias::kNo, MatrixRole::kTowerLayer);
-  table.linear(layer.attention_out, at + "self_attn.o_proj", s.width, s.width, Bias::kNo,
-               MatrixRole::kTowerLayer);
-  add_norm(table, layer.mlp_norm, at + "post_attention_layernorm", s.width, s.norm);
-  table.linear(layer.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
-  table.linear(layer.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
-               MatrixRole::kTowerLayer);
+  static const VisionBlockNames kNames = {
+      "input_layernorm",  {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+      "self_attn.o_proj", "post_attention_layernorm",
+      {"mlp.fc1"},        "mlp.fc2"};
+  add_vision_block(table, block.layer, at, kNames,
+                   {s.width, s.inner, s.norm, Bias::kNo, Bias::kNo});
   if (!gated) return;
   add_tanh_gate(table, block.attention_gate, at + "gate_attn");
   add_tanh_gate(table, block.mlp_gate, at + "gate_ffn");
@@ -143,9 +194,8 @@ Result<void> MllamaTower::reserve(Device& device, std::int64_t) {
 // these, not itself: the reference's mask hides padding from padding alone.
 class MllamaEncodeRun final : public TowerRun {
  public:
-  MllamaEncodeRun(Stream& stream, const MllamaTower& tower,
-                  std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.blocks_.size(), images.size()),
+  MllamaEncodeRun(const EncodeArgs& args, const MllamaTower& tower)
+      : TowerRun(args, tower.blocks_.size(), args.images.size()),
         tower_(tower),
         s_(tower.settings_),
         blocks_(counting(0, tower.keys_.rows())) {
@@ -213,8 +263,8 @@ class MllamaEncodeRun final : public TowerRun {
   void embed(WorkList& works) override {
     const PreparedImage& image = *images_[image_];
     tiles_ = image.layout.grid_t;
-    ratio_ = MllamaTower::ratio_index(image.layout.resized_width / s_.image,
-                                      image.layout.resized_height / s_.image, s_.tiles);
+    ratio_ = ratio_index(image.layout.resized_width / s_.image,
+                         image.layout.resized_height / s_.image, s_.tiles);
     plan_attention();
     for (std::int64_t index = 0; index < s_.tiles; ++index) {
       if (index < tiles_) list_tile(works, image, index);
@@ -431,10 +481,14 @@ class MllamaEncodeRun final : public TowerRun {
   std::size_t image_ = 0;
 };
 
-std::unique_ptr<EncodeRun> MllamaTower::begin(Stream& stream,
-                                              std::span<const PreparedImage* const> images,
-                                              std::span<const View> out, const Tap& tap) {
-  return std::make_unique<MllamaEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> MllamaTower::begin(const EncodeArgs& args) {
+  return std::make_unique<MllamaEncodeRun>(args, *this);
+}
+
+}  // namespace
+
+std::unique_ptr<VisionTower> make_mllama_tower(MllamaTowerSettings settings) {
+  return std::make_unique<MllamaTower>(std::move(settings));
 }
 
 }  // namespace saccade

@@ -6,76 +6,61 @@
 #include <boost/json/value.hpp>
 #include <utility>
 
-#include "model/towers/tower_run.h"
+#include "model/towers/tower_weights.h"
+#include "model/towers/whole_images.h"
 
 namespace saccade {
-Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
-                                                std::vector<std::int64_t> fallback) {
-  const json::value* list = json::find(vision, name);
-  if (list == nullptr) return fallback;
-  if (!list->is_array())
-    return fail(ErrorCode::kInvalid, "vision_config.{} is {}, not a list", name,
-                json::kind_name(*list));
-  std::vector<std::int64_t> layers;
-  for (const json::value& layer : list->get_array()) {
-    if (!layer.is_int64())
-      return fail(ErrorCode::kInvalid, "vision_config.{} holds {}", name, json::kind_name(layer));
-    layers.push_back(layer.get_int64());
-  }
-  return layers;
-}
+namespace {
 
-Result<double> vision_rope_theta(const json::object& vision) {
-  constexpr double kTheta = 10000;
-  const json::value* rope = json::find(vision, "rope_parameters");
-  if (rope == nullptr || !rope->is_object()) return kTheta;
-  return json::get_double_or(rope->get_object(), "rope_theta", kTheta);
-}
+class PatchTower final : public WholeImageTower {
+ public:
+  explicit PatchTower(PatchTowerSettings settings)
+      : WholeImageTower({.embed = settings.embed,
+                         .heads = settings.heads,
+                         .norm = settings.norm,
+                         .activation = settings.activation}),
+        settings_(std::move(settings)) {}
 
-Result<void> check_patch_tower(const PatchTowerSettings& s) {
-  // A quarter of a head turns by the patch's row, twice, and as much by its column.
-  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
-    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
-                s.channels, s.embed, s.heads);
-  for (std::size_t i = 0; i < s.deepstack.size(); ++i) {
-    const std::int64_t least = i == 0 ? 0 : s.deepstack[i - 1] + 1;
-    if (s.deepstack[i] < least || s.deepstack[i] >= s.depth)
-      return fail(ErrorCode::kInvalid,
-                  "vision_config.deepstack_visual_indexes holds {} after {} of {} layers",
-                  s.deepstack[i], least - 1, s.depth);
-  }
-  return {};
-}
+  void add_weights(WeightTable& table) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
+
+ private:
+  friend class PatchEncodeRun;
+
+  struct Merger {
+    Norm norm;
+    Linear in;
+    Linear out;
+  };
+
+  PatchTowerSettings settings_;
+  Linear patch_embed_;
+  PositionRows positions_;  // [settings_.positions^2, embed]
+  Merger merger_;
+  std::vector<Merger> deepstack_;
+
+  View merged_;  // [kMlpRows / merge^2, out]
+};
 
 void PatchTower::add_weights(WeightTable& table) {
   const PatchTowerSettings& s = settings_;
   const PatchTowerNames& names = s.names;
-  stack_.blocks.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, names.tower + "patch_embed.proj",
                 {s.embed, s.channels, s.frames, s.patch, s.patch},
                 s.patch_bias ? Bias::kYes : Bias::kNo);
   if (s.positions > 0)
     add_position_rows(table, positions_, names.tower + "pos_embed.weight",
                       s.positions * s.positions, s.embed);
-  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
-    VisionBlock& block = stack_.blocks[i];
-    const std::string at = fmt::format("{}blocks.{}.", names.tower, i);
-    add_norm(table, block.attention_norm, at + "norm1", s.embed, s.norm);
-    table.linear(block.qkv, at + "attn.qkv", 3 * s.embed, s.embed, Bias::kYes,
-                 MatrixRole::kTowerLayer);
-    table.linear(block.attention_out, at + "attn.proj", s.embed, s.embed, Bias::kYes,
-                 MatrixRole::kTowerLayer);
-    add_norm(table, block.mlp_norm, at + "norm2", s.embed, s.norm);
-    if (s.gated) {
-      table.stacked(block.mlp_in, {{at + "mlp.gate_proj", s.inner}, {at + "mlp.up_proj", s.inner}},
-                    s.embed, Bias::kYes, MatrixRole::kTowerLayer);
-    } else {
-      table.linear(block.mlp_in, at + names.mlp_in, s.inner, s.embed, Bias::kYes,
-                   MatrixRole::kTowerLayer);
-    }
-    table.linear(block.mlp_out, at + (s.gated ? "mlp.down_proj" : names.mlp_out), s.embed, s.inner,
-                 Bias::kYes, MatrixRole::kTowerLayer);
-  }
+  const std::string up = s.gated ? "mlp.up_proj" : names.mlp_in;
+  add_vision_blocks(table, stack_.blocks, s.depth, names.tower + "blocks.",
+                    {"norm1",
+                     {"attn.qkv"},
+                     "attn.proj",
+                     "norm2",
+                     s.gated ? std::vector<std::string>{"mlp.gate_proj", up} : std::vector{up},
+                     s.gated ? "mlp.down_proj" : names.mlp_out},
+                    {s.embed, s.inner, s.norm});
   const auto add_merger = [&](Merger& merger, const std::string& at, std::int64_t normed) {
     add_norm(table, merger.norm, at + names.merger_norm, normed, s.norm);
     table.linear(merger.in, at + names.merger_in, s.merged(), s.merged(), Bias::kYes);
@@ -102,20 +87,14 @@ Result<void> PatchTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class PatchEncodeRun final : public TowerRun {
+class PatchEncodeRun final : public WholeImageRun {
  public:
-  PatchEncodeRun(Stream& stream, const PatchTower& tower,
-                 std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
+  PatchEncodeRun(const EncodeArgs& args, const PatchTower& tower)
+      : WholeImageRun(args, tower, tower.settings_.merge, tower.settings_.window),
         tower_(tower),
-        settings_(tower.settings_),
-        order_(order_patches(images, settings_.merge, settings_.window)) {
-    take_rows(tower_.hidden_, order_.patches());
-    angles_ = {tower_.angles_.cos(order_.patches()), tower_.angles_.sin(order_.patches())};
-    frames_ = &stream_.plan_segments(order_.frame_begins, tower_.stack_.geometry());
+        settings_(tower.settings_) {
     if (windowed())
       windows_ = &stream_.plan_segments(order_.window_begins, tower_.stack_.geometry());
-    for (const PreparedImage* image : images_) tokens_.add(image->layout.tokens);
   }
 
  private:
@@ -157,8 +136,7 @@ class PatchEncodeRun final : public TowerRun {
     const bool whole =
         !windowed() ||
         std::ranges::find(s.whole_layers, static_cast<std::int64_t>(index)) != s.whole_layers.end();
-    tower_.stack_.block(works, stream_, index, whole ? *frames_ : *windows_, angles_, hidden_);
-    show_rows(works, fmt::format("vision.layer.{}", index));
+    attend(works, index, whole ? frames_ : *windows_);
     const auto deep = std::ranges::find(s.deepstack, static_cast<std::int64_t>(index));
     if (deep == s.deepstack.end()) return;
     const std::int64_t nth = deep - s.deepstack.begin();
@@ -169,14 +147,12 @@ class PatchEncodeRun final : public TowerRun {
 
   // Each square's patches, side by side in a row, through an MLP to one slice of the embedding row.
   void list_merging(WorkList& works, const PatchTower::Merger& merger, std::int64_t part_of_row) {
-    works.add({.units = tokens_.all(),
-               .unit_cost = row_cost(merger.in) + row_cost(merger.out),
-               .run = [this, &merger, part_of_row](std::int64_t begin, std::int64_t end) {
-                 tokens_.each(begin, end, std::max<std::int64_t>(kMlpRows / square(), 1),
-                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
-                                merge(merger, part_of_row, i, from, to);
-                              });
-               }});
+    tokens_.list(
+        works, row_cost(merger.in) + row_cost(merger.out),
+        std::max<std::int64_t>(kMlpRows / square(), 1),
+        [this, &merger, part_of_row](std::size_t image, std::int64_t begin, std::int64_t end) {
+          merge(merger, part_of_row, image, begin, end);
+        });
   }
 
   // Tokens [begin, end) of an image.
@@ -222,17 +198,55 @@ class PatchEncodeRun final : public TowerRun {
 
   const PatchTower& tower_;
   const PatchTowerSettings& settings_;
-  PatchOrder order_;
-  ImageUnits tokens_;
-  VisionAngles angles_;
-  const SegmentPlan* frames_ = nullptr;
   const SegmentPlan* windows_ = nullptr;  // null without windows
 };
 
-std::unique_ptr<EncodeRun> PatchTower::begin(Stream& stream,
-                                             std::span<const PreparedImage* const> images,
-                                             std::span<const View> out, const Tap& tap) {
-  return std::make_unique<PatchEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> PatchTower::begin(const EncodeArgs& args) {
+  return std::make_unique<PatchEncodeRun>(args, *this);
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> vision_layers(const json::object& vision, std::string_view name,
+                                                std::vector<std::int64_t> fallback) {
+  const json::value* list = json::find(vision, name);
+  if (list == nullptr) return fallback;
+  if (!list->is_array())
+    return fail(ErrorCode::kInvalid, "vision_config.{} is {}, not a list", name,
+                json::kind_name(*list));
+  std::vector<std::int64_t> layers;
+  for (const json::value& layer : list->get_array()) {
+    if (!layer.is_int64())
+      return fail(ErrorCode::kInvalid, "vision_config.{} holds {}", name, json::kind_name(layer));
+    layers.push_back(layer.get_int64());
+  }
+  return layers;
+}
+
+Result<double> vision_rope_theta(const json::object& vision) {
+  constexpr double kTheta = 10000;
+  const json::value* rope = json::find(vision, "rope_parameters");
+  if (rope == nullptr || !rope->is_object()) return kTheta;
+  return json::get_double_or(rope->get_object(), "rope_theta", kTheta);
+}
+
+Result<void> check_patch_tower(const PatchTowerSettings& s) {
+  // A quarter of a head turns by the patch's row, twice, and as much by its column.
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
+    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
+                s.channels, s.embed, s.heads);
+  for (std::size_t i = 0; i < s.deepstack.size(); ++i) {
+    const std::int64_t least = i == 0 ? 0 : s.deepstack[i - 1] + 1;
+    if (s.deepstack[i] < least || s.deepstack[i] >= s.depth)
+      return fail(ErrorCode::kInvalid,
+                  "vision_config.deepstack_visual_indexes holds {} after {} of {} layers",
+                  s.deepstack[i], least - 1, s.depth);
+  }
+  return {};
+}
+
+std::unique_ptr<VisionTower> make_patch_tower(PatchTowerSettings settings) {
+  return std::make_unique<PatchTower>(std::move(settings));
 }
 
 }  // namespace saccade

@@ -5,17 +5,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "model/blocks/blocks.h"
-#include "model/blocks/scratch.h"
-#include "model/towers/patch_steps.h"
-#include "model/towers/tower_weights.h"
-#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -72,43 +67,6 @@ Result<void> check_patch_tower(const PatchTowerSettings& settings);
 
 // Taps: vision.patch_embed (with learnt positions, where there are), vision.layer.N,
 // vision.deepstack.N, vision.merged; with windows their rows go by window.
-class PatchTower final : public VisionTower {
- public:
-  explicit PatchTower(PatchTowerSettings settings)
-      : settings_(std::move(settings)),
-        stack_({.embed = settings_.embed,
-                .heads = settings_.heads,
-                .norm = settings_.norm,
-                .activation = settings_.activation}) {}
-
-  void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { stack_.set_compute(compute); }
-  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
-  std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
-                                   std::span<const View> out, const Tap& tap) override;
-
- private:
-  friend class PatchEncodeRun;
-
-  struct Merger {
-    Norm norm;
-    Linear in;
-    Linear out;
-  };
-
-  PatchTowerSettings settings_;
-  Linear patch_embed_;
-  PositionRows positions_;  // [settings_.positions^2, embed]
-  VisionStack stack_;
-  Merger merger_;
-  std::vector<Merger> deepstack_;
-
-  Scratch memory_;
-  PatchAngles angles_;
-  PatchCut cut_;
-  View hidden_;  // [patches of a run, embed]
-  View merged_;  // [kMlpRows / merge^2, out]
-};
+std::unique_ptr<VisionTower> make_patch_tower(PatchTowerSettings settings);
 
 }  // namespace saccade

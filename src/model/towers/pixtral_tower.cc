@@ -4,44 +4,57 @@
 #include <string>
 #include <vector>
 
+#include "model/blocks/scratch.h"
 #include "model/towers/tower_weights.h"
+#include "model/towers/whole_images.h"
 
 namespace saccade {
-Result<void> check_pixtral_tower(const PixtralTowerSettings& s) {
-  // Pairs of a head take turns with a patch's row and its column.
-  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
-    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
-                s.channels, s.embed, s.heads);
-  return {};
-}
+namespace {
+
+class PixtralTower final : public WholeImageTower {
+ public:
+  explicit PixtralTower(const PixtralTowerSettings& settings)
+      : WholeImageTower({.embed = settings.embed,
+                         .heads = settings.heads,
+                         .norm = settings.norm,
+                         .activation = settings.activation}),
+        settings_(settings) {}
+
+  void add_weights(WeightTable& table) override;
+  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
+
+ private:
+  friend class PixtralEncodeRun;
+
+  PixtralTowerSettings settings_;
+  Linear patch_embed_;
+  Norm first_norm_;
+  Norm merge_norm_;  // these two with settings_.merges
+  Linear merge_;
+  Linear project_in_;
+  Linear project_out_;
+
+  View joined_;     // [kMlpRows / merge^2, embed] with settings_.merges
+  View inner_;      // [kMlpRows / merge^2, out]
+  View projected_;  // [kMlpRows / merge^2, out]
+};
 
 void PixtralTower::add_weights(WeightTable& table) {
   const PixtralTowerSettings& s = settings_;
   const std::string tower = "vision_tower.";
   const std::string projector = "multi_modal_projector.";
-  stack_.blocks.resize(static_cast<std::size_t>(s.depth));
   table.patches(patch_embed_, tower + "patch_conv", {s.embed, s.channels, s.patch, s.patch},
                 Bias::kNo);
   add_norm(table, first_norm_, tower + "ln_pre", s.embed, s.norm);
-  for (std::size_t i = 0; i < stack_.blocks.size(); ++i) {
-    VisionBlock& block = stack_.blocks[i];
-    const std::string at = fmt::format("{}transformer.layers.{}.", tower, i);
-    add_norm(table, block.attention_norm, at + "attention_norm", s.embed, s.norm);
-    table.stacked(block.qkv,
-                  {{at + "attention.q_proj", s.embed},
-                   {at + "attention.k_proj", s.embed},
-                   {at + "attention.v_proj", s.embed}},
-                  s.embed, Bias::kNo, MatrixRole::kTowerLayer);
-    table.linear(block.attention_out, at + "attention.o_proj", s.embed, s.embed, Bias::kNo,
-                 MatrixRole::kTowerLayer);
-    add_norm(table, block.mlp_norm, at + "ffn_norm", s.embed, s.norm);
-    table.stacked(
-        block.mlp_in,
-        {{at + "feed_forward.gate_proj", s.inner}, {at + "feed_forward.up_proj", s.inner}}, s.embed,
-        Bias::kNo, MatrixRole::kTowerLayer);
-    table.linear(block.mlp_out, at + "feed_forward.down_proj", s.embed, s.inner, Bias::kNo,
-                 MatrixRole::kTowerLayer);
-  }
+  add_vision_blocks(table, stack_.blocks, s.depth, tower + "transformer.layers.",
+                    {"attention_norm",
+                     {"attention.q_proj", "attention.k_proj", "attention.v_proj"},
+                     "attention.o_proj",
+                     "ffn_norm",
+                     {"feed_forward.gate_proj", "feed_forward.up_proj"},
+                     "feed_forward.down_proj"},
+                    {s.embed, s.inner, s.norm, Bias::kNo, Bias::kNo, Bias::kNo});
   if (s.merges) {
     add_norm(table, merge_norm_, projector + "norm", s.embed, s.merge_norm);
     const std::int64_t square = s.merge * s.merge;
@@ -75,19 +88,12 @@ Result<void> PixtralTower::reserve(Device& device, std::int64_t patch_rows) {
   return {};
 }
 
-class PixtralEncodeRun final : public TowerRun {
+class PixtralEncodeRun final : public WholeImageRun {
  public:
-  PixtralEncodeRun(Stream& stream, const PixtralTower& tower,
-                   std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
+  PixtralEncodeRun(const EncodeArgs& args, const PixtralTower& tower)
+      : WholeImageRun(args, tower, tower.settings_.merge),
         tower_(tower),
-        settings_(tower.settings_),
-        order_(order_patches(images, settings_.merge, 0)),
-        angles_{tower.angles_.cos(order_.patches()), tower.angles_.sin(order_.patches())},
-        images_apart_(stream_.plan_segments(order_.frame_begins, tower.stack_.geometry())) {
-    take_rows(tower_.hidden_, order_.patches());
-    for (const PreparedImage* image : images_) tokens_.add(image->layout.tokens);
-  }
+        settings_(tower.settings_) {}
 
  private:
   void embed(WorkList& works) override {
@@ -95,11 +101,6 @@ class PixtralEncodeRun final : public TowerRun {
     list_norm(works, stream_, tower_.first_norm_, settings_.norm, hidden_);
     tower_.angles_.list(works, stream_, order_);
     show_rows(works, "vision.patch_embed");
-  }
-
-  void layer(WorkList& works, std::size_t index) override {
-    tower_.stack_.block(works, stream_, index, images_apart_, angles_, hidden_);
-    show_rows(works, fmt::format("vision.layer.{}", index));
   }
 
   // Of some whole squares' patches: one row each, as wide as a patch.
@@ -114,16 +115,13 @@ class PixtralEncodeRun final : public TowerRun {
   }
 
   void project(WorkList& works) override {
-    const std::int64_t square = settings_.merge * settings_.merge;
-    works.add({.units = tokens_.all(),
-               .unit_cost = (settings_.merges ? row_cost(tower_.merge_) : 0) +
-                            row_cost(tower_.project_in_) + row_cost(tower_.project_out_),
-               .run = [this, square](std::int64_t begin, std::int64_t end) {
-                 tokens_.each(begin, end, std::max(kMlpRows / square, std::int64_t{1}),
-                              [&](std::size_t i, std::int64_t from, std::int64_t to) {
-                                project_some(i, from, to);
-                              });
-               }});
+    tokens_.list(works,
+                 (settings_.merges ? row_cost(tower_.merge_) : 0) + row_cost(tower_.project_in_) +
+                     row_cost(tower_.project_out_),
+                 std::max(kMlpRows / (settings_.merge * settings_.merge), std::int64_t{1}),
+                 [this](std::size_t image, std::int64_t begin, std::int64_t end) {
+                   project_some(image, begin, end);
+                 });
   }
 
   // Tokens [begin, end) of an image.
@@ -141,16 +139,24 @@ class PixtralEncodeRun final : public TowerRun {
 
   const PixtralTower& tower_;
   const PixtralTowerSettings& settings_;
-  PatchOrder order_;
-  VisionAngles angles_;
-  const SegmentPlan& images_apart_;
-  ImageUnits tokens_;
 };
 
-std::unique_ptr<EncodeRun> PixtralTower::begin(Stream& stream,
-                                               std::span<const PreparedImage* const> images,
-                                               std::span<const View> out, const Tap& tap) {
-  return std::make_unique<PixtralEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> PixtralTower::begin(const EncodeArgs& args) {
+  return std::make_unique<PixtralEncodeRun>(args, *this);
+}
+
+}  // namespace
+
+Result<void> check_pixtral_tower(const PixtralTowerSettings& s) {
+  // Pairs of a head take turns with a patch's row and its column.
+  if (s.channels != 3 || s.embed % s.heads != 0 || s.head_dim() % 4 != 0)
+    return fail(ErrorCode::kUnsupported, "vision_config: {} channels, width {} in {} heads",
+                s.channels, s.embed, s.heads);
+  return {};
+}
+
+std::unique_ptr<VisionTower> make_pixtral_tower(const PixtralTowerSettings& settings) {
+  return std::make_unique<PixtralTower>(settings);
 }
 
 }  // namespace saccade

@@ -5,12 +5,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "model/blocks/blocks.h"
-#include "model/blocks/scratch.h"
-#include "model/towers/patch_steps.h"
-#include "model/towers/vision_stack.h"
 #include "model/towers/vision_tower.h"
 
 namespace saccade {
@@ -45,41 +41,6 @@ Result<void> check_pixtral_tower(const PixtralTowerSettings& settings);
 
 // Rows of an image are in the order in which squares join them. Taps: vision.patch_embed (normed),
 // vision.layer.N, vision.merged (the projector's rows).
-class PixtralTower final : public VisionTower {
- public:
-  explicit PixtralTower(const PixtralTowerSettings& settings)
-      : settings_(settings),
-        stack_({.embed = settings.embed,
-                .heads = settings.heads,
-                .norm = settings.norm,
-                .activation = settings.activation}) {}
-
-  void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { stack_.set_compute(compute); }
-  Result<void> reserve(Device& device, std::int64_t patch_rows) override;
-  std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
-                                   std::span<const View> out, const Tap& tap) override;
-
- private:
-  friend class PixtralEncodeRun;
-
-  PixtralTowerSettings settings_;
-  Linear patch_embed_;
-  Norm first_norm_;
-  VisionStack stack_;
-  Norm merge_norm_;  // these two with settings_.merges
-  Linear merge_;
-  Linear project_in_;
-  Linear project_out_;
-
-  Scratch memory_;
-  PatchAngles angles_;
-  PatchCut cut_;
-  View hidden_;     // [patches of a run, embed]
-  View joined_;     // [kMlpRows / merge^2, embed] with settings_.merges
-  View inner_;      // [kMlpRows / merge^2, out]
-  View projected_;  // [kMlpRows / merge^2, out]
-};
+std::unique_ptr<VisionTower> make_pixtral_tower(const PixtralTowerSettings& settings);
 
 }  // namespace saccade

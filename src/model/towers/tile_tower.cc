@@ -18,23 +18,6 @@ std::int64_t tiles_at_once(const TileTowerSettings& settings) {
   return std::max<std::int64_t>(kMlpRows / settings.rows(), 1);
 }
 
-void add_layer(WeightTable& table, VisionBlock& block, const TileTowerSettings& s,
-               std::int64_t index) {
-  const std::string at = fmt::format("{}encoder.layers.{}.", s.prefix, index);
-  add_norm(table, block.attention_norm, at + "layer_norm1", s.width, s.norm);
-  table.stacked(block.qkv,
-                {{at + "self_attn.q_proj", s.width},
-                 {at + "self_attn.k_proj", s.width},
-                 {at + "self_attn.v_proj", s.width}},
-                s.width, Bias::kYes, MatrixRole::kTowerLayer);
-  table.linear(block.attention_out, at + "self_attn.out_proj", s.width, s.width, Bias::kYes,
-               MatrixRole::kTowerLayer);
-  add_norm(table, block.mlp_norm, at + "layer_norm2", s.width, s.norm);
-  table.linear(block.mlp_in, at + "mlp.fc1", s.inner, s.width, Bias::kYes, MatrixRole::kTowerLayer);
-  table.linear(block.mlp_out, at + "mlp.fc2", s.width, s.inner, Bias::kYes,
-               MatrixRole::kTowerLayer);
-}
-
 }  // namespace
 
 Result<TileTowerSettings> parse_siglip(const json::object& config) {
@@ -104,7 +87,8 @@ void TileTower::add_weights(WeightTable& table) {
 void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights,
                           std::vector<VisionBlock>& blocks) const {
   const TileTowerSettings& s = settings_;
-  blocks.resize(static_cast<std::size_t>(s.layers));
+  const VisionBlockShape shape = {s.width, s.inner, s.norm};
+  const std::string layers = s.prefix + "encoder.layers.";
   if (s.class_token)
     table.bias(weights.class_token, s.prefix + "embeddings.class_embedding", s.width);
   table.patches(weights.patch_embed, s.prefix + "embeddings.patch_embedding",
@@ -113,12 +97,11 @@ void TileTower::add_tower(WeightTable& table, TileTowerWeights& weights,
                   s.width);
   // The misspelling is the reference's.
   if (s.pre_norm) add_norm(table, weights.pre_norm, s.prefix + "pre_layrnorm", s.width, s.norm);
-  for (std::int64_t i = 0; i < s.layers; ++i)
-    add_layer(table, blocks[static_cast<std::size_t>(i)], s, i);
+  add_vision_blocks(table, blocks, s.layers, layers, kSiglipBlockNames, shape);
   WeightTable unread;
   VisionBlock nowhere;
   for (std::int64_t i = s.layers; i < s.layers + s.unread_layers; ++i)
-    add_layer(unread, nowhere, s, i);
+    add_vision_block(unread, nowhere, fmt::format("{}{}.", layers, i), kSiglipBlockNames, shape);
   table.unread(unread.specs());
   add_norm(table, weights.post_norm, s.prefix + "post_layernorm", s.width, s.norm);
 }
@@ -139,11 +122,8 @@ Result<void> TileTower::reserve(Device& device, std::int64_t patch_rows) {
 
 class TileEncodeRun final : public TowerRun {
  public:
-  TileEncodeRun(Stream& stream, const TileTower& tower,
-                std::span<const PreparedImage* const> images, std::span<const View> out, Tap tap)
-      : TowerRun(stream, images, out, std::move(tap), tower.stack_.blocks.size()),
-        tower_(tower),
-        settings_(tower.settings_) {
+  TileEncodeRun(const EncodeArgs& args, const TileTower& tower)
+      : TowerRun(args, tower.stack_.blocks.size()), tower_(tower), settings_(tower.settings_) {
     for (const PreparedImage* image : images_)
       patches_.add(image->layout.grid_t * settings_.patches());
     take_rows(tower_.hidden_, tiles() * settings_.rows());
@@ -176,14 +156,10 @@ class TileEncodeRun final : public TowerRun {
     });
     const Linear& linear = tower_.weights_.patch_embed;
     const double pixels = kPixelCost * static_cast<double>(linear.weight->in());
-    works.add({.units = patches_.all(),
-               .unit_cost = row_cost(linear) + pixels,
-               .run = [this](std::int64_t begin, std::int64_t end) {
-                 patches_.each(begin, end, settings_.patches(),
-                               [&](std::size_t i, std::int64_t from, std::int64_t to) {
-                                 embed_patches(i, from, to);
-                               });
-               }});
+    patches_.list(works, row_cost(linear) + pixels, settings_.patches(),
+                  [this](std::size_t image, std::int64_t begin, std::int64_t end) {
+                    embed_patches(image, begin, end);
+                  });
     if (settings_.pre_norm)
       list_norm(works, stream_, tower_.weights_.pre_norm, settings_.norm, hidden_);
     show_rows(works, "vision.patch_embed");
@@ -274,10 +250,8 @@ class TileEncodeRun final : public TowerRun {
   const SegmentPlan* last_ = nullptr;      // of those that are left
 };
 
-std::unique_ptr<EncodeRun> TileTower::begin(Stream& stream,
-                                            std::span<const PreparedImage* const> images,
-                                            std::span<const View> out, const Tap& tap) {
-  return std::make_unique<TileEncodeRun>(stream, *this, images, out, tap);
+std::unique_ptr<EncodeRun> TileTower::begin(const EncodeArgs& args) {
+  return std::make_unique<TileEncodeRun>(args, *this);
 }
 
 }  // namespace saccade

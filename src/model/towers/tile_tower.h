@@ -14,9 +14,7 @@
 #include "image/patchify.h"
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
-#include "model/towers/patch_steps.h"
-#include "model/towers/vision_stack.h"
-#include "model/towers/vision_tower.h"
+#include "model/towers/stack_tower.h"
 
 namespace saccade {
 
@@ -82,22 +80,19 @@ class TileRows final : public PatchCutter {
 
 // A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added, normed with
 // pre_norm), vision.layer.N, and what project() adds.
-class TileTower : public VisionTower {
+class TileTower : public StackTower {
  public:
   explicit TileTower(TileTowerSettings settings)
-      : settings_(std::move(settings)),
-        stack_({.embed = settings_.width,
-                .heads = settings_.heads,
-                .norm = settings_.norm,
-                .qk_norm = settings_.qk_norm,
-                .activation = settings_.activation}) {}
+      : StackTower({.embed = settings.width,
+                    .heads = settings.heads,
+                    .norm = settings.norm,
+                    .qk_norm = settings.qk_norm,
+                    .activation = settings.activation}),
+        settings_(std::move(settings)) {}
 
   void add_weights(WeightTable& table) override;
-  void set_compute(DType compute) override { stack_.set_compute(compute); }
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;
-  std::size_t scratch_bytes() const override { return memory_.bytes(); }
-  std::unique_ptr<EncodeRun> begin(Stream& stream, std::span<const PreparedImage* const> images,
-                                   std::span<const View> out, const Tap& tap) override;
+  std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) override;
 
  protected:
   // Everything before the projector: `blocks` are those that run. SigLIP's and CLIP's names, unless
@@ -118,12 +113,9 @@ class TileTower : public VisionTower {
 
   TileTowerSettings settings_;
   TileTowerWeights weights_;
-
-  Scratch memory_;
-  VisionStack stack_;   // room for some tiles: a tile attends to itself alone
-  PatchCut cut_;        // of a tile
+  // The stack has room for some tiles: a tile attends to itself alone. Patches are cut a tile at a
+  // time.
   View position_rows_;  // [rows of a tile, width]
-  View hidden_;         // [rows of a run, width]
   View features_;       // [rows of a run, feature_width()] with feature_layers
 };
 

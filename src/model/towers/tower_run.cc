@@ -19,12 +19,11 @@ std::int64_t whole_tiles(std::int64_t units) {
 
 }  // namespace
 
-TowerRun::TowerRun(Stream& stream, std::span<const PreparedImage* const> images,
-                   std::span<const View> out, Tap tap, std::size_t layers, std::size_t rounds)
-    : stream_(stream),
-      images_(images.begin(), images.end()),
-      out_(out.begin(), out.end()),
-      tap_(std::move(tap)),
+TowerRun::TowerRun(const EncodeArgs& args, std::size_t layers, std::size_t rounds)
+    : stream_(args.stream),
+      images_(args.images.begin(), args.images.end()),
+      out_(args.out.begin(), args.out.end()),
+      tap_(args.tap),
       layers_(layers),
       rounds_(rounds) {}
 

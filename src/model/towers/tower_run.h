@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "model/piecewise_run.h"
+#include "model/towers/vision_tower.h"
 
 namespace saccade {
 
@@ -53,8 +53,7 @@ class TowerRun : public PiecewiseRun {
 
  protected:
   // Layers may be gone through several times over (`rounds`).
-  TowerRun(Stream& stream, std::span<const PreparedImage* const> images, std::span<const View> out,
-           Tap tap, std::size_t layers, std::size_t rounds = 1);
+  TowerRun(const EncodeArgs& args, std::size_t layers, std::size_t rounds = 1);
   // The run has the first `rows` of the tower's memory. Once, before the first stage.
   void take_rows(View memory, std::int64_t rows);
 
@@ -99,6 +98,15 @@ class ImageUnits {
       for (std::int64_t at = std::max(begin, first); at < last; at += most)
         f(image, at - first, std::min(at + most, last) - first);
     }
+  }
+  // Lists f(image, begin, end) of all units, no more than `most` a call. This outlives the work.
+  template <typename F>
+  void list(WorkList& works, double unit_cost, std::int64_t most, F f) const {
+    works.add({.units = all(),
+               .unit_cost = unit_cost,
+               .run = [this, most, f = std::move(f)](std::int64_t begin, std::int64_t end) {
+                 each(begin, end, most, f);
+               }});
   }
 
  private:

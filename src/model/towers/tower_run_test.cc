@@ -12,7 +12,7 @@ namespace {
 // Of one layer: units of products, then of attention, which cost ten times as much.
 class CountedRun final : public TowerRun {
  public:
-  explicit CountedRun(Stream& stream) : TowerRun(stream, {}, {}, {}, 1) {}
+  explicit CountedRun(Stream& stream) : TowerRun({stream, {}, {}, {}}, 1) {}
   std::vector<std::int64_t> counts;  // of units, a call each
 
  private:

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/blocks/blocks.h"
 #include "model/checkpoint/weight_table.h"
 
 namespace saccade {
@@ -24,5 +25,36 @@ void add_position_rows(WeightTable& table, PositionRows& into, const std::string
 // other.
 void add_joining(WeightTable& table, Linear& into, const std::string& name,
                  std::vector<std::int64_t> shape, std::int64_t count);
+
+// Tensors of a block, below its prefix: queries, keys and values are one matrix or three, what an
+// MLP begins with two where it is gated.
+struct VisionBlockNames {
+  std::string attention_norm;
+  std::vector<std::string> qkv;
+  std::string attention_out;
+  std::string mlp_norm;
+  std::vector<std::string> mlp_in;
+  std::string mlp_out;
+};
+extern const VisionBlockNames kSiglipBlockNames;
+
+struct VisionBlockShape {
+  std::int64_t embed = 0;
+  std::int64_t inner = 0;  // of the MLP
+  NormStyle norm;
+  Bias qkv_bias = Bias::kYes;
+  Bias out_bias = Bias::kYes;  // of what attention ends with
+  Bias mlp_bias = Bias::kYes;
+};
+
+void add_vision_block(WeightTable& table, VisionBlock& block, const std::string& at,
+                      const VisionBlockNames& names, const VisionBlockShape& shape);
+// A block's norm and attention alone.
+void add_vision_attention(WeightTable& table, VisionBlock& block, const std::string& at,
+                          const VisionBlockNames& names, const VisionBlockShape& shape);
+// `count` of them, "AT0." and so on.
+void add_vision_blocks(WeightTable& table, std::vector<VisionBlock>& blocks, std::int64_t count,
+                       const std::string& at, const VisionBlockNames& names,
+                       const VisionBlockShape& shape);
 
 }  // namespace saccade

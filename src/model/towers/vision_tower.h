@@ -12,6 +12,14 @@
 
 namespace saccade {
 
+// What a run is of, as Network::begin_encode is told.
+struct EncodeArgs {
+  Stream& stream;
+  std::span<const PreparedImage* const> images;
+  std::span<const View> out;
+  Tap tap;
+};
+
 class VisionTower {
  public:
   virtual ~VisionTower() = default;
@@ -19,10 +27,7 @@ class VisionTower {
   virtual void set_compute(DType compute) = 0;
   virtual Result<void> reserve(Device& device, std::int64_t patch_rows) = 0;
   virtual std::size_t scratch_bytes() const = 0;
-  // As Network::begin_encode.
-  virtual std::unique_ptr<EncodeRun> begin(Stream& stream,
-                                           std::span<const PreparedImage* const> images,
-                                           std::span<const View> out, const Tap& tap) = 0;
+  virtual std::unique_ptr<EncodeRun> begin(const EncodeArgs& args) = 0;
 };
 
 }  // namespace saccade
