@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/processors.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/weight_memory.h"
 #include "ops/cpu/read_bandwidth.h"
 #include "ops/device.h"
@@ -98,8 +99,8 @@ Result<Row> row_of(std::string name, const Checkpoint& checkpoint, const Machine
 Result<std::vector<Row>> published_rows(const Machine& machine, bool text) {
   std::vector<Row> rows;
   for (const Family* family : families()) {
-    if (family->create == nullptr || family->dummies == nullptr) continue;
-    for (const std::string_view size : family->dummies->names) {
+    if (family->create == nullptr) continue;
+    for (const std::string_view size : dummy_sizes(family->name)) {
       if (size.find("tiny") != std::string_view::npos || size.ends_with("-hf")) continue;
       TRY(const Checkpoint checkpoint, published_checkpoint(*family, size));
       TRY(rows.emplace_back(),

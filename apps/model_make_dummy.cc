@@ -1,10 +1,13 @@
 // `saccade model make-dummy`: a checkpoint of true shape with random weights.
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/model_commands.h"
 #include "base/progress.h"
 #include "model/dummies/dummy_checkpoint.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -20,8 +23,9 @@ std::string known_families() {
   std::string text = "one of:";
   for (const Family* family : families()) {
     text += " " + std::string(family->name) + " (";
-    for (const std::string_view size : family->dummies->names)
-      text += std::string(size) + (size == family->dummies->names.back() ? ")" : ", ");
+    const std::vector<std::string_view> sizes = dummy_sizes(family->name);
+    for (const std::string_view size : sizes)
+      text += std::string(size) + (size == sizes.back() ? ")" : ", ");
   }
   return text;
 }

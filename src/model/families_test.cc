@@ -9,6 +9,7 @@
 #include <set>
 
 #include "model/checkpoint/weights.h"
+#include "model/dummies/dummy_sizes.h"
 
 namespace saccade {
 namespace {
@@ -286,12 +287,11 @@ TEST(Families, Qwen3VlDummiesHaveThePublishedSizes) {
   for (const Size& size :
        {Size{"2b", 2127532032, 625, 4 * 2048}, Size{"4b", 4437815808, 713, 4 * 2560},
         Size{"8b", 8767123696, 750, 4 * 4096}, Size{"32b", 33357390064, 1058, 4 * 5120}}) {
-    const auto dummy = family->dummies->make(size.name);
-    ASSERT_TRUE(dummy) << dummy.error().message;
+    const DummyCheckpoint dummy = make_dummy(family->name, size.name);
     const auto model = create_model({"dummy",
-                                     json::parse(dummy->files[0].text).value().get_object(),
+                                     json::parse(dummy.files[0].text).value().get_object(),
                                      {},
-                                     json::parse(dummy->files[2].text).value().get_object()});
+                                     json::parse(dummy.files[2].text).value().get_object()});
     ASSERT_TRUE(model) << size.name << " " << model.error().message;
     const std::vector<TensorSpec> specs = model->network->weight_table().specs();
     EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
@@ -315,10 +315,9 @@ TEST(Families, Qwen3DummiesHaveThePublishedSizes) {
   for (const Size& size : {Size{"0.6b", 596049920, 310}, Size{"1.7b", 1720574976, 310},
                            Size{"4b", 4022468096, 398}, Size{"8b", 8190735360, 399},
                            Size{"14b", 14768307200, 443}, Size{"32b", 32762123264, 707}}) {
-    const auto dummy = family->dummies->make(size.name);
-    ASSERT_TRUE(dummy) << dummy.error().message;
+    const DummyCheckpoint dummy = make_dummy(family->name, size.name);
     const auto model =
-        create_model({"dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}});
+        create_model({"dummy", json::parse(dummy.files[0].text).value().get_object(), {}, {}});
     ASSERT_TRUE(model) << size.name << " " << model.error().message;
     const std::vector<TensorSpec> specs = model->network->weight_table().specs();
     EXPECT_EQ(parameter_count(specs), size.parameters) << size.name;
@@ -337,12 +336,11 @@ TEST(Families, Qwen3MixturesHaveThePublishedSizes) {
   for (const Size& size : {Size{"qwen3-moe", "30b-a3b", 30532122624, 18867},
                            Size{"qwen3-moe", "235b-a22b", 235093634560, 36945},
                            Size{"qwen3-vl-moe", "30b-a3b", 31070754032, 882}}) {
-    const auto dummy = find_family(size.family).value()->dummies->make(size.name);
-    ASSERT_TRUE(dummy) << dummy.error().message;
+    const DummyCheckpoint dummy = make_dummy(size.family, size.name);
     Checkpoint checkpoint = {
-        "dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}};
-    if (dummy->files.size() > 2)
-      checkpoint.preprocessor = json::parse(dummy->files[2].text).value().get_object();
+        "dummy", json::parse(dummy.files[0].text).value().get_object(), {}, {}};
+    if (dummy.files.size() > 2)
+      checkpoint.preprocessor = json::parse(dummy.files[2].text).value().get_object();
     const auto model = create_model(checkpoint);
     ASSERT_TRUE(model) << size.name << " " << model.error().message;
     EXPECT_EQ(model->shape().family, size.family);

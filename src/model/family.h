@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/weight_table.h"
-#include "model/dummies/dummy_sizes.h"
 #include "model/network.h"
 #include "model/prompts/processor.h"
 #include "model/sentence_encoder.h"
@@ -80,7 +79,6 @@ struct Family {
   Result<UnloadedModel> (*create)(const Checkpoint& checkpoint) = nullptr;
   Result<std::unique_ptr<LoadableEncoder>> (*create_encoder)(const Checkpoint& checkpoint) =
       nullptr;
-  const DummySizes* dummies = nullptr;  // checkpoints of random weights
 };
 
 }  // namespace saccade

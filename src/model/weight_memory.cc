@@ -5,6 +5,7 @@
 
 #include "model/checkpoint/config_section.h"
 #include "model/checkpoint/weight_table.h"
+#include "model/dummies/dummy_sizes.h"
 
 namespace saccade {
 namespace {
@@ -53,7 +54,7 @@ Result<WeightNumbers> weight_numbers(const Checkpoint& checkpoint) {
 }
 
 Result<Checkpoint> published_checkpoint(const Family& family, std::string_view size) {
-  TRY(const DummyCheckpoint made, family.dummies->make(size));
+  const DummyCheckpoint made = make_dummy(family.name, size);
   Checkpoint checkpoint;
   for (const DummyFile& file : made.files) {
     json::object* into = file.name == "config.json"                ? &checkpoint.config

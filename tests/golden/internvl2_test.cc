@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/dummies/dummy_sizes.h"
 #include "model/solo_run.h"
 #include "tests/golden/family_golden.h"
 #include "text/chat_template.h"
@@ -113,12 +114,11 @@ TEST(InternVl3, DummiesHaveThePublishedSizes) {
   };
   for (const Size& size : {Size{"3-1b", 938193024}, Size{"3.5-1b", 1060897792}}) {
     for (const std::string form : {"", "-hf"}) {
-      const auto dummy = family->dummies->make(std::string(size.name) + form);
-      ASSERT_TRUE(dummy) << dummy.error().message;
+      const DummyCheckpoint dummy = make_dummy(family->name, std::string(size.name) + form);
       const auto model = create_model({"dummy",
-                                       json::parse(dummy->files[0].text).value().get_object(),
+                                       json::parse(dummy.files[0].text).value().get_object(),
                                        {},
-                                       json::parse(dummy->files[2].text).value().get_object()});
+                                       json::parse(dummy.files[2].text).value().get_object()});
       ASSERT_TRUE(model) << size.name << form << " " << model.error().message;
       EXPECT_EQ(parameter_count(model->network->weight_table().specs()), size.parameters)
           << size.name << form;

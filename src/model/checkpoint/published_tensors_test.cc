@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -107,10 +108,9 @@ TEST(InternVl2Dummies, HaveThePublishedSizes) {
   const std::map<std::string_view, std::int64_t> sizes = {
       {"1b", 802276096}, {"2b", 2205754368}, {"8b", 8075365376}, {"26b", 25514186112}};
   for (const auto& [size, parameters] : sizes) {
-    const auto dummy = family->dummies->make(size);
-    ASSERT_TRUE(dummy) << dummy.error().message;
+    const DummyCheckpoint dummy = make_dummy(family->name, size);
     Checkpoint checkpoint;
-    checkpoint.config = json::parse(dummy->files.front().text).value().get_object();
+    checkpoint.config = json::parse(dummy.files.front().text).value().get_object();
     const auto model = create_model(checkpoint);
     ASSERT_TRUE(model) << size << " " << model.error().message;
     EXPECT_EQ(parameter_count(model->network->weight_table().specs()), parameters) << size;
@@ -125,10 +125,9 @@ TEST(Gemma3Dummies, HaveThePublishedSizes) {
                                                           {"12b", 12187325040},
                                                           {"27b", 27432406640}};
   for (const auto& [size, parameters] : sizes) {
-    const auto dummy = family->dummies->make(size);
-    ASSERT_TRUE(dummy) << dummy.error().message;
+    const DummyCheckpoint dummy = make_dummy(family->name, size);
     Checkpoint checkpoint;
-    checkpoint.config = json::parse(dummy->files.front().text).value().get_object();
+    checkpoint.config = json::parse(dummy.files.front().text).value().get_object();
     const auto model = create_model(checkpoint);
     ASSERT_TRUE(model) << size << " " << model.error().message;
     EXPECT_EQ(parameter_count(model->network->weight_table().specs()), parameters) << size;

@@ -15,6 +15,7 @@
 #include "base/rng.h"
 #include "base/thread_pool.h"
 #include "model/checkpoint/shard_files.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/dummies/random_weights.h"
 #include "model/families.h"
 
@@ -136,14 +137,11 @@ Result<std::vector<TensorSpec>> tensors_of(const Family& family, const Checkpoin
 
 Result<void> write_dummy_checkpoint(const Family& family, std::string_view size,
                                     const DummyOptions& options) {
-  if (std::ranges::find(family.dummies->names, size) == family.dummies->names.end()) {
-    std::string known;
-    for (const std::string_view each : family.dummies->names)
-      known += (known.empty() ? "" : ", ") + std::string(each);
+  const std::vector<std::string_view> sizes = dummy_sizes(family.name);
+  if (std::ranges::find(sizes, size) == sizes.end())
     return fail(ErrorCode::kInvalid, "{} has no size \"{}\"; there are {}", family.name, size,
-                known);
-  }
-  TRY(const DummyCheckpoint dummy, family.dummies->make(size));
+                fmt::join(sizes, ", "));
+  const DummyCheckpoint dummy = make_dummy(family.name, size);
   std::error_code error;
   fs::create_directories(options.directory, error);
   if (error) return fail(ErrorCode::kInvalid, "{}: {}", options.directory, error.message());

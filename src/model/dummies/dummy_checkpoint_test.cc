@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 #include "model/solo_run.h"
 #include "text/chat_template.h"
@@ -95,19 +96,18 @@ TEST_P(DummyCheckpointTest, TinyLoadsAndAnswers) {
 }
 
 TEST_P(DummyCheckpointTest, EverySizeHasAConfiguration) {
-  for (const std::string_view size : GetParam()->dummies->names) {
+  for (const std::string_view size : dummy_sizes(GetParam()->name)) {
     if (size != "tiny") continue;  // full vocabularies take seconds each under sanitizers
     const auto written = write_dummy_checkpoint(
         *GetParam(), size, {.directory = directory_, .config_only = true, .progress = {}});
     EXPECT_TRUE(written) << written.error().message;
     EXPECT_FALSE(fs::exists(directory_ + "/model.safetensors"));
   }
-  for (const std::string_view size : GetParam()->dummies->names) {
-    const auto dummy = GetParam()->dummies->make(size);
-    ASSERT_TRUE(dummy);
+  for (const std::string_view size : dummy_sizes(GetParam()->name)) {
+    const DummyCheckpoint dummy = make_dummy(GetParam()->name, size);
     Checkpoint checkpoint = {
-        "dummy", json::parse(dummy->files[0].text).value().get_object(), {}, {}};
-    for (const DummyFile& file : dummy->files)
+        "dummy", json::parse(dummy.files[0].text).value().get_object(), {}, {}};
+    for (const DummyFile& file : dummy.files)
       if (file.name == "preprocessor_config.json")
         checkpoint.preprocessor = json::parse(file.text).value().get_object();
     if (GetParam()->create_encoder != nullptr) {

@@ -1,18 +1,12 @@
 // What a family's checkpoints of random weights are made of: true shapes of the published sizes,
-// and a tiny one.
+// and a tiny one. They are data, the files *.dummies beside this; common.dummies says their form.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
-#include "base/result.h"
 #include "text/synthetic_tokenizer.h"
 
 namespace saccade {
@@ -35,23 +29,9 @@ struct DummyCheckpoint {
   std::string pad_token;
 };
 
-// A family's sizes are an array of a struct of its own, whose `name` is the size's.
-template <typename Size, std::size_t kCount>
-constexpr std::array<std::string_view, kCount> names_of(const std::array<Size, kCount>& sizes) {
-  std::array<std::string_view, kCount> names;
-  std::ranges::transform(sizes, names.begin(), &Size::name);
-  return names;
-}
-template <typename Size, std::size_t kCount>
-const Size& size_named(const std::array<Size, kCount>& sizes, std::string_view name) {
-  const auto found = std::ranges::find(sizes, name, &Size::name);
-  CHECK(found != sizes.end(), "size {}", name);
-  return *found;
-}
-
-struct DummySizes {
-  std::span<const std::string_view> names;                           // "tiny", "2b"
-  Result<DummyCheckpoint> (*make)(std::string_view name) = nullptr;  // one of them
-};
+// "tiny", "2b"; CHECKs that the family has any.
+std::vector<std::string_view> dummy_sizes(std::string_view family);
+// One of them.
+DummyCheckpoint make_dummy(std::string_view family, std::string_view size);
 
 }  // namespace saccade

@@ -374,13 +374,11 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kGemma3Dummies;
 extern const Family kGemma3;
 const Family kGemma3 = {.name = "gemma-3",
                         .architectures = kArchitectures,
                         .model_types = kModelTypes,
                         .aliases = kAliases,
-                        .create = create,
-                        .dummies = &kGemma3Dummies};
+                        .create = create};
 
 }  // namespace saccade

@@ -113,9 +113,9 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   if (tower.out != decoder.settings.hidden)
     return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
                 tower.out, decoder.settings.hidden);
-  return make_patch_model(
-      "glm-4.1v", checkpoint, std::move(decoder), make_glm4v_tower(tower),
-      {.patch = tower.patch, .merge = tower.merge, .frames = tower.frames}, kMedia, text_names());
+  return make_patch_model("glm-4.1v", checkpoint, std::move(decoder), make_glm4v_tower(tower),
+                          {.patch = tower.patch, .merge = tower.merge, .frames = tower.frames},
+                          kMedia, text_names());
 }
 
 // --- what checkpoints call themselves ---
@@ -125,13 +125,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"glm4v"};
 
 }  // namespace
 
-extern const DummySizes kGlm4vDummies;
 extern const Family kGlm4v;
 const Family kGlm4v = {.name = "glm-4.1v",
                        .architectures = kArchitectures,
                        .model_types = kModelTypes,
                        .aliases = {},
-                       .create = create,
-                       .dummies = &kGlm4vDummies};
+                       .create = create};
 
 }  // namespace saccade

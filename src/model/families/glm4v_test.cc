@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/checkpoint/weights.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -53,13 +54,12 @@ TEST(Glm4v, RefusesWhatItCannotHonour) {
 }
 
 TEST(Glm4v, DummiesHaveThePublishedSizes) {
-  const auto dummy = find_family("glm-4.1v").value()->dummies->make("9b");
-  ASSERT_TRUE(dummy) << dummy.error().message;
+  const DummyCheckpoint dummy = make_dummy("glm-4.1v", "9b");
   Checkpoint checkpoint = {"dummy",
-                           json::parse(dummy->files[0].text).value().get_object(),
+                           json::parse(dummy.files[0].text).value().get_object(),
                            {},
-                           json::parse(dummy->files[2].text).value().get_object()};
-  checkpoint.video_preprocessor = json::parse(dummy->files[3].text).value().get_object();
+                           json::parse(dummy.files[2].text).value().get_object()};
+  checkpoint.video_preprocessor = json::parse(dummy.files[3].text).value().get_object();
   const auto model = create_model(checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const std::vector<TensorSpec> specs = model->network->weight_table().specs();

@@ -377,13 +377,11 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kInternVl2Dummies;
 extern const Family kInternVl2;
 const Family kInternVl2 = {.name = "internvl2",
                            .architectures = kArchitectures,
                            .model_types = kModelTypes,
                            .aliases = kAliases,
-                           .create = create,
-                           .dummies = &kInternVl2Dummies};
+                           .create = create};
 
 }  // namespace saccade

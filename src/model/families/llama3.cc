@@ -34,13 +34,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"llama"};
 
 }  // namespace
 
-extern const DummySizes kLlama3Dummies;
 extern const Family kLlama3;
 const Family kLlama3 = {.name = "llama-3",
                         .architectures = kArchitectures,
                         .model_types = kModelTypes,
                         .aliases = {},
-                        .create = create,
-                        .dummies = &kLlama3Dummies};
+                        .create = create};
 
 }  // namespace saccade

@@ -434,13 +434,11 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kLlavaOnevisionDummies;
 extern const Family kLlavaOnevision;
 const Family kLlavaOnevision = {.name = "llava-onevision",
                                 .architectures = kArchitectures,
                                 .model_types = kModelTypes,
                                 .aliases = kAliases,
-                                .create = create,
-                                .dummies = &kLlavaOnevisionDummies};
+                                .create = create};
 
 }  // namespace saccade

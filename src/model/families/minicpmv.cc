@@ -259,13 +259,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"minicpmv4_6"};
 
 }  // namespace
 
-extern const DummySizes kMiniCpmvDummies;
 extern const Family kMiniCpmv;
 const Family kMiniCpmv = {.name = "minicpm-v-4.6",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = {},
-                          .create = create,
-                          .dummies = &kMiniCpmvDummies};
+                          .create = create};
 
 }  // namespace saccade

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/checkpoint/weights.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 #include "model/prompts/processor.h"
 
@@ -76,12 +77,11 @@ TEST(MiniCpmv, RefusesWhatItCannotHonour) {
 
 // As transformers' own class counts them; the tied head apart.
 TEST(MiniCpmv, DummiesHaveThePublishedSizes) {
-  const auto dummy = find_family("minicpm-v-4.6").value()->dummies->make("1.3b");
-  ASSERT_TRUE(dummy) << dummy.error().message;
+  const DummyCheckpoint dummy = make_dummy("minicpm-v-4.6", "1.3b");
   const Checkpoint checkpoint = {"dummy",
-                                 json::parse(dummy->files[0].text).value().get_object(),
+                                 json::parse(dummy.files[0].text).value().get_object(),
                                  {},
-                                 json::parse(dummy->files[2].text).value().get_object()};
+                                 json::parse(dummy.files[2].text).value().get_object()};
   const auto model = create_model(checkpoint);
   ASSERT_TRUE(model) << model.error().message;
   const std::vector<TensorSpec> specs = model->network->weight_table().specs();

@@ -309,13 +309,11 @@ constexpr std::array kAliases = {NameAlias{"bert.", ""}};
 
 }  // namespace
 
-extern const DummySizes kMiniLmDummies;
 extern const Family kMiniLm;
 const Family kMiniLm = {.name = "minilm",
                         .architectures = kArchitectures,
                         .model_types = kModelTypes,
                         .aliases = kAliases,
-                        .create_encoder = create,
-                        .dummies = &kMiniLmDummies};
+                        .create_encoder = create};
 
 }  // namespace saccade

@@ -24,13 +24,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"mistral"};
 
 }  // namespace
 
-extern const DummySizes kMistralDummies;
 extern const Family kMistral;
 const Family kMistral = {.name = "mistral",
                          .architectures = kArchitectures,
                          .model_types = kModelTypes,
                          .aliases = {},
-                         .create = create,
-                         .dummies = &kMistralDummies};
+                         .create = create};
 
 }  // namespace saccade

@@ -410,22 +410,18 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kMistral3Dummies;
 extern const Family kMistral3;
 const Family kMistral3 = {.name = "mistral-3",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = kAliases,
-                          .create = create_mistral3,
-                          .dummies = &kMistral3Dummies};
+                          .create = create_mistral3};
 
-extern const DummySizes kPixtralDummies;
 extern const Family kPixtral;
 const Family kPixtral = {.name = "pixtral",
                          .architectures = kPixtralArchitectures,
                          .model_types = kPixtralModelTypes,
                          .aliases = kAliases,
-                         .create = create_pixtral,
-                         .dummies = &kPixtralDummies};
+                         .create = create_pixtral};
 
 }  // namespace saccade

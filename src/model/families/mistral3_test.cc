@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -15,7 +16,7 @@ using ::testing::HasSubstr;
 const std::string kGoldens = SACCADE_SOURCE_DIR "/tests/golden/";
 
 UnloadedModel dummy_model(std::string_view family, std::string_view size) {
-  const DummyCheckpoint dummy = find_family(family).value()->dummies->make(size).value();
+  const DummyCheckpoint dummy = make_dummy(family, size);
   return create_model({"dummy",
                        json::parse(dummy.files[0].text).value().get_object(),
                        {},

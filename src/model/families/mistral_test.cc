@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -16,7 +17,7 @@ const std::string kMinistralIndex = SACCADE_SOURCE_DIR
     "/../shared/data/published/mistralai--Ministral-8B-Instruct-2410/model.safetensors.index.json";
 
 UnloadedModel dummy_model(std::string_view size) {
-  const DummyCheckpoint dummy = find_family("mistral").value()->dummies->make(size).value();
+  const DummyCheckpoint dummy = make_dummy("mistral", size);
   return create_model({"dummy", json::parse(dummy.files[0].text).value().get_object(), {}, {}})
       .value();
 }

@@ -220,13 +220,11 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kMllamaDummies;
 extern const Family kMllama;
 const Family kMllama = {.name = "llama-3.2-vision",
                         .architectures = kArchitectures,
                         .model_types = kModelTypes,
                         .aliases = kAliases,
-                        .create = create,
-                        .dummies = &kMllamaDummies};
+                        .create = create};
 
 }  // namespace saccade

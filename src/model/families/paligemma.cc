@@ -269,23 +269,19 @@ constexpr std::array kAliases = {
 
 }  // namespace
 
-extern const DummySizes kPaligemmaDummies;
 extern const Family kPaligemma;
 const Family kPaligemma = {.name = "paligemma",
                            .architectures = kArchitectures,
                            .model_types = kModelTypes,
                            .aliases = kAliases,
                            .accepts = is_gemma,
-                           .create = create,
-                           .dummies = &kPaligemmaDummies};
-extern const DummySizes kPaligemma2Dummies;
+                           .create = create};
 extern const Family kPaligemma2;
 const Family kPaligemma2 = {.name = "paligemma2",
                             .architectures = kArchitectures,
                             .model_types = kModelTypes,
                             .aliases = kAliases,
                             .accepts = is_gemma2,
-                            .create = create,
-                            .dummies = &kPaligemma2Dummies};
+                            .create = create};
 
 }  // namespace saccade

@@ -357,13 +357,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"phi3_v"};
 
 }  // namespace
 
-extern const DummySizes kPhi3VisionDummies;
 extern const Family kPhi3Vision;
 const Family kPhi3Vision = {.name = "phi-3-vision",
                             .architectures = kArchitectures,
                             .model_types = kModelTypes,
                             .aliases = {},
-                            .create = create,
-                            .dummies = &kPhi3VisionDummies};
+                            .create = create};
 
 }  // namespace saccade

@@ -34,13 +34,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"qwen2"};
 
 }  // namespace
 
-extern const DummySizes kQwen2Dummies;
 extern const Family kQwen2;
 const Family kQwen2 = {.name = "qwen2",
                        .architectures = kArchitectures,
                        .model_types = kModelTypes,
                        .aliases = {},
-                       .create = create,
-                       .dummies = &kQwen2Dummies};
+                       .create = create};
 
 }  // namespace saccade

@@ -90,13 +90,11 @@ constexpr std::array kAliases = {NameAlias{"model.visual.", "visual."},
 
 }  // namespace
 
-extern const DummySizes kQwen25VlDummies;
 extern const Family kQwen25Vl;
 const Family kQwen25Vl = {.name = "qwen2.5-vl",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = kAliases,
-                          .create = create,
-                          .dummies = &kQwen25VlDummies};
+                          .create = create};
 
 }  // namespace saccade

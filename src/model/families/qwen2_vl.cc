@@ -71,13 +71,11 @@ constexpr std::array kAliases = {NameAlias{"model.visual.", "visual."},
 
 }  // namespace
 
-extern const DummySizes kQwen2VlDummies;
 extern const Family kQwen2Vl;
 const Family kQwen2Vl = {.name = "qwen2-vl",
                          .architectures = kArchitectures,
                          .model_types = kModelTypes,
                          .aliases = kAliases,
-                         .create = create,
-                         .dummies = &kQwen2VlDummies};
+                         .create = create};
 
 }  // namespace saccade

@@ -24,13 +24,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3"};
 
 }  // namespace
 
-extern const DummySizes kQwen3Dummies;
 extern const Family kQwen3;
 const Family kQwen3 = {.name = "qwen3",
                        .architectures = kArchitectures,
                        .model_types = kModelTypes,
                        .aliases = {},
-                       .create = create,
-                       .dummies = &kQwen3Dummies};
+                       .create = create};
 
 }  // namespace saccade

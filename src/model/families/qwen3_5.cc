@@ -34,13 +34,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_5"};
 
 }  // namespace
 
-extern const DummySizes kQwen35Dummies;
 extern const Family kQwen35;
 const Family kQwen35 = {.name = "qwen3.5",
                         .architectures = kArchitectures,
                         .model_types = kModelTypes,
                         .aliases = {},
-                        .create = create,
-                        .dummies = &kQwen35Dummies};
+                        .create = create};
 
 }  // namespace saccade

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model/checkpoint/weights.h"
+#include "model/dummies/dummy_sizes.h"
 #include "model/families.h"
 
 namespace saccade {
@@ -61,10 +62,9 @@ TEST(Qwen35, RefusesWhatItCannotHonour) {
 // matrix a value head.
 TEST(Qwen35, KeepsOneStateForThreeLayersOfFour) {
   const Family* family = find_family("qwen3.5-text").value();
-  const auto dummy = family->dummies->make("0.8b");
-  ASSERT_TRUE(dummy) << dummy.error().message;
+  const DummyCheckpoint dummy = make_dummy(family->name, "0.8b");
   const auto model =
-      create_model({"dir", json::parse(dummy->files[0].text).value().get_object(), {}, {}});
+      create_model({"dir", json::parse(dummy.files[0].text).value().get_object(), {}, {}});
   ASSERT_TRUE(model) << model.error().message;
   const ModelShape& shape = model->shape();
   ASSERT_EQ(shape.layers.size(), 24u);

@@ -29,13 +29,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_5_text"};
 
 }  // namespace
 
-extern const DummySizes kQwen35TextDummies;
 extern const Family kQwen35Text;
 const Family kQwen35Text = {.name = "qwen3.5-text",
                             .architectures = kArchitectures,
                             .model_types = kModelTypes,
                             .aliases = {},
-                            .create = create,
-                            .dummies = &kQwen35TextDummies};
+                            .create = create};
 
 }  // namespace saccade

@@ -24,13 +24,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_moe"};
 
 }  // namespace
 
-extern const DummySizes kQwen3MoeDummies;
 extern const Family kQwen3Moe;
 const Family kQwen3Moe = {.name = "qwen3-moe",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = {},
-                          .create = create,
-                          .dummies = &kQwen3MoeDummies};
+                          .create = create};
 
 }  // namespace saccade

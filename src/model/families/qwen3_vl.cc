@@ -91,22 +91,18 @@ constexpr std::array<std::string_view, 1> kMoeModelTypes = {"qwen3_vl_moe"};
 
 }  // namespace
 
-extern const DummySizes kQwen3VlDummies;
 extern const Family kQwen3Vl;
 const Family kQwen3Vl = {.name = "qwen3-vl",
                          .architectures = kArchitectures,
                          .model_types = kModelTypes,
                          .aliases = {},
-                         .create = create,
-                         .dummies = &kQwen3VlDummies};
+                         .create = create};
 
-extern const DummySizes kQwen3VlMoeDummies;
 extern const Family kQwen3VlMoe;
 const Family kQwen3VlMoe = {.name = "qwen3-vl-moe",
                             .architectures = kMoeArchitectures,
                             .model_types = kMoeModelTypes,
                             .aliases = {},
-                            .create = create_moe,
-                            .dummies = &kQwen3VlMoeDummies};
+                            .create = create_moe};
 
 }  // namespace saccade

@@ -490,13 +490,11 @@ constexpr std::array<std::string_view, 1> kModelTypes = {"smolvlm"};
 
 }  // namespace
 
-extern const DummySizes kSmolVlm2Dummies;
 extern const Family kSmolVlm2;
 const Family kSmolVlm2 = {.name = "smolvlm2",
                           .architectures = kArchitectures,
                           .model_types = kModelTypes,
                           .aliases = {},
-                          .create = create,
-                          .dummies = &kSmolVlm2Dummies};
+                          .create = create};
 
 }  // namespace saccade
