@@ -5,7 +5,7 @@ The original code is public, and needs an old transformers:
 git clone https://github.com/OpenGVLab/InternVL ORIGINAL && git -C ORIGINAL checkout 2410d1dbf208f0e799459aff9376e5747dbf41a2
 python3 -m venv O && O/bin/pip install -r tools/goldens/internvl2.requirements.txt
 O/bin/python tools/goldens/internvl2.py ORIGINAL
-python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/internvl2.py
+python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/internvl2_current.py
 
 The first command makes three tiny random checkpoints with the original's classes, names and configuration:
   internlm2   InternLM2 text (grouped wqkv, dynamic NTK from 512 tokens on), a tower with LayerNorm and biased qkv
@@ -288,9 +288,4 @@ def make_original(checkout: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    if len(sys.argv) > 1:
-        make_original(Path(sys.argv[1]))
-    else:
-        import internvl2_current
-
-        internvl2_current.make()
+    make_original(Path(sys.argv[1]))

@@ -242,3 +242,8 @@ def make() -> None:
         reference.record(case, turns)
     for name in internvl2.CHECKPOINTS:
         check_original(name)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    make()
