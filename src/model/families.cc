@@ -54,8 +54,8 @@ namespace {
 #define SACCADE_ADDRESS(name) &name,
 constexpr std::array kFamilies = {SACCADE_FAMILIES(SACCADE_ADDRESS)};
 
-bool contains(std::span<const std::string_view> names, const json::value* name) {
-  return name != nullptr && name->is_string() &&
+bool contains(const Family::Names& names, const json::value* name) {
+  return name != nullptr && name->is_string() && !name->get_string().empty() &&
          std::ranges::find(names, std::string_view(name->get_string())) != names.end();
 }
 

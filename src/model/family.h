@@ -1,6 +1,7 @@
 // A model family: what its checkpoints call themselves and how a model is made from one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,10 +70,12 @@ class LoadableEncoder : public SentenceEncoder, public Loadable {
 };
 
 struct Family {
-  std::string_view name;                            // as --family takes it
-  std::span<const std::string_view> architectures;  // config.json's `architectures`
-  std::span<const std::string_view> model_types;    // its `model_type`, where those are absent
-  std::span<const NameAlias> aliases;               // other tensor names to those of weight_table()
+  // One name or two.
+  using Names = std::array<std::string_view, 2>;
+  std::string_view name;                    // as --family takes it
+  Names architectures;                      // config.json's `architectures`
+  Names model_types;                        // its `model_type`, where those are absent
+  std::span<const NameAlias> aliases = {};  // other tensor names to those of weight_table()
   // Which of two families that share an architecture a config.json is; null: any.
   bool (*accepts)(const json::object& config) = nullptr;
   // One of the two: what generates text, or what embeds it.

@@ -1,5 +1,7 @@
 #include "model/dummies/dummy_checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

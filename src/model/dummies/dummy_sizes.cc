@@ -1,5 +1,8 @@
 #include "model/dummies/dummy_sizes.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>

@@ -359,9 +359,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 2> kArchitectures = {"Gemma3ForConditionalGeneration",
-                                                            "Gemma3ForCausalLM"};
-constexpr std::array<std::string_view, 2> kModelTypes = {"gemma3", "gemma3_text"};
 // Current transformers' names to the hub's. Text checkpoints keep theirs: "model.".
 constexpr std::array kAliases = {
     NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
@@ -376,8 +373,8 @@ constexpr std::array kAliases = {
 
 extern const Family kGemma3;
 const Family kGemma3 = {.name = "gemma-3",
-                        .architectures = kArchitectures,
-                        .model_types = kModelTypes,
+                        .architectures = {"Gemma3ForConditionalGeneration", "Gemma3ForCausalLM"},
+                        .model_types = {"gemma3", "gemma3_text"},
                         .aliases = kAliases,
                         .create = create};
 

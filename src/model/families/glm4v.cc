@@ -120,16 +120,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"Glm4vForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"glm4v"};
-
 }  // namespace
 
 extern const Family kGlm4v;
 const Family kGlm4v = {.name = "glm-4.1v",
-                       .architectures = kArchitectures,
-                       .model_types = kModelTypes,
-                       .aliases = {},
+                       .architectures = {"Glm4vForConditionalGeneration"},
+                       .model_types = {"glm4v"},
                        .create = create};
 
 }  // namespace saccade

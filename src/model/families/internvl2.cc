@@ -365,9 +365,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 2> kArchitectures = {"InternVLChatModel",
-                                                            "InternVLForConditionalGeneration"};
-constexpr std::array<std::string_view, 2> kModelTypes = {"internvl_chat", "internvl"};
 // Current transformers' names to those of its first checkpoints; the originals have neither.
 constexpr std::array kAliases = {
     NameAlias{"model.vision_tower.", "vision_tower."},
@@ -378,10 +375,11 @@ constexpr std::array kAliases = {
 }  // namespace
 
 extern const Family kInternVl2;
-const Family kInternVl2 = {.name = "internvl2",
-                           .architectures = kArchitectures,
-                           .model_types = kModelTypes,
-                           .aliases = kAliases,
-                           .create = create};
+const Family kInternVl2 = {
+    .name = "internvl2",
+    .architectures = {"InternVLChatModel", "InternVLForConditionalGeneration"},
+    .model_types = {"internvl_chat", "internvl"},
+    .aliases = kAliases,
+    .create = create};
 
 }  // namespace saccade

@@ -418,9 +418,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {
-    "LlavaOnevisionForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"llava_onevision"};
 // Current transformers' names to the hub's; in between, the tower lost and kept a level.
 constexpr std::array kAliases = {
     NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
@@ -436,8 +433,8 @@ constexpr std::array kAliases = {
 
 extern const Family kLlavaOnevision;
 const Family kLlavaOnevision = {.name = "llava-onevision",
-                                .architectures = kArchitectures,
-                                .model_types = kModelTypes,
+                                .architectures = {"LlavaOnevisionForConditionalGeneration"},
+                                .model_types = {"llava_onevision"},
                                 .aliases = kAliases,
                                 .create = create};
 

@@ -10,6 +10,7 @@
 //  - A video is a list of images, a second apart.
 // The whole and the slices are encoded as if each were alone, which is what the model was trained
 // with: transformers 5.17 joins patches by the first one's size, and refuses others.
+#include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -254,16 +255,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"MiniCPMV4_6ForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"minicpmv4_6"};
-
 }  // namespace
 
 extern const Family kMiniCpmv;
 const Family kMiniCpmv = {.name = "minicpm-v-4.6",
-                          .architectures = kArchitectures,
-                          .model_types = kModelTypes,
-                          .aliases = {},
+                          .architectures = {"MiniCPMV4_6ForConditionalGeneration"},
+                          .model_types = {"minicpmv4_6"},
                           .create = create};
 
 }  // namespace saccade

@@ -302,8 +302,6 @@ Result<std::unique_ptr<LoadableEncoder>> create(const Checkpoint& checkpoint) {
   return std::make_unique<BertEncoder>(std::move(shape), bert);
 }
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"BertModel"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"bert"};
 // What a model with another head on top calls its encoder.
 constexpr std::array kAliases = {NameAlias{"bert.", ""}};
 
@@ -311,8 +309,8 @@ constexpr std::array kAliases = {NameAlias{"bert.", ""}};
 
 extern const Family kMiniLm;
 const Family kMiniLm = {.name = "minilm",
-                        .architectures = kArchitectures,
-                        .model_types = kModelTypes,
+                        .architectures = {"BertModel"},
+                        .model_types = {"bert"},
                         .aliases = kAliases,
                         .create_encoder = create};
 

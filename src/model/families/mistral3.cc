@@ -397,10 +397,6 @@ Result<UnloadedModel> create_pixtral(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"Mistral3ForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"mistral3"};
-constexpr std::array<std::string_view, 1> kPixtralArchitectures = {"LlavaForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kPixtralModelTypes = {"llava"};
 // Today's names.
 constexpr std::array kAliases = {
     NameAlias{"model.language_model.", "language_model.model."},
@@ -412,15 +408,15 @@ constexpr std::array kAliases = {
 
 extern const Family kMistral3;
 const Family kMistral3 = {.name = "mistral-3",
-                          .architectures = kArchitectures,
-                          .model_types = kModelTypes,
+                          .architectures = {"Mistral3ForConditionalGeneration"},
+                          .model_types = {"mistral3"},
                           .aliases = kAliases,
                           .create = create_mistral3};
 
 extern const Family kPixtral;
 const Family kPixtral = {.name = "pixtral",
-                         .architectures = kPixtralArchitectures,
-                         .model_types = kPixtralModelTypes,
+                         .architectures = {"LlavaForConditionalGeneration"},
+                         .model_types = {"llava"},
                          .aliases = kAliases,
                          .create = create_pixtral};
 

@@ -209,8 +209,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"MllamaForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"mllama"};
 // Today's names.
 constexpr std::array kAliases = {
     NameAlias{"model.language_model.", "language_model.model."},
@@ -222,8 +220,8 @@ constexpr std::array kAliases = {
 
 extern const Family kMllama;
 const Family kMllama = {.name = "llama-3.2-vision",
-                        .architectures = kArchitectures,
-                        .model_types = kModelTypes,
+                        .architectures = {"MllamaForConditionalGeneration"},
+                        .model_types = {"mllama"},
                         .aliases = kAliases,
                         .create = create};
 

@@ -255,8 +255,6 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"PaliGemmaForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"paligemma"};
 // Current transformers' names to the hub's; in between, the tower lost and kept a level.
 constexpr std::array kAliases = {
     NameAlias{"vision_tower.vision_model.", "vision_tower.vision_model."},
@@ -271,15 +269,15 @@ constexpr std::array kAliases = {
 
 extern const Family kPaligemma;
 const Family kPaligemma = {.name = "paligemma",
-                           .architectures = kArchitectures,
-                           .model_types = kModelTypes,
+                           .architectures = {"PaliGemmaForConditionalGeneration"},
+                           .model_types = {"paligemma"},
                            .aliases = kAliases,
                            .accepts = is_gemma,
                            .create = create};
 extern const Family kPaligemma2;
 const Family kPaligemma2 = {.name = "paligemma2",
-                            .architectures = kArchitectures,
-                            .model_types = kModelTypes,
+                            .architectures = {"PaliGemmaForConditionalGeneration"},
+                            .model_types = {"paligemma"},
                             .aliases = kAliases,
                             .accepts = is_gemma2,
                             .create = create};

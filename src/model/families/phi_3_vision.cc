@@ -352,16 +352,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"Phi3VForCausalLM"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"phi3_v"};
-
 }  // namespace
 
 extern const Family kPhi3Vision;
 const Family kPhi3Vision = {.name = "phi-3-vision",
-                            .architectures = kArchitectures,
-                            .model_types = kModelTypes,
-                            .aliases = {},
+                            .architectures = {"Phi3VForCausalLM"},
+                            .model_types = {"phi3_v"},
                             .create = create};
 
 }  // namespace saccade

@@ -1,6 +1,6 @@
 // Qwen3.5 with images (0.8B, 2B, 4B, 9B, 27B). Reference: transformers' models/qwen3_5.
 //
-// Odd things: those of its text (qwen3_5_text.cc); the tower is Qwen3-VL's without DeepStack.
+// Odd things: those of its text (text_families.cc); the tower is Qwen3-VL's without DeepStack.
 #include <array>
 #include <utility>
 
@@ -29,16 +29,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
                           qwen3_5_names("model.language_model."));
 }
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen3_5ForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_5"};
-
 }  // namespace
 
 extern const Family kQwen35;
 const Family kQwen35 = {.name = "qwen3.5",
-                        .architectures = kArchitectures,
-                        .model_types = kModelTypes,
-                        .aliases = {},
+                        .architectures = {"Qwen3_5ForConditionalGeneration"},
+                        .model_types = {"qwen3_5"},
                         .create = create};
 
 }  // namespace saccade

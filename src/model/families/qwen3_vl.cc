@@ -83,26 +83,18 @@ Result<UnloadedModel> create_moe(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"Qwen3VLForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"qwen3_vl"};
-constexpr std::array<std::string_view, 1> kMoeArchitectures = {
-    "Qwen3VLMoeForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kMoeModelTypes = {"qwen3_vl_moe"};
-
 }  // namespace
 
 extern const Family kQwen3Vl;
 const Family kQwen3Vl = {.name = "qwen3-vl",
-                         .architectures = kArchitectures,
-                         .model_types = kModelTypes,
-                         .aliases = {},
+                         .architectures = {"Qwen3VLForConditionalGeneration"},
+                         .model_types = {"qwen3_vl"},
                          .create = create};
 
 extern const Family kQwen3VlMoe;
 const Family kQwen3VlMoe = {.name = "qwen3-vl-moe",
-                            .architectures = kMoeArchitectures,
-                            .model_types = kMoeModelTypes,
-                            .aliases = {},
+                            .architectures = {"Qwen3VLMoeForConditionalGeneration"},
+                            .model_types = {"qwen3_vl_moe"},
                             .create = create_moe};
 
 }  // namespace saccade

@@ -485,16 +485,12 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
 
 // --- what checkpoints call themselves ---
 
-constexpr std::array<std::string_view, 1> kArchitectures = {"SmolVLMForConditionalGeneration"};
-constexpr std::array<std::string_view, 1> kModelTypes = {"smolvlm"};
-
 }  // namespace
 
 extern const Family kSmolVlm2;
 const Family kSmolVlm2 = {.name = "smolvlm2",
-                          .architectures = kArchitectures,
-                          .model_types = kModelTypes,
-                          .aliases = {},
+                          .architectures = {"SmolVLMForConditionalGeneration"},
+                          .model_types = {"smolvlm"},
                           .create = create};
 
 }  // namespace saccade
