@@ -11,43 +11,33 @@
 
 namespace saccade {
 
+template <typename F, typename... Operands>
+void all(F& f, Operands&... operands) {
+  (f(operands), ...);
+}
+
 template <typename F>
 void each_operand(GemmArgs& args, F&& f) {
   auto& [x, weight, bias, activation, residual, y] = args;
-  f(x);
-  f(weight);
-  f(bias);
-  f(residual);
-  f(y);
+  all(f, x, weight, bias, residual, y);
 }
 
 template <typename F>
 void each_operand(NormArgs& args, F&& f) {
   auto& [x, add, weight, bias, group, epsilon, weight_offset, subtract_mean, out] = args;
-  f(x);
-  f(add);
-  f(weight);
-  f(bias);
-  f(out);
+  all(f, x, add, weight, bias, out);
 }
 
 template <typename F>
 void each_operand(RopeTableArgs& args, F&& f) {
   auto& [positions, inv_freq, axis, tables, scale, cos, sin] = args;
-  f(positions);
-  f(inv_freq);
-  f(axis);
-  f(tables);
-  f(cos);
-  f(sin);
+  all(f, positions, inv_freq, axis, tables, cos, sin);
 }
 
 template <typename F>
 void each_operand(RopeArgs& args, F&& f) {
   auto& [x, head_dim, cos, sin] = args;
-  f(x);
-  f(cos);
-  f(sin);
+  all(f, x, cos, sin);
 }
 
 template <typename F>
@@ -59,17 +49,14 @@ void each_operand(KvLayer& layer, F&& f) {
 template <typename F>
 void each_operand(KvWriteArgs& args, F&& f) {
   auto& [plan, k, v, layer] = args;
-  f(plan);
-  f(k);
-  f(v);
+  all(f, plan, k, v);
   each_operand(layer, f);
 }
 
 template <typename F>
 void each_operand(PagedAttentionArgs& args, F&& f) {
   auto& [plan, q, layer, scale, softcap, compute, out] = args;
-  f(plan);
-  f(q);
+  all(f, plan, q);
   each_operand(layer, f);
   f(out);
 }
@@ -77,109 +64,62 @@ void each_operand(PagedAttentionArgs& args, F&& f) {
 template <typename F>
 void each_operand(SegmentAttentionArgs& args, F&& f) {
   auto& [plan, q, k, v, scale, compute, out] = args;
-  f(plan);
-  f(q);
-  f(k);
-  f(v);
-  f(out);
+  all(f, plan, q, k, v, out);
 }
 
 template <typename F>
 void each_operand(GatedArgs& args, F&& f) {
   auto& [gate, up, activation, out] = args;
-  f(gate);
-  f(up);
-  f(out);
+  all(f, gate, up, out);
 }
 
 template <typename F>
 void each_operand(MlpArgs& args, F&& f) {
   auto& [x, in, in_bias, activation, out, out_bias, residual, inner, y] = args;
-  f(x);
-  f(in);
-  f(in_bias);
-  f(out);
-  f(out_bias);
-  f(residual);
-  f(inner);
-  f(y);
+  all(f, x, in, in_bias, out, out_bias, residual, inner, y);
 }
 
 template <typename F>
 void each_operand(ExpertsArgs& args, F&& f) {
   auto& [x, logits, experts, per_row, normalise, activation, add, gathered, inner, part, y] = args;
-  f(x);
-  f(logits);
-  f(experts);
-  f(gathered);
-  f(inner);
-  f(part);
-  f(y);
+  all(f, x, logits, experts, gathered, inner, part, y);
 }
 
 template <typename F>
 void each_operand(CausalConvArgs& args, F&& f) {
   auto& [x, weight, spans, states, activation, out] = args;
-  f(x);
-  f(weight);
-  f(spans);
-  f(states);
-  f(out);
+  all(f, x, weight, spans, states, out);
 }
 
 template <typename F>
 void each_operand(DeltaRuleArgs& args, F&& f) {
   auto& [q, k, v, a, b, a_log, dt_bias, spans, states, key_dim, value_dim, scale, epsilon, out] =
       args;
-  f(q);
-  f(k);
-  f(v);
-  f(a);
-  f(b);
-  f(a_log);
-  f(dt_bias);
-  f(spans);
-  f(states);
-  f(out);
+  all(f, q, k, v, a, b, a_log, dt_bias, spans, states, out);
 }
 
 template <typename F>
 void each_operand(EmbedArgs& args, F&& f) {
   auto& [table, packed, ids, last_tokens, scale, out] = args;
-  f(table);
-  f(packed);
-  f(ids);
-  f(last_tokens);
-  f(out);
+  all(f, table, packed, ids, last_tokens, out);
 }
 
 template <typename F>
 void each_operand(MixRowsArgs& args, F&& f) {
   auto& [x, rows, weights, taps, out] = args;
-  f(x);
-  f(rows);
-  f(weights);
-  f(out);
+  all(f, x, rows, weights, out);
 }
 
 template <typename F>
 void each_operand(CopyRowsArgs& args, F&& f) {
   auto& [from, from_rows, to, to_rows, add] = args;
-  f(from);
-  f(from_rows);
-  f(to);
-  f(to_rows);
+  all(f, from, from_rows, to, to_rows);
 }
 
 template <typename F>
 void each_operand(SampleArgs& args, F&& f) {
   auto& [logits, stats, rows, last_tokens, sampled, alternatives] = args;
-  f(logits);
-  f(stats);
-  f(rows);
-  f(last_tokens);
-  f(sampled);
-  f(alternatives);
+  all(f, logits, stats, rows, last_tokens, sampled, alternatives);
 }
 
 }  // namespace saccade
