@@ -211,14 +211,20 @@ void add_gemm(Bench& bench, const std::string& name, std::int64_t rows, std::int
 }
 
 // The two products of an MLP and what is between them, as one op and as those it is made of.
+// `codes`: of four bits, by rows of bytes.
 void add_mlp(Bench& bench, const std::string& name, std::int64_t rows, std::int64_t in,
-             std::int64_t width, bool gated, bool composed, DType type) {
-  add((composed ? "mlp_composed/" : "mlp/") + name + "/" + std::string(name_of(type)) +
-          "/rows:" + std::to_string(rows),
+             std::int64_t width, bool gated, bool composed, DType type, bool codes = false) {
+  add((composed ? "mlp_composed/" : "mlp/") + name + "/" + (codes ? "int4-" : "") +
+          std::string(name_of(type)) + "/rows:" + std::to_string(rows),
       [=, &bench](benchmark::State& state) {
         const std::int64_t inner_cols = gated ? 2 * width : width;
         const Activations source(1, std::max(in, width));
         const auto pack = [&](std::int64_t out, std::int64_t inputs) {
+          if (codes) {
+            FourBitSource four(out, inputs);
+            four.matrix.rounds_activations = true;
+            return bench.device->pack({&four.matrix, 1}, DType::kBf16);
+          }
           const std::vector<StoredMatrix> parts(static_cast<std::size_t>(out),
                                                 source.view.col_range(0, inputs));
           return bench.device->pack(parts, type);
@@ -243,9 +249,10 @@ void add_mlp(Bench& bench, const std::string& name, std::int64_t rows, std::int6
                      .inner = inner.view,
                      .y = y.view};
         const double r = static_cast<double>(rows);
-        const Work work = {static_cast<double>(elements) * static_cast<double>(size_of(type)) +
-                               r * static_cast<double>(in) * 12,
-                           2 * r * static_cast<double>(elements), type};
+        const Work work = {
+            static_cast<double>(elements) * (codes ? 0.5 : static_cast<double>(size_of(type))) +
+                r * static_cast<double>(in) * 12,
+            2 * r * static_cast<double>(elements), type};
         std::size_t next = 0;
         measure(state, bench, work, [&] {
           args.in = first[next % first.size()].get();
@@ -414,12 +421,14 @@ void add_all_rows(Bench& bench) {
 void add_all(Bench& bench) {
   add_roofs(bench);
   for (const DType type : {DType::kI8, DType::kBf16, DType::kF32}) {
-    for (const std::int64_t rows : {1, 2, 4, 8, 16, 512}) {
+    for (const std::int64_t rows : {1, 2, 4, 8, 12, 16, 32, 512}) {
       add_four_bit_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);
       add_four_bit_gemm(bench, "gate_up:1536x17920", rows, 1536, 17920, type);
       add_four_bit_gemm(bench, "down:8960x1536", rows, 8960, 1536, type);
     }
   }
+  for (const bool composed : {true, false})
+    add_mlp(bench, "1536x8960", 512, 1536, 8960, true, composed, DType::kI8, true);
   for (const DType type : {DType::kI8, DType::kBf16, DType::kF32}) {
     for (const std::int64_t rows : {1, 2, 4, 8, 512}) {
       add_gemm(bench, "qkv:1536x2048", rows, 1536, 2048, type);

@@ -81,29 +81,33 @@ TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
 
 // A row alone, in any company and at any place, on any number of threads.
 TEST_P(CodesByBytes, RowsDoNotDependOnTheBatchOrThreads) {
-  constexpr std::int64_t kRows = 600;
-  constexpr std::int64_t kIn = 1184;
-  const Codes codes({152, kIn, 32, Format::kAwq});
-  Rng rng(8);
-  Matrix x(kRows, kIn);
-  x.random(rng);
-  std::vector<std::vector<float>> all;
-  for (const int threads : {1, 3}) {
-    const auto cpu = device(threads);
-    const auto packed = pack(*cpu, by_bytes(codes), DType::kBf16);
-    const Matrix y = product(*cpu, *packed, x.view());
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      if (threads == 1)
-        all.push_back(y.row(row));
-      else
-        expect_same_bits(y.row(row), all[static_cast<std::size_t>(row)]);
-    }
-    for (const std::int64_t count : {1, 2, 3, 5, 8, 11, 15, 16, 17, 31, 33, 100}) {
-      const auto first = static_cast<std::int64_t>(rng.below(kRows - count));
-      const Matrix some = product(*cpu, *packed, x.view().row_range(first, first + count));
-      for (std::int64_t i = 0; i < count; ++i) {
-        SCOPED_TRACE(fmt::format("row {} of {}, {} threads", i, count, threads));
-        expect_same_bits(some.row(i), all[static_cast<std::size_t>(first + i)]);
+  // Groups of 64 are whole tiles of a matrix unit, of 32 they are not.
+  for (const std::int64_t group : {32, 64}) {
+    constexpr std::int64_t kRows = 600;
+    constexpr std::int64_t kIn = 1184;
+    const Codes codes({152, kIn, group, Format::kAwq});
+    Rng rng(8);
+    Matrix x(kRows, kIn);
+    x.random(rng);
+    std::vector<std::vector<float>> all;
+    for (const int threads : {1, 3}) {
+      const auto cpu = device(threads);
+      const auto packed = pack(*cpu, by_bytes(codes), DType::kBf16);
+      const Matrix y = product(*cpu, *packed, x.view());
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        if (threads == 1)
+          all.push_back(y.row(row));
+        else
+          expect_same_bits(y.row(row), all[static_cast<std::size_t>(row)]);
+      }
+      for (const std::int64_t count : {1, 2, 3, 5, 8, 11, 15, 16, 17, 31, 33, 100}) {
+        const auto first = static_cast<std::int64_t>(rng.below(kRows - count));
+        const Matrix some = product(*cpu, *packed, x.view().row_range(first, first + count));
+        for (std::int64_t i = 0; i < count; ++i) {
+          SCOPED_TRACE(
+              fmt::format("row {} of {}, {} threads, groups of {}", i, count, threads, group));
+          expect_same_bits(some.row(i), all[static_cast<std::size_t>(first + i)]);
+        }
       }
     }
   }
@@ -193,33 +197,58 @@ TEST_P(CodesByBytes, StackAndFinish) {
 
 TEST_P(CodesByBytes, AnMlpIsItsProducts) {
   const auto cpu = device();
-  const Codes in({2 * 160, 96, 32});
-  const Codes out({72, 160, 32, Format::kGptq, DType::kF16, true}, 2);
-  const auto in_codes = pack(*cpu, by_bytes(in), DType::kBf16);
-  const auto out_codes = pack(*cpu, by_bytes(out), DType::kBf16);
-  for (const std::int64_t rows : {2, 40}) {
-    Rng rng(9);
-    Matrix x(rows, 96);
-    x.random(rng);
-    Matrix inner(rows, 320);
-    Matrix y(rows, 72);
-    cpu->mlp({.x = x.view(),
-              .in = in_codes.get(),
-              .in_bias = {},
-              .activation = Activation::kSilu,
-              .out = out_codes.get(),
-              .out_bias = {},
-              .residual = {},
-              .inner = inner.view(),
-              .y = y.view()});
-    Matrix halves = product(*cpu, *in_codes, x.view());
-    Matrix gated(rows, 160);
-    cpu->gated({.gate = halves.view().col_range(0, 160),
-                .up = halves.view().col_range(160, 320),
+  // A width of whole panels and groups of whole tiles are what a matrix unit does as one op.
+  struct Shape {
+    std::int64_t width;
+    std::int64_t in;
+    std::int64_t group;
+  };
+  for (const auto& [width, inputs, group] :
+       {Shape{160, 96, 32}, Shape{160, 192, 64}, Shape{544, 200, 200}, Shape{168, 128, 64}}) {
+    const Codes in({2 * width, inputs, group});
+    const Codes out({72, width, 32, Format::kGptq, DType::kF16, true}, 2);
+    const auto in_codes = pack(*cpu, by_bytes(in), DType::kBf16);
+    const auto out_codes = pack(*cpu, by_bytes(out), DType::kBf16);
+    for (const std::int64_t rows : {2, 40, 550}) {
+      if (rows > 40 && width < 500) continue;
+      SCOPED_TRACE(fmt::format("{} rows, {} wide, groups of {}", rows, width, group));
+      Rng rng(9);
+      Matrix x(rows, inputs);
+      x.random(rng);
+      Matrix bias(1, 2 * width);
+      bias.random(rng);
+      Matrix inner(rows, 2 * width);
+      Matrix y(rows, 72);
+      y.random(rng);
+      Matrix want = y;
+      cpu->mlp({.x = x.view(),
+                .in = in_codes.get(),
+                .in_bias = bias.view(),
                 .activation = Activation::kSilu,
-                .out = gated.view()});
-    const Matrix want = product(*cpu, *out_codes, gated.view());
-    for (std::int64_t row = 0; row < rows; ++row) expect_same_bits(y.row(row), want.row(row));
+                .out = out_codes.get(),
+                .out_bias = {},
+                .residual = y.view(),
+                .inner = inner.view(),
+                .y = y.view()});
+      Matrix halves(rows, 2 * width);
+      cpu->gemm({.x = x.view(),
+                 .weight = in_codes.get(),
+                 .bias = bias.view(),
+                 .residual = {},
+                 .y = halves.view()});
+      Matrix gated(rows, width);
+      cpu->gated({.gate = halves.view().col_range(0, width),
+                  .up = halves.view().col_range(width, 2 * width),
+                  .activation = Activation::kSilu,
+                  .out = gated.view()});
+      cpu->gemm({.x = gated.view(),
+                 .weight = out_codes.get(),
+                 .bias = {},
+                 .residual = want.view(),
+                 .y = want.view()});
+      for (std::int64_t row = 0; row < rows; ++row) expect_same_bits(y.row(row), want.row(row));
+      EXPECT_TRUE(inner.intact());
+    }
   }
 }
 

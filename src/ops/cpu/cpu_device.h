@@ -195,9 +195,19 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gemm_four_bits_f32(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_int8(const GemmArgs& args);
-  void gemm_int8_tiles(const GemmArgs& args);
+  // Rows of bytes on a matrix unit: by weights of bytes, or codes of four bits that are on_tiles().
+  void gemm_byte_tiles(const GemmArgs& args);
+  void mlp_byte_tiles(const MlpArgs& args);
+  bool on_tiles(const FourBitWeight& weight) const;
+  bool gates_bytes(const MlpArgs& args) const;  // whether mlp_byte_tiles() does it
+  // Of up to so many rows that are rounded at a time.
+  template <typename Product>
+  void multiply_bytes(const GemmArgs& args);
+  // The first columns of `inner` become act(gate) * up.
+  template <typename Product>
+  void multiply_gated_bytes(const MlpArgs& args);
   // x in bytes, in shared scratch.
-  Int8Tiles round_int8_tiles(View x, std::int64_t depth_tiles);
+  Int8Tiles round_byte_tiles(View x, const PackedWeight& weight);
   // y gains the terms of one expert.
   void run_expert(const ExpertsArgs& args, const ExpertWeights& weights,
                   std::span<const ExpertRoutes::Visit> visits);

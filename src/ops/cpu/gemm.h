@@ -2,6 +2,8 @@
 // share.
 #pragma once
 
+#include <cstring>
+
 #include "ops/cpu/cpu_device.h"
 
 namespace saccade::cpu {
@@ -76,6 +78,16 @@ struct TileOrder {
 // holds, so bf16 and bytes go by the same order.
 TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads);
 constexpr std::int64_t kGroupPanels = 8;  // of a group that is finished while it is hot
+
+// A row of bytes, 64 a tile, to the tiles that it has a part of.
+inline void spread_row(const std::uint8_t* codes, std::int64_t row, std::int64_t depth_tiles,
+                       std::uint8_t* tiles) {
+  constexpr std::int64_t kRowBytes = kTileBytes / kTileRows;
+  std::uint8_t* to =
+      tiles + row / kTileRows * depth_tiles * kTileBytes + row % kTileRows * kRowBytes;
+  for (std::int64_t tile = 0; tile < depth_tiles; ++tile, codes += kRowBytes, to += kTileBytes)
+    std::memcpy(to, codes, kRowBytes);
+}
 
 // Panels of a weight on a matrix unit, whatever they are stored as.
 inline std::int64_t panels_of(const PackedWeight& weight) {

@@ -16,6 +16,8 @@ constexpr std::int64_t kDepthBlock = 512;
 constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
 constexpr std::int64_t kUnit = 32;
 constexpr std::int64_t kLine = 64;
+// Up to here vectors take as long as tiles, or less.
+constexpr std::int64_t kVectorRows = 16;
 
 // x, rounded.
 struct Codes {
@@ -28,6 +30,7 @@ struct Codes {
 }  // namespace
 
 void CpuStream::gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight) {
+  if (args.x.rows() > kVectorRows && on_tiles(weight)) return gemm_byte_tiles(args);
   const std::int64_t lanes = kernels_.lanes;
   const std::int64_t groups = weight.groups();
   const std::int64_t step = std::max<std::int64_t>(1, kDepthBlock / weight.group());  // groups

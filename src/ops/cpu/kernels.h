@@ -289,12 +289,44 @@ struct TileArgs {
 constexpr Index kTileBytes = 1024;
 constexpr Index kMostUnpackedTiles = 16;  // of depth: what is unpacked and multiplied at a time
 
+// CodeByteArgs on a matrix unit, of panels of 16 outputs and groups of whole tiles of 64 inputs, or
+// one group: see code_byte_tiles.h.
+struct CodeByteTileArgs {
+  FourBitPanels w;
+  Index words = 0;  // of eight codes, that an output has
+  // Tiles [begin, begin + depth_tiles): whole groups. c begins anew with the first.
+  Index begin = 0;
+  Index depth_tiles = 0;
+  // Codes that are multiplied after those of the last panels, of the same stride: asked for ahead,
+  // never read.
+  const std::byte* next = nullptr;
+  const std::byte* x = nullptr;  // [row_tiles()][.. depth tiles ..][16][64], from tile `begin` on
+  Index row_tile_stride = 0;     // bytes
+  Index rows = 0;
+  // [pairs of row tiles][pairs of panels][2][2][16][16]: numbers() of them. What makes pairs whole
+  // may be written.
+  float* c = nullptr;
+  std::byte* room = nullptr;  // room_bytes()
+
+  Index row_tiles() const { return (rows + 15) / 16; }
+  static Index numbers(Index rows, Index panels) {
+    return (rows + 31) / 32 * ((panels + 1) / 2) * 1024;
+  }
+  // Two panels of tiles, with as many rows of scales.
+  static Index room_bytes(Index depth_tiles) { return 2 * depth_tiles * (1024 + 64); }
+};
+
 struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
   void (*multiply)(const TileArgs&) = nullptr;  // bf16
   // Null but on a matrix unit.
   void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
+  // The bits of CodeByteKernels::multiply; x as CodeByteKernels::round_row left it.
+  void (*multiply_codes_by_bytes)(const CodeByteTileArgs&) = nullptr;
+  // Row `row` of such a c, times `scale`, as [16 * panels].
+  void (*scale_code_row)(const float* c, Index panels, Index row, float scale,
+                         float* out) = nullptr;
   CodeOrder code_order = CodeOrder::kInputs;
   // Tiles [begin, end) of 32 columns of up to 16 rows, to bf16, as multiply_four_bits() takes them:
   // 64 bytes a row. Columns from `cols` on become zeros.

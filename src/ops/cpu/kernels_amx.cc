@@ -2,6 +2,8 @@
 #include "ops/cpu/amx_four_bits.h"
 #include "ops/cpu/amx_tiles.h"
 #include "ops/cpu/bf16_attention.h"
+#include "ops/cpu/bytes_avx512.h"
+#include "ops/cpu/code_byte_tiles.h"
 
 namespace saccade::cpu {
 namespace amx {
@@ -87,6 +89,51 @@ void multiply(const TileArgs& args) {
   multiply_tiles<Unit::kBf16>(args);
 }
 
+// As code_byte_tiles.h wants it. Tile numbers are part of the instruction.
+struct CodeUnit {
+  using Session = Tiles;
+  template <int kTile>
+  static void zero() {
+    if constexpr (kTile == 0) _tile_zero(0);
+    if constexpr (kTile == 1) _tile_zero(1);
+    if constexpr (kTile == 2) _tile_zero(2);
+    if constexpr (kTile == 3) _tile_zero(3);
+  }
+  template <int kTile>
+  static void load(const std::byte* from) {
+    if constexpr (kTile == 4) _tile_stream_loadd(4, from, kRowBytes);
+    if constexpr (kTile == 5) _tile_stream_loadd(5, from, kRowBytes);
+    if constexpr (kTile == 6) _tile_loadd(6, from, kRowBytes);
+    if constexpr (kTile == 7) _tile_loadd(7, from, kRowBytes);
+  }
+  template <int kSum, int kX, int kWeights>
+  static void multiply() {
+    static_assert(kX == 4 + kSum / 2 && kWeights == 6 + kSum % 2);
+    if constexpr (kSum == 0) _tile_dpbssd(0, 4, 6);
+    if constexpr (kSum == 1) _tile_dpbssd(1, 4, 7);
+    if constexpr (kSum == 2) _tile_dpbssd(2, 5, 6);
+    if constexpr (kSum == 3) _tile_dpbssd(3, 5, 7);
+  }
+  template <int kTile>
+  static void store(std::int32_t* to) {
+    if constexpr (kTile == 0) _tile_stored(0, to, kRowBytes);
+    if constexpr (kTile == 1) _tile_stored(1, to, kRowBytes);
+    if constexpr (kTile == 2) _tile_stored(2, to, kRowBytes);
+    if constexpr (kTile == 3) _tile_stored(3, to, kRowBytes);
+  }
+};
+
+struct CodeWords : BytesAvx512 {
+  static B load_codes(const std::byte* p) { return load(p); }
+  static I load_sums(const std::int32_t* p) { return load(p); }
+  static void store(std::byte* p, B a) { _mm512_storeu_si512(p, a); }
+  static B minus(B a, B b) { return _mm512_sub_epi8(a, b); }
+  // Each of sixteen bytes, four times.
+  static B four_times(const std::uint8_t* p) {
+    return _mm512_mullo_epi32(widen(p), _mm512_set1_epi32(0x01010101));
+  }
+};
+
 // As bf16_attention.h wants it.
 struct AttentionUnit {
   using Session = Tiles;
@@ -101,6 +148,8 @@ constexpr TileKernels make_table() {
   table.round_rows = bf16::round_rows;
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
+  table.multiply_codes_by_bytes = CodeByteTiles<V, CodeWords, CodeUnit>::multiply;
+  table.scale_code_row = CodeByteTiles<V, CodeWords, CodeUnit>::scale_row;
   table.code_order = CodeOrder::kRows;
   table.round_pairs = round_pairs;
   table.multiply_four_bits = multiply_four_bits;

@@ -74,7 +74,7 @@ std::string choose_fastest(const ServeSettings& settings, const Device& device,
   const std::string_view gain =
       bytes ? "gains half the head's bytes, which every step reads"
             : "gains 1.8 times the speed of prompts and 2.0 of eight streams on Zen 4, 1.7 of one "
-              "stream on AMX, where prompts take twice as long";
+              "stream on AMX";
   return fmt::format(
       "--quantization {}: text layers {}, head in int8 on {}; costs {}; {}; --weight-only takes it "
       "back, --quantize-tower rounds the tower too",

@@ -1,0 +1,142 @@
+// Rows of bytes times panels on a matrix unit (AMX), of weights of bytes and of codes of four bits.
+// Both products are used in one way (gemm_byte_tiles.cc), and give the sums that vectors give.
+#pragma once
+
+#include "ops/cpu/gemm.h"
+
+namespace saccade::cpu {
+
+constexpr std::int64_t kByteTileInputs = 64;  // of a tile of bytes
+
+inline std::int64_t byte_tiles(const PackedWeight& weight) {
+  return tile_count(weight.in(), kByteTileInputs);
+}
+
+// What products are made with.
+struct ByteKernels {
+  const TileKernels& tiles;
+  const Int8Kernels& int8;
+};
+
+// Some rows of x times weights of bytes.
+class Int8Product {
+ public:
+  using Weight = PanelWeight;
+
+  // `x`: all rows. The block begins at row `row`, a multiple of kTileRows.
+  Int8Product(const ByteKernels& kernels, const PanelWeight& weight, const Int8Tiles& x,
+              std::int64_t row, std::int64_t rows, float* /*room*/)
+      : int8_(kernels.int8),
+        weight_(weight),
+        scales_(x.scales + row),
+        product_(kernels.tiles, weight, x.tiles, row, rows, nullptr) {}
+
+  static TileOrder order(const PanelWeight& weight, std::int64_t rows, int threads) {
+    if (rows <= kFewRows) return {rows, few_rows_panels(weight), kGroupPanels};
+    return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads);
+  }
+  // Numbers that a product works with beside its sums, and those.
+  static std::int64_t room(const PanelWeight& /*weight*/) { return 0; }
+  static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
+    return TileProduct::sums(rows, panels);
+  }
+  // Sums of panels [panel, panel + panels). `next`: the panel with which the caller goes on.
+  void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, float* sums) const {
+    product_.multiply(panel, panels, next, sums);
+  }
+  // What the sums of row `row` of the block stand for: [16 * panels].
+  void scale_row(const float* sums, std::int64_t panel, std::int64_t panels, std::int64_t row,
+                 float* out) const {
+    const auto* const integers = reinterpret_cast<const std::int32_t*>(sums);
+    int8_.scale_row(integers + row * TileProduct::stride(panels), weight_.scales(panel),
+                    scales_[row], panels * kTileRows, out);
+  }
+
+ private:
+  const Int8Kernels& int8_;
+  const PanelWeight& weight_;
+  const float* scales_;
+  TileProduct product_;
+};
+
+// Some rows of x times codes of four bits. A pair of panels is unpacked to bytes, some 512 inputs
+// at a time, into the first-level cache, and all rows of the block pass it from the second.
+class CodeProduct {
+ public:
+  using Weight = FourBitWeight;
+
+  CodeProduct(const ByteKernels& kernels, const FourBitWeight& weight, const Int8Tiles& x,
+              std::int64_t row, std::int64_t rows, float* room)
+      : tiles_(kernels.tiles),
+        weight_(weight),
+        depth_tiles_(byte_tiles(weight)),
+        step_(step_of(weight)),
+        x_(reinterpret_cast<const std::byte*>(x.tiles) + row * depth_tiles_ * kByteTileInputs),
+        scales_(x.scales + row),
+        rows_(rows),
+        room_(reinterpret_cast<std::byte*>(room)) {}
+
+  // As order_of(), but that rows are half as long as in bf16: twice as many of them stay in the
+  // second-level cache, and each code is unpacked for twice as many.
+  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads) {
+    constexpr std::int64_t kShallow = 2048 / kByteTileInputs;
+    const bool shallow = byte_tiles(weight) <= kShallow;
+    TileOrder order{};
+    order.rows = even_part(rows, 512, 2 * kTileRows);
+    const std::int64_t down = tile_count(rows, order.rows);
+    // Two blocks a thread at the least, where panels suffice.
+    const std::int64_t most =
+        std::clamp<std::int64_t>(weight.panels() * down / (2 * threads), 2, shallow ? 64 : 12);
+    order.panels = even_part(weight.panels(), most, 2);
+    order.group = shallow ? std::min(kGroupPanels, order.panels) : order.panels;
+    return order;
+  }
+  static std::int64_t room(const FourBitWeight& weight) {
+    return CodeByteTileArgs::room_bytes(step_of(weight)) / static_cast<Index>(sizeof(float));
+  }
+  static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
+    return CodeByteTileArgs::numbers(rows, panels);
+  }
+  void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, float* sums) const {
+    CodeByteTileArgs args;
+    args.w = weight_.panels(panel, panels);
+    args.words = tile_count(weight_.in(), 32) * 4;
+    args.rows = rows_;
+    args.row_tile_stride = depth_tiles_ * kTileBytes;
+    args.c = sums;
+    args.room = room_;
+    const std::byte* const codes = args.w.weights + args.w.codes;
+    for (std::int64_t depth = 0; depth < depth_tiles_; depth += step_) {
+      const std::int64_t end = std::min(depth + step_, depth_tiles_);
+      args.begin = depth;
+      args.depth_tiles = end - depth;
+      args.x = x_ + depth * kTileBytes;
+      args.next = end < depth_tiles_ ? codes + end * (kTileBytes / 2)
+                                     : codes + (next - panel) * args.w.panel_stride;
+      tiles_.multiply_codes_by_bytes(args);
+    }
+  }
+  void scale_row(const float* sums, std::int64_t /*panel*/, std::int64_t panels, std::int64_t row,
+                 float* out) const {
+    tiles_.scale_code_row(sums, panels, row, scales_[row], out);
+  }
+
+ private:
+  // The depth in equal steps of whole groups.
+  static std::int64_t step_of(const FourBitWeight& weight) {
+    constexpr std::int64_t kDepthStep = 8;  // tiles, unless a group has more
+    if (weight.groups() == 1) return byte_tiles(weight);
+    return even_part(byte_tiles(weight), kDepthStep, weight.group() / kByteTileInputs);
+  }
+
+  const TileKernels& tiles_;
+  const FourBitWeight& weight_;
+  std::int64_t depth_tiles_;
+  std::int64_t step_;
+  const std::byte* x_;
+  const float* scales_;
+  std::int64_t rows_;
+  std::byte* room_;
+};
+
+}  // namespace saccade::cpu
