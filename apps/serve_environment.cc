@@ -19,6 +19,13 @@ constexpr std::array kVariables = {
         "HF_TOKEN_PATH", true,
         "file with the token that a bare --hf-token takes; HF_HOME/token by itself"},
     EnvironmentVariable{"HF_ENDPOINT", true, "another hub than https://huggingface.co"},
+    EnvironmentVariable{"HTTP_PROXY", true,
+                        "proxy for downloads by http, http://USER:WORD@HOST:PORT; for media under "
+                        "--media-environment-proxies; so are the two below, and ALL_PROXY"},
+    EnvironmentVariable{"HTTPS_PROXY", true, "the same for downloads by https"},
+    EnvironmentVariable{"NO_PROXY", true,
+                        "names and addresses that are reached without: example.org (and below), "
+                        "10.0.0.0/8, *"},
     EnvironmentVariable{"HF_HUB_OFFLINE", true, "1: nothing is downloaded"},
     EnvironmentVariable{"TRANSFORMERS_OFFLINE", true, "as HF_HUB_OFFLINE"},
     EnvironmentVariable{"SACCADE_API_KEY", true, "as --api-key, which goes before it"},

@@ -72,6 +72,7 @@ Result<HubClient> HubClient::create(const std::string& endpoint, std::string tok
   hub.stall_timeout_ = stall_timeout;
   net::HttpClientSettings settings;
   settings.ca_file = ca_file;
+  settings.environment_proxies = true;
   settings.max_body_bytes = std::size_t{64} << 20;
   TRY(hub.client_, net::HttpClient::create(settings));
   return hub;

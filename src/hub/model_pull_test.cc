@@ -156,6 +156,21 @@ TEST_F(ModelPullTest, WritesTheHubsLayoutAndKeepsIt) {
   EXPECT_EQ(seen().size(), 1u);  // the list alone
 }
 
+// A hub that only a proxy reaches; the store of the weights is excepted.
+TEST_F(ModelPullTest, GoesThroughTheProxyOfTheEnvironment) {
+  const std::string proxy = settings_.endpoint;
+  settings_.endpoint = "http://hub.test";
+  EXPECT_FALSE(pull_model(settings_));
+  ::setenv("HTTP_PROXY", proxy.c_str(), 1);
+  ::setenv("NO_PROXY", "127.0.0.1", 1);
+  const auto directory = pull_model(settings_);
+  ::unsetenv("HTTP_PROXY");
+  ::unsetenv("NO_PROXY");
+  ASSERT_TRUE(directory) << directory.error().message;
+  EXPECT_EQ(read(fs::path(*directory) / "model.safetensors"), files_["model.safetensors"]);
+  EXPECT_THAT(seen(), Contains("hub GET /api/models/Org/Name/revision/main"));
+}
+
 TEST_F(ModelPullTest, GoesOnWhereItBrokeOff) {
   const std::string& weights = files_["model.safetensors"];
   fs::create_directories(blob("x").parent_path());

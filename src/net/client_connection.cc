@@ -72,7 +72,9 @@ void ClientConnection::try_next_address(std::string why_not_the_last) {
     why = watched.error().message;
   }
   fail_exchange(ClientFailure::kConnect,
-                fmt::format("cannot connect to {}: {}", origin_.host_header, why));
+                origin_.proxy ? fmt::format("cannot connect to the proxy {} for {}: {}",
+                                            origin_.proxy->name(), origin_.host_header, why)
+                              : fmt::format("cannot connect to {}: {}", origin_.host_header, why));
 }
 
 void ClientConnection::on_ready(std::uint32_t events) {
@@ -80,6 +82,8 @@ void ClientConnection::on_ready(std::uint32_t events) {
   switch (state_) {
     case State::kConnecting:
       return connected();
+    case State::kTunnel:
+      return read_tunnel();
     case State::kHandshake:
       return handshake();
     case State::kIdle:
@@ -104,6 +108,34 @@ void ClientConnection::connected() {
   }
   ++resources_.counters.connects;
   if (resources_.tls == nullptr) return send_request(false);
+  return origin_.proxy ? ask_for_tunnel() : begin_tls();
+}
+
+void ClientConnection::ask_for_tunnel() {
+  state_ = State::kTunnel;
+  const std::string ask = connect_request(*origin_.proxy, origin_.host, origin_.port);
+  // What a fresh socket does not take at once, no later turn would make it take.
+  if (send(fd_, ask.data(), ask.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(ask.size()))
+    return fail_exchange(ClientFailure::kConnect,
+                         fmt::format("the proxy {} does not listen", origin_.proxy->name()));
+  resources_.loop.again(this);
+}
+
+void ClientConnection::read_tunnel() {
+  const IoStep step = read_some();
+  if (step.status == IoStatus::kWouldBlock) return;
+  if (step.status == IoStatus::kDone) tunnel_.append(resources_.read_buffer.data(), step.bytes);
+  const Tunnel answer = read_tunnel_answer(tunnel_);
+  if (answer.state == Tunnel::State::kOpen) return begin_tls();
+  if (answer.state == Tunnel::State::kUndecided && step.status == IoStatus::kDone)
+    return resources_.loop.again(this);
+  fail_exchange(
+      ClientFailure::kConnect,
+      fmt::format("the proxy {} makes no way to {}: {}", origin_.proxy->name(), origin_.host_header,
+                  answer.why.empty() ? "the connection ended" : answer.why));
+}
+
+void ClientConnection::begin_tls() {
   state_ = State::kHandshake;
   tls_ = std::make_unique<TlsSession>(resources_.tls, fd_, origin_.host);
   handshake();
@@ -145,8 +177,11 @@ void ClientConnection::write_head() {
   std::size_t body_bytes = 0;
   for (const SharedBytes& part : request.body) body_bytes += part->size();
   head_.clear();
-  fmt::format_to(std::back_inserter(head_), "{} {} HTTP/1.1\r\nHost: {}\r\n", request.method,
-                 request.url.path, origin_.host_header);
+  const bool to_proxy = origin_.proxy && origin_.scheme == "http";
+  fmt::format_to(std::back_inserter(head_), "{} {}{} HTTP/1.1\r\nHost: {}\r\n", request.method,
+                 to_proxy ? "http://" + origin_.host_header : "", request.url.path,
+                 origin_.host_header);
+  if (to_proxy) head_ += origin_.proxy->authorization;
   for (const auto& [name, value] : request.headers) {
     const std::size_t begin = head_.size();
     head_ += name;
@@ -346,7 +381,8 @@ void ClientConnection::complete() {
 }
 
 void ClientConnection::expire() {
-  const bool connecting = state_ == State::kConnecting || state_ == State::kHandshake;
+  const bool connecting =
+      state_ == State::kConnecting || state_ == State::kTunnel || state_ == State::kHandshake;
   fail_exchange(ClientFailure::kTimeout,
                 fmt::format("{}: {}", origin_.host_header,
                             connecting ? "no connection in time" : "no complete response in time"));

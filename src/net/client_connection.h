@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "net/event_loop.h"
 #include "net/http_client.h"
+#include "net/http_proxy.h"
 #include "net/resolver.h"
 #include "net/response_parser.h"
 #include "net/tls_client.h"
@@ -34,6 +36,8 @@ struct Origin {
   std::string host;
   std::uint16_t port = 0;
   std::string host_header;  // "name:port", the port left out when it is the scheme's own
+  // Connections go to this one, which passes https through and asks for http itself.
+  std::optional<HttpProxy> proxy = std::nullopt;
 };
 
 class ClientConnection;
@@ -85,7 +89,7 @@ class ClientConnection final : public EventLoop::Watcher, private ResponseSink {
   Nanos deadline = 0;
 
  private:
-  enum class State { kConnecting, kHandshake, kIdle, kBusy, kClosed };
+  enum class State { kConnecting, kTunnel, kHandshake, kIdle, kBusy, kClosed };
 
   void on_ready(std::uint32_t events) override;
   bool on_head(int status, std::vector<std::pair<std::string, std::string>>&& headers) override;
@@ -93,6 +97,9 @@ class ClientConnection final : public EventLoop::Watcher, private ResponseSink {
 
   void try_next_address(std::string why_not_the_last);
   void connected();
+  void ask_for_tunnel();
+  void read_tunnel();
+  void begin_tls();
   void handshake();
   void send_request(bool reused);
   void write_head();
@@ -124,6 +131,8 @@ class ClientConnection final : public EventLoop::Watcher, private ResponseSink {
   ResponseParser parser_;
   Nanos read_at_ = 0;  // instant of the read whose bytes are being taken
   ClientFailure stopped_for_ = ClientFailure::kNone;
+
+  std::string tunnel_;  // the proxy's answer to CONNECT, as far as it has come
 
   // The request's bytes: piece 0 is head_, the others its body's parts.
   std::string head_;

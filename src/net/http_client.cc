@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "net/client_connection.h"
 #include "net/descriptor_limit.h"
+#include "net/proxy_choice.h"
 
 namespace saccade::net {
 namespace {
@@ -28,6 +29,10 @@ struct Peer {
   std::vector<ClientConnection*> idle;     // the last used first
   std::vector<ClientExchangePtr> waiting;  // for the look-up of the name
   bool resolving = false;
+  std::string unusable;  // why its proxy cannot be used; empty: there is none, or it can
+  // What is connected to.
+  const std::string& host() const { return origin.proxy ? origin.proxy->host : origin.host; }
+  std::uint16_t port() const { return origin.proxy ? origin.proxy->port : origin.port; }
 };
 
 class PooledClient final : public HttpClient, private ConnectionOwner {
@@ -154,6 +159,8 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
       return fail(std::move(exchange), ClientFailure::kConnect,
                   fmt::format("over {} connections", settings_.max_connections));
     }
+    if (!peer.unusable.empty())
+      return fail(std::move(exchange), ClientFailure::kConnect, peer.unusable);
     if (peer.addresses == nullptr || SteadyClock().now() - peer.resolved_at > kAddressesKept) {
       return look_up(peer, std::move(exchange));
     }
@@ -165,7 +172,7 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
   }
 
   void look_up(Peer& peer, ClientExchangePtr exchange) {
-    if (auto known = known_addresses(peer.origin.host, peer.origin.port)) {
+    if (auto known = known_addresses(peer.host(), peer.port())) {
       peer.addresses = std::move(known);
       peer.resolved_at = std::numeric_limits<Nanos>::max() / 2;  // for good
       return open(peer, std::move(exchange));
@@ -177,7 +184,7 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
     peer.waiting.push_back(std::move(exchange));
     if (peer.resolving) return;
     peer.resolving = true;
-    resolve(peer.origin.host, peer.origin.port, loop_->mailbox(),
+    resolve(peer.host(), peer.port(), loop_->mailbox(),
             [this, &peer](const Result<std::shared_ptr<const Addresses>>& found) {
               resolved(peer, found);
             });
@@ -319,8 +326,22 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
     const std::string name = host.find(':') == std::string::npos ? host : "[" + host + "]";
     const bool usual_port = port == (scheme == "https" ? 443 : 80);
     peer->origin = {scheme, host, port, usual_port ? name : fmt::format("{}:{}", name, port)};
+    if (settings_.environment_proxies) choose_proxy(*peer);
     peers_.push_back(std::move(peer));
     return *peers_.back();
+  }
+
+  static void choose_proxy(Peer& peer) {
+    const Origin& origin = peer.origin;
+    const std::string named =
+        ProxyChoice::of_environment().proxy_of(origin.scheme, origin.host, origin.port);
+    if (named.empty()) return;
+    auto proxy = parse_http_proxy(named);
+    if (proxy) {
+      peer.origin.proxy = *std::move(proxy);
+    } else {
+      peer.unusable = proxy.error().message;
+    }
   }
 
   const HttpClientSettings settings_;

@@ -90,6 +90,7 @@ struct HttpClientSettings {
   bool fresh_connections = false;           // one connection a request
   bool verify_tls = true;                   // certificate and host name
   std::string ca_file;                      // PEM; empty: the system's
+  bool environment_proxies = false;         // what HTTP_PROXY, HTTPS_PROXY and NO_PROXY name
   Nanos connect_timeout = 30 * kSecond;     // name look-up, TCP and TLS together
   std::size_t max_body_bytes = 256u << 20;  // of bodies kept in ClientResponse
 };
