@@ -223,6 +223,10 @@ TEST_F(ClientForms, ConversationsInOneBody) {
   refused(R"({"messages": [{"role": "user", "content": "hi"}]})", "messages[0] is an object");
   refused(R"({"messages": [[{"role": "user", "content": "hi"}], []]})", "messages[1]");
   refused(R"({"messages": "hi"})", "a list of conversations is required");
+  std::string many = "[]";
+  for (int i = 0; i < 1024; ++i) many += ",[]";
+  refused(R"({"messages": [)" + many + "]}",
+          "'messages' has 1025 conversations, 1024 are possible");
 }
 
 // What llama-server's and vLLM's clients read before they ask anything.

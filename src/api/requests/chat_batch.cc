@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "api/pages/limits.h"
 #include "api/requests/fields.h"
 #include "base/json.h"
 
@@ -42,6 +43,10 @@ Result<std::vector<ChatRequest>> parse_chat_batch(std::string_view body) {
                    found == nullptr    ? "missing"
                    : found->is_array() ? "an empty list"
                                        : json::kind_name(*found));
+  // Before anything is made for each.
+  if (found->get_array().size() > limits::kPrompts.most)
+    return invalid("messages", "'messages' has {} conversations, {} are possible",
+                   found->get_array().size(), limits::kPrompts.most);
   const json::array conversations = std::move(found->get_array());
   *found = nullptr;
   std::string others;
