@@ -54,6 +54,8 @@ struct SamplingParams {
   std::optional<int> logprobs;  // alternatives per token; 0: the chosen one alone; absent: none
   // The same of the prompt's tokens, all of which are computed for it: no prefix cache is read.
   std::optional<int> prompt_logprobs;
+  // Listed beside each generated token in place of the most likely ones, where logprobs is set.
+  Shared<std::vector<TokenId>> logprob_token_ids;
   // What the answer is held to, made for the model's vocabulary; null: free text. It ends the
   // answer under ignore_eos too.
   std::shared_ptr<const grammar::CompiledGrammar> grammar;
@@ -99,7 +101,7 @@ enum class FinishReason { kNone, kStop, kLength, kCancelled, kError };
 struct TokenLogprob {
   TokenId token = 0;
   float logprob = 0;
-  std::vector<std::pair<TokenId, float>> top;  // most likely first
+  std::vector<std::pair<TokenId, float>> top;  // most likely first, or logprob_token_ids
   std::int32_t rank = 0;  // of a prompt's token: 1 where none is likelier or as likely
 };
 

@@ -2,6 +2,7 @@
 // it means there.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <fstream>
@@ -227,6 +228,64 @@ TEST_F(ClientForms, ConversationsInOneBody) {
   for (int i = 0; i < 1024; ++i) many += ",[]";
   refused(R"({"messages": [)" + many + "]}",
           "'messages' has 1025 conversations, 1024 are possible");
+}
+
+// Tokens that a client names are listed in place of the likeliest, with the same numbers.
+TEST_F(ClientForms, LogProbabilitiesOfNamedTokens) {
+  const std::string more =
+      R"(, "max_tokens": 4, "temperature": 0, "ignore_eos": true, "logprobs": true,
+         "return_tokens_as_token_ids": true)";
+  const auto listed = [&](const std::string& rest) {
+    return must("/v1/chat/completions", user("\"one two\"", more + rest))
+        .at("choices")
+        .at(0)
+        .at("logprobs")
+        .at("content")
+        .as_array();
+  };
+  const json::array usual = listed(R"(, "top_logprobs": 12)");
+  ASSERT_EQ(usual.size(), 4u);
+  std::string ids;
+  json::array wanted = usual.at(0).at("top_logprobs").as_array();
+  std::reverse(wanted.begin(), wanted.end());
+  for (const json::value& top : wanted) {
+    const std::string name(top.at("token").as_string());
+    ids += (ids.empty() ? "" : ", ") + name.substr(name.find(':') + 1);
+  }
+  const std::string again = ids.substr(0, ids.find(','));
+  const json::array named = listed(R"(, "logprob_token_ids": [)" + ids + ", " + again + "]");
+  ASSERT_EQ(named.size(), usual.size());
+  EXPECT_EQ(named.at(0).at("top_logprobs"), wanted);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    EXPECT_EQ(named.at(i).at("token"), usual.at(i).at("token")) << i;
+    EXPECT_EQ(named.at(i).at("logprob"), usual.at(i).at("logprob")) << i;
+    EXPECT_EQ(named.at(i).at("top_logprobs").as_array().size(), wanted.size()) << i;
+    for (const json::value& top : named.at(i).at("top_logprobs").as_array())
+      for (const json::value& other : usual.at(i).at("top_logprobs").as_array()) {
+        if (top.at("token") == other.at("token")) {
+          EXPECT_EQ(top.at("logprob"), other.at("logprob"));
+        }
+      }
+  }
+  const json::value completion =
+      must("/v1/completions",
+           R"({"prompt": "one two", "logprobs": 1, "max_tokens": 2, "ignore_eos": true,
+                                  "logprob_token_ids": [)" +
+               ids + "]}");
+  EXPECT_EQ(
+      completion.at("choices").at(0).at("logprobs").at("top_logprobs").at(1).as_object().size(),
+      wanted.size());
+
+  const auto refused = [&](const std::string& rest, const std::string& why) {
+    const RawAnswer answer = post("/v1/chat/completions", user("\"one\"", more + rest));
+    EXPECT_EQ(answer.status, 400) << rest;
+    EXPECT_NE(answer.body.find(why), std::string::npos) << answer.body;
+  };
+  refused(R"(, "logprob_token_ids": [1000000])", "logprob_token_ids names token 1000000");
+  refused(R"(, "logprob_token_ids": [-1])", "logprob_token_ids names token -1");
+  refused(R"(, "logprob_token_ids": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21])",
+          "21 log-probabilities are asked for, the limit is 20");
+  refused(R"(, "top_logprobs": -1)", "(--max-logprobs)");
 }
 
 // What llama-server's and vLLM's clients read before they ask anything.

@@ -43,6 +43,7 @@ inline constexpr Limit kLogitBias{"logit_bias", "entries", 16'384};
 inline constexpr Limit kBadWords{"bad_words", "strings", 256};
 inline constexpr Limit kBadWordBytes{"bad_words[]", "bytes", 1'024};
 inline constexpr Limit kAllowedTokens{"allowed_token_ids", "entries", 524'288};
+inline constexpr Limit kLogprobTokens{"logprob_token_ids", "entries", 1024};
 inline constexpr Limit kTools{"tools", "entries", 1'024};
 inline constexpr Limit kToolBytes{"tools as JSON", "bytes", 4'194'304};
 inline constexpr Limit kToolName{"tools[].function.name", "characters", 128};
@@ -59,12 +60,13 @@ inline constexpr Limit kCacheSalt{"cache_salt", "bytes", 1'024};
 inline constexpr std::int64_t kMostSloMs = 86'400'000;  // of a request's own target: a day
 
 inline constexpr Limit kAll[] = {
-    kMembers,        kMessages,        kMessageMembers, kParts,        kToolCalls,      kImages,
-    kFrames,         kPrompts,         kInputs,         kTokenIds,     kChoices,        kAllChoices,
-    kEcho,           kStops,           kStopBytes,      kStopTokenIds, kLogitBias,      kBadWords,
-    kBadWordBytes,   kAllowedTokens,   kTools,          kToolBytes,    kToolName,       kDocuments,
-    kTemplateKwargs, kProcessorKwargs, kChatTemplate,   kRequestId,    kCacheSalt,      kMetadata,
-    kMetadataBytes,  kEffort,          kRole,           kImageName,    kPromptLogprobs, kPromptIds};
+    kMembers,      kMessages,       kMessageMembers,  kParts,        kToolCalls, kImages,
+    kFrames,       kPrompts,        kInputs,          kTokenIds,     kChoices,   kAllChoices,
+    kEcho,         kStops,          kStopBytes,       kStopTokenIds, kLogitBias, kBadWords,
+    kBadWordBytes, kAllowedTokens,  kLogprobTokens,   kTools,        kToolBytes, kToolName,
+    kDocuments,    kTemplateKwargs, kProcessorKwargs, kChatTemplate, kRequestId, kCacheSalt,
+    kMetadata,     kMetadataBytes,  kEffort,          kRole,         kImageName, kPromptLogprobs,
+    kPromptIds};
 
 }  // namespace limits
 

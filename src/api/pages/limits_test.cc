@@ -124,6 +124,10 @@ const std::map<std::string, Ask>& asks() {
        [](std::size_t n) { return chat(with("\"bad_words\": [" + same(n, R"("x")") + "]")); }},
       {"bad_words[]",
        [](std::size_t n) { return chat(with("\"bad_words\": [" + text_of(n) + "]")); }},
+      {"logprob_token_ids",
+       [](std::size_t n) {
+         return chat(with("\"logprobs\": true, \"logprob_token_ids\": [" + same(n, "1") + "]"));
+       }},
       {"allowed_token_ids",
        [](std::size_t n) { return chat(with("\"allowed_token_ids\": [" + same(n, "1") + "]")); }},
       {"tools",

@@ -76,6 +76,7 @@ constexpr Member kMembers[] = {
     {"logit_bias", "o"},
     {"bad_words", "a"},
     {"allowed_token_ids", "a"},
+    {"logprob_token_ids", "a"},
     {"truncate_prompt_tokens", "i"},
     {"truncation_side", "s"},
     // The answer's form.

@@ -353,6 +353,7 @@ Result<ChatRequest> parse_chat_request(std::string_view body) {
   if (top && *top != 0 && !request.logprobs) {
     return invalid("top_logprobs", "'top_logprobs' is {}, which needs 'logprobs' to be true", *top);
   }
+  TRY_DO(take_logprob_tokens(fields, request.logprobs, request.sampling));
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
   TRY_DO(take_prompt_logprobs(fields, request.delivery.stream, request.sampling));

@@ -15,6 +15,7 @@ Result<CompletionRequest> parse_completion_request(std::string_view body) {
   TRY(request.sampling, take_sampling(fields, 0));
   TRY(request.delivery, take_delivery(fields));
   TRY(request.logprobs, fields.integer("logprobs", 0));
+  TRY_DO(take_logprob_tokens(fields, request.logprobs.has_value(), request.sampling));
   TRY(const auto echo, fields.boolean("echo"));
   request.echo = echo.value_or(false);
   if (request.prompt_alone() && !request.echo)

@@ -224,12 +224,23 @@ Result<void> take_beam_search(Fields& fields, SamplingFields& into) {
       {"bad_words", !into.bad_words.empty()},
       {"allowed_token_ids", !into.allowed_token_ids.empty()},
       {"prompt_logprobs", into.prompt_logprobs.has_value()},
+      {"logprob_token_ids", !into.logprob_token_ids.empty()},
       {"response_format", into.structured.has_value()},
       {"max_tokens", into.max_tokens == 0}};
   for (const auto& [name, is_given] : given) {
     if (is_given)
       return invalid(name, "'{}' is not supported together with 'use_beam_search'", name);
   }
+  return {};
+}
+
+Result<void> take_logprob_tokens(Fields& fields, bool logprobs, SamplingFields& into) {
+  TRY(const std::vector<std::int64_t> ids, take_ids(fields, limits::kLogprobTokens));
+  for (const std::int64_t id : ids)
+    if (std::ranges::find(into.logprob_token_ids, id) == into.logprob_token_ids.end())
+      into.logprob_token_ids.push_back(id);
+  if (!ids.empty() && !logprobs)
+    return invalid("logprob_token_ids", "'logprob_token_ids' needs 'logprobs'");
   return {};
 }
 

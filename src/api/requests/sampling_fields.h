@@ -37,6 +37,7 @@ struct SamplingFields {
   std::vector<std::pair<std::int64_t, double>> logit_bias;
   std::vector<std::string> bad_words;
   std::vector<std::int64_t> allowed_token_ids;  // empty: all
+  std::vector<std::int64_t> logprob_token_ids;  // listed in place of the likeliest; none twice
   // The prompt's last ones are kept; -1: as many as leave room for the answer.
   std::optional<std::int64_t> truncate_prompt_tokens;
   // Most likely tokens listed beside each one of the prompt; -1: all there are.
@@ -77,6 +78,8 @@ Result<std::string> take_request_id(Fields& fields);  // empty when absent
 Result<void> check_choices(std::size_t prompts, std::int64_t n, std::int64_t most_waiting);
 // prompt_logprobs, of requests whose answers have a place for them: kInvalid in a stream.
 Result<void> take_prompt_logprobs(Fields& fields, bool stream, SamplingFields& into);
+// logprob_token_ids, of requests that ask for log-probabilities.
+Result<void> take_logprob_tokens(Fields& fields, bool logprobs, SamplingFields& into);
 // use_beam_search and length_penalty. Of what was taken before, kInvalid names what a search would
 // not follow and what would change its answer.
 Result<void> take_beam_search(Fields& fields, SamplingFields& into);

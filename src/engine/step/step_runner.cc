@@ -26,7 +26,7 @@ const StepPlan& StepRunner::launch(StepPlan plan, ActiveRequests& requests, Mask
   }
   const Batch batch = forward(step.plan);
   step.forwarded = clock_.now();
-  step.ticket = sample(step.plan, batch, requests, masks);
+  sample(step, batch, requests, masks);
   score_prompts(step.plan, requests);
   stream().retire();
   if (step.ticket.done.passed()) step.done = clock_.now();
@@ -44,12 +44,14 @@ Batch StepRunner::forward(const StepPlan& plan) {
   return batch;
 }
 
-SamplingLane::Ticket StepRunner::sample(const StepPlan& plan, const Batch& batch,
-                                        ActiveRequests& requests, MaskThread& masks) {
+void StepRunner::sample(Step& step, const Batch& batch, ActiveRequests& requests,
+                        MaskThread& masks) {
   rows_.clear();
   guesses_.clear();
+  named_.clear();
+  bool names = false;
   std::vector<TokenId> generated;
-  for (const PlannedRows& rows : plan.rows) {
+  for (const PlannedRows& rows : step.plan.rows) {
     if (!rows.samples) continue;
     Sequence& sequence = *rows.sequence;
     ActiveRequest& of = requests.of(sequence);
@@ -68,11 +70,41 @@ SamplingLane::Ticket StepRunner::sample(const StepPlan& plan, const Batch& batch
       // What follows guesses is planned once it is known.
       if (rows.drafts == 0) row.slot = sequence.kv.slot();
       guesses_.push_back(guess);
+      named_.push_back(&*sequence.request.sampling.logprob_token_ids);
+      names = names || !named_.back()->empty();
     }
   }
   // Rows of padding have logits too.
   const auto count = static_cast<std::int64_t>(rows_.size());
-  return parts_.sampling->launch(stream(), batch.logits.row_range(0, count), rows_, guesses_);
+  const View logits = batch.logits.row_range(0, count);
+  if (names) step.named = score_named(logits);
+  step.ticket = parts_.sampling->launch(stream(), logits, rows_, guesses_);
+}
+
+// As the prompts' tokens are scored, and the engine waits likewise: a row for each token, as many
+// at once as the lane has.
+std::vector<StepRunner::NamedLogprobs> StepRunner::score_named(View logits) {
+  std::vector<SamplingRow> asked;
+  for (std::size_t i = 0; i < named_.size(); ++i) {
+    for (const TokenId token : *named_[i]) {
+      SamplingRow& row = asked.emplace_back();
+      row.row = static_cast<std::int64_t>(i);
+      row.given = token;
+      row.alternatives = 0;
+    }
+  }
+  std::vector<NamedLogprobs> named(named_.size());
+  const auto most = static_cast<std::size_t>(parts_.batches->max_logit_rows());
+  for (std::size_t begin = 0; begin < asked.size(); begin += most) {
+    const auto slice = std::span(asked).subspan(begin, std::min(asked.size() - begin, most));
+    const std::vector<Sampled> read =
+        parts_.scoring->read(parts_.scoring->launch(stream(), logits, slice));
+    for (std::size_t i = 0; i < slice.size(); ++i)
+      if (!read[i].failed)
+        named[static_cast<std::size_t>(slice[i].row)].emplace_back(read[i].logprob.token,
+                                                                   read[i].logprob.logprob);
+  }
+  return named;
 }
 
 // Log-probabilities of prompts' own tokens: of the rows that the step computes anyway, a slice of
@@ -128,6 +160,8 @@ StepRunner::Settled StepRunner::settle() {
   steps_.pop_front();
   Settled settled;
   settled.sampled = parts_.sampling->read(step.ticket);
+  for (std::size_t i = 0; i < step.named.size(); ++i)
+    if (!step.named[i].empty()) settled.sampled[i].logprob.top = std::move(step.named[i]);
   if (step.done == 0) step.done = clock_.now();
   const Nanos begun = std::max(step.launched, settled_done_);
   settled_done_ = step.done;

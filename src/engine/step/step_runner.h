@@ -38,9 +38,11 @@ class StepRunner {
   const LoraSlots& loras() const { return loras_; }
 
  private:
+  using NamedLogprobs = std::vector<std::pair<TokenId, float>>;
   struct Step {
     StepPlan plan;
     SamplingLane::Ticket ticket;
+    std::vector<NamedLogprobs> named;  // of the rows that sample, or empty
     Nanos launched = 0;
     Nanos forwarded = 0;
     Nanos done = 0;
@@ -52,8 +54,9 @@ class StepRunner {
   };
 
   Batch forward(const StepPlan& plan);
-  SamplingLane::Ticket sample(const StepPlan& plan, const Batch& batch, ActiveRequests& requests,
-                              MaskThread& masks);
+  // Into the step's ticket and named.
+  void sample(Step& step, const Batch& batch, ActiveRequests& requests, MaskThread& masks);
+  std::vector<NamedLogprobs> score_named(View logits);
   void score_prompts(const StepPlan& plan, ActiveRequests& requests);
   void score(std::span<const Scored> slice, const DeviceInts& rows);
   Stream& stream() { return device_.lane(Lane::kStep); }
@@ -68,6 +71,8 @@ class StepRunner {
   Nanos settled_done_ = 0;         // Step::done of the one settled last
   std::vector<SamplingRow> rows_;  // of one launch
   std::vector<TokenId> guesses_;   // of each of them, as SamplingLane::launch has it
+  // SamplingParams::logprob_token_ids of each of them; empty where none has any.
+  std::vector<const std::vector<TokenId>*> named_;
 };
 
 }  // namespace saccade

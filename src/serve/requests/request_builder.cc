@@ -338,6 +338,11 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
   if (logprobs) {
     TRY(params.logprobs, listed("logprobs", *logprobs));
   }
+  const std::vector<std::int64_t>& named = fields.logprob_token_ids;
+  if (logprobs && !named.empty()) {
+    TRY_DO(listed("logprob_token_ids", static_cast<std::int64_t>(named.size())));
+    params.logprobs = 0;  // these in place of the likeliest
+  }
   if (prompt_logprobs) {
     TRY(params.prompt_logprobs, listed("prompt_logprobs", *prompt_logprobs));
   }
@@ -372,6 +377,8 @@ Result<SamplingParams> RequestBuilder::sampling(const api::SamplingFields& field
   };
   for (const auto& [id, bias] : fields.logit_bias) TRY_DO(check("logit_bias", id));
   for (const std::int64_t id : fields.allowed_token_ids) TRY_DO(check("allowed_token_ids", id));
+  for (const std::int64_t id : named) TRY_DO(check("logprob_token_ids", id));
+  params.logprob_token_ids = std::vector<TokenId>(named.begin(), named.end());
   params.logit_bias = biases_of(fields);
   params.allowed_tokens = bits_of(fields.allowed_token_ids, vocab);
   params.bad_words = ids_of_words(fields.bad_words, *tokenizer_);
