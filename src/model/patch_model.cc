@@ -254,8 +254,7 @@ Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint
   TRY_DO(check_patch_tower(tower));
   const PatchExtents extents{tower.patch, tower.merge, tower.frames};
   return make_patch_model(family, checkpoint, std::move(decoder),
-                          make_patch_tower(std::move(tower)), extents, media,
-                          std::move(names));
+                          make_patch_tower(std::move(tower)), extents, media, std::move(names));
 }
 
 }  // namespace saccade
