@@ -234,7 +234,7 @@ TEST(Checkpoints, GgufIsServedWithItsProjector) {
   const std::string answer = said(ask(files));
   EXPECT_FALSE(answer.empty());
   EXPECT_EQ(said(ask(whole)), answer);
-  expect_words(files.log(), {"quantised tensors: 13 of Q4_0", "codes of four bits"});
+  expect_words(files.log(), {"quantised tensors: 13 of Q4_0", "stays in four bits"});
   expect_words(exchange(files.port(), "GET", "/v1/models", "", -1, "").body,
                {"\"id\":\"" + model + "\""});
 
