@@ -64,7 +64,7 @@ int main(int argc, char** argv) try {
     const auto asks_for_help = [](const std::string& word) {
       return word == "-h" || word == "--help";
     };
-    if (error.get_exit_code() == 0 && !hints.empty() &&
+    if (dynamic_cast<const CLI::CallForHelp*>(&error) != nullptr && !hints.empty() &&
         std::ranges::none_of(arguments, asks_for_help)) {
       std::fputs(hints.c_str(), stderr);
       return 2;

@@ -182,6 +182,7 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused({"serve", "-m", "model.gguf"}, 2, {"-m is llama-server's", "saccade serve MODEL.gguf"});
   refused({"serve", "-hf", "ORG/NAME"}, 2, {"-hf is llama-server's: the model is the first word"});
   refused({"server", "x"}, 2, {"server: did you mean serve?"});
+  refused({"--version"}, 0, {"saccade ", "features: "});  // is none
   refused({"--model", "x"}, 2, {"a command comes first"});
   refused({"entirely-else"}, 2, {"there is no command entirely-else"});
   refused(serve({"--port", "http"}), 2, {"--port", "http"});
