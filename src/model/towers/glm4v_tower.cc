@@ -22,11 +22,7 @@ std::int64_t slice_of(const Glm4vTowerSettings& s) {
 class Glm4vTower final : public WholeImageTower {
  public:
   explicit Glm4vTower(const Glm4vTowerSettings& settings)
-      : WholeImageTower({.embed = settings.embed,
-                         .heads = settings.heads,
-                         .norm = settings.norm,
-                         .activation = settings.activation}),
-        settings_(settings) {}
+      : WholeImageTower(settings), settings_(settings) {}
 
   void add_weights(WeightTable& table) override;
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;

@@ -15,11 +15,7 @@ namespace {
 class PatchTower final : public WholeImageTower {
  public:
   explicit PatchTower(PatchTowerSettings settings)
-      : WholeImageTower({.embed = settings.embed,
-                         .heads = settings.heads,
-                         .norm = settings.norm,
-                         .activation = settings.activation}),
-        settings_(std::move(settings)) {}
+      : WholeImageTower(settings), settings_(std::move(settings)) {}
 
   void add_weights(WeightTable& table) override;
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;

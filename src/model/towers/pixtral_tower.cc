@@ -14,11 +14,7 @@ namespace {
 class PixtralTower final : public WholeImageTower {
  public:
   explicit PixtralTower(const PixtralTowerSettings& settings)
-      : WholeImageTower({.embed = settings.embed,
-                         .heads = settings.heads,
-                         .norm = settings.norm,
-                         .activation = settings.activation}),
-        settings_(settings) {}
+      : WholeImageTower(settings), settings_(settings) {}
 
   void add_weights(WeightTable& table) override;
   Result<void> reserve(Device& device, std::int64_t patch_rows) override;

@@ -11,7 +11,13 @@ namespace saccade {
 
 class WholeImageTower : public StackTower {
  protected:
-  using StackTower::StackTower;
+  template <typename Settings>
+  explicit WholeImageTower(const Settings& settings)
+      : StackTower({.embed = settings.embed,
+                    .heads = settings.heads,
+                    .norm = settings.norm,
+                    .activation = settings.activation}) {}
+
   PatchAngles angles_;
 
  private:
