@@ -176,11 +176,12 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                "int8 does before its own: faster but for prompts on AMX; with int4 by "
                "itself but for --weight-only");
   cmd.add_flag("--dequantize", s.dequantize,
-               "matrices that the checkpoint has in four bits become numbers of --dtype");
+               "matrices that the checkpoint has in four bits, or a GGUF in any quantised type, "
+               "become numbers of --dtype");
   cmd.add_flag("--weight-only", s.weight_only,
                "activations stay what they are where a checkpoint says that they are rounded to 8 "
-               "bits like its weights, and int8 and int4 round nothing but the text's layers, as "
-               "`saccade model quantize` does");
+               "bits like its weights, int8 and int4 round nothing but the text's layers, as "
+               "`saccade model quantize` does, and of a GGUF Q4_0 alone stays quantised");
   cmd.add_option("--load-format", f.load_format,
                  "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()

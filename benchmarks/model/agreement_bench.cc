@@ -6,9 +6,9 @@
 //                   [--turns N] [--prompt N] [--runs N] [--threads N] [--isa NAME]
 //                   [--random-weights yes]
 // A form is parts joined by +: bf16 or f32; int8, int4 (the text's layers), a8 (activations before
-// int4), head, tower (in bytes); kv-int8, kv-fp8, kv-bf16, kv-f32. Without --pictures, or with
-// random weights, which say nothing, it measures memory and speed alone: a prompt of --prompt
-// tokens, then 32 tokens after it, the first form and another in turns.
+// int4), blocks (as a GGUF is served), head, tower (in bytes); kv-int8, kv-fp8, kv-bf16, kv-f32.
+// Without --pictures, or with random weights, which say nothing, it measures memory and speed
+// alone: a prompt of --prompt tokens, then 32 tokens after it, the first form and another in turns.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -71,6 +71,8 @@ Result<Form> parse_form(const std::string& name) {
       options.four_bit_text = true;
     else if (part == "a8")
       options.byte_activations = true;
+    else if (part == "blocks")
+      options.byte_blocks = options.byte_activations = true;
     else if (part == "tower")
       options.tower_layers = DType::kI8;
     else if (part == "head")

@@ -51,8 +51,8 @@ Result<std::unique_ptr<TeacherForced>> TeacherForced::load(const std::string& di
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   TRY(Model model, load_model(checkpoint, device, options));
   made->model_ = std::make_unique<Model>(std::move(model));
-  TRY(made->tokenizer_, load_tokenizer(directory));
-  TRY(LoadedChatTemplate loaded, load_chat_template(directory));
+  TRY(made->tokenizer_, load_tokenizer(checkpoint.files));
+  TRY(LoadedChatTemplate loaded, load_chat_template(checkpoint.files));
   TRY(ChatTemplate parsed, ChatTemplate::parse(loaded.source));
   made->template_ = std::make_unique<ChatTemplate>(std::move(parsed));
   made->render_.variables = std::move(loaded.variables);

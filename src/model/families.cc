@@ -80,18 +80,25 @@ void report_quantization(const Checkpoint& checkpoint, const Quantization& quant
         checkpoint.directory, weights.unused_scales());
 }
 
-// The same of a GGUF's blocks: which types there are, and which of them are kept as codes.
+// The same of a GGUF's blocks: which types there are, and what becomes of them. The cost:
+// benchmarks/results/gguf.md.
 void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType compute,
-                   bool dequantize) {
+                   const WeightTypes& types) {
   const std::map<std::string, std::size_t> counts = weights.block_counts();
   if (counts.empty()) return;
-  std::string types;
+  std::string stored;
   for (const auto& [name, count] : counts)
-    types += fmt::format("{}{} of {}", types.empty() ? "" : ", ", count, name);
-  const bool keeps = !dequantize && counts.contains("Q4_0");
-  log::info("{}: quantised tensors: {}; {}dequantised to {}", checkpoint.directory, types,
-            keeps ? "Q4_0 stays in four bits where the device multiplies it, all else is " : "",
-            name_of(compute));
+    stored += fmt::format("{}{} of {}", stored.empty() ? "" : ", ", count, name);
+  const bool four_bits = counts.contains("Q4_0") && !types.dequantize;
+  const bool others = counts.size() > (counts.contains("Q4_0") ? 1 : 0);
+  std::string become;
+  if (four_bits) become += "Q4_0 stays in four bits where the device multiplies it; ";
+  if (types.byte_blocks && others)
+    become += fmt::format("{}text layers and the head become int8; ", four_bits ? "other " : "");
+  if (types.byte_blocks)
+    become += "activations before them become int8 too, which --weight-only takes back; ";
+  log::info("{}: quantised tensors: {}; {}{} dequantised to {}", checkpoint.directory, stored,
+            become, become.empty() ? "all are" : "all else is", name_of(compute));
 }
 
 std::vector<TensorSpec> tower_specs(Loadable& model) {
@@ -135,12 +142,13 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   types.weight_only = options.weight_only;
   types.four_bit_text = options.four_bit_text;
   types.byte_activations = options.byte_activations;
+  types.byte_blocks = options.byte_blocks;
   if (types.byte_activations && !device.multiplies_codes_by_int8())
     return fail(ErrorCode::kUnsupported,
                 "device {} does not multiply bytes by codes of four bits; the CPU does",
                 device.name());
   const bool bytes = types.text_layers == DType::kI8 || types.tower_layers == DType::kI8 ||
-                     types.head == DType::kI8;
+                     types.head == DType::kI8 || types.byte_blocks;
   if (bytes && !device.multiplies_int8())
     return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
                 device.name());
@@ -199,21 +207,22 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights && first)
     report_quantization(checkpoint, *quantization, weights, compute, options.dequantize);
-  if (first) report_blocks(checkpoint, weights, compute, options.dequantize);
-  log::info("{}: {} of {} in {}{}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
-            family->name, parameter_count(table.specs()), name_of(compute),
-            types.text_layers == DType::kI8 ? ", text layers in int8"
-            : types.four_bit_text           ? ", text layers in int4"
-                                            : "",
-            types.byte_activations ? ", activations before four bits in int8" : "",
-            types.head == DType::kI8 ? ", head in int8" : "",
-            types.tower_layers == DType::kI8 && table.has(MatrixRole::kTowerLayer)
-                ? ", tower's layers in int8"
-                : "",
-            options.ranks != nullptr
-                ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())
-                : "",
-            static_cast<double>(*bytes) / 1e9, seconds(clock.now() - start));
+  if (first) report_blocks(checkpoint, weights, compute, types);
+  log::info(
+      "{}: {} of {} in {}{}{}{}{}{}, {:.2f} GB, loaded in {:.1f} s", checkpoint.directory,
+      family->name, parameter_count(table.specs()), name_of(compute),
+      types.text_layers == DType::kI8 ? ", text layers in int8"
+      : types.four_bit_text           ? ", text layers in int4"
+                                      : "",
+      types.byte_activations && !types.byte_blocks ? ", activations before four bits in int8" : "",
+      types.head == DType::kI8 ? ", head in int8" : "",
+      types.tower_layers == DType::kI8 && table.has(MatrixRole::kTowerLayer)
+          ? ", tower's layers in int8"
+          : "",
+      options.ranks != nullptr
+          ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())
+          : "",
+      static_cast<double>(*bytes) / 1e9, seconds(clock.now() - start));
   return {};
 }
 

@@ -43,6 +43,10 @@ struct LoadOptions {
   // Before products with codes of four bits rows of activations become bytes (ops/int8_rows.h);
   // kUnsupported on a device that does not.
   bool byte_activations = false;
+  // Matrices of the text's layers and the head that a GGUF has in blocks (ops/block_codes.h) are
+  // stored and multiplied as kI8, but for codes of four bits and what is not in blocks; on a device
+  // without kI8, kUnsupported.
+  bool byte_blocks = false;
   // Activations stay what they are, where a checkpoint of weights in 8 bits says that they are to
   // be rounded too, on a device that would (W8A16 instead of W8A8).
   bool weight_only = false;

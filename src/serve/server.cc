@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/families.h"
+#include "model/gguf/gguf_paths.h"
 #include "serve/assembly/device_choice.h"
 #include "serve/assembly/early_checks.h"
 #include "serve/assembly/engine_thread.h"
@@ -193,6 +194,8 @@ Result<ServerParts> open_parts(const ServeSettings& settings) {
   if (const std::string chosen = choose_fastest(settings, *parts.device, parts.options);
       !chosen.empty())
     log::info("{}", chosen);
+  TRY(const auto gguf, find_gguf(parts.directory));
+  if (gguf) keep_blocks_small(settings, *parts.device, parts.options);
   return parts;
 }
 

@@ -203,21 +203,28 @@ struct Answer {
   std::vector<TokenId> ids;
   std::vector<float> logits;
   std::vector<TokenId> tokens;
+  std::size_t weight_bytes = 0;
 };
 
+LoadOptions as_numbers() {
+  LoadOptions options{.compute = DType::kF32, .kv = {}};
+  options.dequantize = true;
+  return options;
+}
+
 // Of a made-up text, or of the golden's text and images.
-Answer answer_of(const std::string& place, Device& device, const Golden* golden) {
+Answer answer_of(const std::string& place, Device& device, const Golden* golden,
+                 const LoadOptions& options = as_numbers()) {
   Answer answer;
   const auto checkpoint = open_checkpoint(place);
   EXPECT_TRUE(checkpoint) << checkpoint.error().message;
   if (!checkpoint) return answer;
-  LoadOptions options{.compute = DType::kF32, .kv = {}};
-  options.dequantize = true;
   auto model = load_model(*checkpoint, device, options);
   EXPECT_TRUE(model) << model.error().message;
   const auto tokenizer = load_tokenizer(checkpoint->files);
   EXPECT_TRUE(tokenizer) << tokenizer.error().message;
   if (!model || !tokenizer) return answer;
+  answer.weight_bytes = model->network->shape().weight_bytes;
   std::vector<PreparedImage> images;
   std::vector<ImageLayout> layouts;
   std::string text = "The sky above the port was 7 x 91, caf\u00e9";
@@ -308,6 +315,39 @@ TEST_P(Gguf, HasItsTemplateAndEnds) {
 
 INSTANTIATE_TEST_SUITE_P(Files, Gguf, ::testing::ValuesIn(kCases),
                          [](const auto& each) { return std::string(each.param.name); });
+
+double largest(const std::vector<float>& values) {
+  double most = 0;
+  for (const float value : values) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+// As a CPU serves them: what is in blocks becomes bytes, Q4_0 stays codes of four bits, and what is
+// in no blocks stays numbers.
+TEST(GgufFiles, BlocksBecomeBytesAndFourBitsStay) {
+  const auto device = make_cpu_device(2).value();
+  const LoadOptions numbers{.compute = DType::kF32, .kv = {}};
+  LoadOptions small = numbers;
+  small.byte_blocks = small.byte_activations = true;
+  LoadOptions codes = numbers;
+  codes.byte_activations = true;
+  const auto answer = [&](const char* name, const LoadOptions& options) {
+    return answer_of(golden_folder(std::string("gguf/") + name), *device, nullptr, options);
+  };
+  expect_same(answer("llama3_q4_0", small), answer("llama3_q4_0", codes), true);
+  expect_same(answer("qwen3_f16", small), answer("qwen3_f16", numbers), true);
+  for (const char* const name : {"qwen2_q8_0", "pixtral", "qwen3_vl"}) {
+    SCOPED_TRACE(name);
+    const Answer bytes = answer(name, small);
+    const Answer exact = answer(name, numbers);
+    EXPECT_LT(bytes.weight_bytes, exact.weight_bytes);
+    ASSERT_EQ(bytes.logits.size(), exact.logits.size());
+    std::vector<float> lost = exact.logits;
+    for (std::size_t i = 0; i < lost.size(); ++i) lost[i] -= bytes.logits[i];
+    EXPECT_GT(largest(lost), 0);
+    EXPECT_LT(largest(lost), 0.05 * largest(exact.logits));
+  }
+}
 
 // What is there whole and not quantised gives what transformers gives.
 TEST(GgufFiles, WholeOnesAgreeWithTheReference) {

@@ -60,6 +60,18 @@ bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) 
          });
 }
 
+// Blocks of a GGUF that become bytes: not codes of four bits, which stay.
+bool become_bytes(const WeightTable::Tensors& tensors, MatrixRole role, const WeightTypes& types) {
+  if (!types.byte_blocks || types.dequantize || tensors.matrices.empty()) return false;
+  if (role != MatrixRole::kTextLayer && role != MatrixRole::kHead) return false;
+  bool codes = true;
+  for (const StoredMatrix& matrix : tensors.matrices) {
+    if (matrix.format != StoredMatrix::Format::kBlocks) return false;
+    codes = codes && codes_of_bits(matrix) <= 4;
+  }
+  return !codes;
+}
+
 std::uint64_t stored_bytes(const WeightTable::Tensors& tensors) {
   std::uint64_t bytes = 0;
   for (const StoredMatrix& matrix : tensors.matrices)
@@ -352,16 +364,17 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
     if (types.byte_activations) rounding += round_activations(tensors);
-    const DType compute = multiplies_bytes(tensors, device)  ? DType::kI8
-                          : multiplies_e4m3(tensors, device) ? DType::kE4m3
-                                                             : types.of(row.role);
+    const DType compute = multiplies_bytes(tensors, device)        ? DType::kI8
+                          : multiplies_e4m3(tensors, device)       ? DType::kE4m3
+                          : become_bytes(tensors, row.role, types) ? DType::kI8
+                                                                   : types.of(row.role);
     TRY(const std::size_t stored, row.store(tensors, device, compute));
     bytes += stored;
     done += parameter_count(row.tensors);
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
   device.synchronize();
-  if (types.byte_activations && rounding == 0 && !types.four_bit_text)
+  if (types.byte_activations && rounding == 0 && !types.four_bit_text && !types.byte_blocks)
     return fail(ErrorCode::kInvalid,
                 "activations are to become bytes before products with four bits "
                 "(--quantize-activations), and no matrix has four bits");

@@ -54,6 +54,9 @@ struct WeightTypes {
   bool four_bit_text = false;
   bool dequantize = false;        // quantised matrices become numbers (StoredMatrix::dequantize)
   bool byte_activations = false;  // codes of four bits are multiplied by rows of bytes
+  // Matrices of text layers and the head that are stored in blocks, but for codes of four bits,
+  // become kI8.
+  bool byte_blocks = false;
   // Activations are not rounded, whatever a checkpoint says (StoredMatrix::rounds_activations).
   bool weight_only = false;
 

@@ -55,6 +55,15 @@ Result<void> check_quantization(std::string_view asked, const json::object& conf
               asked, stored.empty() ? "not quantised" : "stored as " + stored, method->stored);
 }
 
+void keep_blocks_small(const ServeSettings& settings, const Device& device, LoadOptions& options) {
+  const bool asked = !settings.quantization.empty() && settings.quantization != "none" &&
+                     settings.quantization != "None";
+  const bool cpu = device.multiplies_int8() && device.multiplies_codes_by_int8();
+  if (asked || settings.weight_only || settings.dequantize || !cpu) return;
+  options.byte_blocks = true;
+  options.byte_activations = true;
+}
+
 std::string choose_fastest(const ServeSettings& settings, const Device& device,
                            LoadOptions& options) {
   const bool bytes = settings.quantization == kRoundToBytes;

@@ -28,4 +28,9 @@ Result<void> check_quantization(std::string_view asked, const json::object& conf
 std::string choose_fastest(const ServeSettings& settings, const Device& device,
                            LoadOptions& options);
 
+// What a GGUF without --quantization becomes because answers come faster: its blocks stay small, as
+// bytes or codes of four bits, and activations before them become bytes, as they do in llama.cpp.
+// Not with --weight-only or --dequantize, nor of a device that is no CPU.
+void keep_blocks_small(const ServeSettings& settings, const Device& device, LoadOptions& options);
+
 }  // namespace saccade::serve

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace saccade::serve {
 namespace {
 
@@ -54,6 +56,30 @@ TEST(ChooseFastest, NothingThatWasNotAskedFor) {
     EXPECT_EQ(chosen.options.head, std::nullopt);
     EXPECT_FALSE(chosen.options.byte_activations);
   }
+}
+
+TEST(KeepBlocksSmall, WhereNothingElseWasSaid) {
+  const auto device = make_cpu_device(1).value();
+  const auto kept = [&](const ServeSettings& settings) {
+    LoadOptions options;
+    keep_blocks_small(settings, *device, options);
+    EXPECT_EQ(options.byte_blocks, options.byte_activations);
+    EXPECT_EQ(options.text_layers, std::nullopt);
+    return options.byte_blocks;
+  };
+  ServeSettings settings;
+  EXPECT_TRUE(kept(settings));
+  for (const auto& [quantization, small] : std::map<std::string, bool>{
+           {"none", true}, {"int8", false}, {"int4", false}, {"awq", false}}) {
+    settings.quantization = quantization;
+    EXPECT_EQ(kept(settings), small) << quantization;
+  }
+  settings.quantization.clear();
+  settings.dequantize = true;
+  EXPECT_FALSE(kept(settings));
+  settings.dequantize = false;
+  settings.weight_only = true;
+  EXPECT_FALSE(kept(settings));
 }
 
 }  // namespace
