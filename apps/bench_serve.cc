@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "apps/bench_commands.h"
+#include "apps/choice_flag.h"
 #include "bench/serve_command.h"
 
 namespace saccade {
@@ -17,7 +18,6 @@ struct Raw {
   std::string metric_percentiles = "99";
   std::string request_rate = "inf";
   std::string burstiness = "1.0";
-  std::string ramp_up;
   std::string request_id_prefix;
   std::string tokenizer_mode;
   std::string max_concurrency;
@@ -62,9 +62,10 @@ void add_target_options(CLI::App& app, bench::TargetChoice& t) {
   app.add_option("--lora-modules", t.lora_modules,
                  "adapters of the server: each request names one of them as its model")
       ->expected(1, -1);
-  app.add_option("--lora-assignment", t.lora_assignment, "which: random, by --seed, or round-robin")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"random", "round-robin"}));
+  constexpr std::array<Named<bool>, 2> kInTurn{{{"random", false}, {"round-robin", true}}};
+  add_choice(app, "--lora-assignment", t.lora_in_turn, kInTurn,
+             "which: random, by --seed, or round-robin")
+      ->capture_default_str();
   app.add_option("--tokenizer", t.tokenizer, "directory with tokenizer.json, to count tokens");
   app.add_flag("--skip-tokenizer-init", t.skip_tokenizer, "count by the server's usage alone");
 }
@@ -159,8 +160,10 @@ void add_load(CLI::App& app, bench::LoadChoice& l, bench::DataChoice& d, Raw& ra
   app.add_flag("--closed-loop", l.closed_loop, "always --max-concurrency requests at once");
   app.add_option("--num-concurrency", l.levels, "closed loops, one run each");
   app.add_option("--request-rate-sweep", l.rate_sweep, "first:last:step, one run each");
-  app.add_option("--ramp-up-strategy", raw.ramp_up, "how the rate grows: linear or exponential")
-      ->check(CLI::IsMember({"linear", "exponential"}));
+  constexpr std::array<Named<bench::RampUp>, 2> kRampUps{
+      {{"linear", bench::RampUp::kLinear}, {"exponential", bench::RampUp::kExponential}}};
+  add_choice(app, "--ramp-up-strategy", l.arrivals.ramp_up, kRampUps,
+             "how the rate grows: linear or exponential");
   app.add_option("--ramp-up-start-rps", l.arrivals.ramp_up_start_rps, "requests a second at first");
   app.add_option("--ramp-up-end-rps", l.arrivals.ramp_up_end_rps, "and in the end");
   app.add_option("--duration", l.duration_s, "no request begins later than this, in seconds");
@@ -278,8 +281,6 @@ void add_ignored(CLI::App& app, Raw& raw) {
 Result<void> interpret(const Raw& raw, bench::ServeSettings& s) {
   TRY(s.load.arrivals.request_rate, number_or_inf(raw.request_rate, "--request-rate"));
   TRY(s.load.arrivals.burstiness, number_or_inf(raw.burstiness, "--burstiness"));
-  if (raw.ramp_up == "linear") s.load.arrivals.ramp_up = bench::RampUp::kLinear;
-  if (raw.ramp_up == "exponential") s.load.arrivals.ramp_up = bench::RampUp::kExponential;
   TRY(s.output.vllm.percentile_metrics, bench::parse_percentile_metrics(raw.percentile_metrics));
   TRY(s.output.vllm.percentiles, bench::parse_percentiles(raw.metric_percentiles));
   return {};

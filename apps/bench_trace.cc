@@ -1,5 +1,6 @@
 // `saccade bench trace`: what traces are like, and traces with a given peak.
 #include "apps/bench_commands.h"
+#include "apps/choice_flag.h"
 #include "bench/traces/trace_command.h"
 
 namespace saccade {
@@ -38,10 +39,8 @@ void add_make(CLI::App& trace, int& exit_code) {
   app->add_option("--peak-window", *window_s, "length of the window in seconds")
       ->capture_default_str();
   app->add_flag("--sliding", *sliding, "any window, instead of bins from the origin");
-  app->add_option(
-         "--method", settings->method,
-         "thin: drop arrivals; scale: stretch time; cap: move arrivals; generate: gamma gaps")
-      ->check(CLI::IsMember({"thin", "scale", "cap", "generate"}))
+  add_choice(*app, "--method", settings->method, bench::kTraceMethods,
+             "thin: drop arrivals; scale: stretch time; cap: move arrivals; generate: gamma gaps")
       ->capture_default_str();
   app->add_option("--from", settings->source, "trace to start from");
   app->add_option("--seed", generate.seed, "generate: of its random numbers")

@@ -8,12 +8,25 @@
 
 namespace saccade {
 
-inline CLI::Validator device_name() {
-  return {[](std::string& text) {
+// Fills `device` but for what it says of CUDA. `device` is the CPU.
+inline CLI::Option* add_device_flag(CLI::App& cmd, serve::DeviceChoice& device) {
+  const CLI::Validator known{[](std::string& text) {
+                               const auto choice = serve::parse_device(text);
+                               return choice ? std::string() : choice.error().message;
+                             },
+                             ""};
+  return cmd
+      .add_option_function<std::string>(
+          "--device",
+          [&device](const std::string& text) {
             const auto choice = serve::parse_device(text);
-            return choice ? std::string() : choice.error().message;
+            if (!choice) return;  // `known` said so
+            device.kind = choice->kind;
+            device.index = choice->index;
           },
-          ""};
+          "cpu, cuda, cuda:N, or auto: a GPU where there is one")
+      ->default_str("cpu")
+      ->check(known);
 }
 
 }  // namespace saccade

@@ -23,10 +23,10 @@ void add_gpu_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--max-cudagraph-capture-size", f.most_graph_rows,
                  "the largest of them; 0: as --enforce-eager")
       ->check(CLI::Range(0, 65536));
-  cmd.add_option("--cuda-libraries", f.settings.cuda.libraries,
+  cmd.add_option("--cuda-libraries", f.settings.device.cuda.libraries,
                  "where NVIDIA's libraries lie: a folder, a file, or none for Saccade's own "
                  "kernels; SACCADE_CUDA_LIBS, or else the usual places, by itself");
-  cmd.add_flag("--batch-invariant,!--no-batch-invariant", f.settings.cuda.batch_invariant,
+  cmd.add_flag("--batch-invariant,!--no-batch-invariant", f.settings.device.cuda.batch_invariant,
                "on a GPU a row's bits are the same in batches of every size; off by default "
                "(docs/cuda.md)");
   cmd.add_option("--attention-backend", f.attention_backend,
@@ -51,7 +51,7 @@ AttentionBackend attention_backend(const std::string& typed, std::vector<std::st
 }  // namespace
 
 void complete_gpu_flags(ServeFlags& f) {
-  const bool on_cpu = f.settings.device == "cpu";
+  const bool on_cpu = f.settings.device.kind == serve::DeviceChoice::Kind::kCpu;
   const auto idle = [&](std::string_view name, std::string_view why) {
     if (on_cpu) f.notices.push_back(fmt::format("{} has no effect here: {}", name, why));
   };
@@ -62,7 +62,8 @@ void complete_gpu_flags(ServeFlags& f) {
   }
   if (!f.attention_backend.empty()) {
     idle("--attention-backend", "a CPU has one kind of attention");
-    if (!on_cpu) f.settings.cuda.attention = attention_backend(f.attention_backend, f.notices);
+    if (!on_cpu)
+      f.settings.device.cuda.attention = attention_backend(f.attention_backend, f.notices);
   }
   const std::string_view no_graphs = "a CPU makes no graphs";
   auto& e = f.settings.engine;

@@ -1,11 +1,13 @@
 // `saccade model compare`: how far a checkpoint here is from golden files of the reference.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/choice_flag.h"
 #include "apps/model_commands.h"
 #include "model/families.h"
 #include "model/golden.h"
@@ -17,7 +19,7 @@ struct Flags {
   std::string model;
   std::string golden;
   std::string backend = "cpu";
-  std::string dtype = "float32";
+  DType dtype = DType::kF32;
   double tolerance = 1e-4;
   int threads = 0;
 };
@@ -66,9 +68,9 @@ Result<bool> compare(const Flags& flags) {
     TRY(device, make_cpu_device(flags.threads, flags.backend == "cpu" ? "" : flags.backend));
   }
   LoadOptions options;
-  options.compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
+  options.compute = flags.dtype;
   TRY(const auto model, load_model(checkpoint, *device, options));
-  std::printf("%s, %s\n", device->description().c_str(), flags.dtype.c_str());
+  std::printf("%s, %s\n", device->description().c_str(), std::string(name_of(flags.dtype)).c_str());
   bool agrees = true;
   for (const std::string& file : files) {
     TRY(const Golden golden, read_golden(file));
@@ -94,9 +96,10 @@ void add_model_compare(CLI::App& model, int& exit_code) {
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "reference", "portable", "neon", "dotprod", "avx2", "avx512",
                              "vnni", "bf16", "amx"}));
-  command->add_option("--dtype", flags->dtype, "of computing: bfloat16 or float32")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  constexpr std::array<Named<DType>, 2> kDtypes{
+      {{"float32", DType::kF32}, {"bfloat16", DType::kBf16}}};
+  add_choice(*command, "--dtype", flags->dtype, kDtypes, "of computing: bfloat16 or float32")
+      ->capture_default_str();
   command
       ->add_option("--tolerance", flags->tolerance,
                    "largest difference over a row's largest magnitude")

@@ -1,10 +1,13 @@
 // `saccade model inspect`: a checkpoint's shape and what serving it takes, without loading it.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/choice_flag.h"
 #include "apps/model_commands.h"
 #include "model/checkpoint/weights.h"
 #include "model/families.h"
@@ -14,7 +17,7 @@ namespace {
 
 struct Flags {
   std::string model;
-  std::string dtype = "auto";
+  std::optional<DType> dtype;  // nothing: the checkpoint's
   std::int64_t length = 0;
   std::int64_t rows = 2048;
   bool tensors = false;
@@ -158,7 +161,7 @@ Result<void> inspect(const Flags& flags) {
   TRY(const auto model, create_model(checkpoint));
   DType compute = stated_dtype(checkpoint.config).value_or(DType::kF32);
   const bool stored_f16 = compute == DType::kF16;
-  if (flags.dtype != "auto") compute = flags.dtype == "bfloat16" ? DType::kBf16 : DType::kF32;
+  compute = flags.dtype.value_or(compute);
   if (compute == DType::kF16) compute = DType::kF32;
   model.network->set_dtypes({.compute = compute, .embeddings = compute, .cache = compute});
 
@@ -211,9 +214,10 @@ void add_model_inspect(CLI::App& model, int& exit_code) {
       model.add_subcommand("inspect", "A checkpoint's shape and the memory that serving it takes");
   command->add_option("model", flags->model, "checkpoint: a folder, or ORG/NAME in HF_HOME")
       ->required();
-  command->add_option("--dtype", flags->dtype, "of computing: bfloat16 or float32")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16"}));
+  constexpr std::array<Named<std::optional<DType>>, 3> kDtypes{
+      {{"auto", std::nullopt}, {"float32", DType::kF32}, {"bfloat16", DType::kBf16}}};
+  add_choice(*command, "--dtype", flags->dtype, kDtypes, "of computing: bfloat16 or float32")
+      ->capture_default_str();
   command->add_option("--max-model-len", flags->length, "tokens; 0: the checkpoint's");
   command->add_option("--max-num-batched-tokens", flags->rows, "most tokens of one step")
       ->capture_default_str()

@@ -169,7 +169,7 @@ Result<void> memory(const Flags& flags) {
   print_head(flags, shape, workload);
   std::vector<std::pair<std::string, ReplayReport>> reports;
   for (const std::string& name : flags.policies) {
-    TRY(const KvPolicy policy, parse_kv_policy(name));
+    const KvPolicy policy = find_named(kKvPolicies, name)->value;  // checked as it was written
     auto report = replay(shape.layers, workload.requests, settings_of(flags, workload, policy));
     if (!report) {
       std::printf("%s: %s\n", name.c_str(), report.error().message.c_str());

@@ -1,8 +1,10 @@
 // `saccade model quantize`: a checkpoint's text layers as integers of four or eight bits, on disk.
+#include <array>
 #include <memory>
 #include <string>
 
 #include "apps/bench_commands.h"
+#include "apps/choice_flag.h"
 #include "apps/model_commands.h"
 #include "base/processors.h"
 #include "base/progress.h"
@@ -11,9 +13,10 @@
 namespace saccade {
 namespace {
 
+constexpr std::array<Named<int>, 2> kBits{{{"int8", 8}, {"int4", 4}}};
+
 struct Flags {
   std::string model;
-  std::string quantization;
   int threads = 0;
   QuantizeOptions options;
 };
@@ -24,10 +27,10 @@ Result<void> quantize(Flags& flags) {
   TRY(const std::string directory, resolve_checkpoint(flags.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   QuantizeOptions& options = flags.options;
-  options.bits = flags.quantization == "int8" ? 8 : 4;
+  const std::string kind(name_in(kBits, options.bits));
   const std::atomic<bool>& stop = stop_on_signals();
   options.stopped = [&stop] { return stop.load(); };
-  Progress progress("rounding to " + flags.quantization);
+  Progress progress("rounding to " + kind);
   options.progress = [&](std::size_t done, std::size_t total) {
     progress.show(static_cast<double>(done) / static_cast<double>(total), done, "");
   };
@@ -36,7 +39,7 @@ Result<void> quantize(Flags& flags) {
   progress.end();
   if (!outcome) return tl::unexpected<Error>(outcome.error());
   std::printf("%s: %zu matrices in %s%s, %.3f GB before, %.3f GB after\n",
-              options.directory.c_str(), outcome->matrices, flags.quantization.c_str(),
+              options.directory.c_str(), outcome->matrices, kind.c_str(),
               outcome->left == 0
                   ? ""
                   : fmt::format(" ({} left as they were: their inputs are no multiple of 32)",
@@ -59,12 +62,10 @@ void add_model_quantize(CLI::App& model, int& exit_code) {
       ->required();
   command->add_option("out", flags->options.directory, "folder to write: not there yet, or empty")
       ->required();
-  command
-      ->add_option("--quantization", flags->quantization,
-                   "int8: bytes, a scale an output, activations too (W8A8); int4: groups of inputs "
-                   "(W4A16)")
-      ->required()
-      ->check(CLI::IsMember({"int8", "int4"}));
+  add_choice(*command, "--quantization", flags->options.bits, kBits,
+             "int8: bytes, a scale an output, activations too (W8A8); int4: groups of inputs "
+             "(W4A16)")
+      ->required();
   command
       ->add_option("--group-size", flags->options.group,
                    "of int4: inputs that share a scale; a matrix that they do not divide takes "

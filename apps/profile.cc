@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
 #include "apps/device_flag.h"
 #include "base/log.h"
@@ -35,20 +36,16 @@ void add_profile(CLI::App& app, int& exit_code) {
   CLI::App* cmd =
       app.add_subcommand("profile", "measure what encoding and prefill take, for image sizes");
   cmd->add_option("model", s.model, "checkpoint: a folder, or ORG/NAME in HF_HOME")->required();
-  cmd->add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}));
-  cmd->add_option("--device", s.device, "cpu, cuda, cuda:N, or auto: a GPU where there is one")
-      ->capture_default_str()
-      ->check(device_name());
+  add_choice(*cmd, "--dtype", s.dtype, serve::kDtypes, "auto, float32, bfloat16 or float16")
+      ->capture_default_str();
+  add_device_flag(*cmd, s.device);
   cmd->add_option("--quantization", s.quantization,
                   "int8, int4, or what the checkpoint says: as the server's");
   cmd->add_flag("--quantize-tower", s.quantize_tower,
                 "the tower's layers in bytes: as the server's");
-  cmd->add_option("--kv-cache-dtype", s.kv_dtype,
-                  "auto, bfloat16, float32, int8 or fp8: as the server's")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "bfloat16", "float32", "int8", "fp8"}));
+  add_choice(*cmd, "--kv-cache-dtype", s.kv_dtype, serve::kKvDtypes,
+             "auto, bfloat16, float32, int8 or fp8: as the server's")
+      ->capture_default_str();
   cmd->add_option("--threads", s.threads, "compute threads; 0: one a core")
       ->check(CLI::Range(0, 1024));
   cmd->add_option("--max-model-len", s.engine.max_model_len, "longest prompt, tokens")

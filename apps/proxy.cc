@@ -1,10 +1,12 @@
 // saccade proxy: flags to settings, settings to a running proxy.
 #include "cluster/proxy/proxy.h"
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
 #include "apps/duration_flag.h"
 #include "base/log.h"
@@ -19,7 +21,7 @@ struct Flags {
   std::string connect_timeout = "2s";
   std::string probe_period = "1s";
   bool any_certificate = false;
-  std::string log_level = "info";
+  log::Level log_level = log::Level::kInfo;
 };
 
 Result<void> run(Flags& f) {
@@ -37,10 +39,7 @@ Result<void> run(Flags& f) {
     return fail(ErrorCode::kInvalid,
                 "--ssl-keyfile is given without --ssl-certfile: the proxy would speak plain HTTP");
   if (s.tls_key.empty()) s.tls_key = s.tls_certificate;  // one file may have both
-  log::set_level(f.log_level == "debug"     ? log::Level::kDebug
-                 : f.log_level == "warning" ? log::Level::kWarning
-                 : f.log_level == "error"   ? log::Level::kError
-                                            : log::Level::kInfo);
+  log::set_level(f.log_level);
   return cluster::run_proxy(s);
 }
 
@@ -92,8 +91,11 @@ void add_proxy(CLI::App& app, int& exit_code) {
   cmd->add_option("--drain-seconds", flags->drain_seconds, "time for running answers after SIGTERM")
       ->capture_default_str()
       ->check(CLI::Range(0, 86'400));
-  cmd->add_option("--log-level", flags->log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  constexpr std::array<Named<log::Level>, 4> kLevels{{{"debug", log::Level::kDebug},
+                                                      {"info", log::Level::kInfo},
+                                                      {"warning", log::Level::kWarning},
+                                                      {"error", log::Level::kError}}};
+  add_choice(*cmd, "--log-level", flags->log_level, kLevels, "debug, info, warning or error");
   cmd->callback([flags, &exit_code] {
     const auto done = run(*flags);
     if (done) return;

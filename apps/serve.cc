@@ -1,9 +1,11 @@
 // saccade serve: its flags, and from them to a running server.
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/choice_flag.h"
 #include "apps/commands.h"
 #include "apps/config_file.h"
 #include "apps/device_flag.h"
@@ -28,13 +30,12 @@ std::string_view kv_dtype_instead(std::string_view name) {
   return "";
 }
 
-// Names become those of ServeSettings::kv_dtype.
+// Names become those of serve::kKvDtypes.
 CLI::Validator kv_dtype() {
   return {[](std::string& text) {
             if (text == "fp8_e4m3" || text == "fp8_per_token_head") text = "fp8";
             if (text == "int8_per_token_head") text = "int8";
-            for (const std::string_view known : {"auto", "bfloat16", "float32", "int8", "fp8"})
-              if (text == known) return std::string();
+            if (find_named(serve::kKvDtypes, text) != nullptr) return std::string();
             return fmt::format(
                 "'{}' is not supported: keys and values are kept as bfloat16, float32, int8 or "
                 "fp8 (e4m3), and auto is as --dtype{}",
@@ -43,9 +44,13 @@ CLI::Validator kv_dtype() {
           ""};
 }
 
+// Whether weights are made up.
+constexpr std::array<Named<bool>, 3> kLoadFormats{
+    {{"auto", false}, {"safetensors", false}, {"dummy", true}}};
+
 CLI::Validator load_format() {
   return {[](std::string& text) {
-            if (text == "auto" || text == "safetensors" || text == "dummy") return std::string();
+            if (find_named(kLoadFormats, text) != nullptr) return std::string();
             return fmt::format(
                 "'{}' is not supported: checkpoints are read from safetensors (auto), "
                 "or made up (dummy); convert others with transformers' "
@@ -147,15 +152,12 @@ void add_request_flags(CLI::App& cmd, ServeFlags& f) {
 
 void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
-  cmd.add_option("--dtype", s.dtype, "auto, float32, bfloat16 or float16")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "float32", "float", "bfloat16", "float16", "half"}));
-  cmd.add_option("--device", s.device, "cpu, cuda, cuda:N, or auto: a GPU where there is one")
-      ->capture_default_str()
-      ->check(device_name());
-  cmd.add_option("--kv-cache-dtype", s.kv_dtype,
-                 "what keys and values are kept as: bfloat16, float32 (and so embeddings of "
-                 "images), int8 or fp8, which take half of bfloat16's bytes; auto: as --dtype")
+  add_choice(cmd, "--dtype", s.dtype, serve::kDtypes, "auto, float32, bfloat16 or float16")
+      ->capture_default_str();
+  add_device_flag(cmd, s.device);
+  add_named(cmd, "--kv-cache-dtype", s.kv_dtype, serve::kKvDtypes,
+            "what keys and values are kept as: bfloat16, float32 (and so embeddings of "
+            "images), int8 or fp8, which take half of bfloat16's bytes; auto: as --dtype")
       ->capture_default_str()
       ->transform(kv_dtype());
   cmd.add_option(
@@ -182,8 +184,8 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                "activations stay what they are where a checkpoint says that they are rounded to 8 "
                "bits like its weights, int8 and int4 round nothing but the text's layers, as "
                "`saccade model quantize` does, and of a GGUF Q4_0 alone stays quantised");
-  cmd.add_option("--load-format", f.load_format,
-                 "auto, safetensors, or dummy: random weights, no weight file is read")
+  add_named(cmd, "--load-format", s.random_weights, kLoadFormats,
+            "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()
       ->check(load_format());
   cmd.add_option("--tokenizer", f.tokenizer,
@@ -294,11 +296,10 @@ void add_image_size_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--image-floor", s.floor, "tokens that dynamic leaves an image at the least")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
-  cmd.add_option("--over-target", f.over_target,
-                 "dynamic: requests that even the least sizes make too late are taken, or refused "
-                 "with 503")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"accept", "refuse"}));
+  add_choice(cmd, "--over-target", s.refuse_late, kOverTargets,
+             "dynamic: requests that even the least sizes make too late are taken, or refused "
+             "with 503")
+      ->capture_default_str();
   cmd.add_option("--profile-folder", s.profile_folder,
                  "where the measured costs of encoding and prefill are kept");
 }
@@ -335,17 +336,15 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "one; rounded up to whole blocks")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  cmd.add_option("--kv-policy", e.kv_policy,
-                 "how memory is shared by kinds of layers (docs/memory.md): jenga, or a baseline "
-                 "to compare with")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
+  add_choice(cmd, "--kv-policy", e.kv_policy, kKvPolicies,
+             "how memory is shared by kinds of layers (docs/memory.md): jenga, or a baseline "
+             "to compare with")
+      ->capture_default_str();
   cmd.add_flag("--use-per-layer-block-manager", f.per_layer_pages, "as --kv-policy jenga");
-  cmd.add_option("--encoder-cache", e.encoder_cache,
-                 "what becomes of encoded images: store keeps them for other requests, overlay "
-                 "lends them pages of the request, off encodes again")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"off", "store", "overlay"}));
+  add_choice(cmd, "--encoder-cache", e.encoder_cache, kEncoderCaches,
+             "what becomes of encoded images: store keeps them for other requests, overlay "
+             "lends them pages of the request, off encodes again")
+      ->capture_default_str();
   cmd.add_option("--encoder-cache-bytes", e.encoder_cache_bytes,
                  "of encoded images that are kept; accepts 1GiB")
       ->transform(as_bytes());
@@ -364,15 +363,12 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "most tokens of one prompt in a step; 0: no limit")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 30));
-  cmd.add_option("--scheduling-policy", e.scheduling_policy,
-                 "who goes first: fcfs, or priority of the requests")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"fcfs", "priority"}));
-  cmd.add_option(
-         "--fairness", e.fairness,
-         "client: API keys, else addresses, share the server; none: first come, first served")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"client", "none"}));
+  add_choice(cmd, "--scheduling-policy", e.scheduling_policy, kSchedulingPolicies,
+             "who goes first: fcfs, or priority of the requests")
+      ->capture_default_str();
+  add_choice(cmd, "--fairness", e.fairness, kFairness,
+             "client: API keys, else addresses, share the server; none: first come, first served")
+      ->capture_default_str();
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms,
                  "chunk prefills so that decode steps stay under this; 0: fixed")
       ->check(CLI::Range(0.0, 1e9));
@@ -399,11 +395,10 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
 
 void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
   auto& c = f.settings.cluster;
-  cmd.add_option("--role", c.role,
-                 "all: everything here; encoder: encodes images for others and answers nothing; "
-                 "pd: has --encoders encode")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"all", "encoder", "pd"}));
+  add_choice(cmd, "--role", c.role, serve::kRoles,
+             "all: everything here; encoder: encodes images for others and answers nothing; "
+             "pd: has --encoders encode")
+      ->capture_default_str();
   cmd.add_option("--cluster-listen", c.listen,
                  "HOST:PORT or unix:PATH where others ask for encodes; beyond this machine with a "
                  "key or TLS only")
@@ -412,14 +407,11 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--encoders", c.encoders, "HOST:PORT or unix:PATH of encoders, comma between")
       ->expected(1, -1)
       ->delimiter(',');
-  cmd.add_option_function<std::string>(
-         "--encoder-fallback", [&c](const std::string& given) { c.fallback = given == "local"; },
-         "local: encodes here what encoders cannot; refuse: 503, and the tower is not loaded")
-      ->check(CLI::IsMember({"local", "refuse"}));
-  cmd.add_option_function<std::string>(
-         "--numerics", [&c](const std::string& given) { c.any_numerics = given == "any"; },
-         "strict: only encoders whose rows are equal to the bit; any: others too")
-      ->check(CLI::IsMember({"strict", "any"}));
+  add_choice(cmd, "--encoder-fallback", c.fallback, kEncoderFallbacks,
+             "local: encodes here what encoders cannot; refuse: 503, and the tower is not loaded");
+  constexpr std::array<Named<bool>, 2> kAnyNumerics{{{"strict", false}, {"any", true}}};
+  add_choice(cmd, "--numerics", c.any_numerics, kAnyNumerics,
+             "strict: only encoders whose rows are equal to the bit; any: others too");
   cmd.add_option("--verify-embeddings", c.verify_share,
                  "share of images from encoders that are encoded here too and compared")
       ->check(CLI::Range(0.0, 1.0));
@@ -434,11 +426,11 @@ void add_cluster_flags(CLI::App& cmd, ServeFlags& f) {
                  "file with its password, instead of one in the address");
   cmd.add_option("--advertise", c.advertise,
                  "HOST under which others reach this process; as listened on by itself");
-  cmd.add_option_function<std::string>(
-         "--shared-rows", [&c](const std::string& given) { c.shared_rows = given == "on"; },
-         "on: rows that are encoded for others are kept in the registry's server too, and looked "
-         "for there; off: only processes are found there")
-      ->check(CLI::IsMember({"on", "off"}));
+  constexpr std::array<Named<bool>, 2> kOnOff{{{"on", true}, {"off", false}}};
+  add_choice(
+      cmd, "--shared-rows", c.shared_rows, kOnOff,
+      "on: rows that are encoded for others are kept in the registry's server too, and looked "
+      "for there; off: only processes are found there");
   cmd.add_option("--shared-rows-ttl", f.shared_rows_ttl, "how long they are kept; 1h by itself");
   cmd.add_option("--shared-rows-bytes", c.shared_rows_bytes,
                  "most bytes of one image's rows that are kept there; accepts 64MiB")

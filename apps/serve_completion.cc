@@ -177,7 +177,7 @@ Result<void> read_generation_overrides(ServeFlags& f) {
 void read_media_cache(double gib, EngineSettings& engine) {
   if (gib < 0) return;
   if (gib == 0) {
-    engine.encoder_cache = "off";
+    engine.encoder_cache = EncoderCache::kOff;
   } else {
     engine.encoder_cache_bytes = static_cast<std::size_t>(gib * 0x1p30);
   }
@@ -265,7 +265,7 @@ Result<void> complete(ServeFlags& f) {
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));
   TRY_DO(api::check_template_kwargs(s.chat_template_kwargs, "--default-chat-template-kwargs"));
   read_media_cache(f.media_cache_gib, s.engine);
-  if (f.per_layer_pages) s.engine.kv_policy = "jenga";  // over a configuration's
+  if (f.per_layer_pages) s.engine.kv_policy = KvPolicy::kJenga;  // over a configuration's
   s.kept_image_bytes = static_cast<std::size_t>(f.kept_image_gib * (1 << 30));
   TRY(s.root_path, root_path(std::move(s.root_path)));
   TRY_DO(serve::choose_image_size(f.image_size, s.image_size));
@@ -292,13 +292,11 @@ Result<void> complete(ServeFlags& f) {
                 "--kv-events-config with --no-enable-prefix-caching: there is no cache to tell of");
   TRY(s.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
   TRY(s.cluster.shared_rows_ttl, parse_duration("--shared-rows-ttl", f.shared_rows_ttl));
-  s.image_size.refuse_late = f.over_target == "refuse";
   TRY_DO(check_parsers(s));
   TRY_DO(check_files(s));
   TRY_DO(choose_generation_config(f.generation_config, s));
   constexpr int kAnyNumber = 1 << 20;
   if (s.engine.max_logprobs < 0) s.engine.max_logprobs = kAnyNumber;
-  s.random_weights = f.load_format == "dummy";
   s.max_body_bytes = f.body_mib << 20;
   s.drain_time = std::chrono::seconds(f.drain_seconds);
   s.throughput_interval =

@@ -21,7 +21,6 @@ struct ServeFlags {
   std::string revision;
   std::string download_directory;
   std::vector<std::string> hub_token;  // given without a value: one that is empty
-  std::string load_format = "auto";
   std::string config_overrides;
   std::string chat_template_kwargs;
   std::string generation_overrides;
@@ -45,7 +44,6 @@ struct ServeFlags {
   std::int64_t most_graph_rows = -1;  // below 0: not given
   LoraFlags lora;
   std::string ttft_target = "2s";
-  std::string over_target = "accept";
   std::string shared_rows_ttl = "1h";
   std::string log_level;          // empty: not given
   std::string uvicorn_log_level;  // the same

@@ -1,13 +1,16 @@
 // saccade simulate: flags to settings, settings to a cluster on a virtual clock.
 #include <fmt/format.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "apps/choice_flag.h"
 #include "apps/cluster_commands.h"
 #include "apps/duration_flag.h"
 #include "apps/size_flag.h"
@@ -22,6 +25,9 @@ namespace {
 // Expected answers' tokens up to which every one has its own event.
 constexpr double kEveryTokenUpTo = 5e6;
 
+constexpr std::array<Named<DType>, 3> kCacheDtypes{
+    {{"bfloat16", DType::kBf16}, {"int8", DType::kI8}, {"fp8", DType::kE4m3}}};
+
 struct Flags {
   std::string what;
   std::string cluster = "1PD";
@@ -33,12 +39,10 @@ struct Flags {
   std::string output;
   std::string image_size = "vanilla";
   std::string ttft_target = "2s";
-  std::string over_target = "accept";
-  std::string fallback = "local";
   std::string duration;
-  std::string log_tokens = "auto";
+  std::optional<simulate::LoggedTokens> log_tokens;  // nothing: by their number
   std::string sample_every;
-  std::string kv_cache_dtype = "bfloat16";
+  DType kv_cache_dtype = DType::kBf16;
   double slower = 1;
   double network_ms = 0.1;
   double network_gbit = 10;
@@ -46,21 +50,23 @@ struct Flags {
   simulate::SimulationSettings run;
 };
 
+constexpr std::array<Named<std::optional<simulate::LoggedTokens>>, 3> kLogTokens{
+    {{"auto", std::nullopt},
+     {"every", simulate::LoggedTokens::kEvery},
+     {"ends", simulate::LoggedTokens::kEnds}}};
+
 Result<simulate::ServedModel> load_model(const Flags& f) {
   if (std::filesystem::is_directory(f.what)) {
     if (!f.shape.empty())
       return fail(ErrorCode::kInvalid, "--shape {}: {} says itself what its layers keep", f.shape,
                   f.what);
-    const DType cache = f.kv_cache_dtype == "int8"  ? DType::kI8
-                        : f.kv_cache_dtype == "fp8" ? DType::kE4m3
-                                                    : DType::kBf16;
-    return simulate::model_of_checkpoint(f.what, cache);
+    return simulate::model_of_checkpoint(f.what, f.kv_cache_dtype);
   }
-  if (f.kv_cache_dtype != "bfloat16")
+  if (f.kv_cache_dtype != DType::kBf16)
     return fail(ErrorCode::kInvalid,
                 "--kv-cache-dtype {}: {} is no checkpoint's folder, and --shape says what its "
                 "layers keep",
-                f.kv_cache_dtype, f.what);
+                name_in(kCacheDtypes, f.kv_cache_dtype), f.what);
   std::vector<LayerSpec> layers;
   if (!f.shape.empty()) {
     TRY(CacheShape shape, read_cache_shape(f.shape));
@@ -78,8 +84,6 @@ Result<void> interpret(Flags& f) {
                 "--image-size seed-as-published is not simulated: images that are encoded twice "
                 "are not; seed is the rule as it was meant");
   TRY(run.image_size.ttft_target, parse_duration("--ttft-target", f.ttft_target));
-  run.image_size.refuse_late = f.over_target == "refuse";
-  run.pd_tower = f.fallback == "local";
   if (!run.pd_tower && run.cluster.encoders == 0)
     return fail(ErrorCode::kInvalid, "--encoder-fallback refuse: --cluster {} has no encoders",
                 f.cluster);
@@ -110,8 +114,7 @@ Result<simulate::CostModel> costs_of(const Flags& f) {
 }
 
 simulate::LoggedTokens logged(const Flags& f, const simulate::Workload& workload) {
-  if (f.log_tokens == "every") return simulate::LoggedTokens::kEvery;
-  if (f.log_tokens == "ends") return simulate::LoggedTokens::kEnds;
+  if (f.log_tokens) return *f.log_tokens;
   double tokens = 0;
   for (const simulate::Asked& asked : workload.asked)
     tokens += static_cast<double>(asked.output_tokens);
@@ -271,14 +274,12 @@ void add_engine(CLI::App& cmd, EngineSettings& e) {
                  "of encoded images that are kept; accepts 1GiB")
       ->transform(as_bytes())
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  cmd.add_option("--encoder-cache", e.encoder_cache,
-                 "what becomes of encoded images: store, overlay or off")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"store", "overlay", "off"}));
-  cmd.add_option("--kv-policy", e.kv_policy,
-                 "how memory is shared by kinds of layers: jenga, or a baseline")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"jenga", "maxpage", "static", "paged"}));
+  add_choice(cmd, "--encoder-cache", e.encoder_cache, kEncoderCaches,
+             "what becomes of encoded images: store, overlay or off")
+      ->capture_default_str();
+  add_choice(cmd, "--kv-policy", e.kv_policy, kKvPolicies,
+             "how memory is shared by kinds of layers: jenga, or a baseline")
+      ->capture_default_str();
   cmd.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", e.prefix_caching,
                "keep what prompts begin with");
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms, "between two tokens; 0: none")
@@ -304,10 +305,9 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("--costs", f.costs,
                   "what the machines take: of --costs-output, or of saccade profile --output");
   cmd->add_option("--shape", f.shape, "what the layers keep, with costs alone: as data/shapes");
-  cmd->add_option("--kv-cache-dtype", f.kv_cache_dtype,
-                  "what a checkpoint's keys and values are kept as; costs have to be of the same")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"bfloat16", "int8", "fp8"}));
+  add_choice(*cmd, "--kv-cache-dtype", f.kv_cache_dtype, kCacheDtypes,
+             "what a checkpoint's keys and values are kept as; costs have to be of the same")
+      ->capture_default_str();
   add_traffic(*cmd, f);
   cmd->add_option("--image-size", f.image_size, "vanilla, static:N, seed or dynamic")
       ->capture_default_str();
@@ -316,12 +316,12 @@ void add_simulate(CLI::App& app, int& exit_code) {
   cmd->add_option("--image-floor", f.run.image_size.floor, "tokens that dynamic leaves an image")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
-  cmd->add_option("--over-target", f.over_target, "what even the least sizes cannot hold")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"accept", "refuse"}));
-  cmd->add_option("--encoder-fallback", f.fallback, "local: PDs encode too; refuse: they cannot")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"local", "refuse"}));
+  add_choice(*cmd, "--over-target", f.run.image_size.refuse_late, kOverTargets,
+             "what even the least sizes cannot hold")
+      ->capture_default_str();
+  add_choice(*cmd, "--encoder-fallback", f.run.pd_tower, kEncoderFallbacks,
+             "local: PDs encode too; refuse: they cannot")
+      ->capture_default_str();
   add_engine(*cmd, f.run.engine);
   cmd->add_option("--slower", f.slower, "the machines' times over those that the costs say")
       ->capture_default_str()
@@ -334,10 +334,9 @@ void add_simulate(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1e-3, 1e4));
   cmd->add_option("--seed", f.run.seed, "equal seeds, equal bytes");
   cmd->add_option("-o,--output", f.output, "run log to write, for saccade bench report");
-  cmd->add_option("--log-tokens", f.log_tokens,
-                  "every; ends: first and last; auto: by their number")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"auto", "every", "ends"}));
+  add_choice(*cmd, "--log-tokens", f.log_tokens, kLogTokens,
+             "every; ends: first and last; auto: by their number")
+      ->capture_default_str();
   cmd->add_option("--sample-every", f.sample_every,
                   "levels and waits of the first PD into the log");
   cmd->add_option("--calibrate", f.calibrate, "run log to fit costs to, and to replay");

@@ -73,7 +73,7 @@ Result<BodySettings> body_settings(const ServeSettings& settings, const std::str
   body.model =
       settings.target.served_model_name.empty() ? model : settings.target.served_model_name;
   body.lora_modules = settings.target.lora_modules;
-  body.lora_in_turn = settings.target.lora_assignment == "round-robin";
+  body.lora_in_turn = settings.target.lora_in_turn;
   body.lora_seed = settings.seed;
   body.endpoint = is_chat(settings.target) ? Endpoint::kChat : Endpoint::kCompletions;
   if (compat == "vllm-2024") {

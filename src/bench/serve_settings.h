@@ -26,11 +26,11 @@ struct TargetChoice {
   bool insecure = false;             // TLS without verification
   std::string ca_file;
   bool fresh_connections = false;
-  std::string model;                       // empty: the first that /v1/models names
-  std::string served_model_name;           // sent instead of model
-  std::vector<std::string> lora_modules;   // adapters that are sent instead, by request
-  std::string lora_assignment = "random";  // or round-robin
-  std::string tokenizer;                   // directory; empty: model, when that is one
+  std::string model;                      // empty: the first that /v1/models names
+  std::string served_model_name;          // sent instead of model
+  std::vector<std::string> lora_modules;  // adapters that are sent instead, by request
+  bool lora_in_turn = false;              // else at random
+  std::string tokenizer;                  // directory; empty: model, when that is one
   // Without a tokenizer here, made-up text is as long as the server's /tokenize says.
   bool count_by_server = false;
   bool skip_tokenizer = false;

@@ -9,6 +9,7 @@
 
 #include "engine/drafting/speculation.h"
 #include "engine/engine_stats.h"
+#include "engine/policies.h"
 #include "engine/request.h"
 #include "model/network.h"
 
@@ -40,19 +41,19 @@ struct EngineSettings {
   // Of models with layers that keep a state: tokens between the states that are kept, so that
   // later requests may go on from there; rounded up to whole blocks. With prefix_caching only.
   std::int64_t state_interval = 512;
-  std::string kv_policy = "jenga";      // jenga | maxpage | static | paged
-  std::string encoder_cache = "store";  // off | store | overlay
+  KvPolicy kv_policy = KvPolicy::kJenga;
+  EncoderCache encoder_cache = EncoderCache::kStore;
   std::size_t encoder_cache_bytes = std::size_t{256} << 20;
   // Pixels between decoding and encoding, all images together. Images that are wanted and have no
   // room wait as they came, compressed.
   std::size_t max_pixel_bytes = std::size_t{256} << 20;
   int pixel_threads = 2;                      // that decode and resize
   std::int64_t encoder_batch_patches = 4096;  // patch rows of several images encoded together
-  std::string scheduling_policy = "fcfs";     // fcfs | priority
-  std::int64_t priority_aging = 1000;         // steps of waiting that one unit of priority is worth
-  std::string fairness = "client";  // client: clients share; none: first come, first served
-  double tpot_target_ms = 0;        // 0: fixed chunks
-  int max_logprobs = 20;            // most likely tokens that a request may ask for
+  SchedulingPolicy scheduling_policy = SchedulingPolicy::kFcfs;
+  std::int64_t priority_aging = 1000;  // steps of waiting that one unit of priority is worth
+  Fairness fairness = Fairness::kClient;
+  double tpot_target_ms = 0;  // 0: fixed chunks
+  int max_logprobs = 20;      // most likely tokens that a request may ask for
   // 2: the next step is planned while one runs. 0: 2 where the device computes beside the host,
   // else 1.
   int steps_in_flight = 0;

@@ -118,12 +118,8 @@ Result<EnginePlan> plan_engine(const EngineSettings& settings) {
   EnginePlan plan;
   plan.settings = settings;
   TRY_DO(check_counts(plan.settings));
-  TRY(plan.cache.plan.policy, parse_kv_policy(settings.kv_policy));
-  TRY(plan.encoder_cache, parse_encoder_cache(settings.encoder_cache));
-  TRY(plan.scheduler.policy, parse_scheduling_policy(settings.scheduling_policy));
-  if (settings.fairness != "client" && settings.fairness != "none")
-    return fail(ErrorCode::kInvalid, "fairness \"{}\" is none of client, none", settings.fairness);
 
+  plan.cache.plan.policy = settings.kv_policy;
   plan.cache.plan.block_tokens = settings.block_size;
   plan.cache.plan.state_interval = state_interval_of(settings);
   plan.cache.plan.max_sequences = plan.cache.max_sequences = plan.settings.max_sequences;
@@ -131,11 +127,12 @@ Result<EnginePlan> plan_engine(const EngineSettings& settings) {
   plan.cache.observer = settings.cache_observer;
   plan.cache.pool_bytes = static_cast<std::int64_t>(settings.kv_cache_bytes);
 
+  plan.scheduler.policy = settings.scheduling_policy;
   plan.scheduler.max_batched_tokens = plan.settings.max_batched_tokens;
   plan.scheduler.max_sequences = plan.settings.max_sequences;
   plan.scheduler.long_prefill_threshold = settings.long_prefill_threshold;
   plan.scheduler.priority_aging = settings.priority_aging;
-  plan.scheduler.fair = settings.fairness == "client";
+  plan.scheduler.fair = settings.fairness == Fairness::kClient;
   plan.scheduler.max_loras = settings.max_loras;
   return plan;
 }
@@ -155,7 +152,7 @@ Result<void> plan_images(EnginePlan& plan, const ModelShape& shape) {
   // Rows that are attended to across take no places of the text.
   std::int64_t rows =
       shape.cross_attends() ? most_rows : std::min(most_rows, settings.max_model_len);
-  if (plan.encoder_cache != EncoderCache::kOverlay) {
+  if (settings.encoder_cache != EncoderCache::kOverlay) {
     const std::int64_t page_bytes = kEmbeddingPageRows * row_bytes;
     const std::int64_t held =
         static_cast<std::int64_t>(settings.encoder_cache_bytes) / page_bytes * kEmbeddingPageRows;

@@ -16,7 +16,6 @@ namespace saccade {
 struct EnginePlan {
   EngineSettings settings;  // as resolved
   KvSettings cache;         // complete, once `pool_bytes` are known
-  EncoderCache encoder_cache = EncoderCache::kStore;
   SchedulerSettings scheduler;
   EncoderLimits encoder;  // of a model with a tower
 };

@@ -63,8 +63,6 @@ TEST(EnginePlan, WrongSettingsAreNamed) {
   };
   names([](auto& s) { s.max_batched_tokens = 0; }, "max_num_batched_tokens is 0");
   names([](auto& s) { s.block_size = -1; }, "block_size is -1");
-  names([](auto& s) { s.fairness = "fair"; }, "\"fair\"");
-  names([](auto& s) { s.kv_policy = "other"; }, "other");
   names([](auto& s) { s.device_memory_utilization = 2; }, "gpu_memory_utilization is 2");
 }
 
@@ -103,7 +101,7 @@ TEST(EnginePlan, ASequenceIsAsLongAsTheCacheHoldsOrTheCheckpointUsuallyTakes) {
 }
 
 TEST(EnginePlan, AnImageIsAsLargeAsTheRequestAndTheStoreHold) {
-  const auto rows = [](std::size_t store, const char* mode, std::int64_t length) {
+  const auto rows = [](std::size_t store, EncoderCache mode, std::int64_t length) {
     EngineSettings settings = settings_of(1 << 16);
     settings.encoder_cache = mode;
     settings.encoder_cache_bytes = store;
@@ -112,13 +110,13 @@ TEST(EnginePlan, AnImageIsAsLargeAsTheRequestAndTheStoreHold) {
     return made ? made->plan.encoder : EncoderLimits{};
   };
   const std::size_t row = 2 * 64;
-  EXPECT_EQ(rows(row << 20, "store", 4096).max_rows, 1000);
-  EXPECT_EQ(rows(row << 20, "store", 4096).max_patches, 4000);
-  EXPECT_EQ(rows(row << 20, "store", 100).max_rows, 100);
-  EXPECT_EQ(rows(row << 20, "store", 100).max_patches, 400);
-  EXPECT_EQ(rows(row * 90, "store", 4096).max_rows, 80);  // five pages of sixteen rows
-  EXPECT_EQ(rows(row * 90, "overlay", 4096).max_rows, 1000);
-  EXPECT_EQ(rows(row * 15, "store", 4096).max_rows, 0);
+  EXPECT_EQ(rows(row << 20, EncoderCache::kStore, 4096).max_rows, 1000);
+  EXPECT_EQ(rows(row << 20, EncoderCache::kStore, 4096).max_patches, 4000);
+  EXPECT_EQ(rows(row << 20, EncoderCache::kStore, 100).max_rows, 100);
+  EXPECT_EQ(rows(row << 20, EncoderCache::kStore, 100).max_patches, 400);
+  EXPECT_EQ(rows(row * 90, EncoderCache::kStore, 4096).max_rows, 80);  // five pages of sixteen rows
+  EXPECT_EQ(rows(row * 90, EncoderCache::kOverlay, 4096).max_rows, 1000);
+  EXPECT_EQ(rows(row * 15, EncoderCache::kStore, 4096).max_rows, 0);
 }
 
 }  // namespace

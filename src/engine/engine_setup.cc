@@ -95,7 +95,7 @@ Result<DeviceMemory> memory_use(EngineParts parts, Network& network, Device& dev
     TRY_DO(plan_images(parts, shape));
     const std::int64_t row_bytes = embedding_row_bytes(shape);
     use.images = parts.encoder.max_rows * row_bytes;
-    use.images += parts.encoder_cache == EncoderCache::kOverlay
+    use.images += parts.settings.encoder_cache == EncoderCache::kOverlay
                       ? parts.settings.max_batched_tokens * row_bytes
                       : static_cast<std::int64_t>(parts.settings.encoder_cache_bytes);
   }
@@ -204,7 +204,7 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
 
   if (shape.has_vision) {
     TRY_DO(plan_images(parts, shape));
-    if (parts.encoder_cache == EncoderCache::kOverlay) {
+    if (parts.settings.encoder_cache == EncoderCache::kOverlay) {
       if (shape.cross_attends()) {
         return fail(ErrorCode::kUnsupported,
                     "encoder_cache overlay: {} attends to images across, whose rows have no tokens "
@@ -231,10 +231,10 @@ Result<EngineParts> set_up_engine(const EngineSettings& settings, Network& netwo
                            parts.settings.steps_in_flight));
   TRY(parts.scoring,
       SamplingLane::create(device, parts.logit_rows(), parts.settings.max_logprobs, 1));
-  TRY(parts.batches,
-      BatchBuilder::create(device, shape, parts.kv->plan().tables,
-                           parts.settings.max_batched_tokens, parts.logit_rows(),
-                           shape.has_vision && parts.encoder_cache == EncoderCache::kOverlay));
+  TRY(parts.batches, BatchBuilder::create(device, shape, parts.kv->plan().tables,
+                                          parts.settings.max_batched_tokens, parts.logit_rows(),
+                                          shape.has_vision && parts.settings.encoder_cache ==
+                                                                  EncoderCache::kOverlay));
   return parts;
 }
 

@@ -31,7 +31,7 @@ LocalEngine::LocalEngine(EngineParts parts, Network& network, Device& device, co
       device_(device),
       clock_(clock),
       gate_(parts_, network, device, clock, events_, takes_images),
-      images_(parts_.encoder_cache, parts_.store_bytes(),
+      images_(parts_.settings.encoder_cache, parts_.store_bytes(),
               kEmbeddingPageRows * embedding_row_bytes(network.shape()),
               embedding_row_bytes(network.shape())),
       scheduler_(parts_.scheduler, *parts_.kv, images_),

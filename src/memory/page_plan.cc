@@ -151,29 +151,6 @@ void reserve_pages(PagePlan& plan, const PagePlanSettings& settings) {
 
 }  // namespace
 
-Result<KvPolicy> parse_kv_policy(std::string_view name) {
-  for (const KvPolicy policy :
-       {KvPolicy::kJenga, KvPolicy::kMaxPage, KvPolicy::kStatic, KvPolicy::kPaged}) {
-    if (name == name_of(policy)) return policy;
-  }
-  return fail(ErrorCode::kInvalid, "KV policy \"{}\" is none of jenga, maxpage, static, paged",
-              name);
-}
-
-std::string_view name_of(KvPolicy policy) {
-  switch (policy) {
-    case KvPolicy::kJenga:
-      return "jenga";
-    case KvPolicy::kMaxPage:
-      return "maxpage";
-    case KvPolicy::kStatic:
-      return "static";
-    case KvPolicy::kPaged:
-      return "paged";
-  }
-  return "";
-}
-
 int PagePlan::first_table(int group) const {
   int first = 0;
   for (int g = 0; g < group; ++g) first += groups[static_cast<std::size_t>(g)].tables;

@@ -20,14 +20,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "memory/kv_policy.h"
 #include "memory/layer_spec.h"
 
 namespace saccade {
-
-enum class KvPolicy : std::uint8_t { kJenga, kMaxPage, kStatic, kPaged };
-
-Result<KvPolicy> parse_kv_policy(std::string_view name);  // jenga | maxpage | static | paged
-std::string_view name_of(KvPolicy policy);
 
 struct PagePlanSettings {
   KvPolicy policy = KvPolicy::kJenga;

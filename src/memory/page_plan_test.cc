@@ -167,8 +167,15 @@ TEST(PagePlan, RefusesWhatCannotBe) {
   settings.state_interval = 20;
   EXPECT_EQ(message({attention(CacheKind::kFull, 1, 64)}, settings),
             "state interval 20 is no multiple of the block size 16");
-  EXPECT_FALSE(parse_kv_policy("buddy").has_value());
-  EXPECT_EQ(*parse_kv_policy("static"), KvPolicy::kStatic);
+}
+
+TEST(PagePlanTest, PoliciesHaveNames) {
+  EXPECT_EQ(find_named(kKvPolicies, "buddy"), nullptr);
+  for (const Named<KvPolicy>& policy : kKvPolicies) {
+    EXPECT_EQ(find_named(kKvPolicies, policy.name)->value, policy.value);
+    EXPECT_EQ(name_of(policy.value), policy.name);
+  }
+  EXPECT_EQ(name_of(KvPolicy::kMaxPage), "maxpage");
 }
 
 }  // namespace

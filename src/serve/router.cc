@@ -135,7 +135,7 @@ void Router::add_info_routes(const api::ServerInfo& said, std::function<api::Ser
   info.version = kVersion;
   info.model_path = settings_.model;
   info.quantization = settings_.quantization.empty() ? "none" : settings_.quantization;
-  info.kv_cache_dtype = settings_.kv_dtype;
+  info.kv_cache_dtype = name_in(kKvDtypes, settings_.kv_dtype);
   info.uuid_cache_bytes = static_cast<std::int64_t>(settings_.kept_image_bytes);
   info.mm_embeds = settings_.mm_embeds;
   info.tensor_parallel = settings_.tensor_parallel;

@@ -28,7 +28,7 @@ class RouterTest : public testing::Test {
   RouterTest() {
     settings_.served_model_name = {"tiny"};
     settings_.quantization = "int8";
-    settings_.kv_dtype = "fp8";
+    settings_.kv_dtype = DType::kE4m3;
     settings_.kept_image_bytes = 5 << 20;
     settings_.tensor_parallel = 2;
     router_ = std::make_unique<Router>(settings_, clock_);

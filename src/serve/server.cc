@@ -23,15 +23,11 @@ namespace saccade::serve {
 namespace {
 
 Result<LoadOptions> load_options(const ServeSettings& settings) {
-  const std::string& dtype = settings.dtype;
   LoadOptions options;
   options.random_weights = settings.random_weights;
   options.dequantize = settings.dequantize;
   options.weight_only = settings.weight_only;
-  if (settings.kv_dtype == "float32") options.kv = DType::kF32;
-  if (settings.kv_dtype == "bfloat16") options.kv = DType::kBf16;
-  if (settings.kv_dtype == "int8") options.kv = DType::kI8;
-  if (settings.kv_dtype == "fp8") options.kv = DType::kE4m3;
+  options.kv = settings.kv_dtype;
   const bool bytes = settings.quantization == kRoundToBytes;
   if (bytes) options.text_layers = DType::kI8;
   options.four_bit_text = settings.quantization == kRoundToFourBits;
@@ -45,17 +41,10 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   if (settings.quantize_activations && settings.weight_only)
     return fail(ErrorCode::kInvalid, "--quantize-activations and --weight-only say the opposite");
   options.byte_activations = settings.quantize_activations;
-  if (dtype == "auto") return options;
-  if (dtype == "float32" || dtype == "float") {
-    options.compute = DType::kF32;
-  } else if (dtype == "bfloat16") {
-    options.compute = DType::kBf16;
-  } else if (dtype == "float16" || dtype == "half") {
+  options.compute = settings.dtype;
+  if (settings.dtype == DType::kF16) {
     options.compute = DType::kF32;
     log::warning("--dtype float16: computed as float32 on this device");
-  } else {
-    return fail(ErrorCode::kUnsupported,
-                "--dtype {}: auto, float32, bfloat16 and float16 are known", dtype);
   }
   return options;
 }
@@ -67,7 +56,7 @@ Result<void> check_ranks(const ServeSettings& settings, const Checkpoint& checkp
   const auto refuse = [&](std::string_view why) {
     return fail(ErrorCode::kUnsupported, "--tensor-parallel-size {}: {}", ranks, why);
   };
-  if (settings.cluster.role == "encoder")
+  if (settings.cluster.role == Role::kEncoder)
     return refuse("a tower is not shared by ranks; start an encoder for each device instead");
   if (settings.engine.max_loras > 0)
     return refuse("a model that is shared by ranks takes no adapters (--enable-lora)");
@@ -79,13 +68,13 @@ Result<void> check_ranks(const ServeSettings& settings, const Checkpoint& checkp
 
 Result<void> check_cluster(const ServeSettings& settings) {
   const ClusterSettings& cluster = settings.cluster;
-  if (cluster.role == "encoder" && cluster.listen.empty())
+  if (cluster.role == Role::kEncoder && cluster.listen.empty())
     return fail(ErrorCode::kInvalid, "--role encoder: --cluster-listen is required");
   TRY_DO(check_registry(settings));
   const bool others = !cluster.encoders.empty() || !cluster.registry.empty();
-  if (cluster.role == "encoder" && !cluster.encoders.empty())
+  if (cluster.role == Role::kEncoder && !cluster.encoders.empty())
     return fail(ErrorCode::kInvalid, "--role encoder: --encoders are for a process that asks");
-  if (cluster.role == "pd" && !others)
+  if (cluster.role == Role::kPd && !others)
     return fail(ErrorCode::kInvalid, "--role pd: --encoders or --registry is required");
   if (!cluster.fallback && !cluster.listen.empty())
     return fail(ErrorCode::kInvalid,
@@ -187,10 +176,8 @@ Result<ServerParts> open_parts(const ServeSettings& settings) {
   TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
   TRY_DO(check_ranks(settings, parts.checkpoint));
   TRY(parts.options, load_options(settings));
-  TRY(DeviceChoice choice, parse_device(settings.device));
-  choice.cuda = settings.cuda;
-  TRY(parts.device,
-      make_ranks(choice, settings.threads, settings.tensor_parallel, settings.rank_processors));
+  TRY(parts.device, make_ranks(settings.device, settings.threads, settings.tensor_parallel,
+                               settings.rank_processors));
   if (const std::string chosen = choose_fastest(settings, *parts.device, parts.options);
       !chosen.empty())
     log::info("{}", chosen);
@@ -229,7 +216,7 @@ Result<void> run_server(ServeSettings settings) {
   name_model(settings);
   TRY_DO(check_front(settings));
   TRY(ServerParts parts, open_parts(settings));
-  if (settings.cluster.role == "encoder") return serve_encoder(settings, parts, signals);
+  if (settings.cluster.role == Role::kEncoder) return serve_encoder(settings, parts, signals);
   return serve_model(settings, parts, signals, {});
 }
 

@@ -25,7 +25,7 @@ void Service::add_cache_config(MetricsText& page) const {
   page.gauge("vllm:cache_config_info", "The KV cache's configuration.", 1,
              {{"block_size", std::to_string(engine.block_size)},
               {"num_gpu_blocks", std::to_string(blocks)},
-              {"cache_dtype", settings_.kv_dtype},
+              {"cache_dtype", std::string(name_in(kKvDtypes, settings_.kv_dtype))},
               {"enable_prefix_caching", engine.prefix_caching ? "True" : "False"}});
 }
 

@@ -2,6 +2,7 @@
 // prints it at start.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -10,18 +11,42 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/named_values.h"
 #include "base/processors.h"
 #include "cluster/events/cache_events.h"
 #include "engine/engine.h"
 #include "model/images/image_controls.h"
+#include "serve/assembly/device_choice.h"
 #include "serve/image_sizes/image_size_settings.h"
 #include "serve/media/media_fetcher.h"
+#include "tensor/dtype.h"
 
 namespace saccade::serve {
 
+// What a process does: everything; encodes for others and answers nothing; has others encode.
+enum class Role : std::uint8_t { kAll, kEncoder, kPd };
+
+inline constexpr std::array<Named<Role>, 3> kRoles{
+    {{"all", Role::kAll}, {"encoder", Role::kEncoder}, {"pd", Role::kPd}}};
+
+// What is computed in, and what keys and values are kept as. Nothing: auto.
+using DTypeChoice = std::optional<DType>;
+
+inline constexpr std::array<Named<DTypeChoice>, 6> kDtypes{{{"auto", std::nullopt},
+                                                            {"float32", DType::kF32},
+                                                            {"float", DType::kF32},
+                                                            {"bfloat16", DType::kBf16},
+                                                            {"float16", DType::kF16},
+                                                            {"half", DType::kF16}}};
+inline constexpr std::array<Named<DTypeChoice>, 5> kKvDtypes{{{"auto", std::nullopt},
+                                                              {"bfloat16", DType::kBf16},
+                                                              {"float32", DType::kF32},
+                                                              {"int8", DType::kI8},
+                                                              {"fp8", DType::kE4m3}}};
+
 // What a server is among others.
 struct ClusterSettings {
-  std::string role = "all";           // all | encoder | pd
+  Role role = Role::kAll;
   std::vector<std::string> listen;    // where others ask for encodes
   std::vector<std::string> encoders;  // whom this process asks
   bool fallback = true;               // encodes here too; false: the tower is not loaded
@@ -78,10 +103,9 @@ struct ServeSettings {
   std::size_t response_store_bytes = 256u << 20;  // of /v1/responses, kept in memory; 0: none is
   std::size_t max_preparing = 1024;               // requests waiting for a worker; over it 429
   cluster::CacheEventSettings cache_events;       // of the prefix cache, for routers
-  std::string device = "cpu";
-  CudaSettings cuda;              // where it is a GPU
-  std::string dtype = "auto";     // auto | float32 | bfloat16 | float16
-  std::string kv_dtype = "auto";  // auto | float32 | bfloat16 | int8 | fp8
+  DeviceChoice device;
+  DTypeChoice dtype;     // of kDtypes
+  DTypeChoice kv_dtype;  // of kKvDtypes
   // int8, int4: the text's layers are rounded at load. Else what the checkpoint has to be; empty:
   // whatever it is.
   std::string quantization;

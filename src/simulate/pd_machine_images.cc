@@ -18,16 +18,16 @@ Result<void> PdMachine::set_up(const ServedModel& model, Device& device, PdImage
   TRY(kv_, KvAllocator::create(model.layers, plan.cache));
   TRY_DO(plan_lengths(plan, shape, *kv_));
   if (shape.has_vision) TRY_DO(plan_images(plan, shape));
-  if (shape.cross_attends() && plan.encoder_cache == EncoderCache::kOverlay)
+  if (shape.cross_attends() && plan.settings.encoder_cache == EncoderCache::kOverlay)
     return saccade::fail(ErrorCode::kUnsupported,
                          "encoder_cache overlay: {} attends to images across", shape.family);
   settings_.engine = plan.settings;
   limits_ = plan.encoder;
   const std::int64_t row_bytes = embedding_row_bytes(shape);
-  const auto store_bytes = plan.encoder_cache == EncoderCache::kOverlay
+  const auto store_bytes = plan.settings.encoder_cache == EncoderCache::kOverlay
                                ? 0
                                : static_cast<std::int64_t>(plan.settings.encoder_cache_bytes);
-  images_ = std::make_unique<ImagePlanner>(plan.encoder_cache, store_bytes,
+  images_ = std::make_unique<ImagePlanner>(plan.settings.encoder_cache, store_bytes,
                                            kEmbeddingPageRows * row_bytes, row_bytes);
   scheduler_ = std::make_unique<Scheduler>(plan.scheduler, *kv_, *images_);
   if (!shape.has_vision) return {};

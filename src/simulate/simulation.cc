@@ -128,7 +128,7 @@ Result<void> Cluster::set_up() {
       costs.encode = s_.believed.encode;
       costs.prefill = s_.believed.prefill();
       const std::int64_t stored =
-          s_.engine.encoder_cache == "store"
+          s_.engine.encoder_cache == EncoderCache::kStore
               ? static_cast<std::int64_t>(rows(s_.engine.encoder_cache_bytes))
               : 0;
       server.sizer = std::make_unique<serve::ImageSizer>(s_.image_size, *model_.processor, costs,

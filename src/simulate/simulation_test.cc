@@ -130,7 +130,8 @@ TEST(Simulation, NothingIsLostAndNothingStays) {
     settings.engine.max_waiting = 1 << (2 + rng.below(8));
     settings.engine.max_batched_tokens = 256 << rng.below(5);
     settings.engine.max_sequences = 1 << rng.below(6);
-    const char* const caches[] = {"store", "overlay", "off"};
+    const EncoderCache caches[] = {EncoderCache::kStore, EncoderCache::kOverlay,
+                                   EncoderCache::kOff};
     settings.engine.encoder_cache = caches[rng.below(3)];
     settings.pd_tower = settings.cluster.encoders == 0 || rng.below(3) > 0;
     settings.encoder_row_bytes = (std::size_t{8} << 20) << rng.below(5);

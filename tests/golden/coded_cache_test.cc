@@ -114,14 +114,15 @@ TEST_P(CodedCache, RoundsAndRoundsLittle) {
 
 TEST_P(CodedCache, AnyPolicyPrefixCacheChunkAndBatch) {
   std::uint64_t hits = 0;
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefixes : {false, true}) {
       for (const std::int64_t chunk : {7, 64, 1000}) {
-        SCOPED_TRACE(fmt::format("{}{} chunk {}", policy, prefixes ? " prefixes" : "", chunk));
+        SCOPED_TRACE(
+            fmt::format("{}{} chunk {}", name_of(policy), prefixes ? " prefixes" : "", chunk));
         EngineSettings settings = settings_for(chunk);
         settings.kv_policy = policy;
         settings.prefix_caching = prefixes;
-        settings.encoder_cache = chunk == 64 ? "off" : "store";
+        settings.encoder_cache = chunk == 64 ? EncoderCache::kOff : EncoderCache::kStore;
         settings.block_size = chunk == 7 ? 4 : 16;
         settings.steps_in_flight = chunk == 7 ? 1 : 2;
         if (prefixes) settings.state_interval = 16;
@@ -138,9 +139,9 @@ TEST_P(CodedCache, AnyPolicyPrefixCacheChunkAndBatch) {
 
 TEST_P(CodedCache, PreemptedAnswersAreTheSame) {
   std::uint64_t preempted = 0;
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefixes : {false, true}) {
-      SCOPED_TRACE(fmt::format("{}{}", policy, prefixes ? " prefixes" : ""));
+      SCOPED_TRACE(fmt::format("{}{}", name_of(policy), prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_for(100);
       settings.kv_policy = policy;
       settings.prefix_caching = prefixes;
@@ -214,7 +215,7 @@ TEST(CodedCacheOverlay, EmbeddingsLieWhereCodesWillBe) {
     for (std::size_t i = 0; i < from.count(); ++i) solo.push_back(from.solo(i).tokens);
     for (const std::int64_t chunk : {16, 1000}) {
       EngineSettings settings = settings_of(chunk);
-      settings.encoder_cache = "overlay";
+      settings.encoder_cache = EncoderCache::kOverlay;
       const auto run = run_goldens(from, settings, 8, 2);
       for (std::size_t i = 0; i < run.answers.size(); ++i)
         EXPECT_EQ(run.answers[i], solo[i % solo.size()]) << from.name(i);
@@ -226,7 +227,7 @@ TEST(CodedCacheOverlay, WhereTheyAreTooLargeItIsRefusedByName) {
   GoldenRequests from("qwen2_vl/odd_heads", testing::kGoldenCases, engine_device(""),
                       {.compute = DType::kF32, .kv = DType::kI8});
   EngineSettings settings = settings_of(64);
-  settings.encoder_cache = "overlay";
+  settings.encoder_cache = EncoderCache::kOverlay;
   const SteadyClock clock;
   const auto engine = Engine::create(settings, from.network(), from.device(), clock);
   ASSERT_FALSE(engine);

@@ -17,9 +17,9 @@ class EngineGolden : public ::testing::TestWithParam<const char*> {};
 TEST_P(EngineGolden, AnyChunkBatchAndEncoderCache) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   for (const std::int64_t chunk : {16, 64, 1000}) {
-    for (const char* cache : {"off", "store", "overlay"}) {
+    for (const EncoderCache cache : testing::kCaches) {
       for (const std::size_t together : {1, 8}) {
-        SCOPED_TRACE(std::string(cache) + " chunk " + std::to_string(chunk) + " batch " +
+        SCOPED_TRACE(std::string(name_of(cache)) + " chunk " + std::to_string(chunk) + " batch " +
                      std::to_string(together));
         EngineSettings settings = settings_of(chunk);
         settings.encoder_cache = cache;
@@ -32,9 +32,9 @@ TEST_P(EngineGolden, AnyChunkBatchAndEncoderCache) {
 
 TEST_P(EngineGolden, AnyPolicyAndPrefixCache) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefix_caching : {false, true}) {
-      SCOPED_TRACE(std::string(policy) + (prefix_caching ? " caching" : ""));
+      SCOPED_TRACE(std::string(name_of(policy)) + (prefix_caching ? " caching" : ""));
       EngineSettings settings = settings_of(64);
       settings.kv_policy = policy;
       settings.prefix_caching = prefix_caching;
@@ -104,18 +104,18 @@ TEST_P(EngineGolden, EveryCombinationUnderPressure) {
   int pressed = 0;
   int ran = 0;
   for (const std::int64_t chunk : {16, 100, 1 << 14}) {
-    for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+    for (const KvPolicy policy : testing::kPolicies) {
       const EngineSettings roomy = [&] {
         EngineSettings settings = settings_of(chunk);
         settings.kv_policy = policy;
         return settings;
       }();
       const EngineSettings small = tight(from, roomy);
-      for (const char* cache : {"off", "store", "overlay"}) {
+      for (const EncoderCache cache : testing::kCaches) {
         for (const bool prefix_caching : {false, true}) {
           if (combination++ % every != 0) continue;
-          SCOPED_TRACE(std::string(policy) + " " + cache + " chunk " + std::to_string(chunk) +
-                       (prefix_caching ? " caching" : ""));
+          SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)) +
+                       " chunk " + std::to_string(chunk) + (prefix_caching ? " caching" : ""));
           EngineSettings settings = small;
           settings.encoder_cache = cache;
           settings.prefix_caching = prefix_caching;
@@ -135,9 +135,9 @@ TEST_P(EngineGolden, EveryCombinationUnderPressure) {
 
 TEST_P(EngineGolden, PreemptedAnswersAreTheSame) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
-  for (const char* policy : {"jenga", "paged"}) {
-    for (const char* cache : {"off", "store", "overlay"}) {
-      SCOPED_TRACE(std::string(policy) + " " + cache);
+  for (const KvPolicy policy : {KvPolicy::kJenga, KvPolicy::kPaged}) {
+    for (const EncoderCache cache : testing::kCaches) {
+      SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)));
       EngineSettings settings = settings_of(100);
       settings.kv_policy = policy;
       settings.encoder_cache = cache;
@@ -152,7 +152,7 @@ TEST_P(EngineGolden, PreemptedAnswersAreTheSame) {
 // What the modes promise about encoder runs.
 TEST_P(EngineGolden, ImagesAreEncodedAsOftenAsTheModeSays) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
-  const auto images_encoded = [&](const char* cache, bool prefix_caching, std::size_t rounds) {
+  const auto images_encoded = [&](EncoderCache cache, bool prefix_caching, std::size_t rounds) {
     EngineSettings settings = settings_of(16);
     settings.max_sequences = 1;
     settings.encoder_cache = cache;
@@ -171,13 +171,14 @@ TEST_P(EngineGolden, ImagesAreEncodedAsOftenAsTheModeSays) {
           static_cast<std::uint64_t>((span.begin + span.tokens - 1) / 16 - span.begin / 16 + 1);
     }
   }
-  EXPECT_EQ(images_encoded("store", false, 1), distinct.size());
-  EXPECT_EQ(images_encoded("store", false, 2), distinct.size());
-  EXPECT_EQ(images_encoded("overlay", false, 1), asked);
-  EXPECT_EQ(images_encoded("overlay", false, 2), 2 * asked);
-  EXPECT_EQ(images_encoded("overlay", true, 2), asked);  // the second time a prefix hit covers all
+  EXPECT_EQ(images_encoded(EncoderCache::kStore, false, 1), distinct.size());
+  EXPECT_EQ(images_encoded(EncoderCache::kStore, false, 2), distinct.size());
+  EXPECT_EQ(images_encoded(EncoderCache::kOverlay, false, 1), asked);
+  EXPECT_EQ(images_encoded(EncoderCache::kOverlay, false, 2), 2 * asked);
+  EXPECT_EQ(images_encoded(EncoderCache::kOverlay, true, 2),
+            asked);  // the second time a prefix hit covers all
   // Chunks end where the next image is not there yet, so no chunk has more than one new image.
-  EXPECT_GE(images_encoded("off", false, 1), chunks);
+  EXPECT_GE(images_encoded(EncoderCache::kOff, false, 1), chunks);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, EngineGolden, ::testing::Values("odd_heads", "mixed_window"),

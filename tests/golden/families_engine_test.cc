@@ -57,9 +57,9 @@ bool runs_late() { return std::getenv("SACCADE_TEST_DEVICE") != nullptr; }
 // "paged" caches no prefixes of models that attend to images across (docs/memory.md). A prefix that
 // attends both ways is found again only where every layer still has all of it: not where windows
 // let tokens go, which "paged" keeps.
-bool prefixes_are_found(GoldenRequests& from, const std::string& policy) {
+bool prefixes_are_found(GoldenRequests& from, KvPolicy policy) {
   const ModelShape& shape = from.network().shape();
-  if (policy == "paged") return !shape.cross_attends();
+  if (policy == KvPolicy::kPaged) return !shape.cross_attends();
   const bool lets_go = std::ranges::any_of(shape.layers, [](const LayerShape& layer) {
     return layer.kind == LayerKind::kSlidingWindow;
   });
@@ -71,9 +71,9 @@ bool prefixes_are_found(GoldenRequests& from, const std::string& policy) {
 // Two rounds, the second of which finds the first one's pages where there are prefixes.
 void expect_every_policy(GoldenRequests& from) {
   if (runs_late()) GTEST_SKIP() << "policies are tried on devices that run at once";
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefixes : {false, true}) {
-      SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes" : ""));
+      SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_for(from, prefixes ? 40 : 100);
       settings.kv_policy = policy;
       settings.prefix_caching = prefixes;
@@ -94,12 +94,12 @@ TEST_P(FamiliesEngine, EveryPolicyGivesTheReferencesTokens) {
 // Answers stay the same when there is room for the longest golden alone, and little more.
 void expect_preempted(GoldenRequests& from) {
   std::uint64_t preempted = 0;
-  for (const std::string cache : {"off", "store", "overlay"}) {
-    SCOPED_TRACE(cache);
-    if (cache == "overlay" && !overlay_fits(from.network().shape())) continue;
+  for (const EncoderCache cache : testing::kCaches) {
+    SCOPED_TRACE(name_of(cache));
+    if (cache == EncoderCache::kOverlay && !overlay_fits(from.network().shape())) continue;
     EngineSettings settings = settings_for(from, 100);
     settings.encoder_cache = cache;
-    settings.steps_in_flight = cache == "overlay" ? 1 : 2;
+    settings.steps_in_flight = cache == EncoderCache::kOverlay ? 1 : 2;
     settings.prefix_caching = false;
     settings.max_model_len = longest_of(from);
     std::int64_t token_bytes = 0;
@@ -133,10 +133,11 @@ const std::vector<std::string> kAcrossCases = {"text", "one_image", "three_image
 
 TEST_P(AcrossEngine, EveryPolicyAndCacheGivesTheReferencesTokens) {
   GoldenRequests from(GetParam(), kAcrossCases);
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefixes : {false, true}) {
-      for (const char* cache : {"off", "store"}) {
-        SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes " : " ") + cache);
+      for (const EncoderCache cache : {EncoderCache::kOff, EncoderCache::kStore}) {
+        SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes " : " ") +
+                     std::string(name_of(cache)));
         EngineSettings settings = settings_of(prefixes ? 7 : 64);
         settings.kv_policy = policy;
         settings.prefix_caching = prefixes;
@@ -166,11 +167,11 @@ TEST_P(AcrossEngine, WhatCannotBeIsRefusedByName) {
   GoldenRequests from(GetParam(), {"three_images"});
   const SteadyClock clock;
   EngineSettings settings = settings_of(64);
-  settings.encoder_cache = "overlay";
+  settings.encoder_cache = EncoderCache::kOverlay;
   const auto overlaid = Engine::create(settings, from.network(), from.device(), clock);
   ASSERT_FALSE(overlaid);
   EXPECT_NE(overlaid.error().message.find("overlay"), std::string::npos);
-  settings.encoder_cache = "store";
+  settings.encoder_cache = EncoderCache::kStore;
   settings.max_model_len =
       static_cast<std::int64_t>(from.golden(0).ids.size() + from.golden(0).greedy.size());
   std::int64_t text_bytes = 0;
@@ -228,9 +229,9 @@ class StatesEngine : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(StatesEngine, EveryPolicyAndIntervalGivesTheReferencesTokens) {
   GoldenRequests from(GetParam(), kTextCases);
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const std::int64_t interval : {0, 16, 40, 1000}) {  // 0: none is kept
-      SCOPED_TRACE(fmt::format("{} every {}", policy, interval));
+      SCOPED_TRACE(fmt::format("{} every {}", name_of(policy), interval));
       EngineSettings settings = settings_of(interval == 16 ? 7 : 64);
       settings.kv_policy = policy;
       settings.kv_cache_bytes = std::size_t{32} << 20;
@@ -317,10 +318,10 @@ class VideosEngine : public ::testing::TestWithParam<const char*> {};
 TEST_P(VideosEngine, AnyChunkBatchAndEncoderCache) {
   GoldenRequests from(GetParam(), testing::kVideoCases);
   for (const std::int64_t chunk : {7, 64, 1000}) {
-    for (const char* cache : {"off", "store", "overlay"}) {
-      if (cache == std::string("overlay") && !overlay_fits(from.network().shape())) continue;
+    for (const EncoderCache cache : testing::kCaches) {
+      if (cache == EncoderCache::kOverlay && !overlay_fits(from.network().shape())) continue;
       for (const std::size_t together : {1, 8}) {
-        SCOPED_TRACE(std::string(cache) + " chunk " + std::to_string(chunk) + " batch " +
+        SCOPED_TRACE(std::string(name_of(cache)) + " chunk " + std::to_string(chunk) + " batch " +
                      std::to_string(together));
         EngineSettings settings = settings_of(chunk);
         settings.encoder_cache = cache;

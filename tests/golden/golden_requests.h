@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@ inline const std::vector<std::string> kGoldenCases = {"text", "one_image", "thre
 // Of families that take videos.
 inline const std::vector<std::string> kVideoCases = {"video_one_frame", "video_odd", "video_even",
                                                      "video_mixed", "video_turns"};
+
+inline constexpr std::array kPolicies = {KvPolicy::kJenga, KvPolicy::kMaxPage, KvPolicy::kStatic,
+                                         KvPolicy::kPaged};
+inline constexpr std::array kCaches = {EncoderCache::kOff, EncoderCache::kStore,
+                                       EncoderCache::kOverlay};
 
 // A checkpoint's goldens as requests.
 class GoldenRequests {

@@ -134,9 +134,9 @@ TEST_P(LoraEngine, AnyChunkAndBatch) {
 
 TEST_P(LoraEngine, EveryPolicyGivesTheReferencesTokens) {
   AdaptedRequests from(GetParam());
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
+  for (const KvPolicy policy : testing::kPolicies) {
     for (const bool prefixes : {false, true}) {
-      SCOPED_TRACE(std::string(policy) + (prefixes ? " prefixes" : ""));
+      SCOPED_TRACE(std::string(name_of(policy)) + (prefixes ? " prefixes" : ""));
       EngineSettings settings = settings_with(prefixes ? 40 : 100, 4);
       settings.kv_policy = policy;
       settings.prefix_caching = prefixes;

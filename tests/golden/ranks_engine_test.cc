@@ -76,8 +76,8 @@ TEST(RanksEngineMemory, PreemptedAnswersAreTheSame) {
   for (std::size_t i = 0; i < from.count(); ++i)
     longest = std::max(longest, from.golden(i).ids.size() + from.golden(i).greedy.size() + 1);
   std::uint64_t preempted = 0;
-  for (const std::string cache : {"off", "store"}) {
-    SCOPED_TRACE(cache);
+  for (const EncoderCache cache : {EncoderCache::kOff, EncoderCache::kStore}) {
+    SCOPED_TRACE(name_of(cache));
     EngineSettings settings = settings_of(100);
     settings.encoder_cache = cache;
     settings.steps_in_flight = 2;
@@ -96,7 +96,7 @@ TEST(RanksEngineMemory, OverlaidImages) {
   std::int64_t values = 0;
   for (const LayerShape& layer : shape.layers) values += 2 * layer.kv_heads * layer.head_dim;
   EngineSettings settings = settings_of(64);
-  settings.encoder_cache = "overlay";
+  settings.encoder_cache = EncoderCache::kOverlay;
   if (values >= shape.embedding_width()) {
     expect_goldens(from, settings, 8, 2);
     return;

@@ -50,10 +50,10 @@ class StatefulEngine : public ::testing::TestWithParam<Stateful> {
 
 TEST_P(StatefulEngine, AnyChunkBatchAndEncoderCache) {
   for (const std::int64_t chunk : {7, 64, 1000}) {
-    for (const char* cache : {"off", "store"}) {
-      if (!has_images() && cache == std::string("store")) continue;
+    for (const EncoderCache cache : {EncoderCache::kOff, EncoderCache::kStore}) {
+      if (!has_images() && cache == EncoderCache::kStore) continue;
       for (const std::size_t together : {1, 8}) {
-        SCOPED_TRACE(fmt::format("{} chunk {} batch {}", cache, chunk, together));
+        SCOPED_TRACE(fmt::format("{} chunk {} batch {}", name_of(cache), chunk, together));
         EngineSettings settings = settings_of(chunk);
         settings.encoder_cache = cache;
         settings.steps_in_flight = together == 1 ? 1 : 2;
@@ -142,11 +142,13 @@ INSTANTIATE_TEST_SUITE_P(
 class StatefulPolicies : public StatefulEngine {};
 
 TEST_P(StatefulPolicies, EachGivesTheReferencesTokens) {
-  for (const char* policy : {"jenga", "maxpage", "static", "paged"}) {
-    for (const std::string cache : {"off", "store", "overlay"}) {
-      if (cache == "overlay" && !testing::overlay_fits(from_.network().shape())) continue;
+  for (const KvPolicy policy : testing::kPolicies) {
+    for (const EncoderCache cache : testing::kCaches) {
+      if (cache == EncoderCache::kOverlay && !testing::overlay_fits(from_.network().shape()))
+        continue;
       for (const bool prefixes : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {}{}", policy, cache, prefixes ? " prefixes" : ""));
+        SCOPED_TRACE(
+            fmt::format("{} {}{}", name_of(policy), name_of(cache), prefixes ? " prefixes" : ""));
         EngineSettings settings = settings_of(prefixes ? 7 : 64);
         settings.kv_policy = policy;
         settings.kv_cache_bytes = std::size_t{64} << 20;

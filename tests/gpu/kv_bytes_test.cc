@@ -157,7 +157,7 @@ TEST(CudaKvBytesOverlay, EmbeddingsLieWhereCodesWillBe) {
                         {.compute = DType::kBf16, .kv = cache});
     const std::vector<TokenId> alone = from.solo(0).tokens;
     EngineSettings settings = settings_of(64);
-    settings.encoder_cache = "overlay";
+    settings.encoder_cache = EncoderCache::kOverlay;
     const auto run = run_goldens(from, settings, 2, 2);
     for (const auto& answer : run.answers) EXPECT_EQ(answer, alone);
   }

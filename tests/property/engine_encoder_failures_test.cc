@@ -24,7 +24,7 @@ struct Ended {
   std::string error;
 };
 
-class EncoderFailures : public testing::TestWithParam<const char*> {
+class EncoderFailures : public testing::TestWithParam<EncoderCache> {
  protected:
   EncoderFailures() : model_(options()) {
     log::set_level(log::Level::kError);
@@ -117,8 +117,10 @@ TEST_P(EncoderFailures, AreTheAnswerOfWhoWaits) {
   expect_nothing_left();
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, EncoderFailures, testing::Values("store", "overlay", "off"),
-                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(Modes, EncoderFailures,
+                         testing::Values(EncoderCache::kStore, EncoderCache::kOverlay,
+                                         EncoderCache::kOff),
+                         [](const auto& each) { return std::string(name_of(each.param)); });
 
 }  // namespace
 }  // namespace saccade

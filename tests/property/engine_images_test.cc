@@ -43,7 +43,7 @@ struct Ended {
   std::string error;
 };
 
-class EngineImages : public testing::TestWithParam<const char*> {
+class EngineImages : public testing::TestWithParam<EncoderCache> {
  protected:
   void make(std::int64_t images_held = 8) {
     log::set_level(log::Level::kError);
@@ -191,7 +191,9 @@ TEST_P(EngineImages, SaysHowFarItIs) {
   EXPECT_EQ(stats.prefill_tokens, static_cast<std::uint64_t>(prompt));
 }
 
-INSTANTIATE_TEST_SUITE_P(EncoderCaches, EngineImages, testing::Values("store", "overlay", "off"));
+INSTANTIATE_TEST_SUITE_P(EncoderCaches, EngineImages,
+                         testing::Values(EncoderCache::kStore, EncoderCache::kOverlay,
+                                         EncoderCache::kOff));
 
 class EngineImageStore : public EngineImages {};
 
@@ -216,7 +218,7 @@ TEST_P(EngineImageStore, AnEvictedOneIsDecodedAgain) {
   EXPECT_EQ(loads_, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(EncoderCaches, EngineImageStore, testing::Values("store"));
+INSTANTIATE_TEST_SUITE_P(EncoderCaches, EngineImageStore, testing::Values(EncoderCache::kStore));
 
 }  // namespace
 }  // namespace saccade

@@ -157,7 +157,7 @@ double at_share(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-EngineSettings target(double milliseconds, const char* cache = "store") {
+EngineSettings target(double milliseconds, EncoderCache cache = EncoderCache::kStore) {
   EngineSettings settings;
   settings.tpot_target_ms = milliseconds;
   settings.encoder_cache = cache;
@@ -207,9 +207,10 @@ Beside beside(Simulation& simulation, const Costs& costs, double share, std::int
 // The promise of the target: beside images at 60 % of the encoder's capacity the time between
 // tokens is at most 1.3 times what it is alone, and one layer.
 TEST(EngineLatency, TextBesideImagesKeepsToTheTarget) {
-  for (const char* cache : {"store", "overlay", "off"}) {
+  for (const EncoderCache cache :
+       {EncoderCache::kStore, EncoderCache::kOverlay, EncoderCache::kOff}) {
     for (const double hiccups : {0.0, 0.002}) {
-      SCOPED_TRACE(fmt::format("{}, {} hiccups", cache, hiccups));
+      SCOPED_TRACE(fmt::format("{}, {} hiccups", name_of(cache), hiccups));
       Costs costs;
       costs.hiccups = hiccups;
       Simulation quiet(costs, target(27), 1);
@@ -227,8 +228,8 @@ TEST(EngineLatency, TextBesideImagesKeepsToTheTarget) {
 
 // A target that leaves room for them serves the images as they come.
 TEST(EngineLatency, ImagesAtSixtyPercentOfTheCapacityAreServed) {
-  for (const char* cache : {"store", "overlay"}) {
-    SCOPED_TRACE(cache);
+  for (const EncoderCache cache : {EncoderCache::kStore, EncoderCache::kOverlay}) {
+    SCOPED_TRACE(name_of(cache));
     Costs costs;
     costs.row = 0.0002;
     Simulation simulation(costs, target(120, cache), 2);
@@ -363,7 +364,6 @@ TEST(EngineLatency, NobodyStarvesWhateverTheTarget) {
     Choices choices = Choices::random(seed);
     static constexpr double kTargets[] = {0.001, 1, 15, 23, 25, 40, 100, 1000};
     static constexpr double kScales[] = {0, 0.01, 1, 10};
-    static constexpr const char* kCaches[] = {"off", "store", "overlay"};
     Costs costs;
     costs.row *= kScales[choices.pick(4)];
     costs.patch *= kScales[choices.pick(4)];
@@ -371,8 +371,8 @@ TEST(EngineLatency, NobodyStarvesWhateverTheTarget) {
     costs.noise = choices.coin() ? 0.5 : 0;
     costs.hiccups = choices.coin() ? 0.05 : 0;
     const double milliseconds = kTargets[choices.pick(8)];
-    const char* cache = kCaches[choices.pick(3)];
-    SCOPED_TRACE(fmt::format("seed {}: target {} ms, {}", seed, milliseconds, cache));
+    const EncoderCache cache = kEncoderCaches[choices.pick(3)].value;
+    SCOPED_TRACE(fmt::format("seed {}: target {} ms, {}", seed, milliseconds, name_of(cache)));
     Simulation simulation(costs, target(milliseconds, cache), seed);
     std::vector<RequestId> texts;
     for (int i = 0; i < 3; ++i) texts.push_back(simulation.text(16, 50));

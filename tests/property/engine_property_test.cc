@@ -80,7 +80,7 @@ TEST(EngineProperty, AClientThatComesGetsItsShareAtOnce) {
   for (const bool fair : {true, false}) {
     EngineSettings settings = roomy();
     settings.max_sequences = 8;
-    settings.fairness = fair ? "client" : "none";
+    settings.fairness = fair ? Fairness::kClient : Fairness::kNone;
     const FakeModelOptions options;
     Bench bench(settings, options);
     ASSERT_TRUE(bench.good());

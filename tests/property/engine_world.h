@@ -227,16 +227,14 @@ inline Running alone(const Script& script, const FakeModelOptions& options) {
 
 inline EngineSettings random_settings(Choices& choices, const FakeModelOptions& options,
                                       Sight sight) {
-  static constexpr const char* kPolicies[] = {"jenga", "maxpage", "static", "paged"};
-  static constexpr const char* kCaches[] = {"off", "store", "overlay"};
   static constexpr std::int64_t kChunks[] = {1, 3, 7, 16, 64, 1000};
   EngineSettings settings;
   settings.block_size = choices.between(1, 6);
   settings.max_model_len = 90;
-  settings.kv_policy = kPolicies[choices.pick(4)];
+  settings.kv_policy = kKvPolicies[choices.pick(4)].value;
   settings.prefix_caching = choices.coin();
   settings.state_interval = 9;  // to the next whole block
-  settings.encoder_cache = kCaches[choices.pick(sight == Sight::kAcross ? 2 : 3)];
+  settings.encoder_cache = kEncoderCaches[choices.pick(sight == Sight::kAcross ? 2 : 3)].value;
   settings.max_batched_tokens = sight == Sight::kPrefix ? 80 : kChunks[choices.pick(6)];
   settings.max_sequences = choices.between(1, 8);
   settings.steps_in_flight = static_cast<int>(choices.between(1, 2));
@@ -244,7 +242,8 @@ inline EngineSettings random_settings(Choices& choices, const FakeModelOptions& 
     settings.max_batched_tokens =
         std::max(settings.max_batched_tokens, 15 + settings.max_sequences);
   }
-  settings.scheduling_policy = choices.coin() ? "fcfs" : "priority";
+  settings.scheduling_policy =
+      choices.coin() ? SchedulingPolicy::kFcfs : SchedulingPolicy::kPriority;
   settings.priority_aging = 5;
   settings.long_prefill_threshold = choices.pick(3) == 0 ? 5 : 0;
   settings.encoder_batch_patches = choices.coin() ? 1 : 100;
@@ -313,14 +312,14 @@ inline void scenario(std::uint64_t seed, const FakeModelOptions& options, Sight 
   while (!holds_one_sequence(settings, options)) settings.kv_cache_bytes += 2000;
   while (sight == Sight::kAcross && !holds_images(settings, options))
     settings.kv_cache_bytes += 2000;
-  SCOPED_TRACE(
-      fmt::format("policy {}, prefix caching {}, encoder cache {} of {} bytes, chunk {}, {} "
-                  "sequences, block {}, "
-                  "KV {} bytes, threshold {}, {}",
-                  settings.kv_policy, settings.prefix_caching, settings.encoder_cache,
-                  settings.encoder_cache_bytes, settings.max_batched_tokens, settings.max_sequences,
-                  settings.block_size, settings.kv_cache_bytes, settings.long_prefill_threshold,
-                  settings.scheduling_policy));
+  SCOPED_TRACE(fmt::format(
+      "policy {}, prefix caching {}, encoder cache {} of {} bytes, chunk {}, {} "
+      "sequences, block {}, "
+      "KV {} bytes, threshold {}, {}",
+      name_of(settings.kv_policy), settings.prefix_caching, name_of(settings.encoder_cache),
+      settings.encoder_cache_bytes, settings.max_batched_tokens, settings.max_sequences,
+      settings.block_size, settings.kv_cache_bytes, settings.long_prefill_threshold,
+      name_of(settings.scheduling_policy)));
   Bench bench(settings, options, changes.draft ? &*changes.draft : nullptr);
   std::vector<Script> scripts;
   for (ClientId i = 0; i < 6; ++i) {

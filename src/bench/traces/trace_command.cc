@@ -8,14 +8,12 @@ namespace {
 
 Result<Trace> make_by_method(const TraceMakeSettings& settings) {
   const Peak& peak = settings.generate.peak;
-  if (settings.method == "generate") return generate_with_peak(settings.generate);
+  if (settings.method == TraceMethod::kGenerate) return generate_with_peak(settings.generate);
   TRY(const Trace whole, read_trace(settings.source));
   TRY(TraceCut part, cut(whole, settings.window));
-  if (settings.method == "thin") return thin_to_peak(part.trace, peak, settings.generate.seed);
-  if (settings.method == "scale") return scale_to_peak(part.trace, peak);
-  if (settings.method == "cap") return cap_at_peak(part.trace, peak);
-  return fail(ErrorCode::kInvalid, "method '{}' is not one of thin, scale, cap, generate",
-              settings.method);
+  if (settings.method == TraceMethod::kScale) return scale_to_peak(part.trace, peak);
+  if (settings.method == TraceMethod::kCap) return cap_at_peak(part.trace, peak);
+  return thin_to_peak(part.trace, peak, settings.generate.seed);
 }
 
 Result<std::string> give(const std::string& text, const Trace& trace, const std::string& output) {
@@ -38,9 +36,10 @@ Result<std::string> trace_stat(const std::vector<std::string>& paths) {
 }
 
 Result<std::string> trace_make(const TraceMakeSettings& settings) {
-  const bool generated = settings.method == "generate";
+  const bool generated = settings.method == TraceMethod::kGenerate;
   if (!generated && settings.source.empty())
-    return fail(ErrorCode::kInvalid, "--from FILE is required for --method {}", settings.method);
+    return fail(ErrorCode::kInvalid, "--from FILE is required for --method {}",
+                name_in(kTraceMethods, settings.method));
   TRY(Trace made, make_by_method(settings));
   made.notes.insert(made.notes.begin(), {"kind", generated ? "synthetic" : "derived"});
   if (!generated) made.notes.emplace_back("source", settings.source);

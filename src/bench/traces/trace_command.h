@@ -1,16 +1,27 @@
 // `saccade bench trace stat|make|convert`.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/named_values.h"
 #include "bench/traces/trace.h"
 #include "bench/traces/trace_make.h"
 
 namespace saccade::bench {
 
+enum class TraceMethod : std::uint8_t { kThin, kScale, kCap, kGenerate };
+
+inline constexpr std::array<Named<TraceMethod>, 4> kTraceMethods{
+    {{"thin", TraceMethod::kThin},
+     {"scale", TraceMethod::kScale},
+     {"cap", TraceMethod::kCap},
+     {"generate", TraceMethod::kGenerate}}};
+
 struct TraceMakeSettings {
-  std::string method = "thin";     // thin, scale, cap, generate
+  TraceMethod method = TraceMethod::kThin;
   std::string source;              // the trace to start from; not for generate
   TraceWindow window;              // of the source
   GenerateSettings generate;       // peak and seed for all methods

@@ -103,7 +103,7 @@ Result<void> check_images(const Request& request, const RequestLimits& limits) {
     together += pages * kEmbeddingPageRows * embedding_row_bytes(limits.shape);
   }
   const bool at_once = request.prompt->bidirectional_prefix > 0;
-  const bool stored = plan.encoder_cache != EncoderCache::kOverlay;
+  const bool stored = plan.settings.encoder_cache != EncoderCache::kOverlay;
   const auto room = static_cast<std::int64_t>(plan.settings.encoder_cache_bytes);
   if (at_once && stored && together > room) {
     return fail(ErrorCode::kTooLarge,

@@ -16,12 +16,6 @@ constexpr std::size_t kLookahead = 16;
 
 }  // namespace
 
-Result<SchedulingPolicy> parse_scheduling_policy(std::string_view name) {
-  if (name == "fcfs") return SchedulingPolicy::kFcfs;
-  if (name == "priority") return SchedulingPolicy::kPriority;
-  return fail(ErrorCode::kInvalid, "scheduling policy \"{}\" is none of fcfs, priority", name);
-}
-
 Scheduler::Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePlanner& images)
     : settings_(settings),
       kv_(kv),

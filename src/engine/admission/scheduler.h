@@ -40,13 +40,10 @@
 
 #include "engine/admission/fair_queue.h"
 #include "engine/images/image_planner.h"
+#include "engine/policies.h"
 #include "engine/step/step_plan.h"
 
 namespace saccade {
-
-enum class SchedulingPolicy : std::uint8_t { kFcfs, kPriority };
-
-Result<SchedulingPolicy> parse_scheduling_policy(std::string_view name);  // fcfs | priority
 
 struct SchedulerSettings {
   std::int64_t max_batched_tokens = 2048;

@@ -20,13 +20,6 @@ bool goes_before(const Sequence& a, const Sequence& b) {
 
 }  // namespace
 
-Result<EncoderCache> parse_encoder_cache(std::string_view name) {
-  if (name == "off") return EncoderCache::kOff;
-  if (name == "store") return EncoderCache::kStore;
-  if (name == "overlay") return EncoderCache::kOverlay;
-  return fail(ErrorCode::kInvalid, "encoder cache \"{}\" is none of off, store, overlay", name);
-}
-
 ImagePlanner::ImagePlanner(EncoderCache mode, std::int64_t capacity_bytes, std::int64_t page_bytes,
                            std::int64_t row_bytes)
     : mode_(mode), row_bytes_(row_bytes), store_(capacity_bytes, page_bytes) {}

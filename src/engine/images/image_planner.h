@@ -16,14 +16,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/policies.h"
 #include "engine/step/step_plan.h"
 #include "memory/embedding_store.h"
 
 namespace saccade {
-
-enum class EncoderCache : std::uint8_t { kOff, kStore, kOverlay };
-
-Result<EncoderCache> parse_encoder_cache(std::string_view name);  // off | store | overlay
 
 struct ImageStats {
   std::uint64_t queries = 0;  // images of sequences that no prefix hit covered

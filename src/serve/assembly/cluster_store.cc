@@ -71,9 +71,9 @@ Result<void> check_registry(const ServeSettings& settings) {
                 "is",
                 flag, address);
   };
-  if (cluster.role != "encoder" && is_wildcard(settings.host))
+  if (cluster.role != Role::kEncoder && is_wildcard(settings.host))
     return nowhere("--host", settings.host);
-  if (cluster.role != "encoder" && settings.host.starts_with('/'))
+  if (cluster.role != Role::kEncoder && settings.host.starts_with('/'))
     return nowhere("--uds", settings.host);
   for (const std::string& address : cluster.listen) {
     if (!address.starts_with(kUnix) && is_wildcard(address.substr(0, address.rfind(':'))))
@@ -139,7 +139,7 @@ void ClusterStore::feed(cluster::EmbeddingExchange& exchange) {
 void ClusterStore::announce(const LentEncoder* lent, std::uint16_t port) {
   cluster::NodeRecord record;
   record.id = id_;
-  record.role = settings_.cluster.role;
+  record.role = name_in(kRoles, settings_.cluster.role);
   if (lent != nullptr) {
     record.epoch = lent->self().epoch;
     record.encodes_at = encodes_at(settings_.cluster, lent->addresses());

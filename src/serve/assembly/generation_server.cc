@@ -52,7 +52,7 @@ Result<std::optional<cluster::StageCosts>> stage_costs(const ServeSettings& sett
 
 // Of images whose embeddings are kept for other requests.
 std::int64_t stored_tokens(const Engine& engine, const ModelShape& shape) {
-  if (engine.settings().encoder_cache != "store") return 0;
+  if (engine.settings().encoder_cache != EncoderCache::kStore) return 0;
   const std::size_t row =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
   return static_cast<std::int64_t>(engine.settings().encoder_cache_bytes / row);

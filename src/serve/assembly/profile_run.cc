@@ -119,7 +119,7 @@ Result<cluster::Profile> measure_profile(const EngineSettings& given, const Mode
   EngineSettings settings = given;
   settings.max_sequences = 1;  // and so the KV cache is no larger than one needs
   settings.prefix_caching = false;
-  settings.encoder_cache = "store";
+  settings.encoder_cache = EncoderCache::kStore;
   settings.steps_in_flight = 1;
   settings.tpot_target_ms = 0;
   settings.speculation = {};
