@@ -82,8 +82,8 @@ RequestUsage ActiveRequest::usage(std::size_t later) const {
   usage.prompt_tokens = sequence.prompt_tokens();
   usage.completion_tokens = sequence.generated() - static_cast<std::int64_t>(later);
   usage.cached_tokens = sequence.cached_tokens;
-  usage.image_tokens = sequence.image_tokens();
-  usage.video_tokens = sequence.video_tokens();
+  usage.image_tokens = sequence.layout.image_tokens;
+  usage.video_tokens = sequence.layout.video_tokens;
   return usage;
 }
 

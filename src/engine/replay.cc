@@ -19,7 +19,6 @@ struct Replayed {
   std::vector<std::int32_t> tokens;
   std::vector<PrefixImage> images;
   std::vector<PrefixImage> encoder_images;
-  std::vector<TokenRange> ranges;
   KvSequence kv;
 
   PrefixContent content() const {
@@ -28,7 +27,7 @@ struct Replayed {
   }
   KvShape shape() const {
     const std::int64_t encoder = encoder_images.empty() ? 0 : encoder_images.front().tokens;
-    return {length, encoder, ranges, 0};
+    return {length, encoder, images, 0};
   }
   std::int64_t pending() const { return length - kv.computed(); }
 };
@@ -222,7 +221,6 @@ class Replay {
         made->encoder_images.push_back(image);
       } else {
         made->images.push_back(image);
-        made->ranges.push_back({0, request.image_tokens});
         made->tokens.assign(static_cast<std::size_t>(request.image_tokens), 0);
       }
     }

@@ -104,7 +104,7 @@ class KvAudit {
     const std::int64_t last = first + plan.block_tokens;
     BlockUse use{0, 0};
     if (plan.kind == CacheKind::kVisionEmbedding) {
-      for (const TokenRange& image : sequence.images_) {
+      for (const PrefixImage& image : sequence.shape_.images) {
         const std::int64_t end = image.begin + image.tokens;
         use.written += overlap(first, last, image.begin, end);
         use.useful += overlap(first, last, std::max(image.begin, computed), end);

@@ -263,8 +263,6 @@ void KvAllocator::open(KvSequence& sequence, const KvShape& shape, std::int64_t 
   slots_[at_index(sequence.slot_)] = &sequence;
   ++admitted_;
   sequence.shape_ = shape;
-  sequence.images_.assign(shape.images.begin(), shape.images.end());
-  sequence.shape_.images = sequence.images_;
   sequence.groups_.assign(at_index(groups()), {});
   sequence.tables_.assign(at_index(plan().tables), {});
   sequence.copy_sources_.assign(at_index(groups()), kNoBlock);
@@ -352,7 +350,7 @@ bool KvAllocator::extend(KvSequence& sequence, std::int64_t end, std::int64_t re
     range.first = std::max(range.first, there);
     std::int64_t count = 0;
     for (std::int64_t block = range.first; block < range.last; ++block) {
-      if (!policy(group).skips(block, sequence.images_)) ++count;
+      if (!policy(group).skips(block, sequence.shape_.images)) ++count;
     }
     missing_[at_index(group)] = range;
     missing_counts_[at_index(group)] = count;
@@ -371,7 +369,7 @@ bool KvAllocator::extend(KvSequence& sequence, std::int64_t end, std::int64_t re
     KvSequence::Group& of = sequence.groups_[at_index(group)];
     while (static_cast<std::int64_t>(of.blocks.size()) < range.last) {
       const auto block = static_cast<std::int64_t>(of.blocks.size());
-      const bool none = block < range.first || policy(group).skips(block, sequence.images_);
+      const bool none = block < range.first || policy(group).skips(block, sequence.shape_.images);
       take_block(sequence, group, none ? nullptr : &quota.large[at_index(group)]);
     }
   }

@@ -53,9 +53,9 @@ struct PrefixHit {
 
 // What a sequence is to the allocator, besides its content.
 struct KvShape {
-  std::int64_t prompt_tokens = 0;   // to be computed before the first token is sampled
-  std::int64_t encoder_tokens = 0;  // cross attention only
-  std::span<const TokenRange> images;
+  std::int64_t prompt_tokens = 0;         // to be computed before the first token is sampled
+  std::int64_t encoder_tokens = 0;        // cross attention only
+  std::span<const PrefixImage> images;    // of the text; they outlive the admission
   std::int64_t bidirectional_prefix = 0;  // tokens that see each other both ways; 0: causal
 };
 
@@ -86,7 +86,6 @@ class KvSequence {
   std::int64_t computed_ = 0;
   std::int64_t room_ = 0;  // tokens that there are pages for, at least
   KvShape shape_;
-  std::vector<TokenRange> images_;  // behind shape_.images
   std::vector<Group> groups_;
   std::vector<std::vector<PageId>> tables_;  // [tables of the plan]
   NodeId cursor_ = kNoNode;                  // of the last full block that was named; pinned

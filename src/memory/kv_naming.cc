@@ -40,8 +40,9 @@ void KvAllocator::name_blocks(KvSequence& sequence, const PrefixContent& content
       sequence.shape_.encoder_tokens == 0)
     return;
   const bool all_images =
-      sequence.images_.empty() ||
-      sequence.images_.back().begin + sequence.images_.back().tokens <= sequence.computed_;
+      sequence.shape_.images.empty() ||
+      sequence.shape_.images.back().begin + sequence.shape_.images.back().tokens <=
+          sequence.computed_;
   if (sequence.shape_.encoder_tokens > 0 && all_images) name_encoder_blocks(sequence, content);
   while (true) {
     const std::int64_t begin = sequence.cursor_tokens_;

@@ -17,12 +17,12 @@ class FullAttention : public LayerPolicy {
  public:
   explicit FullAttention(std::int64_t block_tokens) : block_tokens_(block_tokens) {}
 
-  BlockRange needed(std::int64_t, std::int64_t end, std::span<const TokenRange>) const override {
+  BlockRange needed(std::int64_t, std::int64_t end, std::span<const PrefixImage>) const override {
     return {0, divide_up(end, block_tokens_)};
   }
   std::int64_t first_live(std::int64_t) const override { return 0; }
   std::int64_t peak_blocks(std::int64_t tokens, std::int64_t,
-                           std::span<const TokenRange>) const override {
+                           std::span<const PrefixImage>) const override {
     return divide_up(tokens, block_tokens_);
   }
   std::int64_t longest_hit(std::int64_t limit, std::span<const BlockId> cached) const override {
@@ -47,14 +47,14 @@ class SlidingWindow final : public LayerPolicy {
       : block_tokens_(block_tokens), window_(window) {}
 
   BlockRange needed(std::int64_t begin, std::int64_t end,
-                    std::span<const TokenRange>) const override {
+                    std::span<const PrefixImage>) const override {
     return {window_begin(window_, begin) / block_tokens_, divide_up(end, block_tokens_)};
   }
   std::int64_t first_live(std::int64_t computed) const override {
     return window_begin(window_, computed) / block_tokens_;
   }
   std::int64_t peak_blocks(std::int64_t tokens, std::int64_t chunk,
-                           std::span<const TokenRange>) const override {
+                           std::span<const PrefixImage>) const override {
     // The window before a chunk and the chunk itself, beginning at the last token of a block.
     const std::int64_t rows = window_ - 1 + chunk;
     return std::min(divide_up(tokens, block_tokens_),
@@ -95,7 +95,7 @@ class RecurrentState final : public LayerPolicy {
   explicit RecurrentState(std::int64_t interval) : interval_(interval) {}
 
   BlockRange needed(std::int64_t begin, std::int64_t end,
-                    std::span<const TokenRange>) const override {
+                    std::span<const PrefixImage>) const override {
     if (interval_ == 0) return {0, 1};
     return {first_live(begin), divide_up(end, interval_)};
   }
@@ -106,7 +106,7 @@ class RecurrentState final : public LayerPolicy {
     return computed / interval_ - (at_checkpoint ? 1 : 0);
   }
   std::int64_t peak_blocks(std::int64_t tokens, std::int64_t,
-                           std::span<const TokenRange>) const override {
+                           std::span<const PrefixImage>) const override {
     if (interval_ == 0) return 1;
     return std::min<std::int64_t>(2, divide_up(tokens, interval_));
   }
@@ -137,27 +137,27 @@ class VisionEmbedding final : public LayerPolicy {
   explicit VisionEmbedding(std::int64_t block_tokens) : block_tokens_(block_tokens) {}
 
   BlockRange needed(std::int64_t begin, std::int64_t end,
-                    std::span<const TokenRange> images) const override {
+                    std::span<const PrefixImage> images) const override {
     std::int64_t last = 0;
-    for (const TokenRange& image : images) {
+    for (const PrefixImage& image : images) {
       if (image.begin < end && image.begin + image.tokens > begin) {
         last = divide_up(image.begin + image.tokens, block_tokens_);
       }
     }
     return {begin / block_tokens_, last};
   }
-  bool skips(std::int64_t block, std::span<const TokenRange> images) const override {
-    return std::none_of(images.begin(), images.end(), [&](const TokenRange& image) {
+  bool skips(std::int64_t block, std::span<const PrefixImage> images) const override {
+    return std::none_of(images.begin(), images.end(), [&](const PrefixImage& image) {
       return image.begin < (block + 1) * block_tokens_ &&
              image.begin + image.tokens > block * block_tokens_;
     });
   }
   std::int64_t first_live(std::int64_t computed) const override { return computed / block_tokens_; }
   std::int64_t peak_blocks(std::int64_t, std::int64_t chunk,
-                           std::span<const TokenRange> images) const override {
+                           std::span<const PrefixImage> images) const override {
     std::int64_t all = 0;
     std::int64_t largest = 0;
-    for (const TokenRange& image : images) {
+    for (const PrefixImage& image : images) {
       const std::int64_t blocks =
           divide_up(image.begin + image.tokens, block_tokens_) - image.begin / block_tokens_;
       all += blocks;
@@ -178,7 +178,7 @@ class VisionEmbedding final : public LayerPolicy {
 
 }  // namespace
 
-bool LayerPolicy::skips(std::int64_t, std::span<const TokenRange>) const { return false; }
+bool LayerPolicy::skips(std::int64_t, std::span<const PrefixImage>) const { return false; }
 
 std::int64_t LayerPolicy::chunk_end(std::int64_t, std::int64_t end) const { return end; }
 

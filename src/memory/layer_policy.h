@@ -7,17 +7,12 @@
 #include <span>
 
 #include "memory/page_plan.h"
+#include "memory/prefix_content.h"
 
 namespace saccade {
 
 using BlockId = std::int32_t;
 constexpr BlockId kNoBlock = -1;
-
-// Tokens [begin, begin + tokens) of a sequence that take encoder output.
-struct TokenRange {
-  std::int64_t begin = 0;
-  std::int64_t tokens = 0;
-};
 
 // Blocks [first, last).
 struct BlockRange {
@@ -33,14 +28,14 @@ class LayerPolicy {
 
   // Blocks that must be there while tokens [begin, end) are computed, the ones they write included.
   virtual BlockRange needed(std::int64_t begin, std::int64_t end,
-                            std::span<const TokenRange> images) const = 0;
+                            std::span<const PrefixImage> images) const = 0;
   // True for a block inside needed() that takes no page after all (text between images).
-  virtual bool skips(std::int64_t block, std::span<const TokenRange> images) const;
+  virtual bool skips(std::int64_t block, std::span<const PrefixImage> images) const;
   // Blocks below this index are never read again once tokens [0, computed) are in.
   virtual std::int64_t first_live(std::int64_t computed) const = 0;
   // Most blocks held at once by a sequence of `tokens` computed in chunks of at most `chunk`.
   virtual std::int64_t peak_blocks(std::int64_t tokens, std::int64_t chunk,
-                                   std::span<const TokenRange> images) const = 0;
+                                   std::span<const PrefixImage> images) const = 0;
   // Longest prefix of at most `limit` tokens that can be resumed from when cached[b] is block b, or
   // kNoBlock. 0 when none can.
   virtual std::int64_t longest_hit(std::int64_t limit, std::span<const BlockId> cached) const = 0;

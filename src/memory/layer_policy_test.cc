@@ -116,7 +116,7 @@ TEST(LayerPolicy, StatesAreResumedAtCheckpoints) {
 
 TEST(LayerPolicy, EmbeddingsAreHeldForImagesThatAChunkTouches) {
   const auto policy = policy_of(CacheKind::kVisionEmbedding, 4);
-  const std::vector<TokenRange> images = {{6, 9}, {30, 4}};
+  const std::vector<PrefixImage> images = {{6, 9}, {30, 4}};
   EXPECT_EQ(policy->needed(0, 6, images).count(), 0);
   EXPECT_EQ(policy->needed(0, 7, images).last, 4);
   EXPECT_EQ(policy->needed(14, 20, images).first, 3);

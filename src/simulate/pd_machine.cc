@@ -258,8 +258,8 @@ void PdMachine::end_step() {
 void PdMachine::finish(Live& live, const Error& error) {
   live.times.finished = now_;
   if (error.message.empty()) {
-    recorder_.finished(live.index, {live.prompt_tokens(), live.image_tokens(), live.cached_tokens,
-                                    live.generated(), live.times});
+    recorder_.finished(live.index, {live.prompt_tokens(), live.layout.image_tokens,
+                                    live.cached_tokens, live.generated(), live.times});
   }
   const std::uint32_t index = live.index;
   const bool begun = live.times.first_token != 0;

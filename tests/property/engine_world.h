@@ -166,7 +166,7 @@ class Bench {
       const std::int64_t block = kv.plan().block_tokens;
       for (int table = 0; table < kv.plan().tables; ++table) {
         ASSERT_LE(static_cast<std::int64_t>(sequence->kv.table(table).size()),
-                  (sequence->encoder_tokens + sequence->length() + block - 1) / block);
+                  (sequence->layout.encoder_tokens + sequence->length() + block - 1) / block);
       }
     }
     ASSERT_LE(model_.largest_batch(), engine_->settings().max_batched_tokens);

@@ -50,7 +50,6 @@ class KvWorld {
  public:
   struct Sequence {
     KvScript script;
-    std::vector<TokenRange> ranges;
     std::vector<std::uint64_t> prints;  // [tokens] of all that token depends on
     std::unique_ptr<KvSequence> kv = std::make_unique<KvSequence>();
     std::int64_t hit = 0;
@@ -70,11 +69,8 @@ class KvWorld {
     auto sequence = std::make_unique<Sequence>();
     sequence->script = std::move(script);
     const KvScript& of = sequence->script;
-    for (const PrefixImage& image : of.images)
-      sequence->ranges.push_back({image.begin, image.tokens});
     sequence->prints = fingerprints(of);
-    const KvShape shape{of.prompt_tokens, of.encoder_tokens(), sequence->ranges,
-                        of.bidirectional_prefix};
+    const KvShape shape{of.prompt_tokens, of.encoder_tokens(), of.images, of.bidirectional_prefix};
     const PrefixHit hit = allocator_->match(of.content(), shape, of.prompt_tokens - 1);
     EXPECT_LT(hit.tokens, of.prompt_tokens);
     const Admission verdict = allocator_->admit(*sequence->kv, of.content(), shape, hit, chunk);
@@ -380,7 +376,7 @@ class KvWorld {
     for (int layer = 0; layer < layers(); ++layer) {
       const LayerSpec& spec = layers_[static_cast<std::size_t>(layer)];
       if (spec.kind != CacheKind::kVisionEmbedding) continue;
-      for (const TokenRange& image : sequence.ranges) {
+      for (const PrefixImage& image : sequence.script.images) {
         for (std::int64_t t = std::max(image.begin, sequence.kv->computed());
              t < image.begin + image.tokens; ++t) {
           if (page_of(sequence, layer, t / group_of(layer).block_tokens) != kNoPage) {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/admission/prompt_layout.h"
 #include "engine/request.h"
 #include "memory/kv_allocator.h"
 #include "model/adapters/lora_adapter.h"
-#include "model/blocks/cross_images.h"
 
 namespace saccade {
 
@@ -44,6 +44,7 @@ struct Sequence {
   Sequence& operator=(const Sequence&) = delete;
 
   Request request;
+  const PromptLayout layout;
   std::int64_t short_length = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated, as far as it is known
   std::int64_t unknown = 0;     // tokens after these that launched steps are sampling
@@ -52,13 +53,7 @@ struct Sequence {
   std::vector<TokenId> draft;
   // What follows its last token is guessed once that is known: it is not planned ahead.
   bool awaits_guess = false;
-  std::vector<PrefixImage> prefix_images;
-  std::vector<TokenRange> image_ranges;
   std::vector<SequenceImage> images;  // by begin
-  // Of a model that attends across: where the rows of its images are in their stream.
-  std::vector<CrossImage> cross_images;
-  std::vector<PrefixImage> encoder_images;
-  std::int64_t encoder_tokens = 0;
   KvSequence kv;
   std::int64_t rank = 0;           // who goes first: lower; ties by id
   std::int64_t cached_tokens = 0;  // of the prompt, at first admission
@@ -81,8 +76,6 @@ struct Sequence {
   std::int64_t generated() const { return known() - prompt_tokens(); }
   std::int64_t computed() const { return kv.computed(); }
   std::int64_t pending() const { return length() - computed(); }  // tokens to compute
-  std::int64_t image_tokens() const;
-  std::int64_t video_tokens() const;
   // Tokens of the prompt whose rows give log-probabilities, of the next token each: all but the
   // last where they are wanted.
   std::int64_t to_score() const {
@@ -99,8 +92,8 @@ struct Sequence {
   }
   PrefixContent content() const {
     PrefixContent content{tokens,
-                          prefix_images,
-                          encoder_images,
+                          layout.images,
+                          layout.encoder_images,
                           request.cache_salt,
                           request.prompt->bidirectional_prefix,
                           is_long()};
@@ -109,7 +102,7 @@ struct Sequence {
     return content;
   }
   KvShape shape() const {
-    return {length(), encoder_tokens, image_ranges, request.prompt->bidirectional_prefix};
+    return {length(), layout.encoder_tokens, layout.images, request.prompt->bidirectional_prefix};
   }
   bool before(const Sequence& other) const {
     return rank != other.rank ? rank < other.rank : request.id < other.request.id;

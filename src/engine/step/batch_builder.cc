@@ -46,7 +46,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
   for (const PlannedRows& rows : plan.rows) {
     const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
     add_rows(rows, pool);
-    if (!rows.sequence->cross_images.empty()) {
+    if (!rows.sequence->layout.cross_images.empty()) {
       gather_across(rows, images, *arena);
     } else if (!rows.sequence->images.empty()) {
       gather(rows, first_row, pool, images, arena);
@@ -111,23 +111,23 @@ void BatchBuilder::add_rows(const PlannedRows& rows, const KvPool& pool) {
     const auto blocks = sequence.kv.table(static_cast<int>(table));
     spans_[table].push_back(
         {first_row, rows.count, rows.begin, prompt.bidirectional_prefix,
-         blocks.subspan(pool.text_block(static_cast<int>(table), sequence.encoder_tokens)),
+         blocks.subspan(pool.text_block(static_cast<int>(table), sequence.layout.encoder_tokens)),
          prompt.both_ways});
   }
-  if (sequence.cross_images.empty()) return;
+  if (sequence.layout.cross_images.empty()) return;
   const std::int64_t end = rows.begin + rows.count;
   for (std::size_t table = 0; table < cross_spans_.size(); ++table) {
     if (!pool.holds_images(static_cast<int>(table))) continue;
-    cross_spans_[table].add(sequence.cross_images, rows.begin, end,
+    cross_spans_[table].add(sequence.layout.cross_images, rows.begin, end,
                             sequence.kv.table(static_cast<int>(table)), pool.block_tokens());
   }
-  add_seeing_rows(sequence.cross_images, rows.begin, end, first_row, lists_.seeing_rows);
+  add_seeing_rows(sequence.layout.cross_images, rows.begin, end, first_row, lists_.seeing_rows);
 }
 
 // The rows of images whose tokens are computed in this step, in the order of their spans.
 void BatchBuilder::gather_across(const PlannedRows& rows, const ImagePlanner& images,
                                  const EmbeddingArena& arena) {
-  for (const CrossImage& at : rows.sequence->cross_images) {
+  for (const CrossImage& at : rows.sequence->layout.cross_images) {
     if (at.token < rows.begin || at.token >= rows.begin + rows.count) continue;
     const auto image = std::ranges::find(rows.sequence->images, at.index, &SequenceImage::index);
     arena.find(images.store().pages(image->key), 0, at.rows, lists_.image_rows);
