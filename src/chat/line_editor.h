@@ -1,5 +1,6 @@
 // One line of input on a terminal in raw mode: what a key does to the text. Pure; terminal.cc reads
-// the keys and draws.
+// the keys and draws. Not libedit's (3.1): it knows no bracketed paste, so that a text of several
+// lines would be sent a line at a time, and wraps a long line instead of moving it sideways.
 #pragma once
 
 #include <cstddef>

@@ -65,12 +65,6 @@ struct SamplingParams {
 };
 
 // An image of a request, or a group of a video's frames: where it stands and what it is.
-// What encoders elsewhere are asked for in an image's place, and whose rows nobody reads.
-struct ReducedCopy {
-  ImageLayout layout;
-  std::shared_ptr<const ImageSource> source;
-};
-
 struct RequestImage {
   ImageSpan span;
   // SHA-256 of the original bytes; of a group, over those of its frames. Of the bytes as they came,
@@ -80,7 +74,6 @@ struct RequestImage {
   Digest content{};
   ImageLayout layout;  // of what the encoder takes: a group has grid_t 1
   std::shared_ptr<const ImageSource> source;
-  std::shared_ptr<const ReducedCopy> copy;  // null: encoders are asked for the image itself
 };
 
 // Nanoseconds on the SteadyClock; 0 where it has not happened. Names of the API's `metrics` member.

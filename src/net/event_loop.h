@@ -1,5 +1,7 @@
 // A small event loop over epoll for programs that count microseconds: sockets, timers that spin
-// through their last stretch, posts from other threads.
+// through their last stretch, posts from other threads. Of clients; the server's threads are Asio's
+// (io_thread.h), whose timers come when the kernel wakes a sleeper: requests are sent to the
+// microsecond, and answered when they are there.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "base/rows_file.h"
 #include "model/given/given_rows.h"
 #include "model/given/tensor_file.h"
 
@@ -19,9 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
              tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size()));
     }
   }
-  const std::string whole = *rows_file_head({}) + std::string(file);
   for (const std::int64_t width : {2, 96}) {
-    const auto rows = read_given_rows(whole, width);
+    const auto rows = read_given_rows({.grid = {}, .rows = file}, width);
     if (!rows) continue;
     CHECK(rows->rows > 0 && rows->width == width);
     const std::string floats = converted(*rows, DType::kF32);

@@ -5,8 +5,8 @@
 
 #include "api/pages/limits.h"
 #include "api/requests/fields.h"
+#include "api/requests/rows_file.h"
 #include "base/base64.h"
-#include "base/rows_file.h"
 
 namespace saccade::api {
 namespace {

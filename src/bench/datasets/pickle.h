@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pickle.h"
 #include "base/result.h"
+#include "tensor/pickle.h"
 
 namespace saccade::bench {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/pickle.h"
+#include "tensor/pickle.h"
 
 namespace saccade::bench {
 

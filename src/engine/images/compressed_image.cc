@@ -15,12 +15,15 @@ CompressedImage::CompressedImage(const Processor& processor, ImageLayout layout,
       held_(std::move(held)),
       recipe_(std::move(recipe)) {}
 
-std::shared_ptr<const CompressedImage> CompressedImage::laid_out(ImageLayout layout,
-                                                                 std::string recipe) const {
-  auto other = std::make_shared<CompressedImage>(*this);
-  other->layout_ = std::move(layout);
-  other->recipe_ = std::move(recipe);
-  return other;
+std::shared_ptr<const CompressedImage> CompressedImage::with_copy(ImageLayout layout,
+                                                                  std::string recipe) const {
+  auto smaller = std::make_shared<CompressedImage>(*this);
+  smaller->layout_ = layout;
+  smaller->recipe_ = std::move(recipe);
+  auto whole = std::make_shared<CompressedImage>(*this);
+  whole->copy_ = std::make_shared<const ReducedCopy>(
+      ReducedCopy{.layout = std::move(layout), .source = std::move(smaller)});
+  return whole;
 }
 
 Result<PreparedImage> CompressedImage::load() const {

@@ -25,13 +25,14 @@ class CompressedImage final : public ImageSource {
   CompressedImage(const Processor& processor, ImageLayout layout, std::vector<Frame> frames,
                   ImageLimits limits, std::shared_ptr<const void> held, std::string recipe);
 
-  // The same frames laid out otherwise.
-  std::shared_ptr<const CompressedImage> laid_out(ImageLayout layout, std::string recipe) const;
+  // The same with a copy(): its frames laid out otherwise.
+  std::shared_ptr<const CompressedImage> with_copy(ImageLayout layout, std::string recipe) const;
 
   std::span<const Frame> frames() const { return *frames_; }
   Result<PreparedImage> load() const override;
   std::size_t load_bytes() const override;
   PortableImage portable() const override;
+  const ReducedCopy* copy() const override { return copy_.get(); }
 
  private:
   const Processor& processor_;
@@ -40,6 +41,7 @@ class CompressedImage final : public ImageSource {
   ImageLimits limits_;
   std::shared_ptr<const void> held_;
   std::string recipe_;
+  std::shared_ptr<const ReducedCopy> copy_;
 };
 
 }  // namespace saccade

@@ -22,6 +22,8 @@ struct PortableImage {
   std::string_view recipe;
 };
 
+struct ReducedCopy;
+
 // Any thread; const.
 class ImageSource {
  public:
@@ -34,8 +36,16 @@ class ImageSource {
   // About as many bytes as load() holds at most, its result included.
   virtual std::size_t load_bytes() const = 0;
   virtual PortableImage portable() const { return {}; }
+  // What encoders elsewhere are asked for in its place, and whose rows nobody reads (--image-size
+  // seed-as-published). Null: they are asked for the image itself.
+  virtual const ReducedCopy* copy() const { return nullptr; }
   // Of an image that came as its rows: they take the place of decoding and encoding. Null: pixels.
   virtual const GivenRows* rows() const { return nullptr; }
+};
+
+struct ReducedCopy {
+  ImageLayout layout;
+  std::shared_ptr<const ImageSource> source;
 };
 
 // Pixels that are in memory: tests, tools.

@@ -27,10 +27,10 @@ void RemoteImages::want(const SequenceImage& image, const RequestImage& what) {
   if (!fresh) return;
   found->second.ticket = ++last_ticket_;
   found->second.source = what.source;
-  const bool copy = what.copy != nullptr;
-  const ImageLayout& layout = copy ? what.copy->layout : what.layout;
+  const ReducedCopy* const copy = what.source->copy();
+  const ImageLayout& layout = copy != nullptr ? copy->layout : what.layout;
   exchange_.want({image.key, last_ticket_, what.content, layout.tokens, layout.key,
-                  copy ? what.copy->source : what.source, copy});
+                  copy != nullptr ? copy->source : what.source, copy != nullptr});
 }
 
 void RemoteImages::prune(const std::function<bool(const Digest&)>& wanted) {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/rows_file.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/given/tensor_file.h"
 #include "tensor/tensor.h"
@@ -117,11 +116,9 @@ Result<std::vector<FileTensor>> read_named(std::string_view file, std::string_vi
 
 }  // namespace
 
-Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width) {
-  TRY(const RowsFile parts, split_rows_file(file));
-  const auto [grid_file, rows_file] = parts;
+Result<GivenRows> read_given_rows(const GivenFiles& files, std::int64_t width) {
   GivenRows given;
-  TRY(const std::vector<FileTensor> tensors, read_named(rows_file, kRows));
+  TRY(const std::vector<FileTensor> tensors, read_named(files.rows, kRows));
   const FileTensor* const rows = find(tensors, kRows);
   if (rows == nullptr)
     return fail(ErrorCode::kInvalid, "the safetensors file has no tensor '{}'", kRows);
@@ -129,8 +126,8 @@ Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width) {
   if (const FileTensor* grid = find(tensors, kGrid); grid != nullptr && grid != rows) {
     TRY(given.grid, grid_of(*grid));
   }
-  if (grid_file.empty()) return given;
-  TRY(const std::vector<FileTensor> grids, read_named(grid_file, kGrid));
+  if (files.grid.empty()) return given;
+  TRY(const std::vector<FileTensor> grids, read_named(files.grid, kGrid));
   const FileTensor* const grid = find(grids, kGrid);
   if (grid == nullptr)
     return fail(ErrorCode::kInvalid, "the safetensors file has no tensor '{}'", kGrid);

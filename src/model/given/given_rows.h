@@ -33,12 +33,17 @@ struct GivenRows {
   std::optional<PatchGrid> grid;  // where the client has said it
 };
 
-// `file` is one of rows (base/rows_file.h), of which each part is what read_tensor_file() takes; or
-// the first part is a safetensors file with a tensor of each name, image_embeds and image_grid_thw.
+// Each is what read_tensor_file() takes; or `rows` is a safetensors file with a tensor of each
+// name, image_embeds and image_grid_thw, and `grid` is empty.
+struct GivenFiles {
+  std::string_view grid;  // may be empty
+  std::string_view rows;
+};
+
 // Rows: [rows, width] or [1, rows, width], float32, bfloat16, float16 or float64
 // (which becomes float32). A grid: three whole numbers. `width`: ModelShape::embedding_width().
 // kInvalid and kUnsupported name the tensor, the value and what is possible.
-Result<GivenRows> read_given_rows(std::string_view file, std::int64_t width);
+Result<GivenRows> read_given_rows(const GivenFiles& files, std::int64_t width);
 
 // RequestImage::content: of the numbers as they came. No image file has it.
 Digest content_of(const GivenRows& given);

@@ -6,8 +6,8 @@
 #include <span>
 #include <utility>
 
-#include "base/pickle.h"
 #include "model/checkpoint/safetensors.h"
+#include "tensor/pickle.h"
 
 namespace saccade {
 namespace {

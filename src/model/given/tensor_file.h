@@ -1,5 +1,5 @@
 // Tensors in a file that a client has sent: torch.save's zip, or safetensors. Read and never run: a
-// pickle is a tree of data (base/pickle.h), and all that is believed of it is checked against the
+// pickle is a tree of data (tensor/pickle.h), and all that is believed of it is checked against the
 // bytes that are there.
 #pragma once
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "api/pages/limits.h"
+#include "api/requests/rows_file.h"
 #include "base/check.h"
 #include "base/json.h"
-#include "base/rows_file.h"
 #include "engine/images/compressed_image.h"
 #include "engine/images/given_image.h"
 #include "engine/images/image_recipe.h"
@@ -287,13 +287,15 @@ Result<VideoControls> MediaLoader::video_controls(const Medium& medium,
 }
 
 Result<void> MediaLoader::measure(Medium& medium, const api::ChatRequest& request) const {
-  if (medium.image != nullptr && is_rows_file(medium.files.front())) {
+  if (medium.image != nullptr && api::is_rows_file(medium.files.front())) {
     if (!settings_.mm_embeds)
       return fail(ErrorCode::kInvalid,
                   "{}: image_embeds is taken under --enable-mm-embeds alone: who sends rows is "
                   "trusted",
                   medium.name);
-    auto given = read_given_rows(medium.files.front(), processor_.shape().embedding_width());
+    const auto parts = api::split_rows_file(medium.files.front());
+    if (!parts) return fail_within(medium.name, parts.error());
+    auto given = read_given_rows({parts->grid, parts->rows}, processor_.shape().embedding_width());
     if (!given) return fail_within(medium.name, std::move(given).error());
     auto layout = processor_.given_layout(*given);
     if (!layout) return fail_within(medium.name, std::move(layout).error());
@@ -388,14 +390,12 @@ void MediaLoader::add_inputs(Medium& medium, const std::shared_ptr<const ByteRes
       frames.push_back({std::move(medium.files[i]), medium.where(i)});
     input.layout = video ? group_layout(layout, static_cast<std::int64_t>(end - begin)) : layout;
     if (!video) medium.recipe = write_image_recipe({medium.controls, std::nullopt});
-    const auto source = std::make_shared<const CompressedImage>(
-        processor_, layout, std::move(frames), limits, held, medium.recipe);
+    auto source = std::make_shared<const CompressedImage>(processor_, layout, std::move(frames),
+                                                          limits, held, medium.recipe);
     if (medium.copy)
-      input.copy = std::make_shared<const ReducedCopy>(
-          ReducedCopy{medium.copy->layout,
-                      source->laid_out(medium.copy->layout,
-                                       write_image_recipe({medium.copy->controls, std::nullopt}))});
-    input.source = source;
+      source = source->with_copy(medium.copy->layout,
+                                 write_image_recipe({medium.copy->controls, std::nullopt}));
+    input.source = std::move(source);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "base/pickle.h"
+#include "tensor/pickle.h"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "base/rows_file.h"
+#include "api/requests/rows_file.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
-namespace saccade {
+namespace saccade::api {
 namespace {
 
 // Then six digits, the bytes of the grid, and a new line.
@@ -38,4 +38,4 @@ Result<RowsFile> split_rows_file(std::string_view file) {
   return RowsFile{file.substr(kHeadBytes, grid), file.substr(filled_up(kHeadBytes + grid))};
 }
 
-}  // namespace saccade
+}  // namespace saccade::api

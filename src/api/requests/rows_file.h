@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace saccade {
+namespace saccade::api {
 
 struct RowsFile {
   std::string_view grid;  // may be empty
@@ -22,4 +22,4 @@ bool is_rows_file(std::string_view file);
 // Views of `file`. kInvalid: it has no whole head.
 Result<RowsFile> split_rows_file(std::string_view file);
 
-}  // namespace saccade
+}  // namespace saccade::api

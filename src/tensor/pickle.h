@@ -1,5 +1,6 @@
-// Python pickles as the trees of data that they are made of. Nothing in one is ever executed: a
-// class is its name, a call is the function's name beside its arguments.
+// Python pickles, in which PyTorch and NumPy keep tensors, as the trees of data that they are made
+// of. Nothing in one is ever executed: a class is its name, a call is the function's name beside
+// its arguments.
 #pragma once
 
 #include <cstddef>
