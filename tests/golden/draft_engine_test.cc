@@ -88,27 +88,15 @@ Run run(GoldenRequests& from, EngineSettings settings, Network* draft, std::int6
   auto engine = Engine::create(settings, from.network(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
-  std::size_t unfinished = 0;
-  for (std::size_t next = 0; next < requests.size() || unfinished > 0;) {
-    while (next < requests.size() && unfinished < together) {
-      auto id = (*engine)->submit(
-          requests[next],
-          [&, next](RequestId, Delta&& delta, const RequestUsage&, const RequestTimes&) {
-            Answer& to = run.answers[next];
-            to.tokens.insert(to.tokens.end(), delta.tokens.begin(), delta.tokens.end());
-            to.logprobs.insert(to.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
-            if (delta.finish != FinishReason::kNone) --unfinished;
-          });
-      EXPECT_TRUE(id) << id.error().message;
-      if (!id) return run;
-      ++unfinished;
-      ++next;
-    }
-    if (!(*engine)->step()) break;
-  }
-  EXPECT_EQ(unfinished, 0u);
+  const auto hear = [&](std::size_t i, const Delta& delta) {
+    Answer& to = run.answers[i];
+    to.tokens.insert(to.tokens.end(), delta.tokens.begin(), delta.tokens.end());
+    to.logprobs.insert(to.logprobs.end(), delta.logprobs.begin(), delta.logprobs.end());
+  };
+  if (!testing::keep_running(
+          **engine, requests.size(), together, [&](std::size_t i) { return requests[i]; }, hear))
+    return run;
   const auto& local = static_cast<const LocalEngine&>(**engine);
-  EXPECT_EQ(local.parts().kv->usage(), 0);
   if (draft != nullptr) {
     EXPECT_EQ(local.parts().draft->usage(), 0);
   }

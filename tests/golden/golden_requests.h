@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -127,6 +128,34 @@ inline bool overlay_fits(const ModelShape& shape) {
   return values >= shape.embedding_width();
 }
 
+// Sends `count` requests, `together` at a time, and steps until all have ended. `request(i)` makes
+// the i-th, `hear(i, delta)` hears what comes of it, `stepped()` of each step. False: one was
+// refused.
+template <typename MakeRequest, typename Hear>
+bool keep_running(
+    Engine& engine, std::size_t count, std::size_t together, const MakeRequest& request,
+    const Hear& hear, const std::function<void()>& stepped = [] {}) {
+  std::size_t unfinished = 0;
+  for (std::size_t next = 0; next < count || unfinished > 0;) {
+    while (next < count && unfinished < together) {
+      auto id = engine.submit(request(next), [&, next](RequestId, Delta&& delta,
+                                                       const RequestUsage&, const RequestTimes&) {
+        hear(next, delta);
+        if (delta.finish != FinishReason::kNone) --unfinished;
+      });
+      EXPECT_TRUE(id) << id.error().message;
+      if (!id) return false;
+      ++unfinished;
+      ++next;
+    }
+    if (!engine.step()) break;
+    stepped();
+  }
+  EXPECT_EQ(unfinished, 0u);
+  EXPECT_EQ(static_cast<const LocalEngine&>(engine).parts().kv->usage(), 0);
+  return true;
+}
+
 struct GoldenRun {
   std::vector<std::vector<TokenId>> answers;  // of round 0, then of round 1, ...
   EngineStats stats;
@@ -141,26 +170,11 @@ inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& setting
   auto engine = Engine::create(settings, from.network(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
-  std::size_t unfinished = 0;
-  for (std::size_t next = 0; next < count || unfinished > 0;) {
-    while (next < count && unfinished < together) {
-      auto id = (*engine)->submit(from.request(next), [&, next](RequestId, Delta&& delta,
-                                                                const RequestUsage&,
-                                                                const RequestTimes&) {
-        run.answers[next].insert(run.answers[next].end(), delta.tokens.begin(), delta.tokens.end());
-        if (delta.finish != FinishReason::kNone) --unfinished;
-      });
-      EXPECT_TRUE(id) << id.error().message;
-      if (!id) return run;
-      ++unfinished;
-      ++next;
-    }
-    if (!(*engine)->step()) break;
-  }
-  EXPECT_EQ(unfinished, 0u);
-  const auto& local = static_cast<const LocalEngine&>(**engine);
-  EXPECT_EQ(local.parts().kv->usage(), 0);
-  run.stats = (*engine)->stats();
+  const auto hear = [&](std::size_t i, const Delta& delta) {
+    run.answers[i].insert(run.answers[i].end(), delta.tokens.begin(), delta.tokens.end());
+  };
+  if (keep_running(**engine, count, together, [&](std::size_t i) { return from.request(i); }, hear))
+    run.stats = (*engine)->stats();
   return run;
 }
 

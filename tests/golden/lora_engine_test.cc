@@ -71,29 +71,20 @@ MixedRun run(AdaptedRequests& from, const EngineSettings& settings,
   auto engine = Engine::create(settings, from.plain().network(), from.plain().device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
-  std::size_t unfinished = 0;
-  for (std::size_t next = 0; next < order.size() || unfinished > 0;) {
-    while (next < order.size() && unfinished < together) {
-      Request request = from.request(order[next]);
-      if (logprobs) request.sampling.logprobs = 0;
-      auto id = (*engine)->submit(std::move(request), [&, next](RequestId, Delta&& delta,
-                                                                const RequestUsage&,
-                                                                const RequestTimes&) {
-        run.answers[next].insert(run.answers[next].end(), delta.tokens.begin(), delta.tokens.end());
-        for (const TokenLogprob& each : delta.logprobs) run.logprobs[next].push_back(each.logprob);
-        if (delta.finish != FinishReason::kNone) --unfinished;
-      });
-      EXPECT_TRUE(id) << id.error().message;
-      if (!id) return run;
-      ++unfinished;
-      ++next;
-    }
-    if (!(*engine)->step()) break;
+  const auto request = [&](std::size_t i) {
+    Request asked = from.request(order[i]);
+    if (logprobs) asked.sampling.logprobs = 0;
+    return asked;
+  };
+  const auto hear = [&](std::size_t i, const Delta& delta) {
+    run.answers[i].insert(run.answers[i].end(), delta.tokens.begin(), delta.tokens.end());
+    for (const TokenLogprob& each : delta.logprobs) run.logprobs[i].push_back(each.logprob);
+  };
+  const auto stepped = [&] {
     run.most_running = std::max(run.most_running, (*engine)->stats().running_loras.size());
-  }
-  EXPECT_EQ(unfinished, 0u);
-  EXPECT_EQ(static_cast<const LocalEngine&>(**engine).parts().kv->usage(), 0);
-  run.stats = (*engine)->stats();
+  };
+  if (testing::keep_running(**engine, order.size(), together, request, hear, stepped))
+    run.stats = (*engine)->stats();
   return run;
 }
 
