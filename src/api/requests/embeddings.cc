@@ -26,6 +26,17 @@ void write_floats(json::JsonWriter& w, std::span<const float> values) {
 
 }  // namespace
 
+void write_vector_usage(json::JsonWriter& w, std::int64_t prompt_tokens) {
+  w.key("usage");
+  w.begin_object();
+  w.member("prompt_tokens", prompt_tokens);
+  w.member("total_tokens", prompt_tokens);
+  w.member("completion_tokens", 0);
+  w.key("prompt_tokens_details");
+  w.null();
+  w.end_object();
+}
+
 Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
@@ -99,14 +110,7 @@ std::string write_rows(const RowNames& names, const AnswerHead& head, std::span<
     w.end_object();
   }
   w.end_array();
-  w.key("usage");
-  w.begin_object();
-  w.member("prompt_tokens", prompt_tokens);
-  w.member("total_tokens", prompt_tokens);
-  w.member("completion_tokens", 0);
-  w.key("prompt_tokens_details");
-  w.null();
-  w.end_object();
+  write_vector_usage(w, prompt_tokens);
   w.end_object();
   return out;
 }

@@ -11,6 +11,7 @@
 
 #include "api/answers/responses.h"
 #include "api/requests/prompt_field.h"
+#include "base/json.h"
 #include "base/result.h"
 
 namespace saccade::api {
@@ -41,5 +42,8 @@ std::string embedding_response(const AnswerHead& head, std::span<const float> va
 std::string pooling_response(const AnswerHead& head, std::span<const float> values,
                              std::int64_t dimensions, EncodingFormat format,
                              std::int64_t prompt_tokens);
+
+// The member `usage` of answers that have no tokens of their own.
+void write_vector_usage(json::JsonWriter& w, std::int64_t prompt_tokens);
 
 }  // namespace saccade::api

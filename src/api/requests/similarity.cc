@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "api/pages/limits.h"
+#include "api/requests/embeddings.h"
 #include "api/requests/fields.h"
 #include "api/requests/sampling_fields.h"
 
@@ -76,17 +77,6 @@ Result<void> take_common(Fields& fields, RequestKind kind, SimilarityRequest& re
 double dot(std::span<const float> a, std::span<const float> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
                             [](float x, float y) { return static_cast<double>(x) * y; });
-}
-
-void write_usage(json::JsonWriter& w, std::int64_t prompt_tokens) {
-  w.key("usage");
-  w.begin_object();
-  w.member("prompt_tokens", prompt_tokens);
-  w.member("total_tokens", prompt_tokens);
-  w.member("completion_tokens", 0);
-  w.key("prompt_tokens_details");
-  w.null();
-  w.end_object();
 }
 
 }  // namespace
@@ -168,7 +158,7 @@ std::string score_response(const AnswerHead& head, std::span<const double> score
     w.end_object();
   }
   w.end_array();
-  write_usage(w, prompt_tokens);
+  write_vector_usage(w, prompt_tokens);
   w.end_object();
   return out;
 }
@@ -198,7 +188,7 @@ std::string rerank_response(const AnswerHead& head, const RerankRequest& request
   w.begin_object();
   w.member("id", std::string_view(head.id));
   w.member("model", std::string_view(head.model));
-  write_usage(w, prompt_tokens);
+  write_vector_usage(w, prompt_tokens);
   w.key("results");
   w.begin_array();
   for (const std::size_t i : order) {

@@ -19,6 +19,7 @@
 #include "model/families/mistral_decoder.h"
 #include "model/family.h"
 #include "model/images/image_processor.h"
+#include "model/images/patch_grid.h"
 #include "model/images/pixel_bounds.h"
 #include "model/images/preprocessor_config.h"
 #include "model/prompts/placeholders.h"
@@ -261,17 +262,7 @@ class LongestEdgeImages final : public ImagePipeline {
   }
 
   ImageLayout layout_at(int width, int height, std::int64_t edge) const {
-    const ImageSize size = at_edge(width, height, edge);
-    ImageLayout layout;
-    layout.width = width;
-    layout.height = height;
-    layout.resized_width = size.width;
-    layout.resized_height = size.height;
-    layout.grid_h = size.height / patches_.patch_size;
-    layout.grid_w = size.width / patches_.patch_size;
-    layout.tokens = layout.grid_h * layout.grid_w / (patches_.merge_size * patches_.merge_size);
-    layout.key = fmt::format("{}x{}", size.width, size.height);
-    return layout;
+    return patch_grid(width, height, at_edge(width, height, edge), patches_);
   }
 
   std::int64_t edge_;

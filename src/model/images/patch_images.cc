@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/images/patch_grid.h"
 #include "model/images/preprocessor_config.h"
 #include "model/towers/patch_rows.h"
 
@@ -76,16 +77,7 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
           ? smart_resize(height, width, factor(), limits.min, limits.max)
           : smart_resize_volume(depth(), depth(), height, width, factor(), limits.min, limits.max));
   if (controls.max_tokens) size = within_tokens(size, *controls.max_tokens);
-  ImageLayout layout;
-  layout.width = width;
-  layout.height = height;
-  layout.resized_width = size.width;
-  layout.resized_height = size.height;
-  layout.grid_h = size.height / patches_.patch_size;
-  layout.grid_w = size.width / patches_.patch_size;
-  layout.tokens = layout.grid_h * layout.grid_w / (patches_.merge_size * patches_.merge_size);
-  layout.key = fmt::format("{}x{}", size.width, size.height);
-  return layout;
+  return patch_grid(width, height, size, patches_);
 }
 
 Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
