@@ -246,6 +246,21 @@ TEST(Checkpoints, GgufIsServedWithItsProjector) {
   expect_refused({"serve", folder + "/mmproj.gguf"}, {"holds a vision tower alone"});
 }
 
+TEST(Choices, AnotherNameIsRefusedWithThoseThereAre) {
+  for (const auto& [flag, names] :
+       std::map<std::string, std::string>{{"--kv-policy", "jenga,maxpage,static,paged"},
+                                          {"--encoder-cache", "off,store,overlay"},
+                                          {"--scheduling-policy", "fcfs,priority"},
+                                          {"--fairness", "client,none"},
+                                          {"--role", "all,encoder,pd"},
+                                          {"--dtype", "auto,float32,float,bfloat16,float16,half"},
+                                          {"--encoder-fallback", "local,refuse"},
+                                          {"--over-target", "accept,refuse"}})
+    expect_refused(serve({flag, "other"}), {flag, "other", names});
+  expect_refused(serve({"--kv-cache-dtype", "other"}),
+                 {"--kv-cache-dtype", "other", "int8 or fp8"});
+}
+
 TEST(Checkpoints, QuantizationIsWhatTheCheckpointSays) {
   for (const char* name : {"awq", "awq_marlin"}) {
     const Tried tried = start_or_end(SACCADE_BINARY, {"serve", kQuantised, "-q", name});
