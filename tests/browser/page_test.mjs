@@ -8,7 +8,7 @@ const { OPEN, KEYED, PICTURES, SHOTS } = process.env;
 const axe = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM,
   args: ["--no-sandbox", "--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"] });
-let failed = 0;
+const failures = [];
 
 // `quiet`: what the console may say besides nothing.
 async function test(name, { base = OPEN, scheme = "light", width = 1280, quiet = /^$/, prepare }, body) {
@@ -27,9 +27,9 @@ async function test(name, { base = OPEN, scheme = "light", width = 1280, quiet =
     assert.deepEqual(noise, [], "the page is quiet and asks its own server alone");
     console.log(`ok ${name}`);
   } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error.message}\n${noise.join("\n")}`);
-    await page.screenshot({ path: `failed-${failed}.png` }).catch(() => {});
+    failures.push([`FAILED ${name}: ${error.message}`, ...noise].join("\n"));
+    console.log(failures.at(-1));
+    await page.screenshot({ path: `failed-${failures.length}.png` }).catch(() => {});
   }
   await context.close();
 }
@@ -271,5 +271,5 @@ await test("a server that wants a key", { base: KEYED, quiet: /status of 401/ },
 });
 
 await browser.close();
-console.log(`${failed} failed`);
-process.exit(failed ? 1 : 0);
+console.log(`\n${failures.length} failed\n${failures.join("\n")}`); // the end is what ctest's reader sees
+process.exit(failures.length ? 1 : 0);

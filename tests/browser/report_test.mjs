@@ -5,10 +5,11 @@ import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
-let failed = 0;
+const failures = [];
 
 async function test(name, file, { scheme = "light", width = 1200 }, body) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, acceptDownloads: true });
+  context.setDefaultTimeout(90000); // a busy machine
   const page = await context.newPage();
   const noise = [];
   const address = pathToFileURL(file).href;
@@ -17,13 +18,13 @@ async function test(name, file, { scheme = "light", width = 1200 }, body) {
   page.on("request", (request) => { if (request.url() !== address && !/^(blob|data):/.test(request.url())) noise.push(`request of ${request.url()}`); });
   try {
     await page.goto(address);
-    await page.waitForSelector("html[data-drawn]", { timeout: 20000 });
+    await page.waitForSelector("html[data-drawn]");
     await body(page);
     assert.deepEqual(noise, [], "the page is quiet and asks for nothing");
     console.log(`ok ${name}`);
   } catch (error) {
-    failed += 1;
-    console.log(`FAILED ${name}: ${error.message}\n${noise.join("\n")}`);
+    failures.push([`FAILED ${name}: ${error.message}`, ...noise].join("\n"));
+    console.log(failures.at(-1));
   }
   await context.close();
 }
@@ -56,8 +57,6 @@ const background = (page) => page.evaluate(() => getComputedStyle(document.body)
 for (const scheme of ["light", "dark"]) {
   await test(`one run, ${scheme}`, "one.html", { scheme }, async (page) => {
     await chartsAreDrawn(page, ["Requests by stage", "Cache memory by use"]);
-    const legend = await figure(page, "Requests by stage").locator(".chart").innerText();
-    for (const stage of ["encode", "prefill", "decode"]) assert.match(legend, new RegExp(stage), `stages name ${stage}`);
     assert.equal(await page.locator("#differences").count(), 0);
     for (const words of ["Client:", "Server:", "Requests:"]) assert.ok((await page.locator(".verdicts").innerText()).includes(words));
     const [r, g, b] = (await background(page)).match(/\d+/g).map(Number);
@@ -71,6 +70,9 @@ for (const scheme of ["light", "dark"]) {
 
 await test("two runs overlaid", "two.html", {}, async (page) => {
   await chartsAreDrawn(page, ["Requests by stage: steady", "Requests by stage: at once </script>"]);
+  // Of requests at once: a stage of a thousandth of the run, as one is that waits for nobody, is left out of the legend.
+  const legend = await figure(page, "Requests by stage: at once </script>").locator(".chart").innerText();
+  for (const stage of ["encode", "prefill", "decode"]) assert.match(legend, new RegExp(stage), `stages name ${stage}`);
   assert.equal(new Set(await strokes(page)).size, 2, "two lines of two colours");
   const rows = await page.locator("#differences tbody tr").allInnerTexts();
   assert.ok(rows.some((row) => /Mean TTFT.*%.* to .*%/s.test(row)), "differences with intervals");
@@ -139,4 +141,5 @@ await test("no sample at all", "unseen.html", {}, async (page) => {
 });
 
 await browser.close();
-process.exit(failed ? 1 : 0);
+if (failures.length) console.log(`\n${failures.length} failed:\n${failures.join("\n")}`); // the end is what ctest's reader sees
+process.exit(failures.length ? 1 : 0);
