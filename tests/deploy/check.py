@@ -248,16 +248,16 @@ class Cluster(unittest.TestCase):
         for process in reversed(cls.processes):
             process.terminate()
         for process in cls.processes:
-            assert process.wait(timeout=60) == 0, process.args
+            assert process.wait(timeout=180) == 0, process.args
 
     @classmethod
     def get(cls, name, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{cls.ports[name]}{path}", timeout=60) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{cls.ports[name]}{path}", timeout=300) as answer:
             return answer.read().decode()
 
     @classmethod
     def wait(cls, name):
-        for _ in range(600):
+        for _ in range(1800):
             try:
                 cls.get(name, "/health")
                 return
@@ -271,7 +271,7 @@ class Cluster(unittest.TestCase):
             {"type": "image_url", "image_url": {"url": image}}, {"type": "text", "text": "what is it?"}]}]}
         request = urllib.request.Request(f"http://127.0.0.1:{self.ports['proxy']}/v1/chat/completions",
                                          json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=120) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             self.assertEqual(answer.status, 200)
         pages = {name: self.get(name, "/metrics") for name in ("encoder", "pd", "proxy")}
         known = set(re.findall(r"^([a-z_]+:[a-z0-9_]+)[ {]", "\n".join(pages.values()), re.M))

@@ -51,7 +51,7 @@ def check_flags(page, own, of_vllm, saccade):
             wrong += [f"{name} is said to be the same, and is no flag here" for name in theirs if name not in own]
         else:
             foreign += [name for name in theirs if name not in own | of_vllm]  # those of vLLM's have a fate of their own
-    said = subprocess.run([saccade, "serve", "model.gguf", *foreign], capture_output=True, text=True, timeout=60)
+    said = subprocess.run([saccade, "serve", "model.gguf", *foreign], capture_output=True, text=True, timeout=300)
     said = "\n" + said.stdout + said.stderr
     wrong += [f"{name}: the program has no advice" for name in foreign if f"\n{name} is llama-server's: " not in said]
     assert len(foreign) > 200, "the table was not read"
@@ -63,7 +63,7 @@ def status(base, path):
     for method in ("GET", "POST"):
         request = urllib.request.Request(base + path, data=b"{}" if method == "POST" else None, method=method)
         try:
-            code = urllib.request.urlopen(request, timeout=30).status
+            code = urllib.request.urlopen(request, timeout=300).status
         except urllib.error.HTTPError as error:
             code = error.code
         if code not in (404, 405):
@@ -78,9 +78,9 @@ def check_paths(page, saccade, root):
     server = subprocess.Popen([saccade, "serve", str(root / "models/glimpse"), "--port", str(port)], stderr=subprocess.DEVNULL)
     base = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(600):
+        for _ in range(1200):
             try:
-                urllib.request.urlopen(base + "/health", timeout=5)
+                urllib.request.urlopen(base + "/health", timeout=60)
                 break
             except OSError:
                 time.sleep(0.1)
@@ -96,7 +96,7 @@ def check_paths(page, saccade, root):
         return wrong
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(60)
+        server.wait(180)
 
 
 def main():

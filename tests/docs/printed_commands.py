@@ -23,7 +23,7 @@ import tomllib
 STARTS = re.compile(r"^(?:[A-Z_]+=\S+ )*(saccade|scripts/|tools/|benchmarks/|build/|gpu/|curl|cmake|cpack|cd|apt|mkdir|systemctl|redis-server|python3?|pip|docker|podman|sbatch|recipes/)( |\w|$)")
 READY = re.compile(r"Application startup complete|Ready to accept connections|listening")
 SERVES = re.compile(r"^(saccade|build/release/saccade) (serve|proxy)\b|^redis-server\b")
-LONGEST = 120  # seconds, for a command and for a server's start
+LONGEST = 300  # seconds, for a command and for a server's start
 
 
 def blocks(text):
@@ -94,7 +94,7 @@ class Server:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            status = self.process.wait(30)
+            status = self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise AssertionError(f"did not end: {self.command}")

@@ -53,10 +53,10 @@ class PtyProcess {
     ASSERT_EQ(write(terminal_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
-  // Reads until `words` have come behind what was awaited before; false after a minute, or at the
-  // end.
+  // Reads until `words` have come behind what was awaited before; false after five minutes, or at
+  // the end.
   testing::AssertionResult await(const std::string& words) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(5);
     for (;;) {
       const std::size_t found = seen_.find(words, at_);
       if (found != std::string::npos) {
@@ -73,7 +73,7 @@ class PtyProcess {
     while (read_more()) {
     }
     int status = 0;
-    for (int i = 0; i < 100 && waitpid(pid_, &status, WNOHANG) == 0; ++i) poll(nullptr, 0, 100);
+    for (int i = 0; i < 1200 && waitpid(pid_, &status, WNOHANG) == 0; ++i) poll(nullptr, 0, 100);
     if (kill(pid_, SIGKILL) == 0) waitpid(pid_, &status, 0);
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -84,7 +84,7 @@ class PtyProcess {
  private:
   bool read_more() {
     pollfd in{terminal_, POLLIN, 0};
-    if (poll(&in, 1, 30'000) <= 0) return false;
+    if (poll(&in, 1, 120'000) <= 0) return false;
     char bytes[4096];
     const ssize_t got = read(terminal_, bytes, sizeof(bytes));
     if (got <= 0) return false;

@@ -116,10 +116,11 @@ inline double images_from(const ServerProcess& server, const std::string& source
   return metric(server, "saccade:exchange_images_total", "source=\"" + source + "\"");
 }
 
-// Waits for something that comes by itself; fails after half a minute.
+// Waits for something that comes by itself, and stays; fails after two minutes. What may be over
+// before anybody looks is held meanwhile, or counted.
 template <typename Condition>
 bool eventually(const Condition& condition) {
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 2400; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -84,7 +84,7 @@ double metric(const ServerProcess& server, const std::string& name) {
 
 template <typename Condition>
 bool eventually(const Condition& condition) {
-  for (int i = 0; i < 1200; ++i) {
+  for (int i = 0; i < 2400; ++i) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -15,7 +15,7 @@
 namespace saccade::test {
 namespace {
 
-constexpr int kPatienceSeconds = 120;
+constexpr int kPatienceSeconds = 300;
 
 std::string temporary_file(int& descriptor) {
   char pattern[] = "/tmp/saccade-test-XXXXXX";

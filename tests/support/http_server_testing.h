@@ -50,7 +50,7 @@ inline std::string receive_answer(TcpSocket& socket) {
 }
 
 template <typename Condition>
-bool eventually(Condition&& condition, std::chrono::milliseconds limit = 5s) {
+bool eventually(Condition&& condition, std::chrono::milliseconds limit = 60s) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;

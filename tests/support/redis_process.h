@@ -72,7 +72,7 @@ class RedisProcess {
       execv(argv[0], argv.data());
       _exit(127);
     }
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 2400; ++i) {
       if (reaches()) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(25));
     }
@@ -89,7 +89,7 @@ class RedisProcess {
     address.password = password;
     const SteadyClock clock;
     cluster::RedisConnection connection(address, clock, -1);
-    const auto replies = connection.run(batch, clock.now() + 2 * kSecond);
+    const auto replies = connection.run(batch, clock.now() + 30 * kSecond);
     return replies ? replies->front() : cluster::StoreReply{};
   }
   std::vector<std::string> keys(const std::string& pattern) {

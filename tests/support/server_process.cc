@@ -21,7 +21,7 @@
 namespace saccade::test {
 namespace {
 
-constexpr int kStartSeconds = 120;
+constexpr int kStartSeconds = 300;
 constexpr int kStopSeconds = 120;  // four times what a server gives the answers that run
 
 std::string unchunked(std::string_view text) {

@@ -45,7 +45,7 @@ class ServerProcess {
 };
 
 // A run that is to end by itself: the exit status as the shell shows it, and what it wrote. 124
-// when it had to be killed after two minutes.
+// when it had to be killed after five minutes.
 struct Ended {
   int status = 0;
   std::string output;

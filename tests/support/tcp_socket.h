@@ -15,6 +15,10 @@
 
 namespace saccade::test {
 
+// How long something that is to come is waited for. A test that waits for nothing to come says how
+// long.
+constexpr int kPatienceMs = 60'000;
+
 class TcpSocket {
  public:
   TcpSocket() = default;
@@ -59,7 +63,7 @@ class TcpSocket {
   }
 
   // What arrives next, at most `limit` bytes; empty at the end, on error, and after `timeout_ms`.
-  std::string receive(int timeout_ms = 5000, std::size_t limit = 65536) {
+  std::string receive(int timeout_ms = kPatienceMs, std::size_t limit = 65536) {
     if (!held_.empty()) return std::exchange(held_, {});
     pollfd poll_set{fd_, POLLIN, 0};
     if (::poll(&poll_set, 1, timeout_ms) <= 0) return {};
@@ -70,7 +74,7 @@ class TcpSocket {
   }
 
   // Everything up to and including `mark`; what is there so far when it does not come.
-  std::string receive_until(std::string_view mark, int timeout_ms = 5000) {
+  std::string receive_until(std::string_view mark, int timeout_ms = kPatienceMs) {
     std::string bytes;
     while (true) {
       const std::size_t found = bytes.find(mark);
@@ -85,7 +89,7 @@ class TcpSocket {
     }
   }
 
-  std::string receive_bytes(std::size_t count, int timeout_ms = 5000) {
+  std::string receive_bytes(std::size_t count, int timeout_ms = kPatienceMs) {
     std::string bytes;
     while (bytes.size() < count) {
       const std::string more = receive(timeout_ms);
@@ -97,7 +101,7 @@ class TcpSocket {
     return bytes;
   }
 
-  std::string receive_all(int timeout_ms = 5000) {
+  std::string receive_all(int timeout_ms = kPatienceMs) {
     std::string bytes;
     while (true) {
       const std::string more = receive(timeout_ms);
@@ -107,7 +111,7 @@ class TcpSocket {
   }
 
   // The peer closed (or reset) the connection within the time, with nothing more to read.
-  bool at_end(int timeout_ms = 5000) {
+  bool at_end(int timeout_ms = kPatienceMs) {
     if (!held_.empty()) return false;
     pollfd poll_set{fd_, POLLIN, 0};
     if (::poll(&poll_set, 1, timeout_ms) <= 0) return false;
@@ -149,7 +153,7 @@ class TcpListener {
   TcpListener& operator=(const TcpListener&) = delete;
 
   std::uint16_t port() const { return port_; }
-  TcpSocket accept(int timeout_ms = 5000) {
+  TcpSocket accept(int timeout_ms = kPatienceMs) {
     pollfd poll_set{fd_, POLLIN, 0};
     if (::poll(&poll_set, 1, timeout_ms) <= 0) return {};
     return TcpSocket(::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC));

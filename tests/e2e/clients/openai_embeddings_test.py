@@ -193,7 +193,7 @@ class Encoder:
             path = Path(folder) / "pairs.json"
             path.write_text(json.dumps({"individual_request_metrics": rows}))
             done = subprocess.run([os.environ["SACCADE_BINARY"], "bench", "similarity", str(path), "--embedding-url",
-                                   self.server.url], capture_output=True, text=True, timeout=120)
+                                   self.server.url], capture_output=True, text=True, timeout=240)
         self.assertEqual(done.returncode, 0, done.stderr)
         figure = re.search(r"embedding cosine\s+(\S+)", done.stdout)
         self.assertIsNotNone(figure, done.stdout)

@@ -31,7 +31,7 @@ def post(url, path, body, headers=None):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **(headers or {})})
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=300) as response:
             return response.status, json.loads(response.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read() or b"null")
@@ -40,7 +40,7 @@ def post(url, path, body, headers=None):
 def events(url, path, body):
     """The parsed events of a raw stream, which ends in [DONE]."""
     request = urllib.request.Request(url + path, json.dumps({**body, "stream": True}).encode())
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=300) as response:
         assert response.headers["Content-Type"].startswith("text/event-stream"), response.headers
         lines = [line[6:] for line in response.read().decode().split("\n\n") if line]
     assert lines[-1] == "[DONE]", lines[-1]
@@ -360,7 +360,7 @@ class OpenAiClient(unittest.TestCase):
                                + body)
             connection.recv(100)
             connection.close()
-        deadline = time.time() + 60
+        deadline = time.time() + 300
         while time.time() < deadline:
             page = urllib.request.urlopen(self.server.url + "/metrics").read().decode()
             running = [l for l in page.splitlines() if l.startswith("vllm:num_requests_running")][0]
@@ -386,7 +386,7 @@ class Flags(unittest.TestCase):
         server = Server("--max-body-mib", "1")
         try:
             host = server.url[7:]
-            connection = http.client.HTTPConnection(host, timeout=30)
+            connection = http.client.HTTPConnection(host, timeout=300)
             try:
                 connection.request("POST", "/v1/completions", b"x" * (3 << 20))
             except (BrokenPipeError, ConnectionResetError):

@@ -377,7 +377,7 @@ class Templates(unittest.TestCase):
     def test_parsers_have_names(self):
         for flag in ("--tool-call-parser", "--reasoning-parser"):
             ended = subprocess.run([os.environ["SACCADE_BINARY"], "serve", "--model", str(CHECKPOINT), flag, "nobody"],
-                                   capture_output=True, text=True, timeout=60)
+                                   capture_output=True, text=True, timeout=240)
             self.assertNotEqual(ended.returncode, 0)
             self.assertIn(f"{flag} 'nobody' is not known; ", ended.stderr)
 

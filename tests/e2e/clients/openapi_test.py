@@ -15,7 +15,7 @@ def ask(url, method):
     data = b"{}" if method in ("POST", "PUT", "PATCH") else None
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=300) as response:
             response.read()
             return response.status, ""
     except urllib.error.HTTPError as error:

@@ -37,13 +37,13 @@ class Server:
 
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
-        ready.wait(120)
+        ready.wait(300)
         if self.process.poll() is not None or self.url is None:
             raise RuntimeError("the server did not start:\n" + "".join(self.log))
 
     def stop(self):
         self.process.terminate()
-        code = self.process.wait(60)
+        code = self.process.wait(180)
         self.reader.join(10)
         self.process.stderr.close()
         return code
