@@ -89,6 +89,18 @@ TEST(ClusterDoor, ClientsThatLeaveTakeTheirImagesWithThem) {
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
+// So slowly that an image is on its way for half a minute: as long as a test needs to stop
+// somebody.
+constexpr std::int64_t kCrawl = 10'000;
+std::string large_image(std::uint64_t seed) { return noise(seed, 320, 320); }  // 300 kB
+
+void expect_to_end(const ServerProcess& process) {
+  process.signal(SIGTERM);
+  EXPECT_TRUE(eventually([&] {
+    return process.log().find("shutting down: 1 answers are running") != std::string::npos;
+  })) << process.log();
+}
+
 TEST(ClusterDoor, AServerThatIsStoppedFinishesWhatIsOpen) {
   EncoderRole encoder;
   FaultRelay relay(encoder.cluster_port());
@@ -96,15 +108,18 @@ TEST(ClusterDoor, AServerThatIsStoppedFinishesWhatIsOpen) {
   ServerProcess server(SACCADE_BINARY,
                        serve(kModel, pd(relay.address(), {"--encoder-fallback", "refuse"})));
   wait_until_connected(server);
-  const std::string body = chat({noise(60)});
+  const std::string body = chat({large_image(60)});
   const auto expected = ask(solo, body);
-  relay.set({.delay_ms = 100});
+  relay.set({.bytes_a_second = kCrawl});
   std::vector<std::int64_t> answer;
   std::thread client([&] { answer = ask(server, body); });
   EXPECT_TRUE(eventually([&] { return metric(server, "saccade:exchange_open_images") == 1; }));
-  EXPECT_EQ(server.stop(), 0) << server.log();
+  expect_to_end(server);
+  EXPECT_FALSE(server.ended());
+  relay.set({});
   client.join();
   EXPECT_EQ(answer, expected);
+  EXPECT_EQ(server.wait_at_most(120), 0) << server.log();
   expect_nothing_left_at(encoder.process());
 }
 
@@ -112,19 +127,27 @@ TEST(ClusterDoor, AnEncoderThatIsStoppedFinishesWhatIsOpen) {
   EncoderRole encoder;
   FaultRelay relay(encoder.cluster_port());
   EncoderRole other;
+  FaultRelay way_to_other(other.cluster_port());
+  way_to_other.set({.refuse = true});  // what is open has nowhere else to go
   ServerProcess solo(SACCADE_BINARY, serve(kModel));
-  ServerProcess server(SACCADE_BINARY, serve(kModel, pd(relay.address() + "," + other.address(),
-                                                        {"--encoder-fallback", "refuse"})));
-  wait_until_connected(server, 2);
-  const std::string body = chat({noise(70), noise(71), noise(72), noise(73)});
+  ServerProcess server(SACCADE_BINARY,
+                       serve(kModel, pd(relay.address() + "," + way_to_other.address(),
+                                        {"--encoder-fallback", "refuse"})));
+  wait_until_connected(server);
+  const std::string body = chat({large_image(70)});
   const auto expected = ask(solo, body);
-  relay.set({.delay_ms = 50});
+  relay.set({.bytes_a_second = kCrawl});
   std::vector<std::int64_t> answer;
   std::thread client([&] { answer = ask(server, body); });
-  EXPECT_TRUE(eventually([&] { return metric(encoder.process(), "saccade:lent_calls") > 0; }));
-  EXPECT_EQ(encoder.process().stop(), 0) << encoder.process().log();
+  EXPECT_TRUE(eventually([&] { return metric(encoder.process(), "saccade:lent_calls") == 1; }));
+  expect_to_end(encoder.process());
+  EXPECT_FALSE(encoder.process().ended());
+  relay.set({});
   client.join();
   EXPECT_EQ(answer, expected);
+  EXPECT_EQ(encoder.process().wait_at_most(120), 0) << encoder.process().log();
+  way_to_other.set({});
+  wait_until_connected(server);
   const std::string next = chat({noise(80), noise(81)});
   EXPECT_EQ(ask(server, next), ask(solo, next));
   expect_nothing_left(server);

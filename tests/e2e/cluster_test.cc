@@ -224,8 +224,11 @@ TEST_F(Cluster, AKilledEncoderTakesNoRequestWithIt) {
         chat({noise(++seed), noise(++seed), noise(++seed), noise(++seed), noise(++seed)});
     const auto expected = ask(*solo_, body);
     relay.set({.stall_after = relay.passed_back() + held});
+    const double wanted = metric(server, "saccade:exchange_wanted_total");
     std::vector<std::int64_t> answer;
     std::thread client([&] { answer = ask(server, body); });
+    EXPECT_TRUE(
+        eventually([&] { return metric(server, "saccade:exchange_wanted_total") >= wanted + 5; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     encoder->process().signal(SIGKILL);
     relay.set({});
