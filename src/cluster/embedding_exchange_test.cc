@@ -78,10 +78,20 @@ class ExchangeTest : public ::testing::Test {
     exchange->want(
         {key_of(image), ticket, key_of(100 + image), 4, "layout", std::make_shared<const File>()});
   }
-  // All that comes until the exchange has nothing more to do.
+  // What has come so far.
   std::vector<ImageNews> news() {
     exchange->stats();
     return exchange->take();
+  }
+  // Waits until so much has come; then there may be no more.
+  std::vector<ImageNews> news(std::size_t count) {
+    std::vector<ImageNews> all;
+    for (int i = 0; i < 6'000 && all.size() < count; ++i) {
+      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (ImageNews& each : news()) all.push_back(std::move(each));
+    }
+    for (ImageNews& each : news()) all.push_back(std::move(each));
+    return all;
   }
   std::vector<std::string> encoders() {
     std::vector<std::string> names;
@@ -105,7 +115,7 @@ TEST_F(ExchangeTest, WhatIsStoredIsDeliveredAndNobodyIsAsked) {
   make(false);
   finder.has = true;
   want(1, 1);
-  const auto all = (std::this_thread::sleep_for(std::chrono::milliseconds(20)), news());
+  const auto all = news(1);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].kind, ImageNews::Kind::kRows);
   EXPECT_EQ(all[0].ticket, 1u);
@@ -120,16 +130,14 @@ TEST_F(ExchangeTest, WhatIsStoredIsDeliveredAndNobodyIsAsked) {
 TEST_F(ExchangeTest, WhatIsNotIsMadeHereOrEndsInAnError) {
   make(true);
   want(1, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  auto all = news();
+  auto all = news(1);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].kind, ImageNews::Kind::kEncodeHere);
   exchange->made_here(key_of(1), 1, {});
   EXPECT_EQ(exchange->stats().items.wanted, 1u);
   make(false);
   want(1, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  all = news();
+  all = news(1);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].kind, ImageNews::Kind::kFailed);
 }
@@ -153,7 +161,7 @@ TEST_F(ExchangeTest, WhoIsNotWantedAnyMoreGetsNothing) {
   answer(0);
   EXPECT_TRUE(news().empty());
   answer(1);
-  const auto all = news();
+  const auto all = news(1);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].ticket, 2u);
   EXPECT_EQ(exchange->stats().items.unwanted, 1u);
@@ -163,8 +171,7 @@ TEST_F(ExchangeTest, StoredRowsThatDifferFromOnesOwnAreToldOf) {
   make(true, {}, 1);
   finder.has = true;
   want(1, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const auto all = news();
+  const auto all = news(2);
   ASSERT_EQ(all.size(), 2u);
   const std::size_t at = all[0].kind == ImageNews::Kind::kCompare ? 0 : 1;
   ASSERT_EQ(all[at].kind, ImageNews::Kind::kCompare);

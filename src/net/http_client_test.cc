@@ -223,7 +223,7 @@ TEST(HttpClient, Deadline) {
   const auto client = make_client();
   ClientRequest request = request_to(server->port());
   const Nanos begin = SteadyClock().now();
-  request.deadline = begin + 80 * kMillisecond;
+  request.deadline = begin + 2 * kSecond;  // by which the first event is there
   std::string body;
   const ClientResponse response =
       run(*client, std::move(request), [&](std::string_view bytes, Nanos) {
@@ -233,8 +233,8 @@ TEST(HttpClient, Deadline) {
   EXPECT_EQ(response.failure, ClientFailure::kTimeout);
   EXPECT_EQ(response.status, 200);
   EXPECT_EQ(body, "data: 1\n\n");
-  EXPECT_GE(response.times.end - begin, 80 * kMillisecond);
-  EXPECT_LT(response.times.end - begin, 2 * kSecond);
+  EXPECT_GE(response.times.end - begin, 2 * kSecond);
+  EXPECT_LT(response.times.end - begin, 60 * kSecond);
 }
 
 TEST(HttpClient, ConnectTimeout) {
@@ -258,7 +258,7 @@ TEST(HttpClient, ConnectTimeout) {
     ClientHandlers handlers;
     handlers.on_done = [promise](ClientResponse r) { promise->set_value(std::move(r)); };
     ClientRequest request = request_to(ntohs(address.sin_port));
-    request.deadline = SteadyClock().now() + kSecond;
+    request.deadline = SteadyClock().now() + 3 * kSecond;
     client->start(std::move(request), std::move(handlers));
   }
   for (auto& answer : answers) {
@@ -430,7 +430,7 @@ TEST(HttpClient, AnAnswerBeforeTheRequestIsHeard) {
   });
   const auto client = make_client();
   ClientRequest request = request_to(listener.port());
-  request.deadline = SteadyClock().now() + 5 * kSecond;
+  request.deadline = SteadyClock().now() + 60 * kSecond;
   const ClientResponse response = run(*client, std::move(request));
   EXPECT_EQ(response.status, 503) << response.error;
   heard.set_value();

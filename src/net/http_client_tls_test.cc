@@ -117,7 +117,7 @@ TEST_F(Tls, AReplacedCertificateIsReadAgain) {
   EXPECT_TRUE(accepts(old));
   put(next.key_path, before.key_path);
   const test::Certificate current{shown, ""};
-  for (int tries = 0; tries < 100 && !accepts(current); ++tries)
+  for (int tries = 0; tries < 600 && !accepts(current); ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_TRUE(accepts(current));
   EXPECT_FALSE(accepts(old));

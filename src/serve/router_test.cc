@@ -227,7 +227,7 @@ TEST_F(RouterTest, LongBodiesDoNotHoldUpShortOnes) {
                             "Content-Length: " +
                             std::to_string(body.size()) + "\r\n\r\n" + body));
   }
-  for (int i = 0; i < 500 && waiting < settings_.worker_threads - 1; ++i)
+  for (int i = 0; i < 6000 && waiting < settings_.worker_threads - 1; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   for (int i = 0; i < 3; ++i)
     EXPECT_NE(ask("POST", "/fine").find("HTTP/1.1 200"), std::string::npos) << i;

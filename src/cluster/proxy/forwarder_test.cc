@@ -14,8 +14,8 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr auto kReport = std::chrono::seconds(5);
-constexpr auto kAnswer = std::chrono::seconds(20);
+constexpr auto kReport = std::chrono::seconds(30);
+constexpr auto kAnswer = std::chrono::seconds(90);
 
 // What the registry's figures are: of its thread, which at that moment reports the servers that it
 // has found. Held under the lock of the servers' table, each would wait for the other.

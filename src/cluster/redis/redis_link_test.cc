@@ -21,8 +21,8 @@ class RedisLinkTest : public ::testing::Test {
     address.port = port;
     return address;
   }
-  static StoreBatch batch(std::vector<std::vector<std::string>> commands, Nanos limit = 2 * kSecond,
-                          std::size_t most_bytes = 4096) {
+  static StoreBatch batch(std::vector<std::vector<std::string>> commands,
+                          Nanos limit = 30 * kSecond, std::size_t most_bytes = 4096) {
     StoreBatch made;
     for (auto& words : commands) made.commands.push_back({std::move(words), {}});
     made.limit = limit;
@@ -41,7 +41,7 @@ class RedisLinkTest : public ::testing::Test {
     const Nanos begun = clock.now();
     const Nanos limit = of.limit;
     Replies replies = run(*link, std::move(of));
-    EXPECT_LT(clock.now() - begun, limit + 5 * kSecond);  // a busy machine is late
+    EXPECT_LT(clock.now() - begun, limit + 30 * kSecond);  // a busy machine is late
     return replies;
   }
 
@@ -108,9 +108,9 @@ TEST_F(RedisLinkTest, SlowCutAndSilentServersEndInTime) {
 
 TEST_F(RedisLinkTest, AfterAFailureTheConnectionIsANewOne) {
   // The first answer comes when nobody waits for it any more: it must not be the second's.
-  ScriptedStore server({{"+first\r\n", 300}, {"+second\r\n"}});
+  ScriptedStore server({{"+first\r\n", 1500}, {"+second\r\n"}});
   const auto link = make_redis_link(address_of(server.port()), clock, thread);
-  EXPECT_FALSE(run(*link, batch({{"ONE"}}, 100 * kMillisecond)));
+  EXPECT_FALSE(run(*link, batch({{"ONE"}}, 500 * kMillisecond)));
   const auto second = run(*link, batch({{"TWO"}}));
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(second->front().text, "second");
@@ -163,14 +163,14 @@ TEST_F(RedisLinkTest, EndsWhileItWaits) {
   for (int i = 0; i < 10; ++i) link->run(batch({{"GET", "x"}}, 60 * kSecond), [](const auto&) {});
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   link->stop();
-  EXPECT_LT(clock.now() - begun, 5 * kSecond);
+  EXPECT_LT(clock.now() - begun, 30 * kSecond);
 }
 
 TEST_F(RedisLinkTest, LargeValuesGoAndCome) {
   const std::string large(std::size_t{1} << 20, 'v');
   ScriptedStore server({{"$" + std::to_string(large.size()) + "\r\n" + large + "\r\n"}});
   const auto link = make_redis_link(address_of(server.port()), clock, thread);
-  StoreBatch of = batch({{"SET", "x"}}, 5 * kSecond, large.size() + 1024);
+  StoreBatch of = batch({{"SET", "x"}}, 30 * kSecond, large.size() + 1024);
   const auto held = std::make_shared<std::string>(large);
   of.commands[0].value = std::as_bytes(std::span(held->data(), held->size()));
   of.held = held;
@@ -178,7 +178,7 @@ TEST_F(RedisLinkTest, LargeValuesGoAndCome) {
   ASSERT_TRUE(replies) << replies.error().message;
   EXPECT_EQ(replies->front().text, large);
   // The server answers at the first bytes; the rest may still be on its way.
-  for (int i = 0; i < 100 && server.received().size() < large.size(); ++i)
+  for (int i = 0; i < 3000 && server.received().size() < large.size(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_NE(server.received().find("$1048576\r\nvvvv"), std::string::npos);
 }

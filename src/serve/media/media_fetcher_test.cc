@@ -140,8 +140,8 @@ MediaSettings local_http() {
   MediaSettings settings;
   settings.allowed_domains = {"127.0.0.1"};
   settings.allow_private_addresses = true;
-  settings.connect_timeout = std::chrono::milliseconds(2'000);
-  settings.total_timeout = std::chrono::milliseconds(5'000);
+  settings.connect_timeout = std::chrono::milliseconds(30'000);
+  settings.total_timeout = std::chrono::milliseconds(60'000);
   return settings;
 }
 
@@ -428,7 +428,7 @@ class Gathering {
   void run(std::size_t peers) {
     std::vector<test::TcpSocket> waiting;
     while (waiting.size() < peers) {
-      test::TcpSocket peer = listener_.accept(20'000);
+      test::TcpSocket peer = listener_.accept();
       if (!peer.valid()) return;  // they did not come side by side
       peer.receive_until("\r\n\r\n");
       waiting.push_back(std::move(peer));
