@@ -45,7 +45,7 @@ TEST_F(StrictServerTest, Serve) {
     bench(whole);
     std::vector<std::string> watched = words;
     watched.insert(watched.end(), {"--reset-cache", "--scrape-period", "0.05",
-                                   "--ready-check-timeout-sec", "5", "--num-warmups", "2"});
+                                   "--ready-check-timeout-sec", "60", "--num-warmups", "2"});
     bench(watched);
   }
   bench({"serve", "--backend", "openai-chat", "--dataset-name", "random-mm", "--num-prompts", "3",
