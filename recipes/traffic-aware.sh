@@ -95,7 +95,7 @@ pinned() { # CORES COMMAND...
   if command -v taskset >/dev/null; then exec taskset -c "$cores" "$@"; else exec "$@"; fi
 }
 said() { # FILE PATTERN: what stands behind the pattern, when it is said
-  for _ in $(seq 600); do
+  for _ in $(seq 3000); do
     local found
     found=$(sed -nE "s#.*$2.*#\1#p" "$1" | head -n 1)
     [ -z "$found" ] || { echo "$found"; return; }

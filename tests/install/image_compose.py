@@ -35,7 +35,7 @@ def run(name, service):
 
 
 def until_healthy(name):
-    for _ in range(300):
+    for _ in range(1500):
         if subprocess.run([*podman, "exec", name, "/bin/true"], capture_output=True).returncode == 0:
             port = re.search(r"--port=(\d+)", " ".join(services[name]["command"]))[1]
             try:

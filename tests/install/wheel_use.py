@@ -13,7 +13,7 @@ import saccade
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    for _ in range(600):
+    for _ in range(3000):
         if condition():
             return
         time.sleep(0.1)

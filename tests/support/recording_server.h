@@ -39,8 +39,9 @@ class RecordingServer {
 
   void serve(TcpSocket& peer) {
     while (!stopping_) {
-      const std::string head = peer.receive_until("\r\n\r\n", 100);
+      std::string head = peer.receive_until("\r\n\r\n", 100);
       if (head.empty()) continue;
+      if (!head.ends_with("\r\n\r\n")) head += peer.receive_until("\r\n\r\n");
       if (!head.ends_with("\r\n\r\n")) return;
       std::string reply = R"({"object":"list","data":[{"id":"recorded","object":"model"}]})";
       if (head.starts_with("POST")) {
