@@ -316,7 +316,8 @@ TEST(BenchMethods, TwoRunsOfSummarization) {
 
 // As the publication goes about it: a person restarts the server between two commands.
 TEST(BenchMethods, SummarizationInTwoCommands) {
-  MockProcess mock(SACCADE_BINARY, {"--ttft", "20", "--itl", "5"});
+  // Two seconds for the tokens, which is more than one run is slower than the other by chance.
+  MockProcess mock(SACCADE_BINARY, {"--ttft", "20", "--itl", "100"});
   TemporaryDirectory work;
   const auto command = [&](const std::string& output_len) {
     return run_command(
@@ -336,8 +337,8 @@ TEST(BenchMethods, SummarizationInTwoCommands) {
   const CommandOutcome prefill = command("1");
   ASSERT_EQ(prefill.exit_code, 0) << prefill.err;
   EXPECT_EQ(number_after(prefill.out, "total generated tokens:"), 4);
-  EXPECT_GE(number_after(prefill.out, "end-to-end latency (s):"), 0.12);
-  EXPECT_GE(number_after(prefill.out, "generation latency (s):"), 0.05);
+  EXPECT_GE(number_after(prefill.out, "end-to-end latency (s):"), 2.02);
+  EXPECT_GE(number_after(prefill.out, "generation latency (s):"), 0.5);
 
   const std::string a = work / "runs/full.run.jsonl";
   const std::string b = work / "runs/prefill.run.jsonl";

@@ -15,7 +15,7 @@
 namespace saccade::test {
 namespace {
 
-constexpr int kPatienceSeconds = 300;
+constexpr int kPatienceSeconds = 600;
 
 std::string temporary_file(int& descriptor) {
   char pattern[] = "/tmp/saccade-test-XXXXXX";
