@@ -56,6 +56,10 @@ struct Batch {
   // until the step has been submitted.
   std::span<const LoraRows> loras = {};
   DeviceInts lora_rows = {};
+  // The same of seeing_rows, counted in that list; and of image_rows, all of which follow each
+  // other.
+  std::span<const LoraRows> seeing_loras = {};
+  std::span<const LoraRows> image_loras = {};
 };
 
 // Named intermediate values, for `saccade model compare` and the golden tests:

@@ -219,8 +219,17 @@ View SoloRun::step(std::int64_t begin, std::int64_t end, std::int64_t rows, cons
   batch.kv = layers_;
   batch.embeddings = embeddings;
   batch.logits = logits;
-  const LoraRows all = {lora_ ? &*lora_ : nullptr, 0, end - begin, 0};
-  if (lora_) batch.loras = {&all, 1};
+  const auto all_of = [&](std::int64_t count) {
+    return LoraRows{lora_ ? &*lora_ : nullptr, 0, count, 0};
+  };
+  const LoraRows all = all_of(end - begin);
+  const LoraRows all_seeing = all_of(batch.seeing_rows.size());
+  const LoraRows all_images = all_of(batch.image_rows.size());
+  if (lora_) {
+    batch.loras = {&all, 1};
+    batch.seeing_loras = {&all_seeing, 1};
+    batch.image_loras = {&all_images, 1};
+  }
   network_.forward(stream, batch, tap);
   stream.retire();
   return logits;

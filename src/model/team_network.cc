@@ -15,8 +15,8 @@ Batch batch_of(const TeamStream& stream, int rank, const Batch& batch,
                std::vector<KvBinding>& bindings) {
   Batch own = batch;
   auto& [ids, last_tokens, positions, long_rows, spans, kv, embeddings, embedding_sources,
-         embedding_rows, seeing_rows, image_rows, image_spans, logit_rows, logits, loras,
-         lora_rows] = own;
+         embedding_rows, seeing_rows, image_rows, image_spans, logit_rows, logits, loras, lora_rows,
+         seeing_loras, image_loras] = own;
   const auto make_own = [&](auto&... each) { ((each = stream.of(rank, each)), ...); };
   make_own(ids, last_tokens, positions, long_rows, embeddings, embedding_sources, embedding_rows,
            seeing_rows, image_rows, logit_rows, logits, lora_rows);

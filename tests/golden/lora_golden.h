@@ -33,7 +33,9 @@ inline const std::vector<AdapterGoldens> kAdapterGoldens = {
     {"qwen2_vl/odd_heads", "attention", {"text", "three_images"}},
     {"gemma3/text", "every", {"text", "multi_turn"}},
     {"qwen3_5/odd_heads", "states", {"text", "multi_turn"}},
-    {"qwen3_5/odd_heads", "gates", {"text", "multi_turn"}}};
+    {"qwen3_5/odd_heads", "gates", {"text", "multi_turn"}},
+    {"mllama/quarters", "cross", {"text", "one_image", "three_images"}},
+    {"mllama/quarters", "language", {"one_image", "multi_turn"}}};
 
 inline std::shared_ptr<const LoraAdapter> load_adapter(const Network& network,
                                                        const std::string& folder,

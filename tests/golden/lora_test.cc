@@ -115,7 +115,8 @@ struct Traced {
   std::vector<TokenId> tokens;
 };
 
-Traced trace(const Model& model, Device& device, const Golden& golden, const LoraAdapter* adapter) {
+Traced trace(const Model& model, Device& device, const Tokenizer& tokenizer, const Golden& golden,
+             const LoraAdapter* adapter) {
   Traced traced;
   const Tap tap = [&](std::string_view name, View value) {
     if (!name.starts_with("text.layer.")) return;
@@ -123,9 +124,13 @@ Traced trace(const Model& model, Device& device, const Golden& golden, const Lor
     for (std::int64_t row = 0; row < value.rows(); ++row)
       rows.insert(rows.end(), value.row<float>(row), value.row<float>(row) + value.cols());
   };
-  auto prompt = model.processor->wrap_tokens(golden.ids);
+  const auto media = prepare_golden_media(*model.processor, golden);
+  EXPECT_TRUE(media) << media.error().message;
+  auto prompt = media->layouts.empty() ? model.processor->wrap_tokens(golden.ids)
+                                       : model.processor->build_prompt(tokenizer, golden.rendered,
+                                                                       media->layouts, false);
   EXPECT_TRUE(prompt) << prompt.error().message;
-  auto run = SoloRun::create(*model.network, device, *prompt, {}, 8, {}, adapter);
+  auto run = SoloRun::create(*model.network, device, *prompt, media->prepared, 8, {}, adapter);
   EXPECT_TRUE(run) << run.error().message;
   (*run)->prefill(0, 1, tap);
   traced.tokens = (*run)->greedy(8);
@@ -160,11 +165,16 @@ TEST_P(LoraMerged, IsTheCheckpointWithItsProductsAdded) {
   const auto merged = testing::load(work, *device);
   ASSERT_NE(merged, nullptr);
 
-  const auto golden = read_golden(from + "/golden/text.safetensors");
+  // Some layers are for images alone.
+  const bool crosses = model->processor->shape().cross_attends();
+  const auto golden =
+      read_golden(from + (crosses ? "/golden/three_images" : "/golden/text") + ".safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
-  const Traced got = trace(*model, *device, *golden, adapter.get());
-  const Traced wanted = trace(*merged, *device, *golden, nullptr);
-  const Traced without = trace(*model, *device, *golden, nullptr);
+  const auto tokenizer = load_tokenizer(from);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
+  const Traced got = trace(*model, *device, **tokenizer, *golden, adapter.get());
+  const Traced wanted = trace(*merged, *device, **tokenizer, *golden, nullptr);
+  const Traced without = trace(*model, *device, **tokenizer, *golden, nullptr);
   ASSERT_EQ(got.layers.size(), wanted.layers.size());
   for (std::size_t layer = 0; layer < wanted.layers.size(); ++layer) {
     EXPECT_LT(largest_error(got.layers[layer], wanted.layers[layer]), 1e-4) << layer;
@@ -184,7 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "mistral3/squares", "pixtral/rows", "paligemma/first", "gemma3/pooled",
                       "smolvlm2/thirds", "llava_onevision/scaled", "internvl3/own35",
                       "glm4v/odd_heads", "qwen3_5/odd_heads", "qwen3_5/stretched",
-                      "qwen3_5_vl/wide_rows", "minicpmv/slices"),
+                      "qwen3_5_vl/wide_rows", "minicpmv/slices", "mllama/quarters",
+                      "mllama/thirds"),
     [](const auto& family) {
       std::string name = family.param;
       std::ranges::replace(name, '/', '_');
@@ -201,10 +212,12 @@ TEST(LoraInBytes, IsOnAllDevicesTheSame) {
   const AdapterGoldens& each = testing::kAdapterGoldens[1];
   const auto golden = read_golden(each.folder() + "/golden/text.safetensors");
   ASSERT_TRUE(golden) << golden.error().message;
+  const auto tokenizer = load_tokenizer(golden_folder(each.checkpoint));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   const auto traced = [&](Device& on, bool adapted) {
     const auto model = testing::load(golden_folder(each.checkpoint), on, options);
     const auto adapter = load_adapter(*model->network, each.folder());
-    return trace(*model, on, *golden, adapted ? adapter.get() : nullptr);
+    return trace(*model, on, **tokenizer, *golden, adapted ? adapter.get() : nullptr);
   };
   const Traced got = traced(*device, true);
   const Traced wanted = traced(*reference, true);

@@ -19,6 +19,7 @@ from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
 import golden
+import mllama
 import qwen2_vl
 import qwen_vision
 
@@ -56,12 +57,19 @@ ADAPTERS = {
         "states": Adapter(dict(r=4, lora_alpha=7, target_modules=["in_proj_qkv", "in_proj_z", "out_proj", "q_proj"])),
         "gates": Adapter(dict(r=3, lora_alpha=6, target_modules="all-linear"), torch.bfloat16),
     },
+    # Layers that attend to images: their keys and values are made of an image's rows.
+    "mllama/quarters": {
+        "cross": Adapter(dict(r=4, lora_alpha=6, target_modules=r".*\.cross_attn\.[qkvo]_proj"),
+                         cases=["text", "one_image", "three_images"]),
+        "language": Adapter(dict(r=3, lora_alpha=6, target_modules=LANGUAGE), torch.bfloat16, ["one_image", "multi_turn"]),
+    },
     "gemma3/text": {
         "every": Adapter(dict(r=5, lora_alpha=10, target_modules="all-linear")),
     },
 }
 
-SEEDS = {"llama3/scaled": 1000, "qwen2_vl/odd_heads": 2000, "gemma3/text": 3000, "qwen3_5/odd_heads": 4000}
+SEEDS = {"llama3/scaled": 1000, "qwen2_vl/odd_heads": 2000, "gemma3/text": 3000, "qwen3_5/odd_heads": 4000,
+         "mllama/quarters": 5000}
 
 
 class TextReference:
@@ -86,6 +94,25 @@ class VisionReference(qwen_vision.Reference):
 
     def logits(self, ids: list[int], pictures) -> torch.Tensor:
         return self.forward(ids, self.processor(pictures, return_tensors="pt") if pictures else None).logits
+
+
+class CrossReference(mllama.Reference):
+    def __init__(self, directory: Path):
+        self.family = mllama.Mllama()
+        super().__init__(self.family, directory)
+
+    def decoder(self) -> torch.nn.Module:
+        return self.model.model.language_model
+
+    def logits(self, ids: list[int], pictures) -> torch.Tensor:
+        images = self.family.inputs(self, pictures) if pictures else {}
+        return self.model(input_ids=torch.tensor([ids]), use_cache=False, **images,
+                          **self.family.prompt_options(ids, len(ids))).logits
+
+
+def reference_of(checkpoint: str):
+    kind = {"qwen2_vl": VisionReference, "mllama": CrossReference}.get(checkpoint.split("/")[0], TextReference)
+    return kind(GOLDENS / checkpoint)
 
 
 def randomise(model: torch.nn.Module, seed: int, dtype: torch.dtype) -> None:
@@ -131,13 +158,13 @@ def record(reference, directory: Path, out: Path, case: str) -> bool:
 def make(checkpoint: str, name: str, adapter: Adapter, seed: int) -> None:
     directory = GOLDENS / checkpoint
     for attempt in range(20):
-        vision = checkpoint.startswith("qwen2_vl")
-        reference = VisionReference(directory) if vision else TextReference(directory)
+        reference = reference_of(checkpoint)
         # Names of layers in a pattern count from the model on, so PEFT is given the whole model.
         model = get_peft_model(reference.model, LoraConfig(task_type="CAUSAL_LM", **adapter.config))
         randomise(model, seed + 100 * attempt, adapter.dtype)
         model.eval()
         out = golden.fresh(OUT / checkpoint.split("/")[0] / name)
+        (out / "golden").mkdir()  # pictures are found from there
         if all(record(reference, directory, out, case) for case in adapter.cases):
             break
     else:

@@ -6,6 +6,18 @@
 #include "base/check.h"
 
 namespace saccade {
+namespace {
+
+bool is_same(const LoraAdapter* one, const LoraAdapter* other) {
+  return one == other ||
+         (one != nullptr && other != nullptr && one->identity() == other->identity());
+}
+
+std::int64_t length(const std::vector<std::int32_t>& list) {
+  return static_cast<std::int64_t>(list.size());
+}
+
+}  // namespace
 
 Result<BatchBuilder> BatchBuilder::create(Device& device, const ModelShape& shape, int tables,
                                           std::int64_t max_rows, std::int64_t max_logit_rows,
@@ -43,14 +55,21 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
   lists_.clear();
   for (auto& table : spans_) table.clear();
   for (CrossSpans& table : cross_spans_) table.clear();
+  taken_.clear();
   for (const PlannedRows& rows : plan.rows) {
-    const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
+    const std::int64_t first_row = length(lists_.ids);
+    TakenRows& taken = taken_.emplace_back();
+    taken.seeing.begin = length(lists_.seeing_rows);
+    taken.images.begin = length(lists_.image_rows);
     add_rows(rows, pool);
     if (!rows.sequence->layout.cross_images.empty()) {
       gather_across(rows, images, *arena);
     } else if (!rows.sequence->images.empty()) {
       gather(rows, first_row, pool, images, arena);
     }
+    taken.batch = {first_row, length(lists_.ids)};
+    taken.seeing.end = length(lists_.seeing_rows);
+    taken.images.end = length(lists_.image_rows);
     for (std::int64_t row = rows.count - rows.sampled(); row < rows.count; ++row)
       lists_.logit_rows.push_back(static_cast<std::int32_t>(first_row + row));
   }
@@ -75,6 +94,8 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
   batch.kv = pool.bindings();
   batch.logits = logits(logit_count);
   batch.loras = loras_;
+  batch.seeing_loras = seeing_loras_;
+  batch.image_loras = image_loras_;
   lists_.upload(stream, batch);
   if (embedding_rows() > 0) place_embeddings(stream, pool, arena, batch);
   return batch;
@@ -134,36 +155,48 @@ void BatchBuilder::gather_across(const PlannedRows& rows, const ImagePlanner& im
   }
 }
 
-// The rows of each adapter.
+// The rows of each adapter: of the batch, of those that see an image, and of images.
 void BatchBuilder::list_loras(const StepPlan& plan, LoraSlots* slots) {
   loras_.clear();
+  seeing_loras_.clear();
+  image_loras_.clear();
   std::vector<const LoraAdapter*> adapters;
   for (const PlannedRows& rows : plan.rows) {
     const LoraAdapter* const adapter = rows.sequence->request.adapter.get();
-    if (adapter == nullptr) continue;
-    const auto same = [adapter](const LoraAdapter* other) {
-      return other->identity() == adapter->identity();
-    };
-    if (std::ranges::none_of(adapters, same)) adapters.push_back(adapter);
+    const auto same = [adapter](const LoraAdapter* other) { return is_same(other, adapter); };
+    if (adapter != nullptr && std::ranges::none_of(adapters, same)) adapters.push_back(adapter);
   }
   for (const LoraAdapter* adapter : adapters) {
-    LoraRows& of = loras_.emplace_back();
-    of.adapter = &slots->get(*adapter);
-    of.begin = static_cast<std::int64_t>(lists_.lora_rows.size());
-    std::int64_t row = 0;
-    std::int64_t first = 0;
-    for (const PlannedRows& rows : plan.rows) {
-      const LoraAdapter* const other = rows.sequence->request.adapter.get();
-      if (other != nullptr && other->identity() == adapter->identity()) {
-        if (of.count == 0) first = row;
-        of.count += rows.count;
-        for (std::int64_t i = 0; i < rows.count; ++i)
-          lists_.lora_rows.push_back(static_cast<std::int32_t>(row + i));
-      }
-      row += rows.count;
+    const PackedLora& packed = slots->get(*adapter);
+    loras_.push_back(rows_of(plan, *adapter, packed, &TakenRows::batch));
+    const LoraRows seeing = rows_of(plan, *adapter, packed, &TakenRows::seeing);
+    if (seeing.count > 0) seeing_loras_.push_back(seeing);
+    for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+      const auto& [begin, end] = taken_[i].images;
+      if (begin < end && is_same(plan.rows[i].sequence->request.adapter.get(), adapter))
+        image_loras_.push_back({&packed, 0, end - begin, begin});
     }
-    if (lists_.lora_rows.back() - first + 1 == of.count) of.first = first;
   }
+}
+
+LoraRows BatchBuilder::rows_of(const StepPlan& plan, const LoraAdapter& adapter,
+                               const PackedLora& packed, RowRange TakenRows::* of) {
+  LoraRows rows;
+  rows.adapter = &packed;
+  rows.begin = static_cast<std::int64_t>(lists_.lora_rows.size());
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < plan.rows.size(); ++i) {
+    const auto& [begin, end] = taken_[i].*of;
+    if (begin == end || !is_same(plan.rows[i].sequence->request.adapter.get(), &adapter)) continue;
+    if (rows.count == 0) first = begin;
+    last = end;
+    rows.count += end - begin;
+    for (std::int64_t row = begin; row < end; ++row)
+      lists_.lora_rows.push_back(static_cast<std::int32_t>(row));
+  }
+  if (last - first == rows.count) rows.first = first;
+  return rows;
 }
 
 // Each a sequence of its own, of one token that is seen by itself alone.

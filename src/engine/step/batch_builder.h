@@ -45,7 +45,19 @@ class BatchBuilder {
   BatchBuilder(const ModelShape& shape, int tables, std::int64_t max_rows, Buffer embeddings,
                Buffer logits, std::int64_t max_logit_rows);
   void add_rows(const PlannedRows& rows, const KvPool& pool);
+  struct RowRange {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  // What one of StepPlan::rows has of the lists.
+  struct TakenRows {
+    RowRange batch;
+    RowRange seeing;  // of Batch::seeing_rows
+    RowRange images;  // of Batch::image_rows
+  };
   void list_loras(const StepPlan& plan, LoraSlots* slots);
+  LoraRows rows_of(const StepPlan& plan, const LoraAdapter& adapter, const PackedLora& packed,
+                   RowRange TakenRows::* of);
   void pad(std::int64_t rows, const KvPool& pool);
   void gather(const PlannedRows& rows, std::int64_t first_row, const KvPool& pool,
               const ImagePlanner& images, const EmbeddingArena* arena);
@@ -60,9 +72,12 @@ class BatchBuilder {
   bool keys_by_length_;  // ModelShape::short_length is not 0
   std::int64_t max_rows_;
   std::int64_t max_logit_rows_;
-  Buffer embeddings_;  // [max rows, width] when overlaid
-  Buffer logits_;      // [max logit rows, vocab]
+  Buffer embeddings_;             // [max rows, width] when overlaid
+  Buffer logits_;                 // [max logit rows, vocab]
+  std::vector<TakenRows> taken_;  // by StepPlan::rows
   std::vector<LoraRows> loras_;
+  std::vector<LoraRows> seeing_loras_;
+  std::vector<LoraRows> image_loras_;
   BatchLists lists_;  // embedding_sources: rows of the arena, or units of the pool
   std::vector<std::vector<SequenceSpan>> spans_;  // [tables]
   // [tables] of a model that attends across, else empty: as groups they come after spans_.

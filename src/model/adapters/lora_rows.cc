@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
+
 namespace saccade {
 namespace {
 
@@ -10,6 +12,18 @@ namespace {
 constexpr std::int64_t kMostRows = 256;
 
 }  // namespace
+
+std::vector<LoraRows> slice_of(std::span<const LoraRows> loras, std::int64_t begin,
+                               std::int64_t count) {
+  std::vector<LoraRows> slice;
+  for (const LoraRows& rows : loras) {
+    CHECK(rows.first >= 0, "{} rows of an adapter that do not follow each other", rows.count);
+    const std::int64_t first = std::max(rows.first, begin);
+    const std::int64_t last = std::min(rows.first + rows.count, begin + count);
+    if (first < last) slice.push_back({rows.adapter, 0, last - first, first - begin});
+  }
+  return slice;
+}
 
 void LoraAdder::add_scratch(Scratch& scratch, DType type, std::int64_t rows, std::int64_t rank,
                             std::span<const LoraTarget> targets) {
@@ -31,6 +45,12 @@ void LoraAdder::add_scratch(Scratch& scratch, DType type, std::int64_t rows, std
 void LoraAdder::begin(std::span<const LoraRows> loras, DeviceInts rows) {
   loras_ = loras;
   rows_ = rows;
+}
+
+LoraAdder LoraAdder::of(std::span<const LoraRows> loras) const {
+  LoraAdder other = *this;
+  other.loras_ = loras;
+  return other;
 }
 
 bool LoraAdder::adds_to(const Linear& linear) const {

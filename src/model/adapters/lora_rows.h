@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "model/adapters/lora_adapter.h"
 #include "model/blocks/scratch.h"
@@ -15,8 +16,13 @@ struct LoraRows {
   const PackedLora* adapter = nullptr;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t first = -1;  // of rows that follow each other in the batch: the first of them
+  std::int64_t first =
+      -1;  // of rows that follow each other: the first of them, and no list is read
 };
+
+// Of rows that follow each other, those among [begin, begin + count), counted from there.
+std::vector<LoraRows> slice_of(std::span<const LoraRows> loras, std::int64_t begin,
+                               std::int64_t count);
 
 // y of some rows += scale * B (A x). Engine thread.
 class LoraAdder {
@@ -26,6 +32,9 @@ class LoraAdder {
                    std::span<const LoraTarget> targets);
   // The rows of the step that begins; both are good until it has been submitted.
   void begin(std::span<const LoraRows> loras, DeviceInts rows);
+  // The same for other rows than the step's, of which `loras` says whose they are: it has to live
+  // as long as what is returned.
+  LoraAdder of(std::span<const LoraRows> loras) const;
   // Whether any row's adapter adds to what this linear gives.
   bool adds_to(const Linear& linear) const;
   // To y, what `linear` gave of x: rows of the step both. Rows without an adapter are not touched;

@@ -235,15 +235,12 @@ void TextDecoder::add_weights(WeightTable& table, const DecoderNames& names) {
   add_norm(table, norm_, names.norm, s.hidden, s.norm);
   if (!names.unread.empty()) table.ignore(names.unread);
   if (ranks_ != nullptr) return;
-  // Those whose products lora_ is asked about, of layers that take all rows of a step.
+  // Those whose products lora_ is asked about.
   lora_targets_ = lora_targets_of(table, [this](const Linear* linear) {
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = layers_[i];
-      if (linear == &layer.qkv || linear == &layer.attention_out || linear == &layer.gate_up ||
-          linear == &layer.mlp_out || linear == &layer.delta_gates)
-        return !settings_.attends_across(i);
-    }
-    return false;
+    return std::ranges::any_of(layers_, [linear](const Layer& layer) {
+      return linear == &layer.qkv || linear == &layer.attention_out || linear == &layer.gate_up ||
+             linear == &layer.mlp_out || linear == &layer.delta_gates || linear == &layer.image_kv;
+    });
   });
 }
 
@@ -476,10 +473,10 @@ void TextDecoder::attention(Stream& stream, const Layer& layer, const KvLayer& k
     mixed = gates;
   }
   if (!s.post_norms) {
-    end_block(stream, layer.attention_out, mixed, x, true);
+    end_block(stream, lora_, layer.attention_out, mixed, x, true);
     return;
   }
-  end_block(stream, layer.attention_out, mixed, normed, false);
+  end_block(stream, lora_, layer.attention_out, mixed, normed, false);
   apply_norm(stream, layer.post_attention_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
 }
@@ -492,32 +489,35 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
 
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
   if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
-  const auto gated_mlp = [&](View y, View residual) {
-    if (lora_.adds_to(layer.gate_up) || lora_.adds_to(layer.mlp_out))
-      mlp_in_parts(stream, layer, normed, gate_up, y, residual);
-    else
-      apply_mlp(stream, layer.gate_up, layer.mlp_out, s.activation, normed, gate_up, y, residual);
-    sum_over_ranks(stream, y);
-  };
-  if (!s.post_norms) return gated_mlp(x, carries_residual() ? x : View());
-  gated_mlp(normed, {});
+  if (!s.post_norms)
+    return gated_mlp(stream, lora_, layer, normed, gate_up, x, carries_residual() ? x : View());
+  gated_mlp(stream, lora_, layer, normed, gate_up, normed, {});
   apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
 }
 
+void TextDecoder::gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer, View x,
+                            View inner, View y, View residual) const {
+  if (lora.adds_to(layer.gate_up) || lora.adds_to(layer.mlp_out))
+    mlp_in_parts(stream, lora, layer, x, inner, y, residual);
+  else
+    apply_mlp(stream, layer.gate_up, layer.mlp_out, settings_.activation, x, inner, y, residual);
+  sum_over_ranks(stream, y);
+}
+
 // The same with adapters added to its products: rows without one get the bits of the op.
-void TextDecoder::mlp_in_parts(Stream& stream, const Layer& layer, View x, View inner, View y,
-                               View residual) const {
+void TextDecoder::mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer, View x,
+                               View inner, View y, View residual) const {
   const std::int64_t width = settings_.intermediate;
   const View gate = inner.col_range(0, width);
   apply_linear(stream, layer.gate_up, x, inner);
-  lora_.add(stream, layer.gate_up, x, inner);
+  lora.add(stream, layer.gate_up, x, inner);
   stream.gated({.gate = gate,
                 .up = inner.col_range(width, 2 * width),
                 .activation = settings_.activation,
                 .out = gate});
   apply_linear(stream, layer.mlp_out, gate, y, residual);
-  lora_.add(stream, layer.mlp_out, gate, y);
+  lora.add(stream, layer.mlp_out, gate, y);
 }
 
 void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View x) {
@@ -538,10 +538,10 @@ void TextDecoder::experts(Stream& stream, const Layer& layer, View normed, View 
   sum_over_ranks(stream, x);
 }
 
-void TextDecoder::end_block(Stream& stream, const Linear& linear, View part, View y,
-                            bool add) const {
+void TextDecoder::end_block(Stream& stream, const LoraAdder& lora, const Linear& linear, View part,
+                            View y, bool add) const {
   apply_linear(stream, linear, part, y, add && carries_residual() ? y : View());
-  lora_.add(stream, linear, part, y);
+  lora.add(stream, linear, part, y);
   sum_over_ranks(stream, y);
 }
 

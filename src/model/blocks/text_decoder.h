@@ -245,14 +245,17 @@ class TextDecoder {
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
   void mlp(Stream& stream, const Layer& layer, View x);
-  void mlp_in_parts(Stream& stream, const Layer& layer, View x, View inner, View y,
-                    View residual) const;
+  void gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer, View x, View inner,
+                 View y, View residual) const;
+  void mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer, View x, View inner,
+                    View y, View residual) const;
   void experts(Stream& stream, const Layer& layer, View normed, View x);
   void add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
                        const std::string& at);
   void add_slice(Stream& stream, const Batch& batch, std::int64_t slice, View x);
   // y = part W^T, or that added to y: the product that ends a block, added up over ranks.
-  void end_block(Stream& stream, const Linear& linear, View part, View y, bool add) const;
+  void end_block(Stream& stream, const LoraAdder& lora, const Linear& linear, View part, View y,
+                 bool add) const;
   // With several ranks the first one's product carries what is added to.
   bool carries_residual() const { return ranks_ == nullptr || ranks_->rank() == 0; }
   void sum_over_ranks(Stream& stream, View y) const;

@@ -95,6 +95,8 @@ void TextDecoder::write_images(Stream& stream, const Layer& layer, const KvLayer
                       .to = x,
                       .to_rows = {}});
     apply_linear(stream, layer.image_kv, x, pair);
+    const std::vector<LoraRows> loras = slice_of(batch.image_loras, slice.begin, rows);
+    lora_.of(loras).add(stream, layer.image_kv, x, pair);
     stream.norm({.x = keys,
                  .add = {},
                  .weight = layer.image_k_norm.view,
@@ -124,9 +126,11 @@ void TextDecoder::cross_layer(Stream& stream, const Layer& layer, const KvBindin
   const View mixed = attention_.row_range(0, rows);
   const View gate_up = gate_up_.row_range(0, rows);
 
+  const LoraAdder lora = lora_.of(batch.seeing_loras);
   stream.mix_rows({.x = all, .rows = batch.seeing_rows, .weights = {}, .out = x});
   apply_norm(stream, layer.attention_norm, s.norm, x, normed);
   apply_linear(stream, layer.qkv, normed, queries);
+  lora.add(stream, layer.qkv, normed, queries);
   stream.norm({.x = queries,
                .add = {},
                .weight = layer.qk_norm.view,
@@ -143,12 +147,11 @@ void TextDecoder::cross_layer(Stream& stream, const Layer& layer, const KvBindin
                           .softcap = 0,
                           .compute = compute_,
                           .out = mixed});
-  end_block(stream, layer.attention_out, mixed, normed, false);
+  end_block(stream, lora, layer.attention_out, mixed, normed, false);
   stream.add(normed, x, layer.attention_gate);
 
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
-  apply_mlp(stream, layer.gate_up, layer.mlp_out, s.activation, normed, gate_up, normed);
-  sum_over_ranks(stream, normed);
+  gated_mlp(stream, lora, layer, normed, gate_up, normed, {});
   stream.add(normed, x, layer.mlp_gate);
   stream.copy_rows({.from = x, .from_rows = {}, .to = all, .to_rows = batch.seeing_rows});
 }

@@ -143,7 +143,7 @@ void TextDecoder::recurrent_layer(Stream& stream, const Layer& layer, const KvBi
                .out = values});
   stream.gated(
       {.gate = output_gate, .up = values, .activation = Activation::kSilu, .out = output_gate});
-  end_block(stream, layer.attention_out, output_gate, x, true);
+  end_block(stream, lora_, layer.attention_out, output_gate, x, true);
 }
 
 }  // namespace saccade
