@@ -37,11 +37,11 @@ StepPlan Scheduler::plan(const StepLimits& limits) {
   StepPlan plan;
   plan.rows.reserve(running_.size());
   Budget budget{settings_.max_batched_tokens, limits.prefill_tokens};
-  budget.kept = kept_for_short_ones(budget);
   rebalance(plan);
   rebalance_pages(plan);
   const std::size_t gave_way = plan.preempted.size();
   want_images(plan);
+  budget.kept = kept_for_short_ones(budget);
   plan_running(budget, plan);
   if (plan.preempted.size() == gave_way) {
     plan_waiting(budget, plan);
@@ -158,20 +158,25 @@ void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
 
 // --- rows ---
 
-// A quarter of the step, where somebody waits whose prompt is no longer than that: behind a long
-// prompt it would wait for all of it, as one behind a large picture does.
-std::int64_t Scheduler::kept_for_short_ones(const Budget& budget) const {
+// A quarter of the step, where somebody waits whose prompt is no longer than that and who can
+// begin: behind a long prompt it would wait for all of it, as one behind a large picture does.
+std::int64_t Scheduler::kept_for_short_ones(const Budget& budget) {
   const std::int64_t quarter = budget.room() / 4;
   const bool full = static_cast<std::int64_t>(running_.size()) >= settings_.max_sequences;
   if (quarter == 0 || full || queue_.waiting() == 0) return 0;
-  const std::vector<Sequence*> waiting = queue_.first(kLookahead);
-  const bool any = std::ranges::any_of(waiting, [&](const Sequence* sequence) {
-    const std::int64_t begin = std::max<std::int64_t>(0, sequence->expected_hit);
-    return sequence->unknown == 0 && sequence->length() - begin <= quarter &&
-           sequence->refused_at != kv_.releases() + 1 && has_lora_place(*sequence) &&
-           images_.first_unready(*sequence, begin) == nullptr;
-  });
-  return any ? quarter : 0;
+  FairQueue::Turns turns(queue_);
+  Sequence* held_up = nullptr;
+  for (std::size_t seen = 0; seen < kLookahead; ++seen) {
+    Sequence* const next = turns.next();
+    if (next == nullptr) return 0;
+    const std::int64_t begin = std::max<std::int64_t>(0, next->expected_hit);
+    if (waits_for_lora_place(*next, held_up) || next->unknown > 0 ||
+        next->length() - begin > quarter || images_.first_unready(*next, begin) != nullptr)
+      continue;
+    // Whom there are no pages for nobody overtakes.
+    return next->refused_at == kv_.releases() + 1 ? 0 : quarter;
+  }
+  return 0;
 }
 
 void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
@@ -316,22 +321,27 @@ void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
   };
   if (queue_.waiting() == 0 || !has_place()) return;
   FairQueue::Turns turns(queue_);
-  Sequence* held_up = nullptr;  // the first that waits for the place of another adapter
+  Sequence* held_up = nullptr;
   for (Sequence* next = turns.next(); next != nullptr && has_place(); next = turns.next()) {
-    const bool adapted = next->request.adapter != nullptr;
-    const bool too_many = held_up != nullptr && held_up->overtaken >= settings_.max_sequences;
-    if (adapted && (too_many || !has_lora_place(*next))) {
-      if (held_up == nullptr) held_up = next;
-      continue;
-    }
+    if (waits_for_lora_place(*next, held_up)) continue;
     if (budget.tokens == 0) {
       plan.blocked_on_budget = true;
       return;
     }
     const Newcomer what = plan_newcomer(*next, budget, plan);
     if (what == Newcomer::kNoRoom) return;
+    const bool adapted = next->request.adapter != nullptr;
     if (what == Newcomer::kStarted && adapted && held_up != nullptr) ++held_up->overtaken;
   }
+}
+
+// `held_up`: the first before it in the queue that does, or null; becomes this one where it is.
+bool Scheduler::waits_for_lora_place(Sequence& sequence, Sequence*& held_up) const {
+  if (sequence.request.adapter == nullptr) return false;
+  const bool too_many = held_up != nullptr && held_up->overtaken >= settings_.max_sequences;
+  if (!too_many && has_lora_place(sequence)) return false;
+  if (held_up == nullptr) held_up = &sequence;
+  return true;
 }
 
 // Whether its adapter, if it has one, is among those that run or there is room for one more.

@@ -112,11 +112,12 @@ class Scheduler {
   Sequence& to_preempt(const Sequence& wants);
   void want_images(StepPlan& plan);
   void want_overlays(Sequence& sequence, StepPlan& plan);
-  std::int64_t kept_for_short_ones(const Budget& budget) const;
+  std::int64_t kept_for_short_ones(const Budget& budget);
   void plan_running(Budget& budget, StepPlan& plan);
   void plan_waiting(Budget& budget, StepPlan& plan);
   enum class Newcomer { kStarted, kPassedOver, kNoRoom };
   bool has_lora_place(const Sequence& sequence) const;
+  bool waits_for_lora_place(Sequence& sequence, Sequence*& held_up) const;
   bool waits_for_image(const Sequence& sequence, std::int64_t begin);
   Newcomer plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan);
   std::int64_t chunk_of(const Sequence& sequence, std::int64_t begin, const Budget& budget,
