@@ -20,9 +20,22 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"/api/version", "/version"},
 };
 
+// A base address that ends in a slash before a path that begins with one, and capitals.
+std::string in_one_form(std::string_view path) {
+  std::string plain;
+  for (const char c : path) {
+    if (c == '/' && plain.ends_with('/')) continue;
+    plain += 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return plain;
+}
+
 }  // namespace
 
-std::string path_meant(std::string_view path, const std::function<bool(std::string_view)>& exists) {
+std::string path_meant(std::string_view asked,
+                       const std::function<bool(std::string_view)>& exists) {
+  const std::string plain = in_one_form(asked);
+  std::string_view path = plain;
   for (const auto& [theirs, ours] : kElsewhere)
     if (path == theirs && exists(ours)) return std::string(ours);
   constexpr std::string_view kVersion = "/v1";

@@ -21,6 +21,9 @@ TEST(PathHint, SaysWhatIsThere) {
            {"/v1/chat/completion", "/v1/chat/completions"},
            {"/completion", "/v1/completions"},
            {"/models", "/v1/models"},
+           {"//v1/chat/completions", "/v1/chat/completions"},
+           {"/v1//models", "/v1/models"},
+           {"/V1/Chat/Completions", "/v1/chat/completions"},
            {"/api/chat", "/v1/chat/completions"},
            {"/slots", "/load"},
            {"/props", ""},  // nothing of it is served here
