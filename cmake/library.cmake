@@ -63,12 +63,12 @@ function(saccade_optimise name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
 endfunction()
 
-# Eight files of a library are compiled as one in builds for use: what takes the time is headers and templates, once a unit. So
+# Eight files of a library are compiled as one, but for clang's builds: what takes the time is headers and templates, once a unit. So
 # what is file-local has a name of its own in its library. Left out are kernels, files whose names are alike on purpose (SEPARATE
 # folders), and what is being worked on, so that a change compiles in a second or two:
 #   cmake --preset release -DSACCADE_SEPARATE="src/engine/local_engine.cc;src/serve"
 set(batches OFF)
-if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT SACCADE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(batches ON)
 endif()
 option(SACCADE_BATCHES "compile the files of a library in batches" ${batches})
