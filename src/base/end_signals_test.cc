@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+
+#include "base/log.h"
 
 namespace saccade {
 namespace {
@@ -91,6 +94,26 @@ TEST_F(EndSignalsDeathTest, TheEndDoesNotWaitForWhoeverIsStillAtWork) {
         std::thread worker(for_ever);
         EndSignals::end_within(std::chrono::seconds(1));
         worker.join();
+      },
+      ExitedWithCode(1), "still at work 1 s after the last answer");
+}
+
+// What is destroyed after main() may take too long as well: it is said all the same.
+struct SlowEnd {
+  std::atomic<bool> asked{false};
+  ~SlowEnd() {
+    if (asked) std::this_thread::sleep_for(std::chrono::minutes(1));
+  }
+};
+SlowEnd slow_end;  // there before the log, and so destroyed after it would be
+
+TEST_F(EndSignalsDeathTest, AnEndAfterMainIsHeardOfToo) {
+  EXPECT_EXIT(
+      {
+        log::info("at work");
+        slow_end.asked = true;
+        EndSignals::end_within(std::chrono::seconds(1));
+        std::exit(0);
       },
       ExitedWithCode(1), "still at work 1 s after the last answer");
 }

@@ -10,14 +10,15 @@
 namespace saccade::log {
 namespace {
 
+// Never destroyed: threads that nobody waits for write while the process takes itself down.
 spdlog::logger& logger() {
-  static const auto instance = [] {
-    auto made = std::make_shared<spdlog::logger>(
-        "saccade", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  static spdlog::logger& instance = []() -> spdlog::logger& {
+    auto* const made =
+        new spdlog::logger("saccade", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     made->set_pattern("%Y-%m-%d %H:%M:%S.%e %^%L%$ %v");
-    return made;
+    return *made;
   }();
-  return *instance;
+  return instance;
 }
 
 spdlog::level::level_enum translate(Level level) {
