@@ -135,7 +135,7 @@ TEST_P(LoraEngine, EveryPolicyGivesTheReferencesTokens) {
       const MixedRun done = expect_all(from, settings, 8, 2);
       // paged has images before the text in one table, and caches no prefixes then.
       const bool finds =
-          settings.kv_policy != "paged" || !from.plain().network().shape().cross_attends();
+          settings.kv_policy != KvPolicy::kPaged || !from.plain().network().shape().cross_attends();
       EXPECT_EQ(done.stats.prefix_cache_hits > 0, prefixes && finds);
     }
   }
