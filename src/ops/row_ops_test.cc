@@ -225,15 +225,20 @@ TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
         picks.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(rows))));
         weights.push_back(static_cast<float>(rng.uniform()));
       }
-      for (const std::int64_t taps : {1, 4}) {
-        Matrix mixed(12 / taps, cols);
-        Matrix mixed_want(12 / taps, cols);
-        MixRowsArgs mix{x.view(), cpu->upload(picks), cpu->upload(weights), taps, mixed.view()};
-        if (taps == 1) mix.weights = {};
-        cpu->mix_rows(mix);
-        mix.out = mixed_want.view();
-        reference_->mix_rows(mix);
-        expect_near(mixed, mixed_want, [](auto, auto) { return 16 * kEpsilon; });
+      for (const DType from : {DType::kF32, DType::kBf16, DType::kF16}) {
+        Matrix table(rows, cols, from);
+        table.random(rng);
+        for (const std::int64_t taps : {1, 4}) {
+          Matrix mixed(12 / taps, cols);
+          Matrix mixed_want(12 / taps, cols);
+          MixRowsArgs mix{table.view(), cpu->upload(picks), cpu->upload(weights), taps,
+                          mixed.view()};
+          if (taps == 1) mix.weights = {};
+          cpu->mix_rows(mix);
+          mix.out = mixed_want.view();
+          reference_->mix_rows(mix);
+          expect_near(mixed, mixed_want, [](auto, auto) { return 16 * kEpsilon; });
+        }
       }
 
       for (const DType from : {DType::kF32, DType::kBf16, DType::kF16}) {

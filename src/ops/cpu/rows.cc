@@ -1,4 +1,6 @@
 // Ops that move whole rows: embed, mix_rows, copy_rows.
+#include <algorithm>
+
 #include "ops/cpu/cpu_device.h"
 #include "ops/shapes.h"
 
@@ -28,12 +30,26 @@ void CpuStream::embed(const EmbedArgs& args) {
 
 void CpuStream::mix_rows(const MixRowsArgs& args) {
   check_shapes(args);
-  each_row(args.out.rows(), args.out.cols() * args.taps, [&](std::int64_t row) {
+  const Index cols = args.out.cols();
+  const auto mix = [&](std::int64_t from, float weight, bool accumulate, float* out) {
+    if (args.x.dtype() == DType::kF32)
+      return kernels_.mix_row(args.x.row<float>(from), weight, accumulate, out, cols);
+    constexpr Index kPiece = 256;
+    float piece[kPiece];
+    const std::size_t width = size_of(args.x.dtype());
+    const std::byte* x = args.x.data() + static_cast<std::size_t>(from) * args.x.row_bytes();
+    for (Index col = 0; col < cols; col += kPiece) {
+      const Index count = std::min(kPiece, cols - col);
+      kernels_.convert_row(x + static_cast<std::size_t>(col) * width, args.x.dtype(), piece,
+                           DType::kF32, 1.0f, count);
+      kernels_.mix_row(piece, weight, accumulate, out + col, count);
+    }
+  };
+  each_row(args.out.rows(), cols * args.taps, [&](std::int64_t row) {
     for (std::int64_t tap = 0; tap < args.taps; ++tap) {
       const std::int64_t pick = row * args.taps + tap;
-      kernels_.mix_row(args.x.row<float>(args.rows.data()[pick]),
-                       args.weights.empty() ? 1.0f : args.weights.data()[pick], tap > 0,
-                       args.out.row<float>(row), args.out.cols());
+      mix(args.rows.data()[pick], args.weights.empty() ? 1.0f : args.weights.data()[pick], tap > 0,
+          args.out.row<float>(row));
     }
   });
 }
