@@ -34,10 +34,15 @@ std::string stored_method(const json::object& config) {
   return {};
 }
 
+// Whether the checkpoint is taken as it is stored.
+bool asks_nothing(std::string_view asked) {
+  return asked.empty() || asked == "none" || asked == "None";
+}
+
 }  // namespace
 
 Result<void> check_quantization(std::string_view asked, const json::object& config) {
-  if (asked.empty() || asked == "none" || asked == "None") return {};
+  if (asks_nothing(asked)) return {};
   if (asked == kRoundToBytes || asked == kRoundToFourBits)
     return {};  // at load, however the checkpoint is stored
   const auto* method = std::ranges::find(kMethods, asked, &Method::asked);
@@ -56,10 +61,9 @@ Result<void> check_quantization(std::string_view asked, const json::object& conf
 }
 
 void keep_blocks_small(const ServeSettings& settings, const Device& device, LoadOptions& options) {
-  const bool asked = !settings.quantization.empty() && settings.quantization != "none" &&
-                     settings.quantization != "None";
   const bool cpu = device.multiplies_int8() && device.multiplies_codes_by_int8();
-  if (asked || settings.weight_only || settings.dequantize || !cpu) return;
+  if (!asks_nothing(settings.quantization) || settings.weight_only || settings.dequantize || !cpu)
+    return;
   options.byte_blocks = true;
   options.byte_activations = true;
 }
