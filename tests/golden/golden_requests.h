@@ -163,10 +163,10 @@ struct GoldenRun {
 
 // `rounds` times all goldens, `together` at a time.
 inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& settings,
-                             std::size_t together, std::size_t rounds = 1) {
+                             std::size_t together, std::size_t rounds = 1,
+                             const Clock& clock = SteadyClock()) {
   const std::size_t count = rounds * from.count();
   GoldenRun run{std::vector<std::vector<TokenId>>(count), {}};
-  const SteadyClock clock;
   auto engine = Engine::create(settings, from.network(), from.device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
@@ -179,8 +179,9 @@ inline GoldenRun run_goldens(GoldenRequests& from, const EngineSettings& setting
 }
 
 inline EngineStats expect_goldens(GoldenRequests& from, const EngineSettings& settings,
-                                  std::size_t together, std::size_t rounds = 1) {
-  GoldenRun run = run_goldens(from, settings, together, rounds);
+                                  std::size_t together, std::size_t rounds = 1,
+                                  const Clock& clock = SteadyClock()) {
+  GoldenRun run = run_goldens(from, settings, together, rounds, clock);
   for (std::size_t i = 0; i < run.answers.size(); ++i)
     EXPECT_EQ(run.answers[i], from.golden(i).greedy) << from.name(i);
   return run.stats;

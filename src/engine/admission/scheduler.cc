@@ -372,7 +372,11 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
     return Newcomer::kNoRoom;
   }
   const PrefixHit hit = match(sequence);
-  sequence.expected_hit = hit.tokens;
+  // What it starts with came or went since its images were asked for: others may be the next ones.
+  if (std::exchange(sequence.expected_hit, hit.tokens) != hit.tokens && !overlay) {
+    images_.skip(sequence, hit.tokens);
+    images_.want(sequence, hit.tokens, plan.encodes);
+  }
   if (!overlay && waits_for_image(sequence, hit.tokens)) return Newcomer::kPassedOver;
   if (!overlay && chunk_of(sequence, hit.tokens, budget, plan) == 0) return Newcomer::kNoRoom;
 
