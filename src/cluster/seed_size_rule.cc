@@ -24,7 +24,9 @@ Result<SeedLine> parse_seed_line(std::string_view text) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const char* const end = rest.data() + comma;
     if (count == numbers.size()) break;
-    const auto [stop, error] = std::from_chars(rest.data(), end, numbers.at(count));
+    // `saccade profile` prints an intercept with its sign, which from_chars takes of minus alone.
+    const std::size_t plus = comma > 1 && rest[0] == '+' && rest[1] != '-' ? 1 : 0;
+    const auto [stop, error] = std::from_chars(rest.data() + plus, end, numbers.at(count));
     if (error != std::errc() || stop != end || !std::isfinite(numbers.at(count))) break;
     ++count;
     if (comma == rest.size()) {

@@ -82,6 +82,7 @@ TEST(SeedRule, WithinItsBudgetAnImageStays) {
 TEST(SeedLine, OfAnotherMachine) {
   EXPECT_EQ(parse_seed_line("0.1197,-36.72").value(), SeedLine{});
   EXPECT_EQ(parse_seed_line("0.29,-0.8,0.07").value(), (SeedLine{0.29, -0.8, 0.07}));
+  EXPECT_EQ(parse_seed_line("0.1231,+0.06,0.0557").value(), (SeedLine{0.1231, 0.06, 0.0557}));
   for (const char* bad : {"", "1", "1,", ",1", "1,2,", "1,2,3,4", "0,1", "-1,1", "1,2,0", "1,2,-1",
                           "x,1", "1, 2", "nan,1", "1,inf"})
     EXPECT_FALSE(parse_seed_line(bad)) << bad;
