@@ -78,6 +78,58 @@ void launch_grouped_e4m3(const GroupedE4m3Call& call, cudaStream_t stream) {
   launch_grouped_gemm_e4m3(call.gemm, call.groups, stream);
 }
 
+// What lies in a band's scratch: of each visit of a row to an expert, and of tiles of visits.
+struct Band {
+  std::int32_t* experts;
+  float* weights;
+  std::int32_t* rows;
+  std::int32_t* places;
+  GroupTile* tiles;
+  Rows inner;  // gate and up
+  Rows part;   // of y
+};
+
+class BandPieces {
+ public:
+  BandPieces(std::int64_t visits, std::int64_t tiles, std::int64_t width, std::int64_t out,
+             DType type)
+      : inner_{nullptr, type, visits, 2 * width, (2 * width + 7) / 8 * 8},
+        part_{nullptr, type, visits, out, (out + 7) / 8 * 8},
+        experts_(pieces_.take(visits, sizeof(std::int32_t))),
+        weights_(pieces_.take(visits, sizeof(float))),
+        rows_(pieces_.take(visits, sizeof(std::int32_t))),
+        places_(pieces_.take(visits, sizeof(std::int32_t))),
+        tiles_(pieces_.take(tiles, sizeof(GroupTile))),
+        inner_at_(pieces_.take(visits * inner_.stride, size_of(type))),
+        part_at_(pieces_.take(visits * part_.stride, size_of(type))) {}
+
+  std::size_t bytes() const { return pieces_.bytes(); }
+  Band in(std::byte* scratch) const {
+    Band band{reinterpret_cast<std::int32_t*>(scratch + experts_),
+              reinterpret_cast<float*>(scratch + weights_),
+              reinterpret_cast<std::int32_t*>(scratch + rows_),
+              reinterpret_cast<std::int32_t*>(scratch + places_),
+              reinterpret_cast<GroupTile*>(scratch + tiles_),
+              inner_,
+              part_};
+    band.inner.data = scratch + inner_at_;
+    band.part.data = scratch + part_at_;
+    return band;
+  }
+
+ private:
+  Carving pieces_;
+  Rows inner_;
+  Rows part_;
+  std::size_t experts_;
+  std::size_t weights_;
+  std::size_t rows_;
+  std::size_t places_;
+  std::size_t tiles_;
+  std::size_t inner_at_;
+  std::size_t part_at_;
+};
+
 }  // namespace
 
 WeightTables::~WeightTables() {
@@ -175,42 +227,27 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   const DType type = args.y.dtype();
   const int tile_rows = visits > 2 * kFewTileRows * count ? kManyTileRows : kFewTileRows;
   const std::int64_t tile_count = most_tiles(visits, count, tile_rows);
-  const std::int64_t inner_stride = (2 * width + 7) / 8 * 8;
-  const std::int64_t part_stride = (out + 7) / 8 * 8;
-
-  Carving pieces;
-  const std::size_t experts_at = pieces.take(visits, sizeof(std::int32_t));
-  const std::size_t weights_at = pieces.take(visits, sizeof(float));
-  const std::size_t rows_at = pieces.take(visits, sizeof(std::int32_t));
-  const std::size_t places_at = pieces.take(visits, sizeof(std::int32_t));
-  const std::size_t tiles_at = pieces.take(tile_count, sizeof(GroupTile));
-  const std::size_t inner_at = pieces.take(visits * inner_stride, size_of(type));
-  const std::size_t part_at = pieces.take(visits * part_stride, size_of(type));
+  const BandPieces pieces(visits, tile_count, width, out, type);
   std::byte* const scratch = reserve(expert_scratch_, pieces.bytes());
-  auto* const experts = reinterpret_cast<std::int32_t*>(scratch + experts_at);
-  auto* const weights = reinterpret_cast<float*>(scratch + weights_at);
-  auto* const rows = reinterpret_cast<std::int32_t*>(scratch + rows_at);
-  auto* const places = reinterpret_cast<std::int32_t*>(scratch + places_at);
-  auto* const tiles = reinterpret_cast<GroupTile*>(scratch + tiles_at);
-  const Rows inner{scratch + inner_at, type, visits, 2 * width, inner_stride};
-  const Rows part{scratch + part_at, type, visits, out, part_stride};
+  const Band band = pieces.in(scratch);
+  const Rows& inner = band.inner;
 
   launch(launch_route, {.logits = rows_of(args.logits),
                         .per_row = args.per_row,
                         .normalise = args.normalise,
-                        .experts = experts,
-                        .weights = weights});
-  launch(launch_sort_visits, {.experts = experts,
+                        .experts = band.experts,
+                        .weights = band.weights});
+  launch(launch_sort_visits, {.experts = band.experts,
                               .visits = visits,
                               .per_row = args.per_row,
                               .count = count,
-                              .rows = rows,
-                              .places = places,
-                              .tiles = tiles,
+                              .rows = band.rows,
+                              .places = band.places,
+                              .tiles = band.tiles,
                               .tile_count = tile_count,
                               .tile_rows = tile_rows});
   GemmGroups groups;
-  groups.tiles = tiles;
+  groups.tiles = band.tiles;
   groups.tile_count = tile_count;
   groups.tile_rows = tile_rows;
   const auto product = [&](Rows x, const PackedWeight* ExpertWeights::* which,
@@ -238,7 +275,7 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
       grouped_product(x, like, groups, input_scale, y);
     }
   };
-  product(rows_of(args.x), &ExpertWeights::gate_up, rows, inner);
+  product(rows_of(args.x), &ExpertWeights::gate_up, band.rows, inner);
   Rows gate = inner;
   gate.cols = width;
   Rows up = gate;
@@ -249,10 +286,10 @@ void CudaStream::experts_of_band(const ExpertsArgs& args) {
   gated.activation = args.activation;
   gated.out = gate;
   launch(launch_gated, gated);
-  product(gate, &ExpertWeights::down, nullptr, part);
-  launch(launch_combine, {.part = part,
-                          .places = places,
-                          .weights = weights,
+  product(gate, &ExpertWeights::down, nullptr, band.part);
+  launch(launch_combine, {.part = band.part,
+                          .places = band.places,
+                          .weights = band.weights,
                           .per_row = args.per_row,
                           .add = args.add,
                           .y = rows_of(args.y)});
