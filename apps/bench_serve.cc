@@ -85,7 +85,9 @@ void add_data(CLI::App& app, bench::DataChoice& d) {
   app.add_flag("--disable-shuffle", d.disable_shuffle, "take the dataset in its own order");
   app.add_option("--scenario,--traffic-scenario", d.scenario,
                  "genai-bench's language: D(100,100), N(480,240)/(300,150), I(512,512), ...");
+}
 
+void add_random_data(CLI::App& app, bench::DataChoice& d) {
   bench::RandomSettings& text = d.random.text;
   app.add_option("--random-input-len", text.input_len, "tokens of a prompt")->capture_default_str();
   app.add_option("--random-output-len", text.output_len, "tokens of an answer")
@@ -114,7 +116,9 @@ void add_data(CLI::App& app, bench::DataChoice& d) {
   app.add_option("--image-folder", d.image_folder, "of custom and captioned rows");
   app.add_flag("--images-first", d.images_first,
                "a message's images before its text, not as the dataset has them");
+}
 
+void add_dataset_data(CLI::App& app, bench::DataChoice& d) {
   app.add_option("--sharegpt-output-len", d.sharegpt_output_len,
                  "tokens of an answer, instead of the dataset's");
   app.add_option("--sonnet-input-len", d.sonnet.input_len, "tokens of a prompt")
@@ -321,6 +325,8 @@ void add_serve_options(CLI::App& app, const std::shared_ptr<bench::ServeSettings
   auto raw = std::make_shared<Raw>();
   add_target_options(app, settings->target);
   add_data(app, settings->data);
+  add_random_data(app, settings->data);
+  add_dataset_data(app, settings->data);
   add_load(app, settings->load, settings->data, *raw);
   add_body(app, *settings);
   add_checks(app, settings->check);

@@ -150,7 +150,7 @@ void add_request_flags(CLI::App& cmd, ServeFlags& f) {
                s.tokens_as_ids_always, "logprobs name tokens \"token_id:42\"");
 }
 
-void add_model_flags(CLI::App& cmd, ServeFlags& f) {
+void add_weight_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
   add_choice(cmd, "--dtype", s.dtype, serve::kDtypes, "auto, float32, bfloat16 or float16")
       ->capture_default_str();
@@ -184,6 +184,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
                "activations stay what they are where a checkpoint says that they are rounded to 8 "
                "bits like its weights, int8 and int4 round nothing but the text's layers, as "
                "`saccade model quantize` does, and of a GGUF Q4_0 alone stays quantised");
+}
+
+void add_source_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& s = f.settings;
   add_named(cmd, "--load-format", s.random_weights, kLoadFormats,
             "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()
@@ -209,6 +213,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
          "many GPUs from the first on, else parts of --threads (docs/cuda.md)")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
+}
+
+void add_template_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& s = f.settings;
   cmd.add_option("--chat-template", s.chat_template, "file, or the template itself");
   cmd.add_flag("--trust-request-chat-template,!--no-trust-request-chat-template",
                s.trust_request_chat_template, "requests may bring a chat_template");
@@ -233,6 +241,10 @@ void add_model_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.add_option("--override-generation-config", f.generation_overrides,
                  "JSON that is laid over generation_config.json; max_new_tokens bounds every "
                  "answer");
+}
+
+void add_media_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& s = f.settings;
   cmd.add_option("--limit-mm-per-prompt", f.limit_mm,
                  "most media in a request: image=10 video=2, or JSON")
       ->expected(1, -1);
@@ -336,6 +348,10 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                  "one; rounded up to whole blocks")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_cache_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& e = f.settings.engine;
   add_choice(cmd, "--kv-policy", e.kv_policy, kKvPolicies,
              "how memory is shared by kinds of layers (docs/memory.md): jenga, or a baseline "
              "to compare with")
@@ -359,6 +375,10 @@ void add_engine_flags(CLI::App& cmd, ServeFlags& f) {
                "take image_embeds, of trusted clients; off by default");
   cmd.add_flag_callback(
       "--disable-mm-preprocessor-cache", [&f] { f.media_cache_gib = 0; }, "as its 0");
+}
+
+void add_scheduling_flags(CLI::App& cmd, ServeFlags& f) {
+  auto& e = f.settings.engine;
   cmd.add_option("--long-prefill-token-threshold", e.long_prefill_threshold,
                  "most tokens of one prompt in a step; 0: no limit")
       ->capture_default_str()
@@ -494,11 +514,16 @@ void add_offline_flags(CLI::App& cmd, ServeFlags& f) {
   cmd.option_defaults()->group("Requests, the log and the end");
   add_request_flags(cmd, f);
   cmd.option_defaults()->group("The model, its templates and media");
-  add_model_flags(cmd, f);
+  add_weight_flags(cmd, f);
+  add_source_flags(cmd, f);
+  add_template_flags(cmd, f);
+  add_media_flags(cmd, f);
   cmd.option_defaults()->group("Sizes of images (docs/image-sizes.md)");
   add_image_size_flags(cmd, f);
   cmd.option_defaults()->group("Memory, batches and scheduling");
   add_engine_flags(cmd, f);
+  add_cache_flags(cmd, f);
+  add_scheduling_flags(cmd, f);
   cmd.option_defaults()->group("Adapters (docs/lora.md)");
   add_lora_flags(cmd, f.lora, f.settings);
   cmd.option_defaults()->group(before);

@@ -13,6 +13,9 @@ const std::vector<CharacterRange> kSpace = {
     {'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
     {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 
+constexpr std::string_view kControls = "nrtfvae0";
+constexpr char32_t kControlCodes[] = {'\n', '\r', '\t', '\f', '\v', '\a', 0x1B, 0};
+
 int hex_digit(char c) {
   return c >= '0' && c <= '9'   ? c - '0'
          : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -80,6 +83,8 @@ Result<CharacterEscape> take_character_escape(std::string_view text, std::size_t
     return one(step.code);
   }
   ++at;
+  if (const auto found = kControls.find(letter); found != std::string_view::npos)
+    return one(kControlCodes[found]);
   CharacterEscape set;
   char32_t code = 0;
   switch (letter) {
@@ -101,22 +106,6 @@ Result<CharacterEscape> take_character_escape(std::string_view text, std::size_t
     case 'S':
       set.ranges = complement(kSpace);
       return set;
-    case 'n':
-      return one('\n');
-    case 'r':
-      return one('\r');
-    case 't':
-      return one('\t');
-    case 'f':
-      return one('\f');
-    case 'v':
-      return one('\v');
-    case 'a':
-      return one('\a');
-    case 'e':
-      return one(0x1B);
-    case '0':
-      return one(0);
     case 'x': {
       TRY(code, take_hex(text, at, 2));
       return one(code);

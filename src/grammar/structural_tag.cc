@@ -104,25 +104,13 @@ Result<std::vector<std::string>> triggers_of(const json::object& tags) {
   return triggers;
 }
 
-}  // namespace
-
-Result<Grammar> structural_tag_grammar(const json::value& tags, const JsonOptions& options) {
-  if (!tags.is_object()) return fail(ErrorCode::kInvalid, "structural_tag: must be an object");
-  const json::value* listed = json::find(tags.get_object(), "structures");
-  if (!listed || !listed->is_array() || listed->get_array().empty()) {
-    return fail(ErrorCode::kInvalid,
-                "structural_tag: 'structures' must be an array of objects with begin, schema, end");
-  }
-  if (listed->get_array().size() > kMaxTagStructures) {
-    return fail(ErrorCode::kTooLarge, "structural_tag: {} structures, limit {}",
-                listed->get_array().size(), kMaxTagStructures);
-  }
-  TRY(const std::vector<std::string> triggers, triggers_of(tags.get_object()));
-
-  Grammar grammar;
+// The content of each goes into the grammar.
+Result<std::vector<Structure>> structures_of(const json::array& listed,
+                                             const std::vector<std::string>& triggers,
+                                             const JsonOptions& options, Grammar& grammar) {
   std::vector<Structure> structures;
-  for (std::size_t i = 0; i < listed->get_array().size(); ++i) {
-    const json::value& from = listed->get_array()[i];
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const json::value& from = listed[i];
     const auto where = fmt::format("structural_tag: structures[{}]", i);
     if (!from.is_object()) return fail(ErrorCode::kInvalid, "{} must be an object", where);
     auto begin = json::get_string(from.get_object(), "begin");
@@ -141,6 +129,27 @@ Result<Grammar> structural_tag_grammar(const json::value& tags, const JsonOption
     }
     structures.push_back({*begin, *content, *end});
   }
+  return structures;
+}
+
+}  // namespace
+
+Result<Grammar> structural_tag_grammar(const json::value& tags, const JsonOptions& options) {
+  if (!tags.is_object()) return fail(ErrorCode::kInvalid, "structural_tag: must be an object");
+  const json::value* listed = json::find(tags.get_object(), "structures");
+  if (!listed || !listed->is_array() || listed->get_array().empty()) {
+    return fail(ErrorCode::kInvalid,
+                "structural_tag: 'structures' must be an array of objects with begin, schema, end");
+  }
+  if (listed->get_array().size() > kMaxTagStructures) {
+    return fail(ErrorCode::kTooLarge, "structural_tag: {} structures, limit {}",
+                listed->get_array().size(), kMaxTagStructures);
+  }
+  TRY(const std::vector<std::string> triggers, triggers_of(tags.get_object()));
+
+  Grammar grammar;
+  TRY(const std::vector<Structure> structures,
+      structures_of(listed->get_array(), triggers, options, grammar));
 
   // One rule a state of the search: any byte leads to the next state's rule, or, where a trigger
   // has been completed, to the rest of a structure and then to plain text again.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "base/json.h"
 
@@ -30,81 +31,47 @@ void append_connection(std::string& out, bool keep_alive, bool http_1_0) {
   }
 }
 
+constexpr std::pair<int, std::string_view> kReasons[] = {{200, "OK"},
+                                                         {201, "Created"},
+                                                         {202, "Accepted"},
+                                                         {204, "No Content"},
+                                                         {206, "Partial Content"},
+                                                         {301, "Moved Permanently"},
+                                                         {302, "Found"},
+                                                         {303, "See Other"},
+                                                         {304, "Not Modified"},
+                                                         {307, "Temporary Redirect"},
+                                                         {308, "Permanent Redirect"},
+                                                         {400, "Bad Request"},
+                                                         {401, "Unauthorized"},
+                                                         {403, "Forbidden"},
+                                                         {404, "Not Found"},
+                                                         {405, "Method Not Allowed"},
+                                                         {406, "Not Acceptable"},
+                                                         {408, "Request Timeout"},
+                                                         {409, "Conflict"},
+                                                         {410, "Gone"},
+                                                         {411, "Length Required"},
+                                                         {413, "Content Too Large"},
+                                                         {414, "URI Too Long"},
+                                                         {415, "Unsupported Media Type"},
+                                                         {416, "Range Not Satisfiable"},
+                                                         {422, "Unprocessable Content"},
+                                                         {429, "Too Many Requests"},
+                                                         {431, "Request Header Fields Too Large"},
+                                                         {499, "Client Closed Request"},
+                                                         {500, "Internal Server Error"},
+                                                         {501, "Not Implemented"},
+                                                         {502, "Bad Gateway"},
+                                                         {503, "Service Unavailable"},
+                                                         {504, "Gateway Timeout"}};
+
 }  // namespace
 
 std::string_view reason_phrase(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 201:
-      return "Created";
-    case 202:
-      return "Accepted";
-    case 204:
-      return "No Content";
-    case 206:
-      return "Partial Content";
-    case 301:
-      return "Moved Permanently";
-    case 302:
-      return "Found";
-    case 303:
-      return "See Other";
-    case 304:
-      return "Not Modified";
-    case 307:
-      return "Temporary Redirect";
-    case 308:
-      return "Permanent Redirect";
-    case 400:
-      return "Bad Request";
-    case 401:
-      return "Unauthorized";
-    case 403:
-      return "Forbidden";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 406:
-      return "Not Acceptable";
-    case 408:
-      return "Request Timeout";
-    case 409:
-      return "Conflict";
-    case 410:
-      return "Gone";
-    case 411:
-      return "Length Required";
-    case 413:
-      return "Content Too Large";
-    case 414:
-      return "URI Too Long";
-    case 415:
-      return "Unsupported Media Type";
-    case 416:
-      return "Range Not Satisfiable";
-    case 422:
-      return "Unprocessable Content";
-    case 429:
-      return "Too Many Requests";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 499:
-      return "Client Closed Request";
-    case 500:
-      return "Internal Server Error";
-    case 501:
-      return "Not Implemented";
-    case 502:
-      return "Bad Gateway";
-    case 503:
-      return "Service Unavailable";
-    case 504:
-      return "Gateway Timeout";
-    default:
-      return "Status";
-  }
+  const auto* const found =
+      std::ranges::find(kReasons, status, &std::pair<int, std::string_view>::first);
+  return found == std::end(kReasons) ? "Status" : found->second;
 }
 
 bool may_have_body(int status) { return status >= 200 && status != 204 && status != 304; }

@@ -31,6 +31,43 @@ Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::
   return api::check_choices(prompts, 1, most);
 }
 
+// What a completion's answer says of its prompts, within bounds on all of them: each choice says
+// it.
+class ToldPrompts {
+ public:
+  ToldPrompts(const api::CompletionRequest& asked, std::size_t choices, std::optional<int> logprobs)
+      : asked_(asked), choices_(choices), logprobs_(logprobs) {}
+
+  Result<void> tell(const api::CompletionPrompt& prompt, const BuiltPrompt& built,
+                    const Tokenizer& tokenizer, Answer& answer) {
+    const std::vector<TokenId>& ids = built.prompt.ids;
+    if (logprobs_) {
+      scored_ += choices_ * ids.size();
+      TRY_DO(api::check_prompt_logprobs(1, scored_, *logprobs_));
+    }
+    if (asked_.delivery.return_token_ids) {
+      shown_ += choices_ * ids.size();
+      TRY_DO(api::within(api::limits::kPromptIds, shown_));
+      answer.show_next({std::make_shared<const std::vector<TokenId>>(ids), {}});
+    }
+    if (asked_.echo) {
+      std::string text = prompt.is_tokens ? tokenizer.decode(ids, true) : built.text;
+      echoed_ += choices_ * text.size();
+      TRY_DO(api::within(api::limits::kEcho, echoed_));
+      answer.echo_next({std::move(text), ids.front()});
+    }
+    return {};
+  }
+
+ private:
+  const api::CompletionRequest& asked_;
+  const std::size_t choices_;
+  const std::optional<int> logprobs_;
+  std::size_t scored_ = 0;  // tokens
+  std::size_t shown_ = 0;   // tokens
+  std::size_t echoed_ = 0;  // bytes
+};
+
 }  // namespace
 
 Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
@@ -487,9 +524,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
   origin.times.media_done = reply.arrival;
   TRY(origin.adapter, adapter_of(completion.model));
   std::vector<Request> requests;
-  std::size_t echoed = 0;  // bytes of prompts in the answer: each choice has its own
-  std::size_t scored = 0;  // tokens of prompts, likewise
-  std::size_t shown = 0;   // likewise
+  ToldPrompts told(completion, static_cast<std::size_t>(n), sampling.prompt_logprobs);
   for (const auto& prompt : completion.prompts) {
     TRY(BuiltPrompt built, builder_.completion(prompt, completion, most, answer->cancelled()));
     origin.times.preprocessed = clock_.now();
@@ -499,22 +534,7 @@ Result<void> Service::completions(const net::HttpRequest& request, const Reply& 
                             most, 16));
     // The engine has no prompts without an answer: one token that nobody gets.
     own.max_tokens = std::max<std::int64_t>(1, own.max_tokens);
-    if (sampling.prompt_logprobs) {
-      scored += static_cast<std::size_t>(n) * built.prompt.ids.size();
-      TRY_DO(api::check_prompt_logprobs(1, scored, *sampling.prompt_logprobs));
-    }
-    if (completion.delivery.return_token_ids) {
-      shown += built.prompt.ids.size() * static_cast<std::size_t>(n);
-      TRY_DO(api::within(api::limits::kPromptIds, shown));
-      answer->show_next({std::make_shared<const std::vector<TokenId>>(built.prompt.ids), {}});
-    }
-    if (completion.echo) {
-      std::string text =
-          prompt.is_tokens ? builder_.tokenizer()->decode(built.prompt.ids, true) : built.text;
-      echoed += text.size() * static_cast<std::size_t>(n);
-      TRY_DO(api::within(api::limits::kEcho, echoed));
-      answer->echo_next({std::move(text), built.prompt.ids.front()});
-    }
+    TRY_DO(told.tell(prompt, built, *builder_.tokenizer(), *answer));
     Request made = builder_.request(origin, completion.delivery, std::move(built), std::move(own));
     if (sizer_ != nullptr) {
       SizingRequest sizing;

@@ -45,6 +45,7 @@ class Service final : public Drainable {
  private:
   void add_routes();
   void add_known();
+  void add_upkeep_routes();
   void add_cache_config(MetricsText& page) const;
   AnswerForm answer_form(const api::DeliveryFields& delivery, const Reply& reply) const;
   std::unique_ptr<api::AnswerWriter> completion_writer(api::CompletionForm form, bool stream,

@@ -94,6 +94,11 @@ void Service::add_routes() {
                                                    stats.kv_cache_usage};
                           });
   add_known();
+  add_upkeep_routes();
+}
+
+// Metrics, and what is reset.
+void Service::add_upkeep_routes() {
   router_.add({"GET", "/metrics", [this](const net::HttpRequest&, const Reply& reply) {
                  router_.respond(reply,
                                  {200,

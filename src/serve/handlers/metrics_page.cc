@@ -55,16 +55,9 @@ void adapters(MetricsText& page, const EngineStats& s, std::int64_t most) {
                static_cast<double>(s.loras_packed));
 }
 
-void tokens_and_requests(MetricsText& page, const EngineStats& s) {
-  const auto count = [](std::uint64_t n) { return static_cast<double>(n); };
-  page.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that began.",
-               count(s.prompt_tokens));
-  page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.",
-               count(s.prompt_tokens_cached));
-  page.counter("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.",
-               count(s.prompt_tokens_recomputed));
-  page.counter("vllm:generation_tokens_total", "Generated tokens.", count(s.generation_tokens));
-  page.counter("vllm:num_preemptions_total", "Preemptions.", count(s.num_preemptions));
+double count(std::uint64_t n) { return static_cast<double>(n); }
+
+void drafts(MetricsText& page, const EngineStats& s) {
   const auto& accepted = s.spec_decode_num_accepted_tokens_per_pos;
   if (!accepted.empty()) {
     page.counter("vllm:spec_decode_num_drafts_total", "Drafts computed, of a sequence in a step.",
@@ -89,6 +82,18 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
     page.counter("saccade:draft_busy_seconds_total", "Time of the draft model's steps.",
                  s.draft_busy_seconds);
   }
+}
+
+void tokens_and_requests(MetricsText& page, const EngineStats& s) {
+  page.counter("vllm:prompt_tokens_total", "Prompt tokens of requests that began.",
+               count(s.prompt_tokens));
+  page.counter("vllm:prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache.",
+               count(s.prompt_tokens_cached));
+  page.counter("vllm:prompt_tokens_recomputed_total", "Tokens computed again after a preemption.",
+               count(s.prompt_tokens_recomputed));
+  page.counter("vllm:generation_tokens_total", "Generated tokens.", count(s.generation_tokens));
+  page.counter("vllm:num_preemptions_total", "Preemptions.", count(s.num_preemptions));
+  drafts(page, s);
   page.counter("vllm:prefix_cache_queries_total", "Tokens looked up in the prefix cache.",
                count(s.prefix_cache_queries));
   page.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache.",
@@ -113,6 +118,9 @@ void tokens_and_requests(MetricsText& page, const EngineStats& s) {
                  count(s.requests_finished[static_cast<std::size_t>(reason)]),
                  {{"finished_reason", name}});
   }
+}
+
+void steps_and_images(MetricsText& page, const EngineStats& s) {
   page.counter("saccade:steps_total", "Engine steps.", count(s.steps));
   page.counter("saccade:steps_blocked_total", "Steps in which something waited.",
                count(s.steps_blocked_on_memory), {{"on", "memory"}});
@@ -221,6 +229,7 @@ std::string MetricsPage::render(const Preparation& preparation) const {
   page.gauge("saccade:request_bytes_limit", "Bytes of them over which requests are refused.",
              static_cast<double>(preparation.held_bytes_limit));
   tokens_and_requests(page, stats);
+  steps_and_images(page, stats);
   if (preparation.sizes != nullptr) image_sizes(page, preparation.sizes->numbers());
   latencies(page, stats);
   memory_identity(page, stats.memory);
