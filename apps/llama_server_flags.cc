@@ -20,11 +20,14 @@ constexpr std::array kInstead = {
     Instead{
         " -m -hf -hfr --hf-repo -hff --hf-file -mu --model-url -dr --docker-repo ",
         "the model is the first word, `saccade serve MODEL.gguf`, or --model: a file, a folder, "
-        "or ORG/NAME of a Hugging Face checkpoint"},
-    Instead{" -mm -mmu --mmproj-url ", "--mmproj takes a file"},
-    Instead{" --mmproj-auto --no-mmproj --no-mmproj-auto --mmproj-offload --no-mmproj-offload "
-            "-mmdev --mmproj-device ",
-            "a vision tower is on the model's device; without --mmproj there is none"},
+        "or of the Hugging Face hub ORG/NAME and ORG/NAME:Q4_K_M or ORG/NAME:FILE.gguf"},
+    Instead{" -mm -mmu --mmproj-url ", "--mmproj takes a file, or the name of one beside ORG/NAME"},
+    Instead{" --no-mmproj-auto ", "--no-mmproj"},
+    Instead{
+        " --mmproj-auto --mmproj-offload --no-mmproj-offload "
+        "-mmdev --mmproj-device ",
+        "a vision tower is on the model's device; of ORG/NAME and of a folder the projector that "
+        "lies beside the model is taken without --mmproj"},
     Instead{" -hft ", "--hf-token"},
     Instead{" --offline ", "the variable HF_HUB_OFFLINE=1"},
     Instead{" -a --alias ", "--served-model-name"},

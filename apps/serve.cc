@@ -112,9 +112,13 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
 
 void add_request_flags(CLI::App& cmd, ServeFlags& f) {
   auto& s = f.settings;
-  cmd.add_option("--model", s.model, "checkpoint: a folder, MODEL.gguf, or ORG/NAME in HF_HOME");
+  cmd.add_option(
+      "--model", s.model,
+      "checkpoint: a folder, MODEL.gguf, or of the hub ORG/NAME, ORG/NAME:Q4_K_M (GGUF)");
   cmd.add_option("--mmproj", f.projector,
-                 "the vision tower of a GGUF model, a file of its own (docs/gguf.md)");
+                 "the vision tower of a GGUF model, a file of its own; with ORG/NAME also the name "
+                 "of one there (docs/gguf.md)");
+  cmd.add_flag("--no-mmproj", f.text_alone, "of a GGUF model the text alone")->excludes("--mmproj");
   cmd.add_option("--served-model-name", s.served_model_name, "names that requests may use")
       ->expected(1, -1);
   cmd.add_option("--max-body-mib", f.body_mib, "largest request body")

@@ -16,6 +16,7 @@
 #include "apps/serve_flags.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "model/checkpoint/hub_cache.h"
 #include "model/gguf/gguf_paths.h"
 #include "tools/formats.h"
 
@@ -230,9 +231,10 @@ Result<void> read_variables(ServeFlags& f) {
   return {};
 }
 
-// --mmproj: the model is two files from here on, and is called what the first one is.
+// --mmproj: the model is two files from here on, and is called what the first one is. Of what is on
+// the hub fetch_checkpoint() adds it.
 Result<void> add_projector(const std::string& projector, serve::ServeSettings& settings) {
-  if (projector.empty()) return {};
+  if (projector.empty() || hub_name_of(settings.model)) return {};
   TRY(std::optional<GgufPaths> paths, find_gguf(settings.model));
   if (!paths)
     return fail(ErrorCode::kInvalid,

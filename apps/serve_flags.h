@@ -15,7 +15,8 @@ namespace saccade {
 struct ServeFlags {
   serve::ServeSettings settings;
   std::string positional_model;
-  std::string projector;  // --mmproj
+  std::string projector;    // --mmproj
+  bool text_alone = false;  // --no-mmproj
   std::string tokenizer;
   std::string tokenizer_revision;
   std::string revision;

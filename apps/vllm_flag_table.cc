@@ -58,7 +58,8 @@ constexpr std::string_view kOneProcess =
     "one process does all; --io-threads and --worker-threads say how many threads prepare requests";
 constexpr std::string_view kRunnerIsFixed =
     "a model does what its config.json says: it generates, or it is a sentence encoder and embeds";
-constexpr std::string_view kHubPull = "pickles, GGUF and code are never downloaded";
+constexpr std::string_view kHubPull =
+    "pickles and code are never downloaded, and of GGUF files one model";
 constexpr std::string_view kClientCertificates =
     "clients are known by --api-key; put a proxy that asks for certificates in front";
 constexpr std::string_view kOnePool =

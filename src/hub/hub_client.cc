@@ -61,6 +61,18 @@ bool is_plain_name(std::string_view name) {
   return true;
 }
 
+// Of a few folders and a file.
+bool is_plain_path(std::string_view path) {
+  constexpr int kMostFolders = 3;
+  for (int folder = 0; folder <= kMostFolders; ++folder) {
+    const std::size_t slash = path.find('/');
+    if (slash == std::string_view::npos) return is_plain_name(path);
+    if (!is_plain_name(path.substr(0, slash))) return false;
+    path.remove_prefix(slash + 1);
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<HubClient> HubClient::create(const std::string& endpoint, std::string token,
@@ -128,8 +140,8 @@ Result<HubClient::Revision> HubClient::list(const std::string& repository,
   for (const json::value& sibling : siblings->get_array()) {
     if (!sibling.is_object()) continue;
     const json::value* name = json::find(sibling.get_object(), "rfilename");
-    // Names with folders or odd characters are none that a checkpoint is made of.
-    if (name != nullptr && name->is_string() && is_plain_name(name->get_string()))
+    // Names with odd characters are none that a checkpoint is made of.
+    if (name != nullptr && name->is_string() && is_plain_path(name->get_string()))
       found.files.emplace_back(name->get_string());
   }
   return found;

@@ -32,7 +32,7 @@ class HubClient {
 
   struct Revision {
     std::string commit;
-    std::vector<std::string> files;
+    std::vector<std::string> files;  // with their folders: each is safe below one of ours
   };
   Result<Revision> list(const std::string& repository, const std::string& revision);
   Result<HubFile> look_up(const std::string& repository, const std::string& commit,

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -21,40 +22,63 @@
 #include "base/log.h"
 #include "hub/hub_client.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/gguf/gguf_paths.h"
 
 namespace saccade::hub {
 namespace {
 
 namespace fs = std::filesystem;
 
-// What a checkpoint is read from. Pickles, GGUF, other frameworks' weights and code are left.
+// What a checkpoint is read from. Pickles, other frameworks' weights and code are left.
 constexpr std::array<std::string_view, 5> kWanted = {".safetensors", ".json", ".jinja", ".model",
                                                      ".txt"};
 
 bool is_wanted(const std::string& name) {
-  return std::ranges::any_of(kWanted,
+  return name.find('/') == std::string::npos &&
+         std::ranges::any_of(kWanted,
                              [&](std::string_view suffix) { return name.ends_with(suffix); });
 }
 
-Result<std::vector<std::string>> files_to_pull(const PullSettings& settings,
-                                               const HubClient::Revision& revision) {
+// What is fetched, in this order, and what of it is the checkpoint: a model in GGUF, or none for
+// the whole folder.
+struct Wanted {
   std::vector<std::string> files;
+  GgufChoice gguf;
+};
+
+// The projector first: what finds a model in the cache then finds its projector, too.
+Result<Wanted> gguf_to_pull(const PullSettings& settings, const std::vector<std::string>& files) {
+  auto chosen = choose_gguf(files, settings.gguf);
+  if (!chosen) return fail_within(settings.repository, std::move(chosen).error());
+  log::info("{}: {}", settings.repository, line_of(*chosen));
+  Wanted wanted;
+  if (!chosen->projector.empty()) wanted.files.push_back(chosen->projector);
+  wanted.files.insert(wanted.files.end(), chosen->model.begin(), chosen->model.end());
+  wanted.gguf = *std::move(chosen);
+  return wanted;
+}
+
+Result<Wanted> files_to_pull(const PullSettings& settings, const HubClient::Revision& revision) {
+  if (!settings.gguf.model.empty()) return gguf_to_pull(settings, revision.files);
+  Wanted wanted;
   std::string instead;
-  bool has_weights = false;
+  bool has_gguf = false;
   for (const std::string& name : revision.files) {
-    if (is_wanted(name)) files.push_back(name);
-    has_weights = has_weights || name.ends_with(".safetensors");
-    if (name.ends_with(".gguf") || name.ends_with(".bin")) instead = name;
+    if (is_wanted(name)) wanted.files.push_back(name);
+    if (name.ends_with(".bin")) instead = name;
+    has_gguf = has_gguf || name.ends_with(kGgufEnding);
   }
-  if (!has_weights)
-    return fail(ErrorCode::kUnsupported,
-                "{} has no safetensors{}; look for the repository it was converted from",
-                settings.repository,
-                instead.empty() ? "" : ", but " + instead + ", which is not read");
+  const auto is_weight = [](const std::string& name) { return name.ends_with(".safetensors"); };
+  if (std::ranges::none_of(wanted.files, is_weight)) {
+    if (has_gguf) return gguf_to_pull(settings, revision.files);
+    return fail(
+        ErrorCode::kUnsupported,
+        "{} has no safetensors and no GGUF{}; look for the repository it was converted from",
+        settings.repository, instead.empty() ? "" : ", but " + instead + ", which is not read");
+  }
   // Small files first: a wrong repository shows early.
-  std::ranges::stable_partition(
-      files, [](const std::string& name) { return !name.ends_with(".safetensors"); });
-  return files;
+  std::ranges::stable_partition(wanted.files, std::not_fn(is_weight));
+  return wanted;
 }
 
 struct FileCloser {
@@ -120,15 +144,15 @@ class Pull {
 
   Result<std::string> run() {
     TRY(const HubClient::Revision revision, hub_.list(settings_.repository, settings_.revision));
-    TRY(const std::vector<std::string> files, files_to_pull(settings_, revision));
+    TRY(const Wanted wanted, files_to_pull(settings_, revision));
     snapshot_ = folder_ / "snapshots" / revision.commit;
     std::error_code error;
     fs::create_directories(folder_ / "blobs", error);
     fs::create_directories(snapshot_, error);
     fs::create_directories(folder_ / "refs", error);
     if (error) return fail(ErrorCode::kInvalid, "{}: {}", folder_.string(), error.message());
-    progress_.files = files.size();
-    for (const std::string& file : files) {
+    progress_.files = wanted.files.size();
+    for (const std::string& file : wanted.files) {
       progress_.file = file;
       TRY_DO(pull_file(revision.commit, file));
       ++progress_.index;
@@ -140,7 +164,8 @@ class Pull {
     if (!reference)
       return fail(ErrorCode::kInvalid, "{}: cannot be written",
                   (folder_ / "refs" / settings_.revision).string());
-    return snapshot_.string();
+    return wanted.gguf.model.empty() ? snapshot_.string()
+                                     : gguf_place(snapshot_.string(), wanted.gguf);
   }
 
  private:
@@ -153,7 +178,8 @@ class Pull {
     const fs::path blob = folder_ / "blobs" / file.etag;
     if (!fs::exists(blob, error)) TRY_DO(download(commit, name, file, blob));
     fs::remove(link, error);
-    fs::create_symlink(fs::path("../../blobs") / file.etag, link, error);
+    fs::create_directories(link.parent_path(), error);
+    fs::create_symlink(blob.lexically_relative(link.parent_path()), link, error);
     if (error) return fail(ErrorCode::kInvalid, "{}: {}", link.string(), error.message());
     return {};
   }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "model/gguf/gguf_choice.h"
 
 namespace saccade::hub {
 
@@ -21,6 +22,7 @@ struct PullProgress {
 
 struct PullSettings {
   std::string repository;  // ORG/NAME
+  GgufWanted gguf;         // the same of a repository's files in GGUF
   std::string revision = "main";
   std::string endpoint;         // HF_ENDPOINT, else https://huggingface.co
   std::string token;            // HF_TOKEN; empty: none
@@ -35,11 +37,12 @@ struct PullSettings {
 // HF_ENDPOINT, HF_TOKEN and the cache from the environment.
 PullSettings pull_settings_from_environment();
 
-// Blocks until configuration, tokenizer and safetensors files are there; returns the snapshot's
-// directory. What is there already is not fetched again. Files whose SHA-256 the server states are
-// checked against it; the others against their size. kUnsupported when the repository has no
-// safetensors, kDenied for a wrong or missing token, kUnavailable when the hub cannot be reached,
-// kCorrupt for a checksum.
+// Blocks until a checkpoint is there, and returns what resolve_checkpoint() would: of safetensors
+// the snapshot's directory, with configuration and tokenizer; where `gguf.model` is given, or there
+// are no safetensors, the files that choose_gguf() chooses. What is there already is not fetched
+// again. Files whose SHA-256 the server states are checked against it; the others against their
+// size. kUnsupported when the repository has neither, kDenied for a wrong or missing token,
+// kUnavailable when the hub cannot be reached, kCorrupt for a checksum, choose_gguf()'s.
 Result<std::string> pull_model(const PullSettings& settings);
 
 }  // namespace saccade::hub

@@ -5,14 +5,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 
 #include "base/hash.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/hub_cache.h"
 #include "net/http_server.h"
 
 namespace saccade::hub {
@@ -23,6 +26,7 @@ using net::HttpRequest;
 using net::HttpResponse;
 using net::HttpServer;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::string kCommit = "0123456789abcdef0123456789abcdef01234567";
@@ -33,7 +37,7 @@ std::string read(const fs::path& path) {
   return text.str();
 }
 
-// Small files come from the hub itself; safetensors by a redirect to the store, under their hash.
+// Small files come from the hub itself; weights by a redirect to the store, under their hash.
 class ModelPullTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -45,6 +49,7 @@ class ModelPullTest : public ::testing::Test {
     files_["model.safetensors"] = std::string(300'000, 'w') + "end";
     files_["pytorch_model.bin"] = "pickle";
     files_["README.md"] = "text";
+    files_["onnx/model.safetensors"] = "of another format";
     store_ = listen([this](const HttpRequest& request) { return store(request); });
     hub_ = listen([this](const HttpRequest& request) { return hub(request); });
     settings_.repository = "Org/Name";
@@ -80,11 +85,12 @@ class ModelPullTest : public ::testing::Test {
                           kCommit, list),
               {}};
     }
-    const std::string name = request.path.substr(request.path.rfind('/') + 1);
+    const std::string prefix = "/Org/Name/resolve/" + kCommit + "/";
+    if (!request.path.starts_with(prefix)) return {404, "text/plain", "", {}};
+    const std::string name = request.path.substr(prefix.size());
     const auto found = files_.find(name);
-    if (found == files_.end() || !request.path.starts_with("/Org/Name/resolve/" + kCommit))
-      return {404, "text/plain", "", {}};
-    if (!name.ends_with(".safetensors"))
+    if (found == files_.end()) return {404, "text/plain", "", {}};
+    if (!name.ends_with(".safetensors") && !name.ends_with(".gguf"))
       return {200,
               "text/plain",
               found->second,
@@ -103,8 +109,10 @@ class ModelPullTest : public ::testing::Test {
     note("store " + request.method + " " + std::string(request.header("range")));
     EXPECT_EQ(request.header("authorization"), "");  // another host
     if (failures_-- > 0) return {503, "text/plain", "busy", {}};
-    const std::string& text = files_.at(request.path.substr(request.path.rfind('/') + 1));
+    const std::string& text = files_.at(request.path.substr(std::strlen("/lfs/")));
     const std::string range(request.header("range"));
+    if (breaks_off_at_ > 0)
+      return {200, "text/plain", text.substr(0, breaks_off_at_.exchange(0)), {}};
     if (range.empty() || !ranges_) return {200, "text/plain", text, {}};
     const std::size_t from = std::stoul(range.substr(range.find('=') + 1));
     return {206,
@@ -129,6 +137,7 @@ class ModelPullTest : public ::testing::Test {
   std::map<std::string, std::string> files_;
   std::string stated_digest_;
   std::atomic<int> failures_{0};
+  std::atomic<std::size_t> breaks_off_at_{0};  // bytes of the next file
   bool ranges_ = true;
   std::unique_ptr<HttpServer> store_;
   std::unique_ptr<HttpServer> hub_;
@@ -146,6 +155,7 @@ TEST_F(ModelPullTest, WritesTheHubsLayoutAndKeepsIt) {
   EXPECT_TRUE(fs::is_symlink(fs::path(*directory) / "model.safetensors"));
   EXPECT_TRUE(fs::exists(blob(to_hex(sha256(files_["model.safetensors"])))));
   EXPECT_FALSE(fs::exists(fs::path(*directory) / "pytorch_model.bin"));
+  EXPECT_FALSE(fs::exists(fs::path(*directory) / "onnx"));
   EXPECT_FALSE(fs::exists(fs::path(*directory).parent_path() / "evil.json"));
   ::setenv("HF_HUB_CACHE", cache_.c_str(), 1);
   EXPECT_EQ(resolve_checkpoint("Org/Name").value(), *directory);
@@ -225,10 +235,149 @@ TEST_F(ModelPullTest, SaysWhatIsWrong) {
   settings_.repository = "../etc";
   EXPECT_EQ(pull_model(settings_).error().code, ErrorCode::kInvalid);
   settings_.repository = "Org/Name";
+  settings_.gguf.model = "Q8_0";
+  EXPECT_THAT(pull_model(settings_).error().message, HasSubstr("Org/Name: no model in GGUF"));
+  settings_.gguf.model.clear();
   files_.erase("model.safetensors");
   EXPECT_THAT(pull_model(settings_).error().message, HasSubstr("pytorch_model.bin"));
   settings_.endpoint = "http://127.0.0.1:1";
   EXPECT_FALSE(pull_model(settings_));
+}
+
+// A repository of models in GGUF.
+class GgufPullTest : public ModelPullTest {
+ protected:
+  void SetUp() override {
+    ModelPullTest::SetUp();
+    files_ = {{"README.md", "text"},
+              {"config.json", "{}"},
+              {"Vl-Q4_K_M.gguf", std::string(200'000, 'q') + "end"},
+              {"Vl-Q8_0.gguf", "eight bits"},
+              {"Vl-IQ4_XS.gguf", "fewer bits"},
+              {"BF16/Vl-BF16-00001-of-00002.gguf", "the first half"},
+              {"BF16/Vl-BF16-00002-of-00002.gguf", "the second half"},
+              {"mmproj-Vl-Q8_0.gguf", "a tower in eight bits"},
+              {"mmproj-Vl-f16.gguf", "a tower in sixteen"}};
+    ::setenv("HF_HUB_CACHE", cache_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("HF_HUB_CACHE");
+    ModelPullTest::TearDown();
+  }
+
+  Result<std::string> pull(const std::string& pattern) {
+    settings_.gguf.model = pattern;
+    return pull_model(settings_);
+  }
+  std::string at(const std::string& file) const {
+    return cache_ + "/models--Org--Name/snapshots/" + kCommit + "/" + file;
+  }
+  std::set<std::string> snapshot() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::recursive_directory_iterator(at("")))
+      if (!entry.is_directory()) names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(GgufPullTest, OneModelAndTheTowerThatHasLostLeast) {
+  const auto place = pull("q4_k_m");
+  ASSERT_TRUE(place) << place.error().message;
+  EXPECT_EQ(*place, at("Vl-Q4_K_M.gguf") + "," + at("mmproj-Vl-f16.gguf"));
+  EXPECT_THAT(snapshot(), ElementsAre("Vl-Q4_K_M.gguf", "mmproj-Vl-f16.gguf"));
+  EXPECT_EQ(read(at("Vl-Q4_K_M.gguf")), files_["Vl-Q4_K_M.gguf"]);
+  EXPECT_EQ(resolve_checkpoint("Org/Name:Q4_K_M").value(), *place);
+  EXPECT_EQ(resolve_checkpoint("Org/Name").value(), *place);
+  EXPECT_EQ(resolve_checkpoint("Org/Name:Vl-Q4_K_M.gguf").value(), *place);
+  EXPECT_EQ(resolve_checkpoint("Org/Name:Q8_0").error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(resolve_checkpoint("Org/Name:Q8_0").error().message,
+              HasSubstr("`saccade model pull Org/Name:Q8_0` downloads it"));
+  EXPECT_EQ(find_in_hub_cache("Org/Name", {.text_alone = true}, "", "main").value(),
+            at("Vl-Q4_K_M.gguf"));
+  seen();
+  ASSERT_TRUE(pull("Q4_K_M"));
+  EXPECT_EQ(seen().size(), 1u);  // the list alone
+
+  EXPECT_EQ(pull("").value(), *place);  // Q4_K_M is the usual one
+  settings_.gguf.projector = "q8_0";
+  const auto other = pull("Q8_0");
+  ASSERT_TRUE(other) << other.error().message;
+  EXPECT_EQ(*other, at("Vl-Q8_0.gguf") + "," + at("mmproj-Vl-Q8_0.gguf"));
+  EXPECT_EQ(find_in_hub_cache("Org/Name", {"Q8_0", "q8_0"}, "", "main").value(), *other);
+  EXPECT_THAT(resolve_checkpoint("Org/Name:Vl-Q*").error().message, HasSubstr("fits 2 models"));
+}
+
+TEST_F(GgufPullTest, AllPartsFromTheirFolder) {
+  const auto place = pull("bf16");
+  ASSERT_TRUE(place) << place.error().message;
+  EXPECT_EQ(*place, at("BF16/Vl-BF16-00001-of-00002.gguf") + "," + at("mmproj-Vl-f16.gguf"));
+  EXPECT_EQ(read(at("BF16/Vl-BF16-00002-of-00002.gguf")), "the second half");
+  EXPECT_EQ(resolve_checkpoint("Org/Name:BF16").value(), *place);
+  fs::remove(at("BF16/Vl-BF16-00002-of-00002.gguf"));
+  EXPECT_EQ(resolve_checkpoint("Org/Name:BF16").error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(GgufPullTest, NoTowerWhereThereIsNoneOrNoneIsWanted) {
+  settings_.gguf.text_alone = true;
+  EXPECT_EQ(pull("Q8_0").value(), at("Vl-Q8_0.gguf"));
+  EXPECT_THAT(snapshot(), ElementsAre("Vl-Q8_0.gguf"));
+  settings_.gguf.text_alone = false;
+  files_.erase("mmproj-Vl-f16.gguf");
+  files_.erase("mmproj-Vl-Q8_0.gguf");
+  EXPECT_EQ(pull("IQ4_XS").value(), at("Vl-IQ4_XS.gguf"));
+}
+
+TEST_F(GgufPullTest, SaysWhatThereIs) {
+  const auto none = pull("Q5_K_M");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(none.error().message,
+              HasSubstr("Org/Name: no model in GGUF fits \"Q5_K_M\"; there are "
+                        "BF16/Vl-BF16-00001-of-00002.gguf, Vl-IQ4_XS.gguf, Vl-Q4_K_M.gguf, "
+                        "Vl-Q8_0.gguf"));
+  const auto several = pull("Vl-*");
+  ASSERT_FALSE(several);
+  EXPECT_EQ(several.error().code, ErrorCode::kInvalid);
+  EXPECT_THAT(several.error().message, HasSubstr("fits 4 models in GGUF; name one of BF16/"));
+  EXPECT_FALSE(fs::exists(cache_ + "/models--Org--Name"));
+}
+
+// The tower comes first: a model that is found has the one that it needs. What broke off goes on.
+TEST_F(GgufPullTest, GoesOnWhereItBrokeOffAndIsNotFoundBefore) {
+  ASSERT_TRUE(pull("Q8_0"));
+  fs::remove(at("mmproj-Vl-f16.gguf"));
+  const std::string tower = to_hex(sha256(files_["mmproj-Vl-f16.gguf"]));
+  fs::remove(blob(tower));
+  settings_.attempts = 1;
+  breaks_off_at_ = 5;
+  EXPECT_EQ(pull("Q4_K_M").error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(read(blob(tower + ".incomplete")), "a tow");
+  EXPECT_EQ(resolve_checkpoint("Org/Name:Q4_K_M").error().code, ErrorCode::kNotFound);
+  const std::string weights = to_hex(sha256(files_["Vl-Q4_K_M.gguf"]));
+  ASSERT_FALSE(fs::exists(blob(weights)));
+  seen();
+  const auto place = pull("Q4_K_M");
+  ASSERT_TRUE(place) << place.error().message;
+  EXPECT_THAT(seen(), Contains("store GET bytes=5-"));
+  EXPECT_EQ(read(at("mmproj-Vl-f16.gguf")), "a tower in sixteen");
+
+  fs::remove(at("Vl-Q4_K_M.gguf"));
+  fs::remove(blob(weights));
+  breaks_off_at_ = 70'000;
+  EXPECT_FALSE(pull("Q4_K_M"));
+  EXPECT_EQ(resolve_checkpoint("Org/Name:Q4_K_M").error().code, ErrorCode::kNotFound);
+  ASSERT_TRUE(pull("Q4_K_M"));
+  EXPECT_THAT(seen(), Contains("store GET bytes=70000-"));
+  EXPECT_EQ(read(at("Vl-Q4_K_M.gguf")), files_["Vl-Q4_K_M.gguf"]);
+}
+
+// Where a repository has both, the checkpoint is its safetensors unless a pattern is given.
+TEST_F(GgufPullTest, SafetensorsGoFirst) {
+  files_["model.safetensors"] = "weights";
+  EXPECT_EQ(pull("").value() + "/", at(""));
+  EXPECT_THAT(snapshot(), ElementsAre("config.json", "model.safetensors"));
+  EXPECT_EQ(pull("Q8_0").value(), at("Vl-Q8_0.gguf") + "," + at("mmproj-Vl-f16.gguf"));
+  EXPECT_EQ(resolve_checkpoint("Org/Name").value() + "/", at(""));
 }
 
 }  // namespace

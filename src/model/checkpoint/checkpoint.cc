@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/regular_file.h"
+#include "model/checkpoint/hub_cache.h"
 #include "model/gguf/gguf_checkpoint.h"
 #include "model/gguf/gguf_paths.h"
 
@@ -20,14 +20,6 @@ namespace fs = std::filesystem;
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::string first_line(const fs::path& path) {
-  constexpr std::size_t kMost = 4096;
-  const auto text = read_regular_file(path.string(), kMost);
-  std::string line = text ? text->substr(0, text->find('\n')) : "";
-  while (!line.empty() && static_cast<unsigned char>(line.back()) <= ' ') line.pop_back();
-  return line;
 }
 
 constexpr std::string_view kInstead =
@@ -131,6 +123,8 @@ Result<std::string> resolve_checkpoint(std::string_view name, const std::string&
   std::error_code ignored;
   const fs::path path{std::string(name)};
   if (fs::is_directory(path, ignored)) return path.string();
+  if (std::optional<HubName> hub = hub_name_of(name))
+    return find_in_hub_cache(hub->repository, {.model = std::move(hub->pattern)}, cache, revision);
   TRY(const std::optional<GgufPaths> gguf, find_gguf(path.string()));
   if (gguf) {
     for (const std::string& file : {gguf->model, gguf->projector}) {
@@ -140,24 +134,7 @@ Result<std::string> resolve_checkpoint(std::string_view name, const std::string&
     return gguf_place(*gguf);
   }
   TRY_DO(refuse_single_files(name));
-  if (!is_repository_name(name))
-    return fail(ErrorCode::kNotFound, "model \"{}\": no such directory", name);
-  if (!is_revision_name(revision))
-    return fail(ErrorCode::kInvalid, "revision \"{}\" is not the name of a branch, tag or commit",
-                revision);
-
-  const fs::path folder =
-      fs::path(cache.empty() ? hub_cache_directory() : cache) / hub_folder(name);
-  std::string commit = first_line(folder / "refs" / revision);
-  if (commit.empty()) commit = revision;  // it is one
-  const fs::path snapshot = folder / "snapshots" / commit;
-  if (is_revision_name(commit) && fs::is_directory(snapshot, ignored)) return snapshot.string();
-  const bool usual = revision == "main";
-  return fail(ErrorCode::kNotFound,
-              "model \"{}\"{}: no such directory, and not in {}; `saccade model pull {}{}` "
-              "downloads it",
-              name, usual ? "" : " of revision " + revision, folder.string(), name,
-              usual ? "" : " --revision " + revision);
+  return fail(ErrorCode::kNotFound, "model \"{}\": no such directory", name);
 }
 
 Result<Checkpoint> open_checkpoint(const std::string& directory) {

@@ -24,10 +24,10 @@ struct Checkpoint {
   NamedFiles files = {};  // these and the tokenizer's
 };
 
-// `name` is a directory, MODEL.gguf or MODEL.gguf,MMPROJ.gguf, or ORG/NAME of a download in the
-// Hugging Face cache. kUnsupported for .bin and other single files, saying what to give instead;
-// kNotFound lists where it looked. `cache` is another folder of that layout than
-// hub_cache_directory(), `revision` a branch, tag or commit.
+// `name` is a directory, MODEL.gguf or MODEL.gguf,MMPROJ.gguf, or a HubName of a download in the
+// Hugging Face cache (hub_cache.h): a directory or gguf_place(). kUnsupported for .bin and other
+// single files, saying what to give instead; kNotFound lists where it looked. `cache` is another
+// folder of that layout than hub_cache_directory(), `revision` a branch, tag or commit.
 Result<std::string> resolve_checkpoint(std::string_view name, const std::string& cache = "",
                                        const std::string& revision = "main");
 

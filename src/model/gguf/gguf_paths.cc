@@ -9,26 +9,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kEnding = ".gguf";
-
-// NAME-00002-of-00003.gguf and its like, but for the first of them.
-bool is_later_shard(std::string_view name) {
-  constexpr std::string_view kForm = "-00001-of-00003.gguf";
-  if (name.size() < kForm.size()) return false;
-  const std::string_view tail = name.substr(name.size() - kForm.size());
-  for (std::size_t i = 0; i < kForm.size(); ++i) {
-    const bool digit = kForm[i] >= '0' && kForm[i] <= '9';
-    const bool fits = digit ? tail[i] >= '0' && tail[i] <= '9' : tail[i] == kForm[i];
+// Whether `name` ends as kGgufPartEnding does.
+bool is_part(std::string_view name) {
+  if (name.size() < kGgufPartEnding.size()) return false;
+  const std::string_view tail = name.substr(name.size() - kGgufPartEnding.size());
+  for (std::size_t i = 0; i < tail.size(); ++i) {
+    const bool digit = kGgufPartEnding[i] >= '0' && kGgufPartEnding[i] <= '9';
+    const bool fits = digit ? tail[i] >= '0' && tail[i] <= '9' : tail[i] == kGgufPartEnding[i];
     if (!fits) return false;
   }
-  return tail.substr(1, 5) != "00001";
-}
-
-bool names_projector(std::string name) {
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  });
-  return name.find("mmproj") != std::string::npos;
+  return true;
 }
 
 Result<std::string> only_one(const fs::path& directory, const std::vector<std::string>& names,
@@ -50,8 +40,8 @@ Result<std::optional<GgufPaths>> find_in_folder(const fs::path& directory) {
   std::vector<std::string> projectors;
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     std::string name = entry.path().filename().string();
-    if (!name.ends_with(kEnding) || is_later_shard(name)) continue;
-    (names_projector(name) ? projectors : models).push_back(std::move(name));
+    if (!name.ends_with(kGgufEnding) || is_later_gguf_part(name)) continue;
+    (names_gguf_projector(name) ? projectors : models).push_back(std::move(name));
   }
   if (models.empty()) return std::optional<GgufPaths>();
   std::ranges::sort(models);
@@ -67,11 +57,11 @@ Result<std::optional<GgufPaths>> find_in_folder(const fs::path& directory) {
 Result<std::optional<GgufPaths>> find_gguf(const std::string& place) {
   std::error_code ignored;
   if (fs::is_directory(place, ignored)) return find_in_folder(place);
-  if (!place.ends_with(kEnding)) return std::optional<GgufPaths>();
-  const std::size_t comma = place.rfind(std::string(kEnding) + ",");
+  if (!place.ends_with(kGgufEnding)) return std::optional<GgufPaths>();
+  const std::size_t comma = place.rfind(std::string(kGgufEnding) + ",");
   if (comma == std::string::npos || fs::exists(place, ignored))
     return std::optional<GgufPaths>({place, ""});
-  const std::size_t end = comma + kEnding.size();
+  const std::size_t end = comma + kGgufEnding.size();
   return std::optional<GgufPaths>({place.substr(0, end), place.substr(end + 1)});
 }
 
@@ -81,7 +71,7 @@ std::string gguf_place(const GgufPaths& paths) {
 
 Result<std::vector<std::string>> gguf_shards(const std::string& path, std::int64_t count) {
   constexpr std::int64_t kMost = 99'999;
-  const std::string tail = fmt::format("-00001-of-{:05}{}", count, kEnding);
+  const std::string tail = fmt::format("-00001-of-{:05}{}", count, kGgufEnding);
   if (count < 1 || count > kMost || !path.ends_with(tail))
     return fail(ErrorCode::kInvalid,
                 "{}: it is one of {} files (split.count); give the first, whose name ends with {}",
@@ -89,8 +79,26 @@ Result<std::vector<std::string>> gguf_shards(const std::string& path, std::int64
   const std::string stem = path.substr(0, path.size() - tail.size());
   std::vector<std::string> paths;
   for (std::int64_t i = 1; i <= count; ++i)
-    paths.push_back(fmt::format("{}-{:05}-of-{:05}{}", stem, i, count, kEnding));
+    paths.push_back(fmt::format("{}-{:05}-of-{:05}{}", stem, i, count, kGgufEnding));
   return paths;
+}
+
+std::int64_t gguf_parts(std::string_view name) {
+  if (!is_part(name)) return 1;
+  const std::string count(name.substr(name.size() - kGgufEnding.size() - 5, 5));
+  return std::max(1, std::stoi(count));
+}
+
+bool is_later_gguf_part(std::string_view name) {
+  return is_part(name) && name.substr(name.size() - kGgufPartEnding.size() + 1, 5) != "00001";
+}
+
+bool names_gguf_projector(std::string_view name) {
+  std::string low(name);
+  std::ranges::transform(low, low.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  return low.find("mmproj") != std::string::npos;
 }
 
 }  // namespace saccade
