@@ -137,7 +137,7 @@ def layer_of(name):
 
 
 def is_tower(name):
-    return any(part in name for part in ("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "connector."))
+    return any(part in name for part in ("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "connector.", "image_newline"))
 
 
 def rope_theta(text):
@@ -324,6 +324,12 @@ def add_projector_metadata(writer, projector, config, vision, preprocessor, laye
             writer.add_vision_use_gelu(True)
         if "spatial_merge_size" in config:
             writer.add_vision_spatial_merge_size(config["spatial_merge_size"])
+    if projector == "mlp":
+        pinpoints = [side for pair in config["image_grid_pinpoints"] for side in pair]
+        writer.add_array("clip.vision.image_grid_pinpoints", pinpoints)
+        writer.add_string("clip.vision.image_aspect_ratio", config["vision_aspect_ratio"])
+        writer.add_string("clip.vision.mm_patch_merge_type", "spatial_unpad")
+        writer.add_array("clip.vision.feature_layer", [layers])
     if projector == "internvl":
         writer.add_vision_use_gelu(True)
         writer.add_uint32("clip.vision.preproc_max_tiles", preprocessor["max_patches"])
@@ -334,6 +340,8 @@ def tower_tensors(name, array, names, config, heads):
     mapped = lambda each: names.get_name(each, try_suffixes=(".weight", ".bias"))
     if config["model_type"] != "internvl":
         name = re.sub(r"^model\.(vision_tower|multi_modal_projector)\.", r"\1.", name)
+    if config["model_type"] == "llava_onevision":
+        return onevision_tensors(name, array)
     if config["model_type"] == "gemma3":
         name = re.sub(r"^vision_tower\.(vision_model\.)?", "vision_tower.vision_model.", name)
     suffix = name.rsplit(".", 1)[-1]
@@ -369,6 +377,24 @@ def tower_tensors(name, array, names, config, heads):
     return [(mapped(name), array)]
 
 
+def onevision_tensors(name, array):
+    """As LLaVA's own converter names them, which no table of the package has: the MLP's matrices the other way round."""
+    if "post_layernorm" in name:  # left out there
+        return []
+    if name.endswith("image_newline"):
+        return [("model.image_newline", array)]
+    suffix = name.rsplit(".", 1)[-1]
+    if "multi_modal_projector" in name:
+        return [(f"mm.{0 if 'linear_1' in name else 2}.{suffix}", array)]
+    for old, new in (("patch_embedding", "v.patch_embd"), ("position_embedding", "v.position_embd")):
+        if old in name:
+            return [(f"{new}.{suffix}", array)]
+    layer = re.search(r"layers\.(\d+)\.(?:self_attn\.|mlp\.)?(\w+)\.", name)
+    part = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "out_proj": "attn_out", "layer_norm1": "ln1",
+            "layer_norm2": "ln2", "fc1": "ffn_down", "fc2": "ffn_up"}[layer.group(2)]
+    return [(f"v.blk.{layer.group(1)}.{part}.{suffix}", array)]
+
+
 ARCH = gguf.MODEL_ARCH
 # Name, checkpoint, architecture, layers, type; projector, layers, type.
 FILES = [
@@ -386,6 +412,7 @@ FILES = [
     ("smolvlm2", "smolvlm2/fifths", ARCH.LLAMA, 2, Type.BF16, "idefics3", 2, Type.BF16),
     ("pixtral", "pixtral/rows", ARCH.LLAMA, 1, Type.Q5_0, "pixtral", 1, Type.BF16),
     ("mistral3", "mistral3/ninths", ARCH.LLAMA, 2, Type.F16, "pixtral", 2, Type.F16),
+    ("llava_onevision", "llava_onevision/newlines", ARCH.QWEN2, 3, Type.F16, "mlp", 3, Type.F16),
     ("internvl3", "internvl3/hf3", ARCH.QWEN2, 2, Type.F16, "internvl", 2, Type.F16),
 ]
 

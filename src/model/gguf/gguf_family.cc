@@ -120,6 +120,25 @@ constexpr std::array kGemmaTower = {
             kNumbers,
             true},
 };
+// LLaVA's converter, which leaves out the norm after the last layer: the tower has it and does not
+// run it, so that whatever is of its width will do.
+constexpr std::array kOnevisionTower = {
+    kGemmaTower[0],
+    kGemmaTower[1],
+    kGemmaTower[2],
+    kGemmaTower[3],
+    kGemmaTower[4],
+    kGemmaTower[5],
+    kGemmaTower[6],
+    kGemmaTower[7],
+    kGemmaTower[8],
+    kGemmaTower[9],
+    GgufRow{{"v.blk.0.ln1"}, "vision_tower.vision_model.post_layernorm"},
+    GgufRow{{"mm.0"}, "multi_modal_projector.linear_1"},
+    GgufRow{{"mm.2"}, "multi_modal_projector.linear_2"},
+    GgufRow{{"model.image_newline"}, "image_newline", kNone, true},
+    GgufRow{{"v.image_newline"}, "image_newline", kNone, true},
+};
 constexpr std::array kSmolVlmTower = {
     GgufRow{{"v.patch_embd"}, "model.vision_model.embeddings.patch_embedding"},
     GgufRow{{"v.position_embd"}, "model.vision_model.embeddings.position_embedding"},
@@ -277,6 +296,9 @@ constexpr std::array kFamilies = {
            "model.text_model.", kSmolVlmTower, add_smolvlm_tower),
     headed(seeing(as(kLlama, "llama", "LlavaForConditionalGeneration", "llava"), "pixtral",
                   "mistral", "language_model.model.", kPixtralTower, add_pixtral_tower),
+           "language_model.lm_head"),
+    headed(seeing(as(kQwen2, "qwen2", "LlavaOnevisionForConditionalGeneration", "llava_onevision"),
+                  "mlp", "qwen2", "language_model.model.", kOnevisionTower, add_onevision_tower),
            "language_model.lm_head"),
     headed(seeing(as(kQwen2, "qwen2", kIntern, "internvl"), "internvl", "qwen2", kInternText,
                   kInternTower, add_intern_tower),

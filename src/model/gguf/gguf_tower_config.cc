@@ -110,7 +110,7 @@ Result<json::object> patch_tower(const GgufModel& model, const Tower& tower) {
                       {"temporal_patch_size", 2},  {"hidden_act", tower.activation}};
 }
 
-// SigLIP's, as Gemma 3 and SmolVLM have it.
+// SigLIP's, as Gemma 3, SmolVLM and LLaVA-OneVision have it.
 json::object siglip(const Tower& tower) {
   return {{"hidden_size", tower.width},        {"intermediate_size", tower.inner},
           {"num_hidden_layers", tower.layers}, {"num_attention_heads", tower.heads},
@@ -250,6 +250,58 @@ Result<void> add_pixtral_tower(const GgufModel& model, json::object& config,
                   {"patch_size", tower.patch},
                   {"resample", 3}};
   return add_normalize(model, preprocessor);
+}
+
+// Of all that LLaVA's converter writes with a projector "mlp" (1.5, 1.6, OneVision) the last has
+// SigLIP's tower beside Qwen2's text. llama.cpp cuts images at the same pinpoints and leaves out
+// the newlines; here they are laid out as the checkpoint's own processor does.
+Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
+                                 json::object& preprocessor) {
+  const GgufMetadata& metadata = model.projector();
+  for (const char* const newline : {"model.image_newline", "v.image_newline"})
+    if (model.find(newline).tensor != nullptr) config["use_image_newline_parameter"] = true;
+  if (!config.contains("use_image_newline_parameter") ||
+      model.find("v.class_embd").tensor != nullptr)
+    return fail(ErrorCode::kUnsupported,
+                "clip.projector_type is \"mlp\": of LLaVA OneVision is read, whose tower has "
+                "model.image_newline and no v.class_embd");
+  TRY(const std::string_view merge,
+      metadata.get_string_or("clip.vision.mm_patch_merge_type", "spatial_unpad"));
+  if (merge != "spatial_unpad")
+    return fail(ErrorCode::kUnsupported,
+                "clip.vision.mm_patch_merge_type is \"{}\"; spatial_unpad is read", merge);
+  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  json::object vision = siglip(tower);
+  vision["model_type"] = "siglip_vision_model";
+  vision["vision_use_head"] = false;
+  config["vision_config"] = std::move(vision);
+  TRY(const std::vector<std::int64_t> layers, metadata.get_ints("clip.vision.feature_layer"));
+  config["vision_feature_layer"] = -1;
+  if (!layers.empty()) config["vision_feature_layer"] = json::array(layers.begin(), layers.end());
+  config["vision_feature_select_strategy"] = "full";
+  config["projector_hidden_act"] = "gelu";
+  config["multimodal_projector_bias"] = model.find("mm.0.bias").tensor != nullptr;
+  TRY(config["vision_aspect_ratio"],
+      metadata.get_string_or("clip.vision.image_aspect_ratio", "anyres_max_9"));
+  TRY_DO(add_token(model, "<image>", "image_token_index", config));
+  TRY_DO(add_token(model, "<video>", "video_token_index", config));
+  preprocessor = {{"image_processor_type", "LlavaOnevisionImageProcessor"},
+                  {"size", {{"height", tower.image}, {"width", tower.image}}},
+                  {"image_mean", {0.5, 0.5, 0.5}},
+                  {"image_std", {0.5, 0.5, 0.5}},
+                  {"resample", 3}};
+  TRY_DO(add_normalize(model, preprocessor));
+  TRY(const std::vector<std::int64_t> sides, metadata.get_ints("clip.vision.image_grid_pinpoints"));
+  if (sides.empty()) return {};
+  if (sides.size() % 2 != 0)
+    return fail(ErrorCode::kInvalid, "clip.vision.image_grid_pinpoints has {} sides, no pairs",
+                sides.size());
+  json::array pinpoints;
+  for (std::size_t i = 0; i < sides.size(); i += 2)
+    pinpoints.push_back(json::array{sides[i], sides[i + 1]});
+  config["image_grid_pinpoints"] = pinpoints;
+  preprocessor["image_grid_pinpoints"] = std::move(pinpoints);
+  return {};
 }
 
 Result<void> add_intern_tower(const GgufModel& model, json::object& config,

@@ -384,10 +384,10 @@ Result<void> GgufWeights::assemble() {
   TRY_DO(add_row({{"output"}, family_->head}, ""));
   for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, ""));
   // Factors of wavelengths are in the configuration; what separates Pixtral's rows is an embedding
-  // of the text.
+  // of the text; SigLIP's head makes one vector of an image, which no text is given.
   constexpr std::string_view kElsewhere[] = {"rope_freqs.weight", "v.token_embd.img_break"};
   for (const auto& [name, place] : by_name_) {
-    if (!used_.contains(place.tensor) &&
+    if (!used_.contains(place.tensor) && !name.starts_with("v.head.") &&
         std::ranges::find(kElsewhere, name) == std::end(kElsewhere))
       add_pieces(name, place.tensor->shape, {place}, {whole(place)});
   }
