@@ -80,6 +80,7 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   Refusal refusal() const {
     if (hosts_ > 1) return {400, fmt::format("{} Host headers, one is possible", hosts_)};
     if (hosts_ == 0 && version >= 11) return {400, "a request of HTTP/1.1 without a Host header"};
+    if (authority_ && authority_->empty()) return {400, "the request's target names no host"};
     if (!codings_) return {};
     if (version < 11) return {400, "Transfer-Encoding in a request of HTTP/1.0"};
     std::string_view left = *codings_;
@@ -112,12 +113,18 @@ class RequestParser::Fields final : public http::basic_parser<true> {
                      error_code&) override {
     if (header_done) return;  // a trailer
     if (name == http::field::expect) expects_continue = lower_case(value) == "100-continue";
-    if (name == http::field::host) ++hosts_;
+    if (name == http::field::host) {
+      ++hosts_;
+      if (authority_) value = {authority_->data(), authority_->size()};
+    }
     if (name == http::field::transfer_encoding)
       codings_ = codings_ ? *codings_ + "," + lower_case(value) : lower_case(value);
     request.headers.emplace_back(lower_case(name_text), std::string(value.data(), value.size()));
   }
-  void on_header_impl(error_code&) override { header_done = true; }
+  void on_header_impl(error_code&) override {
+    header_done = true;
+    if (authority_ && hosts_ == 0) request.headers.emplace_back("host", *authority_);
+  }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(string_view body, error_code&) override {
     request.body.append(body.data(), body.size());
@@ -130,16 +137,21 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   }
   void on_finish_impl(error_code&) override {}
 
-  // Origin form "/path?query" or absolute form "http://host/path?query".
+  // Absolute form "http://host/path?query" becomes origin form "/path?query" and the Host header,
+  // over what that says (RFC 9112 3.2.2): whoever decides by the host decides by what was asked.
+  void to_origin_form() {
+    const std::string_view whole = request.target;
+    const std::size_t scheme = whole.find("://");
+    if (whole.starts_with('/') || scheme == std::string_view::npos) return;
+    const std::string_view rest = whole.substr(scheme + 3);
+    const std::size_t end = std::min(rest.find_first_of("/?#"), rest.size());
+    authority_ = rest.substr(0, end);
+    request.target = (rest.substr(end).starts_with('/') ? "" : "/") + std::string(rest.substr(end));
+  }
+
   void split_target() {
+    to_origin_form();
     std::string_view rest = request.target;
-    if (!rest.empty() && rest.front() != '/') {
-      const std::size_t scheme = rest.find("://");
-      if (scheme != std::string_view::npos) {
-        const std::size_t slash = rest.find_first_of("/?", scheme + 3);
-        rest = slash == std::string_view::npos ? "/" : rest.substr(slash);
-      }
-    }
     rest = rest.substr(0, rest.find('#'));
     const std::size_t question = rest.find('?');
     if (question != std::string_view::npos) request.query = rest.substr(question + 1);
@@ -147,7 +159,8 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   }
 
   int hosts_ = 0;
-  std::optional<std::string> codings_;  // of all Transfer-Encoding headers, in lower case
+  std::optional<std::string> authority_;  // of a target in absolute form
+  std::optional<std::string> codings_;    // of all Transfer-Encoding headers, in lower case
 };
 
 RequestParser::RequestParser(std::size_t max_header_bytes, std::size_t max_body_bytes)

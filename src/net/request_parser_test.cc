@@ -75,6 +75,28 @@ TEST(RequestParser, TargetForms) {
   EXPECT_EQ(path("/%zz%4"), "/%zz%4|");
 }
 
+// RFC 9112 3.2.2: a target that names a host says more than the Host header, and who goes by the
+// header or passes the target on must not hear of another.
+TEST(RequestParser, AHostInTheTargetIsTheHost) {
+  const auto read = [](const std::string& target, const std::string& version = "1.1",
+                       const std::string& header = "Host: localhost\r\n") {
+    const Outcome outcome =
+        parse({"GET " + target + " HTTP/" + version + "\r\n" + header + "\r\n"});
+    const HttpRequest& request = outcome.request;
+    return outcome.done
+               ? std::string(request.header("host")) + "|" + request.target + "|" + request.path
+               : std::to_string(outcome.refusal_status);
+  };
+  EXPECT_EQ(read("http://other.example/v1/models"), "other.example|/v1/models|/v1/models");
+  EXPECT_EQ(read("HTTPS://Other.example:8000?a=%41"), "Other.example:8000|/?a=%41|/");
+  EXPECT_EQ(read("http://other.example#f"), "other.example|/#f|/");
+  EXPECT_EQ(read("x://localhost@other.example/a"), "localhost@other.example|/a|/a");
+  EXPECT_EQ(read("/a?b=http://other.example/"), "localhost|/a?b=http://other.example/|/a");
+  EXPECT_EQ(read("http://other.example/", "1.0", ""), "other.example|/|/");
+  for (const char* const nobody : {"http:///v1/models", "http://", "http://?a"})
+    EXPECT_EQ(read(nobody), "400") << nobody;
+}
+
 TEST(RequestParser, EverySplitGivesTheSame) {
   const std::string text =
       "\r\n\r\nPOST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
