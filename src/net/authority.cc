@@ -54,7 +54,7 @@ std::optional<Authority> parse_authority(std::string_view text) {
   }
   if (rest.empty()) return made;
   made.port = rest.substr(1);
-  if (rest.front() != ':' || made.port.empty() || made.port.size() > kMostPortDigits ||
+  if (rest.front() != ':' || made.port.size() > kMostPortDigits ||
       !std::ranges::all_of(made.port, is_digit))
     return std::nullopt;
   return made;

@@ -10,7 +10,7 @@ namespace saccade::net {
 
 struct Authority {
   std::string host;  // in lower case, an address of IPv6 without its brackets
-  std::string port;  // digits; empty: not said
+  std::string port;  // digits; empty: not said, as in "HOST:" too (RFC 3986 3.2.3)
 };
 
 // Read whole: nothing may stand before the host (a user's name), between its parts, or behind the
