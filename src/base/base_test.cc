@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -75,6 +76,30 @@ TEST(Json, ErrorsSayWhere) {
   EXPECT_FALSE(json::parse(""));
   EXPECT_FALSE(json::parse(std::string(1000, '[')));
   EXPECT_TRUE(json::parse(" [1, 2.5, \"x\", null] \n"));
+}
+
+// As Windows' editors and shells write files.
+TEST(Json, AMarkBeforeTheTextIsPassedOverAndOtherEncodingsAreNamed) {
+  EXPECT_EQ(json::parse("\xEF\xBB\xBF{\"a\": 1}").value().as_object().at("a"), 1);
+  EXPECT_FALSE(json::parse("\xEF\xBB\xBF"));
+  EXPECT_FALSE(json::parse("{}\xEF\xBB\xBF"));
+  EXPECT_FALSE(json::parse("\xEF\xBB\xBF\xEF\xBB\xBF{}"));
+  const auto reason = [](std::string_view text) {
+    const auto parsed = json::parse(text);
+    return parsed ? "parsed" : parsed.error().message;
+  };
+  // The place is that in the text as it came.
+  EXPECT_THAT(reason("\xEF\xBB\xBF{\"a\": ?}"), ::testing::HasSubstr("at byte 9"));
+  for (const std::string_view text :
+       {std::string_view("\xFF\xFE{\0}\0", 6), std::string_view("\xFE\xFF\0{\0}", 6),
+        std::string_view("{\0}\0", 4), std::string_view("\0{\0}", 4), std::string_view("1\0", 2),
+        std::string_view("\"\0\xE9\x4E\"\0", 6)})
+    EXPECT_THAT(reason(text), ::testing::HasSubstr("UTF-16"));
+  for (const std::string_view text :
+       {std::string_view("\xFF\xFE\0\0{\0\0\0}\0\0\0", 12),
+        std::string_view("\0\0\xFE\xFF\0\0\0{\0\0\0}", 12), std::string_view("1\0\0\0", 4),
+        std::string_view("\0\0\0{\0\0\0}", 8)})
+    EXPECT_THAT(reason(text), ::testing::HasSubstr("UTF-32"));
 }
 
 // Memory is bounded by more than the text's size: a tree of empty arrays is many times larger.

@@ -107,8 +107,20 @@ Utf8Part utf8_part(std::string_view text) {
   return {wanted, true};
 }
 
+// The encoding of a text that is not in UTF-8, by its mark or by the zeros of its first character,
+// which in JSON is of ASCII; empty where nothing says so.
+std::string_view other_encoding(std::string_view text) {
+  const auto begins = [&](std::string_view bytes) { return text.starts_with(bytes); };
+  const auto zero = [&](std::size_t i) { return i < text.size() && text[i] == '\0'; };
+  if (begins({"\xFF\xFE\0\0", 4}) || begins({"\0\0\xFE\xFF", 4})) return "UTF-32";
+  if (begins("\xFF\xFE") || begins("\xFE\xFF")) return "UTF-16";
+  if (text.size() >= 4 && zero(1) && zero(2) && zero(0) != zero(3)) return "UTF-32";
+  if (text.size() >= 2 && zero(0) != zero(1)) return "UTF-16";
+  return {};
+}
+
 Result<value> parse_into(const boost::json::storage_ptr& memory, std::string_view text,
-                         std::size_t max_depth) {
+                         std::size_t max_depth, std::size_t skipped) {
   boost::json::parse_options options;
   options.max_depth = max_depth;
   boost::json::error_code code;
@@ -116,26 +128,34 @@ Result<value> parse_into(const boost::json::storage_ptr& memory, std::string_vie
   parser.reset(memory);
   const std::size_t consumed = parser.write_some(text.data(), text.size(), code);
   if (code)
-    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: {}", consumed, code.message());
+    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: {}", skipped + consumed,
+                code.message());
   if (text.substr(consumed).find_first_not_of(" \t\r\n") != std::string_view::npos) {
     return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: extra data after the value",
-                consumed);
+                skipped + consumed);
   }
   if (!code && !parser.done()) parser.finish(code);
   if (code)
-    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: it ends early", text.size());
+    return fail(ErrorCode::kInvalid, "JSON is malformed at byte {}: it ends early",
+                skipped + text.size());
   return parser.release();
 }
 
 }  // namespace
 
 Result<value> parse(std::string_view text, std::size_t max_depth) {
-  if (text.size() <= kSmallText) return parse_into({}, text, max_depth);
+  if (const std::string_view encoding = other_encoding(text); !encoding.empty())
+    return fail(ErrorCode::kInvalid, "JSON is malformed: it is in {}, and UTF-8 is required",
+                encoding);
+  // RFC 8259, 8.1: a byte order mark may be passed over. Editors and shells of Windows write one.
+  const std::size_t mark = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  text.remove_prefix(mark);
+  if (text.size() <= kSmallText) return parse_into({}, text, max_depth, mark);
   const std::size_t most = kMaxTreeBytes + 2 * text.size();
   const auto exhausted = std::make_shared<std::atomic<bool>>(false);
   const auto memory = boost::json::make_shared_resource<BoundedMemory>(most, exhausted);
   try {
-    return parse_into(memory, text, max_depth);
+    return parse_into(memory, text, max_depth, mark);
   } catch (const std::bad_alloc&) {
     if (!*exhausted) throw;
     return fail(ErrorCode::kInvalid, "JSON of {} bytes has so many values that they take over {}",

@@ -15,6 +15,7 @@ constexpr std::size_t kOpening = 1024;        // bytes of text that say how a re
 constexpr std::size_t kMediumOpening = 1024;  // and of each medium
 constexpr std::size_t kMostMedia = 4096;
 constexpr std::size_t kMostLiteral = 32;
+constexpr std::string_view kMark = "\xEF\xBB\xBF";  // which may stand before JSON
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -185,6 +186,7 @@ void BodyScan::end_string() {
 // --- structure ---
 
 void BodyScan::structure(char c) {
+  if (offset_ < kMark.size() && c == kMark[offset_]) return;
   if (!literal_.empty() && (is_blank(c) || c == ',' || c == '}' || c == ']')) end_literal();
   if (is_blank(c)) return;
   if (ended_) {

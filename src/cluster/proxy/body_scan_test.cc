@@ -83,6 +83,16 @@ TEST(BodyScan, ItDoesNotMatterHowBytesAreCut) {
   }
 }
 
+TEST(BodyScan, AMarkBeforeTheTextIsPassedOver) {
+  const std::string marked = "\xEF\xBB\xBF" + kChat;
+  for (const std::size_t size : {std::size_t{1}, std::size_t{2}, marked.size()}) {
+    const ScannedBody found = scan_in_pieces(marked, size);
+    EXPECT_TRUE(found.complete);
+    EXPECT_EQ(found.model, "m");
+    EXPECT_EQ(found.opening, scan(kChat).opening);
+  }
+}
+
 TEST(BodyScan, EscapesAreSeenThrough) {
   EXPECT_EQ(scan(R"({"model": "a\"b\\c\/d\u0041\u0022\u00e9"})").model, "a\"b\\c/dA\"?");
   EXPECT_EQ(scan(R"({"mod\u0065l": "x"})").model, "x");  // a name may be written so too
