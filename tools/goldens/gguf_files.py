@@ -137,7 +137,7 @@ def layer_of(name):
 
 
 def is_tower(name):
-    return any(part in name for part in ("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "connector.", "image_newline"))
+    return any(part in name for part in ("visual.", "vision_tower.", "vision_model.", "multi_modal_projector.", "connector.", "image_newline", "merger."))
 
 
 def rope_theta(text):
@@ -201,6 +201,15 @@ def write_text(path, folder, arch, layers, wanted):
         writer.add_uint32("gemma3.attention.sliding_window_pattern",
                           text.get("sliding_window_pattern", text.get("_sliding_window_pattern")))
         writer.add_float32("gemma3.attention.scale", float(text["query_pre_attn_scalar"]) ** -0.5)
+    if arch == gguf.MODEL_ARCH.QWEN35:
+        writer.add_ssm_conv_kernel(text["linear_conv_kernel_dim"])
+        writer.add_ssm_state_size(text["linear_key_head_dim"])
+        writer.add_ssm_group_count(text["linear_num_key_heads"])
+        writer.add_ssm_time_step_rank(text["linear_num_value_heads"])
+        writer.add_ssm_inner_size(text["linear_value_head_dim"] * text["linear_num_value_heads"])
+        writer.add_uint32("qwen35.full_attention_interval", text["full_attention_interval"])
+        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 0.25)))
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
     experts = text.get("num_experts", text.get("num_local_experts"))
     if experts:
         writer.add_expert_count(experts)
@@ -222,6 +231,8 @@ def write_text(path, folder, arch, layers, wanted):
             array = permute(array, heads if "q_proj" in name else kv_heads)
         if arch == gguf.MODEL_ARCH.GEMMA3 and name.endswith("norm.weight"):
             array = array + 1
+        if arch == gguf.MODEL_ARCH.QWEN35:
+            name, array = delta_net(name, array, text)
         expert = re.match(r"(model\.layers\.\d+\.mlp\.experts)\.(\d+)\.(\w+)\.weight$", name)
         if expert:
             stacks.setdefault(f"{expert.group(1)}.{expert.group(3)}.weight", {})[int(expert.group(2))] = array
@@ -242,12 +253,32 @@ def write_text(path, folder, arch, layers, wanted):
             continue
         new = names.get_name(name, try_suffixes=(".weight", ".bias"))
         assert new, name
-        add_tensor(writer, new, array, wanted)
+        # Whatever has a row for a head, or taps, is in no blocks.
+        kind = Type.F32 if re.search(r"ssm_(conv1d|alpha|beta)", new) else wanted
+        add_tensor(writer, new, array, kind)
     for name, parts in stacks.items():
         new = names.get_name(name, try_suffixes=(".weight",))
         assert new, name
         add_tensor(writer, new, np.stack([parts[i] for i in range(len(parts))]), wanted)
     finish(writer)
+
+
+def delta_net(name, array, text):
+    """Value heads that share a key head are put apart, decays are what they stand for, and norms but the net's own get one."""
+    keys, heads, length = (text["linear_" + n] for n in ("num_key_heads", "num_value_heads", "value_head_dim"))
+    apart = lambda rows: rows.reshape(keys, heads // keys, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+    if re.search(r"in_proj_qkv|conv1d", name):
+        array = array.squeeze(1) if array.ndim == 3 else array
+        array = np.concatenate([array[:-heads * length], apart(array[-heads * length:])])
+    if re.search(r"in_proj_[zab]\.|A_log|dt_bias", name):
+        array = apart(array)
+    if "linear_attn.out_proj" in name:
+        array = apart(array.T).T
+    if "A_log" in name:
+        array = -np.exp(array)
+    if name.endswith("norm.weight") and "linear_attn" not in name:
+        array = array + 1
+    return name.replace(".dt_bias", ".dt_proj.bias"), array
 
 
 def finish(writer):
@@ -261,6 +292,8 @@ def write_tower(path, folder, projector, layers, wanted):
     config = json.loads((folder / "config.json").read_text())
     vision = config["vision_config"]
     preprocessor = json.loads((folder / "preprocessor_config.json").read_text())
+    if projector == "minicpmv4_6":  # of a slice; positions have a size of their own
+        vision["image_size"] = preprocessor["scale_resolution"]
     text = config.get("text_config", config)
     tensors = {n: a for n, a in read_safetensors(folder).items() if is_tower(n) and layer_of(n) < layers}
     writer = gguf.GGUFWriter(path, "clip")
@@ -324,6 +357,10 @@ def add_projector_metadata(writer, projector, config, vision, preprocessor, laye
             writer.add_vision_use_gelu(True)
         if "spatial_merge_size" in config:
             writer.add_vision_spatial_merge_size(config["spatial_merge_size"])
+    if projector == "minicpmv4_6":
+        writer.add_vision_use_gelu(True)
+        writer.add_uint32("clip.vision.projector.scale_factor", 4)
+        writer.add_array("clip.vision.wa_layer_indexes", [config["insert_layer_id"]])
     if projector == "mlp":
         pinpoints = [side for pair in config["image_grid_pinpoints"] for side in pair]
         writer.add_array("clip.vision.image_grid_pinpoints", pinpoints)
@@ -342,6 +379,8 @@ def tower_tensors(name, array, names, config, heads):
         name = re.sub(r"^model\.(vision_tower|multi_modal_projector)\.", r"\1.", name)
     if config["model_type"] == "llava_onevision":
         return onevision_tensors(name, array)
+    if config["model_type"] == "minicpmv4_6":
+        return minicpmv_tensors(name, array)
     if config["model_type"] == "gemma3":
         name = re.sub(r"^vision_tower\.(vision_model\.)?", "vision_tower.vision_model.", name)
     suffix = name.rsplit(".", 1)[-1]
@@ -395,6 +434,22 @@ def onevision_tensors(name, array):
     return [(f"v.blk.{layer.group(1)}.{part}.{suffix}", array)]
 
 
+def minicpmv_tensors(name, array):
+    """Names that later versions of the package have."""
+    suffix = name.rsplit(".", 1)[-1]
+    base = name.removeprefix("model.").removesuffix("." + suffix)
+    whole = {"vision_tower.embeddings.patch_embedding": "v.patch_embd", "vision_tower.embeddings.position_embedding": "v.position_embd",
+             "vision_tower.post_layernorm": "v.post_ln", "vision_tower.vit_merger.layer_norm1": "v.vit_merger.ln1",
+             "vision_tower.vit_merger.pre_norm": "v.vit_merger.ds_ln", "vision_tower.vit_merger.linear_1": "v.vit_merger.ds_ffn_up",
+             "vision_tower.vit_merger.linear_2": "v.vit_merger.ds_ffn_down", "merger.mlp.0.pre_norm": "mm.input_norm",
+             "merger.mlp.0.linear_1": "mm.up", "merger.mlp.0.linear_2": "mm.down"}
+    part = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "out_proj": "attn_out", "layer_norm1": "ln1",
+            "layer_norm2": "ln2", "fc1": "ffn_up", "fc2": "ffn_down"}.get(base.rsplit(".", 1)[-1])
+    layer = re.search(r"encoder\.layers\.(\d+)\.", base)
+    new = whole.get(base) or (f"v.blk.{layer.group(1)}.{part}" if layer else f"v.vit_merger.{part}")
+    return [(f"{new}.{suffix}", array)]
+
+
 ARCH = gguf.MODEL_ARCH
 # Name, checkpoint, architecture, layers, type; projector, layers, type.
 FILES = [
@@ -413,6 +468,7 @@ FILES = [
     ("pixtral", "pixtral/rows", ARCH.LLAMA, 1, Type.Q5_0, "pixtral", 1, Type.BF16),
     ("mistral3", "mistral3/ninths", ARCH.LLAMA, 2, Type.F16, "pixtral", 2, Type.F16),
     ("llava_onevision", "llava_onevision/newlines", ARCH.QWEN2, 3, Type.F16, "mlp", 3, Type.F16),
+    ("minicpmv", "minicpmv/slices", ARCH.QWEN35, 4, Type.BF16, "minicpmv4_6", 3, Type.BF16),
     ("internvl3", "internvl3/hf3", ARCH.QWEN2, 2, Type.F16, "internvl", 2, Type.F16),
 ]
 

@@ -239,6 +239,35 @@ Result<void> add_expert_text(const GgufModel& model, json::object& text) {
   return {};
 }
 
+Result<void> add_qwen35_text(const GgufModel& model, json::object& text) {
+  const GgufMetadata& metadata = model.metadata();
+  for (const auto& [from, to] : {std::pair{"ssm.conv_kernel", "linear_conv_kernel_dim"},
+                                 {"ssm.state_size", "linear_key_head_dim"},
+                                 {"ssm.group_count", "linear_num_key_heads"},
+                                 {"ssm.time_step_rank", "linear_num_value_heads"}}) {
+    TRY(text[to], metadata.get_int(model.key(from)));
+  }
+  const std::int64_t heads = text["linear_num_value_heads"].get_int64();
+  TRY(const std::int64_t values, metadata.get_int(model.key("ssm.inner_size")));
+  if (heads < 1 || values % heads != 0)
+    return fail(ErrorCode::kInvalid, "{} is {}, {} {}", model.key("ssm.inner_size"), values,
+                model.key("ssm.time_step_rank"), heads);
+  text["linear_value_head_dim"] = values / heads;
+  TRY(text["full_attention_interval"],
+      metadata.get_int_or(model.key("full_attention_interval"), 4));
+  // Layers that guess several tokens ahead stand behind the others, and are not read.
+  TRY(const std::int64_t layers, json::get_int(text, "num_hidden_layers"));
+  TRY(const std::int64_t guessing, metadata.get_int_or(model.key("nextn_predict_layers"), 0));
+  text["num_hidden_layers"] = layers - guessing;
+  TRY(const std::int64_t head_dim, json::get_int_or(text, "head_dim", 256));
+  TRY(const std::int64_t turned,
+      metadata.get_int_or(model.key("rope.dimension_count"), head_dim / 4));
+  if (head_dim < 1)
+    return fail(ErrorCode::kInvalid, "{} is {}", model.key("attention.key_length"), head_dim);
+  text["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim);
+  return {};
+}
+
 // Its converter leaves out what llama.cpp knows by the size of the model.
 Result<void> add_gemma_text(const GgufModel& model, json::object& text) {
   constexpr std::int64_t kLayersOf27B = 62;

@@ -21,6 +21,7 @@ Result<json::object> read_gguf_generation(const GgufModel& model);
 // GgufFamily::add_text.
 Result<void> add_llama_text(const GgufModel& model, json::object& text);
 Result<void> add_expert_text(const GgufModel& model, json::object& text);
+Result<void> add_qwen35_text(const GgufModel& model, json::object& text);
 Result<void> add_gemma_text(const GgufModel& model, json::object& text);
 
 }  // namespace saccade

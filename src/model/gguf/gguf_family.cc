@@ -48,6 +48,20 @@ constexpr std::array kStackedExpertLayers = {
     GgufRow{{"blk.{}.ffn_down_exps.weight"}, "layers.{}.mlp.experts.down_proj", kNone, true},
 };
 
+// Qwen3.5: most layers are a gated delta net, whose own norm is the one that has no one added.
+constexpr std::array kQwen35Layers = {
+    GgufRow{{"blk.{}.post_attention_norm"}, "layers.{}.post_attention_layernorm", kNorm},
+    GgufRow{{"blk.{}.attn_qkv"}, "layers.{}.linear_attn.in_proj_qkv", kValueTail},
+    GgufRow{{"blk.{}.attn_gate"}, "layers.{}.linear_attn.in_proj_z", kValueRows},
+    GgufRow{{"blk.{}.ssm_alpha"}, "layers.{}.linear_attn.in_proj_a", kValueRows},
+    GgufRow{{"blk.{}.ssm_beta"}, "layers.{}.linear_attn.in_proj_b", kValueRows},
+    GgufRow{{"blk.{}.ssm_a"}, "layers.{}.linear_attn.A_log", kValueDecay, true},
+    GgufRow{{"blk.{}.ssm_dt.bias"}, "layers.{}.linear_attn.dt_bias", kValueRows, true},
+    GgufRow{{"blk.{}.ssm_conv1d"}, "layers.{}.linear_attn.conv1d", kValueTaps},
+    GgufRow{{"blk.{}.ssm_norm"}, "layers.{}.linear_attn.norm"},
+    GgufRow{{"blk.{}.ssm_out"}, "layers.{}.linear_attn.out_proj", kValueColumns},
+};
+
 constexpr std::array kQwen2Tower = {
     GgufRow{{"v.patch_embd.weight", "v.patch_embd.weight.1"},
             "visual.patch_embed.proj.weight",
@@ -153,6 +167,30 @@ constexpr std::array kSmolVlmTower = {
     GgufRow{{"v.post_ln"}, "model.vision_model.post_layernorm"},
     GgufRow{{"mm.model.fc"}, "model.connector.modality_projection.proj"},
 };
+constexpr std::array kMiniCpmvTower = {
+    GgufRow{{"v.patch_embd"}, "model.vision_tower.embeddings.patch_embedding"},
+    GgufRow{{"v.position_embd"}, "model.vision_tower.embeddings.position_embedding"},
+    GgufRow{{"v.blk.{}.attn_q"}, "model.vision_tower.encoder.layers.{}.self_attn.q_proj"},
+    GgufRow{{"v.blk.{}.attn_k"}, "model.vision_tower.encoder.layers.{}.self_attn.k_proj"},
+    GgufRow{{"v.blk.{}.attn_v"}, "model.vision_tower.encoder.layers.{}.self_attn.v_proj"},
+    GgufRow{{"v.blk.{}.attn_out"}, "model.vision_tower.encoder.layers.{}.self_attn.out_proj"},
+    GgufRow{{"v.blk.{}.ln1"}, "model.vision_tower.encoder.layers.{}.layer_norm1"},
+    GgufRow{{"v.blk.{}.ln2"}, "model.vision_tower.encoder.layers.{}.layer_norm2"},
+    GgufRow{{"v.blk.{}.ffn_up"}, "model.vision_tower.encoder.layers.{}.mlp.fc1"},
+    GgufRow{{"v.blk.{}.ffn_down"}, "model.vision_tower.encoder.layers.{}.mlp.fc2"},
+    GgufRow{{"v.post_ln"}, "model.vision_tower.post_layernorm"},
+    GgufRow{{"v.vit_merger.ln1"}, "model.vision_tower.vit_merger.layer_norm1"},
+    GgufRow{{"v.vit_merger.attn_q"}, "model.vision_tower.vit_merger.self_attn.q_proj"},
+    GgufRow{{"v.vit_merger.attn_k"}, "model.vision_tower.vit_merger.self_attn.k_proj"},
+    GgufRow{{"v.vit_merger.attn_v"}, "model.vision_tower.vit_merger.self_attn.v_proj"},
+    GgufRow{{"v.vit_merger.attn_out"}, "model.vision_tower.vit_merger.self_attn.out_proj"},
+    GgufRow{{"v.vit_merger.ds_ln"}, "model.vision_tower.vit_merger.pre_norm"},
+    GgufRow{{"v.vit_merger.ds_ffn_up"}, "model.vision_tower.vit_merger.linear_1"},
+    GgufRow{{"v.vit_merger.ds_ffn_down"}, "model.vision_tower.vit_merger.linear_2"},
+    GgufRow{{"mm.input_norm"}, "model.merger.mlp.0.pre_norm"},
+    GgufRow{{"mm.up"}, "model.merger.mlp.0.linear_1"},
+    GgufRow{{"mm.down"}, "model.merger.mlp.0.linear_2"},
+};
 constexpr std::array kPixtralTower = {
     GgufRow{{"v.patch_embd"}, "vision_tower.patch_conv"},
     GgufRow{{"v.pre_ln"}, "vision_tower.ln_pre"},
@@ -212,6 +250,16 @@ constexpr GgufFamily kQwen2 = {.architecture = "qwen2",
                                .text_prefix = "model.",
                                .head = "lm_head",
                                .layers = kPlainLayers};
+constexpr GgufFamily kQwen35 = {.architecture = "qwen35",
+                                .projector = "",
+                                .class_name = "Qwen3_5ForCausalLM",
+                                .model_type = "qwen3_5_text",
+                                .text_type = "",
+                                .text_prefix = "model.",
+                                .head = "lm_head",
+                                .norms_plus_one = true,
+                                .layers = kQwen35Layers,
+                                .add_text = add_qwen35_text};
 constexpr GgufFamily kQwen3Moe = {.architecture = "qwen3moe",
                                   .projector = "",
                                   .class_name = "Qwen3MoeForCausalLM",
@@ -277,6 +325,7 @@ constexpr std::array kFamilies = {
     as(kQwen2, "qwen2vl", "Qwen2ForCausalLM", "qwen2"),
     as(kQwen2, "qwen3", "Qwen3ForCausalLM", "qwen3"),
     as(kQwen2, "qwen3vl", "Qwen3ForCausalLM", "qwen3"),
+    kQwen35,
     kQwen3Moe,
     as(kQwen3Moe, "qwen3vlmoe", "Qwen3MoeForCausalLM", "qwen3_moe"),
     kGemma3,
@@ -297,6 +346,9 @@ constexpr std::array kFamilies = {
     headed(seeing(as(kLlama, "llama", "LlavaForConditionalGeneration", "llava"), "pixtral",
                   "mistral", "language_model.model.", kPixtralTower, add_pixtral_tower),
            "language_model.lm_head"),
+    seeing(as(kQwen35, "qwen35", "MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6"),
+           "minicpmv4_6", "qwen3_5_text", "model.language_model.", kMiniCpmvTower,
+           add_minicpmv_tower),
     headed(seeing(as(kQwen2, "qwen2", "LlavaOnevisionForConditionalGeneration", "llava_onevision"),
                   "mlp", "qwen2", "language_model.model.", kOnevisionTower, add_onevision_tower),
            "language_model.lm_head"),

@@ -28,6 +28,12 @@ enum class GgufChange : std::uint8_t {
   kNumbers,     // dequantised to F32: a matrix that is read the other way round
   kEachExpert,  // [experts, out, in] to a tensor an expert; `to` has a second {} for its number
   kGateUp,      // [experts, out, in] of gates and ups to [experts, 2 out, in]
+  // Of a gated delta net: value heads put back beside those that they share a key head with.
+  kValueRows,
+  kValueTail,     // of rows whose first are queries and keys
+  kValueTaps,     // the same, [rows, taps] to [rows, 1, taps]
+  kValueColumns,  // of every row
+  kValueDecay,    // kValueRows of -exp(x)
 };
 
 // Names without .weight and .bias; {} is the layer. `from` that are not stacked have one.

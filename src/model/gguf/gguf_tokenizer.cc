@@ -44,8 +44,12 @@ constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kTekken =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Qwen2's, where marks go with letters.
+constexpr std::string_view kQwen35Split =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::array kPreTokenizers = {
     PreTokenizer{.name = "qwen2", .pattern = kQwen2Split, .composes = true},
+    PreTokenizer{.name = "qwen35", .pattern = kQwen35Split, .composes = true},
     PreTokenizer{.name = "llama-bpe", .pattern = kLlama3, .ignore_merges = true},
     PreTokenizer{.name = "llama3", .pattern = kLlama3, .ignore_merges = true},
     PreTokenizer{.name = "llama-v3", .pattern = kLlama3, .ignore_merges = true},

@@ -304,6 +304,44 @@ Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
   return {};
 }
 
+// The converter's image_size is the slices' (scale_resolution); of learnt positions there are a
+// square. How many slices an image may have is not in the file: nine, as published.
+Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
+                                json::object& preprocessor) {
+  const GgufMetadata& metadata = model.projector();
+  TRY(const Tower tower, read_tower(model, "gelu_pytorch_tanh"));
+  TRY(const std::int64_t joined, metadata.get_int_or("clip.vision.projector.scale_factor", 4));
+  if (joined != 4)
+    return fail(ErrorCode::kUnsupported,
+                "clip.vision.projector.scale_factor is {} (downsample_mode 4x); 4 is read", joined);
+  const GgufTensor* const positions = model.find("v.position_embd.weight").tensor;
+  const std::int64_t count =
+      positions == nullptr || positions->shape.empty() ? 0 : positions->shape.front();
+  const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(count)));
+  if (count < 1 || side * side != count)
+    return fail(ErrorCode::kInvalid,
+                "tensor v.position_embd.weight has {} rows, a square is needed", count);
+  json::object vision = siglip(tower);
+  vision["model_type"] = "minicpmv4_6_vision";
+  vision["image_size"] = side * tower.patch;
+  config["vision_config"] = std::move(vision);
+  TRY(const std::vector<std::int64_t> after, metadata.get_ints("clip.vision.wa_layer_indexes"));
+  config["insert_layer_id"] = after.empty() ? 6 : after.front();
+  config["downsample_mode"] = "16x";
+  // Its text counts tokens along one axis, whatever the converter writes for all of Qwen3.5.
+  config["text_config"].as_object().erase("rope_scaling");
+  TRY_DO(add_token(model, "<|image_pad|>", "image_token_id", config));
+  TRY_DO(add_token(model, "<|video_pad|>", "video_token_id", config));
+  preprocessor = {{"image_processor_type", "MiniCPMV4_6ImageProcessor"},
+                  {"scale_resolution", tower.image},
+                  {"patch_size", tower.patch},
+                  {"max_slice_nums", 9},
+                  {"downsample_mode", "16x"},
+                  {"use_image_id", true},
+                  {"resample", 3}};
+  return add_normalize(model, preprocessor);
+}
+
 Result<void> add_intern_tower(const GgufModel& model, json::object& config,
                               json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();

@@ -23,6 +23,8 @@ Result<void> add_pixtral_tower(const GgufModel& model, json::object& config,
                                json::object& preprocessor);
 Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
                                  json::object& preprocessor);
+Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
+                                json::object& preprocessor);
 Result<void> add_intern_tower(const GgufModel& model, json::object& config,
                               json::object& preprocessor);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -34,6 +36,9 @@ struct Assembled {
   std::vector<Piece> wholes;            // the tensors that they are of
   bool less_one = false;                // of float32
   std::optional<BlockType> numbers_of;  // float32 of one piece of such blocks
+  bool logarithm = false;               // of float32 with the other sign
+  std::vector<std::int64_t> columns;    // parts of a row, by where each is stored
+  std::int64_t rows = 0;                // that have them
 };
 
 // Name in `form` with each {} replaced in turn.
@@ -45,6 +50,16 @@ std::string filled(std::string_view form, std::int64_t first, std::int64_t secon
     name.replace(at, 2, std::to_string(number));
   }
   return name;
+}
+
+// Whether a name is a text layer's of number `layers` or more.
+bool is_behind(std::string_view name, std::int64_t layers) {
+  constexpr std::string_view kLayer = "blk.";
+  std::int64_t layer = 0;
+  if (!name.starts_with(kLayer)) return false;
+  name.remove_prefix(kLayer.size());
+  const auto read = std::from_chars(name.data(), name.data() + name.size(), layer);
+  return read.ec == std::errc() && layer >= layers;
 }
 
 class GgufWeights final : public WeightFile {
@@ -89,7 +104,8 @@ class GgufWeights final : public WeightFile {
   }
 
   void fill(const Assembled& tensor, std::span<std::byte> into) const;
-  Result<void> add_row(const GgufRow& row, std::string_view prefix);
+  Result<void> add_row(const GgufRow& row, std::string_view prefix, std::int64_t layers);
+  Result<std::int64_t> text_layers() const;
   // False: there is no such tensor.
   Result<bool> add_named(const GgufRow& row, const std::string& to, std::int64_t layer,
                          std::string_view suffix);
@@ -100,6 +116,10 @@ class GgufWeights final : public WeightFile {
   Result<void> add_frames(const std::string& to, const Sources& sources);
   Result<void> add_experts(std::string_view to, const GgufPlace& source);
   Result<void> add_gate_up(const std::string& to, const Sources& sources);
+  Result<void> add_value_heads(GgufChange change, const std::string& to, const GgufPlace& source);
+  Result<void> add_value_columns(const std::string& to, const GgufPlace& source);
+  void decode_last(BlockType type);
+  Result<std::vector<std::int64_t>> value_heads() const;
   void swap_fully_connected();
   Result<std::int64_t> heads_of(GgufChange change) const;
 
@@ -117,21 +137,41 @@ tl::unexpected<Error> misshapen(const GgufPlace& place, std::string_view wanted)
               shape_text(place.tensor->shape), place.tensor->type, wanted);
 }
 
+// Part i of each of `rows` rows becomes what is at columns[i].
+void reorder_columns(std::span<std::byte> matrix, std::int64_t rows,
+                     std::span<const std::int64_t> columns) {
+  const std::size_t row = matrix.size() / static_cast<std::size_t>(rows);
+  const std::size_t part = row / columns.size();
+  std::vector<std::byte> stored(row);
+  for (std::size_t at = 0; at < matrix.size(); at += row) {
+    std::memcpy(stored.data(), matrix.data() + at, row);
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      std::memcpy(matrix.data() + at + i * part,
+                  stored.data() + static_cast<std::size_t>(columns[i]) * part, part);
+  }
+}
+
 void GgufWeights::fill(const Assembled& tensor, std::span<std::byte> into) const {
   auto* const values = reinterpret_cast<float*>(into.data());
-  if (tensor.numbers_of)
-    return dequantize_blocks(*tensor.numbers_of, mapped(tensor.pieces.front()), values);
-  std::byte* to = into.data();
-  for (const Piece& piece : tensor.pieces) {
-    std::memcpy(to, mapped(piece).data(), piece.bytes);
-    to += piece.bytes;
+  const std::size_t count = into.size() / sizeof(float);
+  if (tensor.numbers_of) {
+    dequantize_blocks(*tensor.numbers_of, mapped(tensor.pieces.front()), values);
+  } else {
+    std::byte* to = into.data();
+    for (const Piece& piece : tensor.pieces) {
+      std::memcpy(to, mapped(piece).data(), piece.bytes);
+      to += piece.bytes;
+    }
   }
-  for (std::size_t i = 0; tensor.less_one && i < into.size() / sizeof(float); ++i) values[i] -= 1;
+  for (std::size_t i = 0; tensor.less_one && i < count; ++i) values[i] -= 1;
+  for (std::size_t i = 0; tensor.logarithm && i < count; ++i) values[i] = std::log(-values[i]);
+  if (!tensor.columns.empty()) reorder_columns(into, tensor.rows, tensor.columns);
 }
 
 std::span<const std::byte> GgufWeights::bytes(const SafetensorsEntry& entry) const {
   const Assembled& tensor = of(entry);
-  if (tensor.pieces.size() == 1 && !tensor.less_one && !tensor.numbers_of)
+  const bool as_it_is = !tensor.less_one && !tensor.logarithm && tensor.columns.empty();
+  if (tensor.pieces.size() == 1 && as_it_is && !tensor.numbers_of)
     return mapped(tensor.pieces.front());
   Buffer& made = made_[&entry];
   if (made.bytes() == 0) {
@@ -237,6 +277,79 @@ Result<void> GgufWeights::add_gate_up(const std::string& to, const Sources& sour
   return {};
 }
 
+// Where each value head is stored. Those of a key head stand beside each other in transformers;
+// llama.cpp repeats key heads as a whole, so its converter puts the first of each before the second
+// of any.
+Result<std::vector<std::int64_t>> GgufWeights::value_heads() const {
+  const GgufMetadata& metadata = model_.metadata();
+  TRY(const std::int64_t keys, metadata.get_int(model_.key("ssm.group_count")));
+  TRY(const std::int64_t heads, metadata.get_int(model_.key("ssm.time_step_rank")));
+  constexpr std::int64_t kMostHeads = 1 << 16;
+  if (keys < 1 || heads < 1 || heads > kMostHeads || heads % keys != 0)
+    return fail(ErrorCode::kInvalid, "{} is {}, {} {}: no multiple of it, up to {}",
+                model_.key("ssm.group_count"), keys, model_.key("ssm.time_step_rank"), heads,
+                kMostHeads);
+  std::vector<std::int64_t> stored;
+  for (std::int64_t head = 0; head < heads; ++head)
+    stored.push_back(head % (heads / keys) * keys + head / (heads / keys));
+  return stored;
+}
+
+Result<void> GgufWeights::add_value_heads(GgufChange change, const std::string& to,
+                                          const GgufPlace& source) {
+  TRY(const std::vector<std::int64_t> heads, value_heads());
+  std::vector<std::int64_t> shape = source.tensor->shape;
+  std::int64_t first = 0;
+  const bool tail = change == GgufChange::kValueTail || change == GgufChange::kValueTaps;
+  if (tail && !shape.empty()) {
+    TRY(const std::int64_t values, model_.metadata().get_int(model_.key("ssm.inner_size")));
+    first = shape.front() - values;
+  }
+  const auto count = static_cast<std::int64_t>(heads.size());
+  if (shape.empty() || first < 0 || first >= shape.front() || (shape.front() - first) % count != 0)
+    return misshapen(source, fmt::format("rows of {} heads", count));
+  if (change == GgufChange::kValueDecay && source.tensor->type != "F32")
+    return misshapen(source, "F32");
+  const Piece all = whole(source);
+  const std::size_t row = all.bytes / static_cast<std::size_t>(shape.front());
+  const std::size_t head = row * static_cast<std::size_t>((shape.front() - first) / count);
+  const std::size_t begin = all.begin + static_cast<std::size_t>(first) * row;
+  std::vector<Piece> pieces;
+  if (first > 0) pieces.push_back({all.file, all.begin, begin - all.begin});
+  for (const std::int64_t stored : heads)
+    pieces.push_back({all.file, begin + static_cast<std::size_t>(stored) * head, head});
+  if (change == GgufChange::kValueTaps && shape.size() == 2) shape.insert(shape.begin() + 1, 1);
+  add_pieces(to, std::move(shape), {source}, std::move(pieces));
+  assembled_.back().logarithm = change == GgufChange::kValueDecay;
+  return {};
+}
+
+// Blocks stay what they are where a head's columns are whole ones, else they become numbers.
+Result<void> GgufWeights::add_value_columns(const std::string& to, const GgufPlace& source) {
+  TRY(std::vector<std::int64_t> heads, value_heads());
+  const std::vector<std::int64_t>& shape = source.tensor->shape;
+  const auto count = static_cast<std::int64_t>(heads.size());
+  if (shape.size() != 2 || shape[0] < 1 || shape[1] % count != 0)
+    return misshapen(source, fmt::format("a matrix whose rows are of {} heads", count));
+  add_pieces(to, shape, {source}, {whole(source)});
+  if (std::ranges::is_sorted(heads)) return {};
+  if (const std::optional<BlockType> type = block_type(source.tensor->type);
+      type && shape[1] / count % block_format(*type).elements != 0)
+    decode_last(*type);
+  assembled_.back().columns = std::move(heads);
+  assembled_.back().rows = shape[0];
+  return {};
+}
+
+// The last tensor becomes float32.
+void GgufWeights::decode_last(BlockType type) {
+  assembled_.back().numbers_of = type;
+  const BlockFormat& format = block_format(type);
+  entries_.back().dtype = "F32";
+  entries_.back().end = entries_.back().end / static_cast<std::size_t>(format.bytes) *
+                        static_cast<std::size_t>(format.elements) * sizeof(float);
+}
+
 Result<std::int64_t> GgufWeights::heads_of(GgufChange change) const {
   if (change == GgufChange::kTowerHeads)
     return model_.projector().get_int("clip.vision.attention.head_count");
@@ -285,6 +398,13 @@ Result<void> GgufWeights::add(const GgufRow& row, const std::string& to, const S
       add_pieces(to, shape, sources, {whole(first)}, less_one);
       return {};
     }
+    case GgufChange::kValueRows:
+    case GgufChange::kValueTail:
+    case GgufChange::kValueTaps:
+    case GgufChange::kValueDecay:
+      return add_value_heads(row.change, to, first);
+    case GgufChange::kValueColumns:
+      return add_value_columns(to, first);
     case GgufChange::kTokens:
       while (shape.size() < 3) shape.insert(shape.begin(), 1);
       break;
@@ -295,11 +415,7 @@ Result<void> GgufWeights::add(const GgufRow& row, const std::string& to, const S
     case GgufChange::kNumbers:
       if (const std::optional<BlockType> type = block_type(first.tensor->type)) {
         add_pieces(to, shape, sources, {whole(first)});
-        assembled_.back().numbers_of = type;
-        const BlockFormat& format = block_format(*type);
-        entries_.back().dtype = "F32";
-        entries_.back().end = entries_.back().end / static_cast<std::size_t>(format.bytes) *
-                              static_cast<std::size_t>(format.elements) * sizeof(float);
+        decode_last(*type);
         return {};
       }
       break;
@@ -333,7 +449,8 @@ Result<bool> GgufWeights::add_named(const GgufRow& row, const std::string& to, s
   return true;
 }
 
-Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix) {
+Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix,
+                                  std::int64_t layers) {
   const bool layered = row.from.front().find("{}") != std::string_view::npos;
   const bool by_order = row.from.front().starts_with("v.deepstack.");
   static constexpr std::array<std::string_view, 2> kSuffixes = {".weight", ".bias"};
@@ -341,7 +458,7 @@ Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix) {
   const std::span<const std::string_view> suffixes =
       row.bare ? std::span<const std::string_view>(kWhole) : kSuffixes;
   std::int64_t order = 0;
-  for (std::int64_t layer = 0; layer < (layered ? kMostWeightLayers : 1); ++layer) {
+  for (std::int64_t layer = 0; layer < (layered ? layers : 1); ++layer) {
     bool any = false;
     for (const std::string_view suffix : suffixes) {
       std::string to = std::string(prefix) + std::string(row.to);
@@ -355,6 +472,15 @@ Result<void> GgufWeights::add_row(const GgufRow& row, std::string_view prefix) {
     if (any) ++order;
   }
   return {};
+}
+
+// Behind them stand those that guess several tokens ahead, which are not read.
+Result<std::int64_t> GgufWeights::text_layers() const {
+  const GgufMetadata& metadata = model_.metadata();
+  TRY(const std::int64_t guessing, metadata.get_int_or(model_.key("nextn_predict_layers"), 0));
+  if (guessing <= 0) return kMostWeightLayers;
+  TRY(const std::int64_t all, metadata.get_int(model_.key("block_count")));
+  return std::min(all - guessing, kMostWeightLayers);
 }
 
 // Projectors of before 2025 name the two matrices of a plain MLP the other way round.
@@ -379,16 +505,17 @@ void GgufWeights::swap_fully_connected() {
 Result<void> GgufWeights::assemble() {
   TRY(family_, gguf_family_of(model_));
   swap_fully_connected();
+  TRY(const std::int64_t layers, text_layers());
   for (const std::span<const GgufRow> rows : {gguf_text_rows(), family_->layers})
-    for (const GgufRow& row : rows) TRY_DO(add_row(row, family_->text_prefix));
-  TRY_DO(add_row({{"output"}, family_->head}, ""));
-  for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, ""));
+    for (const GgufRow& row : rows) TRY_DO(add_row(row, family_->text_prefix, layers));
+  TRY_DO(add_row({{"output"}, family_->head}, "", 1));
+  for (const GgufRow& row : family_->tower) TRY_DO(add_row(row, "", kMostWeightLayers));
   // Factors of wavelengths are in the configuration; what separates Pixtral's rows is an embedding
   // of the text; SigLIP's head makes one vector of an image, which no text is given.
   constexpr std::string_view kElsewhere[] = {"rope_freqs.weight", "v.token_embd.img_break"};
   for (const auto& [name, place] : by_name_) {
     if (!used_.contains(place.tensor) && !name.starts_with("v.head.") &&
-        std::ranges::find(kElsewhere, name) == std::end(kElsewhere))
+        std::ranges::find(kElsewhere, name) == std::end(kElsewhere) && !is_behind(name, layers))
       add_pieces(name, place.tensor->shape, {place}, {whole(place)});
   }
   return {};
