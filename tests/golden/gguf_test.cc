@@ -179,7 +179,7 @@ class Gguf : public ::testing::TestWithParam<Case> {
         const bool experts = name.find("experts.gate_up_proj") != std::string::npos ||
                              name.find("experts.down_proj") != std::string::npos;
         if (experts && entry.shape.size() == 3) values = turned(values, entry.shape);
-        // LLaVA's converter leaves it out, and the tower does not run it.
+        // llama.cpp's converter for LLaVA leaves it out, and the tower does not run it.
         const bool idle = std::string_view(of.name) == "llava_onevision" &&
                           name.find("post_layernorm") != std::string::npos;
         if (!idle) compare(name, values, true_values);
@@ -550,7 +550,7 @@ TEST(GgufFiles, MarksOfQwen35AreInTheirWords) {
   EXPECT_THAT(texts->at("tokenizer.json"), HasSubstr(R"([\\p{L}\\p{M}]+)"));
 }
 
-// Other models of LLaVA's converter, which writes one projector's name for all.
+// Other models of llama.cpp's converter for LLaVA, which writes one projector's name for all.
 TEST(GgufFiles, OfLlavaOnlyOneVisionIsRead) {
   const std::string place = ::testing::TempDir() + "/saccade_gguf_llava.gguf";
   const auto error = [&](const TestGguf& projector) {

@@ -417,7 +417,7 @@ def tower_tensors(name, array, names, config, heads):
 
 
 def onevision_tensors(name, array):
-    """As LLaVA's own converter names them, which no table of the package has: the MLP's matrices the other way round."""
+    """As llama.cpp's converter for LLaVA names them, which no table of the package has: the MLP's matrices the other way round."""
     if "post_layernorm" in name:  # left out there
         return []
     if name.endswith("image_newline"):

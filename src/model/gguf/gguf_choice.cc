@@ -101,8 +101,8 @@ Result<std::string> choose_model(const std::vector<std::string>& models,
 }
 
 // The first part of a model and those after it.
-Result<std::vector<std::string>> parts_of(const std::string& first,
-                                          const std::vector<std::string>& files) {
+Result<std::vector<std::string>> all_parts_of(const std::string& first,
+                                              const std::vector<std::string>& files) {
   const std::int64_t count = gguf_parts(first);
   if (count == 1) return std::vector<std::string>{first};
   TRY(std::vector<std::string> parts, gguf_shards(first, count));
@@ -156,7 +156,7 @@ Result<GgufChoice> choose_gguf(const std::vector<std::string>& files, const Gguf
   std::ranges::sort(projectors);
   TRY(const std::string first, choose_model(models, wanted.model));
   GgufChoice choice;
-  TRY(choice.model, parts_of(first, files));
+  TRY(choice.model, all_parts_of(first, files));
   if (wanted.text_alone) return choice;
   TRY(choice.projector, choose_projector(projectors, first, wanted.projector));
   if (!wanted.projector.empty()) return choice;

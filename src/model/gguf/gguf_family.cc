@@ -134,8 +134,8 @@ constexpr std::array kGemmaTower = {
             kNumbers,
             true},
 };
-// LLaVA's converter, which leaves out the norm after the last layer: the tower has it and does not
-// run it, so that whatever is of its width will do.
+// llama.cpp's converter for LLaVA, which leaves out the norm after the last layer: the tower has it
+// and does not run it, so that whatever is of its width will do.
 constexpr std::array kOnevisionTower = {
     kGemmaTower[0],
     kGemmaTower[1],

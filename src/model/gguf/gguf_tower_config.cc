@@ -252,9 +252,9 @@ Result<void> add_pixtral_tower(const GgufModel& model, json::object& config,
   return add_normalize(model, preprocessor);
 }
 
-// Of all that LLaVA's converter writes with a projector "mlp" (1.5, 1.6, OneVision) the last has
-// SigLIP's tower beside Qwen2's text. llama.cpp cuts images at the same pinpoints and leaves out
-// the newlines; here they are laid out as the checkpoint's own processor does.
+// Of all that llama.cpp's converter for LLaVA writes with a projector "mlp" (1.5, 1.6, OneVision)
+// the last has SigLIP's tower beside Qwen2's text. llama.cpp cuts images at the same pinpoints and
+// leaves out the newlines; here they are laid out as the checkpoint's own processor does.
 Result<void> add_onevision_tower(const GgufModel& model, json::object& config,
                                  json::object& preprocessor) {
   const GgufMetadata& metadata = model.projector();
