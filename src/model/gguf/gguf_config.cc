@@ -258,6 +258,9 @@ Result<void> add_qwen35_text(const GgufModel& model, json::object& text) {
   // Layers that guess several tokens ahead stand behind the others, and are not read.
   TRY(const std::int64_t layers, json::get_int(text, "num_hidden_layers"));
   TRY(const std::int64_t guessing, metadata.get_int_or(model.key("nextn_predict_layers"), 0));
+  if (guessing < 0 || guessing >= layers)
+    return fail(ErrorCode::kInvalid, "{} is {}, {} {}", model.key("nextn_predict_layers"), guessing,
+                model.key("block_count"), layers);
   text["num_hidden_layers"] = layers - guessing;
   TRY(const std::int64_t head_dim, json::get_int_or(text, "head_dim", 256));
   TRY(const std::int64_t turned,

@@ -321,6 +321,10 @@ Result<void> add_minicpmv_tower(const GgufModel& model, json::object& config,
   if (count < 1 || side * side != count)
     return fail(ErrorCode::kInvalid,
                 "tensor v.position_embd.weight has {} rows, a square is needed", count);
+  constexpr std::int64_t kMostPatch = 4096;
+  if (tower.patch < 1 || tower.patch > kMostPatch)
+    return fail(ErrorCode::kInvalid, "clip.vision.patch_size is {}, 1 to {} is possible",
+                tower.patch, kMostPatch);
   json::object vision = siglip(tower);
   vision["model_type"] = "minicpmv4_6_vision";
   vision["image_size"] = side * tower.patch;

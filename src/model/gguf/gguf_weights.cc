@@ -183,6 +183,12 @@ std::span<const std::byte> GgufWeights::bytes(const SafetensorsEntry& entry) con
   return {made.data(), entry.end};
 }
 
+// Blocks go along a row: one that has a single element lies in none of its own.
+bool has_whole_rows(const GgufPlace& place) {
+  const GgufTensor& tensor = *place.tensor;
+  return (tensor.end - tensor.begin) % static_cast<std::size_t>(tensor.shape.front()) == 0;
+}
+
 void GgufWeights::add_pieces(std::string name, std::vector<std::int64_t> shape,
                              const Sources& sources, std::vector<Piece> pieces, bool less_one) {
   SafetensorsEntry entry;
@@ -215,7 +221,8 @@ void GgufWeights::add_pieces(std::string name, std::vector<std::int64_t> shape,
 Result<void> GgufWeights::add_heads(const std::string& to, const GgufPlace& source,
                                     std::int64_t heads) {
   const std::vector<std::int64_t>& shape = source.tensor->shape;
-  if (shape.empty() || heads < 1 || shape.front() % (2 * heads) != 0)
+  if (shape.empty() || heads < 1 || heads > shape.front() || shape.front() % (2 * heads) != 0 ||
+      !has_whole_rows(source))
     return misshapen(source, fmt::format("{} heads of an even length", heads));
   const Piece all = whole(source);
   const std::size_t row = all.bytes / static_cast<std::size_t>(shape.front());
@@ -303,10 +310,13 @@ Result<void> GgufWeights::add_value_heads(GgufChange change, const std::string& 
   const bool tail = change == GgufChange::kValueTail || change == GgufChange::kValueTaps;
   if (tail && !shape.empty()) {
     TRY(const std::int64_t values, model_.metadata().get_int(model_.key("ssm.inner_size")));
+    if (values < 1 || values > shape.front())
+      return misshapen(source, fmt::format("{} rows of values", values));
     first = shape.front() - values;
   }
   const auto count = static_cast<std::int64_t>(heads.size());
-  if (shape.empty() || first < 0 || first >= shape.front() || (shape.front() - first) % count != 0)
+  const bool rows = !shape.empty() && shape.front() > 0 && has_whole_rows(source);
+  if (!rows || (shape.front() - first) % count != 0)
     return misshapen(source, fmt::format("rows of {} heads", count));
   if (change == GgufChange::kValueDecay && source.tensor->type != "F32")
     return misshapen(source, "F32");
@@ -480,7 +490,8 @@ Result<std::int64_t> GgufWeights::text_layers() const {
   TRY(const std::int64_t guessing, metadata.get_int_or(model_.key("nextn_predict_layers"), 0));
   if (guessing <= 0) return kMostWeightLayers;
   TRY(const std::int64_t all, metadata.get_int(model_.key("block_count")));
-  return std::min(all - guessing, kMostWeightLayers);
+  return std::clamp<std::int64_t>(all, 0, kMostWeightLayers) -
+         std::min(guessing, kMostWeightLayers);
 }
 
 // Projectors of before 2025 name the two matrices of a plain MLP the other way round.
