@@ -381,5 +381,56 @@ TEST(ClientUsage, ComesWithEveryChunkWhereTheServerForcesIt) {
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
+// A call whose arguments were cut off comes back as its client had it: it is shown where the
+// template shows text, and where it cannot be, its place is named.
+TEST(ClientHistories, ACallThatWasCutOffIsShownOrNamed) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kGlimpse, "--dtype", "float32",
+                                        "--trust-request-chat-template"});
+  const auto ask = [&](const std::string& of_call, const std::string& arguments) {
+    const json::object body{
+        {"chat_template",
+         "{% for message in messages %}{{ message.content }}"
+         "{% for call in message.tool_calls %}" +
+             of_call + "{% endfor %}{% endfor %}"},
+        {"return_token_strs", true},
+        {"messages",
+         json::array{
+             json::object{{"role", "user"}, {"content", "hi"}},
+             json::object{
+                 {"role", "assistant"},
+                 {"content", ""},
+                 {"tool_calls",
+                  json::array{
+                      json::object{{"id", "a"},
+                                   {"type", "function"},
+                                   {"function", {{"name", "f"}, {"arguments", "{}"}}}},
+                      json::object{{"id", "b"},
+                                   {"type", "function"},
+                                   {"function", {{"name", "f"}, {"arguments", arguments}}}}}}}}}};
+    return exchange(server.port(), "POST", "/tokenize", boost::json::serialize(body));
+  };
+  const std::string cut = R"({"city": "Par)";
+  const std::string plain = "{{ call.function.arguments }}";
+  const std::string pairs = "{% for k, v in call.function.arguments.items() %}{{ k }}{% endfor %}";
+  const std::string mapping =
+      "{% if call.function.arguments is mapping %}{{ call.function.arguments.city }}{% endif %}";
+  EXPECT_EQ(ask(plain, cut).status, 200) << ask(plain, cut).body;
+  EXPECT_EQ(ask("{{ call.function.arguments | tojson }}", cut).status, 200);
+  for (const auto& [of_call, why] :
+       {std::pair{pairs, "takes no other: "}, std::pair{mapping, "leaves out any other"}}) {
+    EXPECT_EQ(ask(of_call, R"({"city": "Paris"})").status, 200);
+    EXPECT_EQ(ask(of_call, "").status, 200);
+    const RawAnswer refused = ask(of_call, cut);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    for (const std::string words :
+         {"messages[1].tool_calls[1]: 'arguments' is no JSON object", why, R"("param":"messages")"})
+      EXPECT_NE(refused.body.find(words), std::string::npos) << words << ": " << refused.body;
+  }
+  // What else is wrong is said as it is.
+  const RawAnswer other = ask("{{ raise_exception('neither') }}", cut);
+  EXPECT_EQ(other.status, 400) << other.body;
+  EXPECT_EQ(other.body.find("tool_calls["), std::string::npos) << other.body;
+}
+
 }  // namespace
 }  // namespace saccade::test

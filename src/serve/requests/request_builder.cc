@@ -6,6 +6,7 @@
 #include "api/pages/limits.h"
 #include "base/log.h"
 #include "serve/requests/limited_tokenizer.h"
+#include "serve/requests/textual_arguments.h"
 #include "text/final_message.h"
 
 namespace saccade::serve {
@@ -181,6 +182,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   if (request.continue_final_message) {
     TRY(continued, FinalMessage::mark(messages));
   }
+  const auto textual = TextualArguments::in(messages);
   instructions.arrange(messages);
   TRY_DO(format.arrange(messages, placeholder, options.tools != nullptr));
   options.add_generation_prompt = request.add_generation_prompt && !request.continue_final_message;
@@ -189,7 +191,12 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   for (const json::object* each : {&settings_.chat_template_kwargs, &request.chat_template_kwargs})
     for (const auto& member : *each) options.variables[member.key()] = member.value();
   options.now_unix_seconds = wall_clock_now() / kSecond;
-  TRY(into.text, (own ? *own : *template_).render(messages, options));
+  const auto rendered = [&](const json::array& shown) {
+    return (own ? *own : *template_).render(shown, options);
+  };
+  auto text = rendered(messages);
+  if (textual) text = textual->shown(std::move(text), messages, rendered);
+  TRY(into.text, std::move(text));
   TRY_DO(format.check(messages, into.text));
   if (continued) {
     TRY(into.text, continued->cut(std::move(into.text)));
