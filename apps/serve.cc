@@ -80,7 +80,10 @@ void add_http_flags(CLI::App& cmd, ServeFlags& f) {
       ->capture_default_str();
   cmd.add_option_function<std::string>(
          "--uds",
-         [&s](const std::string& path) { s.host = std::filesystem::absolute(path).string(); },
+         [&s](const std::string& path) {
+           if (path.empty()) throw CLI::ValidationError("--uds is empty");
+           s.host = std::filesystem::absolute(path).string();
+         },
          "path of a Unix socket to listen on, instead of an address and a port")
       ->excludes(host);
   cmd.add_option("--api-key", s.api_keys,

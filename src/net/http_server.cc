@@ -107,19 +107,17 @@ Result<void> clear_path(const std::string& path, const sockaddr_un& address) {
 }
 
 // Who may connect is what the umask leaves of the socket's permissions.
-Result<void> bind_to_path(tcp::acceptor& acceptor, const std::string& path) {
+Result<int> bound_to_path(const std::string& path) {
   TRY(const sockaddr_un address, unix_address(path));
   TRY_DO(clear_path(path, address));
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int reason = errno;
     if (fd >= 0) ::close(fd);
-    return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}", path,
-                         std::strerror(reason));
+    return saccade::fail(ErrorCode::kUnavailable, "cannot listen on {}: {}{}", path,
+                         std::strerror(reason), reason == ENOENT ? ": its folder is missing" : "");
   }
-  // Only the descriptor counts from here on: Asio asks neither end for its address.
-  acceptor.assign(tcp::v4(), fd);
-  return {};
+  return fd;
 }
 
 // Files of a certificate and its key, as they are now.
@@ -174,7 +172,9 @@ class Server final : public HttpServer {
     }
     std::string name = settings.host;
     if (is_path(settings.host)) {
-      TRY_DO(bind_to_path(*acceptor_, settings.host));
+      TRY(const int fd, bound_to_path(settings.host));
+      // Only the descriptor counts from here on: Asio asks neither end for its address.
+      acceptor_->assign(tcp::v4(), fd);
       has_path_ = true;
     } else {
       TRY(const tcp::endpoint endpoint, endpoint_of(settings, threads_.front()->context()));
@@ -308,8 +308,11 @@ Result<void> HttpServer::check(const HttpServerSettings& settings) {
   if (!settings.tls_certificate.empty())
     TRY_DO(TlsServerContext::load(settings.tls_certificate, settings.tls_key));
   if (is_path(settings.host)) {
-    TRY(const sockaddr_un address, unix_address(settings.host));
-    return clear_path(settings.host, address);
+    // Whether a socket can be made there is known when one was.
+    TRY(const int fd, bound_to_path(settings.host));
+    ::close(fd);
+    unlink(settings.host.c_str());
+    return {};
   }
   asio::io_context context;
   TRY(const tcp::endpoint endpoint, endpoint_of(settings, context));

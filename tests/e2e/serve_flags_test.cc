@@ -601,6 +601,24 @@ TEST(Http, AUnixSocketInsteadOfAPort) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+// Before the weights are loaded, which here are missing.
+TEST(Http, AUnixSocketThatCannotBeIsRefusedFirst) {
+  const TemporaryDirectory folder;
+  const std::string model = folder / "model";
+  link_files(kCheckpoint, model, "model.safetensors");
+  const auto refused = [&](const std::string& path, const Arguments& words) {
+    expect_refused({"serve", model, "--uds", path}, words);
+  };
+  refused(folder / "none/s.sock", {"none/s.sock", "No such file", "folder is missing"});
+  refused(folder / std::string(108, 'x'), {"107"});
+  refused("/proc/s.sock", {"cannot listen on /proc/s.sock"});
+  refused(folder.path(), {"no socket"});
+  refused("", {"--uds is empty"});
+  // What can be is left as it was.
+  refused(folder / "s.sock", {"safetensors"});
+  EXPECT_FALSE(fs::exists(folder / "s.sock"));
+}
+
 TEST(Http, HeadersOfAnswers) {
   ServerProcess server(SACCADE_BINARY, serve({"--enable-request-id-headers", "--allow-credentials",
                                               "--cors-allow-origins", "http://a.example"}));
