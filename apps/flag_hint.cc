@@ -32,20 +32,54 @@ const CLI::App& chosen(const CLI::App& app) {
   return subcommands.empty() ? app : chosen(*subcommands.back());
 }
 
+// The subcommand of `app` that has the name or alias; null where none has.
+const CLI::App* command_of(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands(nullptr))
+    if (command->check_name(name)) return command;
+  return nullptr;
+}
+
+std::string names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string no_command(const CLI::App& app, const std::string& word) {
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    const std::string& name = command->get_name();
+    if (name.starts_with(word) || word.starts_with(name) || edit_distance(word, name) <= 2)
+      return fmt::format("{}: did you mean {}?", word, name);
+  }
+  return fmt::format("there is no command {}; there are {}", word, names_of_commands(app));
+}
+
 // Where no command is named: the one that is closest to the first word, or that flags need one.
 std::string command_hint(const CLI::App& app, const std::vector<std::string>& arguments) {
   if (!app.get_subcommands().empty() || arguments.empty()) return "";
   const std::string& word = arguments.back();  // they come in reverse
   if (word.starts_with("-")) return "a command comes first, as in `saccade serve DIR`\n";
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    const std::string& name = command->get_name();
-    if (name.starts_with(word) || word.starts_with(name) || edit_distance(word, name) <= 2)
-      return fmt::format("{}: did you mean {}?\n", word, name);
-  }
-  return fmt::format("there is no command {}\n", word);
+  return no_command(app, word) + "\n";
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> asked_for_help(const CLI::App& app,
+                                                std::vector<std::string> arguments) {
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
+  const CLI::App* of = &app;
+  for (const std::string& word : arguments) {
+    if (word.starts_with("-")) break;
+    const CLI::App* const command = command_of(*of, word);
+    if (command == nullptr)
+      return fail(ErrorCode::kInvalid, "{}{}", of == &app ? "" : of->get_name() + ": ",
+                  no_command(*of, word));
+    of = command;
+  }
+  arguments.emplace_back("--help");
+  return arguments;
+}
 
 std::string flag_hints(const CLI::App& app, const std::vector<std::string>& arguments) {
   std::vector<std::string> names;

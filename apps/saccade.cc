@@ -45,7 +45,8 @@ int main(int argc, char** argv) try {
   saccade::add_fit(app, exit_code);
   saccade::add_manual(app, exit_code);
   let_the_last_value_win(app);
-  auto spelled = saccade::spelled_out({argv + 1, argv + argc});
+  auto spelled = saccade::asked_for_help(app, {argv + 1, argv + argc});
+  if (spelled) spelled = saccade::spelled_out(*std::move(spelled));
   if (!spelled) {
     std::fprintf(stderr, "%s\n", spelled.error().message.c_str());
     return 2;

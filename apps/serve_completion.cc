@@ -77,6 +77,11 @@ Result<void> check_files(serve::ServeSettings& s) {
   const std::string& local = s.media.allowed_local_path;
   if (!local.empty() && !std::filesystem::is_directory(local, ignored))
     return fail(ErrorCode::kNotFound, "--allowed-local-media-path {}: no such folder", local);
+  for (const std::string& name : s.served_model_name) {
+    if (name.empty())
+      return fail(ErrorCode::kInvalid,
+                  "--served-model-name is empty: requests could not name the model");
+  }
   for (const std::string& key : s.api_keys) {
     if (key.empty())
       return fail(ErrorCode::kInvalid, "--api-key is empty: it would let everybody in");

@@ -188,7 +188,7 @@ TEST(CommandLine, WrongFlagsGetAHint) {
   refused({"server", "x"}, 2, {"server: did you mean serve?"});
   refused({"--version"}, 0, {"saccade ", "features: "});  // is none
   refused({"--model", "x"}, 2, {"a command comes first"});
-  refused({"entirely-else"}, 2, {"there is no command entirely-else"});
+  refused({"entirely-else"}, 2, {"there is no command entirely-else; there are serve, "});
   refused(serve({"--port", "http"}), 2, {"--port", "http"});
   refused(serve({"--port", "99999999"}), 2, {"--port", "99999999", "65535"});
   refused(serve({"--gpu-memory-utilization", "2"}), 2, {"--gpu-memory-utilization", "2", "1"});
@@ -312,6 +312,8 @@ TEST(Switches, NonsenseIsRefusedAtStart) {
   refused({"--mm-processor-kwargs", R"({"min_pixels": -1})"}, {"min_pixels", "-1"});
   refused({"--ssl-keyfile", "/none.pem"}, {"--ssl-keyfile", "--ssl-certfile"});
   refused({"--api-key", ""}, {"--api-key"});
+  refused({"--served-model-name", ""}, {"--served-model-name is empty"});
+  refused({"--served-model-name", "one", ""}, {"--served-model-name is empty"});
 }
 
 TEST(Switches, GenerationConfigOfAnotherFolder) {
@@ -440,6 +442,26 @@ TEST(Help, WhatMostNeedStandsFirst) {
   const Ended alone = run_to_end(SACCADE_BINARY, {});
   EXPECT_EQ(alone.status, 2);
   expect_words(alone.output, {"serve", "proxy", "bench", "model", "doctor", "fit"});
+}
+
+TEST(Help, IsAskedForByACommandToo) {
+  for (const Arguments& command : {Arguments{}, {"serve"}, {"model", "pull"}, {"bench", "serve"}}) {
+    Arguments asked = {"help"};
+    asked.insert(asked.end(), command.begin(), command.end());
+    Arguments flagged = command;
+    flagged.emplace_back("--help");
+    const Ended ended = run_to_end(SACCADE_BINARY, asked);
+    EXPECT_EQ(ended.status, 0) << ended.output;
+    EXPECT_EQ(ended.output, run_to_end(SACCADE_BINARY, flagged).output);
+  }
+  const auto refused = [](const Arguments& arguments, const Arguments& words) {
+    const Ended ended = run_to_end(SACCADE_BINARY, arguments);
+    EXPECT_EQ(ended.status, 2) << ended.output;
+    expect_words(ended.output, words);
+  };
+  refused({"help", "nope"}, {"there is no command nope; there are serve, batch"});
+  refused({"help", "server"}, {"server: did you mean serve?"});
+  refused({"help", "model", "nope"}, {"model: there is no command nope; there are", "pull"});
 }
 
 TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {
