@@ -47,7 +47,8 @@ Result<std::vector<std::pair<std::int64_t, double>>> take_logit_bias(Fields& fie
     const std::string_view key = member.key();
     std::int64_t id = 0;
     const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (code != std::errc() || end != key.data() + key.size()) {
+    // Written in one way alone: "05" beside "5" would be two biases of one token.
+    if (code != std::errc() || end != key.data() + key.size() || fmt::to_string(id) != key) {
       return invalid("logit_bias", "'logit_bias' has the key '{}', a token id is required",
                      key.substr(0, 40));
     }
