@@ -112,6 +112,10 @@ TEST_F(RouterTest, ANameInHostThatNobodyGaveIsRefused) {
   for (const char* const path : {"/server_info", "/v1/models", "/load"}) {
     EXPECT_EQ(status(path, "evil.example:8000"), "403") << path;
     EXPECT_EQ(status(path, "localhost:80@evil.example"), "403") << path;
+    // As whoever goes through an HTTP proxy asks: the target's host counts, not the header's.
+    EXPECT_EQ(status("http://evil.example:8000" + std::string(path), "localhost"), "403") << path;
+    EXPECT_EQ(status("http://localhost:8000" + std::string(path), "evil.example"), "200") << path;
+    EXPECT_EQ(status(path, "localhost:"), "200") << path;
     EXPECT_EQ(status(path, "localhost:8000"), "200") << path;
     EXPECT_EQ(status(path, "10.0.0.1"), "200") << path;
   }
