@@ -1,6 +1,7 @@
 // Decoding equals Pillow's on every golden file, and survives what Pillow never sees.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <ctime>
 
@@ -164,6 +165,75 @@ TEST(Decode, ScansAreLimited) {
   const Result<Pixels> pixels = decode_image(bytes_of(bomb));
   ASSERT_FALSE(pixels.has_value());
   EXPECT_THAT(pixels.error().message, HasSubstr("100 scans"));
+}
+
+std::string big_endian(std::uint32_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift);
+  return bytes;
+}
+
+std::string png_chunk(const std::string& name, const std::string& data) {
+  const std::string summed = name + data;
+  const auto sum =
+      crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()));
+  return big_endian(static_cast<std::uint32_t>(data.size())) + summed +
+         big_endian(static_cast<std::uint32_t>(sum));
+}
+
+// A white PNG of 8 x 8 pixels whose compressed data go on for as many zeros, in chunks of
+// `piece` bytes. Where it is interlaced, its rows are those of the seven passes.
+std::string png_with_more(std::size_t zeros, bool interlaced, std::size_t piece,
+                          const std::string& behind) {
+  const auto row = [](int width) { return '\0' + std::string(3 * width, '\xff'); };
+  std::string rows;
+  if (interlaced) {
+    for (const auto& [width, height] :
+         {std::pair{1, 1}, {1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 4}, {8, 4}})
+      for (int y = 0; y < height; ++y) rows += row(width);
+  } else {
+    for (int y = 0; y < 8; ++y) rows += row(8);
+  }
+  rows.append(zeros, '\0');
+  uLongf size = compressBound(rows.size());
+  std::string packed(size, '\0');
+  compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+            reinterpret_cast<const Bytef*>(rows.data()), rows.size(), 1);
+  packed.resize(size);
+  std::string file = "\x89PNG\r\n\x1a\n" + png_chunk("IHDR", big_endian(8) + big_endian(8) +
+                                                                 std::string("\x08\x02\0\0", 4) +
+                                                                 (interlaced ? '\1' : '\0'));
+  for (std::size_t at = 0; at < packed.size(); at += piece)
+    file += png_chunk("IDAT", packed.substr(at, piece));
+  return file + behind + png_chunk("IEND", "");
+}
+
+// What libpng does with data behind the last row is to inflate them, all of a gigabyte. A file that
+// is cut there tells whether they were read.
+TEST(Decode, WhatFollowsTheLastRowIsNotInflated) {
+  constexpr std::size_t kWhole = std::size_t{1} << 30;
+  for (const bool interlaced : {false, true}) {
+    for (const std::size_t piece : {kWhole, std::size_t{1000}}) {
+      for (const std::size_t zeros : {0, 1, 100'000, 12 << 20}) {
+        const std::string file = png_with_more(zeros, interlaced, piece, "");
+        for (const std::string& each : {file, file.substr(0, file.size() - 12),
+                                        zeros < 1'000'000 ? file : file.substr(0, 20'000)}) {
+          const Result<Pixels> pixels = decode_image(bytes_of(each));
+          EXPECT_TRUE(pixels.has_value()) << interlaced << zeros << ": " << pixels.error().message;
+          if (!pixels) continue;
+          EXPECT_THAT(pixels->rgb,
+                      ::testing::AllOf(::testing::SizeIs(8 * 8 * 3), ::testing::Each(0xff)));
+        }
+      }
+    }
+  }
+}
+
+// Chunks behind the data are not the picture's, however many there are.
+TEST(Decode, ChunksBehindAPngsDataAreLegal) {
+  std::string chunks;
+  for (int i = 0; i < 100; ++i) chunks += png_chunk("tEXt", "k" + std::string(10'000, '\0'));
+  EXPECT_TRUE(decode_image(bytes_of(png_with_more(0, false, 1000, chunks))).has_value());
 }
 
 TEST(Crop, TakesARectangle) {

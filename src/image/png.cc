@@ -94,6 +94,13 @@ class PngReader {
   static void start(PngReader& self) {
     png_set_read_fn(self.png_, &self, [](png_structp png, png_bytep out, std::size_t count) {
       auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
+      if (reader.has_all_rows()) {
+        if (count > reader.most_behind_rows_) {
+          reader.ended_ = true;
+          png_longjmp(png, 1);
+        }
+        reader.most_behind_rows_ -= count;
+      }
       if (count > reader.rest_.size()) png_error(png, "the data is truncated");
       std::memcpy(out, reader.rest_.data(), count);
       reader.rest_ = reader.rest_.subspan(count);
@@ -108,9 +115,12 @@ class PngReader {
     if (depth == 16 && colour != PNG_COLOR_TYPE_GRAY) png_set_strip_16(self.png_);
     self.passes_ = png_set_interlace_handling(self.png_);
     png_read_update_info(self.png_, self.info_);
+    self.info_read_ = true;
   }
 
   static void read_row(PngReader& self) { png_read_row(self.png_, self.row_, nullptr); }
+  // The row was read, as run() says, or what comes behind the last one was left.
+  bool row_is_read() { return run(read_row) || ended_; }
   void set_row(std::uint8_t* row) { row_ = row; }
 
   int passes() const { return passes_; }
@@ -144,7 +154,22 @@ class PngReader {
   }
 
  private:
+  // Behind the last row libpng inflates what is left of the data, a thousand bytes for each of the
+  // file, and throws it away. The end of the data needs no more than this.
+  static constexpr std::size_t kMostBehindRows = std::size_t{8} << 10;
+
+  // Also while libpng asks for more to finish what it calls a row.
+  bool has_all_rows() const {
+    constexpr int kInterlacedPasses = 7;
+    return passes_ > 1 ? png_get_current_pass_number(png_) >= kInterlacedPasses
+                       : info_read_ &&
+                             png_get_current_row_number(png_) >= png_get_image_height(png_, info_);
+  }
+
   ImageBytes rest_;
+  bool info_read_ = false;
+  bool ended_ = false;
+  std::size_t most_behind_rows_ = kMostBehindRows;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   std::uint8_t* row_ = nullptr;
@@ -228,7 +253,7 @@ Result<Pixels> read_png(ImageBytes bytes) {
     for (int y = 0; y < height; ++y) {
       std::uint8_t* row = rows.data() + (interlaced ? row_bytes * static_cast<std::size_t>(y) : 0);
       reader.set_row(row);
-      if (!reader.run(PngReader::read_row)) return undecodable(reader);
+      if (!reader.row_is_read()) return undecodable(reader);
       if (pass + 1 == reader.passes())
         converter.convert(row, pixels.rgb.data() + static_cast<std::size_t>(y) * pixels.width * 3);
     }
