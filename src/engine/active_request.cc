@@ -15,7 +15,7 @@ std::uint64_t seed_of(const Request& request, const EngineSettings& settings) {
 ActiveRequest::ActiveRequest(Request request, Sink to, const EngineParts& parts,
                              const ModelShape& shape, Device& device)
     : sequence(std::move(request), shape.tower_fingerprint, shape.short_length,
-               parts.kv->plan().block_tokens),
+               parts.kv->plan().block_tokens, parts.settings.max_model_len),
       sink(std::move(to)),
       stop(sequence.request.sampling, sequence.request.tokenizer.get(), shape.eos,
            sequence.prompt_tokens(), parts.settings.max_model_len),
@@ -25,8 +25,6 @@ ActiveRequest::ActiveRequest(Request request, Sink to, const EngineParts& parts,
       times(sequence.request.times) {
   if (sequence.request.sampling.grammar)
     guide = std::make_shared<GuidedSequence>(sequence.request.sampling.grammar);
-  sequence.longest = std::min(sequence.prompt_tokens() + sequence.request.sampling.max_tokens,
-                              parts.settings.max_model_len);
 }
 
 Delta ActiveRequest::take(Sampled& sampled, MaskThread& masks) {
@@ -81,7 +79,7 @@ RequestUsage ActiveRequest::usage(std::size_t later) const {
   RequestUsage usage;
   usage.prompt_tokens = sequence.prompt_tokens();
   usage.completion_tokens = sequence.generated() - static_cast<std::int64_t>(later);
-  usage.cached_tokens = sequence.cached_tokens;
+  usage.cached_tokens = sequence.progress->cached_tokens;
   usage.image_tokens = sequence.layout.image_tokens;
   usage.video_tokens = sequence.layout.video_tokens;
   return usage;
@@ -103,12 +101,13 @@ ActiveRequest* ActiveRequests::find(RequestId id) {
 
 void ActiveRequests::end(RequestId id) {
   const auto found = by_id_.find(id);
-  if (found->second->sequence.in_flight > 0) ended_.push_back(std::move(found->second));
+  if (found->second->sequence.progress->in_flight > 0) ended_.push_back(std::move(found->second));
   by_id_.erase(found);
 }
 
 void ActiveRequests::forget_settled() {
-  std::erase_if(ended_, [](const auto& request) { return request->sequence.in_flight == 0; });
+  std::erase_if(ended_,
+                [](const auto& request) { return request->sequence.progress->in_flight == 0; });
 }
 
 }  // namespace saccade

@@ -66,7 +66,7 @@ void EngineMeter::note_progress(const Sequence& sequence) const {
   if (to == nullptr) return;
   const std::int64_t computed = std::min(sequence.computed(), sequence.prompt_tokens());
   to->set_computed(computed);
-  for (const SequenceImage& image : sequence.images) {
+  for (const SequenceImage& image : *sequence.images) {
     const auto index = static_cast<std::size_t>(image.index);
     if (index < to->images() && (image.end <= computed || images_.ready(image)))
       to->set_encoded(index);
@@ -81,13 +81,13 @@ void EngineMeter::planned(const StepPlan& plan, Nanos begun, Nanos now) {
     const auto hit = static_cast<std::uint64_t>(sequence->computed());
     current_.prefix_cache_queries += static_cast<std::uint64_t>(sequence->length());
     current_.prefix_cache_hits += hit;
-    if (sequence->reached > 0) continue;
+    if (sequence->progress->reached > 0) continue;
     current_.prompt_tokens += static_cast<std::uint64_t>(sequence->prompt_tokens());
     current_.prompt_tokens_cached += hit;
     current_.request_queue_time.observe(seconds(now - sequence->request.times.queued));
   }
   for (const PlannedRows& rows : plan.rows) {
-    const std::int64_t again = std::min(rows.end(), rows.sequence->reached) - rows.begin;
+    const std::int64_t again = std::min(rows.end(), rows.sequence->progress->reached) - rows.begin;
     if (again > 0) current_.prompt_tokens_recomputed += static_cast<std::uint64_t>(again);
   }
   current_.num_preemptions += plan.preempted.size();
@@ -105,7 +105,7 @@ void EngineMeter::launched(std::int64_t embedding_rows) {
 void EngineMeter::settled(const StepRunner::Settled& step) {
   const StepPlan& plan = step.plan;
   for (const PlannedRows& rows : plan.rows) {
-    if (!rows.sequence->ended && rows.begin < rows.sequence->prompt_tokens())
+    if (!rows.sequence->ended() && rows.begin < rows.sequence->prompt_tokens())
       note_progress(*rows.sequence);
   }
   current_.stage_forward.observe(step.forward_seconds);
@@ -120,7 +120,7 @@ void EngineMeter::drafted(const PlannedRows& rows, std::span<const Sampled> samp
   ++current_.spec_decode_num_drafts;
   current_.spec_decode_num_draft_tokens += static_cast<std::uint64_t>(rows.drafts);
   for (std::size_t i = 0; i + 1 < sampled.size(); ++i) {
-    if (sampled[i].failed || sampled[i].token != rows.sequence->draft[i]) return;
+    if (sampled[i].failed || sampled[i].token != rows.sequence->draft->tokens[i]) return;
     ++current_.spec_decode_num_accepted_tokens;
     ++current_.spec_decode_num_accepted_tokens_per_pos[i];
   }
@@ -135,7 +135,7 @@ void EngineMeter::encoded(const EncoderQueue::Event& event, const ActiveRequests
     current_.stage_encoder_queue.observe(seconds(event.begin - event.queued), event.keys.size());
   }
   requests.each([&](ActiveRequest& of) {
-    for (const SequenceImage& image : of.sequence.images) {
+    for (const SequenceImage& image : *of.sequence.images) {
       if (std::ranges::find(event.keys, image.key) == event.keys.end()) continue;
       if (of.times.encode_start == 0) of.times.encode_start = event.begin;
       if (done) of.times.encode_end = event.end;
@@ -156,7 +156,7 @@ void EngineMeter::list_loras(const ActiveRequests& requests) {
   current_.waiting_loras.clear();
   requests.each([&](const ActiveRequest& of) {
     const LoraAdapter* const adapter = of.sequence.request.adapter.get();
-    if (adapter == nullptr || of.sequence.ended) return;
+    if (adapter == nullptr || of.sequence.ended()) return;
     auto& names = of.sequence.kv.admitted() ? current_.running_loras : current_.waiting_loras;
     const auto place = std::ranges::lower_bound(names, adapter->name());
     if (place == names.end() || *place != adapter->name()) names.insert(place, adapter->name());

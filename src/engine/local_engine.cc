@@ -164,13 +164,14 @@ LocalEngine::Answered LocalEngine::answer(const StepPlan& plan, std::vector<Samp
     const auto sampled = std::span(all).subspan(next, static_cast<std::size_t>(rows.sampled()));
     next += sampled.size();
     std::size_t& count = answered.counts.emplace_back(0);
-    if (sampled.empty() || rows.sequence->ended) continue;
+    if (sampled.empty() || rows.sequence->ended()) continue;
     Sequence& sequence = *rows.sequence;
     ActiveRequest& of = requests_.of(sequence);
     if (rows.drafts > 0) meter_.drafted(rows, sampled);
     for (bool follows = true; follows && count < sampled.size();) {
       Sampled& at = sampled[count];
-      follows = !at.failed && count + 1 < sampled.size() && at.token == sequence.draft[count];
+      follows =
+          !at.failed && count + 1 < sampled.size() && at.token == sequence.draft->tokens[count];
       answered.tokens.push_back(at.token);
       answered.deltas.push_back(of.take(at, masks_));
       ++count;
@@ -234,7 +235,7 @@ void LocalEngine::fail_image(const Digest& key, const Error& error) {
     const auto waits = [&](const SequenceImage& image) {
       return image.key == key && image.state == ImageState::kEncoding;
     };
-    if (std::ranges::any_of(of.sequence.images, waits)) waiting.push_back(&of);
+    if (std::ranges::any_of(*of.sequence.images, waits)) waiting.push_back(&of);
   });
   for (ActiveRequest* of : waiting) finish_with(*of, error);
 }
@@ -277,7 +278,7 @@ void LocalEngine::give_up() {
   gate_.stop();
   for (auto& request : gate_.take().requests) requests_.add(std::move(request));
   requests_.each([&](ActiveRequest& of) {
-    if (of.sequence.ended) return;  // it has had its last delta
+    if (of.sequence.ended()) return;  // it has had its last delta
     gate_.ended();
     try {
       Delta delta;

@@ -85,9 +85,8 @@ Result<void> PdMachine::submit(std::uint32_t index, Request request) {
   TRY_DO(validate(request));
   request.id = ++last_id_;
   request.times.queued = loop_.now();
-  auto live = std::make_unique<Live>(index, std::move(request), kv_->plan().block_tokens);
-  live->longest = std::min(live->prompt_tokens() + live->request.sampling.max_tokens,
-                           settings_.engine.max_model_len);
+  auto live = std::make_unique<Live>(index, std::move(request), kv_->plan().block_tokens,
+                                     settings_.engine.max_model_len);
   inbox_.push_back(std::move(live));
   wake();
   return {};
@@ -196,7 +195,7 @@ void PdMachine::settle() {
     sampled_.push_back(token_of(rows.sequence->request.id, rows.sequence->known()));
   scheduler_->settle(plan_, sampled_);
   for (const PlannedRows& rows : plan_.rows) {
-    if (!rows.sequence->ended && rows.begin < rows.sequence->prompt_tokens())
+    if (!rows.sequence->ended() && rows.begin < rows.sequence->prompt_tokens())
       note_progress(*rows.sequence);
   }
   pacer_.forwarded(plan_, seconds(took_));
@@ -206,11 +205,11 @@ void PdMachine::settle() {
     stats_.prefill_tokens += static_cast<std::uint64_t>(plan_.tokens - plan_.decode_rows);
   }
   for (const PlannedRows& rows : plan_.rows) {
-    if (!rows.samples || rows.sequence->ended) continue;
+    if (!rows.samples || rows.sequence->ended()) continue;
     Live& live = static_cast<Live&>(*rows.sequence);
     if (live.times.first_token == 0) live.times.first_token = now_;
     recorder_.token(live.index, now_);
-    if (live.known() < live.longest) continue;
+    if (live.known() < live.max_length) continue;
     scheduler_->finish(live);
     finish(live, {});
   }
@@ -259,11 +258,11 @@ void PdMachine::finish(Live& live, const Error& error) {
   live.times.finished = now_;
   if (error.message.empty()) {
     recorder_.finished(live.index, {live.prompt_tokens(), live.layout.image_tokens,
-                                    live.cached_tokens, live.generated(), live.times});
+                                    live.progress->cached_tokens, live.generated(), live.times});
   }
   const std::uint32_t index = live.index;
   const bool begun = live.times.first_token != 0;
-  CHECK(live.in_flight == 0, "request {} ends with rows in flight", live.request.id);
+  CHECK(live.progress->in_flight == 0, "request {} ends with rows in flight", live.request.id);
   lives_.erase(live.request.id);
   ended_(index, error, now_, begun);
 }

@@ -66,8 +66,8 @@ class PdMachine final : public Stepper {
 
  private:
   struct Live : Sequence {
-    Live(std::uint32_t of, Request asked, std::int64_t block_tokens)
-        : Sequence(std::move(asked), kTower, 0, block_tokens), index(of) {
+    Live(std::uint32_t of, Request asked, std::int64_t block_tokens, std::int64_t max_model_len)
+        : Sequence(std::move(asked), kTower, 0, block_tokens, max_model_len), index(of) {
       times = request.times;
     }
     std::uint32_t index;

@@ -69,7 +69,7 @@ bool PdMachine::take_news() {
 }
 
 void PdMachine::want_image(const EncodeWish& wish) {
-  const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
+  const SequenceImage& image = (*wish.sequence->images)[static_cast<std::size_t>(wish.image)];
   const RequestImage& what =
       (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
   if (remote_) {
@@ -101,17 +101,14 @@ void PdMachine::publish(const Digest& key, Nanos) {
   if (!images_->wanted(key)) return;
   if (remote_) remote_->made_here(key, {});
   if (images_->mode() != EncoderCache::kOverlay) return images_->set_ready(key);
-  for (Sequence* sequence : scheduler_->running()) {
-    for (SequenceImage& image : sequence->images)
-      if (image.state == ImageState::kEncoding && image.key == key) images_->set_overlaid(image);
-  }
+  for (Sequence* sequence : scheduler_->running()) images_->set_overlaid(*sequence, key);
 }
 
 // There will be no rows under this key: the answer of all who wait for them.
 void PdMachine::fail_image(const Digest& key, const Error& error) {
   std::vector<Live*> waiting;
   for (auto& [id, live] : lives_) {
-    const bool waits = std::ranges::any_of(live->images, [&](const SequenceImage& image) {
+    const bool waits = std::ranges::any_of(*live->images, [&](const SequenceImage& image) {
       return image.key == key && image.state == ImageState::kEncoding;
     });
     if (waits) waiting.push_back(live.get());
@@ -126,7 +123,7 @@ void PdMachine::fail_image(const Digest& key, const Error& error) {
 void PdMachine::observe(const EncoderQueue::Event& event) {
   if (event.end > 0 && remote_) remote_->measured(encoder_->cost());
   for (auto& [id, live] : lives_) {
-    for (const SequenceImage& image : live->images) {
+    for (const SequenceImage& image : *live->images) {
       if (std::ranges::find(event.keys, image.key) == event.keys.end()) continue;
       if (live->times.encode_start == 0) live->times.encode_start = event.begin;
       if (event.end > 0) live->times.encode_end = event.end;
@@ -140,7 +137,7 @@ void PdMachine::note_progress(const Sequence& sequence) {
   if (to == nullptr) return;
   const std::int64_t computed = std::min(sequence.computed(), sequence.prompt_tokens());
   to->set_computed(computed);
-  for (const SequenceImage& image : sequence.images) {
+  for (const SequenceImage& image : *sequence.images) {
     const auto index = static_cast<std::size_t>(image.index);
     if (index < to->images() && (image.end <= computed || images_->ready(image)))
       to->set_encoded(index);

@@ -162,7 +162,7 @@ class Bench {
     ASSERT_EQ(measure(kv).total(), kv.settings().pool_bytes);
     engine_->images().store().check();
     for (const Sequence* sequence : engine_->scheduler().running()) {
-      if (sequence->phase() != Phase::kDecoding || sequence->in_flight > 0) continue;
+      if (sequence->phase() != Phase::kDecoding || sequence->progress->in_flight > 0) continue;
       const std::int64_t block = kv.plan().block_tokens;
       for (int table = 0; table < kv.plan().tables; ++table) {
         ASSERT_LE(static_cast<std::int64_t>(sequence->kv.table(table).size()),

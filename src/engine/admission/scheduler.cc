@@ -23,9 +23,8 @@ Scheduler::Scheduler(const SchedulerSettings& settings, KvAllocator& kv, ImagePl
       queue_(settings.max_sequences, settings.fair) {}
 
 void Scheduler::add(Sequence& sequence) {
-  sequence.rank = 0;
   if (settings_.policy == SchedulingPolicy::kPriority) {
-    sequence.rank = sequence.request.priority * settings_.priority_aging + steps_;
+    sequence.standing.edit().rank = sequence.request.priority * settings_.priority_aging + steps_;
   }
   images_.add(sequence);
   queue_.add(sequence);
@@ -64,8 +63,8 @@ void Scheduler::rebalance(StepPlan& plan) {
     const ClientId client = sequence->request.client;
     if (queue_.running_of(client) + given[client] >= queue_.share()) continue;
     // Room that it could not use yet would be lost.
-    if (sequence->unknown > 0 || !has_lora_place(*sequence)) continue;
-    const std::int64_t hit = std::max<std::int64_t>(0, sequence->expected_hit);
+    if (sequence->progress->unknown > 0 || !has_lora_place(*sequence)) continue;
+    const std::int64_t hit = std::max<std::int64_t>(0, sequence->standing->expected_hit);
     if (images_.first_unready(*sequence, hit) != nullptr) continue;
     if (!give_way(plan)) return;
     ++given[client];
@@ -80,7 +79,7 @@ bool Scheduler::give_way(StepPlan& plan) {
   if (last == running_.rend()) return false;
   Sequence& sequence = **last;
   send_back(sequence);
-  ++sequence.preemptions;
+  ++sequence.standing.edit().preemptions;
   plan.preempted.push_back(&sequence);
   return true;
 }
@@ -103,7 +102,7 @@ void Scheduler::rebalance_pages(StepPlan& plan) {
   if (queue_.active() < 2 || queue_.waiting() == 0) return;
   const std::vector<Sequence*> waiting = queue_.first(kLookahead);
   const auto next = std::ranges::find_if(waiting, [this](const Sequence* sequence) {
-    return sequence->refused_at == kv_.releases() + 1;
+    return sequence->standing->refused_at == kv_.releases() + 1;
   });
   if (next == waiting.end()) return;
   Held held = this->held();
@@ -118,7 +117,7 @@ void Scheduler::rebalance_pages(StepPlan& plan) {
     lacking -= sequence.computed();
     held.tokens[sequence.request.client] -= sequence.computed();
     send_back(sequence);
-    ++sequence.preemptions;
+    ++sequence.standing.edit().preemptions;
     plan.preempted.push_back(&sequence);
   }
 }
@@ -128,22 +127,23 @@ void Scheduler::rebalance_pages(StepPlan& plan) {
 void Scheduler::want_images(StepPlan& plan) {
   if (images_.mode() == EncoderCache::kOverlay) return;  // needs pages: see want_overlays
   for (Sequence* sequence : running_) {
-    if (!sequence->images.empty()) images_.want(*sequence, sequence->computed(), plan.encodes);
+    if (!sequence->images->empty()) images_.want(*sequence, sequence->computed(), plan.encodes);
   }
   for (Sequence* sequence : queue_.first(kImageLookahead)) {
-    if (sequence->images.empty() || sequence->unknown > 0) continue;
+    if (sequence->images->empty() || sequence->progress->unknown > 0) continue;
     // What a prefix hit covers need not be encoded.
-    if (sequence->expected_hit < 0) sequence->expected_hit = match(*sequence).tokens;
-    images_.skip(*sequence, sequence->expected_hit);
-    images_.want(*sequence, sequence->expected_hit, plan.encodes);
+    std::int64_t& hit = sequence->standing.edit().expected_hit;
+    if (hit < 0) hit = match(*sequence).tokens;
+    images_.skip(*sequence, hit);
+    images_.want(*sequence, hit, plan.encodes);
   }
 }
 
 // Rows of an image go into the pages of its own tokens, which therefore come first.
 void Scheduler::want_overlays(Sequence& sequence, StepPlan& plan) {
   bool first = true;
-  for (int i = 0; i < static_cast<int>(sequence.images.size()); ++i) {
-    const SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
+  for (int i = 0; i < static_cast<int>(sequence.images->size()); ++i) {
+    const SequenceImage& image = (*sequence.images)[static_cast<std::size_t>(i)];
     if (image.end <= sequence.computed() || image.state != ImageState::kAbsent) continue;
     const std::int64_t computed = sequence.computed();
     const bool room = first ? make_room(sequence, computed, image.end, plan)
@@ -169,12 +169,12 @@ std::int64_t Scheduler::kept_for_short_ones(const Budget& budget) {
   for (std::size_t seen = 0; seen < kLookahead; ++seen) {
     Sequence* const next = turns.next();
     if (next == nullptr) return 0;
-    const std::int64_t begin = std::max<std::int64_t>(0, next->expected_hit);
-    if (waits_for_lora_place(*next, held_up) || next->unknown > 0 ||
+    const std::int64_t begin = std::max<std::int64_t>(0, next->standing->expected_hit);
+    if (waits_for_lora_place(*next, held_up) || next->progress->unknown > 0 ||
         next->length() - begin > quarter || images_.first_unready(*next, begin) != nullptr)
       continue;
     // Whom there are no pages for nobody overtakes.
-    return next->refused_at == kv_.releases() + 1 ? 0 : quarter;
+    return next->standing->refused_at == kv_.releases() + 1 ? 0 : quarter;
   }
   return 0;
 }
@@ -184,18 +184,19 @@ void Scheduler::plan_running(Budget& budget, StepPlan& plan) {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     kv_.free_skipped(sequence.kv);
-    if (images_.mode() == EncoderCache::kOverlay && !sequence.images.empty()) {
+    if (images_.mode() == EncoderCache::kOverlay && !sequence.images->empty()) {
       want_overlays(sequence, plan);
     }
     if (!sequence.kv.admitted()) {  // it had to give way itself: another stands here now
       --i;
       continue;
     }
-    if (sequence.length() >= sequence.longest) continue;  // it ends when the last step is settled
+    if (sequence.length() >= sequence.max_length)
+      continue;  // it ends when the last step is settled
     // What may come next depends on the token that is being sampled, or what is guessed to.
-    const bool waits =
-        sequence.request.sampling.looks_back() || !sequence.draft.empty() || sequence.awaits_guess;
-    if (sequence.unknown > 0 && waits) continue;
+    const bool waits = sequence.request.sampling.looks_back() || !sequence.draft->tokens.empty() ||
+                       sequence.draft->awaited;
+    if (sequence.progress->unknown > 0 && waits) continue;
     const std::int64_t begin = sequence.computed();
     const std::int64_t count = chunk_of(sequence, begin, budget, plan);
     if (count == 0) continue;
@@ -235,7 +236,7 @@ bool Scheduler::make_room(Sequence& sequence, std::int64_t end, std::int64_t res
   while (!kv_.extend(sequence.kv, end, reserve)) {
     Sequence& victim = to_preempt(sequence);
     send_back(victim);
-    ++victim.preemptions;
+    ++victim.standing.edit().preemptions;
     plan.preempted.push_back(&victim);
     if (&victim == &sequence) return false;
   }
@@ -262,7 +263,7 @@ void Scheduler::send_back(Sequence& sequence) {
   running_.erase(found);
   kv_.release(sequence.kv);
   images_.drop(sequence);
-  sequence.expected_hit = -1;
+  sequence.standing.edit().expected_hit = -1;
   queue_.send_back(sequence);
 }
 
@@ -270,8 +271,8 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
   const std::int64_t begin = sequence.computed();
   const bool samples = begin + count == sequence.length();
   // What is computed again is nobody's to pay.
-  queue_.charge(sequence,
-                std::max<std::int64_t>(0, begin + count - std::max(begin, sequence.reached)));
+  queue_.charge(sequence, std::max<std::int64_t>(
+                              0, begin + count - std::max(begin, sequence.progress->reached)));
   plan.rows.push_back({&sequence, begin, count, samples});
   kv_.take_copies(sequence.kv, plan.copies);
   budget.tokens -= count;
@@ -289,8 +290,8 @@ void Scheduler::push_rows(Sequence& sequence, std::int64_t count, Budget& budget
 // How many guessed tokens may be computed behind the last known one: none that would be past the
 // end, and none by other angles than a sequence of their length has.
 std::int64_t Scheduler::most_drafted(const Sequence& sequence) const {
-  auto most = std::min(static_cast<std::int64_t>(sequence.draft.size()),
-                       sequence.longest - sequence.length() - 1);
+  auto most = std::min(static_cast<std::int64_t>(sequence.draft->tokens.size()),
+                       sequence.max_length - sequence.length() - 1);
   if (sequence.short_length > 0 && !sequence.is_long())
     most = std::min(most, sequence.short_length - sequence.length());
   return most;
@@ -331,14 +332,16 @@ void Scheduler::plan_waiting(Budget& budget, StepPlan& plan) {
     const Newcomer what = plan_newcomer(*next, budget, plan);
     if (what == Newcomer::kNoRoom) return;
     const bool adapted = next->request.adapter != nullptr;
-    if (what == Newcomer::kStarted && adapted && held_up != nullptr) ++held_up->overtaken;
+    if (what == Newcomer::kStarted && adapted && held_up != nullptr)
+      ++held_up->standing.edit().overtaken;
   }
 }
 
 // `held_up`: the first before it in the queue that does, or null; becomes this one where it is.
 bool Scheduler::waits_for_lora_place(Sequence& sequence, Sequence*& held_up) const {
   if (sequence.request.adapter == nullptr) return false;
-  const bool too_many = held_up != nullptr && held_up->overtaken >= settings_.max_sequences;
+  const bool too_many =
+      held_up != nullptr && held_up->standing->overtaken >= settings_.max_sequences;
   if (!too_many && has_lora_place(sequence)) return false;
   if (held_up == nullptr) held_up = &sequence;
   return true;
@@ -359,21 +362,23 @@ bool Scheduler::has_lora_place(const Sequence& sequence) const {
 
 Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget, StepPlan& plan) {
   // Its tokens are needed to compute it again.
-  if (sequence.unknown > 0) return Newcomer::kPassedOver;
+  if (sequence.progress->unknown > 0) return Newcomer::kPassedOver;
   // What is left of the step is for those that end in it.
-  const std::int64_t rest = sequence.length() - std::max<std::int64_t>(0, sequence.expected_hit);
+  const std::int64_t rest =
+      sequence.length() - std::max<std::int64_t>(0, sequence.standing->expected_hit);
   if (budget.room() <= budget.kept && rest > budget.room()) return Newcomer::kPassedOver;
   const bool overlay = images_.mode() == EncoderCache::kOverlay;
-  if (!overlay && waits_for_image(sequence, std::max<std::int64_t>(0, sequence.expected_hit))) {
+  if (!overlay &&
+      waits_for_image(sequence, std::max<std::int64_t>(0, sequence.standing->expected_hit))) {
     return Newcomer::kPassedOver;
   }
-  if (sequence.refused_at == kv_.releases() + 1) {
+  if (sequence.standing->refused_at == kv_.releases() + 1) {
     plan.blocked_on_memory = true;
     return Newcomer::kNoRoom;
   }
   const PrefixHit hit = match(sequence);
   // What it starts with came or went since its images were asked for: others may be the next ones.
-  if (std::exchange(sequence.expected_hit, hit.tokens) != hit.tokens && !overlay) {
+  if (std::exchange(sequence.standing.edit().expected_hit, hit.tokens) != hit.tokens && !overlay) {
     images_.skip(sequence, hit.tokens);
     images_.want(sequence, hit.tokens, plan.encodes);
   }
@@ -385,7 +390,7 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
     case Admission::kNow:
       break;
     case Admission::kLater:
-      sequence.refused_at = kv_.releases() + 1;
+      sequence.standing.edit().refused_at = kv_.releases() + 1;
       plan.blocked_on_memory = true;
       return Newcomer::kNoRoom;
     case Admission::kNever:
@@ -393,7 +398,7 @@ Scheduler::Newcomer Scheduler::plan_newcomer(Sequence& sequence, Budget& budget,
             sequence.length());
   }
   images_.skip(sequence, sequence.computed());
-  if (sequence.reached == 0) sequence.cached_tokens = sequence.computed();
+  if (sequence.progress->reached == 0) sequence.progress.edit().cached_tokens = sequence.computed();
   running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, ByRank()),
                   &sequence);
   queue_.start(sequence);
@@ -416,7 +421,7 @@ bool Scheduler::waits_for_image(const Sequence& sequence, std::int64_t begin) {
     if (image->begin - begin >= settings_.worth_starting) return false;
     // No room for it: what is ready has to be read first, and let go.
     const bool holds_others =
-        std::any_of(sequence.images.begin(), sequence.images.end(),
+        std::any_of(sequence.images->begin(), sequence.images->end(),
                     [&](const SequenceImage& at) { return at.leased && at.end > begin; });
     if (!image->leased && holds_others) return false;
   }
@@ -435,12 +440,13 @@ void Scheduler::launch(const StepPlan& plan) {
     Sequence& sequence = *rows.sequence;
     const std::int64_t end = rows.end();
     kv_.commit(sequence.kv, sequence.content(), end);
-    if (!sequence.images.empty()) images_.computed(sequence, rows.begin, end);
-    sequence.reached = std::max(sequence.reached, end);
-    ++sequence.in_flight;
+    if (!sequence.images->empty()) images_.computed(sequence, rows.begin, end);
+    SequenceProgress& progress = sequence.progress.edit();
+    progress.reached = std::max(progress.reached, end);
+    ++progress.in_flight;
     if (!rows.samples) continue;
     const bool was_long = sequence.is_long();
-    ++sequence.unknown;
+    ++progress.unknown;
     if (sequence.is_long() != was_long) send_back(sequence);
   }
 }
@@ -459,22 +465,23 @@ void Scheduler::settle(const StepPlan& plan, std::span<const TokenId> sampled) {
 
 void Scheduler::settle(const PlannedRows& rows, std::span<const TokenId> sampled) {
   Sequence& sequence = *rows.sequence;
-  CHECK(sequence.in_flight > 0, "request {} has no rows in flight", sequence.request.id);
-  --sequence.in_flight;
-  if (!rows.samples || sequence.ended) return;
+  SequenceProgress& progress = sequence.progress.edit();
+  CHECK(progress.in_flight > 0, "request {} has no rows in flight", sequence.request.id);
+  --progress.in_flight;
+  if (!rows.samples || progress.ended) return;
   const auto count = static_cast<std::int64_t>(sampled.size());
   CHECK(count >= 1 && count <= rows.sampled(), "{} tokens of {} rows", count, rows.sampled());
   const bool was_long = sequence.is_long();
-  --sequence.unknown;
-  sequence.tokens.insert(sequence.tokens.end(), sampled.begin(), sampled.end());
+  --progress.unknown;
+  progress.tokens.insert(progress.tokens.end(), sampled.begin(), sampled.end());
   if (!sequence.kv.admitted()) return;
   // Rows of guesses that came have their keys and values in place: they were the tokens.
   const std::int64_t end = rows.end() + count - 1;
   if (count > 1) {
     kv_.commit(sequence.kv, sequence.content(), end);
     queue_.charge(sequence,
-                  std::max<std::int64_t>(0, end - std::max(rows.end(), sequence.reached)));
-    sequence.reached = std::max(sequence.reached, end);
+                  std::max<std::int64_t>(0, end - std::max(rows.end(), progress.reached)));
+    progress.reached = std::max(progress.reached, end);
   } else {
     kv_.name(sequence.kv, sequence.content());
   }
@@ -483,7 +490,7 @@ void Scheduler::settle(const PlannedRows& rows, std::span<const TokenId> sampled
 }
 
 void Scheduler::finish(Sequence& sequence) {
-  sequence.ended = true;
+  sequence.progress.edit().ended = true;
   images_.drop(sequence);
   if (queue_.remove(sequence)) return;
   const auto found = std::lower_bound(running_.begin(), running_.end(), &sequence, ByRank());
@@ -497,9 +504,9 @@ std::string Scheduler::describe() const {
   std::string text;
   const auto add = [&](std::string_view place, const Sequence& sequence) {
     text += fmt::format("{} request {}: {} of {} tokens computed, rank {}, {} preemptions", place,
-                        sequence.request.id, sequence.computed(), sequence.length(), sequence.rank,
-                        sequence.preemptions);
-    for (const SequenceImage& image : sequence.images) {
+                        sequence.request.id, sequence.computed(), sequence.length(),
+                        sequence.standing->rank, sequence.standing->preemptions);
+    for (const SequenceImage& image : *sequence.images) {
       static constexpr std::string_view kStates[] = {"absent", "encoding", "ready"};
       text += fmt::format(", image at [{}, {}) {}{}", image.begin, image.end,
                           kStates[static_cast<std::size_t>(image.state)],

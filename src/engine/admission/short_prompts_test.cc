@@ -64,7 +64,7 @@ class World {
         scheduler_(settings(room), *kv_, images_) {}
   ~World() {
     for (const auto& sequence : sequences_)
-      if (!sequence->ended) scheduler_.finish(*sequence);
+      if (!sequence->ended()) scheduler_.finish(*sequence);
   }
 
   Sequence& add(const Asked& asked) {
@@ -73,6 +73,7 @@ class World {
     Request request;
     request.id = ++last_id_;
     request.adapter = asked.adapter;
+    request.sampling.max_tokens = asked.answer;
     if (asked.image_at >= 0) {
       prompt.images.push_back({asked.image_at, 1, 0, 0});
       RequestImage image;
@@ -81,9 +82,8 @@ class World {
       request.images = Shared<std::vector<RequestImage>>({image});
     }
     request.prompt = Shared<Prompt>(std::move(prompt));
-    sequences_.push_back(
-        std::make_unique<Sequence>(std::move(request), "model", asked.short_length, kBlock));
-    sequences_.back()->longest = asked.tokens + asked.answer;
+    sequences_.push_back(std::make_unique<Sequence>(std::move(request), "model", asked.short_length,
+                                                    kBlock, 1 << 20));
     scheduler_.add(*sequences_.back());
     return *sequences_.back();
   }
@@ -92,7 +92,8 @@ class World {
   void settle(const StepPlan& plan) {
     scheduler_.settle(plan, std::vector<TokenId>(plan.rows.size(), 2));
     for (const auto& sequence : sequences_)
-      if (!sequence->ended && sequence->known() >= sequence->longest) scheduler_.finish(*sequence);
+      if (!sequence->ended() && sequence->known() >= sequence->max_length)
+        scheduler_.finish(*sequence);
   }
   StepPlan step() {
     StepPlan plan = this->plan();
@@ -100,7 +101,7 @@ class World {
     settle(plan);
     return plan;
   }
-  void encoded(const Sequence& sequence) { images_.set_ready(sequence.images.front().key); }
+  void encoded(const Sequence& sequence) { images_.set_ready(sequence.images->front().key); }
   void finish(Sequence& sequence) { scheduler_.finish(sequence); }
   Scheduler& scheduler() { return scheduler_; }
   const KvAllocator& kv() const { return *kv_; }
@@ -208,7 +209,11 @@ TEST_F(ShortPrompts, ThatMayNotOvertakeAnotherAdapterHaveNoShare) {
   (void)with.add({.tokens = 4, .adapter = a});
   EXPECT_EQ(next(), kStep - kQuarter);
   Sequence& other = with.add({.tokens = 12, .adapter = adapter_of("b")});
-  other.overtaken = 4;
+  for (int i = 0; i < 4; ++i) {
+    (void)with.add({.tokens = 1, .adapter = a, .answer = 1});
+    EXPECT_EQ(next(), kStep - kQuarter);
+  }
+  EXPECT_EQ(other.standing->overtaken, 4);
   const Sequence& same = with.add({.tokens = 12, .adapter = a});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(next(), kStep);
   EXPECT_FALSE(same.kv.admitted());
@@ -238,7 +243,7 @@ TEST_F(ShortPrompts, WaitForTheirOwnTokensWithoutAShare) {
   Sequence& turns = with.add({.tokens = 8, .short_length = 8});
   const StepPlan first = with.plan();
   with.launch(first);  // its ninth token makes it a long one, which is computed from the beginning
-  EXPECT_EQ(turns.unknown, 1);
+  EXPECT_EQ(turns.progress->unknown, 1);
   EXPECT_FALSE(turns.kv.admitted());
   const Sequence& other = with.add({.tokens = 1000});
   const StepPlan second = with.plan();
@@ -263,11 +268,12 @@ struct Waiting {
 Waiting waiting_in(const World& world) {
   Waiting waiting;
   for (const auto& sequence : world.sequences()) {
-    if (sequence->ended || sequence->kv.admitted()) continue;
+    if (sequence->ended() || sequence->kv.admitted()) continue;
     ++waiting.count;
-    waiting.refused += sequence->refused_at == world.kv().releases() + 1;
-    waiting.any_could_begin |= sequence->images.empty() && sequence->request.adapter == nullptr &&
-                               sequence->unknown == 0 && sequence->length() <= kQuarter / 2;
+    waiting.refused += sequence->standing->refused_at == world.kv().releases() + 1;
+    waiting.any_could_begin |= sequence->images->empty() && sequence->request.adapter == nullptr &&
+                               sequence->progress->unknown == 0 &&
+                               sequence->length() <= kQuarter / 2;
   }
   return waiting;
 }
@@ -284,8 +290,8 @@ void change(World& world, Rng& rng, std::span<const std::shared_ptr<const LoraAd
     (void)world.add(asked);
   }
   for (const auto& sequence : world.sequences()) {
-    if (sequence->ended || sequence->images.empty()) continue;
-    const SequenceImage& image = sequence->images.front();
+    if (sequence->ended() || sequence->images->empty()) continue;
+    const SequenceImage& image = sequence->images->front();
     if (image.leased && !world.images().ready(image) && below(8) == 0) world.encoded(*sequence);
   }
 }
@@ -319,7 +325,7 @@ TEST(ShortPromptsProperty, NothingIsKeptInVainAndNobodyShortWaitsForALongOne) {
       if (cut_short > 0 && undisturbed && plan.started.empty()) {
         const bool for_want_of_images = std::ranges::all_of(plan.rows, [](const PlannedRows& rows) {
           return rows.begin + rows.count == rows.sequence->length() ||
-                 !rows.sequence->images.empty();
+                 !rows.sequence->images->empty();
         });
         if (!for_want_of_images) {
           EXPECT_GT(plan.tokens, kStep - kQuarter) << "a quarter is lost";

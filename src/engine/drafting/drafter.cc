@@ -35,7 +35,7 @@ void Drafter::guess() {
     ask_model(price);
   } else {
     for (const Followed& of : followed_)
-      of.record->speculator->next(of.sequence->tokens, price, of.sequence->draft);
+      of.record->speculator->next(of.sequence->tokens(), price, of.sequence->draft.edit().tokens);
   }
   followed_.clear();
 }
@@ -58,8 +58,8 @@ DraftChoice::Candidate Drafter::candidate(const Followed& of) {
   const Sequence& sequence = *of.sequence;
   std::optional<DraftRecord>& drafted = of.record->drafted;
   if (!drafted) drafted.emplace(rate_.rate(), sequence.prompt_tokens());
-  drafted->came(sequence.tokens, rate_);
-  const std::int64_t longest = std::min(sequence.longest - 1, model_->length());
+  drafted->came(sequence.tokens(), rate_);
+  const std::int64_t longest = std::min(sequence.max_length - 1, model_->length());
   return {drafted->rate(), sequence.kv.admitted() ? longest - sequence.length() : 0};
 }
 
@@ -70,24 +70,23 @@ void Drafter::ask_model(double row_price) {
   std::vector<DraftModel::Ask> asked;
   std::vector<Followed> asking;
   for (std::size_t i = 0; i < followed_.size(); ++i) {
-    Sequence& sequence = *followed_[i].sequence;
-    sequence.draft.clear();
-    sequence.awaits_guess = false;
+    SequenceDraft& draft = followed_[i].sequence->draft.edit();
+    draft = {};
     DraftModel::Ask ask;
     if (candidates[i].most <= 0 || !asks(followed_[i], counts[i], ask)) continue;
-    sequence.awaits_guess = counts[i] > 0;
+    draft.awaited = counts[i] > 0;
     asked.push_back(std::move(ask));
     asking.push_back(followed_[i]);
   }
   model_->guess(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    Sequence& sequence = *asking[i].sequence;
     DraftRecord& drafted = *asking[i].record->drafted;
     for (const bool hit : asked[i].hits) drafted.observe(hit, rate_);
     drafted.guessed(asked[i].guess);
     if (asked[i].read) drafted.has_read();
-    sequence.awaits_guess = sequence.awaits_guess && asked[i].read;
-    sequence.draft = std::move(asked[i].guess);
+    SequenceDraft& draft = asking[i].sequence->draft.edit();
+    draft.awaited = draft.awaited && asked[i].read;
+    draft.tokens = std::move(asked[i].guess);
   }
 }
 
@@ -96,13 +95,13 @@ bool Drafter::asks(const Followed& of, std::int64_t count, DraftModel::Ask& ask)
   const Sequence& sequence = *of.sequence;
   if (count == 0) {
     const double price = pacer_.tokens_in(
-        scheduler_, model_->reading_seconds(of.record->reader.unread(sequence.tokens)));
+        scheduler_, model_->reading_seconds(of.record->reader.unread(sequence.tokens())));
     if (!of.record->drafted->reads(price)) return false;
   }
   ask.reader = &of.record->reader;
-  ask.tokens = sequence.tokens;
+  ask.tokens = sequence.tokens();
   // What follows a token that is being sampled is guessed once that is known.
-  ask.count = sequence.unknown > 0 ? 0 : count;
+  ask.count = sequence.progress->unknown > 0 ? 0 : count;
   ask.compare_from = sequence.prompt_tokens();
   return true;
 }

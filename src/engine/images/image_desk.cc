@@ -55,7 +55,7 @@ void ImageDesk::count(EngineStats& to) const {
 // --- where an image's rows are to come from ---
 
 void ImageDesk::want(const EncodeWish& wish) {
-  const SequenceImage& image = wish.sequence->images[static_cast<std::size_t>(wish.image)];
+  const SequenceImage& image = (*wish.sequence->images)[static_cast<std::size_t>(wish.image)];
   const RequestImage& what =
       (*wish.sequence->request.images)[static_cast<std::size_t>(image.index)];
   if (what.source->rows() != nullptr) {
@@ -222,14 +222,16 @@ void ImageDesk::write(Stream& stream, const Digest& key, View rows) {
     return;
   }
   for (Sequence* sequence : scheduler_.running()) {
-    for (SequenceImage& image : sequence->images) {
+    for (const SequenceImage& image : *sequence->images) {
       if (image.state == ImageState::kEncoding && image.key == key)
         overlay(stream, *sequence, image, rows);
     }
+    planner_.set_overlaid(*sequence, key);
   }
 }
 
-void ImageDesk::overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows) {
+void ImageDesk::overlay(Stream& stream, const Sequence& sequence, const SequenceImage& image,
+                        View rows) {
   for (const ImageSpan& span : sequence.request.prompt->images) {
     if (span.index != image.index) continue;
     // Tokens that are computed have their keys and values in these slots.
@@ -240,7 +242,6 @@ void ImageDesk::overlay(Stream& stream, Sequence& sequence, SequenceImage& image
     parts_.pool->write_embeddings(stream, sequence.kv, begin,
                                   rows.row_range(first, first + end - begin));
   }
-  planner_.set_overlaid(image);
 }
 
 }  // namespace saccade

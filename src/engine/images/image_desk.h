@@ -75,7 +75,7 @@ class ImageDesk {
   void publish(const Digest& key, View rows);
   void publish_host(const Digest& key, std::span<const std::byte> bytes);
   void write(Stream& stream, const Digest& key, View rows);
-  void overlay(Stream& stream, Sequence& sequence, SequenceImage& image, View rows);
+  void overlay(Stream& stream, const Sequence& sequence, const SequenceImage& image, View rows);
   Stream& step_stream() { return device_.lane(Lane::kStep); }
 
   EngineParts& parts_;

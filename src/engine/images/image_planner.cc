@@ -26,7 +26,7 @@ ImagePlanner::ImagePlanner(EncoderCache mode, std::int64_t capacity_bytes, std::
 
 void ImagePlanner::add(Sequence& sequence) {
   if (mode_ != EncoderCache::kOff) return;
-  for (SequenceImage& image : sequence.images) {
+  for (SequenceImage& image : sequence.images.edit()) {
     image.key = private_key(image.key, sequence.request.id, image.index);
   }
 }
@@ -38,7 +38,7 @@ bool ImagePlanner::ready(const SequenceImage& image) const {
 
 const SequenceImage* ImagePlanner::first_unready(const Sequence& sequence,
                                                  std::int64_t begin) const {
-  for (const SequenceImage& image : sequence.images) {
+  for (const SequenceImage& image : *sequence.images) {
     if (image.end > begin && !ready(image)) return &image;
   }
   return nullptr;
@@ -53,8 +53,8 @@ std::int64_t ImagePlanner::ready_end(const Sequence& sequence, std::int64_t begi
 void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
                         std::vector<EncodeWish>& wishes) {
   bool first = true;
-  for (int i = 0; i < static_cast<int>(sequence.images.size()); ++i) {
-    const SequenceImage& image = sequence.images[static_cast<std::size_t>(i)];
+  for (int i = 0; i < static_cast<int>(sequence.images->size()); ++i) {
+    const SequenceImage& image = (*sequence.images)[static_cast<std::size_t>(i)];
     if (image.end <= computed) continue;
     // What comes next takes room from others; images after it only what costs nobody anything.
     const bool needed = first || image.begin < sequence.request.prompt->bidirectional_prefix;
@@ -65,7 +65,7 @@ void ImagePlanner::want(Sequence& sequence, std::int64_t computed,
 
 bool ImagePlanner::obtain(Sequence& sequence, int image, bool by_force,
                           std::vector<EncodeWish>& wishes) {
-  SequenceImage& of = sequence.images[static_cast<std::size_t>(image)];
+  SequenceImage& of = sequence.images.edit()[static_cast<std::size_t>(image)];
   if (!std::exchange(of.counted, true)) {
     ++stats_.queries;
     if (store_.ready(of.key)) ++stats_.hits;
@@ -101,8 +101,8 @@ bool ImagePlanner::make_room(Sequence& sequence, int image, std::int64_t bytes) 
             [](const Sequence* a, const Sequence* b) { return goes_before(*b, *a); });
   for (Sequence* last : later) {
     const int keep = last == &sequence ? image : -1;
-    for (int i = static_cast<int>(last->images.size()) - 1; i > keep && !enough(); --i) {
-      let_go(last->images[static_cast<std::size_t>(i)]);
+    for (int i = static_cast<int>(last->images->size()) - 1; i > keep && !enough(); --i) {
+      let_go(last->images.edit()[static_cast<std::size_t>(i)]);
     }
     if (enough()) return true;
     if (last != &sequence) holders_.erase(last);
@@ -124,7 +124,7 @@ void ImagePlanner::let_go(SequenceImage& image) {
 }
 
 void ImagePlanner::want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes) {
-  SequenceImage& of = sequence.images[static_cast<std::size_t>(image)];
+  SequenceImage& of = sequence.images.edit()[static_cast<std::size_t>(image)];
   CHECK(mode_ == EncoderCache::kOverlay && of.state == ImageState::kAbsent, "image {}", image);
   if (!std::exchange(of.counted, true)) ++stats_.queries;
   of.state = ImageState::kEncoding;
@@ -134,9 +134,12 @@ void ImagePlanner::want_overlaid(Sequence& sequence, int image, std::vector<Enco
 
 void ImagePlanner::set_ready(const Digest& key) { store_.set_ready(key); }
 
-void ImagePlanner::set_overlaid(SequenceImage& image) {
-  let_go(image);
-  image.state = ImageState::kReady;
+void ImagePlanner::set_overlaid(Sequence& sequence, const Digest& key) {
+  for (SequenceImage& image : sequence.images.edit()) {
+    if (image.state != ImageState::kEncoding || image.key != key) continue;
+    let_go(image);
+    image.state = ImageState::kReady;
+  }
 }
 
 bool ImagePlanner::wanted(const Digest& key) const {
@@ -146,7 +149,7 @@ bool ImagePlanner::wanted(const Digest& key) const {
 
 void ImagePlanner::computed(Sequence& sequence, std::int64_t begin, std::int64_t end) {
   if (mode_ == EncoderCache::kOff) {
-    for (SequenceImage& image : sequence.images) {
+    for (SequenceImage& image : sequence.images.edit()) {
       if (image.begin < end && image.end > begin) let_go(image);
     }
   }
@@ -156,7 +159,7 @@ void ImagePlanner::computed(Sequence& sequence, std::int64_t begin, std::int64_t
 void ImagePlanner::skip(Sequence& sequence, std::int64_t end) {
   if (mode_ == EncoderCache::kOverlay) return;
   bool holds = false;
-  for (SequenceImage& image : sequence.images) {
+  for (SequenceImage& image : sequence.images.edit()) {
     if (image.end <= end && image.leased) let_go(image);
     holds = holds || image.leased;
   }
@@ -164,7 +167,7 @@ void ImagePlanner::skip(Sequence& sequence, std::int64_t end) {
 }
 
 void ImagePlanner::drop(Sequence& sequence) {
-  for (SequenceImage& image : sequence.images) let_go(image);
+  for (SequenceImage& image : sequence.images.edit()) let_go(image);
   holders_.erase(&sequence);
 }
 

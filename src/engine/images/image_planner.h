@@ -52,8 +52,8 @@ class ImagePlanner {
   void want_overlaid(Sequence& sequence, int image, std::vector<EncodeWish>& wishes);
   // The store's rows of this key can be read.
   void set_ready(const Digest& key);
-  // overlay: the sequence's own pages hold the rows of this image.
-  void set_overlaid(SequenceImage& image);
+  // overlay: the sequence's own pages hold the rows of this key that it waits for.
+  void set_overlaid(Sequence& sequence, const Digest& key);
   // Whether anybody still waits for this key.
   bool wanted(const Digest& key) const;
   // Tokens [begin, end) have been computed: rows that no one will read again are let go.

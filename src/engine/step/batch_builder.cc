@@ -64,7 +64,7 @@ Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens
     add_rows(rows, pool);
     if (!rows.sequence->layout.cross_images.empty()) {
       gather_across(rows, images, *arena);
-    } else if (!rows.sequence->images.empty()) {
+    } else if (!rows.sequence->images->empty()) {
       gather(rows, first_row, pool, images, arena);
     }
     taken.batch = {first_row, length(lists_.ids)};
@@ -105,7 +105,7 @@ void BatchBuilder::add_rows(const PlannedRows& rows, const KvPool& pool) {
   const Sequence& sequence = *rows.sequence;
   const Prompt& prompt = *sequence.request.prompt;
   const auto first_row = static_cast<std::int64_t>(lists_.ids.size());
-  const auto begin = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(rows.begin);
+  const auto begin = sequence.tokens().begin() + static_cast<std::ptrdiff_t>(rows.begin);
   const std::int64_t certain = rows.count - rows.drafts;
   const std::int64_t known = std::min(certain, sequence.known() - rows.begin);
   lists_.ids.insert(lists_.ids.end(), begin, begin + static_cast<std::ptrdiff_t>(known));
@@ -113,8 +113,8 @@ void BatchBuilder::add_rows(const PlannedRows& rows, const KvPool& pool) {
     CHECK(known + 1 == certain && rows.drafts == 0, "{} tokens of {} are known", known, certain);
     lists_.ids.push_back(-1 - sequence.kv.slot());
   }
-  lists_.ids.insert(lists_.ids.end(), sequence.draft.begin(),
-                    sequence.draft.begin() + static_cast<std::ptrdiff_t>(rows.drafts));
+  lists_.ids.insert(lists_.ids.end(), sequence.draft->tokens.begin(),
+                    sequence.draft->tokens.begin() + static_cast<std::ptrdiff_t>(rows.drafts));
   for (std::size_t axis = 0; axis < lists_.positions.size(); ++axis) {
     const std::vector<std::int32_t>& given = prompt.positions[axis];
     for (std::int64_t token = rows.begin; token < rows.begin + rows.count; ++token) {
@@ -150,7 +150,7 @@ void BatchBuilder::gather_across(const PlannedRows& rows, const ImagePlanner& im
                                  const EmbeddingArena& arena) {
   for (const CrossImage& at : rows.sequence->layout.cross_images) {
     if (at.token < rows.begin || at.token >= rows.begin + rows.count) continue;
-    const auto image = std::ranges::find(rows.sequence->images, at.index, &SequenceImage::index);
+    const auto image = std::ranges::find(*rows.sequence->images, at.index, &SequenceImage::index);
     arena.find(images.store().pages(image->key), 0, at.rows, lists_.image_rows);
   }
 }
@@ -224,7 +224,7 @@ void BatchBuilder::gather(const PlannedRows& rows, std::int64_t first_row, const
       pool.find_embeddings(sequence.kv, begin, end - begin, lists_.embedding_sources);
     } else {
       const auto image =
-          std::find_if(sequence.images.begin(), sequence.images.end(),
+          std::find_if(sequence.images->begin(), sequence.images->end(),
                        [&](const SequenceImage& at) { return at.index == span.index; });
       arena->find(images.store().pages(image->key), span.first_row + begin - span.begin,
                   end - begin, lists_.embedding_sources);

@@ -57,12 +57,13 @@ void StepRunner::sample(Step& step, const Batch& batch, ActiveRequests& requests
     ActiveRequest& of = requests.of(sequence);
     generated.clear();
     if (sequence.request.sampling.looks_back())
-      generated.assign(sequence.tokens.begin() + sequence.prompt_tokens(), sequence.tokens.end());
+      generated.assign(sequence.tokens().begin() + sequence.prompt_tokens(),
+                       sequence.tokens().end());
     // The answer's number of the token that each row gives, whatever steps came before.
     const std::int64_t number = sequence.length() - sequence.prompt_tokens();
     for (std::int64_t ahead = 0; ahead <= rows.drafts; ++ahead) {
       const auto behind = static_cast<std::size_t>(ahead);
-      const TokenId guess = ahead > 0 ? sequence.draft[behind - 1] : -1;
+      const TokenId guess = ahead > 0 ? sequence.draft->tokens[behind - 1] : -1;
       if (ahead > 0) generated.push_back(guess);
       SamplingRow& row = rows_.emplace_back(of.sampler.row(number + ahead, generated, behind));
       if (of.guide) of.sampler.hold(row, masks.wait(*of.guide));
@@ -118,14 +119,14 @@ void StepRunner::score_prompts(const StepPlan& plan, ActiveRequests& requests) {
     Sequence& sequence = *planned.sequence;
     const std::int64_t end = std::min(planned.begin + planned.count, sequence.to_score());
     // What is computed again after a preemption has been scored.
-    for (std::int64_t token = std::max(planned.begin, sequence.scored); token < end; ++token) {
+    for (std::int64_t token = std::max(planned.begin, *sequence.scored); token < end; ++token) {
       Scored& scored = wanted.emplace_back();
       scored.of = &requests.of(sequence);
-      scored.row.given = sequence.tokens[static_cast<std::size_t>(token + 1)];
+      scored.row.given = sequence.tokens()[static_cast<std::size_t>(token + 1)];
       scored.row.alternatives = *sequence.request.sampling.prompt_logprobs;
       rows.push_back(first_row + static_cast<std::int32_t>(token - planned.begin));
     }
-    sequence.scored = std::max(sequence.scored, end);
+    sequence.scored.edit() = std::max(*sequence.scored, end);
     first_row += static_cast<std::int32_t>(planned.count);
   }
   if (wanted.empty()) return;
