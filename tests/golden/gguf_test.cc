@@ -15,7 +15,6 @@
 #include "model/checkpoint/tensor_names.h"
 #include "model/gguf/gguf_header.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "model/gguf/test_gguf.h"
 #include "model/solo_run.h"
 #include "ops/block_codes.h"
 #include "ops/readback.h"
@@ -456,123 +455,6 @@ TEST(GgufFiles, TokenizersAreTheirOriginals) {
     }
     EXPECT_GT(count, 500U);
   }
-}
-
-// Value heads of a delta net in blocks: whole blocks move, and what moves within a block becomes
-// numbers.
-TEST(GgufFiles, ColumnsOfValueHeadsAreInOrder) {
-  constexpr std::int64_t kHeads = 4;  // of two key heads: stored as 0, 2, 1, 3
-  constexpr std::array<std::int64_t, kHeads> kStored = {0, 2, 1, 3};
-  for (const auto& [type, number, head] : {std::tuple{BlockType::kQ80, 8U, std::int64_t{32}},
-                                           {BlockType::kQ4K, 12U, std::int64_t{64}}}) {
-    const BlockFormat& format = block_format(type);
-    SCOPED_TRACE(format.name);
-    const std::int64_t width = kHeads * head;
-    std::string data(static_cast<std::size_t>(width / format.elements * format.bytes * 2), '\0');
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(1 + i % 50);
-    std::vector<float> stored(static_cast<std::size_t>(2 * width));
-    dequantize_blocks(type, std::as_bytes(std::span(data)), stored.data());
-    TestGguf file;
-    file.text("general.architecture", "qwen35");
-    file.number<std::uint32_t>("qwen35.ssm.group_count", 4, 2);
-    file.number<std::uint32_t>("qwen35.ssm.time_step_rank", 4, kHeads);
-    file.tensor("blk.0.ssm_out.weight", {2, width}, number, data);
-    const std::string place = ::testing::TempDir() + "/saccade_gguf_heads.gguf";
-    std::ofstream(place, std::ios::binary) << file.bytes();
-    auto weights = Weights::open(place, {});
-    ASSERT_TRUE(weights) << weights.error().message;
-    const std::vector<float> values =
-        floats_of(weights->take("model.layers.0.linear_attn.out_proj.weight"));
-    fs::remove(place);
-    ASSERT_EQ(values.size(), stored.size());
-    for (std::int64_t i = 0; i < 2 * width; ++i) {
-      const std::int64_t from =
-          i / width * width + kStored[static_cast<std::size_t>(i % width / head)] * head + i % head;
-      ASSERT_EQ(values[static_cast<std::size_t>(i)], stored[static_cast<std::size_t>(from)]) << i;
-    }
-  }
-}
-
-// What a file of Qwen3.5 has besides its layers.
-TEST(GgufFiles, LayersThatGuessAheadAreLeftOut) {
-  constexpr std::uint32_t kInt = 4;
-  constexpr std::uint32_t kF32 = 0;
-  TestGguf file;
-  file.text("general.architecture", "qwen35");
-  file.number<std::uint32_t>("qwen35.block_count", kInt, 2);
-  file.number<std::uint32_t>("qwen35.nextn_predict_layers", kInt, 1);
-  for (const char* const name : {"blk.0.attn_q.weight", "blk.1.attn_q.weight",
-                                 "blk.1.nextn.eh_proj.weight", "output_extra.weight"})
-    file.tensor(name, {1, 1}, kF32, "abcd");
-  const std::string place = ::testing::TempDir() + "/saccade_gguf_ahead.gguf";
-  std::ofstream(place, std::ios::binary) << file.bytes();
-  const auto weights = Weights::open(place, {});
-  fs::remove(place);
-  ASSERT_TRUE(weights) << weights.error().message;
-  EXPECT_TRUE(weights->has("model.layers.0.self_attn.q_proj.weight"));
-  EXPECT_TRUE(weights->has("output_extra.weight"));
-  for (const char* const name : {"model.layers.1.self_attn.q_proj.weight", "blk.1.attn_q.weight",
-                                 "blk.1.nextn.eh_proj.weight"})
-    EXPECT_FALSE(weights->has(name)) << name;
-}
-
-// downsample_mode 4x: its converter leaves out what the checkpoint has.
-TEST(GgufFiles, OfMiniCpmvFourPatchesBecomeOneTwice) {
-  TestGguf projector;
-  projector.text("general.architecture", "clip");
-  projector.text("clip.projector_type", "minicpmv4_6");
-  for (const char* const name :
-       {"clip.vision.block_count", "clip.vision.embedding_length",
-        "clip.vision.attention.head_count", "clip.vision.feed_forward_length",
-        "clip.vision.patch_size", "clip.vision.projector.scale_factor"})
-    projector.number<std::uint32_t>(name, 4, 2);
-  const std::string place = ::testing::TempDir() + "/saccade_gguf_4x.gguf";
-  std::ofstream(place, std::ios::binary) << projector.bytes();
-  const auto checkpoint = open_checkpoint(golden_folder("gguf/minicpmv") + "/model.gguf," + place);
-  fs::remove(place);
-  ASSERT_FALSE(checkpoint);
-  EXPECT_THAT(checkpoint.error().message,
-              HasSubstr("scale_factor is 2 (downsample_mode 4x); 4 is read"));
-}
-
-// Qwen2's pattern, but for marks, which are a part of words.
-TEST(GgufFiles, MarksOfQwen35AreInTheirWords) {
-  TestGguf other;
-  other.text("tokenizer.ggml.model", "gpt2");
-  other.text("tokenizer.ggml.pre", "qwen35");
-  other.texts("tokenizer.ggml.tokens", {"a", "b"});
-  other.texts("tokenizer.ggml.merges", {"a b"});
-  const std::string made = other.bytes();
-  const auto header = parse_gguf(std::as_bytes(std::span(made)));
-  ASSERT_TRUE(header) << header.error().message;
-  const auto texts = read_gguf_tokenizer(header->metadata);
-  ASSERT_TRUE(texts) << texts.error().message;
-  EXPECT_THAT(texts->at("tokenizer.json"), HasSubstr(R"([\\p{L}\\p{M}]+)"));
-}
-
-// Other models of llama.cpp's converter for LLaVA, which writes one projector's name for all.
-TEST(GgufFiles, OfLlavaOnlyOneVisionIsRead) {
-  const std::string place = ::testing::TempDir() + "/saccade_gguf_llava.gguf";
-  const auto error = [&](const TestGguf& projector) {
-    std::ofstream(place, std::ios::binary) << projector.bytes();
-    const auto checkpoint =
-        open_checkpoint(golden_folder("gguf/llava_onevision") + "/model.gguf," + place);
-    fs::remove(place);
-    return checkpoint ? std::string("no error") : checkpoint.error().message;
-  };
-  constexpr std::uint32_t kF32 = 0;
-  TestGguf first;
-  first.text("general.architecture", "clip");
-  first.text("clip.projector_type", "mlp");
-  first.tensor("v.class_embd", {1}, kF32, "abcd");
-  EXPECT_THAT(error(first), HasSubstr("of LLaVA OneVision is read"));
-  TestGguf flat;
-  flat.text("general.architecture", "clip");
-  flat.text("clip.projector_type", "mlp");
-  flat.text("clip.vision.mm_patch_merge_type", "flat");
-  flat.tensor("model.image_newline", {1}, kF32, "abcd");
-  EXPECT_THAT(error(flat),
-              HasSubstr("clip.vision.mm_patch_merge_type is \"flat\"; spatial_unpad is read"));
 }
 
 TEST(GgufFiles, SaysWhatItCannotOpen) {
