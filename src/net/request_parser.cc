@@ -42,6 +42,20 @@ bool has_folded_line(std::string_view header) {
          header.find("\n\t") != std::string_view::npos;
 }
 
+// What stands for the host in "http://host/path?query"; absent: the target is of another form.
+std::optional<std::string_view> host_of_target(std::string_view target) {
+  const std::size_t scheme = target.find("://");
+  const bool is_scheme =
+      scheme != std::string_view::npos && scheme > 0 &&
+      std::ranges::all_of(target.substr(0, scheme), [](char c) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        return letter || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
+      });
+  if (!is_scheme) return std::nullopt;
+  const std::string_view rest = target.substr(scheme + 3);
+  return rest.substr(0, rest.find_first_of("/?#"));
+}
+
 }  // namespace
 
 std::string percent_decode(std::string_view text) {
@@ -60,6 +74,14 @@ std::string percent_decode(std::string_view text) {
     decoded.push_back(text[i]);
   }
   return decoded;
+}
+
+std::string origin_form(std::string_view target) {
+  const auto host = host_of_target(target);
+  if (!host) return std::string(target);
+  const auto begin = static_cast<std::size_t>(host->data() - target.data()) + host->size();
+  const std::string_view rest = target.substr(begin);
+  return (rest.starts_with('/') ? "" : "/") + std::string(rest);
 }
 
 // The callbacks of Beast's parser, writing into an HttpRequest. A body string grows with what has
@@ -137,21 +159,12 @@ class RequestParser::Fields final : public http::basic_parser<true> {
   }
   void on_finish_impl(error_code&) override {}
 
-  // Absolute form "http://host/path?query" becomes origin form "/path?query" and the Host header,
-  // over what that says (RFC 9112 3.2.2): whoever decides by the host decides by what was asked.
-  void to_origin_form() {
-    const std::string_view whole = request.target;
-    const std::size_t scheme = whole.find("://");
-    if (whole.starts_with('/') || scheme == std::string_view::npos) return;
-    const std::string_view rest = whole.substr(scheme + 3);
-    const std::size_t end = std::min(rest.find_first_of("/?#"), rest.size());
-    authority_ = rest.substr(0, end);
-    request.target = (rest.substr(end).starts_with('/') ? "" : "/") + std::string(rest.substr(end));
-  }
-
+  // Of a target in absolute form the host goes over the Host header (RFC 9112 3.2.2): whoever
+  // decides by the host decides by what was asked.
   void split_target() {
-    to_origin_form();
-    std::string_view rest = request.target;
+    if (const auto host = host_of_target(request.target)) authority_ = *host;
+    const std::string path_and_query = origin_form(request.target);
+    std::string_view rest = path_and_query;
     rest = rest.substr(0, rest.find('#'));
     const std::size_t question = rest.find('?');
     if (question != std::string_view::npos) request.query = rest.substr(question + 1);

@@ -76,7 +76,7 @@ TEST(RequestParser, TargetForms) {
 }
 
 // RFC 9112 3.2.2: a target that names a host says more than the Host header, and who goes by the
-// header or passes the target on must not hear of another.
+// header must not hear of another.
 TEST(RequestParser, AHostInTheTargetIsTheHost) {
   const auto read = [](const std::string& target, const std::string& version = "1.1",
                        const std::string& header = "Host: localhost\r\n") {
@@ -87,14 +87,26 @@ TEST(RequestParser, AHostInTheTargetIsTheHost) {
                ? std::string(request.header("host")) + "|" + request.target + "|" + request.path
                : std::to_string(outcome.refusal_status);
   };
-  EXPECT_EQ(read("http://other.example/v1/models"), "other.example|/v1/models|/v1/models");
-  EXPECT_EQ(read("HTTPS://Other.example:8000?a=%41"), "Other.example:8000|/?a=%41|/");
-  EXPECT_EQ(read("http://other.example#f"), "other.example|/#f|/");
-  EXPECT_EQ(read("x://localhost@other.example/a"), "localhost@other.example|/a|/a");
+  EXPECT_EQ(read("http://other.example/v1/models"),
+            "other.example|http://other.example/v1/models|/v1/models");
+  EXPECT_EQ(read("HTTPS://Other.example:8000?a=%41"),
+            "Other.example:8000|HTTPS://Other.example:8000?a=%41|/");
+  EXPECT_EQ(read("http://other.example#f"), "other.example|http://other.example#f|/");
+  EXPECT_EQ(read("x://localhost@other.example/a"),
+            "localhost@other.example|x://localhost@other.example/a|/a");
   EXPECT_EQ(read("/a?b=http://other.example/"), "localhost|/a?b=http://other.example/|/a");
-  EXPECT_EQ(read("http://other.example/", "1.0", ""), "other.example|/|/");
+  EXPECT_EQ(read("http://other.example/", "1.0", ""), "other.example|http://other.example/|/");
+  EXPECT_EQ(read("a?b=http://other.example/"), "localhost|a?b=http://other.example/|a");
   for (const char* const nobody : {"http:///v1/models", "http://", "http://?a"})
     EXPECT_EQ(read(nobody), "400") << nobody;
+}
+
+TEST(RequestParser, TargetsInOriginForm) {
+  EXPECT_EQ(origin_form("/a%20b?c=http://d/"), "/a%20b?c=http://d/");
+  EXPECT_EQ(origin_form("http://host:80/a%20b?c"), "/a%20b?c");
+  EXPECT_EQ(origin_form("http://host?c"), "/?c");
+  EXPECT_EQ(origin_form("http://host"), "/");
+  EXPECT_EQ(origin_form("*"), "*");
 }
 
 TEST(RequestParser, EverySplitGivesTheSame) {
