@@ -19,7 +19,8 @@ bool may_use(std::string_view origin, std::string_view host_header,
     if (origin.starts_with(scheme)) written = origin.substr(scheme.size());
   }
   const auto page = net::parse_authority(written);
-  if (!page) return false;  // "null", "file://", an extension's, or more than an origin
+  // "null", "file://", an extension's, or not as browsers write an origin
+  if (!page || written.ends_with(':')) return false;
   if (net::is_loopback(page->host)) return true;
   const auto same = [](char a, char b) {
     return std::tolower(static_cast<unsigned char>(a)) ==
