@@ -40,6 +40,15 @@ bool is_channels(std::string_view name) {
   return name == "in_chans" || name == "in_channels" || name == "num_channels";
 }
 
+// What a norm adds to a variance; below 0 the sum may have no root.
+bool is_epsilon(std::string_view name) {
+  return name.ends_with("norm_eps") || name.ends_with("norm_epsilon");
+}
+
+bool is_share(const json::value& value) {
+  return value.is_number() && value.to_number<double>() >= 0 && value.to_number<double>() < 1;
+}
+
 Result<void> check_member(const std::string& path, std::string_view name,
                           const json::value& value) {
   const auto* const list = value.if_array();
@@ -57,6 +66,8 @@ Result<void> check_member(const std::string& path, std::string_view name,
     if (!is_token(value)) return wrong(path, value, "a token id");
   } else if (is_channels(name)) {
     if (!is_integer_within(value, 1, kMostChannels)) return wrong(path, value, "1 to 3");
+  } else if (is_epsilon(name)) {
+    if (!is_share(value)) return wrong(path, value, "a number from 0 to below 1");
   }
   return {};
 }

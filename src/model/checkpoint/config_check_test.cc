@@ -38,6 +38,16 @@ TEST(ConfigCheck, WhatNothingCouldBeMeantByIsRefusedByNameAndValue) {
                   .find("vision_config.in_chans is " + std::string(wrong)),
               std::string::npos)
         << wrong;
+  for (const char* const name :
+       {"rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon"}) {
+    for (const char* const wrong : {"-1", "-1e-6", "1", "1e300", "\"1e-6\"", "[1e-6]", "true"})
+      EXPECT_NE(error_of(fmt::format(R"({{"text_config": {{"{}": {}}}}})", name, wrong))
+                    .find(fmt::format("text_config.{} is ", name)),
+                std::string::npos)
+          << name << " " << wrong;
+    for (const char* const right : {"0", "1e-06", "0.001"})
+      EXPECT_EQ(error_of(fmt::format(R"({{"{}": {}}})", name, right)), "");
+  }
   for (const char* const wrong : {"[5]", "{}", "\"A\"", "[null]", "[[\"A\"]]", "true"})
     EXPECT_NE(error_of(fmt::format(R"({{"architectures": {}}})", wrong)), "") << wrong;
   EXPECT_NE(error_of(R"({"model_type": ["qwen2"]})"), "");

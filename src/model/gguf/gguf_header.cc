@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -270,6 +271,11 @@ tl::unexpected<Error> wrong_type(std::string_view key, std::string_view wanted) 
   return fail(ErrorCode::kInvalid, "{} is not {}", key, wanted);
 }
 
+Result<void> require_finite(std::string_view key, double number) {
+  if (std::isfinite(number)) return {};
+  return fail(ErrorCode::kInvalid, "{} is {}, a finite number is required", key, number);
+}
+
 }  // namespace
 
 Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
@@ -329,7 +335,10 @@ Result<std::int64_t> GgufMetadata::get_int_or(std::string_view key, std::int64_t
 Result<double> GgufMetadata::get_double(std::string_view key) const {
   const GgufValue* const value = find(key);
   if (value == nullptr) return fail(ErrorCode::kInvalid, "{} is missing", key);
-  if (const auto* const number = std::get_if<double>(value)) return *number;
+  if (const auto* const number = std::get_if<double>(value)) {
+    TRY_DO(require_finite(key, *number));
+    return *number;
+  }
   if (const auto* const whole = std::get_if<std::int64_t>(value))
     return static_cast<double>(*whole);
   return wrong_type(key, "a number");
@@ -395,6 +404,7 @@ Result<std::vector<double>> GgufMetadata::get_doubles(std::string_view key) cons
     numbers.push_back(std::holds_alternative<double>(number)
                           ? std::get<double>(number)
                           : static_cast<double>(std::get<std::int64_t>(number)));
+    TRY_DO(require_finite(key, numbers.back()));
   }
   return numbers;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "base/rng.h"
 #include "model/gguf/test_gguf.h"
@@ -67,6 +68,21 @@ TEST(GgufHeader, ReadsWhatIsThere) {
 }
 
 // Of a file that is cut anywhere something is said, and nothing is read behind its end.
+// They would become configurations, which are JSON and have none.
+TEST(GgufHeader, NumbersAreFinite) {
+  TestGguf file;
+  file.number<float>("nan", 6, std::numeric_limits<float>::quiet_NaN());
+  file.number<double>("infinite", 12, -std::numeric_limits<double>::infinity());
+  file.numbers<float>("list", 6, {0.5f, std::numeric_limits<float>::infinity()});
+  const std::string bytes = file.bytes();
+  const auto header = parse(bytes);
+  ASSERT_TRUE(header) << message(header);
+  const GgufMetadata& metadata = header->metadata;
+  EXPECT_THAT(metadata.get_double("nan").error().message, HasSubstr("nan is nan, a finite number"));
+  EXPECT_THAT(metadata.get_double_or("infinite", 1).error().message, HasSubstr("infinite is -inf"));
+  EXPECT_THAT(metadata.get_doubles("list").error().message, HasSubstr("list is inf"));
+}
+
 TEST(GgufHeader, RefusesEveryCut) {
   const std::string file = usual().bytes();
   for (std::size_t length = 0; length < file.size(); ++length) {

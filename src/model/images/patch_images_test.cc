@@ -76,7 +76,10 @@ TEST(PatchImages, ReadsControls) {
 TEST(PatchImages, RefusesWhatItCannotHonour) {
   for (const char* config :
        {R"({"do_resize": false})", R"({"resample": 6})", R"({"patch_size": 0})",
-        R"({"image_mean": [1, 2]})", R"({"min_pixels": -1})"})
+        R"({"image_mean": [1, 2]})", R"({"image_std": [1, 0, 1]})", R"({"image_std": [1, -1, 1]})",
+        R"({"image_std": [1, 1e-60, 1]})", R"({"min_pixels": -1})",
+        R"({"min_pixels": 2000, "max_pixels": 1000})",
+        R"({"size": {"shortest_edge": 2000, "longest_edge": 1000}})"})
     EXPECT_FALSE(PatchImages::parse(object(config))) << config;
   EXPECT_EQ(PatchImages::parse({}).value().max_tokens(), 1280);  // the class's own default
 }

@@ -31,6 +31,13 @@ Result<StatedBounds> stated_bounds(const json::object& from) {
   return stated;
 }
 
+Result<void> require_order(const StatedBounds& stated) {
+  if (stated.min && stated.max && *stated.min > *stated.max)
+    return fail(ErrorCode::kInvalid, "min_pixels {} is over max_pixels {}", *stated.min,
+                *stated.max);
+  return {};
+}
+
 }  // namespace
 
 Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
@@ -45,6 +52,7 @@ Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
 
 Result<PixelBounds> read_pixel_bounds(const json::object& preprocessor, PixelBounds fallback) {
   TRY(const StatedBounds stated, stated_bounds(preprocessor));
+  TRY_DO(require_order(stated));
   return PixelBounds{stated.min.value_or(fallback.min), stated.max.value_or(fallback.max)};
 }
 
@@ -56,9 +64,7 @@ Result<PixelBounds> moved_pixel_bounds(const ImageControls& controls, PixelBound
   if (controls.max_pixels) {
     TRY(stated.max, pixel_count("max_pixels", *controls.max_pixels));
   }
-  if (stated.min && stated.max && *stated.min > *stated.max)
-    return fail(ErrorCode::kInvalid, "min_pixels {} is over max_pixels {}", *stated.min,
-                *stated.max);
+  TRY_DO(require_order(stated));
   PixelBounds bounds{stated.min.value_or(of_checkpoint.min),
                      stated.max.value_or(of_checkpoint.max)};
   if (stated.max) bounds.min = std::min(bounds.min, bounds.max);

@@ -74,6 +74,9 @@ Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
   TRY(normalize.rescale, json::get_double_or(preprocessor, "rescale_factor", normalize.rescale));
   TRY(normalize.mean, channels(preprocessor, "image_mean", normalize.mean));
   TRY(normalize.std, channels(preprocessor, "image_std", normalize.std));
+  for (const double std : normalize.std)
+    if (!(static_cast<float>(std) > 0))
+      return fail(ErrorCode::kInvalid, "image_std has {}, more than 0 is required", std);
   TRY(const bool rescales, json::get_bool_or(preprocessor, "do_rescale", true));
   if (!rescales) normalize.rescale = 1;
   TRY(const bool normalizes, json::get_bool_or(preprocessor, "do_normalize", true));
