@@ -13,6 +13,7 @@
 #include "cluster/proxy/passed_headers.h"
 #include "cluster/proxy/pd_request.h"
 #include "net/authority.h"
+#include "net/request_parser.h"
 
 namespace saccade::cluster {
 namespace {
@@ -177,7 +178,7 @@ void Forwarder::handle(net::HttpRequest request, net::Responder responder) {
 
   exchange->client = clients_[next_client_++ % clients_.size()].get();
   exchange->method = std::move(request.method);
-  exchange->target = std::move(request.target);
+  exchange->target = net::origin_form(request.target);
   exchange->reserved = std::move(request.reserved);
   exchange->headers = passed_on(request.headers);
   if (!settings_.pd_api_key.empty()) {

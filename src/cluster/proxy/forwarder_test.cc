@@ -85,5 +85,31 @@ TEST(Forwarder, WhatAServerThatEndsRefusesGoesToAnother) {
   EXPECT_GE(refused, 1) << "nobody was asked who ends";
 }
 
+// As whoever goes through an HTTP proxy asks: a server gets the path.
+TEST(Forwarder, ATargetWithAHostGoesOnAsItsPath) {
+  net::HttpServerSettings http;
+  http.port = 0;
+  const auto server =
+      net::HttpServer::listen(http, [](const net::HttpRequest& request, const net::Responder& to) {
+        to.respond({200, "text/plain", request.target, {}});
+      });
+  ASSERT_TRUE(server) << server.error().message;
+  ProxySettings settings;
+  settings.pds = {fmt::format("http://127.0.0.1:{}/under", (*server)->port())};
+  auto forwarder = Forwarder::create(settings);
+  ASSERT_TRUE(forwarder) << forwarder.error().message;
+  std::promise<net::HttpResponse> answer;
+  const net::LocalRequest request(
+      [&](net::HttpResponse made) { answer.set_value(std::move(made)); });
+  net::HttpRequest asked;
+  asked.method = "GET";
+  asked.target = "http://localhost:8000/v1/models?a=b";
+  asked.path = "/v1/models";
+  (*forwarder)->handle(std::move(asked), request.responder());
+  auto made = answer.get_future();
+  ASSERT_EQ(made.wait_for(kAnswer), std::future_status::ready);
+  EXPECT_EQ(made.get().body, "/under/v1/models?a=b");
+}
+
 }  // namespace
 }  // namespace saccade::cluster
