@@ -141,5 +141,26 @@ TEST(GgufContents, OfLlavaOnlyOneVisionIsRead) {
               HasSubstr("clip.vision.mm_patch_merge_type is \"flat\"; spatial_unpad is read"));
 }
 
+// llama.cpp would turn these elements alone, so that the tokens would differ without a word.
+TEST(GgufContents, APartOfAHeadThatTurnsIsRefused) {
+  constexpr std::string_view kKey = "llama.rope.dimension_count";
+  std::ifstream from(golden_folder("gguf/llama3_scaled") + "/model.gguf", std::ios::binary);
+  std::string file((std::istreambuf_iterator<char>(from)), {});
+  const std::size_t value = file.find(kKey) + kKey.size() + sizeof(std::uint32_t);
+  ASSERT_EQ(file[value], 24);
+  const std::string place = ::testing::TempDir() + "/saccade_gguf_turned.gguf";
+  for (const char turned : {24, 12, 48, 0}) {
+    file[value] = turned;
+    std::ofstream(place, std::ios::binary) << file;
+    const auto checkpoint = open_checkpoint(place);
+    EXPECT_EQ(checkpoint.has_value(), turned == 24);
+    if (checkpoint) continue;
+    EXPECT_THAT(
+        checkpoint.error().message,
+        HasSubstr(fmt::format("llama.rope.dimension_count is {:d}, a head has 24", turned)));
+  }
+  fs::remove(place);
+}
+
 }  // namespace
 }  // namespace saccade

@@ -176,6 +176,22 @@ Result<void> add_rope(const GgufModel& model, json::object& text) {
   return {};
 }
 
+// As many elements of a head turn as it has, but for a family that says how many.
+Result<void> check_turned(const GgufModel& model, const json::object& text) {
+  const std::string key = model.key("rope.dimension_count");
+  if (!model.metadata().has(key) || text.contains("partial_rotary_factor")) return {};
+  TRY(const std::int64_t turned, model.metadata().get_int(key));
+  TRY(const std::int64_t hidden, json::get_int(text, "hidden_size"));
+  TRY(const std::int64_t heads, json::get_int(text, "num_attention_heads"));
+  TRY(const std::int64_t head_dim,
+      json::get_int_or(text, "head_dim", hidden / std::max<std::int64_t>(1, heads)));
+  if (turned != head_dim)
+    return fail(ErrorCode::kUnsupported,
+                "{} is {}, a head has {}: that a part of it turns is not done", key, turned,
+                head_dim);
+  return {};
+}
+
 // What matrices are stored as, or, in blocks, what they are to be computed in.
 std::string_view dtype_of(const GgufModel& model) {
   const GgufTensor* largest = nullptr;
@@ -299,6 +315,7 @@ Result<GgufConfig> read_gguf_config(const GgufModel& model, const GgufFamily& fa
   TRY_DO(add_rope(model, text));
   text["tie_word_embeddings"] = model.find("output.weight").tensor == nullptr;
   if (family.add_text != nullptr) TRY_DO(family.add_text(model, text));
+  TRY_DO(check_turned(model, text));
   json::object& config = read.config;
   if (family.text_type.empty()) {
     config = std::move(text);
