@@ -50,6 +50,8 @@ const std::vector<CodesShape> kShapes = {
     {16, 640, 32, Format::kAwq, DType::kF32},
     {56, 256, 32, Format::kGptq, DType::kF16, true},
     {24, 96, 32, Format::kAwq, DType::kF32, true},
+    {136, 1056, 32, Format::kAwq},  // more rows of it, an odd number of groups
+    {40, 480, 96},                  // groups of one and a half tiles of a matrix unit
 };
 
 TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
@@ -81,7 +83,7 @@ TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
 
 // A row alone, in any company and at any place, on any number of threads.
 TEST_P(CodesByBytes, RowsDoNotDependOnTheBatchOrThreads) {
-  // Groups of 64 are whole tiles of a matrix unit, of 32 they are not.
+  // Groups of 64 are whole tiles of a matrix unit, of 32 they are half of one.
   for (const std::int64_t group : {32, 64}) {
     constexpr std::int64_t kRows = 600;
     constexpr std::int64_t kIn = 1184;

@@ -27,18 +27,31 @@ struct alignas(64) TileConfig {
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
+// Tiles 4 and 5 are x, so many inputs of bytes deep, 6 and 7 weights.
+template <Index kInputs>
+struct ByteTileConfig : TileConfig {
+  constexpr ByteTileConfig() {
+    for (int tile : {4, 5}) row_bytes[tile] = kInputs;
+    for (int tile : {6, 7}) rows[tile] = kInputs / 4;
+  }
+};
+
 // Tiles are a thread's state: set up for one loop, and released so that the system need not save
 // them.
-class Tiles {
+template <typename Config>
+class TilesOf {
  public:
-  Tiles() {
-    static constexpr TileConfig kConfig;
+  TilesOf() {
+    static constexpr Config kConfig;
     _tile_loadconfig(&kConfig);
   }
-  ~Tiles() { _tile_release(); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
+  ~TilesOf() { _tile_release(); }
+  TilesOf(const TilesOf&) = delete;
+  TilesOf& operator=(const TilesOf&) = delete;
 };
+using Tiles = TilesOf<TileConfig>;
+template <Index kInputs>
+using ByteTiles = TilesOf<ByteTileConfig<kInputs>>;
 
 // Which operand passes through the first-level cache once, and should not push the other out of it.
 enum class Stream { kX, kWeights };

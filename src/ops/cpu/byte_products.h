@@ -8,8 +8,10 @@ namespace saccade::cpu {
 
 constexpr std::int64_t kByteTileInputs = 64;  // of a tile of bytes
 
-inline std::int64_t byte_tiles(const PackedWeight& weight) {
-  return tile_count(weight.in(), kByteTileInputs);
+// The same of codes of four bits: half of it where groups are not whole tiles.
+inline std::int64_t tile_inputs(const FourBitWeight& weight) {
+  const bool whole = weight.group() % kByteTileInputs == 0 || weight.groups() == 1;
+  return whole ? kByteTileInputs : kByteTileInputs / 2;
 }
 
 // What products are made with.
@@ -69,9 +71,10 @@ class CodeProduct {
               std::int64_t row, std::int64_t rows, float* room)
       : tiles_(kernels.tiles),
         weight_(weight),
-        depth_tiles_(byte_tiles(weight)),
+        tile_inputs_(tile_inputs(weight)),
+        depth_tiles_(tile_count(weight.in(), tile_inputs_)),
         step_(step_of(weight)),
-        x_(reinterpret_cast<const std::byte*>(x.tiles) + row * depth_tiles_ * kByteTileInputs),
+        x_(reinterpret_cast<const std::byte*>(x.tiles) + row * depth_tiles_ * tile_inputs_),
         scales_(x.scales + row),
         rows_(rows),
         room_(reinterpret_cast<std::byte*>(room)) {}
@@ -79,8 +82,7 @@ class CodeProduct {
   // As order_of(), but that rows are half as long as in bf16: twice as many of them stay in the
   // second-level cache, and each code is unpacked for twice as many.
   static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads) {
-    constexpr std::int64_t kShallow = 2048 / kByteTileInputs;
-    const bool shallow = byte_tiles(weight) <= kShallow;
+    const bool shallow = weight.in() <= 2048;
     TileOrder order{};
     order.rows = even_part(rows, 512, 2 * kTileRows);
     const std::int64_t down = tile_count(rows, order.rows);
@@ -92,7 +94,8 @@ class CodeProduct {
     return order;
   }
   static std::int64_t room(const FourBitWeight& weight) {
-    return CodeByteTileArgs::room_bytes(step_of(weight)) / static_cast<Index>(sizeof(float));
+    return CodeByteTileArgs::room_bytes(step_of(weight), tile_inputs(weight)) /
+           static_cast<Index>(sizeof(float));
   }
   static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
     return CodeByteTileArgs::numbers(rows, panels);
@@ -101,8 +104,10 @@ class CodeProduct {
     CodeByteTileArgs args;
     args.w = weight_.panels(panel, panels);
     args.words = tile_count(weight_.in(), 32) * 4;
+    args.tile_inputs = tile_inputs_;
     args.rows = rows_;
-    args.row_tile_stride = depth_tiles_ * kTileBytes;
+    const std::int64_t x_tile = kTileRows * tile_inputs_;
+    args.row_tile_stride = depth_tiles_ * x_tile;
     args.c = sums;
     args.room = room_;
     const std::byte* const codes = args.w.weights + args.w.codes;
@@ -110,8 +115,8 @@ class CodeProduct {
       const std::int64_t end = std::min(depth + step_, depth_tiles_);
       args.begin = depth;
       args.depth_tiles = end - depth;
-      args.x = x_ + depth * kTileBytes;
-      args.next = end < depth_tiles_ ? codes + end * (kTileBytes / 2)
+      args.x = x_ + depth * x_tile;
+      args.next = end < depth_tiles_ ? codes + end * (x_tile / 2)
                                      : codes + (next - panel) * args.w.panel_stride;
       tiles_.multiply_codes_by_bytes(args);
     }
@@ -124,13 +129,16 @@ class CodeProduct {
  private:
   // The depth in equal steps of whole groups.
   static std::int64_t step_of(const FourBitWeight& weight) {
-    constexpr std::int64_t kDepthStep = 8;  // tiles, unless a group has more
-    if (weight.groups() == 1) return byte_tiles(weight);
-    return even_part(byte_tiles(weight), kDepthStep, weight.group() / kByteTileInputs);
+    constexpr std::int64_t kDepthStep = 512;  // inputs, unless a group has more
+    const std::int64_t inputs = tile_inputs(weight);
+    const std::int64_t tiles = tile_count(weight.in(), inputs);
+    if (weight.groups() == 1) return tiles;
+    return even_part(tiles, kDepthStep / inputs, weight.group() / inputs);
   }
 
   const TileKernels& tiles_;
   const FourBitWeight& weight_;
+  std::int64_t tile_inputs_;
   std::int64_t depth_tiles_;
   std::int64_t step_;
   const std::byte* x_;

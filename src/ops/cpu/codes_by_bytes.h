@@ -5,7 +5,8 @@
 // inputs the even ones, then the odd ones. Rows of x lie in that order, so that nothing else is
 // done to a code before it is multiplied. A group's sums are exact integers, less its zero times
 // the sum of its x, which they begin with; they become f32 once, get the scale, and are added to
-// the groups before. No product is fused with a sum, so all instruction sets give the same bits.
+// the groups before, of which there is a zero at first. No product is fused with a sum, so all
+// instruction sets give the same bits.
 #pragma once
 
 #include "ops/cpu/four_bit_scales.h"
@@ -79,7 +80,7 @@ struct CodesByBytes {
       for (int r = 0; r < R; ++r) {
         float* const c = args.c + (row + r) * args.c_stride + (panel + n) * kLanes;
         const F value = D::to_float(sum[r][n]) * scale;
-        V::store(c, group == 0 ? value : V::load(c) + value);
+        V::store(c, (group == 0 ? V::zero() : V::load(c)) + value);
       }
     }
   }

@@ -195,10 +195,10 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gemm_four_bits_f32(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight);
   void gemm_int8(const GemmArgs& args);
-  // Rows of bytes on a matrix unit: by weights of bytes, or codes of four bits that are on_tiles().
+  // Rows of bytes on a matrix unit: by weights of bytes, or codes of four bits where it takes them.
   void gemm_byte_tiles(const GemmArgs& args);
   void mlp_byte_tiles(const MlpArgs& args);
-  bool on_tiles(const FourBitWeight& weight) const;
+  bool codes_on_tiles() const;
   bool gates_bytes(const MlpArgs& args) const;  // whether mlp_byte_tiles() does it
   // Of up to so many rows that are rounded at a time.
   template <typename Product>

@@ -79,14 +79,14 @@ struct TileOrder {
 TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads);
 constexpr std::int64_t kGroupPanels = 8;  // of a group that is finished while it is hot
 
-// A row of bytes, 64 a tile, to the tiles that it has a part of.
+// A row of bytes, so many a tile, to the tiles that it has a part of.
 inline void spread_row(const std::uint8_t* codes, std::int64_t row, std::int64_t depth_tiles,
-                       std::uint8_t* tiles) {
-  constexpr std::int64_t kRowBytes = kTileBytes / kTileRows;
+                       std::int64_t tile_inputs, std::uint8_t* tiles) {
+  const std::int64_t tile_bytes = kTileRows * tile_inputs;
   std::uint8_t* to =
-      tiles + row / kTileRows * depth_tiles * kTileBytes + row % kTileRows * kRowBytes;
-  for (std::int64_t tile = 0; tile < depth_tiles; ++tile, codes += kRowBytes, to += kTileBytes)
-    std::memcpy(to, codes, kRowBytes);
+      tiles + row / kTileRows * depth_tiles * tile_bytes + row % kTileRows * tile_inputs;
+  for (std::int64_t tile = 0; tile < depth_tiles; ++tile, codes += tile_inputs, to += tile_bytes)
+    std::memcpy(to, codes, static_cast<std::size_t>(tile_inputs));
 }
 
 // Panels of a weight on a matrix unit, whatever they are stored as.

@@ -24,9 +24,9 @@ const FourBitWeight& weight_as(const PackedWeight& weight, const FourBitWeight*)
 
 // Tiles of rows to be rounded, in shared scratch.
 struct ByteRoom {
-  ByteRoom(Scratch& scratch, std::int64_t rows, std::int64_t depth_tiles) {
+  ByteRoom(Scratch& scratch, std::int64_t rows, std::int64_t depth) {
     const std::int64_t padded = tile_count(rows, kTileRows) * kTileRows;
-    const std::int64_t bytes = padded * depth_tiles * kByteTileInputs;
+    const std::int64_t bytes = padded * depth;
     tiles = scratch.reserve<std::uint8_t>(bytes + padded * static_cast<Index>(sizeof(float)));
     scales = reinterpret_cast<float*>(tiles + bytes);
   }
@@ -116,7 +116,7 @@ bool CpuStream::gates_bytes(const MlpArgs& args) const {
   if (tiles_ == nullptr || tiles_->multiply_int8 == nullptr || weight.operand_dtype() != DType::kI8)
     return false;
   const FourBitWeight* const codes = four_bits(&weight);
-  return codes == nullptr || (codes->order().empty() && on_tiles(*codes));
+  return codes == nullptr || (codes->order().empty() && codes_on_tiles());
 }
 
 void CpuStream::mlp_byte_tiles(const MlpArgs& args) {
@@ -138,9 +138,8 @@ void CpuStream::mlp_byte_tiles(const MlpArgs& args) {
   }
 }
 
-bool CpuStream::on_tiles(const FourBitWeight& weight) const {
-  return tiles_ != nullptr && tiles_->multiply_codes_by_bytes != nullptr &&
-         (weight.group() % kByteTileInputs == 0 || weight.groups() == 1);
+bool CpuStream::codes_on_tiles() const {
+  return tiles_ != nullptr && tiles_->multiply_codes_by_bytes != nullptr;
 }
 
 void CpuStream::gemm_byte_tiles(const GemmArgs& args) {
@@ -159,15 +158,16 @@ void CpuStream::gemm_byte_tiles(const GemmArgs& args) {
 
 Int8Tiles CpuStream::round_byte_tiles(View x, const PackedWeight& weight) {
   const FourBitWeight* const codes = four_bits(&weight);
-  const std::int64_t depth_tiles = byte_tiles(weight);
-  const std::int64_t depth = depth_tiles * kByteTileInputs;
+  const std::int64_t inputs = codes == nullptr ? kByteTileInputs : tile_inputs(*codes);
+  const std::int64_t depth_tiles = tile_count(weight.in(), inputs);
+  const std::int64_t depth = depth_tiles * inputs;
   const std::int64_t groups = codes == nullptr ? 0 : codes->groups();
-  const ByteRoom room(shared_scratch(), x.rows(), depth_tiles);
+  const ByteRoom room(shared_scratch(), x.rows(), depth);
   pool_.parallel_for(
       x.rows(), row_grain(x.cols()), [&](std::int64_t begin, std::int64_t end, int worker) {
         auto* const row_codes = worker_scratch(worker).reserve<std::uint8_t>(
             depth + groups * static_cast<Index>(sizeof(std::int32_t)));
-        std::memset(row_codes + depth - kByteTileInputs, 0, kByteTileInputs);
+        std::memset(row_codes + depth - inputs, 0, static_cast<std::size_t>(inputs));
         for (std::int64_t row = begin; row < end; ++row) {
           const float* const from = x.row<float>(row);
           // The sums of groups are what vectors need alone.
@@ -177,7 +177,7 @@ Int8Tiles CpuStream::round_byte_tiles(View x, const PackedWeight& weight) {
                   : code_bytes_.round_row(from, x.cols(), codes->group(),
                                           reinterpret_cast<std::int8_t*>(row_codes),
                                           reinterpret_cast<std::int32_t*>(row_codes + depth));
-          spread_row(row_codes, row, depth_tiles, room.tiles);
+          spread_row(row_codes, row, depth_tiles, inputs, room.tiles);
         }
       });
   return {room.tiles, room.scales};

@@ -30,7 +30,7 @@ struct Codes {
 }  // namespace
 
 void CpuStream::gemm_codes_by_bytes(const GemmArgs& args, const FourBitWeight& weight) {
-  if (args.x.rows() > kVectorRows && on_tiles(weight)) return gemm_byte_tiles(args);
+  if (args.x.rows() > kVectorRows && codes_on_tiles()) return gemm_byte_tiles(args);
   const std::int64_t lanes = kernels_.lanes;
   const std::int64_t groups = weight.groups();
   const std::int64_t step = std::max<std::int64_t>(1, kDepthBlock / weight.group());  // groups

@@ -289,19 +289,21 @@ struct TileArgs {
 constexpr Index kTileBytes = 1024;
 constexpr Index kMostUnpackedTiles = 16;  // of depth: what is unpacked and multiplied at a time
 
-// CodeByteArgs on a matrix unit, of panels of 16 outputs and groups of whole tiles of 64 inputs, or
-// one group: see code_byte_tiles.h.
+// CodeByteArgs on a matrix unit, of panels of 16 outputs: see code_byte_tiles.h.
 struct CodeByteTileArgs {
   FourBitPanels w;
   Index words = 0;  // of eight codes, that an output has
+  // Inputs of a tile: 64, or 32 where there are several groups and they are not whole tiles of 64.
+  Index tile_inputs = 64;
   // Tiles [begin, begin + depth_tiles): whole groups. c begins anew with the first.
   Index begin = 0;
   Index depth_tiles = 0;
   // Codes that are multiplied after those of the last panels, of the same stride: asked for ahead,
   // never read.
   const std::byte* next = nullptr;
-  const std::byte* x = nullptr;  // [row_tiles()][.. depth tiles ..][16][64], from tile `begin` on
-  Index row_tile_stride = 0;     // bytes
+  // [row_tiles()][.. depth tiles ..][16][tile_inputs], from tile `begin` on
+  const std::byte* x = nullptr;
+  Index row_tile_stride = 0;  // bytes
   Index rows = 0;
   // [pairs of row tiles][pairs of panels][2][2][16][16]: numbers() of them. What makes pairs whole
   // may be written.
@@ -312,8 +314,10 @@ struct CodeByteTileArgs {
   static Index numbers(Index rows, Index panels) {
     return (rows + 31) / 32 * ((panels + 1) / 2) * 1024;
   }
-  // Two panels of tiles, with as many rows of scales.
-  static Index room_bytes(Index depth_tiles) { return 2 * depth_tiles * (1024 + 64); }
+  // Two panels of tiles, two rows of numbers for each, two groups' sums, and a c that is no one's.
+  static Index room_bytes(Index depth_tiles, Index tile_inputs) {
+    return 2 * depth_tiles * (16 * tile_inputs + 2 * 64) + 3 * 4096;
+  }
 };
 
 struct TileKernels {

@@ -89,9 +89,12 @@ void multiply(const TileArgs& args) {
   multiply_tiles<Unit::kBf16>(args);
 }
 
-// As code_byte_tiles.h wants it. Tile numbers are part of the instruction.
+// As code_byte_tiles.h wants it, of tiles so many inputs deep. Tile numbers are part of the
+// instruction.
+template <Index kInputs>
 struct CodeUnit {
-  using Session = Tiles;
+  static constexpr Index kDepth = kInputs;
+  using Session = ByteTiles<kInputs>;
   template <int kTile>
   static void zero() {
     if constexpr (kTile == 0) _tile_zero(0);
@@ -99,10 +102,18 @@ struct CodeUnit {
     if constexpr (kTile == 2) _tile_zero(2);
     if constexpr (kTile == 3) _tile_zero(3);
   }
+  // Sixteen rows alike.
+  template <int kTile>
+  static void fill(const std::int32_t* row) {
+    if constexpr (kTile == 0) _tile_loadd(0, row, 0);
+    if constexpr (kTile == 1) _tile_loadd(1, row, 0);
+    if constexpr (kTile == 2) _tile_loadd(2, row, 0);
+    if constexpr (kTile == 3) _tile_loadd(3, row, 0);
+  }
   template <int kTile>
   static void load(const std::byte* from) {
-    if constexpr (kTile == 4) _tile_stream_loadd(4, from, kRowBytes);
-    if constexpr (kTile == 5) _tile_stream_loadd(5, from, kRowBytes);
+    if constexpr (kTile == 4) _tile_stream_loadd(4, from, kInputs);
+    if constexpr (kTile == 5) _tile_stream_loadd(5, from, kInputs);
     if constexpr (kTile == 6) _tile_loadd(6, from, kRowBytes);
     if constexpr (kTile == 7) _tile_loadd(7, from, kRowBytes);
   }
@@ -126,6 +137,7 @@ struct CodeUnit {
 struct CodeWords : BytesAvx512 {
   static B load_codes(const std::byte* p) { return load(p); }
   static I load_sums(const std::int32_t* p) { return load(p); }
+  static __m512 as_float(I a) { return _mm512_castsi512_ps(a); }
   static void store(std::byte* p, B a) { _mm512_storeu_si512(p, a); }
   static B minus(B a, B b) { return _mm512_sub_epi8(a, b); }
   // Each of sixteen bytes, four times.
@@ -133,6 +145,14 @@ struct CodeWords : BytesAvx512 {
     return _mm512_mullo_epi32(widen(p), _mm512_set1_epi32(0x01010101));
   }
 };
+
+template <Index kInputs>
+using CodeTiles = CodeByteTiles<V, CodeWords, CodeUnit<kInputs>>;
+
+void multiply_codes_by_bytes(const CodeByteTileArgs& args) {
+  if (args.tile_inputs == 32) return CodeTiles<32>::multiply(args);
+  CodeTiles<64>::multiply(args);
+}
 
 // As bf16_attention.h wants it.
 struct AttentionUnit {
@@ -148,8 +168,8 @@ constexpr TileKernels make_table() {
   table.round_rows = bf16::round_rows;
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
-  table.multiply_codes_by_bytes = CodeByteTiles<V, CodeWords, CodeUnit>::multiply;
-  table.scale_code_row = CodeByteTiles<V, CodeWords, CodeUnit>::scale_row;
+  table.multiply_codes_by_bytes = multiply_codes_by_bytes;
+  table.scale_code_row = CodeTiles<64>::scale_row;
   table.code_order = CodeOrder::kRows;
   table.round_pairs = round_pairs;
   table.multiply_four_bits = multiply_four_bits;
