@@ -53,6 +53,7 @@ const std::vector<Case> kCases = {
     {"pixtral", "pixtral/rows", 1, 1, 0.1},
     {"mistral3", "mistral3/ninths", 2, 2, 0},
     {"llava_onevision", "llava_onevision/newlines", 3, 3, 1e-6},
+    {"qwen3_5_vl", "qwen3_5_vl/odd_heads", 4, 2, 0.01},
     {"minicpmv", "minicpmv/slices", 4, 3, 1e-6},
     {"internvl3", "internvl3/hf3", 2, 2, 0},
 };

@@ -209,7 +209,8 @@ def write_text(path, folder, arch, layers, wanted):
         writer.add_ssm_inner_size(text["linear_value_head_dim"] * text["linear_num_value_heads"])
         writer.add_uint32("qwen35.full_attention_interval", text["full_attention_interval"])
         writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 0.25)))
-        writer.add_rope_dimension_sections([11, 11, 10, 0])
+        if "mrope_section" not in rope:
+            writer.add_rope_dimension_sections([11, 11, 10, 0])
     experts = text.get("num_experts", text.get("num_local_experts"))
     if experts:
         writer.add_expert_count(experts)
@@ -468,6 +469,7 @@ FILES = [
     ("pixtral", "pixtral/rows", ARCH.LLAMA, 1, Type.Q5_0, "pixtral", 1, Type.BF16),
     ("mistral3", "mistral3/ninths", ARCH.LLAMA, 2, Type.F16, "pixtral", 2, Type.F16),
     ("llava_onevision", "llava_onevision/newlines", ARCH.QWEN2, 3, Type.F16, "mlp", 3, Type.F16),
+    ("qwen3_5_vl", "qwen3_5_vl/odd_heads", ARCH.QWEN35, 4, Type.Q8_0, "qwen3vl_merger", 2, Type.BF16),
     ("minicpmv", "minicpmv/slices", ARCH.QWEN35, 4, Type.BF16, "minicpmv4_6", 3, Type.BF16),
     ("internvl3", "internvl3/hf3", ARCH.QWEN2, 2, Type.F16, "internvl", 2, Type.F16),
 ]

@@ -346,6 +346,8 @@ constexpr std::array kFamilies = {
     headed(seeing(as(kLlama, "llama", "LlavaForConditionalGeneration", "llava"), "pixtral",
                   "mistral", "language_model.model.", kPixtralTower, add_pixtral_tower),
            "language_model.lm_head"),
+    seeing(as(kQwen35, "qwen35", "Qwen3_5ForConditionalGeneration", "qwen3_5"), "qwen3vl_merger",
+           "qwen3_5_text", "model.language_model.", kQwen3Tower, add_qwen3_tower),
     seeing(as(kQwen35, "qwen35", "MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6"),
            "minicpmv4_6", "qwen3_5_text", "model.language_model.", kMiniCpmvTower,
            add_minicpmv_tower),
