@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t kMostWeightLayers = 1024;
 
 // Bytes that lie together in a file.
-struct Piece {
+struct FilePart {
   std::size_t file = 0;
   std::size_t begin = 0;
   std::size_t bytes = 0;
@@ -32,8 +32,8 @@ struct Piece {
 
 // One tensor of transformers: pieces in their order, or one that is used as it is mapped.
 struct Assembled {
-  std::vector<Piece> pieces;
-  std::vector<Piece> wholes;            // the tensors that they are of
+  std::vector<FilePart> pieces;
+  std::vector<FilePart> wholes;         // the tensors that they are of
   bool less_one = false;                // of float32
   std::optional<BlockType> numbers_of;  // float32 of one piece of such blocks
   bool logarithm = false;               // of float32 with the other sign
@@ -77,28 +77,28 @@ class GgufWeights final : public WeightFile {
   const std::vector<SafetensorsEntry>& tensors() const override { return entries_; }
   std::span<const std::byte> bytes(const SafetensorsEntry& entry) const override;
   void prefetch(const SafetensorsEntry& entry) const override {
-    for (const Piece& whole : of(entry).wholes) file(whole).prefetch(mapped(whole));
+    for (const FilePart& whole : of(entry).wholes) file(whole).prefetch(mapped(whole));
   }
   void release(const SafetensorsEntry& entry) const override {
     made_.erase(&entry);
-    for (const Piece& whole : of(entry).wholes) file(whole).release(mapped(whole));
+    for (const FilePart& whole : of(entry).wholes) file(whole).release(mapped(whole));
   }
   void digest(const SafetensorsEntry& entry, Sha256& into) const override {
-    for (const Piece& piece : of(entry).pieces) into.update(mapped(piece));
-    for (const Piece& whole : of(entry).wholes) file(whole).release(mapped(whole));
+    for (const FilePart& piece : of(entry).pieces) into.update(mapped(piece));
+    for (const FilePart& whole : of(entry).wholes) file(whole).release(mapped(whole));
   }
 
  private:
   using Sources = std::vector<GgufPlace>;
 
-  const MappedFile& file(const Piece& piece) const { return model_.files()[piece.file].file; }
-  std::span<const std::byte> mapped(const Piece& piece) const {
+  const MappedFile& file(const FilePart& piece) const { return model_.files()[piece.file].file; }
+  std::span<const std::byte> mapped(const FilePart& piece) const {
     return file(piece).bytes().subspan(piece.begin, piece.bytes);
   }
   const Assembled& of(const SafetensorsEntry& entry) const {
     return assembled_[static_cast<std::size_t>(&entry - entries_.data())];
   }
-  Piece whole(const GgufPlace& place) const {
+  FilePart whole(const GgufPlace& place) const {
     return {place.file, model_.files()[place.file].header.data + place.tensor->begin,
             place.tensor->end - place.tensor->begin};
   }
@@ -111,7 +111,7 @@ class GgufWeights final : public WeightFile {
                          std::string_view suffix);
   Result<void> add(const GgufRow& row, const std::string& to, const Sources& sources);
   void add_pieces(std::string name, std::vector<std::int64_t> shape, const Sources& sources,
-                  std::vector<Piece> pieces, bool less_one = false);
+                  std::vector<FilePart> pieces, bool less_one = false);
   Result<void> add_heads(const std::string& to, const GgufPlace& source, std::int64_t heads);
   Result<void> add_frames(const std::string& to, const Sources& sources);
   Result<void> add_experts(std::string_view to, const GgufPlace& source);
@@ -158,7 +158,7 @@ void GgufWeights::fill(const Assembled& tensor, std::span<std::byte> into) const
     dequantize_blocks(*tensor.numbers_of, mapped(tensor.pieces.front()), values);
   } else {
     std::byte* to = into.data();
-    for (const Piece& piece : tensor.pieces) {
+    for (const FilePart& piece : tensor.pieces) {
       std::memcpy(to, mapped(piece).data(), piece.bytes);
       to += piece.bytes;
     }
@@ -190,14 +190,14 @@ bool has_whole_rows(const GgufPlace& place) {
 }
 
 void GgufWeights::add_pieces(std::string name, std::vector<std::int64_t> shape,
-                             const Sources& sources, std::vector<Piece> pieces, bool less_one) {
+                             const Sources& sources, std::vector<FilePart> pieces, bool less_one) {
   SafetensorsEntry entry;
   entry.name = std::move(name);
   entry.dtype = sources.front().tensor->type;
   entry.shape = std::move(shape);
   Assembled tensor;
   tensor.less_one = less_one;
-  for (const Piece& piece : pieces) {
+  for (const FilePart& piece : pieces) {
     entry.end += piece.bytes;
     const bool follows = !tensor.pieces.empty() && tensor.pieces.back().file == piece.file &&
                          tensor.pieces.back().begin + tensor.pieces.back().bytes == piece.begin;
@@ -224,10 +224,10 @@ Result<void> GgufWeights::add_heads(const std::string& to, const GgufPlace& sour
   if (shape.empty() || heads < 1 || heads > shape.front() || shape.front() % (2 * heads) != 0 ||
       !has_whole_rows(source))
     return misshapen(source, fmt::format("{} heads of an even length", heads));
-  const Piece all = whole(source);
+  const FilePart all = whole(source);
   const std::size_t row = all.bytes / static_cast<std::size_t>(shape.front());
   const std::int64_t half = shape.front() / heads / 2;
-  std::vector<Piece> pieces;
+  std::vector<FilePart> pieces;
   for (std::int64_t head = 0; head < heads; ++head) {
     for (std::int64_t part = 0; part < 2; ++part) {
       for (std::int64_t i = 0; i < half; ++i) {
@@ -244,10 +244,10 @@ Result<void> GgufWeights::add_frames(const std::string& to, const Sources& sourc
   const std::vector<std::int64_t>& shape = sources.front().tensor->shape;
   if (shape.size() != 4) return misshapen(sources.front(), "a kernel of four extents");
   const std::int64_t kernels = shape[0] * shape[1];
-  std::vector<Piece> pieces;
+  std::vector<FilePart> pieces;
   for (std::int64_t kernel = 0; kernel < kernels; ++kernel) {
     for (const GgufPlace& source : sources) {
-      const Piece all = whole(source);
+      const FilePart all = whole(source);
       const std::size_t bytes = all.bytes / static_cast<std::size_t>(kernels);
       pieces.push_back({all.file, all.begin + static_cast<std::size_t>(kernel) * bytes, bytes});
     }
@@ -261,7 +261,7 @@ Result<void> GgufWeights::add_frames(const std::string& to, const Sources& sourc
 Result<void> GgufWeights::add_experts(std::string_view to, const GgufPlace& source) {
   const std::vector<std::int64_t>& shape = source.tensor->shape;
   if (shape.size() != 3) return misshapen(source, "a matrix an expert");
-  const Piece all = whole(source);
+  const FilePart all = whole(source);
   const std::size_t bytes = all.bytes / static_cast<std::size_t>(shape[0]);
   for (std::int64_t expert = 0; expert < shape[0]; ++expert)
     add_pieces(filled(to, expert), {shape[1], shape[2]}, {source},
@@ -272,10 +272,10 @@ Result<void> GgufWeights::add_experts(std::string_view to, const GgufPlace& sour
 Result<void> GgufWeights::add_gate_up(const std::string& to, const Sources& sources) {
   const std::vector<std::int64_t>& shape = sources.front().tensor->shape;
   if (shape.size() != 3) return misshapen(sources.front(), "a matrix an expert");
-  std::vector<Piece> pieces;
+  std::vector<FilePart> pieces;
   for (std::int64_t expert = 0; expert < shape[0]; ++expert) {
     for (const GgufPlace& source : sources) {
-      const Piece all = whole(source);
+      const FilePart all = whole(source);
       const std::size_t bytes = all.bytes / static_cast<std::size_t>(shape[0]);
       pieces.push_back({all.file, all.begin + static_cast<std::size_t>(expert) * bytes, bytes});
     }
@@ -320,11 +320,11 @@ Result<void> GgufWeights::add_value_heads(GgufChange change, const std::string& 
     return misshapen(source, fmt::format("rows of {} heads", count));
   if (change == GgufChange::kValueDecay && source.tensor->type != "F32")
     return misshapen(source, "F32");
-  const Piece all = whole(source);
+  const FilePart all = whole(source);
   const std::size_t row = all.bytes / static_cast<std::size_t>(shape.front());
   const std::size_t head = row * static_cast<std::size_t>((shape.front() - first) / count);
   const std::size_t begin = all.begin + static_cast<std::size_t>(first) * row;
-  std::vector<Piece> pieces;
+  std::vector<FilePart> pieces;
   if (first > 0) pieces.push_back({all.file, all.begin, begin - all.begin});
   for (const std::int64_t stored : heads)
     pieces.push_back({all.file, begin + static_cast<std::size_t>(stored) * head, head});
@@ -432,7 +432,7 @@ Result<void> GgufWeights::add(const GgufRow& row, const std::string& to, const S
     case GgufChange::kNone:
       break;
   }
-  std::vector<Piece> pieces;
+  std::vector<FilePart> pieces;
   for (const GgufPlace& source : sources) pieces.push_back(whole(source));
   add_pieces(to, std::move(shape), sources, std::move(pieces));
   return {};
