@@ -11,6 +11,7 @@
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/token_sampler.h"
 #include "ops/host_stream.h"
+#include "ops/packed_form.h"
 #include "ops/partial_attention.h"
 
 namespace saccade::cpu {
@@ -43,6 +44,10 @@ class PanelWeight final : public PackedWeight {
   // `depth_unit`: inputs are filled up with zeros to a multiple of it.
   PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes,
               std::int64_t depth_unit, DType operand);
+  PackedForm form() const;
+  // As RestoresPacked::restore(), of a device whose panels have so many lanes.
+  static std::unique_ptr<PackedWeight> restore(const PackedForm& form, std::int64_t lanes,
+                                               std::shared_ptr<const void> owner);
   std::size_t bytes() const override {
     return storage_.bytes() + scales_.size() * sizeof(float) + starts_.size() * sizeof(float);
   }
@@ -66,9 +71,21 @@ class PanelWeight final : public PackedWeight {
                    std::int32_t offset);
 
  private:
+  struct Shape {
+    std::int64_t out;
+    std::int64_t in;
+    DType type;
+    std::int64_t lanes;
+    std::int64_t depth_unit;
+    DType operand;
+  };
+  explicit PanelWeight(const Shape& shape);  // without its memory
+  std::size_t storage_bytes() const { return static_cast<std::size_t>(panels_ * panel_bytes_); }
+
   DType type_;
   DType operand_;
   std::int64_t lanes_;
+  std::int64_t depth_unit_;
   std::int64_t panels_;
   std::int64_t panel_bytes_;
   Buffer storage_;
@@ -87,7 +104,7 @@ struct PackedSegments {
   bool operator==(const PackedSegments&) const = default;
 };
 
-class CpuDevice final : public Device {
+class CpuDevice final : public Device, public RestoresPacked {
  public:
   CpuDevice(int threads, Isa isa);
   ~CpuDevice() override;
@@ -100,6 +117,10 @@ class CpuDevice final : public Device {
   Space space() const override { return Space::kHost; }
   std::int64_t free_bytes() const override;
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override;
+  std::string packing() const override;
+  PackedForm form_of(const PackedWeight& weight) const override;
+  std::unique_ptr<PackedWeight> restore(const PackedForm& form,
+                                        std::shared_ptr<const void> owner) const override;
   bool multiplies_int8() const override { return true; }
   bool multiplies_codes_by_int8() const override { return true; }
   bool caches(DType) const override { return true; }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/host_memory.h"
+#include "ops/cpu/packed_pieces.h"
 
 namespace saccade::cpu {
 namespace {
@@ -98,6 +99,10 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
   const Order& order = read.front().order;
   std::unique_ptr<FourBitWeight> packed(new FourBitWeight(out, parts.front().in(), order.group,
                                                           scale_type, lanes, code_order, by_bytes));
+  Result<Buffer> storage = allocate_host(packed->storage_bytes());
+  CHECK(storage.has_value(), "weight {}x{}: {}", packed->out(), packed->in(),
+        storage.error().message);
+  packed->adopt(std::move(*storage));
   if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
   pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
     for (const Part& part : read) packed->store(part, unit * kRows, (unit + 1) * kRows);
@@ -116,11 +121,36 @@ FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t gro
   layout_.codes = round_up(layout_.zeros + groups * lanes, kLine);
   layout_.panel_stride = round_up(
       layout_.codes + round_up(in, order == CodeOrder::kRows ? kBlock : kUnit) * lanes / 2, kLine);
-  Result<Buffer> storage =
-      allocate_host(static_cast<std::size_t>(layout_.panels * layout_.panel_stride));
-  CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
-  storage_ = std::move(*storage);
+}
+
+void FourBitWeight::adopt(Buffer storage) {
+  storage_ = std::move(storage);
   layout_.weights = storage_.data();
+}
+
+PackedForm FourBitWeight::form() const {
+  PackedForm form{out(), in(), {}, {}};
+  form.layout = {kFourBitForm, static_cast<std::int64_t>(layout_.scale_type), layout_.group,
+                 lanes_,       static_cast<std::int64_t>(code_order_),        by_bytes_ ? 1 : 0};
+  form.pieces = {std::span(storage_.data(), storage_bytes()), std::as_bytes(std::span(order_))};
+  return form;
+}
+
+std::unique_ptr<PackedWeight> FourBitWeight::restore(const PackedForm& form, std::int64_t lanes,
+                                                     std::shared_ptr<const void> owner) {
+  const auto& [kind, scale_type, group, its_lanes, order, by_bytes] = form.layout;
+  if (kind != kFourBitForm || its_lanes != lanes || group < 1 || form.pieces.size() != 2)
+    return nullptr;
+  std::unique_ptr<FourBitWeight> weight(
+      new FourBitWeight(form.out, form.in, group, static_cast<DType>(scale_type), lanes,
+                        static_cast<CodeOrder>(order), by_bytes != 0));
+  const std::size_t ordered = static_cast<std::size_t>(form.in) * sizeof(std::int32_t);
+  if (form.pieces[0].size() != weight->storage_bytes() ||
+      (!form.pieces[1].empty() && form.pieces[1].size() != ordered))
+    return nullptr;
+  weight->adopt(borrow(form.pieces[0], std::move(owner)));
+  weight->order_ = list_of<std::int32_t>(form.pieces[1]);
+  return weight;
 }
 
 FourBitWeight::Place FourBitWeight::place(std::int64_t lane, std::int64_t input) const {

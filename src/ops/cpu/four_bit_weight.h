@@ -8,6 +8,7 @@
 
 #include "ops/cpu/kernels.h"
 #include "ops/device.h"
+#include "ops/packed_form.h"
 
 namespace saccade::cpu {
 
@@ -19,6 +20,10 @@ class FourBitWeight final : public PackedWeight {
   // round activations it is that of CodeByteKernels, whatever was asked for.
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
                                              std::int64_t lanes, CodeOrder order, ThreadPool& pool);
+  PackedForm form() const;
+  // As RestoresPacked::restore(), of a device whose panels have so many lanes.
+  static std::unique_ptr<PackedWeight> restore(const PackedForm& form, std::int64_t lanes,
+                                               std::shared_ptr<const void> owner);
 
   std::size_t bytes() const override {
     return storage_.bytes() + order_.size() * sizeof(std::int32_t);
@@ -47,7 +52,11 @@ class FourBitWeight final : public PackedWeight {
  private:
   struct Part;
   FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group, DType scale_type,
-                std::int64_t lanes, CodeOrder order, bool by_bytes);
+                std::int64_t lanes, CodeOrder order, bool by_bytes);  // without its memory
+  void adopt(Buffer storage);
+  std::size_t storage_bytes() const {
+    return static_cast<std::size_t>(layout_.panels * layout_.panel_stride);
+  }
   void store(const Part& part, std::int64_t begin, std::int64_t end);
   void store_grid(const Part& part, std::int64_t row);
   void store_words(const Part& part, std::int64_t begin, std::int64_t end);

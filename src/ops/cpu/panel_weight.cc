@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ops/cpu/cpu_device.h"
+#include "ops/cpu/packed_pieces.h"
 #include "ops/shapes.h"
 
 namespace saccade::cpu {
@@ -19,21 +20,59 @@ void scatter(const T* row, std::int64_t steps, std::int64_t lanes, T* panel) {
 
 }  // namespace
 
+PanelWeight::PanelWeight(const Shape& shape)
+    : PackedWeight(shape.out, shape.in),
+      type_(shape.type),
+      operand_(shape.operand),
+      lanes_(shape.lanes),
+      depth_unit_(shape.depth_unit),
+      panels_((shape.out + lanes_ - 1) / lanes_),
+      panel_bytes_((shape.in + depth_unit_ - 1) / depth_unit_ * depth_unit_ * lanes_ *
+                   static_cast<std::int64_t>(size_of(type_))) {}
+
 PanelWeight::PanelWeight(std::int64_t out, std::int64_t in, DType type, std::int64_t lanes,
                          std::int64_t depth_unit, DType operand)
-    : PackedWeight(out, in),
-      type_(type),
-      operand_(operand),
-      lanes_(lanes),
-      panels_((out + lanes - 1) / lanes),
-      panel_bytes_((in + depth_unit - 1) / depth_unit * depth_unit * lanes *
-                   static_cast<std::int64_t>(size_of(type))) {
-  Result<Buffer> storage = allocate_host(static_cast<std::size_t>(panels_ * panel_bytes_));
+    : PanelWeight(Shape{out, in, type, lanes, depth_unit, operand}) {
+  Result<Buffer> storage = allocate_host(storage_bytes());
   CHECK(storage.has_value(), "weight {}x{}: {}", out, in, storage.error().message);
   storage_ = std::move(*storage);
   if (type != DType::kI8) return;
   scales_.resize(static_cast<std::size_t>(panels_ * lanes));
   starts_.resize(scales_.size());
+}
+
+PackedForm PanelWeight::form() const {
+  PackedForm form{out(), in(), {}, {}};
+  form.layout = {kPanelForm,
+                 static_cast<std::int64_t>(type_),
+                 static_cast<std::int64_t>(operand_),
+                 lanes_,
+                 depth_unit_,
+                 0};
+  form.pieces = {std::span(storage_.data(), storage_bytes()), std::as_bytes(std::span(scales_)),
+                 std::as_bytes(std::span(starts_))};
+  return form;
+}
+
+std::unique_ptr<PackedWeight> PanelWeight::restore(const PackedForm& form, std::int64_t lanes,
+                                                   std::shared_ptr<const void> owner) {
+  const auto& [kind, type, operand, its_lanes, depth_unit, none] = form.layout;
+  if (kind != kPanelForm || its_lanes != lanes || depth_unit < 1 || form.pieces.size() != 3)
+    return nullptr;
+  std::unique_ptr<PanelWeight> weight(
+      new PanelWeight(Shape{form.out, form.in, static_cast<DType>(type), lanes, depth_unit,
+                            static_cast<DType>(operand)}));
+  const std::size_t lists = weight->type_ == DType::kI8
+                                ? static_cast<std::size_t>(weight->panels_ * lanes)
+                                : std::size_t{0};
+  if (form.pieces[0].size() != weight->storage_bytes() ||
+      form.pieces[1].size() != lists * sizeof(float) ||
+      form.pieces[2].size() != lists * sizeof(std::int32_t))
+    return nullptr;
+  weight->storage_ = borrow(form.pieces[0], std::move(owner));
+  weight->scales_ = list_of<float>(form.pieces[1]);
+  weight->starts_ = list_of<std::int32_t>(form.pieces[2]);
+  return weight;
 }
 
 void PanelWeight::store(std::int64_t out, std::int64_t col, const std::byte* numbers, DType type,
@@ -160,6 +199,21 @@ std::unique_ptr<PackedWeight> CpuDevice::pack(std::span<const StoredMatrix> part
       packer.pack(unit * kRows, (unit + 1) * kRows, kernels_, *packed);
   });
   return packed;
+}
+
+std::string CpuDevice::packing() const { return fmt::format("cpu {}", name_of(isa_)); }
+
+PackedForm CpuDevice::form_of(const PackedWeight& weight) const {
+  if (const FourBitWeight* codes = four_bits(&weight)) return codes->form();
+  return static_cast<const PanelWeight&>(weight).form();
+}
+
+std::unique_ptr<PackedWeight> CpuDevice::restore(const PackedForm& form,
+                                                 std::shared_ptr<const void> owner) const {
+  if (form.out < 0 || form.in < 0) return nullptr;
+  if (form.layout.front() == kFourBitForm)
+    return FourBitWeight::restore(form, kernels_.lanes, std::move(owner));
+  return PanelWeight::restore(form, kernels_.lanes, std::move(owner));
 }
 
 }  // namespace saccade::cpu
