@@ -12,9 +12,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "model/checkpoint/config_check.h"
+#include "model/checkpoint/packed_cache.h"
 #include "model/checkpoint/weights.h"
 #include "model/dummies/random_weights.h"
 #include "model/images/preprocessor_config.h"
+#include "model/packed_key.h"
 #include "model/team_network.h"
 
 namespace saccade {
@@ -108,8 +110,7 @@ std::vector<TensorSpec> tower_specs(Loadable& model) {
 // ModelShape::tower_fingerprint. Files that say the same in another order count as others: that
 // costs an encoding, never a wrong one.
 std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family,
-                              const Weights& weights, std::span<const TensorSpec> tower,
-                              const ModelTypes& types, DType layers) {
+                              const Digest& tensors, const ModelTypes& types, DType layers) {
   Sha256 digest;
   digest.update(
       fmt::format("{} {} {}\n", family.name, name_of(types.compute), name_of(types.embeddings)));
@@ -117,7 +118,6 @@ std::string tower_fingerprint(const Checkpoint& checkpoint, const Family& family
   for (const json::object* file :
        {&checkpoint.config, &checkpoint.preprocessor, &checkpoint.video_preprocessor})
     digest.update(boost::json::serialize(*file) + "\n");
-  const Digest tensors = weights.fingerprint(tower);
   digest.update(std::as_bytes(std::span(tensors)));
   return to_hex(digest.finish());
 }
@@ -155,6 +155,58 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   return types;
 }
 
+Result<Weights> open_weights(const Checkpoint& checkpoint, Loadable& into,
+                             const LoadOptions& options) {
+  if (options.random_weights) return Weights::random(into.weight_table().specs(), kDummySeed);
+  TRY(const Family* family, family_of(checkpoint.config));
+  TRY(const auto quantization, parse_quantization(checkpoint.config));
+  return Weights::open(checkpoint.directory, family->aliases, quantization);
+}
+
+// Null: there is to be none, or can be none.
+std::unique_ptr<PackedCache> open_cache(const Checkpoint& checkpoint, const Family& family,
+                                        const Weights& weights, const WeightTypes& types,
+                                        Device& device, const LoadOptions& options) {
+  if (options.packed_cache.empty()) return nullptr;
+  if (options.random_weights) {
+    log::info("packed cache: not used, the weights are random");
+    return nullptr;
+  }
+  const RankShare share = options.ranks != nullptr
+                              ? RankShare{options.ranks->rank(), options.ranks->ranks()}
+                              : RankShare{};
+  return PackedCache::open(
+      options.packed_cache,
+      packed_key(checkpoint, family.name, weights.identity(), types, options.parts, share), device);
+}
+
+struct Loaded {
+  std::size_t bytes = 0;
+  std::optional<Digest> tower;  // Weights::fingerprint()
+};
+
+// Fills what the table is of, from the cache where that holds the weights. `tower`: to be
+// fingerprinted; none: nothing is.
+Result<Loaded> fill(const WeightTable& table, Weights& weights, Device& device,
+                    const WeightTypes& types, PackedCache* cache,
+                    std::span<const TensorSpec> tower) {
+  std::optional<Digest> digest = cache != nullptr ? cache->tower() : std::nullopt;
+  // Beside the packing: hashing is as fast as one core reads.
+  std::future<Digest> reads;
+  if (!digest && !tower.empty())
+    reads = std::async(std::launch::async, [&] { return weights.fingerprint(tower); });
+  auto bytes = table.load(weights, device, types, cache);
+  const SteadyClock clock;
+  const Nanos packed = clock.now();
+  if (reads.valid()) {
+    digest = reads.get();
+    log::debug("waited {:.2f} s for the tower's fingerprint", seconds(clock.now() - packed));
+    if (cache != nullptr) cache->put_tower(*digest);
+  }
+  if (!bytes) return fail(std::move(bytes).error());
+  return Loaded{*bytes, digest};
+}
+
 // Reads, checks and packs the weights of `into`.
 Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& device,
                           const LoadOptions& options) {
@@ -162,10 +214,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
   const Nanos start = clock.now();
   TRY(const Family* family, family_of(checkpoint.config));
   TRY(const auto quantization, parse_quantization(checkpoint.config));
-  auto opened = options.random_weights
-                    ? Weights::random(into.weight_table().specs(), kDummySeed)
-                    : Weights::open(checkpoint.directory, family->aliases, quantization);
-  TRY(Weights weights, std::move(opened));
+  TRY(Weights weights, open_weights(checkpoint, into, options));
 
   DType compute =
       options.compute.value_or(stated_dtype(checkpoint.config).value_or(weights.dtype()));
@@ -189,20 +238,20 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
                 checkpoint.directory, family->name);
   // Towers are whole on all ranks: the first one's name is everybody's.
   const bool first = options.ranks == nullptr || options.ranks->rank() == 0;
-  // Beside the packing: hashing is as fast as one core reads.
-  std::future<std::string> fingerprint;
-  if (!tower.empty() && first)
-    fingerprint = std::async(std::launch::async, [&] {
-      return tower_fingerprint(checkpoint, *family, weights, tower, stored, types.tower_layers);
-    });
-  auto bytes = table.load(weights, device, types);
-  const Nanos packed = clock.now();
-  std::string named = fingerprint.valid() ? fingerprint.get() : std::string();
-  if (!bytes) return fail_within(checkpoint.directory, std::move(bytes).error());
-  if (!named.empty())
-    log::debug("{}: waited {:.2f} s for the tower's fingerprint", checkpoint.directory,
-               seconds(clock.now() - packed));
-  into.set_loaded(parameter_count(table.specs()), *bytes, std::move(named));
+  const std::vector<TensorSpec> named = first ? tower : std::vector<TensorSpec>();
+  const auto cache = open_cache(checkpoint, *family, weights, types, device, options);
+  auto loaded = fill(table, weights, device, types, cache.get(), named);
+  if (loaded && cache != nullptr && !cache->finish()) {
+    TRY(weights, open_weights(checkpoint, into, options));
+    loaded = fill(table, weights, device, types, cache.get(), named);
+    if (loaded) static_cast<void>(cache->finish());
+  }
+  if (!loaded) return fail_within(checkpoint.directory, std::move(loaded).error());
+  std::string fingerprint;
+  if (loaded->tower)
+    fingerprint =
+        tower_fingerprint(checkpoint, *family, *loaded->tower, stored, types.tower_layers);
+  into.set_loaded(parameter_count(table.specs()), loaded->bytes, std::move(fingerprint));
   if (options.random_weights && first)
     log::warning("{}: the weights are random (--load-format dummy)", checkpoint.directory);
   if (quantization && !options.random_weights && first)
@@ -222,7 +271,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       options.ranks != nullptr
           ? fmt::format(", rank {} of {}", options.ranks->rank(), options.ranks->ranks())
           : "",
-      static_cast<double>(*bytes) / 1e9, seconds(clock.now() - start));
+      static_cast<double>(loaded->bytes) / 1e9, seconds(clock.now() - start));
   return {};
 }
 

@@ -56,6 +56,9 @@ struct LoadOptions {
   // Those of `saccade model make-dummy` instead of the checkpoint's: no weight file is read.
   bool random_weights = false;
   Parts parts = Parts::kAll;  // kVision of a model without a tower is kUnsupported
+  // The folder of files of packed weights (checkpoint/packed_cache.h); empty: none. Not of random
+  // weights, and on a CPU alone.
+  std::string packed_cache = {};
   // One of several ranks, each of which loads its share; null: all of it. Outlives the model.
   Collective* ranks = nullptr;
 };

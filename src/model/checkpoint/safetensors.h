@@ -54,6 +54,8 @@ class WeightFile {
  public:
   virtual ~WeightFile() = default;
   virtual const std::string& path() const = 0;
+  // Of all files that it is: that one and others.
+  virtual std::vector<std::string> paths() const { return {path()}; }
   virtual const std::vector<SafetensorsEntry>& tensors() const = 0;
   // Good until release().
   virtual std::span<const std::byte> bytes(const SafetensorsEntry& entry) const = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/progress.h"
+#include "model/checkpoint/packed_cache.h"
 #include "model/quantization/code_rounding.h"
 
 namespace saccade {
@@ -88,16 +89,22 @@ std::string_view loading(const WeightTypes& types) {
   return types.text_layers == DType::kI8 ? "loading and rounding to int8" : "loading";
 }
 
-// Of the matrices that are not codes already; what is in `tensors` refers to the result.
-std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool& pool) {
+// Of the matrices that are not codes already; what is in `tensors` refers to the result. Without a
+// pool they look as they would after it, and have no numbers.
+std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, ThreadPool* pool) {
   std::vector<RoundedMatrix> rounded;
   rounded.reserve(tensors.matrices.size());
   for (StoredMatrix& matrix : tensors.matrices) {
     const std::int64_t group = group_of_inputs(matrix.in());
     if (codes_of_bits(matrix) <= 4 || group == 0) continue;
     const StoredMatrix before = matrix;
-    rounded.emplace_back(before, CodeRounding{.bits = 4, .group = group}, pool);
-    matrix = rounded.back().matrix();
+    const CodeRounding rounding{.bits = 4, .group = group};
+    if (pool != nullptr) {
+      rounded.emplace_back(before, rounding, *pool);
+      matrix = rounded.back().matrix();
+    } else {
+      matrix = RoundedMatrix::shape(before, rounding);
+    }
     matrix.output_scale = before.output_scale;
   }
   return rounded;
@@ -112,6 +119,12 @@ std::size_t round_activations(WeightTable::Tensors& tensors) {
     ++count;
   }
   return count;
+}
+
+std::string names_of(std::span<const TensorSpec> tensors) {
+  std::string names;
+  for (const TensorSpec& tensor : tensors) names += (names.empty() ? "" : " ") + tensor.name;
+  return names;
 }
 
 // Of "l.mlp.experts.3.up_proj.weight" "l.mlp.experts.gate_up_proj": the tensor that has all of a
@@ -330,8 +343,27 @@ std::int64_t WeightTable::numbers(MatrixRole role, bool (*counts)(const TensorSp
   return numbers;
 }
 
-Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
-                                      const WeightTypes& types) const {
+WeightTable::Tensors WeightTable::take(const Row& row, Weights& weights, const WeightTypes& types,
+                                       Weights::Use matrices) {
+  Tensors tensors;
+  for (const TensorSpec& tensor : row.tensors) {
+    if (tensor.kind == TensorKind::kExperts)
+      tensors.matrices =
+          weights.take_experts(tensor.name, tensor.shape[1], tensor.shape[2], matrices);
+    else if (tensor.kind == TensorKind::kMatrix || (row.makes_rows && weights.are_made()))
+      tensors.matrices.push_back(weights.take_matrix(tensor.name, matrices));
+    else
+      tensors.others.push_back(weights.take(tensor.name));
+  }
+  for (StoredMatrix& matrix : tensors.matrices) {
+    matrix.dequantize = types.dequantize;
+    matrix.rounds_activations = matrix.rounds_activations && !types.weight_only;
+  }
+  return tensors;
+}
+
+Result<std::size_t> WeightTable::load(Weights& weights, Device& device, const WeightTypes& types,
+                                      PackedCache* cache) const {
   const WeightTable stored_table = as_stored(weights);
   TRY_DO(weights.require(stored_table.specs(), ignored_));
   std::size_t bytes = 0;
@@ -346,29 +378,21 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device,
     if (row.store == nullptr) continue;
     progress.show(static_cast<double>(done) / static_cast<double>(parameters), read,
                   row.tensors.front().name);
-    Tensors tensors;
-    for (const TensorSpec& tensor : row.tensors) {
-      if (tensor.kind == TensorKind::kExperts)
-        tensors.matrices = weights.take_experts(tensor.name, tensor.shape[1], tensor.shape[2]);
-      else if (tensor.kind == TensorKind::kMatrix || (row.makes_rows && weights.are_made()))
-        tensors.matrices.push_back(weights.take_matrix(tensor.name));
-      else
-        tensors.others.push_back(weights.take(tensor.name));
-    }
-    for (StoredMatrix& matrix : tensors.matrices) {
-      matrix.dequantize = types.dequantize;
-      matrix.rounds_activations = matrix.rounds_activations && !types.weight_only;
-    }
+    const bool held = cache != nullptr && cache->holds();
+    Tensors tensors = take(row, weights, types, held ? Weights::Use::kUnread : Weights::Use::kRead);
     read += stored_bytes(tensors);
     const bool round = types.four_bit_text && row.role == MatrixRole::kTextLayer;
     const std::vector<RoundedMatrix> rounded =
-        round ? round_to_four_bits(tensors, device.pool()) : std::vector<RoundedMatrix>();
+        round ? round_to_four_bits(tensors, held ? nullptr : &device.pool())
+              : std::vector<RoundedMatrix>();
     if (types.byte_activations) rounding += round_activations(tensors);
     const DType compute = multiplies_bytes(tensors, device)        ? DType::kI8
                           : multiplies_e4m3(tensors, device)       ? DType::kE4m3
                           : become_bytes(tensors, row.role, types) ? DType::kI8
                                                                    : types.of(row.role);
-    TRY(const std::size_t stored, row.store(tensors, device, compute));
+    if (cache != nullptr) cache->begin_row(names_of(row.tensors));
+    TRY(const std::size_t stored,
+        row.store(tensors, cache != nullptr ? cache->device() : device, compute));
     bytes += stored;
     done += parameter_count(row.tensors);
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);

@@ -18,6 +18,8 @@
 
 namespace saccade {
 
+class PackedCache;
+
 // A bias or the weight of a norm: [1, n] f32 on the device. Empty when the model has none.
 struct VectorWeight {
   Buffer storage;
@@ -147,8 +149,10 @@ class WeightTable {
   const std::vector<std::string>& ignored() const { return ignored_; }
 
   // Checks the checkpoint against the rows, then fills every destination. Returns the bytes now on
-  // the device.
-  Result<std::size_t> load(Weights& weights, Device& device, const WeightTypes& types) const;
+  // the device. `cache`: of that device, where there is one; what it says at its finish() is the
+  // caller's to ask.
+  Result<std::size_t> load(Weights& weights, Device& device, const WeightTypes& types,
+                           PackedCache* cache = nullptr) const;
 
   // Numbers in the tensors of rows of this role that are read, and that `counts` is true of; null:
   // all.
@@ -170,6 +174,8 @@ class WeightTable {
     std::int64_t rows = 0;
     std::int64_t cols = 0;
   };
+  static Tensors take(const Row& row, Weights& weights, const WeightTypes& types,
+                      Weights::Use matrices);
   // This table with the tied matrix as the checkpoint has it.
   WeightTable as_stored(const Weights& weights) const;
   void vector(VectorWeight& into, const std::string& name, std::int64_t n, TensorKind kind);

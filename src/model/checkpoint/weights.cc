@@ -1,5 +1,7 @@
 #include "model/checkpoint/weights.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
@@ -263,13 +265,13 @@ bool Weights::equal(std::string_view one, std::string_view other) const {
   return a.made == nullptr && std::ranges::equal(bytes_of(a), bytes_of(b));
 }
 
-Weights::Tensor& Weights::taken(std::string_view name) {
+Weights::Tensor& Weights::taken(std::string_view name, Use use) {
   const auto found = tensors_.find(name);
   CHECK(found != tensors_.end(), "no tensor {}", name);
   Tensor& tensor = found->second;
   CHECK(!tensor.taken, "{} is taken twice", name);
   tensor.taken = true;
-  if (tensor.made != nullptr) return tensor;
+  if (tensor.made != nullptr || use == Use::kUnread) return tensor;
   for (const Stored& part : tensor.stored) files_[part.file]->prefetch(*part.entry);
   return tensor;
 }
@@ -280,8 +282,8 @@ StoredMatrix Weights::coded(const Tensor& tensor) const {
   return matrix;
 }
 
-StoredMatrix Weights::take_matrix(std::string_view name) {
-  const Tensor& tensor = taken(name);
+StoredMatrix Weights::take_matrix(std::string_view name, Use use) {
+  const Tensor& tensor = taken(name, use);
   if (tensor.quantized) return coded(tensor);
   const SafetensorsEntry& entry = tensor.entry();
   StoredMatrix matrix;
@@ -299,8 +301,8 @@ StoredMatrix Weights::take_matrix(std::string_view name) {
 }
 
 std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int64_t inputs,
-                                                std::int64_t outputs) {
-  StoredMatrix one = take_matrix(name);
+                                                std::int64_t outputs, Use use) {
+  StoredMatrix one = take_matrix(name, use);
   if (one.format == StoredMatrix::Format::kBlocks) {
     CHECK(one.in() == inputs && one.out() % outputs == 0,
           "{}: experts of {} inputs, {} outputs in all, want {} x {}", name, one.in(), one.out(),
@@ -387,6 +389,23 @@ Digest Weights::fingerprint(std::span<const TensorSpec> specs) const {
     }
   }
   return digest.finish();
+}
+
+std::string Weights::identity() const {
+  Sha256 tensors;
+  std::string text;
+  for (const auto& file : files_) {
+    for (const std::string& path : file->paths()) {
+      struct stat status{};
+      static_cast<void>(::stat(path.c_str(), &status));  // zeros: no file has them
+      text += fmt::format("{} {} {}.{}\n", std::filesystem::path(path).filename().string(),
+                          status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+    }
+    for (const SafetensorsEntry& entry : file->tensors())
+      tensors.update(fmt::format("{} {} {} {} {}\n", entry.name, entry.dtype,
+                                 shape_text(entry.shape), entry.begin, entry.end));
+  }
+  return text + to_hex(tensors.finish()) + "\n";
 }
 
 DType Weights::dtype() const {

@@ -68,11 +68,13 @@ class Weights {
   // Aligned. Valid until release(). CHECKs that require() saw the name and nobody took it before.
   // One that is quantised becomes float32.
   View take(std::string_view name);
-  // The same of a matrix as it is stored: nothing is read yet, and nothing is copied.
-  StoredMatrix take_matrix(std::string_view name);
+  // The same of a matrix as it is stored: nothing is read yet, and nothing is copied. kUnread: the
+  // caller needs its shape and no number, so that the system is not asked to read ahead.
+  enum class Use { kRead, kUnread };
+  StoredMatrix take_matrix(std::string_view name, Use use = Use::kRead);
   // The same of each matrix of one that is kExperts.
   std::vector<StoredMatrix> take_experts(std::string_view name, std::int64_t inputs,
-                                         std::int64_t outputs);
+                                         std::int64_t outputs, Use use = Use::kRead);
   // The pages leave the process.
   void release(std::string_view name);
 
@@ -96,6 +98,9 @@ class Weights {
   // order; those that are not there count as absent. Reads them all, and lets their pages go. Any
   // thread, also while others are taken.
   Digest fingerprint(std::span<const TensorSpec> specs) const;
+  // What tells these files from others without reading them: each one's name (not its folder),
+  // size and time of change, and the names, types, shapes and places of its tensors.
+  std::string identity() const;
 
  private:
   struct Stored {
@@ -119,7 +124,7 @@ class Weights {
   void make(Tensor& tensor) const;
   std::span<const std::byte> bytes_of(const Tensor& tensor) const;
   Result<void> join_quantized(const Quantization& quantization);
-  Tensor& taken(std::string_view name);
+  Tensor& taken(std::string_view name, Use use = Use::kRead);
   StoredMatrix coded(const Tensor& tensor) const;  // of one that is quantised
   bool is_zero_bias(std::string_view name, const Tensor& tensor) const;
 

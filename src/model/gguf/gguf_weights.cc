@@ -74,6 +74,11 @@ class GgufWeights final : public WeightFile {
   Result<void> assemble();
 
   const std::string& path() const override { return model_.files().front().path; }
+  std::vector<std::string> paths() const override {
+    std::vector<std::string> all;
+    for (const GgufFile& file : model_.files()) all.push_back(file.path);
+    return all;
+  }
   const std::vector<SafetensorsEntry>& tensors() const override { return entries_; }
   std::span<const std::byte> bytes(const SafetensorsEntry& entry) const override;
   void prefetch(const SafetensorsEntry& entry) const override {

@@ -320,15 +320,25 @@ RoundedMatrix::RoundedMatrix(const StoredMatrix& numbers, const CodeRounding& ro
   });
 }
 
-StoredMatrix RoundedMatrix::matrix() const {
+StoredMatrix RoundedMatrix::shape(const StoredMatrix& numbers, const CodeRounding& rounding) {
   StoredMatrix matrix;
   matrix.format = StoredMatrix::Format::kPacked;
+  matrix.stored_out = matrix.out_end = numbers.out();
+  matrix.stored_in = matrix.in_end = numbers.in();
+  matrix.codes.dtype = DType::kI32;
+  matrix.scales.dtype = rounding.scale_type;
+  matrix.bits = rounding.bits;
+  matrix.group = rounding.group == 0 ? numbers.in() : rounding.group;
+  return matrix;
+}
+
+StoredMatrix RoundedMatrix::matrix() const {
+  StoredMatrix matrix;
   matrix.stored_out = matrix.out_end = out_;
   matrix.stored_in = matrix.in_end = in_;
-  matrix.codes = {DType::kI32, std::as_bytes(std::span(words_))};
-  matrix.scales = {rounding_.scale_type, scales_};
-  matrix.bits = rounding_.bits;
-  matrix.group = group_;
+  matrix = shape(matrix, rounding_);
+  matrix.codes.bytes = std::as_bytes(std::span(words_));
+  matrix.scales.bytes = scales_;
   return matrix;
 }
 

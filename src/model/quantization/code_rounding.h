@@ -46,6 +46,8 @@ class RoundedMatrix {
 
   // Over this object's memory.
   StoredMatrix matrix() const;
+  // The same of a matrix that nobody rounds, without its numbers.
+  static StoredMatrix shape(const StoredMatrix& numbers, const CodeRounding& rounding);
   std::span<const std::uint32_t> words() const { return words_; }  // [out, in / codes a word]
   std::span<const std::byte> scales() const { return scales_; }    // [out, groups]
   std::int64_t groups() const { return groups_; }
