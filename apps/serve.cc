@@ -199,6 +199,9 @@ void add_source_flags(CLI::App& cmd, ServeFlags& f) {
             "auto, safetensors, or dummy: random weights, no weight file is read")
       ->capture_default_str()
       ->check(load_format());
+  cmd.add_option("--packed-cache", s.packed_cache,
+                 "folder where weights are kept as a CPU packs and rounds them, a file for each "
+                 "model and its options: the next start reads that file and makes nothing");
   cmd.add_option("--tokenizer", f.tokenizer,
                  "folder or ORG/NAME whose tokenizer and chat template are taken");
   cmd.add_option("--tokenizer-revision", f.tokenizer_revision, "as --revision, of --tokenizer");

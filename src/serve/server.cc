@@ -25,6 +25,7 @@ namespace {
 Result<LoadOptions> load_options(const ServeSettings& settings) {
   LoadOptions options;
   options.random_weights = settings.random_weights;
+  options.packed_cache = settings.packed_cache;
   options.dequantize = settings.dequantize;
   options.weight_only = settings.weight_only;
   options.kv = settings.kv_dtype;

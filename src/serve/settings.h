@@ -115,6 +115,7 @@ struct ServeSettings {
   bool dequantize = false;            // four bits of a checkpoint become numbers
   bool weight_only = false;           // activations are not rounded, whatever a checkpoint says
   bool random_weights = false;        // instead of the checkpoint's
+  std::string packed_cache;           // folder of files of packed weights; empty: none
   json::object config_overrides;      // laid over config.json
   int threads = 0;                    // compute threads; 0: one a core
   int tensor_parallel = 1;            // ranks that share the text's layers
