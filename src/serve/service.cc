@@ -17,6 +17,7 @@
 #include "serve/requests/beam_run.h"
 #include "serve/requests/limited_tokenizer.h"
 #include "serve/requests/submission.h"
+#include "serve/requests/told_prompts.h"
 
 namespace saccade::serve {
 namespace {
@@ -30,43 +31,6 @@ Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::
   TRY_DO(api::check_choices(prompts, n, std::numeric_limits<std::int64_t>::max()));
   return api::check_choices(prompts, 1, most);
 }
-
-// What a completion's answer says of its prompts, within bounds on all of them: each choice says
-// it.
-class ToldPrompts {
- public:
-  ToldPrompts(const api::CompletionRequest& asked, std::size_t choices, std::optional<int> logprobs)
-      : asked_(asked), choices_(choices), logprobs_(logprobs) {}
-
-  Result<void> tell(const api::CompletionPrompt& prompt, const BuiltPrompt& built,
-                    const Tokenizer& tokenizer, Answer& answer) {
-    const std::vector<TokenId>& ids = built.prompt.ids;
-    if (logprobs_) {
-      scored_ += choices_ * ids.size();
-      TRY_DO(api::check_prompt_logprobs(1, scored_, *logprobs_));
-    }
-    if (asked_.delivery.return_token_ids) {
-      shown_ += choices_ * ids.size();
-      TRY_DO(api::within(api::limits::kPromptIds, shown_));
-      answer.show_next({std::make_shared<const std::vector<TokenId>>(ids), {}});
-    }
-    if (asked_.echo) {
-      std::string text = prompt.is_tokens ? tokenizer.decode(ids, true) : built.text;
-      echoed_ += choices_ * text.size();
-      TRY_DO(api::within(api::limits::kEcho, echoed_));
-      answer.echo_next({std::move(text), ids.front()});
-    }
-    return {};
-  }
-
- private:
-  const api::CompletionRequest& asked_;
-  const std::size_t choices_;
-  const std::optional<int> logprobs_;
-  std::size_t scored_ = 0;  // tokens
-  std::size_t shown_ = 0;   // tokens
-  std::size_t echoed_ = 0;  // bytes
-};
 
 }  // namespace
 
