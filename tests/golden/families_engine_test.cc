@@ -106,7 +106,7 @@ void expect_preempted(GoldenRequests& from) {
     for (const LayerShape& layer : from.network().shape().layers)
       token_bytes += 2 * layer.kv_heads * layer.head_dim * 4;
     settings.kv_cache_bytes = static_cast<std::size_t>((settings.max_model_len + 64) * token_bytes);
-    const EngineStats stats = expect_goldens(from, settings, 8, 2);
+    const EngineStats stats = expect_goldens(from, settings, 8, 2, testing::ErraticClock(1));
     EXPECT_GT(stats.num_preemptions + stats.steps_blocked_on_memory, 0u);
     preempted += stats.num_preemptions;
   }

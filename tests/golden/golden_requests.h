@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "engine/local_engine.h"
 #include "model/solo_run.h"
 #include "ops/readback.h"
@@ -118,6 +120,21 @@ inline EngineSettings settings_of(std::int64_t chunk) {
   settings.encoder_cache_bytes = std::size_t{1} << 20;
   return settings;
 }
+
+// What steps and stages take decides when an image comes and what gives way to what: by this clock
+// anything, and the same again for the same seed. Of one engine.
+class ErraticClock final : public Clock {
+ public:
+  explicit ErraticClock(std::uint64_t seed) : rng_(seed) {}
+  Nanos now() const override {
+    now_ += static_cast<Nanos>(kMicrosecond << rng_.below(16));
+    return now_;
+  }
+
+ private:
+  mutable Rng rng_;
+  mutable Nanos now_ = 0;
+};
 
 // An embedding row lies in the place of its token's keys and values in the full layers.
 inline bool overlay_fits(const ModelShape& shape) {

@@ -67,7 +67,7 @@ MixedRun run(AdaptedRequests& from, const EngineSettings& settings,
                std::vector<std::vector<float>>(order.size()),
                {},
                0};
-  const SteadyClock clock;
+  const testing::ErraticClock clock(1);
   auto engine = Engine::create(settings, from.plain().network(), from.plain().device(), clock);
   EXPECT_TRUE(engine) << engine.error().message;
   if (!engine) return run;
