@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/device.h"
+#include "ops/forwarding_device.h"
 
 namespace saccade {
 
@@ -127,9 +127,9 @@ class CountingStream final : public Stream {
   Work& work_;
 };
 
-class CountingDevice final : public Device {
+class CountingDevice final : public ForwardingDevice {
  public:
-  explicit CountingDevice(Device& inner) : inner_(inner) {
+  explicit CountingDevice(Device& inner) : ForwardingDevice(inner) {
     for (std::size_t i = 0; i < kLanes; ++i)
       lanes_.push_back(
           std::make_unique<CountingStream>(*this, inner.lane(static_cast<Lane>(i)), work_));
@@ -138,29 +138,12 @@ class CountingDevice final : public Device {
   // What was asked for since the last call.
   Work take() { return std::exchange(work_, Work{}); }
 
-  std::string_view name() const override { return inner_.name(); }
-  std::string description() const override { return inner_.description(); }
-  DType activation_dtype() const override { return inner_.activation_dtype(); }
-  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
-    return inner_.count_tokens(prompt);
-  }
-  ThreadPool& pool() override { return inner_.pool(); }
-  Result<Buffer> allocate(std::size_t bytes, Space space) override {
-    return inner_.allocate(bytes, space);
-  }
-  Space space() const override { return inner_.space(); }
-  std::int64_t free_bytes() const override { return inner_.free_bytes(); }
-  std::int64_t total_bytes() const override { return inner_.total_bytes(); }
-  bool makes_graphs() const override { return inner_.makes_graphs(); }
-  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
-    return inner_.pack(parts, compute);
-  }
-  bool multiplies_int8() const override { return inner_.multiplies_int8(); }
-  bool caches(DType cache) const override { return inner_.caches(cache); }
+  // Not counted: CountingStream has neither.
+  bool has_experts() const override { return false; }
+  bool has_recurrence() const override { return false; }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:
-  Device& inner_;
   Work work_;
   std::vector<std::unique_ptr<CountingStream>> lanes_;
 };

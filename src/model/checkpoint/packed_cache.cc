@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "ops/forwarding_device.h"
 
 namespace saccade {
 namespace {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> kMagic = {'s', 'a', 'c', 'p', 'a', 'c', 'k', '\n'};
 // Counts up with the file's form, and with what pack() of any device makes of the same matrix.
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 1;  // PackedForms.AreThoseOfTheVersionThatFilesSay
 constexpr std::size_t kHeaderRoom = 4096;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kBlock = std::size_t{4} << 20;  // of one checksum
@@ -277,39 +278,16 @@ Result<std::size_t> PackedCache::Output::finish(const std::string& path, const D
   return header_.file_bytes;
 }
 
-// Passes on all but pack().
-class PackedCache::Packer final : public Device {
+class PackedCache::Packer final : public ForwardingDevice {
  public:
-  explicit Packer(PackedCache& cache) : cache_(cache), inner_(cache.inner_) {}
+  explicit Packer(PackedCache& cache) : ForwardingDevice(cache.inner_), cache_(cache) {}
 
   std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
     return cache_.pack(parts, compute);
   }
-  std::string_view name() const override { return inner_.name(); }
-  std::string description() const override { return inner_.description(); }
-  DType activation_dtype() const override { return inner_.activation_dtype(); }
-  ThreadPool& pool() override { return inner_.pool(); }
-  Result<Buffer> allocate(std::size_t bytes, Space space) override {
-    return inner_.allocate(bytes, space);
-  }
-  Space space() const override { return inner_.space(); }
-  std::int64_t free_bytes() const override { return inner_.free_bytes(); }
-  std::int64_t total_bytes() const override { return inner_.total_bytes(); }
-  bool makes_graphs() const override { return inner_.makes_graphs(); }
-  bool multiplies_int8() const override { return inner_.multiplies_int8(); }
-  bool multiplies_codes_by_int8() const override { return inner_.multiplies_codes_by_int8(); }
-  bool multiplies_e4m3() const override { return inner_.multiplies_e4m3(); }
-  bool caches(DType cache) const override { return inner_.caches(cache); }
-  bool has_experts() const override { return inner_.has_experts(); }
-  bool has_recurrence() const override { return inner_.has_recurrence(); }
-  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
-    return inner_.count_tokens(prompt);
-  }
-  Stream& lane(Lane lane) override { return inner_.lane(lane); }
 
  private:
   PackedCache& cache_;
-  Device& inner_;
 };
 
 PackedCache::PackedCache(std::string path, const Digest& key, Device& device,
