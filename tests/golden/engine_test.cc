@@ -135,8 +135,8 @@ TEST_P(EngineGolden, EveryCombinationUnderPressure) {
   EXPECT_GE(pressed, ran - ran / 4);
 }
 
-// A sequence that lost what it was to start with, and whose images were asked for as if it had not,
-// waited for nobody: an engine without anything else to do stood still.
+// Nothing may stand still: who loses the cached prefix that it was to start with needs images that
+// nobody has asked for.
 TEST_P(EngineGolden, WhateverStepsAndStagesTake) {
   GoldenRequests from("qwen2_vl/" + std::string(GetParam()));
   const char* const late = std::getenv("SACCADE_TEST_DEVICE");
@@ -147,7 +147,7 @@ TEST_P(EngineGolden, WhateverStepsAndStagesTake) {
       settings.encoder_cache = cache;
       settings.prefix_caching = true;
       const EngineSettings small = tight(from, settings);
-      // It was seen at 51 where nothing is kept, and never where images are.
+      // So many that one of them finds it if the images are not asked for again.
       const std::uint64_t seeds = cache == EncoderCache::kOff && late == nullptr ? 56 : 4;
       for (std::uint64_t seed = 0; seed < seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)) + " seed " +
