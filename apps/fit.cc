@@ -18,7 +18,6 @@
 #include "ops/cpu/read_bandwidth.h"
 #include "ops/device.h"
 #include "serve/assembly/quantization_choice.h"
-#include "serve/settings.h"
 
 namespace saccade {
 namespace {
@@ -43,21 +42,16 @@ struct Way {
 };
 
 // As `serve --quantization` takes them on this device.
-LoadOptions rounded_to(std::string_view quantization, const Device& device) {
-  serve::ServeSettings settings;
-  settings.quantization = quantization;
-  LoadOptions options;
-  options.four_bit_text = quantization == serve::kRoundToFourBits;
-  if (!options.four_bit_text) options.text_layers = DType::kI8;
-  serve::choose_fastest(settings, device, options);
+LoadOptions rounded(LoadOptions options, const Device& device) {
+  serve::choose_fastest(device, options);
   return options;
 }
 
 using Ways = std::array<Way, 3>;
 Ways ways_on(const Device& device) {
   return {{{"bf16", {}, kShareBf16},
-           {"int8", rounded_to(serve::kRoundToBytes, device), kShareInt8},
-           {"int4", rounded_to(serve::kRoundToFourBits, device), kShareInt4}}};
+           {"int8", rounded({.text_layers = DType::kI8}, device), kShareInt8},
+           {"int4", rounded({.four_bit_text = true}, device), kShareInt4}}};
 }
 
 struct Machine {

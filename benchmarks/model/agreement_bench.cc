@@ -70,9 +70,9 @@ Result<Form> parse_form(const std::string& name) {
     else if (part == "int4")
       options.four_bit_text = true;
     else if (part == "a8")
-      options.byte_activations = true;
+      options.int8_rows = Int8Rows::kBeforeFourBits;
     else if (part == "blocks")
-      options.byte_blocks = options.byte_activations = true;
+      options.int8_rows = Int8Rows::kBeforeBlocks;
     else if (part == "tower")
       options.tower_layers = DType::kI8;
     else if (part == "head")

@@ -251,7 +251,7 @@ Result<LoadOptions> rounded_as(const std::string& text) {
     else if (word == "int4")
       options.four_bit_text = true;
     else if (word == "a8")
-      options.byte_activations = true;
+      options.int8_rows = Int8Rows::kBeforeFourBits;
     else if (word == "head")
       options.head = DType::kI8;
     else if (word == "tower")

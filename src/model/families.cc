@@ -95,10 +95,10 @@ void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType c
   const bool others = counts.size() > (counts.contains("Q4_0") ? 1 : 0);
   std::string become;
   if (four_bits) become += "Q4_0 stays in four bits where the device multiplies it; ";
-  if (types.byte_blocks && others)
+  const bool small = types.int8_rows == Int8Rows::kBeforeBlocks;
+  if (small && others)
     become += fmt::format("{}text layers and the head become int8; ", four_bits ? "other " : "");
-  if (types.byte_blocks)
-    become += "activations before them become int8 too, which --weight-only takes back; ";
+  if (small) become += "activations before them become int8 too, which --weight-only takes back; ";
   log::info("{}: quantised tensors: {}; {}{} dequantised to {}", checkpoint.directory, stored,
             become, become.empty() ? "all are" : "all else is", name_of(compute));
 }
@@ -141,14 +141,13 @@ Result<WeightTypes> weight_types(DType compute, const Device& device, const Load
   types.dequantize = options.dequantize;
   types.weight_only = options.weight_only;
   types.four_bit_text = options.four_bit_text;
-  types.byte_activations = options.byte_activations;
-  types.byte_blocks = options.byte_blocks;
-  if (types.byte_activations && !device.multiplies_codes_by_int8())
+  types.int8_rows = options.int8_rows;
+  if (types.int8_rows != Int8Rows::kStated && !device.multiplies_codes_by_int8())
     return fail(ErrorCode::kUnsupported,
                 "device {} does not multiply bytes by codes of four bits; the CPU does",
                 device.name());
   const bool bytes = types.text_layers == DType::kI8 || types.tower_layers == DType::kI8 ||
-                     types.head == DType::kI8 || types.byte_blocks;
+                     types.head == DType::kI8 || types.int8_rows == Int8Rows::kBeforeBlocks;
   if (bytes && !device.multiplies_int8())
     return fail(ErrorCode::kUnsupported, "device {} does not multiply int8; the CPU does",
                 device.name());
@@ -263,7 +262,7 @@ Result<void> load_weights(const Checkpoint& checkpoint, Loadable& into, Device& 
       types.text_layers == DType::kI8 ? ", text layers in int8"
       : types.four_bit_text           ? ", text layers in int4"
                                       : "",
-      types.byte_activations && !types.byte_blocks ? ", activations before four bits in int8" : "",
+      types.int8_rows == Int8Rows::kBeforeFourBits ? ", activations before four bits in int8" : "",
       types.head == DType::kI8 ? ", head in int8" : "",
       types.tower_layers == DType::kI8 && table.has(MatrixRole::kTowerLayer)
           ? ", tower's layers in int8"

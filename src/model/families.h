@@ -24,7 +24,7 @@ Result<const Family*> family_of(const json::object& config);
 struct LoadOptions {
   // What matrices are stored and multiplied as: kF32 or kBf16. Absent: the checkpoint's own type,
   // where float16 becomes kF32 (bf16 would drop three of its bits; ask for it to halve the memory).
-  std::optional<DType> compute;
+  std::optional<DType> compute = {};
   // What the matrices of the text's layers, of the tower's layers, and the head, are stored and
   // multiplied as instead: kI8, rounded at load (ops/int8_rows.h); kUnsupported on a device without
   // it, and for a tower that is not there. Absent: as `compute`. What stands beside them
@@ -40,19 +40,14 @@ struct LoadOptions {
   // Matrices that the checkpoint has in four bits become numbers of the types above, on a device
   // that would keep them as they are.
   bool dequantize = false;
-  // Before products with codes of four bits rows of activations become bytes (ops/int8_rows.h);
-  // kUnsupported on a device that does not.
-  bool byte_activations = false;
-  // Matrices of the text's layers and the head that a GGUF has in blocks (ops/block_codes.h) are
-  // stored and multiplied as kI8, but for codes of four bits and what is not in blocks; on a device
-  // without kI8, kUnsupported.
-  bool byte_blocks = false;
+  // kUnsupported on a device that does not multiply so.
+  Int8Rows int8_rows = Int8Rows::kStated;
   // Activations stay what they are, where a checkpoint of weights in 8 bits says that they are to
   // be rounded too, on a device that would (W8A16 instead of W8A8).
   bool weight_only = false;
   // Keys and values; of floats, image embeddings too. Absent: as `compute`, as are embeddings
   // beside keys and values in bytes (kI8 or kE4m3; kUnsupported on a device without them).
-  std::optional<DType> kv;
+  std::optional<DType> kv = {};
   // Those of `saccade model make-dummy` instead of the checkpoint's: no weight file is read.
   bool random_weights = false;
   Parts parts = Parts::kAll;  // kVision of a model without a tower is kUnsupported

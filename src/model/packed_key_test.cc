@@ -30,8 +30,8 @@ TEST(PackedKey, DiffersWithAllThatChangesAByte) {
   with([](WeightTypes& t) { t.head = DType::kI8; });
   with([](WeightTypes& t) { t.four_bit_text = true; });
   with([](WeightTypes& t) { t.dequantize = true; });
-  with([](WeightTypes& t) { t.byte_activations = true; });
-  with([](WeightTypes& t) { t.byte_blocks = true; });
+  with([](WeightTypes& t) { t.int8_rows = Int8Rows::kBeforeFourBits; });
+  with([](WeightTypes& t) { t.int8_rows = Int8Rows::kBeforeBlocks; });
   with([](WeightTypes& t) { t.weight_only = true; });
   add(packed_key(checkpoint, "qwen2.5-vl", "files", types, Parts::kAll, {}));
   add(packed_key(checkpoint, "qwen2-vl", "other files", types, Parts::kAll, {}));

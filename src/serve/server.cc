@@ -22,18 +22,16 @@
 namespace saccade::serve {
 namespace {
 
-Result<LoadOptions> load_options(const ServeSettings& settings) {
+Result<LoadOptions> load_options(const ServeSettings& settings, const json::object& config) {
   LoadOptions options;
+  TRY_DO(choose_quantization(settings.quantization, config, options));
   options.random_weights = settings.random_weights;
   options.packed_cache = settings.packed_cache;
   options.dequantize = settings.dequantize;
   options.weight_only = settings.weight_only;
   options.kv = settings.kv_dtype;
-  const bool bytes = settings.quantization == kRoundToBytes;
-  if (bytes) options.text_layers = DType::kI8;
-  options.four_bit_text = settings.quantization == kRoundToFourBits;
   if (settings.quantize_head) {
-    if (!bytes && !options.four_bit_text)
+    if (!options.text_layers && !options.four_bit_text)
       return fail(ErrorCode::kInvalid,
                   "--quantize-head is given without --quantization int8 or int4");
     options.head = DType::kI8;
@@ -41,7 +39,7 @@ Result<LoadOptions> load_options(const ServeSettings& settings) {
   if (settings.quantize_tower) options.tower_layers = DType::kI8;
   if (settings.quantize_activations && settings.weight_only)
     return fail(ErrorCode::kInvalid, "--quantize-activations and --weight-only say the opposite");
-  options.byte_activations = settings.quantize_activations;
+  if (settings.quantize_activations) options.int8_rows = Int8Rows::kBeforeFourBits;
   options.compute = settings.dtype;
   if (settings.dtype == DType::kF16) {
     options.compute = DType::kF32;
@@ -174,16 +172,14 @@ Result<ServerParts> open_parts(const ServeSettings& settings) {
   }
   TRY(parts.checkpoint, open_checkpoint(parts.directory));
   lay_over(parts.checkpoint.config, settings.config_overrides);
-  TRY_DO(check_quantization(settings.quantization, parts.checkpoint.config));
+  TRY(parts.options, load_options(settings, parts.checkpoint.config));
   TRY_DO(check_ranks(settings, parts.checkpoint));
-  TRY(parts.options, load_options(settings));
   TRY(parts.device, make_ranks(settings.device, settings.threads, settings.tensor_parallel,
                                settings.rank_processors));
-  if (const std::string chosen = choose_fastest(settings, *parts.device, parts.options);
-      !chosen.empty())
+  if (const std::string chosen = choose_fastest(*parts.device, parts.options); !chosen.empty())
     log::info("{}", chosen);
   TRY(const auto gguf, find_gguf(parts.directory));
-  if (gguf) keep_blocks_small(settings, *parts.device, parts.options);
+  if (gguf) keep_blocks_small(*parts.device, parts.options);
   return parts;
 }
 

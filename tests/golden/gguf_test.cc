@@ -335,9 +335,9 @@ TEST(GgufFiles, BlocksBecomeBytesAndFourBitsStay) {
   const auto device = make_cpu_device(2).value();
   const LoadOptions numbers{.compute = DType::kF32, .kv = {}};
   LoadOptions small = numbers;
-  small.byte_blocks = small.byte_activations = true;
+  small.int8_rows = Int8Rows::kBeforeBlocks;
   LoadOptions codes = numbers;
-  codes.byte_activations = true;
+  codes.int8_rows = Int8Rows::kBeforeFourBits;
   const auto answer = [&](const char* name, const LoadOptions& options) {
     return answer_of(golden_folder(std::string("gguf/") + name), *device, nullptr, options);
   };

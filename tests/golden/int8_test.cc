@@ -275,7 +275,7 @@ TEST(Int4Load, BytesOfActivationsStayNear) {
     const std::string directory = golden_folder(name);
     LoadOptions options = four_bits_of_text(DType::kF32);
     const auto numbers = testing::load(directory, *device, options);
-    options.byte_activations = true;
+    options.int8_rows = Int8Rows::kBeforeFourBits;
     const auto bytes = testing::load(directory, *device, options);
     ASSERT_TRUE(numbers && bytes);
     EXPECT_EQ(numbers->shape().weight_bytes, bytes->shape().weight_bytes);
@@ -410,7 +410,7 @@ TEST(Int8Glimpse, AnswersAsWellAsInSixteenBits) {
   LoadOptions all_bytes = bytes_of_text(DType::kBf16);
   all_bytes.tower_layers = DType::kI8;
   LoadOptions four_by_bytes = four_bits_of_text(DType::kBf16);
-  four_by_bytes.byte_activations = true;
+  four_by_bytes.int8_rows = Int8Rows::kBeforeFourBits;
   for (const Form& form : {Form{"int8", bytes_of_text(DType::kBf16), 2, 3, 0.01},
                            Form{"int8 and head", bytes_of_text(DType::kBf16, true), 2, 3, 0.01},
                            Form{"int8 and tower", all_bytes, 2, 3, 0.01},

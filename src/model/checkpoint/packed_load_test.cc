@@ -128,7 +128,7 @@ TEST_F(PackedLoad, IsTheLoadWithoutAndReadsNoMatrix) {
   WeightTypes codes = DType::kBf16;
   codes.four_bit_text = true;
   WeightTypes codes_by_bytes = codes;
-  codes_by_bytes.byte_activations = true;
+  codes_by_bytes.int8_rows = Int8Rows::kBeforeFourBits;
   codes_by_bytes.head = DType::kI8;
   WeightTypes tower = DType::kBf16;
   tower.tower_layers = DType::kI8;

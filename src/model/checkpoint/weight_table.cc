@@ -63,7 +63,8 @@ bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) 
 
 // Blocks of a GGUF that become bytes: not codes of four bits, which stay.
 bool become_bytes(const WeightTable::Tensors& tensors, MatrixRole role, const WeightTypes& types) {
-  if (!types.byte_blocks || types.dequantize || tensors.matrices.empty()) return false;
+  if (types.int8_rows != Int8Rows::kBeforeBlocks || types.dequantize || tensors.matrices.empty())
+    return false;
   if (role != MatrixRole::kTextLayer && role != MatrixRole::kHead) return false;
   bool codes = true;
   for (const StoredMatrix& matrix : tensors.matrices) {
@@ -385,7 +386,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device, const We
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, held ? nullptr : &device.pool())
               : std::vector<RoundedMatrix>();
-    if (types.byte_activations) rounding += round_activations(tensors);
+    if (types.int8_rows != Int8Rows::kStated) rounding += round_activations(tensors);
     const DType compute = multiplies_bytes(tensors, device)        ? DType::kI8
                           : multiplies_e4m3(tensors, device)       ? DType::kE4m3
                           : become_bytes(tensors, row.role, types) ? DType::kI8
@@ -398,7 +399,7 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device, const We
     for (const TensorSpec& tensor : row.tensors) weights.release(tensor.name);
   }
   device.synchronize();
-  if (types.byte_activations && rounding == 0 && !types.four_bit_text && !types.byte_blocks)
+  if (types.int8_rows == Int8Rows::kBeforeFourBits && rounding == 0 && !types.four_bit_text)
     return fail(ErrorCode::kInvalid,
                 "activations are to become bytes before products with four bits "
                 "(--quantize-activations), and no matrix has four bits");

@@ -45,6 +45,11 @@ enum class Bias { kNo, kYes };
 // adapters, but stays numbers.
 enum class MatrixRole : std::uint8_t { kOther, kTextLayer, kTextGate, kHead, kTowerLayer };
 
+// Which rows of activations are rounded to int8 (ops/int8_rows.h) besides those that a checkpoint
+// says so of: none, those before weights of four bits, or those before what a GGUF has in blocks
+// (ops/block_codes.h), where blocks of more than four bits in text layers and the head become int8.
+enum class Int8Rows : std::uint8_t { kStated, kBeforeFourBits, kBeforeBlocks };
+
 // What matrices are stored and multiplied as: kF32 or kBf16; by their role kI8 too.
 struct WeightTypes {
   DType compute = DType::kF32;
@@ -54,11 +59,8 @@ struct WeightTypes {
   // Matrices of these roles are rounded to codes of four bits first
   // (model/quantization/code_rounding.h), unless their checkpoint has them so.
   bool four_bit_text = false;
-  bool dequantize = false;        // quantised matrices become numbers (StoredMatrix::dequantize)
-  bool byte_activations = false;  // codes of four bits are multiplied by rows of bytes
-  // Matrices of text layers and the head that are stored in blocks, but for codes of four bits,
-  // become kI8.
-  bool byte_blocks = false;
+  bool dequantize = false;  // quantised matrices (StoredMatrix::dequantize)
+  Int8Rows int8_rows = Int8Rows::kStated;
   // Activations are not rounded, whatever a checkpoint says (StoredMatrix::rounds_activations).
   bool weight_only = false;
 

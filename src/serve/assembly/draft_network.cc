@@ -15,7 +15,8 @@ Result<Model> load(const DraftSettings& settings, const ServedTokens& served, Lo
                    Device& device) {
   TRY(const std::string directory, resolve_checkpoint(settings.model));
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
-  TRY_DO(check_quantization(settings.quantization, checkpoint.config));
+  options.text_layers = {};
+  TRY_DO(choose_quantization(settings.quantization, checkpoint.config, options));
   TRY(const Family* family, family_of(checkpoint.config));
   if (family->create_encoder != nullptr)
     return fail(ErrorCode::kUnsupported, "{} embeds text and continues none", family->name);
@@ -28,11 +29,9 @@ Result<Model> load(const DraftSettings& settings, const ServedTokens& served, Lo
     return fail(std::move(tokenizer).error());
   TRY_DO(check_same_tokens(served, directory, tokenizer ? tokenizer->get() : nullptr, shape.vocab));
 
-  options.text_layers = {};
-  if (settings.quantization == kRoundToBytes) options.text_layers = DType::kI8;
-  options.four_bit_text = settings.quantization == kRoundToFourBits;
   // Asked of a model without four bits it is an error, and that was asked of the other model.
-  options.byte_activations = options.byte_activations && options.four_bit_text;
+  if (options.int8_rows == Int8Rows::kBeforeFourBits && !options.four_bit_text)
+    options.int8_rows = Int8Rows::kStated;
   options.head = {};
   options.parts = Parts::kText;
   return load_model(checkpoint, device, options);

@@ -34,17 +34,22 @@ std::string stored_method(const json::object& config) {
   return {};
 }
 
-// Whether the checkpoint is taken as it is stored.
-bool asks_nothing(std::string_view asked) {
-  return asked.empty() || asked == "none" || asked == "None";
+// Whether int8 or int4 was asked for, whose other choices are then made here too.
+bool rounds_text(const LoadOptions& options) {
+  return options.text_layers == DType::kI8 || options.four_bit_text;
+}
+
+bool is_cpu(const Device& device) {
+  return device.multiplies_int8() && device.multiplies_codes_by_int8();
 }
 
 }  // namespace
 
-Result<void> check_quantization(std::string_view asked, const json::object& config) {
-  if (asks_nothing(asked)) return {};
-  if (asked == kRoundToBytes || asked == kRoundToFourBits)
-    return {};  // at load, however the checkpoint is stored
+Result<void> choose_quantization(std::string_view asked, const json::object& config,
+                                 LoadOptions& options) {
+  if (asked == "int8") options.text_layers = DType::kI8;
+  options.four_bit_text = asked == "int4";
+  if (rounds_text(options) || asked.empty() || asked == "none" || asked == "None") return {};
   const auto* method = std::ranges::find(kMethods, asked, &Method::asked);
   if (method == kMethods.end())
     return fail(ErrorCode::kUnsupported,
@@ -60,38 +65,32 @@ Result<void> check_quantization(std::string_view asked, const json::object& conf
               asked, stored.empty() ? "not quantised" : "stored as " + stored, method->stored);
 }
 
-void keep_blocks_small(const ServeSettings& settings, const Device& device, LoadOptions& options) {
-  const bool cpu = device.multiplies_int8() && device.multiplies_codes_by_int8();
-  if (!asks_nothing(settings.quantization) || settings.weight_only || settings.dequantize || !cpu)
-    return;
-  options.byte_blocks = true;
-  options.byte_activations = true;
+void keep_blocks_small(const Device& device, LoadOptions& options) {
+  if (rounds_text(options) || options.weight_only || options.dequantize || !is_cpu(device)) return;
+  options.int8_rows = Int8Rows::kBeforeBlocks;
 }
 
-std::string choose_fastest(const ServeSettings& settings, const Device& device,
-                           LoadOptions& options) {
-  const bool bytes = settings.quantization == kRoundToBytes;
-  const bool four_bits = settings.quantization == kRoundToFourBits;
-  const bool cpu = device.multiplies_int8() && device.multiplies_codes_by_int8();
-  if ((!bytes && !four_bits) || settings.weight_only || !cpu) return "";
+std::string choose_fastest(const Device& device, LoadOptions& options) {
+  if (!rounds_text(options) || options.weight_only || !is_cpu(device)) return "";
+  const bool four_bits = options.four_bit_text;
   options.head = DType::kI8;
-  options.byte_activations |= four_bits;
+  if (four_bits) options.int8_rows = Int8Rows::kBeforeFourBits;
   // KL(bfloat16 || form) and top-1 of glimpse's conversations, and speeds of Qwen2-VL-2B's shape:
   // kv-and-weights.md and quantised.md in benchmarks/results.
-  const std::string_view layers = bytes ? "W8A8" : "W4A8";
+  const std::string_view layers = four_bits ? "W4A8" : "W8A8";
   const std::string_view cost =
-      bytes ? "KL of 3.1e-3 nats and 952 of 958 top-1 in glimpse's conversations, with the "
-              "layers alone 3.0e-3 and 949"
-            : "KL of 0.100 nats and 920 of 958 top-1 in glimpse's conversations, with W4A16 "
-              "alone 0.107 and 917";
+      four_bits ? "KL of 0.100 nats and 920 of 958 top-1 in glimpse's conversations, with W4A16 "
+                  "alone 0.107 and 917"
+                : "KL of 3.1e-3 nats and 952 of 958 top-1 in glimpse's conversations, with the "
+                  "layers alone 3.0e-3 and 949";
   const std::string_view gain =
-      bytes ? "gains half the head's bytes, which every step reads"
-            : "gains 1.8 times the speed of prompts and 2.0 of eight streams on Zen 4, 1.7 of one "
-              "stream on AMX";
+      four_bits ? "gains 1.8 times the speed of prompts and 2.0 of eight streams on Zen 4, 1.7 of "
+                  "one stream on AMX"
+                : "gains half the head's bytes, which every step reads";
   return fmt::format(
       "--quantization {}: text layers {}, head in int8 on {}; costs {}; {}; --weight-only takes it "
       "back, --quantize-tower rounds the tower too",
-      settings.quantization, layers, device.description(), cost, gain);
+      four_bits ? "int4" : "int8", layers, device.description(), cost, gain);
 }
 
 }  // namespace saccade::serve

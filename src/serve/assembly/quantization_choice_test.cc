@@ -1,6 +1,7 @@
 // What plain --quantization int8 and int4 choose, and what takes it back.
 #include "serve/assembly/quantization_choice.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -14,11 +15,12 @@ struct Chosen {
 };
 
 Chosen choose(const std::string& quantization, const Device& device, bool weight_only = false) {
-  ServeSettings settings;
-  settings.quantization = quantization;
-  settings.weight_only = weight_only;
   Chosen chosen;
-  chosen.line = choose_fastest(settings, device, chosen.options);
+  chosen.options.weight_only = weight_only;
+  const auto config = json::parse(
+      fmt::format(R"({{"quantization_config": {{"quant_method": "{}"}}}})", quantization));
+  EXPECT_TRUE(choose_quantization(quantization, config->get_object(), chosen.options));
+  chosen.line = choose_fastest(device, chosen.options);
   return chosen;
 }
 
@@ -30,11 +32,11 @@ TEST(ChooseFastest, TheHeadAndActivationsBeforeFourBits) {
     const Device* const device = made->get();
     const Chosen four_bits = choose("int4", *device);
     EXPECT_EQ(four_bits.options.head, DType::kI8) << isa;
-    EXPECT_TRUE(four_bits.options.byte_activations) << isa;
+    EXPECT_EQ(four_bits.options.int8_rows, Int8Rows::kBeforeFourBits) << isa;
     EXPECT_NE(four_bits.line.find("W4A8"), std::string::npos) << four_bits.line;
     const Chosen bytes = choose("int8", *device);
     EXPECT_EQ(bytes.options.head, DType::kI8) << isa;
-    EXPECT_FALSE(bytes.options.byte_activations) << isa;
+    EXPECT_EQ(bytes.options.int8_rows, Int8Rows::kStated) << isa;
     for (const std::string& line : {four_bits.line, bytes.line}) {
       for (const char* word : {"head in int8", "KL", "--weight-only", "--quantize-tower"})
         EXPECT_NE(line.find(word), std::string::npos) << line;
@@ -54,32 +56,22 @@ TEST(ChooseFastest, NothingThatWasNotAskedFor) {
     const Chosen chosen = choose(quantization, *device, true);
     EXPECT_EQ(chosen.line, "");
     EXPECT_EQ(chosen.options.head, std::nullopt);
-    EXPECT_FALSE(chosen.options.byte_activations);
+    EXPECT_EQ(chosen.options.int8_rows, Int8Rows::kStated);
   }
 }
 
 TEST(KeepBlocksSmall, WhereNothingElseWasSaid) {
   const auto device = make_cpu_device(1).value();
-  const auto kept = [&](const ServeSettings& settings) {
-    LoadOptions options;
-    keep_blocks_small(settings, *device, options);
-    EXPECT_EQ(options.byte_blocks, options.byte_activations);
-    EXPECT_EQ(options.text_layers, std::nullopt);
-    return options.byte_blocks;
+  const auto kept = [&](LoadOptions options) {
+    keep_blocks_small(*device, options);
+    return options.int8_rows == Int8Rows::kBeforeBlocks;
   };
-  ServeSettings settings;
-  EXPECT_TRUE(kept(settings));
-  for (const auto& [quantization, small] : std::map<std::string, bool>{
-           {"none", true}, {"int8", false}, {"int4", false}, {"awq", false}}) {
-    settings.quantization = quantization;
-    EXPECT_EQ(kept(settings), small) << quantization;
-  }
-  settings.quantization.clear();
-  settings.dequantize = true;
-  EXPECT_FALSE(kept(settings));
-  settings.dequantize = false;
-  settings.weight_only = true;
-  EXPECT_FALSE(kept(settings));
+  EXPECT_TRUE(kept({}));
+  for (const auto& [quantization, small] :
+       std::map<std::string, bool>{{"none", true}, {"int8", false}, {"int4", false}})
+    EXPECT_EQ(kept(choose(quantization, *device, false).options), small) << quantization;
+  EXPECT_FALSE(kept({.dequantize = true}));
+  EXPECT_FALSE(kept({.weight_only = true}));
 }
 
 }  // namespace
