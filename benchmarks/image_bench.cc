@@ -74,7 +74,7 @@ void patch_rows(benchmark::State& state) {
   const NormalizeTable table;
   std::vector<float> rows(static_cast<std::size_t>(layout.rows(from) * layout.row_length()));
   for (auto _ : state) {
-    patchify(from, layout, table, rows);
+    patchify({&from, 1}, layout, table, rows);
     benchmark::DoNotOptimize(rows.data());
   }
   count_megapixels(state, from);

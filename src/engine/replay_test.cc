@@ -33,8 +33,6 @@ ReplaySettings settings_of(KvPolicy policy, std::int64_t bytes) {
 
 TEST(CacheShape, ReadsLayersAndNamesWhatIsWrong) {
   EXPECT_EQ(mllama().layers.size(), 40u);
-  EXPECT_TRUE(mllama().has_encoder_stream());
-  EXPECT_FALSE(windowed().has_encoder_stream());
   EXPECT_EQ(windowed().layers[0].window, 64);
   const auto message = [](std::string_view text) { return parse(text).error().message; };
   EXPECT_NE(message(R"([])").find("an array"), std::string::npos);

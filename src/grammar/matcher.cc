@@ -11,7 +11,6 @@ namespace {
 constexpr std::size_t kMaxSetBytes = std::size_t{2} << 20;
 // Each top's mask takes a walk when it is met for the first time; more tops are walked together.
 constexpr std::size_t kMaxMasks = 16;
-constexpr std::size_t kMaxForced = 4096;
 constexpr std::size_t kBytesAWalk = 1024;  // as long as a token may be
 
 void set_bit(std::span<std::uint32_t> words, TokenId token) {
@@ -233,20 +232,6 @@ bool Matcher::rollback(std::size_t count) {
   blanks_.resize(history_.size());
   ended_ = false;
   return true;
-}
-
-std::string Matcher::forced_text() {
-  std::string text;
-  std::array<bool, 256> next{};
-  for (SetId at = history_.back(); text.size() < kMaxForced && !ended_;) {
-    if (sets_.can_end(at)) break;
-    sets_.next_bytes(at, next);
-    const auto first = std::find(next.begin(), next.end(), true);
-    if (first == next.end() || std::find(first + 1, next.end(), true) != next.end()) break;
-    text += static_cast<char>(first - next.begin());
-    at = sets_.step(at, static_cast<std::uint8_t>(text.back()));
-  }
-  return text;
 }
 
 }  // namespace saccade::grammar

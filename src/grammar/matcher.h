@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "grammar/compiled_grammar.h"
@@ -38,8 +38,6 @@ class Matcher {
 
   bool can_end() { return ended_ || sets_.can_end(history_.back()); }
   bool ended() const { return ended_; }  // an end token was accepted
-  // The longest text that must come next.
-  std::string forced_text();
 
   bool gave_up() const { return sets_.gave_up(); }
   // A mask or a token would have taken more than StackSets' limits of a walk: the text can be

@@ -301,13 +301,6 @@ TEST(Matcher, RollsBack) {
   EXPECT_TRUE(matcher.rollback(4));
 }
 
-TEST(Matcher, SaysWhatMustCome) {
-  Matcher matcher(ebnf("root ::= \"{\\\"name\\\": \" (\"true\" | \"tree\")"));
-  EXPECT_EQ(matcher.forced_text(), "{\"name\": tr");
-  ASSERT_TRUE(matcher.accept_bytes("{\"name\": tru"));
-  EXPECT_EQ(matcher.forced_text(), "e");
-}
-
 TEST(Matcher, CollectsWhatItNoLongerNeeds) {
   const auto grammar = ebnf("root ::= \"[\" (root (\",\" root)*)? \"]\"");
   Matcher matcher(grammar);

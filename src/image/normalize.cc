@@ -1,7 +1,5 @@
 #include "image/normalize.h"
 
-#include "base/check.h"
-
 namespace saccade {
 
 NormalizeTable::NormalizeTable(const NormalizeSettings& settings) {
@@ -12,19 +10,6 @@ NormalizeTable::NormalizeTable(const NormalizeSettings& settings) {
       const float rescaled = static_cast<float>(static_cast<double>(v) * settings.rescale);
       values_[c][v] = (rescaled - mean) / std;
     }
-  }
-}
-
-void normalize_planes(const Pixels& pixels, const NormalizeTable& table, std::span<float> to) {
-  const std::size_t area =
-      static_cast<std::size_t>(pixels.width) * static_cast<std::size_t>(pixels.height);
-  CHECK(to.size() == area * 3, "{} floats for {}x{} pixels", to.size(), pixels.width,
-        pixels.height);
-  for (int c = 0; c < 3; ++c) {
-    const std::array<float, 256>& values = table.channel(c);
-    const std::uint8_t* from = pixels.rgb.data() + c;
-    float* plane = to.data() + static_cast<std::size_t>(c) * area;
-    for (std::size_t i = 0; i < area; ++i) plane[i] = values[from[3 * i]];
   }
 }
 

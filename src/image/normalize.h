@@ -3,9 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
-
-#include "image/pixels.h"
 
 namespace saccade {
 
@@ -27,8 +24,5 @@ class NormalizeTable {
  private:
   std::array<std::array<float, 256>, 3> values_{};
 };
-
-// [height, width, 3] to [3, height, width]; `to` has exactly that many floats.
-void normalize_planes(const Pixels& pixels, const NormalizeTable& table, std::span<float> to);
 
 }  // namespace saccade

@@ -41,11 +41,6 @@ void write_patch(std::span<const Pixels> frames, int top, int left, const PatchL
   }
 }
 
-void patchify(const Pixels& pixels, const PatchLayout& layout, const NormalizeTable& table,
-              std::span<float> to) {
-  patchify({&pixels, 1}, layout, table, to);
-}
-
 void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
               const NormalizeTable& table, std::span<float> to) {
   CHECK(!frames.empty() && std::cmp_less_equal(frames.size(), layout.temporal_patch_size),

@@ -23,10 +23,8 @@ struct PatchLayout {
 };
 
 // Row order: (height / merge, width / merge, merge, merge) patches; within a row (3, temporal,
-// patch, patch). Sides are multiples of patch_size * merge_size. `to` is [rows, row_length].
-void patchify(const Pixels& pixels, const PatchLayout& layout, const NormalizeTable& table,
-              std::span<float> to);
-// The same of frames of one size, at most temporal_patch_size of them: the last fills the rest.
+// patch, patch). Sides are multiples of patch_size * merge_size. `to` is [rows, row_length]. Frames
+// are of one size, at most temporal_patch_size of them: the last fills the rest.
 void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
               const NormalizeTable& table, std::span<float> to);
 // Rows [begin, end) of them.

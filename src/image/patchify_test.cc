@@ -55,7 +55,7 @@ TEST(Patchify, EqualsTransformers) {
     EXPECT_EQ(pixels.height / layout.patch_size, number(6)) << row[0];
     EXPECT_EQ(pixels.width / layout.patch_size, number(7)) << row[0];
     std::vector<float> rows(static_cast<std::size_t>(layout.rows(pixels) * layout.row_length()));
-    patchify(pixels, layout, NormalizeTable(), rows);
+    patchify({&pixels, 1}, layout, NormalizeTable(), rows);
     EXPECT_EQ(digest_of(rows), row[8]) << row[0];
   }
 }
@@ -65,7 +65,7 @@ TEST(Patchify, NeighboursThatMergeAreAdjacentRows) {
   Pixels pixels{4, 4, {}};
   for (std::uint8_t i = 0; i < 16; ++i) pixels.rgb.insert(pixels.rgb.end(), {i, i, i});
   std::vector<float> rows(16 * 3);
-  patchify(pixels, {1, 2, 1}, NormalizeTable({1.0, {0, 0, 0}, {1, 1, 1}}), rows);
+  patchify({&pixels, 1}, {1, 2, 1}, NormalizeTable({1.0, {0, 0, 0}, {1, 1, 1}}), rows);
   std::vector<float> first_channel;
   for (std::size_t r = 0; r < 16; ++r) first_channel.push_back(rows[3 * r]);
   EXPECT_EQ(first_channel,
@@ -80,7 +80,7 @@ TEST(Patchify, AnyRowsAreThoseOfTheWhole) {
   const NormalizeTable table;
   const std::int64_t length = layout.row_length();
   std::vector<float> whole(static_cast<std::size_t>(layout.rows(pixels) * length));
-  patchify(pixels, layout, table, whole);
+  patchify({&pixels, 1}, layout, table, whole);
   for (std::int64_t begin = 0; begin <= layout.rows(pixels); begin += 5) {
     const std::int64_t end = std::min(begin + 13, layout.rows(pixels));
     std::vector<float> part(static_cast<std::size_t>((end - begin) * length));
@@ -101,17 +101,6 @@ TEST(Patchify, FramesStandBehindEachOther) {
     EXPECT_EQ(row[3 * c + 1], values[frames[1].rgb[c]]);
     EXPECT_EQ(row[3 * c + 2], values[frames[1].rgb[c]]);  // the last again
   }
-}
-
-TEST(Normalize, PlanesHoldTheTablesValues) {
-  const NormalizeTable table({1.0 / 255, {0.5, 0.5, 0.5}, {0.5, 0.25, 0.125}});
-  const Pixels pixels{2, 1, {0, 10, 20, 255, 128, 30}};
-  std::vector<float> planes(6);
-  normalize_planes(pixels, table, planes);
-  EXPECT_EQ(planes[0], -1.0f);
-  EXPECT_EQ(planes[1], 1.0f);
-  EXPECT_EQ(planes[3], table.channel(1)[128]);
-  EXPECT_EQ(planes[4], table.channel(2)[20]);
 }
 
 }  // namespace

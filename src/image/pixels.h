@@ -41,15 +41,9 @@ Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits&
 
 enum class ResampleFilter { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };  // as PIL's
 
-// The image between the two passes is rounded to 8 bits, so their order shows in the result.
-enum class PassOrder {
-  kPillow13,         // vertical first when the height loses over twice as many pixels as the width
-  kHorizontalFirst,  // Pillow up to 12
-};
-
-// PIL's Image.resize, bit for bit (8-bit fixed point, 22 bits). Sides are at least 1. Any thread.
-Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter,
-              PassOrder order = PassOrder::kPillow13);
+// Image.resize of PIL from 13 on, bit for bit (8-bit fixed point, 22 bits). Sides are at least 1.
+// Any thread.
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter);
 
 Pixels crop(const Pixels& from, int left, int top, int width, int height);  // inside the image
 

@@ -149,28 +149,29 @@ Pixels resize_nearest(const Pixels& from, int width, int height) {
   return to;
 }
 
-bool height_first(const Pixels& from, int width, int height, PassOrder order) {
-  return order == PassOrder::kPillow13 && height < from.height &&
+// The image between the two passes is rounded to 8 bits, so their order shows in the result.
+bool height_first(const Pixels& from, int width, int height) {
+  return height < from.height &&
          std::int64_t{from.height} - height > 2 * (std::int64_t{from.width} - width);
 }
 
 }  // namespace
 
 Pixels resize_with(const ResizeKernels& kernels, const Pixels& from, int width, int height,
-                   ResampleFilter filter, PassOrder order) {
+                   ResampleFilter filter) {
   CHECK(width > 0 && height > 0 && from.width > 0 && from.height > 0, "{}x{} to {}x{}", from.width,
         from.height, width, height);
   if (width == from.width && height == from.height) return from;
   if (filter == ResampleFilter::kNearest) return resize_nearest(from, width, height);
   if (width == from.width) return resize_height(kernels, from, height, filter);
   if (height == from.height) return resize_width(kernels, from, width, filter);
-  return height_first(from, width, height, order)
+  return height_first(from, width, height)
              ? resize_height_first(kernels, from, width, height, filter)
              : resize_width_first(kernels, from, width, height, filter);
 }
 
-Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter, PassOrder order) {
-  return resize_with(best_kernels(), from, width, height, filter, order);
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter) {
+  return resize_with(best_kernels(), from, width, height, filter);
 }
 
 }  // namespace saccade

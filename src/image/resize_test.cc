@@ -34,9 +34,7 @@ TEST(Resize, EqualsPillow) {
     const int height = std::stoi(row[3]);
     const ResampleFilter filter = filters.at(row[1]);
     EXPECT_EQ(digest_of(resize(from, width, height, filter).rgb), row[4]);
-    EXPECT_EQ(digest_of(resize(from, width, height, filter, PassOrder::kHorizontalFirst).rgb),
-              row[5]);
-    order_matters += row[4] != row[5] ? 1 : 0;
+    order_matters += row[4] != row[5] ? 1 : 0;  // the other order's
   }
   EXPECT_GT(order_matters, 10);
 }
@@ -63,9 +61,8 @@ TEST(Resize, FastKernelsEqualTheReference) {
       const int width = draw(90);
       const int height = draw(90);
       const ResampleFilter filter = kFilters[rng.below(std::size(kFilters))];
-      const PassOrder order = static_cast<PassOrder>(rng.below(2));
-      ASSERT_EQ(resize_with(*fast, from, width, height, filter, order).rgb,
-                resize_with(portable_resize_kernels(), from, width, height, filter, order).rgb)
+      ASSERT_EQ(resize_with(*fast, from, width, height, filter).rgb,
+                resize_with(portable_resize_kernels(), from, width, height, filter).rgb)
           << from.width << "x" << from.height << " to " << width << "x" << height;
     }
   }

@@ -1,7 +1,5 @@
 #include "memory/cache_shape.h"
 
-#include <algorithm>
-
 namespace saccade {
 namespace {
 
@@ -67,12 +65,6 @@ Result<void> add_layers(const json::value& from, std::int64_t dtype_bytes, Cache
 }
 
 }  // namespace
-
-bool CacheShape::has_encoder_stream() const {
-  return std::any_of(layers.begin(), layers.end(), [](const LayerSpec& layer) {
-    return layer.kind == CacheKind::kCrossAttention;
-  });
-}
 
 Result<CacheShape> parse_cache_shape(const json::value& parsed) {
   if (!parsed.is_object()) {

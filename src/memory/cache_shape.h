@@ -17,9 +17,6 @@ struct CacheShape {
   std::string source;  // where the numbers come from
   std::vector<LayerSpec> layers;
   std::int64_t image_tokens = 0;  // of a usual image; 0: the model takes none
-
-  // Whether image tokens are cross-attended, and not part of the decoder's sequence.
-  bool has_encoder_stream() const;
 };
 
 // {"name": ..., "source": ..., "dtype_bytes": 2, "image_tokens": 256, "layers": [

@@ -39,7 +39,6 @@ class IoThread {
   void add(std::shared_ptr<ServerConnection> connection);
   void remove(ServerConnection* connection);
   void close_idle();
-  std::size_t num_connections() const { return connections_.size(); }
 
  private:
   void run_mailbox();

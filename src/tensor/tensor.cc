@@ -30,8 +30,6 @@ std::string_view name_of(DType type) {
   return "unknown";
 }
 
-std::string_view name_of(Space space) { return space == Space::kHost ? "host" : "device"; }
-
 float to_float(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 
 Bf16 to_bf16(float x) {
@@ -90,12 +88,6 @@ E4m3 to_e4m3(float x) {
   }
   const std::uint32_t rounded = magnitude + 0x7ffffU + ((magnitude >> 20) & 1U);
   return E4m3{static_cast<std::uint8_t>(sign | ((rounded - 0x3c000000U) >> 20))};
-}
-
-std::string to_string(const Shape& shape) {
-  std::string text = "[";
-  for (int i = 0; i < shape.rank(); ++i) text += fmt::format("{}{}", i ? ", " : "", shape[i]);
-  return text + "]";
 }
 
 Result<Buffer> allocate_host(std::size_t bytes) {

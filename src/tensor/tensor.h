@@ -88,13 +88,9 @@ class Shape {
   int rank_ = 0;
 };
 
-std::string to_string(const Shape& shape);  // "[2, 3]"
-
 // Where memory lies. kHost: the processor may read and write it. kDevice: only ops do, and what the
 // host wants of it is downloaded. Memory of a CPU is kHost whatever it was allocated for.
 enum class Space : std::uint8_t { kHost, kDevice };
-
-std::string_view name_of(Space space);  // "host", "device"
 
 // A non-owning matrix of `rows` rows with `cols` contiguous elements each, `stride` elements from
 // row to row. Higher shapes are written in comments ("[tokens, heads, head_dim]"): kernels take

@@ -28,7 +28,4 @@ class ParquetFile {
   virtual Result<std::vector<SharedTurn>> turns(const std::string& column, std::size_t row) = 0;
 };
 
-// Whether this build can read Parquet.
-bool has_parquet();
-
 }  // namespace saccade::bench

@@ -200,13 +200,4 @@ std::string genai_metadata_json(const RunLog& log, const GenaiReportSettings& se
   return out;
 }
 
-std::string genai_file_name(const RunMetrics& metrics, const GenaiReportSettings& settings) {
-  return fmt::format("{}_{}_{}_{}_time_{:.0f}s.json", settings.scenario, settings.task,
-                     settings.iteration_type, settings.level, metrics.duration);
-}
-
-std::string genai_trace_file_name(std::string_view trace_id) {
-  return fmt::format("Trace with Peak QPS_{}.json", trace_id);
-}
-
 }  // namespace saccade::bench

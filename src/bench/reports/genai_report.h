@@ -22,9 +22,4 @@ std::string genai_json(const RunLog& log, const RunMetrics& metrics,
 // experiment_metadata.json, beside the levels.
 std::string genai_metadata_json(const RunLog& log, const GenaiReportSettings& settings);
 
-// "{scenario}_{task}_{iteration_type}_{level}_time_{s}s.json"
-std::string genai_file_name(const RunMetrics& metrics, const GenaiReportSettings& settings);
-// "Trace with Peak QPS_7.json"
-std::string genai_trace_file_name(std::string_view trace_id);
-
 }  // namespace saccade::bench

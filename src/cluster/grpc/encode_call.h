@@ -68,7 +68,6 @@ class EncodeCall final : public grpc::ServerBidiReactor<v1::EncodeRequest, v1::E
   Digest key_{};
   bool asked_ = false;
   bool writing_ = false;
-  bool offered_ = false;
   bool last_ = false;  // nothing comes after what is in the queue
   bool finished_ = false;
 };

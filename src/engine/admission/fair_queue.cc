@@ -61,11 +61,6 @@ void FairQueue::charge(const Sequence& sequence, std::int64_t tokens) {
   clients_.at(client_of(sequence)).served += tokens;
 }
 
-std::int64_t FairQueue::waiting_of(ClientId client) const {
-  const auto found = clients_.find(client);
-  return found == clients_.end() ? 0 : static_cast<std::int64_t>(found->second.waiting.size());
-}
-
 std::int64_t FairQueue::running_of(ClientId client) const {
   const auto found = clients_.find(client);
   return found == clients_.end() ? 0 : found->second.running;

@@ -33,7 +33,6 @@ class FairQueue {
   void charge(const Sequence& sequence, std::int64_t tokens);
 
   std::int64_t waiting() const { return waiting_; }
-  std::int64_t waiting_of(ClientId client) const;
   std::int64_t running_of(ClientId client) const;
   std::int64_t served(ClientId client) const;
   std::int64_t active() const { return active_; }  // clients with sequences

@@ -34,8 +34,6 @@ class StepPacer {
   // Tokens that such a step gives in the time of `seconds`; 0 while nothing is known.
   double tokens_in(const Scheduler& scheduler, double seconds) const;
 
-  const StepTimeModel& step_time() const { return step_time_; }
-
  private:
   double target_;
   std::int64_t most_prefill_;

@@ -39,7 +39,6 @@ class GgufModel {
 
   const std::vector<GgufFile>& files() const { return files_; }
   const GgufMetadata& metadata() const { return files_.front().header.metadata; }
-  bool has_projector() const { return projector_ < files_.size(); }
   // CHECKs that there is one.
   const GgufMetadata& projector() const { return files_.at(projector_).header.metadata; }
   GgufPlace find(std::string_view name) const;

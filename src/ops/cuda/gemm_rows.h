@@ -58,40 +58,6 @@ struct BlockRows {
   }
 };
 
-// What a step of a product takes at once along `in`: kDepth elements of each row, kStride from row
-// to row in shared memory.
-template <int kDepth, int kStride>
-struct StageOfRows {
-  // Rows [first, end) of y's, kCount at most, columns [depth, depth + kDepth) of those of `from`
-  // that `of` gives; zero where there are none. Rows begin 16 bytes aligned.
-  template <int kCount, int kThreads, typename RowOf>
-  static SACCADE_DEVICE void fetch(Bf16* to, const Bf16* from, std::int64_t stride,
-                                   std::int64_t cols, std::int64_t first, std::int64_t end,
-                                   std::int64_t depth, const RowOf& of) {
-    for (int i = static_cast<int>(threadIdx.x); i < kCount * (kDepth / 8); i += kThreads) {
-      const int r = i / (kDepth / 8);
-      const int c = i % (kDepth / 8) * 8;
-      const std::int64_t left = first + r < end ? cols - (depth + c) : 0;
-      const int bytes = static_cast<int>(left >= 8 ? 16 : left > 0 ? 2 * left : 0);
-      const Bf16* const source = bytes > 0 ? from + of(first + r) * stride + depth + c : from;
-      async_copy(to + r * kStride + c, source, bytes);
-    }
-  }
-
-  // The same of rows that begin anywhere.
-  template <int kCount, int kThreads, typename RowOf>
-  static SACCADE_DEVICE void copy(Bf16* to, const Bf16* from, std::int64_t stride,
-                                  std::int64_t cols, std::int64_t first, std::int64_t end,
-                                  std::int64_t depth, const RowOf& of) {
-    for (int i = static_cast<int>(threadIdx.x); i < kCount * kDepth; i += kThreads) {
-      const std::int64_t row = first + i / kDepth;
-      const std::int64_t col = depth + i % kDepth;
-      const bool inside = row < end && col < cols;
-      to[i / kDepth * kStride + i % kDepth] = inside ? from[of(row) * stride + col] : Bf16{0};
-    }
-  }
-};
-
 // What one thread fetches of some rows, stage by stage: pieces of 16 bytes at the same places of
 // each stage. Rows are looked up once; from stage to stage addresses only advance. kCount rows, of
 // which those in [first, end) are there. The others' places get another row's numbers (kClamped) or

@@ -3,8 +3,6 @@
 
 namespace saccade::bench {
 
-bool has_parquet() { return false; }
-
 Result<std::unique_ptr<ParquetFile>> ParquetFile::open(const std::string& path) {
   return fail(ErrorCode::kUnsupported,
               "{}: this build cannot read Parquet. Install libarrow-dev and libparquet-dev, or run "

@@ -205,8 +205,6 @@ class ArrowParquetFile final : public ParquetFile {
 
 }  // namespace
 
-bool has_parquet() { return true; }
-
 Result<std::unique_ptr<ParquetFile>> ParquetFile::open(const std::string& path) {
   try {
     auto input = arrow::io::ReadableFile::Open(path);
