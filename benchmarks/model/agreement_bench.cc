@@ -21,7 +21,7 @@
 #include "benchmarks/model/harness.h"
 #include "benchmarks/model/teacher_forced.h"
 #include "engine/admission/kv_pool.h"
-#include "model/logit_agreement.h"
+#include "tests/support/logit_agreement.h"
 
 namespace saccade {
 namespace {

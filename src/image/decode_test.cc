@@ -6,8 +6,8 @@
 #include <ctime>
 
 #include "base/rng.h"
-#include "image/golden_files_test.h"
 #include "image/pixels.h"
+#include "tests/support/golden_pictures.h"
 
 namespace saccade {
 namespace {

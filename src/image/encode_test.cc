@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "image/bmp_encode.h"
-#include "image/golden_files_test.h"
+#include "tests/support/golden_pictures.h"
 
 namespace saccade {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "image/golden_files_test.h"
 #include "image/smart_resize.h"
+#include "tests/support/golden_pictures.h"
 
 namespace saccade {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/rng.h"
-#include "image/golden_files_test.h"
 #include "image/resize_kernels.h"
+#include "tests/support/golden_pictures.h"
 
 namespace saccade {
 namespace {

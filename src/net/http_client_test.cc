@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "net/http_server.h"
-#include "net/one_request_test.h"
 #include "net/sse.h"
+#include "tests/support/one_request.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::net {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "net/one_request_test.h"
 #include "tests/support/certificate.h"
+#include "tests/support/one_request.h"
 
 namespace saccade::net {
 namespace {

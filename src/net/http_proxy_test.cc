@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "net/one_request_test.h"
 #include "tests/support/certificate.h"
+#include "tests/support/one_request.h"
 #include "tests/support/tcp_socket.h"
 
 namespace saccade::net {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ops/partial_attention.h"
-#include "ops/test_sequences.h"
+#include "tests/ops/sequences.h"
 
 namespace saccade {
 namespace {

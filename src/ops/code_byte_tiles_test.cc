@@ -12,7 +12,7 @@
 
 #include "base/thread_pool.h"
 #include "ops/cpu/four_bit_weight.h"
-#include "ops/test_codes.h"
+#include "tests/ops/four_bit_cases.h"
 
 namespace saccade::cpu {
 namespace {

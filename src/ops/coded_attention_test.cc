@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/test_sequences.h"
+#include "tests/ops/sequences.h"
 
 namespace saccade {
 namespace {

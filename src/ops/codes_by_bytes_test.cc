@@ -3,7 +3,7 @@
 // order of inputs and how far codes, zeros and activations go.
 #include <algorithm>
 
-#include "ops/test_codes.h"
+#include "tests/ops/four_bit_cases.h"
 
 namespace saccade {
 namespace {

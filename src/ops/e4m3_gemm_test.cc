@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ops/e4m3_rows.h"
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/test_codes.h"
+#include "tests/ops/four_bit_cases.h"
 
 namespace saccade {
 namespace {

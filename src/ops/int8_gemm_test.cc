@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ops/int8_rows.h"
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

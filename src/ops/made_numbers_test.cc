@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ops/made_rows.h"
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

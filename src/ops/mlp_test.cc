@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

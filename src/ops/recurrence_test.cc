@@ -2,7 +2,7 @@
 // however sequences are cut, batched and shared among threads.
 #include <algorithm>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <numeric>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 namespace {

@@ -13,9 +13,9 @@
 #include "model/checkpoint/weights.h"
 #include "model/gguf/gguf_header.h"
 #include "model/gguf/gguf_tokenizer.h"
-#include "model/gguf/test_gguf.h"
 #include "ops/block_codes.h"
 #include "tests/golden/family_golden.h"
+#include "tests/support/gguf_bytes.h"
 
 namespace saccade {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "image/pixels.h"
 #include "model/checkpoint/mapped_file.h"
-#include "model/logit_agreement.h"
 #include "model/solo_run.h"
 #include "ops/readback.h"
 #include "tests/golden/family_golden.h"
+#include "tests/support/logit_agreement.h"
 
 namespace saccade {
 namespace {

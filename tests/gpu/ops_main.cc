@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "ops/cuda/gpu_runtime.h"
-#include "ops/cuda/pinned_heap.h"
+#include "tests/gpu/pinned_heap.h"
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);

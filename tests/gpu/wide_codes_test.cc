@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "ops/cuda/test_codes.h"
 #include "ops/readback.h"
 #include "tests/gpu/library_device.h"
+#include "tests/ops/cuda_codes.h"
 
 namespace saccade::cuda {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/load/stream_log.h"
 #include "bench/metrics/metrics.h"
+#include "tests/support/hand_log.h"
 #include "tests/support/letter_tokenizer.h"
 
 namespace saccade::bench {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/rng.h"
-#include "bench/load/stream_log.h"
+#include "tests/support/hand_log.h"
 
 namespace saccade::bench {
 namespace {

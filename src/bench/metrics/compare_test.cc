@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
-#include "bench/load/stream_log.h"
+#include "tests/support/hand_log.h"
 
 namespace saccade::bench {
 namespace {

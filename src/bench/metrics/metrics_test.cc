@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/load/stream_log.h"
+#include "tests/support/hand_log.h"
 
 namespace saccade::bench {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "bench/load/request_stages.h"
-#include "bench/load/stream_log.h"
+#include "tests/support/hand_log.h"
 
 namespace saccade::bench {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "base/json.h"
 #include "bench/datasets/text_file.h"
-#include "bench/load/stream_log.h"
 #include "bench/metrics/metric_table.h"
 #include "bench/reports/csv_report.h"
 #include "bench/reports/genai_report.h"
 #include "bench/reports/sglang_report.h"
 #include "bench/reports/vllm_report.h"
+#include "tests/support/hand_log.h"
 
 namespace saccade::bench {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "model/gguf/test_gguf.h"
+#include "tests/support/gguf_bytes.h"
 
 namespace saccade {
 namespace {

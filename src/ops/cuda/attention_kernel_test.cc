@@ -1,6 +1,6 @@
 // Attention on the emulated device against a double-precision loop: every head size that families
 // have, every mask, pages in any order and rows without pages, and the same bits in any batch.
-#include "ops/cuda/test_attention.h"
+#include "tests/ops/cuda_attention.h"
 
 namespace saccade::cuda {
 namespace {

@@ -2,8 +2,8 @@
 // int8_rows.h defines it, exact sums, and rows that do not know of each other.
 #include "ops/cuda/code_kernels.h"
 
-#include "ops/cuda/test_rows.h"
 #include "ops/int8_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

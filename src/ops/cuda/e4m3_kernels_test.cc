@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ops/cuda/test_rows.h"
 #include "ops/e4m3_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

@@ -8,9 +8,9 @@
 #include <numeric>
 
 #include "ops/cuda/emulated_device.h"
-#include "ops/cuda/test_rows.h"
 #include "ops/device.h"
 #include "ops/readback.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

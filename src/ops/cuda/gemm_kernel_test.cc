@@ -1,5 +1,5 @@
 // Products on the emulated device against a double-precision loop, and the same bits in any batch.
-#include "ops/cuda/test_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

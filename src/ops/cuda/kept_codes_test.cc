@@ -11,9 +11,9 @@
 
 #include "base/rng.h"
 #include "ops/cuda/emulated_device.h"
-#include "ops/cuda/test_codes.h"
 #include "ops/device.h"
 #include "ops/readback.h"
+#include "tests/ops/cuda_codes.h"
 
 namespace saccade::cuda {
 namespace {

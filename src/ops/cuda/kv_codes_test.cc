@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "ops/cuda/code_pairs.h"
-#include "ops/cuda/test_rows.h"
 #include "ops/kv_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

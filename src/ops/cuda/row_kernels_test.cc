@@ -4,7 +4,7 @@
 #include <numbers>
 #include <numeric>
 
-#include "ops/cuda/test_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "base/rng.h"
 #include "ops/cuda/kernels.h"
-#include "ops/cuda/test_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 namespace {

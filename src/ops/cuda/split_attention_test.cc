@@ -2,7 +2,7 @@
 // computes a split and whatever rows are in a call.
 #include <bit>
 
-#include "ops/cuda/test_attention.h"
+#include "tests/ops/cuda_attention.h"
 
 namespace saccade::cuda {
 namespace {

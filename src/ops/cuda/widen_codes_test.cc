@@ -10,7 +10,7 @@
 
 #include "ops/cuda/cuda_device.h"
 #include "ops/cuda/emulated_device.h"
-#include "ops/cuda/test_codes.h"
+#include "tests/ops/cuda_codes.h"
 
 namespace saccade::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade {
 

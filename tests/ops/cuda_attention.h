@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ops/cuda/attention_splits.h"
-#include "ops/cuda/test_rows.h"
 #include "ops/kv_rows.h"
+#include "tests/ops/cuda_rows.h"
 
 namespace saccade::cuda {
 

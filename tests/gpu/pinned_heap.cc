@@ -1,4 +1,4 @@
-#include "ops/cuda/pinned_heap.h"
+#include "tests/gpu/pinned_heap.h"
 
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "model/logit_agreement.h"
+#include "tests/support/logit_agreement.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/test_devices.h"
+#include "tests/ops/devices.h"
 
 namespace saccade::paged {
 

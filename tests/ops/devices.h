@@ -1,4 +1,4 @@
-// For the tests of this folder: every CPU device this machine runs, or, in a program of the same
+// For the tests of ops/: every CPU device this machine runs, or, in a program of the same
 // tests built with SACCADE_CUDA_UNDER_TEST, the CUDA device, on the emulator or on a GPU, or in one
 // built with SACCADE_TEAM_UNDER_TEST a team of two CPUs; and matrices that notice stray writes.
 #pragma once
