@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/regular_file.h"
+#include "base/utf8.h"
 
 namespace saccade::json {
 namespace {
@@ -81,31 +82,6 @@ class BoundedMemory final : public boost::json::memory_resource {
   std::atomic<std::size_t> used_{0};
   const std::shared_ptr<std::atomic<bool>> exhausted_;
 };
-
-// What begins at `text`, which is not empty: a character of UTF-8, or bytes that are none
-// (overlong, a surrogate, truncated), as many as lossy decoders replace by one U+FFFD: those that
-// could have begun a character, at least one.
-struct Utf8Part {
-  std::size_t length = 1;
-  bool valid = false;
-};
-
-Utf8Part utf8_part(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return {1, true};
-  if (lead < 0xC2 || lead > 0xF4) return {};
-  const std::size_t wanted = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  // Leads whose second byte is not any continuation.
-  const unsigned char least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned char most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  for (std::size_t i = 1; i < wanted; ++i) {
-    const bool fits =
-        i < text.size() && at(i) >= (i == 1 ? least : 0x80) && at(i) <= (i == 1 ? most : 0xBF);
-    if (!fits) return {i, false};
-  }
-  return {wanted, true};
-}
 
 // The encoding of a text that is not in UTF-8, by its mark or by the zeros of its first character,
 // which in JSON is of ASCII; empty where nothing says so.
@@ -256,10 +232,12 @@ void append_quoted(std::string& out, std::string_view text) {
       out += "\\f";
     } else if (c < 0x20) {
       out += fmt::format("\\u{:04x}", c);
+    } else if (c < 0x80) {
+      out += static_cast<char>(c);
     } else {
-      const Utf8Part part = utf8_part(text);
-      out += part.valid ? text.substr(0, part.length) : "\xEF\xBF\xBD";
-      used = part.length;
+      const Utf8Step step = decode_utf8(text, 0);
+      out += step.kind == Utf8Step::Kind::kCharacter ? text.substr(0, step.length) : "\xEF\xBF\xBD";
+      used = step.length;
     }
     text.remove_prefix(used);
   }

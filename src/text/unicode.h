@@ -9,23 +9,6 @@
 
 namespace saccade {
 
-constexpr char32_t kReplacementCharacter = 0xFFFD;
-
-// One step of a decoder over bytes that may be anything.
-struct Utf8Step {
-  enum class Kind : std::uint8_t {
-    kCharacter,  // `code`, `length` bytes
-    kInvalid,    // `length` bytes (1 to 3) that together become one U+FFFD
-    kTruncated,  // the text ends inside a sequence that was valid so far
-  };
-  Kind kind = Kind::kInvalid;
-  std::uint8_t length = 1;
-  char32_t code = kReplacementCharacter;
-};
-
-// The step at byte `at`; requires at < text.size().
-Utf8Step decode_utf8(std::string_view text, std::size_t at);
-
 // The character at `at`, which moves past it. For text known to be valid UTF-8.
 inline char32_t next_character(std::string_view text, std::size_t& at) {
   const unsigned char lead = static_cast<unsigned char>(text[at]);
