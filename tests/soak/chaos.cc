@@ -20,10 +20,10 @@
 #include <utility>
 
 #include "base/log.h"
-#include "bench/traces/trace.h"
 #include "tests/soak/levels.h"
 #include "tests/soak/member.h"
 #include "tests/soak/patient_clients.h"
+#include "tests/soak/run.h"
 
 namespace saccade::soak {
 namespace {
@@ -49,9 +49,12 @@ class Chaos {
 
   Result<int> run() {
     TRY(questions_, unseen_pool(source_));
-    TRY(const std::vector<Nanos> gaps, trace_gaps());
+    TRY(const std::vector<Nanos> gaps, trace_gaps(source_));
     Arrivals arrivals(gaps, kSpeed);
-    TRY_DO(ask_alone());
+    {
+      test::ServerProcess server(server_, serve(narrow()));
+      TRY_DO(ask_alone(server, questions_, tally_));
+    }
     begin();
     const Nanos start = clock_.now();
     PatientClients clients(questions_, arrivals, faults_, tally_, proxy_port_, rng_());
@@ -89,36 +92,6 @@ class Chaos {
     return {"--max-num-seqs",   "12",    "--max-num-batched-tokens", "256",
             "--kv-cache-bytes", "12MiB", "--encoder-cache-bytes",    "4MiB",
             "--drain-seconds",  "60"};
-  }
-
-  Result<std::vector<Nanos>> trace_gaps() const {
-    std::vector<Nanos> gaps;
-    for (const char* name : {"peak4", "peak10", "peak5", "peak7"}) {
-      TRY(const bench::Trace trace, bench::read_trace(source_ + "/data/traces/" + name + ".txt"));
-      Nanos last = 0;
-      for (const Nanos due : bench::due_times(trace))
-        gaps.push_back(std::max<Nanos>(due - std::exchange(last, due), 0));
-    }
-    return gaps;
-  }
-
-  Result<void> ask_alone() {
-    test::ServerProcess server(server_, serve(narrow()));
-    for (Question& question : questions_) {
-      for (const bool streamed : {false, true}) {
-        const test::RawAnswer answer =
-            test::exchange(server.port(), "POST", question.path, question.body(streamed));
-        if (answer.status != 200)
-          return fail(ErrorCode::kInternal, "alone: {} {}", answer.status, answer.body);
-        TRY(std::string gist, gist_of(answer.body, streamed));
-        if (streamed && gist != question.answer)
-          tally_.find("a stream is not its answer: " + gist + " " + question.answer);
-        question.answer = std::move(gist);
-      }
-    }
-    if (server.stop() != 0) return fail(ErrorCode::kInternal, "alone: {}", server.log());
-    say("{} questions asked alone", questions_.size());
-    return {};
   }
 
   // --- the cluster ---
@@ -284,8 +257,7 @@ class Chaos {
     const auto of = [&](const char* what) { return counts.contains(what) ? counts.at(what) : 0; };
     say("second {}: {} requests, {} as alone, {} findings;{}", second, of("requests"),
         of("answers as alone"), tally_.findings().size(), levels);
-    const auto findings = tally_.findings();
-    for (; said_ < findings.size(); ++said_) say("  found: {}", findings[said_]);
+    say_findings(tally_, said_);
   }
 
   // Where its images came from so far, in this life.
@@ -325,8 +297,7 @@ class Chaos {
   }
 
   void report(double elapsed, std::vector<Nanos> times) const {
-    fmt::print("\n{:.0f} s\n", elapsed);
-    for (const auto& [what, count] : tally_.counts()) fmt::print("{:>8}  {}\n", count, what);
+    say_counts(tally_, elapsed);
     std::map<std::string, std::int64_t> images;
     for (const auto& [of, count] : images_) images[std::get<2>(of)] += count;
     for (const auto& [source, count] : images)
@@ -339,12 +310,6 @@ class Chaos {
                  share * 100);
     }
     fmt::print("{} findings\n", tally_.findings().size());
-  }
-
-  template <typename... Args>
-  static void say(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::print("{}\n", fmt::format(format, std::forward<Args>(args)...));
-    std::fflush(stdout);
   }
 
   const std::string server_;

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/log.h"
-#include "bench/traces/trace.h"
 #include "tests/soak/image_host.h"
 #include "tests/soak/levels.h"
+#include "tests/soak/run.h"
 #include "tests/soak/traffic.h"
 #include "tests/support/server_process.h"
 
@@ -42,9 +42,12 @@ class Soak {
     world_.hostile = hostile_requests(host_.url());
     world_.key = "patient";
     world_.hostile_key = "hostile";
-    TRY(const std::vector<Nanos> gaps, trace_gaps());
+    TRY(const std::vector<Nanos> gaps, trace_gaps(source_));
     arrivals_ = std::make_unique<Arrivals>(gaps, kSpeed);
-    TRY_DO(ask_alone());
+    {
+      test::ServerProcess server(server_, flags(), environment());
+      TRY_DO(ask_alone(server, world_.questions, tally_, "Authorization: Bearer patient\r\n"));
+    }
     const Nanos start = clock_.now();
     const Nanos long_life = length_ / 2;
     const Nanos short_life = std::max<Nanos>(length_ / 20, 15 * kSecond);
@@ -67,38 +70,6 @@ class Soak {
   // The sanitizer must not keep back what has been freed.
   static test::Environment environment() {
     return {{"ASAN_OPTIONS", "quarantine_size_mb=4:detect_leaks=1"}};
-  }
-
-  Result<std::vector<Nanos>> trace_gaps() const {
-    std::vector<Nanos> gaps;
-    for (const char* name : {"peak4", "peak10", "peak5", "peak7"}) {
-      TRY(const bench::Trace trace, bench::read_trace(source_ + "/data/traces/" + name + ".txt"));
-      Nanos last = 0;
-      for (const Nanos due : bench::due_times(trace))
-        gaps.push_back(std::max<Nanos>(due - std::exchange(last, due), 0));
-    }
-    return gaps;
-  }
-
-  // Each question by itself, whole and streamed, to a server that does nothing else.
-  Result<void> ask_alone() {
-    test::ServerProcess server(server_, flags(), environment());
-    for (Question& question : world_.questions) {
-      for (const bool streamed : {false, true}) {
-        const test::RawAnswer answer =
-            test::exchange(server.port(), "POST", question.path, question.body(streamed), -1,
-                           "Authorization: Bearer patient\r\n");
-        if (answer.status != 200)
-          return fail(ErrorCode::kInternal, "alone: {} {}", answer.status, answer.body);
-        TRY(std::string gist, gist_of(answer.body, streamed));
-        if (streamed && gist != question.answer)
-          tally_.find("a stream is not its answer: " + gist + " " + question.answer);
-        question.answer = std::move(gist);
-      }
-    }
-    if (server.stop() != 0) return fail(ErrorCode::kInternal, "alone: {}", server.log());
-    say("{} questions asked alone", world_.questions.size());
-    return {};
   }
 
   void live(int life, Nanos duration) {
@@ -135,13 +106,7 @@ class Soak {
         life, minutes, tally_.counts()["requests"], tally_.findings().size(),
         static_cast<double>(rest.levels.resident_bytes) / (1 << 20), rest.levels.descriptors,
         rest.levels.threads);
-    say_findings();
-  }
-
-  // Those that have not been said yet.
-  void say_findings() {
-    const auto findings = tally_.findings();
-    for (; said_ < findings.size(); ++said_) say("  found: {}", findings[said_]);
+    say_findings(tally_, said_);
   }
 
   // In the middle of traffic: by turns asked to end, and killed.
@@ -161,24 +126,17 @@ class Soak {
                       server.log().substr(server.log().size() -
                                           std::min<std::size_t>(server.log().size(), 2000))));
     say("life {} ended by {}", life, killed ? "kill -9" : "SIGTERM");
-    say_findings();
+    say_findings(tally_, said_);
   }
 
   void report(double elapsed) const {
-    fmt::print("\n{:.0f} s\n", elapsed);
-    for (const auto& [what, count] : tally_.counts()) fmt::print("{:>8}  {}\n", count, what);
+    say_counts(tally_, elapsed);
     if (!long_life_.empty()) {
       fmt::print("resident MiB at the quiet points of the long life:");
       for (const Levels& levels : long_life_) fmt::print(" {}", levels.resident_bytes >> 20);
       fmt::print("\n");
     }
     fmt::print("{} findings\n", tally_.findings().size());
-  }
-
-  template <typename... Args>
-  static void say(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::print("{}\n", fmt::format(format, std::forward<Args>(args)...));
-    std::fflush(stdout);
   }
 
   const std::string server_;
