@@ -173,7 +173,7 @@ LocalLoad EmbeddingExchange::local() const {
 }
 
 void EmbeddingExchange::encode_here(const Digest& key, Ticket ticket, bool beside) {
-  tell(own_.begin(key, ticket, beside && !unread_.contains(key)));
+  add_news(own_.begin(key, ticket, beside && !unread_.contains(key)));
 }
 
 // The table is done with it, and its rows are to be made here.
@@ -185,7 +185,7 @@ void EmbeddingExchange::make_alone(const Digest& key, Ticket ticket) {
 void EmbeddingExchange::deliver(const Digest& key, Ticket ticket, Rows rows) {
   if (unread_.contains(key)) return make_alone(key, ticket);
   end_here(key);
-  tell(own_.rows(key, ticket, std::move(rows)));
+  add_news(own_.rows(key, ticket, std::move(rows)));
 }
 
 void EmbeddingExchange::fail(const Digest& key, Ticket ticket, const Error& error) {
@@ -193,7 +193,7 @@ void EmbeddingExchange::fail(const Digest& key, Ticket ticket, const Error& erro
   const bool final = alone_.contains(key) || error.code == ErrorCode::kUndecodable;
   if (unseen && settings_.tower && !final) return make_alone(key, ticket);
   end_here(key);
-  tell(own_.failure(key, ticket, error));
+  add_news(own_.failure(key, ticket, error));
 }
 
 void EmbeddingExchange::verify(const Order& order, Rows rows, const AttemptId& of) {
@@ -213,7 +213,7 @@ void EmbeddingExchange::compare(const Order& order, Comparison with) {
   news.key = name.finish();
   news.source = std::static_pointer_cast<const ImageSource>(order.media.owner);
   comparisons_[news.key] = std::move(with);
-  tell(std::move(news));
+  add_news(std::move(news));
 }
 
 void EmbeddingExchange::compared(const Digest& key, std::optional<Digest> digest) {
@@ -230,7 +230,7 @@ void EmbeddingExchange::compared(const Digest& key, std::optional<Digest> digest
   });
 }
 
-void EmbeddingExchange::tell(ImageNews news) {
+void EmbeddingExchange::add_news(ImageNews news) {
   {
     const std::lock_guard lock(mutex_);
     news_.push_back(std::move(news));

@@ -98,7 +98,7 @@ class EmbeddingExchange final : public ImageExchange, private RowsConsumer {
   void fail(const Digest& key, Ticket ticket, const Error& error) override;
   void verify(const Order& order, Rows rows, const AttemptId& of) override;
   void make_alone(const Digest& key, Ticket ticket);
-  void tell(ImageNews news);
+  void add_news(ImageNews news);
   void take_found(const std::vector<FoundEncoder>& encoders);
   void look(Ticket ticket, Order order);
   void looked(const Digest& key, std::uint64_t search, std::optional<FoundRows> found);

@@ -8,13 +8,13 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::size_t kMostAskers = 4096;  // that are remembered
+constexpr std::size_t kMostRequesters = 4096;  // that are remembered
 constexpr Nanos kLeastRetry = 50 * kMillisecond;
 constexpr Nanos kMostRetry = 5 * kSecond;
 
 }  // namespace
 
-EncoderDesk::EncoderDesk(const Clock& clock, Timers& timers, ImageMaker& maker, AskerLink& link,
+EncoderDesk::EncoderDesk(const Clock& clock, Timers& timers, ImageMaker& maker, RequesterLink& link,
                          DeskSettings settings)
     : clock_(clock),
       timers_(timers),
@@ -60,8 +60,8 @@ bool EncoderDesk::admissible(CallId id, const OrderHead& head) {
 
 void EncoderDesk::ask(CallId id, const OrderHead& head) {
   ++stats_.orders;
-  if (last_seen_.size() < kMostAskers || last_seen_.contains(head.asker)) {
-    std::uint64_t& last = last_seen_[head.asker];
+  if (last_seen_.size() < kMostRequesters || last_seen_.contains(head.requester)) {
+    std::uint64_t& last = last_seen_[head.requester];
     last = std::max(last, head.stream);
   }
   if (!admissible(id, head)) return;
@@ -211,7 +211,7 @@ void EncoderDesk::failed(const Digest& key, const Error& error) {
   if (found == images_.end()) return;
   const std::set<CallId> calls = std::move(found->second.calls);
   images_.erase(found);
-  // Let go, and wanted again meanwhile: the asker goes elsewhere, or asks once more.
+  // Let go, and wanted again meanwhile: the requester goes elsewhere, or asks once more.
   const Refusal refusal = error.code == ErrorCode::kUndecodable ? Refusal::kBadMedia
                           : error.code == ErrorCode::kInvalid   ? Refusal::kIncompatible
                           : error.code == ErrorCode::kTooLarge  ? Refusal::kTooLarge
@@ -270,8 +270,8 @@ double EncoderDesk::backlog_ms() const {
   return sum;
 }
 
-Report EncoderDesk::report(const std::string& asker) const {
-  const auto seen = last_seen_.find(asker);
+Report EncoderDesk::report(const std::string& requester) const {
+  const auto seen = last_seen_.find(requester);
   return {backlog_ms(), maker_.load().cost, seen == last_seen_.end() ? 0 : seen->second,
           static_cast<std::int64_t>(images_.size()), draining_};
 }

@@ -24,13 +24,13 @@
 
 namespace saccade::cluster {
 
-using CallId = std::uint64_t;  // of one asking, among all askers; never used twice
+using CallId = std::uint64_t;  // of one asking, among all requesters; never used twice
 
 // What an order says before its media come.
 struct OrderHead {
-  std::string asker;         // Greeting::node of who asks
+  std::string requester;     // Greeting::node of who asks
   std::uint64_t epoch = 0;   // whom it means: Greeting::epoch
-  std::uint64_t stream = 0;  // the asker's number of it
+  std::uint64_t stream = 0;  // the requester's number of it
   std::string fingerprint;
   std::string numerics;
   bool any_numerics = false;
@@ -42,14 +42,15 @@ struct OrderHead {
   Nanos left = 0;                         // time that the rows are of use; 0: no limit
 };
 
-// The way back to askers. Calls do not wait and do not call back.
-class AskerLink {
+// The way back to requesters. Calls do not wait and do not call back.
+class RequesterLink {
  public:
-  virtual ~AskerLink() = default;
+  virtual ~RequesterLink() = default;
   virtual void accepted(CallId call, const Accepted& accepted) = 0;
   virtual void refused(CallId call, Refusal refusal, Nanos retry_after,
                        const std::string& text) = 0;
-  // All that is left of the call: the rows are sent as the asker has room for them, then done().
+  // All that is left of the call: the rows are sent as the requester has room for them, then
+  // done().
   virtual void send(CallId call, std::shared_ptr<const MadeRows> rows, const RowsEnd& end) = 0;
 };
 
@@ -88,7 +89,7 @@ struct DeskSettings {
   std::size_t most_media_bytes = std::size_t{256} << 20;  // of one order
   std::size_t most_files = 64;                            // of one order
   std::size_t most_calls = 1024;
-  Nanos lease = 30 * kSecond;       // that rows are held for an asker who does not take them
+  Nanos lease = 30 * kSecond;       // that rows are held for an requester who does not take them
   Nanos media_time = 30 * kSecond;  // for the media to come, once asked for
   // Hears of rows that have been made; may be empty. `count`: how many.
   std::function<void(const Digest& key, std::int64_t count,
@@ -109,7 +110,7 @@ struct DeskStats {
 // One thread.
 class EncoderDesk {
  public:
-  EncoderDesk(const Clock& clock, Timers& timers, ImageMaker& maker, AskerLink& link,
+  EncoderDesk(const Clock& clock, Timers& timers, ImageMaker& maker, RequesterLink& link,
               DeskSettings settings);
   ~EncoderDesk();
 
@@ -125,7 +126,7 @@ class EncoderDesk {
   void failed(const Digest& key, const Error& error);
 
   void drain();  // refuses from now on; what is open goes on
-  Report report(const std::string& asker) const;
+  Report report(const std::string& requester) const;
 
   const DeskStats& stats() const { return stats_; }
   std::size_t calls() const { return calls_.size(); }
@@ -160,13 +161,13 @@ class EncoderDesk {
   const Clock& clock_;
   Timers& timers_;
   ImageMaker& maker_;
-  AskerLink& link_;
+  RequesterLink& link_;
   const DeskSettings settings_;
   RowCache cache_;
   ByteBudget media_;
   std::unordered_map<CallId, Call> calls_;
   std::unordered_map<Digest, Image, DigestHash> images_;
-  std::unordered_map<std::string, std::uint64_t> last_seen_;  // streams, by asker
+  std::unordered_map<std::string, std::uint64_t> last_seen_;  // streams, by requester
   bool draining_ = false;
   DeskStats stats_;
 };

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr std::uint64_t kEpoch = 7;
 constexpr std::uint64_t kRow = 8;
 
-class Desk : public testing::Test, public ImageMaker, public AskerLink {
+class Desk : public testing::Test, public ImageMaker, public RequesterLink {
  protected:
   void make(Job job) override { jobs.push_back(std::move(job)); }
   void let_go(const Digest& key) override { left.push_back(key); }
@@ -37,7 +37,7 @@ class Desk : public testing::Test, public ImageMaker, public AskerLink {
   }
   static OrderHead head(std::uint8_t image, std::int64_t rows = 10) {
     OrderHead head;
-    head.asker = "pd";
+    head.requester = "pd";
     head.epoch = kEpoch;
     head.stream = image;
     head.fingerprint = "tower";

@@ -72,7 +72,7 @@ void ItemTable::want(Ticket ticket, Order order, Nanos deadline) {
   item.order = std::move(order);
   item.wanted_at = clock_.now();
   item.deadline = deadline;
-  go_on(item);
+  try_next(item);
 }
 
 void ItemTable::unwant(const Digest& key, Ticket ticket) {
@@ -94,12 +94,12 @@ void ItemTable::failed_here(const Digest& key, Ticket ticket, const Error& error
   item->trouble = error;
   // What cannot be decoded here cannot be decoded anywhere.
   if (error.code == ErrorCode::kUndecodable) return give_up(*item, error);
-  if (!runs(*item)) go_on(*item);
+  if (!runs(*item)) try_next(*item);
 }
 
 void ItemTable::verified(const AttemptId& of, bool equal) {
   ++stats_.verified;
-  if (!equal) differ(of, "an encode of this process");
+  if (!equal) report_mismatch(of, "an encode of this process");
 }
 
 // --- from the link ---
@@ -232,7 +232,8 @@ void ItemTable::received(const AttemptId& id, const RowsEnd& end, const Digest& 
   if (loser != losers_.end()) {
     const Ready of = *loser;
     losers_.erase(loser);
-    if (computed == end.digest && of.digest && *of.digest != computed) differ(id, of.source);
+    if (computed == end.digest && of.digest && *of.digest != computed)
+      report_mismatch(id, of.source);
     return;
   }
   Attempt* const attempt = current(id);
@@ -319,7 +320,7 @@ bool ItemTable::start_next(Item& item, bool hedge) {
 }
 
 // Somebody has to be at it, or the item ends.
-void ItemTable::go_on(Item& item) {
+void ItemTable::try_next(Item& item) {
   if (start_next(item, false)) return;
   if (!settings_.fallback && may_wait(item)) return wait_for_room(item, kLeastItemRetry);
   give_up(item, item.trouble);
@@ -468,7 +469,7 @@ void ItemTable::attempt_failed(const AttemptId& id, Failure failure, Outcome out
   const bool enough = failure == Failure::kBusy && !settings_.fallback &&
                       clock_.now() - item.wanted_at >= settings_.refuse_time;
   if (enough) return give_up(item, item.trouble);
-  go_on(item);
+  try_next(item);
 }
 
 void ItemTable::ready(Item& item, Source source, const AttemptId* winner,
@@ -519,7 +520,7 @@ ItemTable::Attempt* ItemTable::current(const AttemptId& id) {
 
 // Two sources of the same image's rows contradict each other. This process knows its own to be
 // right only if it made them; of two encoders the later one is taken out, and both are named.
-void ItemTable::differ(const AttemptId& of, const std::string& other) {
+void ItemTable::report_mismatch(const AttemptId& of, const std::string& other) {
   ++stats_.mismatches;
   log::error("rows of {} differ from those of {}: the encoder is not asked any more", describe(of),
              other);

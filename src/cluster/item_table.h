@@ -193,7 +193,7 @@ class ItemTable {
 
   // False: nobody is left to begin with it.
   bool start_next(Item& item, bool hedge);
-  void go_on(Item& item);
+  void try_next(Item& item);
   void ask(Item& item, const EncoderPool::Choice& choice, bool hedge);
   void start_here(Item& item, bool hedge);
   bool runs(const Item& item) const {
@@ -216,7 +216,7 @@ class ItemTable {
   void erase(const Digest& key);
   Item* current(const Digest& key, Ticket ticket);
   Attempt* current(const AttemptId& id);
-  void differ(const AttemptId& of, const std::string& other);
+  void report_mismatch(const AttemptId& of, const std::string& other);
   std::string describe(const AttemptId& id) const;
 
   const Clock& clock_;

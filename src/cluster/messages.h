@@ -54,7 +54,7 @@ struct Media {
 
 // What is to be encoded.
 struct Order {
-  Digest key{};            // the asker's own, of the item
+  Digest key{};            // the requester's own, of the item
   Digest name{};           // of the rows, the same in all processes: embedding_key()
   Digest content{};        // of the bytes: chooses among encoders, so that equal images meet
   std::string recipe;      // how the layout follows from the bytes: engine/images/image_recipe.h
@@ -69,9 +69,9 @@ struct Order {
 // One asking of one encoder. All three are in every message; an answer that differs in one is from
 // another time.
 struct AttemptId {
-  int encoder = 0;           // of the asker's list
+  int encoder = 0;           // of the requester's list
   std::uint64_t epoch = 0;   // of the encoder asked
-  std::uint64_t stream = 0;  // of the asker, never used twice
+  std::uint64_t stream = 0;  // of the requester, never used twice
   friend auto operator<=>(const AttemptId&, const AttemptId&) = default;
 };
 
@@ -86,7 +86,7 @@ enum class Refusal : std::uint8_t {
   kOverloaded,    // no room now: not a fault
   kIncompatible,  // other weights, numerics, protocol or layout
   kTooLarge,
-  kBadMedia,  // the image cannot be decoded: to be confirmed by the asker
+  kBadMedia,  // the image cannot be decoded: to be confirmed by the requester
   kDeadline,
   kDraining,
   kCorrupt,  // what came is not what was announced

@@ -188,11 +188,11 @@ Result<void> HubClient::fetch(const HubFile& file, std::uint64_t offset,
   };
   handlers.on_body = [&](std::string_view bytes, Nanos) {
     if (status != 200 && status != 206) return true;
-    const bool go_on = receive(bytes);
+    const bool more = receive(bytes);
     const std::scoped_lock lock(state.mutex);
     state.received += bytes.size();
-    state.refused = !go_on;
-    return go_on;
+    state.refused = !more;
+    return more;
   };
   handlers.on_done = [&](net::ClientResponse response) {
     const std::scoped_lock lock(state.mutex);

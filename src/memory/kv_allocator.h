@@ -182,7 +182,7 @@ class KvAllocator {
   void give_name(int group, BlockId block, NodeId node, const PrefixAdapter* full);
   void forget(int group, BlockNames names);
   bool observed(int group) const;
-  void tell_stored(int group, NodeId node, const PrefixAdapter& adapter) const;
+  void notify_stored(int group, NodeId node, const PrefixAdapter& adapter) const;
   void check_sequences() const;
 
   KvSettings settings_;

@@ -121,7 +121,7 @@ void KvAllocator::give_name(int group, BlockId block, NodeId node, const PrefixA
   if (name != kNoNode) return;
   name = node;
   prefixes_.attach(node, group, block);
-  if (full != nullptr && observed(group)) tell_stored(group, node, *full);
+  if (full != nullptr && observed(group)) notify_stored(group, node, *full);
 }
 
 // Keys and values of text, block by block; states and encoders' rows are not told of.
@@ -131,7 +131,7 @@ bool KvAllocator::observed(int group) const {
          (of.kind == CacheKind::kFull || of.kind == CacheKind::kSlidingWindow);
 }
 
-void KvAllocator::tell_stored(int group, NodeId node, const PrefixAdapter& adapter) const {
+void KvAllocator::notify_stored(int group, NodeId node, const PrefixAdapter& adapter) const {
   const GroupPlan& of = group_plan(group);
   const BlockContent content = prefixes_.content(node);
   StoredBlock block;

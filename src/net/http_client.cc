@@ -249,7 +249,7 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
 
   // ConnectionOwner.
   void ended(ClientExchangePtr exchange) override {
-    if (exchange->response.failure == ClientFailure::kNone) return tell(*exchange);
+    if (exchange->response.failure == ClientFailure::kNone) return complete(*exchange);
     // Later: a caller that starts again on failure would otherwise recurse without end, and one
     // that has not yet returned from start() would hear before it knows the id.
     failed_.push_back(std::move(exchange));
@@ -261,10 +261,10 @@ class PooledClient final : public HttpClient, private ConnectionOwner {
   void report_failed() {
     std::vector<ClientExchangePtr> failed;
     failed.swap(failed_);
-    for (const ClientExchangePtr& exchange : failed) tell(*exchange);
+    for (const ClientExchangePtr& exchange : failed) complete(*exchange);
   }
 
-  static void tell(ClientExchange& exchange) {
+  static void complete(ClientExchange& exchange) {
     if (exchange.handlers.on_done) exchange.handlers.on_done(std::move(exchange.response));
   }
 

@@ -315,7 +315,7 @@ void Router::post_job(const Route& route, net::HttpRequest request, Reply reply)
   }
 }
 
-void Router::go_on(const Reply& reply, std::function<void()> job) {
+void Router::resume(const Reply& reply, std::function<void()> job) {
   // Never refused for room: what prepares is counted, and has one job at a time. A pool that is
   // ending drops it, and with it the reply.
   const bool taken = workers_.post(

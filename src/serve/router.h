@@ -80,7 +80,7 @@ class Router {
 
   // The rest of a request's preparation, when its media are there: `job` runs on a worker in the
   // bulk lane, unless the client has left.
-  void go_on(const Reply& reply, std::function<void()> job);
+  void resume(const Reply& reply, std::function<void()> job);
 
   // From now on new work is 503; what runs goes on.
   void start_draining() { draining_ = true; }

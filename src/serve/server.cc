@@ -13,7 +13,7 @@
 #include "serve/assembly/early_checks.h"
 #include "serve/assembly/engine_thread.h"
 #include "serve/assembly/generation_server.h"
-#include "serve/assembly/http_front.h"
+#include "serve/assembly/http_listener.h"
 #include "serve/assembly/profile_run.h"
 #include "serve/assembly/quantization_choice.h"
 #include "serve/embedding_service.h"
@@ -119,9 +119,9 @@ Result<void> serve_encoder(const ServeSettings& settings, const ServerParts& par
                                            store ? &store->shared() : nullptr));
   EncoderService service(settings, *engine, *lent, store.get(), clock);
   const EngineThread thread(*engine);
-  TRY(const auto front, HttpFront::listen(settings, service.router(), signals));
+  TRY(const auto listener, HttpListener::listen(settings, service.router(), signals));
   if (store) store->announce(lent.get(), 0);
-  front->serve_until_signal(std::array<Drainable*, 1>{lent.get()}, store.get());
+  listener->serve_until_signal(std::array<Drainable*, 1>{lent.get()}, store.get());
   lent->stop(std::chrono::seconds(0));
   return thread.verdict();
 }
@@ -147,8 +147,8 @@ Result<void> serve_embeddings(const ServeSettings& settings, const ServerParts& 
   EmbeddingService service(settings, *encoder, parts.tokenizer, *engine, clock);
   const EngineThread thread(*engine);
   if (offline) return offline({service.router(), signals, [&thread] { return thread.verdict(); }});
-  TRY(const auto front, HttpFront::listen(settings, service.router(), signals));
-  front->serve_until_signal(std::array<Drainable*, 1>{&service}, nullptr);
+  TRY(const auto listener, HttpListener::listen(settings, service.router(), signals));
+  listener->serve_until_signal(std::array<Drainable*, 1>{&service}, nullptr);
   return thread.verdict();
 }
 
@@ -211,7 +211,7 @@ Result<void> run_server(ServeSettings settings) {
   TRY_DO(check_cluster(settings));
   const EndSignals signals;
   name_model(settings);
-  TRY_DO(check_front(settings));
+  TRY_DO(check_listener(settings));
   TRY(ServerParts parts, open_parts(settings));
   if (settings.cluster.role == Role::kEncoder) return serve_encoder(settings, parts, signals);
   return serve_model(settings, parts, signals, {});

@@ -147,8 +147,8 @@ Result<void> Service::with_media(const api::ChatRequest& request,
                                  WithFiles then) {
   if (request.images.empty() && request.videos.empty()) return then({});
   TRY(std::vector<DownloadOrder::Item> remote, builder_.media().remote(request));
-  const auto go_on = [this, reply, then = std::move(then)](Result<FetchedMedia> media) {
-    router_.go_on(reply, [this, reply, then, media = std::move(media)]() mutable {
+  const auto resume = [this, reply, then = std::move(then)](Result<FetchedMedia> media) {
+    router_.resume(reply, [this, reply, then, media = std::move(media)]() mutable {
       const auto done = media ? then(*std::move(media)) : fail(std::move(media).error());
       if (!done) router_.respond_error(reply, done.error());
     });
@@ -156,10 +156,10 @@ Result<void> Service::with_media(const api::ChatRequest& request,
   const bool files = std::ranges::any_of(
       request.videos, [](const api::VideoPart& video) { return !video.file.empty(); });
   auto with_downloads = [this, files, &request, reserved, reply,
-                         go_on](HttpDownloads::Files downloaded) {
-    if (!downloaded) return go_on(fail(std::move(downloaded).error()));
-    if (!files) return go_on(FetchedMedia{*std::move(downloaded), {}});
-    decode_videos(request, *std::move(downloaded), reserved, reply, go_on);
+                         resume](HttpDownloads::Files downloaded) {
+    if (!downloaded) return resume(fail(std::move(downloaded).error()));
+    if (!files) return resume(FetchedMedia{*std::move(downloaded), {}});
+    decode_videos(request, *std::move(downloaded), reserved, reply, resume);
   };
   if (remote.empty()) {
     with_downloads({});

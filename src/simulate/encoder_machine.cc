@@ -55,10 +55,10 @@ void EncoderMachine::let_go(const Digest& key) {
 
 void EncoderMachine::wake() {
   if (std::exchange(running_, true)) return;
-  loop_.after(0, [this] { go_on(); });
+  loop_.after(0, [this] { advance(); });
 }
 
-void EncoderMachine::go_on() {
+void EncoderMachine::advance() {
   // A run that nobody wants is given up at the second look.
   while (queue_->prune() && queue_->idle()) {
   }
@@ -71,7 +71,7 @@ void EncoderMachine::go_on() {
   busy_seconds_ += seconds(took);
   loop_.after(took, [this] {
     publish();
-    go_on();
+    advance();
   });
 }
 

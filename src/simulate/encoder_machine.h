@@ -21,7 +21,7 @@ struct EncoderMachineSettings {
   std::uint64_t seed = 0;
 };
 
-class EncoderMachine final : public cluster::ImageMaker, public cluster::AskerLink {
+class EncoderMachine final : public cluster::ImageMaker, public cluster::RequesterLink {
  public:
   static Result<std::unique_ptr<EncoderMachine>> create(int index,
                                                         const EncoderMachineSettings& settings,
@@ -51,7 +51,7 @@ class EncoderMachine final : public cluster::ImageMaker, public cluster::AskerLi
  private:
   EncoderMachine(const EncoderMachineSettings& settings, EventLoop& loop, EncoderNet& net);
   void wake();
-  void go_on();
+  void advance();
   void publish();
 
   EventLoop& loop_;

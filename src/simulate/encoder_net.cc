@@ -21,7 +21,7 @@ void EncoderNet::add_encoder(cluster::EncoderDesk& desk) {
   out_free_.push_back(0);
 }
 
-int EncoderNet::add_asker(cluster::ItemTable& table) {
+int EncoderNet::add_requester(cluster::ItemTable& table) {
   tables_.push_back(&table);
   return static_cast<int>(tables_.size()) - 1;
 }
@@ -35,10 +35,10 @@ void EncoderNet::start() {
 }
 
 void EncoderNet::report() {
-  for (std::size_t asker = 0; asker < tables_.size(); ++asker) {
-    const std::string name = fmt::format("pd{}", asker);
+  for (std::size_t requester = 0; requester < tables_.size(); ++requester) {
+    const std::string name = fmt::format("pd{}", requester);
     for (std::size_t encoder = 0; encoder < desks_.size(); ++encoder)
-      tables_[asker]->reported(static_cast<int>(encoder), desks_[encoder]->report(name));
+      tables_[requester]->reported(static_cast<int>(encoder), desks_[encoder]->report(name));
   }
   loop_.after(kReportEvery, [this] { report(); });
 }
@@ -62,8 +62,8 @@ void EncoderNet::to_encoder(cluster::CallId id, std::size_t units,
   });
 }
 
-void EncoderNet::to_asker(cluster::CallId id, std::size_t units,
-                          std::function<void(Call&)> message) {
+void EncoderNet::to_requester(cluster::CallId id, std::size_t units,
+                              std::function<void(Call&)> message) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   Nanos& free = out_free_[static_cast<std::size_t>(found->second.attempt.encoder)];
@@ -79,24 +79,24 @@ void EncoderNet::to_asker(cluster::CallId id, std::size_t units,
 void EncoderNet::forget(cluster::CallId id) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
-  ids_.erase({found->second.asker, found->second.attempt});
+  ids_.erase({found->second.requester, found->second.attempt});
   calls_.erase(found);
 }
 
-// --- from askers ---
+// --- from requesters ---
 
-void EncoderNet::ask(int asker, const cluster::AttemptId& attempt, const cluster::Order& order,
+void EncoderNet::ask(int requester, const cluster::AttemptId& attempt, const cluster::Order& order,
                      Nanos left) {
   const cluster::CallId id = ++last_;
   Call& call = calls_[id];
-  call.asker = asker;
+  call.requester = requester;
   call.attempt = attempt;
   call.rows = order.rows;
   call.media = order.media.bytes();
-  ids_[{asker, attempt}] = id;
+  ids_[{requester, attempt}] = id;
   const cluster::Greeting self = greeting_of(attempt.encoder);
   cluster::OrderHead head;
-  head.asker = fmt::format("pd{}", asker);
+  head.requester = fmt::format("pd{}", requester);
   head.epoch = attempt.epoch;
   head.stream = attempt.stream;
   head.fingerprint = self.fingerprint;
@@ -110,12 +110,12 @@ void EncoderNet::ask(int asker, const cluster::AttemptId& attempt, const cluster
   to_encoder(id, 0, [this, id, head](Call& to) { desk(to).ask(id, head); });
 }
 
-void EncoderNet::receive(int asker, const cluster::AttemptId& attempt) {
-  const auto found = ids_.find({asker, attempt});
+void EncoderNet::receive(int requester, const cluster::AttemptId& attempt) {
+  const auto found = ids_.find({requester, attempt});
   if (found == ids_.end()) return;
   const cluster::CallId id = found->second;
   to_encoder(id, 0, [this, id](Call& at) {
-    to_asker(id, static_cast<std::size_t>(at.rows), [this, id](Call& to) {
+    to_requester(id, static_cast<std::size_t>(at.rows), [this, id](Call& to) {
       const Call of = to;
       forget(id);
       desk(of).done(id);
@@ -124,8 +124,8 @@ void EncoderNet::receive(int asker, const cluster::AttemptId& attempt) {
   });
 }
 
-void EncoderNet::cancel(int asker, const cluster::AttemptId& attempt) {
-  const auto found = ids_.find({asker, attempt});
+void EncoderNet::cancel(int requester, const cluster::AttemptId& attempt) {
+  const auto found = ids_.find({requester, attempt});
   if (found == ids_.end()) return;
   const cluster::CallId id = found->second;
   to_encoder(id, 0, [this, id](Call& of) {
@@ -138,7 +138,7 @@ void EncoderNet::cancel(int asker, const cluster::AttemptId& attempt) {
 // --- from encoders ---
 
 void EncoderNet::accepted(cluster::CallId id, const cluster::Accepted& said) {
-  to_asker(id, 0, [this, id, said](Call& to) {
+  to_requester(id, 0, [this, id, said](Call& to) {
     const std::size_t media = to.media;
     table(to).accepted(to.attempt, said);
     if (said.cached) return;
@@ -151,7 +151,7 @@ void EncoderNet::accepted(cluster::CallId id, const cluster::Accepted& said) {
 
 void EncoderNet::refused(cluster::CallId id, cluster::Refusal refusal, Nanos retry_after,
                          const std::string& text) {
-  to_asker(id, 0, [this, id, refusal, retry_after, text](Call& to) {
+  to_requester(id, 0, [this, id, refusal, retry_after, text](Call& to) {
     const Call of = to;
     forget(id);
     table(of).refused(of.attempt, refusal, retry_after, text);
@@ -162,7 +162,7 @@ void EncoderNet::send(cluster::CallId id, const cluster::RowsEnd& end) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   found->second.end = end;
-  to_asker(id, 0, [this](Call& to) {
+  to_requester(id, 0, [this](Call& to) {
     table(to).offered(to.attempt, static_cast<std::uint64_t>(to.rows));
   });
 }

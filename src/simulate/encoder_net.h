@@ -35,14 +35,15 @@ class EncoderNet {
 
   // Who is there: desks and tables outlive the net. In the order of their numbers.
   void add_encoder(cluster::EncoderDesk& desk);
-  int add_asker(cluster::ItemTable& table);
+  int add_requester(cluster::ItemTable& table);
   int encoders() const { return static_cast<int>(desks_.size()); }
   void start();  // everybody is connected, reports begin
 
-  // --- from askers ---
-  void ask(int asker, const cluster::AttemptId& attempt, const cluster::Order& order, Nanos left);
-  void receive(int asker, const cluster::AttemptId& attempt);
-  void cancel(int asker, const cluster::AttemptId& attempt);
+  // --- from requesters ---
+  void ask(int requester, const cluster::AttemptId& attempt, const cluster::Order& order,
+           Nanos left);
+  void receive(int requester, const cluster::AttemptId& attempt);
+  void cancel(int requester, const cluster::AttemptId& attempt);
 
   // --- from encoders ---
   void accepted(cluster::CallId call, const cluster::Accepted& accepted);
@@ -54,7 +55,7 @@ class EncoderNet {
 
  private:
   struct Call {
-    int asker = 0;
+    int requester = 0;
     cluster::AttemptId attempt;
     std::int64_t rows = 0;
     std::size_t media = 0;  // units
@@ -64,7 +65,7 @@ class EncoderNet {
   };
   using Key = std::tuple<int, cluster::AttemptId>;
   void to_encoder(cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
-  void to_asker(cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
+  void to_requester(cluster::CallId id, std::size_t units, std::function<void(Call&)> message);
   void forget(cluster::CallId id);
   void report();
   Nanos transfer(std::size_t units) const;
@@ -72,7 +73,7 @@ class EncoderNet {
     return *desks_[static_cast<std::size_t>(call.attempt.encoder)];
   }
   cluster::ItemTable& table(const Call& call) {
-    return *tables_[static_cast<std::size_t>(call.asker)];
+    return *tables_[static_cast<std::size_t>(call.requester)];
   }
 
   EventLoop& loop_;

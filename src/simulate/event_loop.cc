@@ -12,7 +12,7 @@ void EventLoop::run(const std::function<bool()>& enough) {
       steps_.pop();
       CHECK(step.at >= clock_.now(), "a step at {} comes after {}", step.at, clock_.now());
       clock_.set(step.at);
-      step.stepper->go_on(step.at, horizon);
+      step.stepper->advance(step.at, horizon);
     } else if (horizon != kNeverDue) {
       CHECK(horizon >= clock_.now(), "a timer of {} comes after {}", horizon, clock_.now());
       clock_.set(horizon);

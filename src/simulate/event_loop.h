@@ -19,7 +19,7 @@ class Stepper {
   virtual ~Stepper() = default;
   // At `at`. What nobody else can see or disturb may go on without a break as far as `horizon`:
   // before it nothing happens but other steppers' own.
-  virtual void go_on(Nanos at, Nanos horizon) = 0;
+  virtual void advance(Nanos at, Nanos horizon) = 0;
 };
 
 class EventLoop {

@@ -19,7 +19,7 @@ PdImages::PdImages(EventLoop& loop, EncoderNet& net, const PdImagesSettings& set
   cluster::RowsConsumer& consumer = *this;
   table_ = std::make_unique<cluster::ItemTable>(loop.clock(), loop.timers(), rng_, pool_, link,
                                                 consumer, items);
-  asker_ = net.add_asker(*table_);
+  requester_ = net.add_requester(*table_);
 }
 
 // --- the engine's side ---
@@ -46,28 +46,28 @@ void PdImages::failed_here(const Digest& key, std::uint64_t ticket, const Error&
 // --- the table's side ---
 
 void PdImages::ask(const cluster::AttemptId& attempt, const cluster::Order& order, Nanos left) {
-  net_.ask(asker_, attempt, order, left);
+  net_.ask(requester_, attempt, order, left);
 }
 
 void PdImages::receive(const cluster::AttemptId& attempt, std::shared_ptr<cluster::RowPages>) {
-  net_.receive(asker_, attempt);
+  net_.receive(requester_, attempt);
 }
 
-void PdImages::cancel(const cluster::AttemptId& attempt) { net_.cancel(asker_, attempt); }
+void PdImages::cancel(const cluster::AttemptId& attempt) { net_.cancel(requester_, attempt); }
 
 void PdImages::encode_here(const Digest& key, cluster::Ticket ticket, bool beside) {
-  tell(own_.begin(key, ticket, beside));
+  add_news(own_.begin(key, ticket, beside));
 }
 
 void PdImages::deliver(const Digest& key, cluster::Ticket ticket, cluster::Rows rows) {
-  tell(own_.rows(key, ticket, std::move(rows)));
+  add_news(own_.rows(key, ticket, std::move(rows)));
 }
 
 void PdImages::fail(const Digest& key, cluster::Ticket ticket, const Error& error) {
-  tell(own_.failure(key, ticket, error));
+  add_news(own_.failure(key, ticket, error));
 }
 
-void PdImages::tell(ImageNews news) {
+void PdImages::add_news(ImageNews news) {
   news_.push_back(std::move(news));
   if (wake_) wake_();
 }

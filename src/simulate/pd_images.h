@@ -51,7 +51,7 @@ class PdImages final : public ImageExchange,
   void deliver(const Digest& key, cluster::Ticket ticket, cluster::Rows rows) override;
   void fail(const Digest& key, cluster::Ticket ticket, const Error& error) override;
   void verify(const cluster::Order&, cluster::Rows, const cluster::AttemptId&) override {}
-  void tell(ImageNews news);
+  void add_news(ImageNews news);
 
   EncoderNet& net_;
   PdImagesSettings settings_;
@@ -59,7 +59,7 @@ class PdImages final : public ImageExchange,
   cluster::EncoderPool pool_;
   cluster::OwnEncodes own_;
   std::unique_ptr<cluster::ItemTable> table_;
-  int asker_ = 0;
+  int requester_ = 0;
   std::function<void()> wake_;
   std::vector<ImageNews> news_;
 };

@@ -85,9 +85,9 @@ Result<void> PdMachine::submit(std::uint32_t index, Request request) {
   TRY_DO(validate(request));
   request.id = ++last_id_;
   request.times.queued = loop_.now();
-  auto live = std::make_unique<Live>(index, std::move(request), kv_->plan().block_tokens,
-                                     settings_.engine.max_model_len);
-  inbox_.push_back(std::move(live));
+  auto sequence = std::make_unique<ActiveSequence>(
+      index, std::move(request), kv_->plan().block_tokens, settings_.engine.max_model_len);
+  inbox_.push_back(std::move(sequence));
   wake();
   return {};
 }
@@ -101,7 +101,7 @@ void PdMachine::wake() {
 
 // --- steps ---
 
-void PdMachine::go_on(Nanos at, Nanos horizon) {
+void PdMachine::advance(Nanos at, Nanos horizon) {
   going_ = true;
   now_ = at;
   while (true) {
@@ -140,9 +140,9 @@ bool PdMachine::undisturbed() const {
 bool PdMachine::drain() {
   auto arrivals = std::exchange(inbox_, {});
   for (auto& arrival : arrivals) {
-    Live& live = *arrival;
-    lives_.emplace(live.request.id, std::move(arrival));
-    scheduler_->add(live);
+    ActiveSequence& sequence = *arrival;
+    active_.emplace(sequence.request.id, std::move(arrival));
+    scheduler_->add(sequence);
   }
   return !arrivals.empty();
 }
@@ -172,8 +172,8 @@ void PdMachine::begin() {
   StepWork work;
   work.decode_rows = plan_.decode_rows;
   for (const PlannedRows& rows : plan_.rows) {
-    Live& live = static_cast<Live&>(*rows.sequence);
-    if (live.times.first_scheduled == 0) live.times.first_scheduled = now_;
+    ActiveSequence& sequence = static_cast<ActiveSequence&>(*rows.sequence);
+    if (sequence.times.first_scheduled == 0) sequence.times.first_scheduled = now_;
     if (rows.count == 1) {
       work.decode_context += rows.begin;
     } else {
@@ -206,12 +206,12 @@ void PdMachine::settle() {
   }
   for (const PlannedRows& rows : plan_.rows) {
     if (!rows.samples || rows.sequence->ended()) continue;
-    Live& live = static_cast<Live&>(*rows.sequence);
-    if (live.times.first_token == 0) live.times.first_token = now_;
-    recorder_.token(live.index, now_);
-    if (live.known() < live.max_length) continue;
-    scheduler_->finish(live);
-    finish(live, {});
+    ActiveSequence& sequence = static_cast<ActiveSequence&>(*rows.sequence);
+    if (sequence.times.first_token == 0) sequence.times.first_token = now_;
+    recorder_.token(sequence.index, now_);
+    if (sequence.known() < sequence.max_length) continue;
+    scheduler_->finish(sequence);
+    finish(sequence, {});
   }
   if (encoder_) encoder_->prune();
   encode();
@@ -254,16 +254,18 @@ void PdMachine::end_step() {
   due_ = now_;
 }
 
-void PdMachine::finish(Live& live, const Error& error) {
-  live.times.finished = now_;
+void PdMachine::finish(ActiveSequence& sequence, const Error& error) {
+  sequence.times.finished = now_;
   if (error.message.empty()) {
-    recorder_.finished(live.index, {live.prompt_tokens(), live.layout.image_tokens,
-                                    live.progress->cached_tokens, live.generated(), live.times});
+    recorder_.finished(sequence.index,
+                       {sequence.prompt_tokens(), sequence.layout.image_tokens,
+                        sequence.progress->cached_tokens, sequence.generated(), sequence.times});
   }
-  const std::uint32_t index = live.index;
-  const bool begun = live.times.first_token != 0;
-  CHECK(live.progress->in_flight == 0, "request {} ends with rows in flight", live.request.id);
-  lives_.erase(live.request.id);
+  const std::uint32_t index = sequence.index;
+  const bool begun = sequence.times.first_token != 0;
+  CHECK(sequence.progress->in_flight == 0, "request {} ends with rows in flight",
+        sequence.request.id);
+  active_.erase(sequence.request.id);
   ended_(index, error, now_, begun);
 }
 

@@ -52,7 +52,7 @@ class PdMachine final : public Stepper {
   // A request of the workload, complete but for its id and times.queued. The error is the server's.
   Result<void> submit(std::uint32_t index, Request request);
 
-  void go_on(Nanos at, Nanos horizon) override;
+  void advance(Nanos at, Nanos horizon) override;
 
   const EngineSettings& settings() const { return settings_.engine; }  // as resolved
   // What EngineStats has of it and image sizes are corrected by.
@@ -61,12 +61,13 @@ class PdMachine final : public Stepper {
   const KvAllocator& kv() const { return *kv_; }
   const ImagePlanner& images() const { return *images_; }
   const EncoderQueue* encoder() const { return encoder_.get(); }
-  std::size_t live() const { return lives_.size(); }
+  std::size_t active() const { return active_.size(); }
   std::string describe() const { return scheduler_->describe(); }
 
  private:
-  struct Live : Sequence {
-    Live(std::uint32_t of, Request asked, std::int64_t block_tokens, std::int64_t max_model_len)
+  struct ActiveSequence : Sequence {
+    ActiveSequence(std::uint32_t of, Request asked, std::int64_t block_tokens,
+                   std::int64_t max_model_len)
         : Sequence(std::move(asked), kTower, 0, block_tokens, max_model_len), index(of) {
       times = request.times;
     }
@@ -93,7 +94,7 @@ class PdMachine final : public Stepper {
   void fail_image(const Digest& key, const Error& error);
   void observe(const EncoderQueue::Event& event);
   void note_progress(const Sequence& sequence);
-  void finish(Live& live, const Error& error);
+  void finish(ActiveSequence& sequence, const Error& error);
   bool undisturbed() const;
 
   PdMachineSettings settings_;
@@ -125,11 +126,11 @@ class PdMachine final : public Stepper {
   std::vector<TokenId> sampled_;
   std::vector<Digest> made_;               // by the encode stage in hand
   std::vector<EncoderQueue::Event> seen_;  // likewise
-  std::vector<std::unique_ptr<Live>> inbox_;
+  std::vector<std::unique_ptr<ActiveSequence>> inbox_;
   std::vector<std::pair<Digest, std::shared_ptr<const PreparedImage>>> pixels_;  // ready
   std::unordered_map<Digest, bool, DigestHash> loading_;
   std::vector<Nanos> pixel_threads_;  // when each is free
-  std::unordered_map<RequestId, std::unique_ptr<Live>> lives_;
+  std::unordered_map<RequestId, std::unique_ptr<ActiveSequence>> active_;
   RequestId last_id_ = 0;
   EngineStats stats_;
   PdCounts counts_;

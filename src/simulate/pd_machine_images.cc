@@ -106,29 +106,30 @@ void PdMachine::publish(const Digest& key, Nanos) {
 
 // There will be no rows under this key: the answer of all who wait for them.
 void PdMachine::fail_image(const Digest& key, const Error& error) {
-  std::vector<Live*> waiting;
-  for (auto& [id, live] : lives_) {
-    const bool waits = std::ranges::any_of(*live->images, [&](const SequenceImage& image) {
+  std::vector<ActiveSequence*> waiting;
+  for (auto& [id, sequence] : active_) {
+    const bool waits = std::ranges::any_of(*sequence->images, [&](const SequenceImage& image) {
       return image.key == key && image.state == ImageState::kEncoding;
     });
-    if (waits) waiting.push_back(live.get());
+    if (waits) waiting.push_back(sequence.get());
   }
-  std::ranges::sort(waiting, {}, [](const Live* live) { return live->request.id; });
-  for (Live* live : waiting) {
-    scheduler_->finish(*live);
-    finish(*live, error);
+  std::ranges::sort(waiting, {},
+                    [](const ActiveSequence* sequence) { return sequence->request.id; });
+  for (ActiveSequence* sequence : waiting) {
+    scheduler_->finish(*sequence);
+    finish(*sequence, error);
   }
 }
 
 void PdMachine::observe(const EncoderQueue::Event& event) {
   if (event.end > 0 && remote_) remote_->measured(encoder_->cost());
-  for (auto& [id, live] : lives_) {
-    for (const SequenceImage& image : *live->images) {
+  for (auto& [id, sequence] : active_) {
+    for (const SequenceImage& image : *sequence->images) {
       if (std::ranges::find(event.keys, image.key) == event.keys.end()) continue;
-      if (live->times.encode_start == 0) live->times.encode_start = event.begin;
-      if (event.end > 0) live->times.encode_end = event.end;
+      if (sequence->times.encode_start == 0) sequence->times.encode_start = event.begin;
+      if (event.end > 0) sequence->times.encode_end = event.end;
     }
-    if (event.end > 0) note_progress(*live);
+    if (event.end > 0) note_progress(*sequence);
   }
 }
 

@@ -274,7 +274,7 @@ void Cluster::sample() {
   bench::Sample sample;
   sample.at = loop_.now();
   sample.source = "simulated";
-  sample.values = {{"running_and_waiting", static_cast<double>(first.machine->live())},
+  sample.values = {{"running_and_waiting", static_cast<double>(first.machine->active())},
                    {"kv_cache_usage", first.machine->kv().usage()}};
   if (first.sizer) {
     const serve::ImageSizeNumbers numbers = first.sizer->numbers();
@@ -299,7 +299,7 @@ SimulationResult Cluster::take() {
     r.steps += pd.counts().steps;
     r.preemptions += pd.counts().preemptions;
     r.pd_busy.push_back(pd.counts().busy_seconds / wall);
-    r.left.sequences += static_cast<std::int64_t>(pd.live());
+    r.left.sequences += static_cast<std::int64_t>(pd.active());
     const MemoryUse use = measure(pd.kv());
     r.left.held_bytes += use.useful + use.tail + use.overhold + use.reserve;
     r.left.leased_bytes += pd.images().store().leased_bytes();

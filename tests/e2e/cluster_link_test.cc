@@ -1,6 +1,6 @@
-// The asker's side of gRPC in this process, against an encoder in another: links that begin and end
-// while they hear, again and again. The last link to go ends gRPC's own threads, which must not be
-// what lets it go.
+// The requester's side of gRPC in this process, against an encoder in another: links that begin and
+// end while they hear, again and again. The last link to go ends gRPC's own threads, which must not
+// be what lets it go.
 #include <atomic>
 #include <thread>
 

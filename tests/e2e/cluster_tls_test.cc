@@ -41,8 +41,8 @@ class Tls : public testing::Test {
     made.authority = text_of(authority);
     return made;
   }
-  // Whether an asker of this process with these papers hears the encoder: within a minute where it
-  // is to, and else within a time in which one with good papers does, several times over.
+  // Whether a requester in this process with these papers hears the encoder: within a minute where
+  // it is to, and else within a time in which one with good papers does, several times over.
   static bool hears(const std::string& address, const cluster::Access& access, bool is_to = true) {
     const SteadyClock clock;
     cluster::GrpcLinkSettings link;

@@ -276,7 +276,7 @@ TEST_F(WideCodes, RowsThatAreNotAlignedAreTheOwnKernels) {
   EXPECT_EQ(by_library(), 0u);
 }
 
-// Probed, taken, and then refused: what was made wide is multiplied all the same.
+// Probed, taken, and then refused: what was dequantised is multiplied all the same.
 TEST_F(WideCodes, ARefusalLaterIsTheOwnKernelsOverNumbers) {
   put(Kind::kOrdered, 300);
   fake_cublaslt().refuses = true;

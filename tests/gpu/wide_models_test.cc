@@ -1,6 +1,6 @@
-// Checkpoints of codes on the device with a library: a prefill whose weights are made wide has the
-// bits of one whose weights were rounded to bf16 at load, and the engine says what a sequence says
-// alone.
+// Checkpoints of codes on the device with a library: a prefill whose weights are dequantised to
+// bf16 has the bits of one whose weights were rounded to bf16 at load, and the engine says what a
+// sequence says alone.
 #include <gtest/gtest.h>
 
 #include "tests/golden/golden_requests.h"
@@ -24,7 +24,7 @@ class WideModels : public ::testing::TestWithParam<const char*> {
     return GoldenRequests(GetParam(), {"text"}, testing::make_library_device(kWide),
                           {.compute = DType::kBf16,
                            .dequantize = dequantize,
-                           .weight_only = true,  // fp8 files state more, which is never made wide
+                           .weight_only = true,  // fp8 files state more, which is never dequantised
                            .kv = DType::kBf16});
   }
 };

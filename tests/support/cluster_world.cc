@@ -138,7 +138,7 @@ void ConsumerProcess::ask(const AttemptId& attempt, const Order& order, Nanos le
   call.attempt = attempt;
   call.order = order;
   OrderHead head;
-  head.asker = "c" + std::to_string(index);
+  head.requester = "c" + std::to_string(index);
   head.epoch = attempt.epoch;
   head.stream = attempt.stream;
   head.fingerprint = "tower";

@@ -27,7 +27,7 @@ std::vector<std::byte> true_rows(const Digest& key, std::int64_t rows);
 class World;
 
 // An encoder process: its desk and what makes rows for it, in one boot.
-class EncoderProcess final : public ImageMaker, public AskerLink {
+class EncoderProcess final : public ImageMaker, public RequesterLink {
  public:
   EncoderProcess(World& world, int index, std::uint64_t epoch);
 

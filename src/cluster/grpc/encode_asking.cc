@@ -40,7 +40,7 @@ void EncodeAsking::begin(v1::Encoder::Stub& stub) {
   StartCall();
 }
 
-void EncodeAsking::tell(std::function<void(ItemTable&)> news) { host_.tell(std::move(news)); }
+void EncodeAsking::post(std::function<void(ItemTable&)> news) { host_.post(std::move(news)); }
 
 void EncodeAsking::receive(std::shared_ptr<RowPages> pages) {
   const std::lock_guard lock(mutex_);
@@ -125,7 +125,7 @@ std::string EncodeAsking::hear(const v1::EncodeReply& reply) {
     case v1::EncodeReply::kAccepted: {
       const v1::Accept& said = reply.accepted();
       const Accepted accepted{plain(said.backlog_ms()), plain(said.predicted_ms()), said.cached()};
-      tell([id = id_, accepted](ItemTable& table) { table.accepted(id, accepted); });
+      post([id = id_, accepted](ItemTable& table) { table.accepted(id, accepted); });
       media_wanted_ = !said.cached();
       pump();
       return {};
@@ -138,13 +138,13 @@ std::string EncodeAsking::hear(const v1::EncodeReply& reply) {
       const Nanos after =
           static_cast<Nanos>(std::min(said.retry_after_ms(), 60'000u)) * kMillisecond;
       ended_ = true;
-      tell([id = id_, refusal, after, text = printable_reason(said.text())](ItemTable& table) {
+      post([id = id_, refusal, after, text = printable_reason(said.text())](ItemTable& table) {
         table.refused(id, refusal, after, text);
       });
       return {};
     }
     case v1::EncodeReply::kOffered:
-      tell([id = id_, bytes = reply.offered()](ItemTable& table) { table.offered(id, bytes); });
+      post([id = id_, bytes = reply.offered()](ItemTable& table) { table.offered(id, bytes); });
       return {};
     case v1::EncodeReply::kRows:
       return take_rows(reply.rows().bytes());
@@ -161,7 +161,7 @@ std::string EncodeAsking::take_rows(const std::string& bytes) {
   std::memcpy(pages_->bytes.data() + came_, bytes.data(), bytes.size());
   hash_.update(bytes);
   came_ += bytes.size();
-  tell([id = id_](ItemTable& table) { table.progressed(id); });
+  post([id = id_](ItemTable& table) { table.progressed(id); });
   return {};
 }
 
@@ -178,7 +178,7 @@ std::string EncodeAsking::take_end(const v1::End& said) {
   const bool finite = all_finite(pages_->bytes, host_.format());
   ended_ = true;
   pages_.reset();  // the table has them
-  tell([id = id_, end, computed, finite](ItemTable& table) {
+  post([id = id_, end, computed, finite](ItemTable& table) {
     table.received(id, end, computed, finite);
   });
   return {};
@@ -195,7 +195,7 @@ void EncodeAsking::OnDone(const grpc::Status& status) {
                           : printable_reason(status.error_message());
     pages_.reset();
   }
-  if (!told) tell([id = id_, why](ItemTable& table) { table.lost(id, why); });
+  if (!told) post([id = id_, why](ItemTable& table) { table.lost(id, why); });
   AskingHost& host = host_;
   host.ended(id_);
   delete this;

@@ -1,4 +1,4 @@
-// One call at the asker: an order goes out, rows come into the pages that are there for them.
+// One call at the requester: an order goes out, rows come into the pages that are there for them.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -20,7 +20,7 @@ class AskingHost {
  public:
   virtual ~AskingHost() = default;
   // To the table, in order.
-  virtual void tell(std::function<void(ItemTable&)> news) = 0;
+  virtual void post(std::function<void(ItemTable&)> news) = 0;
   virtual std::string rows_proof(const Digest& key, std::uint64_t stream,
                                  std::string_view digest) const = 0;
   virtual RowFormat format() const = 0;
@@ -52,7 +52,7 @@ class EncodeAsking final : public grpc::ClientBidiReactor<v1::EncodeRequest, v1:
   std::string hear(const v1::EncodeReply& reply);
   std::string take_rows(const std::string& bytes);
   std::string take_end(const v1::End& end);
-  void tell(std::function<void(ItemTable&)> news);
+  void post(std::function<void(ItemTable&)> news);
   void pump();  // under mutex_
 
   AskingHost& host_;

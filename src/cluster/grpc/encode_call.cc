@@ -21,7 +21,7 @@ bool well_formed(const v1::Ask& ask) {
 
 OrderHead head_of(const v1::Ask& ask) {
   OrderHead head;
-  head.asker = ask.node();
+  head.requester = ask.node();
   head.epoch = ask.epoch();
   head.stream = ask.stream();
   head.fingerprint = ask.fingerprint();
@@ -41,7 +41,7 @@ OrderHead head_of(const v1::Ask& ask) {
 EncodeCall::EncodeCall(CallHost& host, CallId id) : host_(host), id_(id) { StartRead(&request_); }
 
 void EncodeCall::OnReadDone(bool ok) {
-  if (!ok) return;  // the asker has said all, or is gone: then OnCancel says so
+  if (!ok) return;  // the requester has said all, or is gone: then OnCancel says so
   bool good = false;
   switch (request_.message_case()) {
     case v1::EncodeRequest::kAsk:
@@ -74,7 +74,7 @@ bool EncodeCall::take_ask(const v1::Ask& ask) {
     const std::lock_guard lock(mutex_);
     if (asked_ || !well_formed(ask)) return false;
     if (!host_.proven(ask)) {
-      finish({grpc::StatusCode::UNAUTHENTICATED, "the asker does not know the key"});
+      finish({grpc::StatusCode::UNAUTHENTICATED, "the requester does not know the key"});
       return true;
     }
     asked_ = true;
@@ -155,7 +155,7 @@ void EncodeCall::pump() {
     return finish(grpc::Status::OK);
   } else if (rows_ && sent_ < rows_->bytes.size()) {
     const std::uint64_t open = std::min<std::uint64_t>(credit_, rows_->bytes.size());
-    if (open <= sent_) return;  // until the asker has pages for more
+    if (open <= sent_) return;  // until the requester has pages for more
     const std::size_t part = std::min<std::size_t>(kChunkBytes, open - sent_);
     outgoing_ = reply();
     outgoing_.mutable_rows()->set_bytes(rows_->bytes.data() + sent_, part);
@@ -183,7 +183,7 @@ void EncodeCall::OnWriteDone(bool ok) {
   const std::lock_guard lock(mutex_);
   writing_ = false;
   if (ok) return pump();
-  finish({grpc::StatusCode::CANCELLED, "the asker is gone"});
+  finish({grpc::StatusCode::CANCELLED, "the requester is gone"});
 }
 
 void EncodeCall::finish(const grpc::Status& status) {

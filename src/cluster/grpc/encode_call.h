@@ -1,4 +1,4 @@
-// One call at the encoder: an order comes in, rows go out as the asker has pages for them.
+// One call at the encoder: an order comes in, rows go out as the requester has pages for them.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -88,7 +88,7 @@ class GrpcLink final : public RunningLink, public AskingHost {
   void stop() override;
 
   // gRPC's threads.
-  void tell(std::function<void(ItemTable&)> news) override {
+  void post(std::function<void(ItemTable&)> news) override {
     thread_.post([this, news = std::move(news)] { news(table_()); });
   }
   std::string rows_proof(const Digest& key, std::uint64_t stream,
@@ -132,7 +132,7 @@ void WatchReader::OnReadDone(bool ok) {
   report.last_seen = report_.last_seen();
   report.images = report_.images();
   report.draining = report_.draining();
-  link_.tell([encoder = encoder_, report](ItemTable& table) { table.reported(encoder, report); });
+  link_.post([encoder = encoder_, report](ItemTable& table) { table.reported(encoder, report); });
   StartRead(&report_);
 }
 

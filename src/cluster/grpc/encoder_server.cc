@@ -28,7 +28,7 @@ constexpr std::size_t kMostNode = 256;
 
 class GrpcEncoderServer;
 
-// Tells one asker again and again how busy the encoder is.
+// Tells one requester again and again how busy the encoder is.
 class WatchCall final : public grpc::ServerWriteReactor<v1::ReportMessage> {
  public:
   WatchCall(GrpcEncoderServer& server, std::string node, bool refused);
@@ -60,7 +60,7 @@ class GrpcEncoderServer final : public EncoderServer,
   void stop(Nanos limit) override;
   std::vector<std::string> addresses() const override { return bound_; }
 
-  // AskerLink, on the desk's thread.
+  // RequesterLink, on the desk's thread.
   void accepted(CallId call, const Accepted& said) override {
     with(call, [&](EncodeCall& to) { to.accepted(said); });
   }
@@ -107,11 +107,11 @@ class GrpcEncoderServer final : public EncoderServer,
   grpc::ServerBidiReactor<v1::EncodeRequest, v1::EncodeReply>* Encode(
       grpc::CallbackServerContext* context) override;
 
-  template <typename Tell>
-  void with(CallId id, const Tell& tell) {
+  template <typename Act>
+  void with(CallId id, const Act& act) {
     const std::lock_guard lock(mutex_);
     const auto found = calls_.find(id);
-    if (found != calls_.end()) tell(*found->second);
+    if (found != calls_.end()) act(*found->second);
   }
   void report();
 
@@ -134,7 +134,7 @@ WatchCall::WatchCall(GrpcEncoderServer& server, std::string node, bool refused)
     : server_(server), node_(std::move(node)) {
   if (!refused) return;
   finished_ = true;
-  Finish({grpc::StatusCode::UNAUTHENTICATED, "the asker does not know the key"});
+  Finish({grpc::StatusCode::UNAUTHENTICATED, "the requester does not know the key"});
 }
 
 void WatchCall::send(const Report& report) {

@@ -15,11 +15,11 @@ struct EncoderServerSettings {
   std::vector<std::string> addresses;  // "HOST:PORT", "unix:PATH"
   Access access;
   Greeting self;
-  std::size_t most_calls = 4096;  // open at once, of all askers; over it a call is refused
+  std::size_t most_calls = 4096;  // open at once, of all requesters; over it a call is refused
 };
 
 // A desk answers to it; the desk lives on `thread`, and is made before listen().
-class EncoderServer : public AskerLink {
+class EncoderServer : public RequesterLink {
  public:
   // Errors name the address. kDenied for one that others reach, without key and TLS.
   static Result<std::unique_ptr<EncoderServer>> create(const EncoderServerSettings& settings,

@@ -94,9 +94,9 @@ EncoderQueue::~EncoderQueue() {
 }
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image,
-                        Asker asker) {
+                        Origin origin) {
   if (!keys_.insert(key).second) return;
-  double& next = next_[static_cast<std::size_t>(asker)];
+  double& next = next_[static_cast<std::size_t>(origin)];
   const double start = std::max(begun_, next);
   next = start + static_cast<double>(patch_rows(image->layout));
   const auto later = std::ranges::upper_bound(queue_, start, {}, &Job::start);

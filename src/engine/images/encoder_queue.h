@@ -56,7 +56,7 @@ struct EncoderStats {
 // Engine thread.
 class EncoderQueue {
  public:
-  enum class Asker : std::uint8_t { kThisProcess, kOthers };
+  enum class Origin : std::uint8_t { kThisProcess, kOthers };
 
   // An image is done: its rows, valid during the call.
   using Publish = std::function<void(const Digest& key, View rows)>;
@@ -74,7 +74,7 @@ class EncoderQueue {
 
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image,
-            Asker asker = Asker::kThisProcess);
+            Origin origin = Origin::kThisProcess);
   bool contains(const Digest& key) const { return keys_.contains(key); }  // queued, or in the run
   // Lets go of what nobody wants any more; a run is stopped, and given up if it is still unwanted
   // at the next call, since a preempted sequence may want it back. True if there was something.
@@ -111,7 +111,7 @@ class EncoderQueue {
     Digest key{};
     std::shared_ptr<const PreparedImage> image;
     Nanos queued = 0;
-    double start = 0;    // when its turn comes: patch rows of one asker before it
+    double start = 0;    // when its turn comes: patch rows of one origin before it
     bool alone = false;  // its batch has failed
   };
   EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
@@ -142,7 +142,7 @@ class EncoderQueue {
   bool whole_;                       // batches are submitted at once
   std::deque<Job> queue_;            // by `start`
   double begun_ = 0;                 // `start` of the last that has begun
-  std::array<double, 2> next_ = {};  // where the next image of each asker starts, at the earliest
+  std::array<double, 2> next_ = {};  // where the next image of each origin starts, at the earliest
   std::unordered_set<Digest, DigestHash> keys_;  // queued or in the run
   std::vector<Job> batch_;
   std::vector<const PreparedImage*> batch_images_;

@@ -108,14 +108,14 @@ struct QueueTest : testing::Test {
   }
   // rows: of the embedding; 0: a quarter of the patches.
   Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0,
-              EncoderQueue::Asker asker = EncoderQueue::Asker::kThisProcess) {
+              EncoderQueue::Origin origin = EncoderQueue::Origin::kThisProcess) {
     auto image = std::make_shared<PreparedImage>();
     image->layout.grid_h = patches;
     image->layout.grid_w = 1;
     image->layout.tokens = rows > 0 ? rows : patches / 4;
     const Digest key = sha256(name);
     wanted.insert(key);
-    queue->push(key, std::move(image), asker);
+    queue->push(key, std::move(image), origin);
     return key;
   }
   void run_out() {
@@ -144,7 +144,7 @@ TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
 
 // The batch is done again one by one, in its order and before what came later; one image fails.
 TEST_F(QueueTest, NobodyWaitsForAllThatAnotherWants) {
-  constexpr auto kOthers = EncoderQueue::Asker::kOthers;
+  constexpr auto kOthers = EncoderQueue::Origin::kOthers;
   make(0, 64);  // one image a batch
   for (int i = 0; i < 8; ++i) push("theirs " + std::to_string(i), 64, 0, kOthers);
   queue->advance();  // the first of them has begun

@@ -72,14 +72,14 @@ bool ImageDesk::wanted(const Digest& key) const {
          (lent_ && lent_->wanted(key));
 }
 
-EncoderQueue::Asker ImageDesk::asker_of(const Digest& key) const {
+EncoderQueue::Origin ImageDesk::origin_of(const Digest& key) const {
   const bool lent = lent_ && lent_->wanted(key) && !planner_.wanted(key);
-  return lent ? EncoderQueue::Asker::kOthers : EncoderQueue::Asker::kThisProcess;
+  return lent ? EncoderQueue::Origin::kOthers : EncoderQueue::Origin::kThisProcess;
 }
 
 void ImageDesk::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source) {
   if (auto pixels = source->ready()) {
-    encoder_->push(key, std::move(pixels), asker_of(key));
+    encoder_->push(key, std::move(pixels), origin_of(key));
   } else if (!encoder_->contains(key)) {
     pixels_->push(key, source);
   }
@@ -101,7 +101,7 @@ bool ImageDesk::take_pixels() {
   for (PixelLoader::Loaded& one : loaded) {
     if (!wanted(one.key)) continue;
     if (one.image) {
-      encoder_->push(one.key, *std::move(one.image), asker_of(one.key));
+      encoder_->push(one.key, *std::move(one.image), origin_of(one.key));
     } else {
       failed_here(one.key, one.image.error());
     }

@@ -64,7 +64,7 @@ class ImageDesk {
 
  private:
   bool wanted(const Digest& key) const;  // by a sequence, by others, or for comparison
-  EncoderQueue::Asker asker_of(const Digest& key) const;
+  EncoderQueue::Origin origin_of(const Digest& key) const;
   void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
   bool take_pixels();
   bool take_lent();

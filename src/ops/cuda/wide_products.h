@@ -1,5 +1,5 @@
-// When a weight that is kept as codes is made wide (widen_codes.h) for a library's product, and how
-// much of it at once.
+// When a weight that is kept as codes is dequantised (widen_codes.h) for a library's product, and
+// how much of it at once.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace saccade::cuda {
 
-// A weight made wide costs its code, read, and its bf16, written and read again: 5 bytes of E4M3,
+// A weight dequantised costs its code, read, and its bf16, written and read again: 5 bytes of E4M3,
 // 4.5 of four bits. The product then takes 2 flops a row at the library's rate; the own kernel
 // needs no such bytes, and takes them at a share of that rate. Rows from which the library's way
 // is the shorter:

@@ -1,4 +1,4 @@
-// Weights that are kept as codes, made wide: rows of bf16, as a library multiplies them.
+// Weights that are kept as codes, dequantised: rows of bf16, as a library multiplies them.
 #pragma once
 
 #include "ops/cuda/code_kernels.h"

@@ -1,4 +1,4 @@
-// Weights of codes made wide, on the emulated device: to the bit what a host reads of the
+// Weights of codes dequantised to bf16, on the emulated device: to the bit what a host reads of the
 // checkpoint and rounds, whatever the form, in any band, and nothing beside it.
 #include "ops/cuda/widen_codes.h"
 

@@ -36,7 +36,7 @@ Result<std::string> template_source(const std::string& given) {
   return text;
 }
 
-Result<void> check_front(const ServeSettings& settings) {
+Result<void> check_listener(const ServeSettings& settings) {
   for (const std::string& file : {settings.tls_certificate, settings.tls_key}) {
     constexpr std::size_t kMostBytes = std::size_t{16} << 20;
     if (!file.empty()) TRY_DO(read_regular_file(file, kMostBytes));

@@ -15,7 +15,7 @@ net::HttpServerSettings http_settings(const ServeSettings& settings);
 Result<std::string> template_source(const std::string& given);
 
 // Host and port can be listened on, the files of TLS be read, and --chat-template is a template.
-Result<void> check_front(const ServeSettings& settings);
+Result<void> check_listener(const ServeSettings& settings);
 
 // The checkpoint takes --max-model-len, and the device has memory for --kv-cache-bytes. Of models
 // that generate.

@@ -167,12 +167,12 @@ Result<void> GenerationServer::make_service() {
 }
 
 Result<void> GenerationServer::serve() {
-  TRY(front_, HttpFront::listen(settings_, service_->router(), signals_));
-  if (store_) store_->announce(lent_.get(), front_->port());
+  TRY(listener_, HttpListener::listen(settings_, service_->router(), signals_));
+  if (store_) store_->announce(lent_.get(), listener_->port());
   throughput_.emplace(*engine_, settings_.throughput_interval);
   std::vector<Drainable*> what{&*service_};
   if (lent_) what.push_back(lent_.get());
-  front_->serve_until_signal(what, store_.get());
+  listener_->serve_until_signal(what, store_.get());
   if (lent_) lent_->stop(std::chrono::seconds(0));
   return thread_->verdict();
 }
@@ -180,7 +180,7 @@ Result<void> GenerationServer::serve() {
 // Whoever calls others ends before them.
 void GenerationServer::stop() {
   throughput_.reset();  // asks the engine
-  front_.reset();       // its workers run the service's handlers
+  listener_.reset();    // its workers run the service's handlers
   ticker_.reset();      // asks the engine, and steps the sizer
   thread_.reset();      // the engine's: answers' last deltas go to the service
   service_.reset();     // what it still downloads and decodes

@@ -8,7 +8,7 @@
 #include "cluster/zmq/event_publisher.h"
 #include "serve/assembly/cluster_store.h"
 #include "serve/assembly/engine_thread.h"
-#include "serve/assembly/http_front.h"
+#include "serve/assembly/http_listener.h"
 #include "serve/assembly/image_encoders.h"
 #include "serve/assembly/lent_encoder.h"
 #include "serve/assembly/server_parts.h"
@@ -70,7 +70,7 @@ class GenerationServer {
   std::optional<Service> service_;
   std::optional<EngineThread<Engine>> thread_;
   std::optional<SizeTicker> ticker_;
-  std::unique_ptr<HttpFront> front_;
+  std::unique_ptr<HttpListener> listener_;
   std::optional<ThroughputLog> throughput_;
 };
 

@@ -307,8 +307,8 @@ void ImageSizer::count(const ImageToSize& image, std::int64_t native) {
 
 void ImageSizer::observe(const EngineStats& stats) {
   const std::lock_guard lock(mutex_);
-  const auto tell = [](cluster::SpeedCorrection& speed, double completions, double real,
-                       double predicted) {
+  const auto observe = [](cluster::SpeedCorrection& speed, double completions, double real,
+                          double predicted) {
     for (double i = 0; i < std::min(completions, kMostObserved); ++i)
       speed.observe(real, predicted);
   };
@@ -316,8 +316,8 @@ void ImageSizer::observe(const EngineStats& stats) {
   const auto images = static_cast<double>(stats.images_encoded - seen_.images);
   if (images > 0) {
     const auto rows = static_cast<double>(stats.encoder_tokens_computed - seen_.rows);
-    tell(encode_speed_, images, 1e3 * (stats.encoder_busy_seconds - seen_.encoder_busy),
-         images * costs_.encode.ms(rows / images));
+    observe(encode_speed_, images, 1e3 * (stats.encoder_busy_seconds - seen_.encoder_busy),
+            images * costs_.encode.ms(rows / images));
     seen_.images = stats.images_encoded;
     seen_.rows = stats.encoder_tokens_computed;
     seen_.encoder_busy = stats.encoder_busy_seconds;
@@ -325,8 +325,8 @@ void ImageSizer::observe(const EngineStats& stats) {
   const auto tokens = static_cast<double>(stats.prefill_tokens - seen_.prefill_tokens);
   if (mean_prompt_ > 0 && tokens >= mean_prompt_) {
     const double prompts = tokens / mean_prompt_;
-    tell(prefill_speed_, prompts, 1e3 * (stats.prefill_busy_seconds - seen_.prefill_busy),
-         prompts * costs_.prefill.ms(mean_prompt_));
+    observe(prefill_speed_, prompts, 1e3 * (stats.prefill_busy_seconds - seen_.prefill_busy),
+            prompts * costs_.prefill.ms(mean_prompt_));
     seen_.prefill_tokens = stats.prefill_tokens;
     seen_.prefill_busy = stats.prefill_busy_seconds;
   }

@@ -1,4 +1,4 @@
-#include "serve/assembly/http_front.h"
+#include "serve/assembly/http_listener.h"
 
 #include <algorithm>
 #include <thread>
@@ -38,40 +38,41 @@ void wait_until_idle(std::span<Drainable* const> what, std::chrono::milliseconds
 
 }  // namespace
 
-Result<std::unique_ptr<HttpFront>> HttpFront::listen(const ServeSettings& settings, Router& router,
-                                                     const EndSignals& signals) {
-  std::unique_ptr<HttpFront> front(new HttpFront(settings, router, signals));
-  TRY(front->http_, net::HttpServer::listen(
-                        http_settings(settings),
-                        [&](net::HttpRequest request, net::Responder responder) {
-                          strip_root(settings.root_path, request);
-                          router.handle(std::move(request), std::move(responder));
-                        },
-                        [&](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
-                          if (settings.root_path.empty()) return router.admit(head, length);
-                          net::HttpRequest below = head;
-                          strip_root(settings.root_path, below);
-                          return router.admit(below, length);
-                        }));
+Result<std::unique_ptr<HttpListener>> HttpListener::listen(const ServeSettings& settings,
+                                                           Router& router,
+                                                           const EndSignals& signals) {
+  std::unique_ptr<HttpListener> listener(new HttpListener(settings, router, signals));
+  TRY(listener->http_, net::HttpServer::listen(
+                           http_settings(settings),
+                           [&](net::HttpRequest request, net::Responder responder) {
+                             strip_root(settings.root_path, request);
+                             router.handle(std::move(request), std::move(responder));
+                           },
+                           [&](const net::HttpRequest& head, std::optional<std::uint64_t> length) {
+                             if (settings.root_path.empty()) return router.admit(head, length);
+                             net::HttpRequest below = head;
+                             strip_root(settings.root_path, below);
+                             return router.admit(below, length);
+                           }));
   signals.ready();
   const char* const scheme = settings.tls_certificate.empty() ? "http" : "https";
   if (settings.host.starts_with('/'))
     log::info("listening on {}, a Unix socket ({})", settings.host, scheme);
   else
     log::info("listening on {}://{}:{}", scheme, net::shown_host(settings.host),
-              front->http_->port());
+              listener->http_->port());
   log::info("Application startup complete.");
-  return front;
+  return listener;
 }
 
-void HttpFront::serve_until_signal(std::span<Drainable* const> what, ClusterStore* store) {
+void HttpListener::serve_until_signal(std::span<Drainable* const> what, ClusterStore* store) {
   signals_.wait();
   if (store != nullptr) store->withdraw();  // who asks next is sent elsewhere
   drain(what);
   EndSignals::end_within(kEndTime);
 }
 
-void HttpFront::drain(std::span<Drainable* const> what) {
+void HttpListener::drain(std::span<Drainable* const> what) {
   const std::chrono::seconds limit = settings_.drain_time;
   router_.start_draining();
   for (Drainable* each : what) each->start_draining();

@@ -15,11 +15,11 @@
 
 namespace saccade::serve {
 
-class HttpFront {
+class HttpListener {
  public:
   // Listens, and says so in the log. All of these outlive it.
-  static Result<std::unique_ptr<HttpFront>> listen(const ServeSettings& settings, Router& router,
-                                                   const EndSignals& signals);
+  static Result<std::unique_ptr<HttpListener>> listen(const ServeSettings& settings, Router& router,
+                                                      const EndSignals& signals);
 
   std::uint16_t port() const { return http_->port(); }
 
@@ -28,7 +28,7 @@ class HttpFront {
   void serve_until_signal(std::span<Drainable* const> what, ClusterStore* store);
 
  private:
-  HttpFront(const ServeSettings& settings, Router& router, const EndSignals& signals)
+  HttpListener(const ServeSettings& settings, Router& router, const EndSignals& signals)
       : settings_(settings), router_(router), signals_(signals) {}
   void drain(std::span<Drainable* const> what);
 
