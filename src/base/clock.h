@@ -6,8 +6,8 @@
 
 namespace saccade {
 
-using Nanos =
-    std::int64_t;  // nanoseconds; a duration, or an instant on a Clock's own monotonic axis
+// Nanoseconds; a duration, or an instant on a Clock's own monotonic axis.
+using Nanos = std::int64_t;
 
 constexpr Nanos kMicrosecond = 1'000;
 constexpr Nanos kMillisecond = 1'000'000;

@@ -35,8 +35,8 @@ struct EngineSettings {
   // kClientsWaiting times as many of all clients together.
   std::int64_t max_waiting = 1024;
   static constexpr std::int64_t kClientsWaiting = 4;
-  std::int64_t long_prefill_threshold =
-      0;  // most prompt tokens a request gets in one step; 0: no limit
+  // Most prompt tokens a request gets in one step; 0: no limit.
+  std::int64_t long_prefill_threshold = 0;
   bool prefix_caching = true;
   // Of models with layers that keep a state: tokens between the states that are kept, so that
   // later requests may go on from there; rounded up to whole blocks. With prefix_caching only.

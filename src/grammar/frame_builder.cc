@@ -13,8 +13,8 @@ constexpr int kMaxInlineDepth = 32;
 // A deterministic frame may be this much larger than the nondeterministic one, and no more.
 constexpr std::size_t kMaxGrowth = 2;
 constexpr std::size_t kMinDeterministic = 256;
-constexpr std::size_t kMaxMembers =
-    8;  // nondeterministic states in a deterministic one, at the mean
+// Nondeterministic states in a deterministic one, at the mean.
+constexpr std::size_t kMaxMembers = 8;
 constexpr std::size_t kSetBytes = 80;  // of a numbered set, besides its members
 
 }  // namespace

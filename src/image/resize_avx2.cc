@@ -90,8 +90,8 @@ SACCADE_AVX2 void make_rows(const std::uint8_t* const (&from)[kRows], const Resa
       weights += kWords;
       at += 3 * kTapGroup;
     }
-    const __m256i words =
-        _mm256_packs_epi32(finish(high[0], low[0]), finish(high[1], low[1]));  // rows 0 2 | 1 3
+    // Rows 0 2 | 1 3.
+    const __m256i words = _mm256_packs_epi32(finish(high[0], low[0]), finish(high[1], low[1]));
     const __m256i bytes = _mm256_packus_epi16(words, words);
     alignas(32) std::uint32_t rgb[8];
     _mm256_store_si256(reinterpret_cast<__m256i*>(rgb), bytes);

@@ -30,8 +30,8 @@ struct ModelShape {
   std::string family;
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;  // rows of the logits
-  std::int64_t placeholders =
-      0;  // token ids from `vocab` on that a prompt may hold, unlike answers
+  // Token ids from `vocab` on that a prompt may hold, unlike answers.
+  std::int64_t placeholders = 0;
   std::int64_t max_position = 0;  // longest sequence the checkpoint promises, tokens
   // Longest sequence without scaled positions, 0: max_position. What an engine takes unless it is
   // told more.

@@ -151,8 +151,8 @@ struct SequenceSpan {
   std::int64_t row_begin = 0;
   std::int64_t row_count = 0;
   std::int64_t context = 0;
-  std::int64_t prefix =
-      0;  // tokens [0, prefix) see each other both ways (PaliGemma); 0: causal throughout
+  // Tokens [0, prefix) see each other both ways (PaliGemma); 0: causal throughout.
+  std::int64_t prefix = 0;
   std::span<const std::int32_t>
       blocks;  // block ids, token t in blocks[t / block_size]; -1 where a window let go
   // Each one's tokens see each other both ways, what comes before as all others do (Gemma-3's

@@ -24,8 +24,8 @@ class TokenCounts {
 // One row. Tokens outside the vocabulary have no logit, and are passed over.
 struct SamplingRow {
   std::int64_t row = 0;  // of the logits
-  std::int32_t slot =
-      -1;  // row of SampleArgs::last_tokens where the token is left too; -1: nowhere
+  // Row of SampleArgs::last_tokens where the token is left too; -1: nowhere.
+  std::int32_t slot = -1;
   std::span<const std::uint32_t> allowed = {};  // bit t % 32 of word t / 32: t may come; empty: all
   // Tokens that must not come, in as many lists as they happen to be kept in.
   std::array<std::span<const std::int32_t>, 2> masked = {};

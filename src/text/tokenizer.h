@@ -17,8 +17,8 @@ using TokenId = std::int32_t;
 
 struct EncodeOptions {
   bool add_special_tokens = false;  // what the post-processor adds (bos, eos)
-  bool parse_special_tokens =
-      true;  // literal "<|im_end|>" in the text becomes that token; false: plain text
+  // Literal "<|im_end|>" in the text becomes that token; false: plain text.
+  bool parse_special_tokens = true;
 };
 
 // What decoding one sequence has to remember between its tokens.

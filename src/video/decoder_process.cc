@@ -47,8 +47,8 @@ Result<Pipe> make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail(system_error("pipe"));
   Pipe pipe{Descriptor(ends[0]), Descriptor(ends[1])};
-  constexpr int kBytes =
-      1 << 20;  // fewer changes between the two processes, if there may be as many
+  // Fewer changes between the two processes, if there may be as many.
+  constexpr int kBytes = 1 << 20;
   ::fcntl(pipe.write.get(), F_SETPIPE_SZ, kBytes);
   TRY(pipe.read, raised(std::move(pipe.read)));
   TRY(pipe.write, raised(std::move(pipe.write)));

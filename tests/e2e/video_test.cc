@@ -237,8 +237,8 @@ TEST(VideoLimits, TokensAndBytesOfARequest) {
   ASSERT_TRUE(png);
   ASSERT_LT(1200 * png->size(), kBytes);
   const std::string dot = base64_encode({reinterpret_cast<const char*>(png->data()), png->size()});
-  const std::string video =
-      video_url(std::vector<std::string>(400, dot));  // 200 groups of 4 tokens
+  // 200 groups of 4 tokens.
+  const std::string video = video_url(std::vector<std::string>(400, dot));
   EXPECT_EQ(send(video + "," + video).status, 200);
   const RawAnswer tokens = send(video + "," + video + "," + video);
   EXPECT_EQ(tokens.status, 400) << tokens.body;

@@ -39,8 +39,8 @@ enum EventKind : EventKinds {
   kChoicesEvent = 1 << 10,   // `choices` is not empty (the event may still carry no output)
 };
 constexpr EventKinds kAllEventKinds = (1 << 11) - 1;
-constexpr EventKinds kOutputEvent =
-    kContentEvent | kReasoningEvent | kToolEvent | kTokenIdsEvent;  // carries generated output
+// Carries generated output.
+constexpr EventKinds kOutputEvent = kContentEvent | kReasoningEvent | kToolEvent | kTokenIdsEvent;
 
 constexpr std::int32_t kUnknownTokens = -1;
 

@@ -35,8 +35,8 @@ WelchScale welch_scale(std::span<const double> a, std::span<const double> b) {
   const double nb = static_cast<double>(b.size());
   const double va = sample_variance(a) / na;
   const double vb = sample_variance(b) / nb;
-  const double degrees =
-      (va + vb) * (va + vb) / (va * va / (na - 1) + vb * vb / (nb - 1));  // NaN without variance
+  // NaN without variance.
+  const double degrees = (va + vb) * (va + vb) / (va * va / (na - 1) + vb * vb / (nb - 1));
   return {mean_of(a) - mean_of(b), std::sqrt(va + vb), degrees};
 }
 

@@ -24,8 +24,8 @@ struct DraftSettings {
   std::string model;         // folder, or ORG/NAME; empty: the text itself is looked up
   std::string revision;      // of ORG/NAME on the hub; empty: main
   std::string quantization;  // as --quantization, of this model alone
-  std::int64_t max_model_len =
-      0;  // longer sequences are not guessed; 0: as long as both models take
+  // Longer sequences are not guessed; 0: as long as both models take.
+  std::int64_t max_model_len = 0;
   std::int64_t kv_cache_bytes = 0;  // of its own keys and values; 0: chosen at start
   bool operator==(const DraftSettings&) const = default;
 };

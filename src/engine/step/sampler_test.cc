@@ -88,8 +88,8 @@ TEST_P(SamplerTest, GreedyTakesTheLargest) {
   Fixture f{device_.get(), {0.1f, 3.0f, 2.0f, 3.0f}};
   f.params.temperature = 0;
   EXPECT_EQ(f().token, 1);
-  f.params.logit_bias =
-      std::vector<TokenBias>{{2, 50.0f}, {99, 1.0f}};  // ids outside the vocabulary have no logit
+  // Ids outside the vocabulary have no logit.
+  f.params.logit_bias = std::vector<TokenBias>{{2, 50.0f}, {99, 1.0f}};
   EXPECT_EQ(f().token, 2);
 }
 

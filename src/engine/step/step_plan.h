@@ -14,8 +14,8 @@ struct PlannedRows {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   bool samples = false;  // the last row's logits give the next token
-  std::int64_t drafts =
-      0;  // of count, the last: Sequence::draft's first, each of which samples too
+  // Of count, the last: Sequence::draft's first, each of which samples too.
+  std::int64_t drafts = 0;
 
   std::int64_t end() const { return begin + count - drafts; }  // of the tokens that are no guesses
   std::int64_t sampled() const { return samples ? 1 + drafts : 0; }  // rows

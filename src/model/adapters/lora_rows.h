@@ -16,8 +16,8 @@ struct LoraRows {
   const PackedLora* adapter = nullptr;
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  std::int64_t first =
-      -1;  // of rows that follow each other: the first of them, and no list is read
+  // Of rows that follow each other: the first of them, and no list is read.
+  std::int64_t first = -1;
 };
 
 // Of rows that follow each other, those among [begin, begin + count), counted from there.

@@ -25,8 +25,8 @@ struct FlashLists {
   const std::int32_t* sequences = nullptr;  // which it is
   const std::int32_t* query_begins = nullptr;  // the sequence's first row of q and out
   const std::int32_t* query_counts = nullptr;
-  const std::int32_t* key_begins =
-      nullptr;  // where its blocks begin in `blocks`, or its first key row
+  // Where its blocks begin in `blocks`, or its first key row.
+  const std::int32_t* key_begins = nullptr;
   const std::int32_t* key_counts = nullptr;  // tokens; of pages the queries are the last of them
   std::int64_t works = 0;
 };

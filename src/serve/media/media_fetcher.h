@@ -17,10 +17,10 @@ struct MediaSettings {
   std::string allowed_local_path;  // folder for file://; empty: none
   std::vector<std::string>
       allowed_domains;  // for http(s)://; empty: none. "example.org" also allows its subdomains
-  bool allow_private_addresses =
-      false;  // loopback, private and link-local addresses behind an allowed domain
+  // Loopback, private and link-local addresses behind an allowed domain.
+  bool allow_private_addresses = false;
   // HTTP_PROXY, HTTPS_PROXY and NO_PROXY count; a proxy looks names up itself, so that addresses
-  // behind them are its affair
+  // behind them are its affair.
   bool environment_proxies = false;
   std::size_t max_bytes = 64u << 20;        // of one image, as fetched or decoded from base64
   std::size_t max_video_bytes = 64u << 20;  // of one video file, likewise
