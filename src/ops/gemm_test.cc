@@ -3,62 +3,23 @@
 #include <cmath>
 #include <numeric>
 
-#include "tests/ops/devices.h"
+#include "tests/ops/gemm_cases.h"
 
 namespace saccade {
 namespace {
 
 using Gemm = EveryCpu;
 
-struct Case {
-  std::int64_t rows, in, out;
-  DType stored = DType::kF32;
-  DType compute = DType::kF32;
-  Activation activation = Activation::kNone;
-  bool bias = false;
-  bool residual = false;
-};
-
 // One rounding an added product and a random walk over them give about epsilon * |x| |w|; 8 of
 // those is far out of its reach, and far below the 2^15 epsilon of one bf16 rounding left out.
-double tolerance(const Matrix& x, const Matrix& weight, std::int64_t row, std::int64_t col,
-                 double other) {
-  return 8 * kEpsilon * (x.norm(row) * weight.norm(col) + std::abs(other)) + 1e-30;
-}
-
-void run_case(Device& device, Device& reference, const Case& c) {
-  SCOPED_TRACE(fmt::format("rows {} in {} out {} stored {} compute {} activation {}", c.rows, c.in,
-                           c.out, name_of(c.stored), name_of(c.compute),
-                           static_cast<int>(c.activation)));
-  Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
-  Matrix weight(c.out, c.in, c.stored);
-  weight.random(rng);
-  const StoredMatrix parts[] = {weight.view().row_range(0, c.out / 3),
-                                weight.view().row_range(c.out / 3, c.out)};
-  const auto packed = device.pack(parts, c.compute);
-  const auto twin = reference.pack(parts, c.compute);
-  Matrix x(c.rows, c.in);
-  x.random(rng).round_to(packed->operand_dtype());
-  Matrix bias(1, c.out);
-  bias.random(rng);
-  Matrix y(c.rows, c.out);
-  y.random(rng);
-  Matrix want = y;
-  const auto args = [&](const PackedWeight* w, Matrix& result) {
-    GemmArgs gemm;
-    gemm.x = x.view();
-    gemm.weight = w;
-    if (c.bias) gemm.bias = bias.view();
-    gemm.activation = c.activation;
-    if (c.residual) gemm.residual = result.view();  // in place, as the residual stream is
-    gemm.y = result.view();
-    return gemm;
-  };
-  reference.lane(Lane::kStep).gemm(args(twin.get(), want));
-  device.lane(Lane::kStep).gemm(args(packed.get(), y));
-  expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
-    return tolerance(x, weight, row, col, 2.0 + want.at(row, col));
-  });
+void run_case(Device& device, Device& reference, const GemmCase& c) {
+  run_gemm_case(device, reference, c,
+                [](const Matrix& x, const Matrix& weight, const Matrix& want, std::int64_t row,
+                   std::int64_t col) {
+                  return 8 * kEpsilon *
+                             (x.norm(row) * weight.norm(col) + std::abs(2.0 + want.at(row, col))) +
+                         1e-30;
+                });
 }
 
 TEST_P(Gemm, MatchesReferenceForEveryShape) {
@@ -88,56 +49,10 @@ TEST_P(Gemm, StoredTypesBiasActivationAndResidual) {
   }
 }
 
-// The contract that batching rests on: a row alone, in any company and at any place, on any number
-// of threads.
 TEST_P(Gemm, RowsDoNotDependOnTheBatchOrThreads) {
-  constexpr std::int64_t kRows = 600;
-  constexpr std::int64_t kIn = 530;
-  constexpr std::int64_t kOut = 150;
-  Rng rng(7);
-  Matrix weight(kOut, kIn);
-  weight.random(rng);
-  Matrix x(kRows, kIn);
-  x.random(rng);
-  for (const DType compute : {DType::kF32, DType::kBf16}) {
-    std::vector<std::vector<float>> all;
-    for (const int threads : {1, 2, 3}) {
-      const auto cpu = device(threads);
-      const StoredMatrix part = weight.view();
-      const auto packed = (*cpu).pack({&part, 1}, compute);
-      Matrix y(kRows, kOut);
-      GemmArgs gemm;
-      gemm.x = x.view();
-      gemm.weight = packed.get();
-      gemm.y = y.view();
-      gemm.activation = Activation::kSilu;
-      cpu->gemm(gemm);
-      for (std::int64_t row = 0; row < kRows; ++row) {
-        if (threads == 1)
-          all.push_back(y.row(row));
-        else
-          expect_same_bits(y.row(row), all[static_cast<std::size_t>(row)]);
-      }
-      for (const std::int64_t count :
-           {1, 1, 2, 3, 4, 5, 8, 11, 14, 15, 16, 17, 23, 31, 32, 33, 40, 65, 100, 513}) {
-        std::vector<std::int64_t> picked;
-        Matrix some(count, kIn);
-        for (std::int64_t i = 0; i < count; ++i) {
-          picked.push_back(static_cast<std::int64_t>(rng.below(kRows)));
-          for (std::int64_t col = 0; col < kIn; ++col) some.set(i, col, x.at(picked.back(), col));
-        }
-        Matrix result(count, kOut);
-        gemm.x = some.view();
-        gemm.y = result.view();
-        cpu->gemm(gemm);
-        for (std::int64_t i = 0; i < count; ++i) {
-          SCOPED_TRACE(fmt::format("row {} of {}, {} threads", i, count, threads));
-          expect_same_bits(result.row(i),
-                           all[static_cast<std::size_t>(picked[static_cast<std::size_t>(i)])]);
-        }
-      }
-    }
-  }
+  for (const DType compute : {DType::kF32, DType::kBf16})
+    expect_rows_of_themselves([this](int threads) { return device(threads); }, compute,
+                              Activation::kSilu);
 }
 
 // As many inputs as the inner products of an MLP have.

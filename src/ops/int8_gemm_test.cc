@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ops/int8_rows.h"
-#include "tests/ops/devices.h"
+#include "tests/ops/gemm_cases.h"
 
 namespace saccade {
 namespace {
@@ -124,60 +124,27 @@ TEST_P(Int8, WhatIsNoNumberStaysInItsRowOrColumn) {
           << row << " " << col << " " << y.at(row, col);
 }
 
-struct Case {
-  std::int64_t rows, in, out;
-  DType stored = DType::kF32;
-  Activation activation = Activation::kNone;
-  bool bias = false;
-  bool residual = false;
-};
-
 // Against the twin: the sum is exact, so each of its roundings after it is all that may differ.
-void run_case(Device& device, Device& reference, const Case& c) {
-  SCOPED_TRACE(fmt::format("rows {} in {} out {} stored {} activation {}", c.rows, c.in, c.out,
-                           name_of(c.stored), static_cast<int>(c.activation)));
-  Rng rng(static_cast<std::uint64_t>(c.rows * 131 + c.in * 17 + c.out));
-  Matrix weight(c.out, c.in, c.stored);
-  weight.random(rng);
-  const StoredMatrix parts[] = {weight.view().row_range(0, c.out / 3),
-                                weight.view().row_range(c.out / 3, c.out)};
-  const auto packed = device.pack(parts, DType::kI8);
-  const auto twin = reference.pack(parts, DType::kI8);
-  ASSERT_EQ(packed->operand_dtype(), DType::kI8);
-  Matrix x(c.rows, c.in);
-  x.random(rng);
-  Matrix bias(1, c.out);
-  bias.random(rng);
-  Matrix y(c.rows, c.out);
-  y.random(rng);
-  Matrix want = y;
-  const auto args = [&](const PackedWeight* w, Matrix& result) {
-    GemmArgs gemm;
-    gemm.x = x.view();
-    gemm.weight = w;
-    if (c.bias) gemm.bias = bias.view();
-    gemm.activation = c.activation;
-    if (c.residual) gemm.residual = result.view();
-    gemm.y = result.view();
-    return gemm;
-  };
-  reference.lane(Lane::kStep).gemm(args(twin.get(), want));
-  device.lane(Lane::kStep).gemm(args(packed.get(), y));
-  // |sum * scales| <= |x| |w| of the rounded ones, each at most an eighth more than the numbers'
-  // for the rows here; and 1.2 for the slope of an activation.
-  expect_near(y, want, [&](std::int64_t row, std::int64_t col) {
-    return 8 * kEpsilon * (2 * x.norm(row) * weight.norm(col) + 2 + std::abs(want.at(row, col)));
-  });
+// |sum * scales| <= |x| |w| of the rounded ones, each at most an eighth more than the numbers' for
+// the rows here; and 1.2 for the slope of an activation.
+void run_case(Device& device, Device& reference, const GemmCase& c) {
+  run_gemm_case(device, reference, c,
+                [](const Matrix& x, const Matrix& weight, const Matrix& want, std::int64_t row,
+                   std::int64_t col) {
+                  return 8 * kEpsilon *
+                         (2 * x.norm(row) * weight.norm(col) + 2 + std::abs(want.at(row, col)));
+                });
 }
 
 TEST_P(Int8, MatchesReferenceForEveryShape) {
   const auto cpu = device();
   for (const std::int64_t rows : {0, 1, 2, 3, 6, 7, 8, 14, 15, 17, 29, 33})
     for (const std::int64_t in : {1, 2, 31, 64, 261})
-      for (const std::int64_t out : {1, 16, 33, 70}) run_case(*cpu, *reference_, {rows, in, out});
-  run_case(*cpu, *reference_, {530, 70, 290});  // more than one block
-  run_case(*cpu, *reference_, {5, 1600, 130});
-  run_case(*cpu, *reference_, {40, 1600, 130});
+      for (const std::int64_t out : {1, 16, 33, 70})
+        run_case(*cpu, *reference_, {rows, in, out, DType::kF32, DType::kI8});
+  run_case(*cpu, *reference_, {530, 70, 290, DType::kF32, DType::kI8});  // more than one block
+  run_case(*cpu, *reference_, {5, 1600, 130, DType::kF32, DType::kI8});
+  run_case(*cpu, *reference_, {40, 1600, 130, DType::kF32, DType::kI8});
 }
 
 TEST_P(Int8, StoredTypesBiasActivationAndResidual) {
@@ -185,9 +152,9 @@ TEST_P(Int8, StoredTypesBiasActivationAndResidual) {
   for (const DType stored : {DType::kF32, DType::kBf16, DType::kF16}) {
     for (int activation = 0; activation <= static_cast<int>(Activation::kRelu); ++activation) {
       const auto which = static_cast<Activation>(activation);
-      run_case(*cpu, *reference_, {3, 40, 37, stored, which, true, false});
-      run_case(*cpu, *reference_, {21, 300, 37, stored, which, true, true});
-      run_case(*cpu, *reference_, {1, 40, 37, stored, which, false, true});
+      run_case(*cpu, *reference_, {3, 40, 37, stored, DType::kI8, which, true, false});
+      run_case(*cpu, *reference_, {21, 300, 37, stored, DType::kI8, which, true, true});
+      run_case(*cpu, *reference_, {1, 40, 37, stored, DType::kI8, which, false, true});
     }
   }
 }
@@ -226,43 +193,8 @@ TEST_P(Int8, IsNearTheProductOfTheNumbers) {
   }
 }
 
-// A row alone, in any company and at any place, on any number of threads.
 TEST_P(Int8, RowsDoNotDependOnTheBatchOrThreads) {
-  constexpr std::int64_t kRows = 600;
-  constexpr std::int64_t kIn = 530;
-  constexpr std::int64_t kOut = 150;
-  Rng rng(7);
-  Matrix weight(kOut, kIn);
-  weight.random(rng);
-  Matrix x(kRows, kIn);
-  x.random(rng);
-  std::vector<std::vector<float>> all;
-  for (const int threads : {1, 2, 3}) {
-    const auto cpu = device(threads);
-    const auto packed = pack(*cpu, weight);
-    const Matrix y = product(*cpu, *packed, x.view());
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      if (threads == 1)
-        all.push_back(y.row(row));
-      else
-        expect_same_bits(y.row(row), all[static_cast<std::size_t>(row)]);
-    }
-    for (const std::int64_t count :
-         {1, 1, 2, 3, 4, 5, 6, 7, 8, 11, 14, 15, 16, 17, 23, 31, 33, 65, 513}) {
-      std::vector<std::size_t> picked;
-      Matrix some(count, kIn);
-      for (std::int64_t i = 0; i < count; ++i) {
-        picked.push_back(rng.below(kRows));
-        for (std::int64_t col = 0; col < kIn; ++col)
-          some.set(i, col, x.at(static_cast<std::int64_t>(picked.back()), col));
-      }
-      const Matrix result = product(*cpu, *packed, some.view());
-      for (std::int64_t i = 0; i < count; ++i) {
-        SCOPED_TRACE(fmt::format("row {} of {}, {} threads", i, count, threads));
-        expect_same_bits(result.row(i), all[picked[static_cast<std::size_t>(i)]]);
-      }
-    }
-  }
+  expect_rows_of_themselves([this](int threads) { return device(threads); }, DType::kI8);
 }
 
 // As many products as there may be, all of one sign and as large as codes get: nothing wraps and
