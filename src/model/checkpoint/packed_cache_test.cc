@@ -17,7 +17,7 @@
 #include <iterator>
 #include <map>
 
-#include "ops/test_codes.h"
+#include "tests/ops/four_bit_cases.h"
 
 namespace saccade {
 namespace {
