@@ -149,6 +149,29 @@ TEST_F(ClientForms, ThePromptIsGivenBack) {
   EXPECT_EQ(events.find("prompt_token_ids", first + 1), std::string::npos);
 }
 
+TEST_F(ClientForms, APromptIsCutAtTheSideThatIsAskedFor) {
+  const auto kept = [&](const std::string& side) {
+    return must("/completions",
+                R"({"prompt": [5, 6, 7, 8, 9], "max_tokens": 1, "return_token_ids": true,
+                    "truncate_prompt_tokens": 2)" +
+                    side + "}")
+        .at("choices")
+        .at(0)
+        .at("prompt_token_ids");
+  };
+  EXPECT_EQ(kept(R"(, "truncation_side": "right")"), (json::array{5, 6}));
+  EXPECT_EQ(kept(R"(, "truncation_side": "left")"), (json::array{8, 9}));
+  EXPECT_EQ(kept(""), (json::array{8, 9}));
+  const json::value chat = must(
+      "/v1/chat/completions",
+      user("\"hi\"", R"(, "max_tokens": 1, "return_token_ids": true, "truncate_prompt_tokens": 3,
+                        "truncation_side": "right")"));
+  const json::value whole = must("/v1/chat/completions",
+                                 user("\"hi\"", R"(, "max_tokens": 1, "return_token_ids": true)"));
+  const json::array& all = whole.at("prompt_token_ids").as_array();
+  EXPECT_EQ(chat.at("prompt_token_ids"), json::array(all.begin(), all.begin() + 3));
+}
+
 TEST_F(ClientForms, AnAnswerEchoesItsAuthorsWords) {
   const json::value chat = must("/v1/chat/completions",
                                 R"({"max_tokens": 2, "echo": true, "continue_final_message": true,

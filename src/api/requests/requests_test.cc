@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("include_reasoning": 0)", "include_reasoning"},
         Refused{R"("reasoning_effort": 1)", "reasoning_effort"},
         Refused{R"("media_io_kwargs": {"image": {"image_mode": "RGBA"}})", "media_io_kwargs"},
-        Refused{R"("truncation_side": "right")", "truncation_side"},
+        Refused{R"("truncation_side": "both")", "truncation_side"},
         Refused{R"("response_format": {"type": "json_object", "schema": 123})",
                 "response_format.schema"},
         Refused{R"("grammar": 1)", "grammar"},
@@ -512,11 +512,12 @@ TEST(CompletionRequest, RefusalsNameTheMember) {
 TEST(CompletionRequest, TokensThatMayAndMustNotCome) {
   const auto request = parse_completion_request(
       R"({"prompt": "a", "bad_words": ["x", " y"], "allowed_token_ids": [3, 4], "n": 2,
-          "best_of": 5, "truncate_prompt_tokens": -1})");
+          "best_of": 5, "truncate_prompt_tokens": -1, "truncation_side": "right"})");
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->sampling.bad_words, (std::vector<std::string>{"x", " y"}));
   EXPECT_EQ(request->sampling.allowed_token_ids, (std::vector<std::int64_t>{3, 4}));
   EXPECT_EQ(request->sampling.truncate_prompt_tokens, -1);
+  EXPECT_TRUE(request->sampling.truncate_right);
   EXPECT_EQ(request->best_of, 5);
   EXPECT_EQ(parse_completion_request(R"({"prompt": "a", "n": 3})")->best_of, 3);
 }

@@ -139,10 +139,10 @@ Result<SamplingFields> take_sampling(Fields& fields, std::int64_t least_tokens) 
     return invalid("truncate_prompt_tokens",
                    "'truncate_prompt_tokens' is 0, it must be -1 or at least 1");
   TRY(const auto side, fields.text("truncation_side"));
-  if (side && *side != "left")
-    return invalid("truncation_side",
-                   "'truncation_side' is '{}', only 'left' is supported: a prompt's end is kept",
+  if (side && *side != "left" && *side != "right")
+    return invalid("truncation_side", "'truncation_side' is '{}', it must be 'left' or 'right'",
                    side->substr(0, 40));
+  s.truncate_right = side && *side == "right";
   TRY(s.structured, take_structured_output(fields));
   return s;
 }

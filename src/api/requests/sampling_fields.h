@@ -38,8 +38,9 @@ struct SamplingFields {
   std::vector<std::string> bad_words;
   std::vector<std::int64_t> allowed_token_ids;  // empty: all
   std::vector<std::int64_t> logprob_token_ids;  // listed in place of the likeliest; none twice
-  // The prompt's last ones are kept; -1: as many as leave room for the answer.
+  // How many of the prompt are kept; -1: as many as leave room for the answer.
   std::optional<std::int64_t> truncate_prompt_tokens;
+  bool truncate_right = false;  // truncation_side: the prompt's end goes, not its begin
   // Most likely tokens listed beside each one of the prompt; -1: all there are.
   std::optional<std::int64_t> prompt_logprobs;
   std::optional<StructuredOutput> structured;  // absent: free text

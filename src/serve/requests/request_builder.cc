@@ -222,7 +222,7 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::u
       processor_.build_prompt(tokenizer, built.text, media.layouts, request.add_special_tokens);
   TRY_DO(tokenizer.check());
   TRY(built.prompt, std::move(prompt));
-  if (keep > 0) TRY_DO(cut(built, keep, 0));
+  if (keep > 0) TRY_DO(cut(built, keep, request.sampling.truncate_right ? keep : 0));
   for (const ImageLayout& layout : media.layouts)
     (layout.frames > 0 ? built.video_tokens : built.image_tokens).push_back(layout.tokens);
   // By number, as spans name them; a prompt may place a later image first.
@@ -233,7 +233,7 @@ Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::u
   return built;
 }
 
-// To the prompt's last `keep` tokens, but for the `first` of it, which the tokenizer puts there.
+// To `keep` tokens: the prompt's `first` ones, and its last ones for the rest.
 Result<void> RequestBuilder::cut(BuiltPrompt& built, std::int64_t keep, std::int64_t first) const {
   std::vector<TokenId> ids = built.prompt.ids;
   const auto count = static_cast<std::int64_t>(ids.size());
@@ -289,7 +289,7 @@ Result<BuiltPrompt> RequestBuilder::completion(const api::CompletionPrompt& prom
     return fail(Error{ErrorCode::kInvalid, "the prompt is empty: at least one token is required",
                       "prompt"});
   }
-  if (keep > 0) TRY_DO(cut(built, keep, first));
+  if (keep > 0) TRY_DO(cut(built, keep, request.sampling.truncate_right ? keep : first));
   return built;
 }
 
