@@ -1,8 +1,11 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -72,6 +75,53 @@ TEST(ThreadPool, WaitsForALateWorkerWithoutSpinningForever) {
     }
   });
   EXPECT_TRUE(late_done);
+}
+
+// On one processor, the worker only ever run when nobody else wants to: it is woken and does not
+// come.
+TEST(ThreadPool, TheCallerDoesWhatALateWorkerHasNotBegun) {
+  std::thread([] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+    ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+    ThreadPool pool(2);  // threads inherit the set
+    std::array<std::thread::id, 2> own;
+    pool.run([&](int worker) {
+      own[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
+      const sched_param none{};
+      if (worker == 1) pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
+    });
+    int stood_in = 0;
+    for (int round = 0; round < 50; ++round) {
+      std::array<std::thread::id, 2> ran;
+      pool.parallel_for(2, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
+        for (std::int64_t i = begin; i < end; ++i)
+          ran[static_cast<std::size_t>(worker)] = std::this_thread::get_id();
+      });
+      ASSERT_EQ(ran[0], own[0]);
+      ASSERT_TRUE(ran[1] == own[0] || ran[1] == own[1]);
+      if (ran[1] == own[0]) ++stood_in;
+    }
+    EXPECT_GT(stood_in, 0);
+    pool.run([&](int worker) {
+      EXPECT_EQ(std::this_thread::get_id(), own[static_cast<std::size_t>(worker)]);
+    });
+  }).join();
+}
+
+// More threads than processors: parts are begun late, by whoever comes first.
+TEST(ThreadPool, EveryPartIsDoneOnceOnACrowdedMachine) {
+  ThreadPool pool(8);
+  std::array<int, 8> done{};
+  constexpr int kRounds = 500;
+  for (int round = 0; round < kRounds; ++round) {
+    pool.parallel_for(8, 1, [&](std::int64_t begin, std::int64_t end, int worker) {
+      for (std::int64_t i = begin; i < end; ++i) ++done[static_cast<std::size_t>(i)];
+      if ((round + worker) % 7 == 0) std::this_thread::yield();
+    });
+  }
+  for (const int times : done) EXPECT_EQ(times, kRounds);
 }
 
 TEST(ThreadPool, IdleWorkersSleep) {
