@@ -1,4 +1,5 @@
 """Licences of Debian packages as SPDX expressions, from their copyright files."""
+import functools
 import os
 import re
 
@@ -20,6 +21,7 @@ def copyright_of(package):
     return open(path, errors="replace").read() if os.path.exists(path) else ""
 
 
+@functools.cache  # some files name one licence a thousand times
 def wording(name, text):
     """What a machine-readable copyright file says of a short name; the longest, since others only name it."""
     found = re.findall(rf"^License:[ \t]*{re.escape(name)}[ \t]*\n((?:[ \t].*\n?)+)", text, re.M)
