@@ -103,9 +103,10 @@ void write_text_logprobs(JsonWriter& w, const std::vector<LogprobEntry>& entries
   w.end_object();
 }
 
-void write_prompt_ids(JsonWriter& w, const ChoiceText& choice) {
-  if (choice.prompt_token_ids == nullptr) return;
+void write_prompt_ids(JsonWriter& w, const ChoiceText& choice, bool or_null = false) {
+  if (choice.prompt_token_ids == nullptr && !or_null) return;
   w.key("prompt_token_ids");
+  if (choice.prompt_token_ids == nullptr) return w.null();
   w.begin_array();
   for (const std::int32_t id : *choice.prompt_token_ids) w.value(id);
   w.end_array();
@@ -235,7 +236,7 @@ void write_text_choice(JsonWriter& w, const ChoiceText& choice, bool whole) {
   }
   write_ending(w, choice);
   if (whole) write_prompt_logprobs(w, choice);
-  write_prompt_ids(w, choice);
+  write_prompt_ids(w, choice, whole);
   w.end_object();
 }
 

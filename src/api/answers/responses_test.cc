@@ -96,11 +96,14 @@ TEST(Responses, ThePromptIsShownWhereItIsAskedFor) {
   const auto silent = parsed(chat_completion(kHead, {&one, 1}, kUsage, nullptr));
   EXPECT_TRUE(silent.at("prompt_logprobs").is_null());
   EXPECT_FALSE(silent.as_object().contains("prompt_token_ids"));
-  EXPECT_TRUE(parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr))
-                  .at("choices")
-                  .at(0)
-                  .at("prompt_logprobs")
-                  .is_null());
+  const auto text = parsed(text_completion(kHead, {&one, 1}, kUsage, nullptr));
+  for (const std::string_view name : {"prompt_logprobs", "prompt_token_ids"})
+    EXPECT_TRUE(text.at("choices").at(0).at(name).is_null()) << name;
+  EXPECT_FALSE(event(text_chunk(kHead, one, nullptr))
+                   .at("choices")
+                   .at(0)
+                   .as_object()
+                   .contains("prompt_token_ids"));
   one.prompt_token_ids = std::make_shared<const std::vector<std::int32_t>>(std::vector{3, 1});
   one.prompt_text = "hi";
   const json::value ids = json::array{3, 1};
