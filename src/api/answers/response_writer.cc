@@ -120,6 +120,7 @@ class ResponseWriter final : public AnswerWriter {
     const bool complete = finish_reason_ == "stop" || finish_reason_ == "tool_calls";
     const std::string_view status = complete ? "completed" : "incomplete";
     if (items_.empty() && !open_) open({SaidPart::Kind::kText, "", -1, ""});
+    take_rest();
     close(status);
     const std::string response = state_event(
         complete ? "response.completed" : "response.incomplete", status, &usage, nullptr);
@@ -128,6 +129,7 @@ class ResponseWriter final : public AnswerWriter {
   }
 
   std::string fail(const Error& error) override {
+    take_rest();
     close("incomplete");
     state_event("response.failed", "failed", nullptr, &error);
     return std::exchange(events_, {});
@@ -145,13 +147,35 @@ class ResponseWriter final : public AnswerWriter {
     std::ranges::move(*piece.rest.logprobs, std::back_inserter(pending_));
   }
 
-  // They are the open text's. What is new of it, for its event.
-  std::span<const LogprobEntry> take_logprobs() {
+  // The tokens that `text`, the open text's newest, is made of: no mark's before it, which may be
+  // several, and none behind it, which may yet be a mark's. What is new of it, for its event.
+  std::span<const LogprobEntry> take_logprobs(std::string_view text) {
+    std::string tokens;
+    for (const LogprobEntry& entry : pending_) tokens += entry.token;
+    std::size_t begin = tokens.rfind(text);
+    std::size_t end = begin + text.size();
+    // Written in another way: a broken character.
+    if (begin == std::string::npos) {
+      begin = 0;
+      end = tokens.size();
+    }
     std::vector<LogprobEntry>& all = open_->logprobs;
     const std::size_t before = all.size();
-    std::ranges::move(pending_, std::back_inserter(all));
-    pending_.clear();
+    std::size_t at = 0;
+    std::size_t taken = 0;
+    for (; taken < pending_.size() && at < end; ++taken) {
+      at += pending_[taken].token.size();
+      if (at > begin || before > 0) all.push_back(std::move(pending_[taken]));
+    }
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(taken));
     return std::span(all).subspan(before);
+  }
+
+  // An answer's last tokens have no text: its end, or a stop string.
+  void take_rest() {
+    if (!open_ || open_->kind != SaidPart::Kind::kText) return;
+    std::ranges::move(pending_, std::back_inserter(open_->logprobs));
+    pending_.clear();
   }
 
   void say(SaidPart&& part) {
@@ -204,12 +228,11 @@ class ResponseWriter final : public AnswerWriter {
                : open_->kind == SaidPart::Kind::kReasoning
                    ? "response.reasoning_text.delta"
                    : "response.function_call_arguments.delta",
-               "delta", text, is_text ? take_logprobs() : std::span<const LogprobEntry>());
+               "delta", text, is_text ? take_logprobs(text) : std::span<const LogprobEntry>());
   }
 
   void close(std::string_view status) {
     if (!open_) return;
-    if (open_->kind == SaidPart::Kind::kText) take_logprobs();
     if (open_->kind == SaidPart::Kind::kCallBegin) {
       text_event("response.function_call_arguments.done", "arguments", open_->text, {});
     } else {

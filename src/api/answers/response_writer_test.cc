@@ -206,6 +206,65 @@ TEST(ResponseWriter, LogprobsAreTheTexts) {
             -7);
 }
 
+// The log-probabilities of the text parts of what is said, by their tokens; `pieces`: the token of
+// each, and what is said with it.
+std::vector<std::vector<std::string>> text_tokens(
+    const std::vector<std::pair<std::string, std::vector<Said>>>& pieces) {
+  const auto writer = response_writer(form(false));
+  for (const auto& [token, said] : pieces) {
+    AnswerPiece one = piece(said, &said == &pieces.back().second ? "stop" : "");
+    one.rest.logprobs = std::vector<LogprobEntry>{{token, 1, -1, {}}};
+    writer->add(std::move(one), nullptr);
+  }
+  std::vector<std::vector<std::string>> all;
+  const json::value whole = json::parse(writer->finish({}, nullptr)).value();
+  for (const auto& item : whole.at("output").as_array()) {
+    if (item.at("type").as_string() != "message") continue;
+    auto& tokens = all.emplace_back();
+    for (const auto& entry : item.at("content").at(0).at("logprobs").as_array())
+      tokens.emplace_back(entry.at("token").as_string());
+  }
+  return all;
+}
+
+TEST(ResponseWriter, LogprobsOfATextHaveNoMarksTokens) {
+  using Tokens = std::vector<std::vector<std::string>>;
+  // A mark of several tokens: before thoughts, behind them, of no thoughts, of thoughts left out.
+  EXPECT_EQ(text_tokens({{"<th", {}},
+                         {"ink>", {}},
+                         {"Hm", {{Kind::kReasoning, "Hm"}}},
+                         {"</t", {}},
+                         {"hink>\n", {}},
+                         {"\nHe", {{Kind::kText, "He"}}},
+                         {"llo", {{Kind::kText, "llo"}}},
+                         {"<end>", {}}}),
+            (Tokens{{"\nHe", "llo", "<end>"}}));
+  EXPECT_EQ(text_tokens({{"<th", {}},
+                         {"ink>", {}},
+                         {"</t", {}},
+                         {"hink>", {}},
+                         {"t", {{Kind::kText, "t"}}},
+                         {"<end>", {}}}),
+            (Tokens{{"t", "<end>"}}));
+  // What is held back as the beginning of a stop string comes with its text.
+  EXPECT_EQ(text_tokens({{"</think>", {}},
+                         {"a", {}},
+                         {"b c", {{Kind::kText, "ab "}}},
+                         {"d", {{Kind::kText, "cd"}}},
+                         {"<end>", {}}}),
+            (Tokens{{"a", "b c", "d", "<end>"}}));
+  // A call's mark is not the text's before it, nor the text's behind it.
+  EXPECT_EQ(text_tokens({{"Hi", {{Kind::kText, "Hi"}}},
+                         {"<to", {}},
+                         {"ol>", {{Kind::kCallBegin, "f"}}},
+                         {"{}", {{Kind::kArguments, "{}"}}},
+                         {"</to", {{Kind::kCallEnd, ""}}},
+                         {"ol>", {}},
+                         {"So", {{Kind::kText, "So"}}},
+                         {"<end>", {}}}),
+            (Tokens{{"Hi"}, {"So", "<end>"}}));
+}
+
 TEST(ResponseWriter, ACutAnswerIsIncomplete) {
   const Streamed cut = run({{{{Kind::kText, "He"}}, ""}, {{{Kind::kText, "l"}}, "length"}});
   EXPECT_EQ(types(cut).back(), "incomplete");
