@@ -126,6 +126,21 @@ TEST_F(ClientForms, MoreTokensThanThereIsRoomForAreWhatThereIsRoomFor) {
   };
   EXPECT_EQ(asked(most), 200);
   EXPECT_EQ(asked(most + 1), 400);
+  // The member is named that was sent.
+  const auto expect_named = [&](const std::string& path, std::string body,
+                                const std::string& name) {
+    body.insert(body.size() - 1, ", \"" + name + "\": " + std::to_string(most + 1));
+    const RawAnswer answer = post(path, body);
+    EXPECT_EQ(answer.status, 400) << answer.body;
+    EXPECT_NE(answer.body.find('\'' + name + "' is too large"), std::string::npos) << answer.body;
+    if (path == "/v1/messages") return;  // whose errors name nothing beside their text
+    EXPECT_EQ(json::parse(answer.body)->at("error").at("param"), name);
+  };
+  expect_named("/v1/responses", R"({"input": "hi"})", "max_output_tokens");
+  expect_named("/v1/chat/completions", user("\"hi\"", ""), "max_completion_tokens");
+  expect_named("/v1/chat/completions", user("\"hi\"", ""), "max_tokens");
+  expect_named("/v1/completions", R"({"prompt": "a"})", "max_tokens");
+  expect_named("/v1/messages", user("\"hi\"", ""), "max_tokens");
 }
 
 TEST_F(ClientForms, ThePromptIsGivenBack) {

@@ -26,13 +26,32 @@ Result<void> refuse_others(Fields& fields) {
   return {};
 }
 
-// Of what may be included, log-probabilities are there to be.
-Result<void> take_logprobs(Fields& fields, ChatRequest& chat) {
+constexpr std::string_view kLogprobs = "message.output_text.logprobs";
+// What else OpenAI's API knows belongs to tools that only OpenAI has, or shows more of what was
+// given: without it the answer is the same.
+constexpr std::string_view kIncludable[] = {
+    kLogprobs,
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+};
+
+Result<void> take_include(Fields& fields, ChatRequest& chat) {
   TRY(const json::array* include, fields.array("include"));
   if (include != nullptr) {
-    chat.logprobs = std::ranges::any_of(*include, [](const json::value& one) {
-      return one.is_string() && one.get_string() == "message.output_text.logprobs";
-    });
+    for (const json::value& one : *include) {
+      if (!one.is_string())
+        return invalid("include", "'include' holds {}, strings are required", json::kind_name(one));
+      const std::string_view name = one.get_string();
+      if (std::ranges::find(kIncludable, name) == std::end(kIncludable))
+        return invalid("include", "'include' holds '{}', known are {}", name.substr(0, 60),
+                       fmt::join(kIncludable, ", "));
+      chat.logprobs = chat.logprobs || name == kLogprobs;
+    }
   }
   TRY(const auto top, fields.integer("top_logprobs", 0));
   chat.top_logprobs = top.value_or(0);
@@ -221,13 +240,14 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
   request.model = std::move(model).value_or("");
   request.chat.model = request.model;
   TRY_DO(refuse_others(fields));
-  TRY_DO(take_logprobs(fields, request.chat));
+  TRY_DO(take_include(fields, request.chat));
   TRY_DO(take_input(fields, request));
   TRY(request.instructions, fields.text("instructions"));
   TRY(request.previous_response_id, fields.text("previous_response_id"));
   TRY(request.chat.sampling, take_sampling(fields));
   SamplingFields& sampling = request.chat.sampling;
   TRY(sampling.max_tokens, fields.integer("max_output_tokens", 1));
+  sampling.max_tokens_name = "max_output_tokens";
   if (sampling.max_tokens && sampling.min_tokens > *sampling.max_tokens)
     return invalid("min_tokens",
                    "'min_tokens' is {}, 'max_output_tokens' is {}: it must not be larger",

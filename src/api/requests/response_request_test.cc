@@ -125,6 +125,10 @@ TEST(ResponseRequest, LogprobsAreIncluded) {
   EXPECT_TRUE(request.chat.logprobs);
   EXPECT_EQ(request.chat.top_logprobs, 3);
   EXPECT_FALSE(must(R"("input": "x", "top_logprobs": 0)").chat.logprobs);
+  // What cannot change an answer may be asked for.
+  EXPECT_FALSE(must(R"("input": "x", "include": ["reasoning.encrypted_content",
+      "file_search_call.results", "web_search_call.action.sources"])")
+                   .chat.logprobs);
 }
 
 struct Refused {
@@ -156,7 +160,8 @@ TEST(ResponseRequest, RefusalsNameTheMember) {
       {R"("input": "x", "messages": [{}])", "messages", "input"},
       {R"("input": "x", "max_tokens": 5)", "max_tokens", "max_output_tokens"},
       {R"("input": "x", "max_output_tokens": 0)", "max_output_tokens", "0"},
-      {R"("input": "x", "max_output_tokens": 2, "min_tokens": 3)", "min_tokens", "3"},
+      {R"("input": "x", "max_output_tokens": 2, "min_tokens": 3)", "min_tokens",
+       "max_output_tokens"},
       {R"("input": "x", "response_format": {"type": "text"})", "response_format", "text.format"},
       {R"("input": "x", "background": true)", "background", "stream"},
       {R"("input": "x", "conversation": "c")", "conversation", "previous_response_id"},
@@ -165,6 +170,8 @@ TEST(ResponseRequest, RefusalsNameTheMember) {
       {R"("input": "x", "top_logprobs": 2)", "top_logprobs", "include"},
       {R"("input": "x", "logprobs": true)", "logprobs", "include"},
       {R"("input": "x", "include": "all")", "include", "array"},
+      {R"("input": "x", "include": ["message.output_text.logprob"])", "include", "text.logprob'"},
+      {R"("input": "x", "include": [5])", "include", "an integer"},
       {R"("input": "x", "n": 2)", "n", "2"},
       {R"("input": "x", "tools": [{"type": "web_search"}])", "tools", "web_search"},
       {R"("input": "x", "tools": [{"type": "function"}])", "tools", "name"},

@@ -113,11 +113,12 @@ Result<SamplingFields> take_sampling(Fields& fields, std::int64_t least_tokens) 
   TRY(const auto max_tokens, fields.integer("max_tokens", least_tokens));
   TRY(const auto max_completion_tokens, fields.integer("max_completion_tokens", least_tokens));
   s.max_tokens = max_completion_tokens ? max_completion_tokens : max_tokens;
+  if (max_completion_tokens) s.max_tokens_name = "max_completion_tokens";
   TRY(const auto min_tokens, fields.integer("min_tokens", 0));
   s.min_tokens = min_tokens.value_or(0);
   if (s.max_tokens && s.min_tokens > *s.max_tokens) {
-    return invalid("min_tokens", "'min_tokens' is {}, 'max_tokens' is {}: it must not be larger",
-                   s.min_tokens, *s.max_tokens);
+    return invalid("min_tokens", "'min_tokens' is {}, '{}' is {}: it must not be larger",
+                   s.min_tokens, s.max_tokens_name, *s.max_tokens);
   }
   TRY(const auto n, fields.integer("n", 1, static_cast<std::int64_t>(limits::kChoices.most)));
   s.n = n.value_or(1);

@@ -27,6 +27,7 @@ struct SamplingFields {
   std::optional<std::int64_t> seed;
   std::optional<std::int64_t>
       max_tokens;  // max_completion_tokens wins over max_tokens; absent: up to the context
+  std::string_view max_tokens_name = "max_tokens";  // the member that said it, for errors
   std::int64_t min_tokens = 0;
   std::int64_t n = 1;
   bool ignore_eos = false;

@@ -303,10 +303,10 @@ Result<std::int64_t> RequestBuilder::max_tokens(const api::SamplingFields& field
   if (fields.max_tokens && *fields.max_tokens > max_model_len) {
     return fail(
         Error{ErrorCode::kInvalid,
-              fmt::format("'max_tokens' or 'max_completion_tokens' is too large: {}. This model's "
-                          "maximum context length is {} tokens.",
-                          *fields.max_tokens, max_model_len),
-              "max_tokens"});
+              fmt::format("'{}' is too large: {}. This model's maximum context length is {} "
+                          "tokens.",
+                          fields.max_tokens_name, *fields.max_tokens, max_model_len),
+              std::string(fields.max_tokens_name)});
   }
   const std::int64_t asked =
       fields.max_tokens.value_or(standard.value_or(defaults_.max_tokens.value_or(room)));
