@@ -457,7 +457,9 @@ TEST(ClientHistories, ACallThatWasCutOffIsShownOrNamed) {
   for (const auto& [of_call, why] :
        {std::pair{pairs, "takes no other: "}, std::pair{mapping, "leaves out any other"}}) {
     EXPECT_EQ(ask(of_call, R"({"city": "Paris"})").status, 200);
-    EXPECT_EQ(ask(of_call, "").status, 200);
+    for (const std::string none : {"", "null"}) EXPECT_EQ(ask(of_call, none).status, 200) << none;
+    for (const std::string other : {"[1]", "5", "\"x\""})
+      EXPECT_EQ(ask(of_call, other).status, 400) << other;
     const RawAnswer refused = ask(of_call, cut);
     EXPECT_EQ(refused.status, 400) << refused.body;
     for (const std::string words :

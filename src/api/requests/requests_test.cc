@@ -456,7 +456,9 @@ TEST(TemplateMessages, GuardTextAndParseToolArguments) {
       {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "image_url", "image_url": "x"}]},
       {"role": "assistant", "content": null, "tool_calls": [
          {"function": {"name": "f", "arguments": "{\"a\": 1, \"b\": [\"x\"]}"}},
-         {"function": {"name": "g", "arguments": "no json"}}, 
+         {"function": {"name": "g", "arguments": "no json"}},
+         {"function": {"name": "g", "arguments": "[1]"}},
+         {"function": {"name": "h", "arguments": " null"}},
          {"function": {"name": "h", "arguments": ""}}, {"function": {"name": "i"}}]}]})");
   ASSERT_TRUE(request) << request.error().message;
   const auto messages = template_messages(
@@ -468,6 +470,8 @@ TEST(TemplateMessages, GuardTextAndParseToolArguments) {
                    R"({"role":"assistant","content":[],"tool_calls":[)"
                    R"({"function":{"name":"<f>","arguments":{"a":1,"b":["<x>"]}}},)"
                    R"({"function":{"name":"<g>","arguments":"<no json>"}},)"
+                   R"({"function":{"name":"<g>","arguments":"<[1]>"}},)"
+                   R"({"function":{"name":"<h>","arguments":{}}},)"
                    R"({"function":{"name":"<h>","arguments":{}}},)"
                    R"({"function":{"name":"<i>","arguments":{}}}]}])");
 }

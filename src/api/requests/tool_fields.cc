@@ -226,6 +226,7 @@ json::value with_parsed_arguments(const json::value& tool_calls) {
     if (!arguments->is_string()) continue;
     auto parsed = json::parse(std::string_view(arguments->get_string()));
     if (parsed && parsed->is_object()) *arguments = *std::move(parsed);
+    if (parsed && parsed->is_null()) *arguments = json::object();
   }
   return calls;
 }

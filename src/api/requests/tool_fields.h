@@ -43,7 +43,8 @@ Result<void> check_tool_members(const json::object& message, std::string_view ro
                                 std::string_view where);
 
 // Clients send a call's arguments as JSON text; templates want what it says, and no text is no
-// arguments. Text that is no JSON object stays as it is: a model may have written it.
+// arguments, as null in it is. Other text that is no JSON object stays as it is: a model may have
+// written it.
 json::value with_parsed_arguments(const json::value& tool_calls);
 
 }  // namespace saccade::api
