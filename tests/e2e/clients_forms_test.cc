@@ -389,12 +389,24 @@ TEST(ClientThoughts, HaveBothNamesOrAreLeftOut) {
   const json::value& message = body.at("choices").at(0).at("message");
   EXPECT_FALSE(message.at("reasoning").as_string().empty());
   EXPECT_EQ(message.at("reasoning"), message.at("reasoning_content"));
+  const auto thought_tokens = [](const json::value& answer) {
+    const json::value& usage = answer.at("usage");
+    const std::int64_t tokens =
+        usage.at("completion_tokens_details").at("reasoning_tokens").as_int64();
+    EXPECT_LE(tokens, usage.at("completion_tokens").as_int64());
+    return tokens;
+  };
+  EXPECT_GT(thought_tokens(body), 0);
   const std::string without = ask(R"(, "include_reasoning": false)");
   EXPECT_NE(without.find("\"choices\""), std::string::npos) << without;
-  EXPECT_EQ(without.find("\"reasoning"), std::string::npos) << without;
+  EXPECT_EQ(without.find("\"reasoning\""), std::string::npos) << without;
+  EXPECT_EQ(without.find("reasoning_content"), std::string::npos) << without;
+  // Left out, they are counted all the same.
+  EXPECT_GT(thought_tokens(json::parse(without).value()), 0);
   const std::string stream = ask(R"(, "stream": true, "include_reasoning": false)");
   EXPECT_NE(stream.find("[DONE]"), std::string::npos);
-  EXPECT_EQ(stream.find("\"reasoning"), std::string::npos) << stream;
+  EXPECT_EQ(stream.find("\"reasoning\""), std::string::npos) << stream;
+  EXPECT_EQ(stream.find("reasoning_content"), std::string::npos) << stream;
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 

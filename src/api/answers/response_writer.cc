@@ -78,7 +78,7 @@ void write_item(JsonWriter& w, const Item& item, std::string_view status, bool b
   w.end_object();
 }
 
-void write_usage(JsonWriter& w, const Usage& usage, std::int64_t reasoning_tokens) {
+void write_counts(JsonWriter& w, const Usage& usage) {
   w.begin_object();
   w.member("input_tokens", usage.prompt_tokens);
   w.key("input_tokens_details");
@@ -90,7 +90,7 @@ void write_usage(JsonWriter& w, const Usage& usage, std::int64_t reasoning_token
   w.member("output_tokens", usage.completion_tokens);
   w.key("output_tokens_details");
   w.begin_object();
-  w.member("reasoning_tokens", reasoning_tokens);
+  w.member("reasoning_tokens", usage.reasoning_tokens.value_or(0));
   w.end_object();
   w.member("total_tokens", usage.prompt_tokens + usage.completion_tokens);
   w.end_object();
@@ -105,13 +105,8 @@ class ResponseWriter final : public AnswerWriter {
       state_event("response.created", "in_progress", nullptr, nullptr);
       state_event("response.in_progress", "in_progress", nullptr, nullptr);
     }
-    bool thought = false;
     keep_logprobs(piece);
-    for (SaidPart& part : piece.said) {
-      thought = thought || part.kind == SaidPart::Kind::kReasoning;
-      say(std::move(part));
-    }
-    if (thought) reasoning_tokens_ += piece.tokens;
+    for (SaidPart& part : piece.said) say(std::move(part));
     if (!piece.rest.finish_reason.empty()) finish_reason_ = piece.rest.finish_reason;
     return std::exchange(events_, {});
   }
@@ -318,7 +313,7 @@ class ResponseWriter final : public AnswerWriter {
     }
     w.key("usage");
     if (usage != nullptr) {
-      write_usage(w, *usage, reasoning_tokens_);
+      write_counts(w, *usage);
     } else {
       w.null();
     }
@@ -361,7 +356,6 @@ class ResponseWriter final : public AnswerWriter {
   std::vector<std::string> items_;  // that are complete
   std::optional<Item> open_;
   std::vector<LogprobEntry> pending_;  // of tokens whose text has not come
-  std::int64_t reasoning_tokens_ = 0;
   std::string finish_reason_;
 };
 

@@ -67,7 +67,7 @@ Streamed run(const Pieces& pieces) {
   };
   const auto stream = response_writer(std::move(streamed));
   const auto whole = response_writer(form(false));
-  const Usage usage{10, 5, 4, 6};
+  const Usage usage{10, 5, 4, 6, 0, 2};
   std::string text;
   for (const auto& [said, finish] : pieces) {
     text += stream->add(piece(said, finish), nullptr);

@@ -23,6 +23,12 @@ void write_usage(JsonWriter& w, const Usage& usage) {
   w.member("image_tokens", usage.image_tokens);
   if (usage.video_tokens > 0) w.member("video_tokens", usage.video_tokens);
   w.end_object();
+  if (usage.reasoning_tokens) {
+    w.key("completion_tokens_details");
+    w.begin_object();
+    w.member("reasoning_tokens", *usage.reasoning_tokens);
+    w.end_object();
+  }
   w.end_object();
 }
 

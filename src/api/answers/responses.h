@@ -20,6 +20,8 @@ struct Usage {
   std::int64_t cached_tokens = 0;
   std::int64_t image_tokens = 0;
   std::int64_t video_tokens = 0;
+  // Of completion_tokens, those that were thought; empty: thoughts are not told apart.
+  std::optional<std::int64_t> reasoning_tokens = std::nullopt;
 };
 
 // Nanoseconds since arrival; negative: it did not happen (left out).

@@ -90,6 +90,19 @@ TEST(Responses, ThoughtsHaveBothNames) {
   }
 }
 
+TEST(Responses, ThoughtsAreCountedWhereTheyAreToldApart) {
+  const ChoiceText one = choice("x");
+  const auto usage = [&](const Usage& used) {
+    return parsed(chat_completion(kHead, {&one, 1}, used, nullptr)).at("usage").as_object();
+  };
+  EXPECT_FALSE(usage(kUsage).contains("completion_tokens_details"));
+  Usage thought = kUsage;
+  for (const int tokens : {0, 2}) {
+    thought.reasoning_tokens = tokens;
+    EXPECT_EQ(usage(thought).at("completion_tokens_details").at("reasoning_tokens"), tokens);
+  }
+}
+
 // vLLM's places: of a chat beside the choices, of a completion in each.
 TEST(Responses, ThePromptIsShownWhereItIsAskedFor) {
   ChoiceText one = choice("x");

@@ -66,6 +66,7 @@ std::vector<RequestId> Answer::cancel() {
 
 void Answer::read_as(const tools::ParserForm& form, bool parallel_calls) {
   call_format_ = form.calls;
+  tells_thoughts_ = form.reasoning != nullptr;
   parallel_calls_ = parallel_calls;
   for (Choice& choice : choices_) choice.parser = std::make_unique<tools::AnswerParser>(form);
 }
@@ -83,6 +84,10 @@ std::vector<api::SaidPart> Answer::read(int index, Choice& choice, Delta& delta)
   tools::AnswerEvents events;
   choice.parser->feed(delta.text, events);
   if (delta.finish != FinishReason::kNone) choice.parser->finish(events);
+  if (std::ranges::any_of(events.list(), [](const tools::AnswerEvent& event) {
+        return event.kind == tools::AnswerEvent::Kind::kReasoning;
+      }))
+    choice.reasoning_tokens += static_cast<std::int64_t>(delta.tokens.size());
   for (const tools::AnswerEvent& event : events.list()) {
     if (event.call > 0 && !parallel_calls_) continue;
     switch (event.kind) {
@@ -236,9 +241,11 @@ bool Answer::on_delta(int index, Delta&& delta, const RequestUsage& usage,
 
 api::Usage Answer::total_usage() const {
   api::Usage total;
+  if (tells_thoughts_) total.reasoning_tokens = 0;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const RequestUsage& usage = choices_[i].usage;
     total.completion_tokens += usage.completion_tokens;
+    if (total.reasoning_tokens) *total.reasoning_tokens += choices_[i].reasoning_tokens;
     if (i % static_cast<std::size_t>(per_prompt_) != 0) continue;  // choices of one prompt share it
     total.prompt_tokens += usage.prompt_tokens;
     total.cached_tokens += usage.cached_tokens;

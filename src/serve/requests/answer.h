@@ -90,6 +90,7 @@ class Answer {
     RequestUsage usage;
     bool started = false;
     std::int64_t text_offset = 0;
+    std::int64_t reasoning_tokens = 0;
   };
 
   // The text and the calls of a delta; it ends the choice where it says so.
@@ -106,6 +107,7 @@ class Answer {
   AnswerForm form_;  // fixed with the first delta
   const std::unique_ptr<api::AnswerWriter> writer_;
   const tools::ToolCallFormat* call_format_ = nullptr;
+  bool tells_thoughts_ = false;
   bool parallel_calls_ = true;
   const int per_prompt_;
   const net::Responder responder_;
