@@ -56,9 +56,11 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   request.add_special_tokens = add_special.value_or(true);
   TRY(request.request_id, take_request_id(fields));
   // What pooling a model has is part of it; asking for less of it is refused.
-  TRY(const auto normalize, fields.boolean("normalize"));
-  if (normalize && !*normalize)
-    return invalid("normalize", "'normalize' is false; embeddings are as the checkpoint has them");
+  for (const std::string_view name : {"normalize", "use_activation"}) {  // vLLM's older and newer
+    TRY(const auto normalised, fields.boolean(name));
+    if (normalised && !*normalised)
+      return invalid(name, "'{}' is false; embeddings are as the checkpoint has them", name);
+  }
   request.unknown = fields.unknown();
   return request;
 }

@@ -57,7 +57,10 @@ TEST(EmbeddingRequest, RefusalsNameTheMember) {
   EXPECT_EQ(refused(R"({"input": "a", "dimensions": 0})").param, "dimensions");
   EXPECT_EQ(refused(R"({"input": "a", "truncate_prompt_tokens": -2})").param,
             "truncate_prompt_tokens");
-  EXPECT_EQ(refused(R"({"input": "a", "normalize": false})").param, "normalize");
+  for (const std::string name : {"normalize", "use_activation"}) {
+    EXPECT_EQ(refused(R"({"input": "a", ")" + name + "\": false}").param, name);
+    EXPECT_TRUE(parse_embedding_request(R"({"input": "a", ")" + name + "\": true}")) << name;
+  }
   EXPECT_EQ(refused(R"({"messages": [{"role": "user", "content": "x"}]})").param, "messages");
   std::string many = R"({"input": ["")";
   for (int i = 0; i < 2048; ++i) many += ",\"\"";

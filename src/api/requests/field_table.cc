@@ -140,7 +140,7 @@ constexpr FieldRow kRows[] = {
     {"normalize", kUsed, E},
     {"embed_dtype", kRefused, E},
     {"endianness", kRefused, E},
-    {"use_activation", kRefused, E},
+    {"use_activation", kUsed, E},
     {"use_activation", kIgnored, S | K, "a score is a cosine"},
     {"activation", kIgnored, S | K, "a score is a cosine"},
     {"softmax", kIgnored, S | K, "a score is a cosine"},
