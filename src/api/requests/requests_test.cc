@@ -551,6 +551,12 @@ TEST(CompletionRequest, UnknownMembersAreListedOnce) {
 }
 
 TEST(TokenizeRequest, TakesAPromptOrMessages) {
+  for (const std::string name : {"prompt", "content"}) {
+    const auto both = parse_tokenize_request(
+        "{\"" + name + R"(": "a", "messages": [{"role": "user", "content": "x"}]})");
+    ASSERT_FALSE(both) << name;
+    EXPECT_EQ(both.error().param, name);
+  }
   EXPECT_EQ(*parse_tokenize_request(R"({"prompt": "a", "add_special_tokens": false})")->prompt,
             "a");
   EXPECT_TRUE(parse_tokenize_request(chat("\"return_token_strs\": true"))->chat);

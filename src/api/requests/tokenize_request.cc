@@ -13,6 +13,13 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   request.model = std::move(model).value_or("");
   TRY(const auto strings, fields.boolean("return_token_strs"));
   request.return_token_strs = strings.value_or(false);
+  const json::object& members = tree.get_object();
+  for (const std::string_view name : {"prompt", "content"}) {
+    const json::value* given = json::find(members, name);
+    const json::value* messages = json::find(members, "messages");
+    if (given != nullptr && !given->is_null() && messages != nullptr && !messages->is_null())
+      return invalid(name, "'{}' and 'messages' are both given, one may be", name);
+  }
   if (fields.take("messages") != nullptr) {
     TRY(request.chat, parse_chat_request(body));
     return request;
