@@ -228,6 +228,11 @@ Router::Choice Router::choose(const net::HttpRequest& request) {
                      fmt::format("Content-Encoding '{}' is not supported: send the body as it is",
                                  coding.substr(0, kMostShown)));
     }
+    if (const std::string_view type = request.header("content-type");
+        type.starts_with("multipart/"))
+      return refused(415, "UnsupportedMediaTypeError",
+                     fmt::format("Content-Type '{}' is not supported: send JSON",
+                                 type.substr(0, std::min(type.find(';'), kMostShown))));
     if (!route.is_work) return {&route, {}};
     if (draining_) {
       Choice choice = later(ErrorCode::kUnavailable, "the server is shutting down");

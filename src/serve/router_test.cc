@@ -98,6 +98,14 @@ TEST_F(RouterTest, WhatIsAskedForAndNotThereIsNamed) {
   const std::string packed = socket.receive_all();
   EXPECT_NE(packed.find("HTTP/1.1 415"), std::string::npos) << packed;
   EXPECT_NE(packed.find("Content-Encoding 'gzip'"), std::string::npos) << packed;
+  TcpSocket form = TcpSocket::connect(server_->port());
+  EXPECT_TRUE(
+      form.send("POST /fine HTTP/1.1\r\nHost: localhost\r\n"
+                "Content-Type: multipart/form-data; boundary=x\r\n"
+                "Content-Length: 5\r\nConnection: close\r\n\r\n--x--"));
+  const std::string parts = form.receive_all();
+  EXPECT_NE(parts.find("HTTP/1.1 415"), std::string::npos) << parts;
+  EXPECT_NE(parts.find("Content-Type 'multipart/form-data'"), std::string::npos) << parts;
 }
 
 // A page whose name was given this machine's address asks so, by GET without an Origin.
