@@ -26,10 +26,11 @@ struct Raw {
 
 std::atomic<bool> stop_requested{false};
 
-// The first Ctrl-C ends the run and keeps what is there; the second ends the program.
-void on_signal(int signal_number) {
+// The first Ctrl-C ends the run and keeps what is there; the second ends the program, of whichever
+// kind it is.
+void on_signal(int) {
   stop_requested.store(true);
-  std::signal(signal_number, SIG_DFL);
+  for (const int each : {SIGINT, SIGTERM}) std::signal(each, SIG_DFL);
 }
 
 // A number, or "inf".

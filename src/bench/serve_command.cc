@@ -20,6 +20,7 @@ class Serve {
     if (const auto found = problems(s_); !found.empty())
       return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
     TRY(const std::vector<Leg> legs, legs_of(s_.load));
+    TRY_DO(check_outputs(s_.output));
     for (const Leg& leg : legs) {
       for (int round = 0; round < s_.check.repeat && !stop_.load(); ++round) {
         auto log = runner_.run(leg);

@@ -26,6 +26,8 @@ Result<std::vector<Leg>> legs_of(const LoadChoice& load);
 // written.
 Result<std::vector<std::string>> write_outputs(const ServeSettings& settings, const RunLog& log,
                                                const std::string& suffix);
+// Whether they can be written: before anything is measured.
+Result<void> check_outputs(const OutputChoice& out);
 ReportSettings report_settings(const ServeSettings& settings);
 
 }  // namespace saccade::bench

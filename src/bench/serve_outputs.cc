@@ -58,6 +58,17 @@ ReportSettings report_settings(const ServeSettings& settings) {
   return report;
 }
 
+Result<void> check_outputs(const OutputChoice& out) {
+  std::vector<std::string> paths = {out.log, out.csv, out.html, out.svg, out.genai};
+  if (out.save_result || out.append_result) {
+    const bool named = !out.result_filename.empty();
+    paths.push_back((fs::path(out.result_dir) / (named ? out.result_filename : "x.json")).string());
+  }
+  for (const std::string& path : paths)
+    if (!path.empty()) TRY_DO(may_be_written(path));
+  return {};
+}
+
 Result<std::vector<std::string>> write_outputs(const ServeSettings& settings, const RunLog& log,
                                                const std::string& suffix) {
   const OutputChoice& out = settings.output;

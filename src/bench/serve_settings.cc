@@ -1,13 +1,16 @@
 #include "bench/serve_settings.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "base/json.h"
+#include "bench/datasets/image_source.h"
 
 namespace saccade::bench {
 namespace {
 
+constexpr double kMostSeconds = 1e8;              // three years
 constexpr std::size_t kMostPrompts = 10'000'000;  // a negative number wraps far above it
 
 bool is_chat(const TargetChoice& choice) { return choice.backend.ends_with("-chat"); }
@@ -28,6 +31,20 @@ Result<std::pair<std::string, std::string>> key_value(const std::string& text,
   if (equals == 0 || equals == std::string::npos)
     return fail(ErrorCode::kInvalid, "{} '{}' is not of the form KEY=VALUE", option, text);
   return std::pair{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// RFC 9110's field name, and a value that ends no line.
+Result<void> check_header(const std::string& name, const std::string& value) {
+  const auto is_token = [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("!#$%&'*+-.^_`|~").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!std::ranges::all_of(name, is_token))
+    return fail(ErrorCode::kInvalid, "--header '{}': a header's name has no such characters", name);
+  const auto ends_line = [](char c) { return c == '\r' || c == '\n' || c == '\0'; };
+  if (std::ranges::any_of(value, ends_line))
+    return fail(ErrorCode::kInvalid, "--header {}: the value has a line break", name);
+  return {};
 }
 
 bool has_header(const StringPairs& headers, std::string_view lower_case_name) {
@@ -55,6 +72,7 @@ Result<ServerTarget> server_target(const TargetChoice& choice) {
   TRY_DO(target.url(endpoint_of(choice)).map([](const auto&) {}));
   for (const std::string& header : choice.headers) {
     TRY(auto pair, key_value(header, "--header"));
+    TRY_DO(check_header(pair.first, pair.second));
     target.headers.push_back(std::move(pair));
   }
   if (const char* key = std::getenv("OPENAI_API_KEY");
@@ -139,7 +157,17 @@ std::vector<std::string> problems(const ServeSettings& s) {
         fmt::format("--num-prompts must be 1 to {}", kMostPrompts));
   check(s.check.repeat >= 1, "--repeat must be at least 1");
   check(s.check.num_warmups >= 0, "--num-warmups must not be negative");
-  check(s.load.duration_s >= 0 && s.load.timeout_s > 0, "durations must not be negative");
+  const auto time = [&](std::string_view flag, double seconds, bool above) {
+    check((above ? seconds > 0 : seconds >= 0) && seconds <= kMostSeconds,
+          fmt::format("{} is {}, seconds {} 0 and at most {} are required", flag, seconds,
+                      above ? "above" : "from", kMostSeconds));
+  };
+  time("--duration", s.load.duration_s, false);
+  time("--drain-limit", s.load.drain_s, false);
+  time("--request-timeout", s.load.timeout_s, true);
+  add(parse_image_encoding(s.data.image_encoding));
+  for (const std::string& name : s.target.lora_modules)
+    check(!name.empty(), "--lora-modules holds an empty name");
   check(s.check.server_cmd.empty() || s.check.ready_timeout_s > 0,
         "--server-cmd needs --ready-check-timeout-sec");
   return found;

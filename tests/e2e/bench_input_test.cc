@@ -29,11 +29,27 @@ TEST(BenchInput, UnknownFlagsAndBadValues) {
   const CommandOutcome flag = run_command(SACCADE_BINARY, serve(1, {"--num-promts", "3"}));
   EXPECT_EQ(flag.exit_code, 2);
   EXPECT_THAT(flag.err, HasSubstr("num-promts"));
-  for (const Words& bad :
-       {Words{"--request-rate", "fast"}, Words{"--goodput", "tfft:100"}, Words{"--compat", "x"},
-        Words{"--dataset-name", "nothing"}, Words{"--extra-body", "[1]"}, Words{"--header", "x"},
-        Words{"--percentile-metrics", "speed"}, Words{"--request-rate-sweep", "2:1:0"},
-        Words{"--num-concurrency", "0"}, Words{"--repeat", "0"}, Words{"--num-prompts", "-1"}}) {
+  for (const Words& bad : {Words{"--request-rate", "fast"},
+                           Words{"--goodput", "tfft:100"},
+                           Words{"--compat", "x"},
+                           Words{"--dataset-name", "nothing"},
+                           Words{"--extra-body", "[1]"},
+                           Words{"--header", "x"},
+                           Words{"--percentile-metrics", "speed"},
+                           Words{"--request-rate-sweep", "2:1:0"},
+                           Words{"--num-concurrency", "0"},
+                           Words{"--repeat", "0"},
+                           Words{"--num-prompts", "-1"},
+                           Words{"--image-encoding", "gif"},
+                           Words{"--header", "A: b=c"},
+                           Words{"--header", "A=b\r\nHost: x"},
+                           Words{"--drain-limit", "inf"},
+                           Words{"--request-timeout", "0"},
+                           Words{"--duration", "nan"},
+                           Words{"--prefix-hit-rate", "nan"},
+                           Words{"--lora-modules", ""},
+                           Words{"--csv", "/proc/none/a.csv"},
+                           Words{"--dataset-path", "/dev/zero", "--dataset-name", "custom"}}) {
     MockProcess mock(SACCADE_BINARY);
     const CommandOutcome run = run_command(SACCADE_BINARY, serve(mock.port(), bad));
     EXPECT_EQ(run.exit_code, 2) << bad[0] << " " << bad[1] << run.err;
