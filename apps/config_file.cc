@@ -1,9 +1,14 @@
 #include "apps/config_file.h"
 
 #include <algorithm>
+#include <sstream>
+
+#include "base/regular_file.h"
 
 namespace saccade {
 namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 Result<void> take(CLI::App& command, const CLI::ConfigItem& item) {
   std::string name = item.name;
@@ -30,8 +35,11 @@ Result<void> take(CLI::App& command, const CLI::ConfigItem& item) {
 Result<void> read_config_file(CLI::App& command, const std::string& path) {
   CLI::ConfigBase format;
   if (path.ends_with(".yaml") || path.ends_with(".yml")) format.valueSeparator(':');
+  auto text = read_regular_file(path, kMostBytes);
+  if (!text) return fail_within("--config", std::move(text).error());
+  std::istringstream stream(*std::move(text));
   try {
-    for (const CLI::ConfigItem& item : format.from_file(path)) {
+    for (const CLI::ConfigItem& item : format.from_config(stream)) {
       if (item.name == "++" || item.name == "--") continue;  // where a section begins and ends
       auto taken = take(command, item);
       if (!taken) return fail_within("--config " + path, std::move(taken).error());

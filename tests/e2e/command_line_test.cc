@@ -361,9 +361,11 @@ TEST(Switches, ConfigFilesThatAreWrong) {
   ended = run_to_end(SACCADE_BINARY, serve({"--config", wrong.path()}));
   EXPECT_EQ(ended.status, 1);
   expect_words(ended.output, {wrong.path(), "max-num-seqs", "many"});
-  ended = run_to_end(SACCADE_BINARY, serve({"--config", "/nowhere.toml"}));
-  EXPECT_EQ(ended.status, 1);
-  expect_words(ended.output, {"/nowhere.toml"});
+  for (const std::string none : {"/nowhere.toml", "/dev/zero", "/tmp"}) {
+    ended = run_to_end(SACCADE_BINARY, serve({"--config", none}));
+    EXPECT_EQ(ended.status, 1);
+    expect_words(ended.output, {"--config", none});
+  }
 }
 
 TEST(Switches, RequestsAreLoggedWhenAsked) {
