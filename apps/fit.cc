@@ -162,6 +162,13 @@ std::string json_of(const std::vector<Row>& rows, const Machine& machine) {
 }
 
 Result<void> fit(const Flags& flags) {
+  // A name that is wrong is said before the machine is measured.
+  std::vector<Checkpoint> checkpoints;
+  for (const std::string& name : flags.models) {
+    TRY(const std::string directory, resolve_checkpoint(name));
+    TRY(Checkpoint checkpoint, open_checkpoint(directory));
+    checkpoints.push_back(std::move(checkpoint));
+  }
   Machine machine;
   machine.free = static_cast<double>(available_host_bytes());
   machine.threads = find_processors().compute_threads();
@@ -169,11 +176,8 @@ Result<void> fit(const Flags& flags) {
   machine.ways = ways_on(*device);
   TRY(machine.bandwidth, cpu::measure_read_bandwidth(device->pool()));
   std::vector<Row> rows;
-  for (const std::string& name : flags.models) {
-    TRY(const std::string directory, resolve_checkpoint(name));
-    TRY(const Checkpoint checkpoint, open_checkpoint(directory));
-    TRY(rows.emplace_back(), row_of(name, checkpoint, machine));
-  }
+  for (std::size_t i = 0; i < checkpoints.size(); ++i)
+    TRY(rows.emplace_back(), row_of(flags.models[i], checkpoints[i], machine));
   if (flags.models.empty()) {
     TRY(rows, published_rows(machine, flags.text));
   }

@@ -473,6 +473,14 @@ TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {
   expect_words(bench.output, {"--dataset-name 'nope' is not known", "random-mm"});
   EXPECT_EQ(bench.output.find("127.0.0.1"), std::string::npos) << bench.output;
 }
+// Measuring takes seconds, and 512 MiB, which are not there.
+TEST(Help, AModelThatThereIsNotIsNamedBeforeTheMachineIsMeasured) {
+  const Ended fit = run_to_end("/bin/sh", {"-c", std::string("ulimit -v 500000; exec ") +
+                                                     SACCADE_BINARY + " fit /nonexistent"});
+  EXPECT_EQ(fit.status, 1);
+  expect_words(fit.output, {"/nonexistent"});
+}
+
 
 class Signals : public testing::TestWithParam<int> {};
 
