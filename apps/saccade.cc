@@ -1,9 +1,14 @@
 // saccade: one program, one file per subcommand.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/argument_spelling.h"
@@ -21,6 +26,33 @@ void let_the_last_value_win(CLI::App& app) {
     if (option->get_items_expected_max() == 1)
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   for (CLI::App* command : app.get_subcommands(nullptr)) let_the_last_value_win(*command);
+}
+
+// A range's bounds hold no NaN off: it is neither below nor above them.
+void take_numbers_alone(CLI::App& app) {
+  const CLI::Validator number(
+      [](const std::string& text) {
+        char* end = nullptr;
+        const bool none = std::isnan(std::strtod(text.c_str(), &end)) && *end == '\0';
+        return none ? "Value " + text + " is no number" : std::string();
+      },
+      "");
+  // CLI11 lets numbers come round: -5 is 2^64 - 5, and 2^64 is 2^64 - 1. Before units are read.
+  const CLI::Validator natural(
+      [](std::string& text) {
+        std::uint64_t value = 0;
+        const char* const last = text.data() + text.size();
+        const bool none = text.starts_with('-') || std::from_chars(text.data(), last, value).ec ==
+                                                       std::errc::result_out_of_range;
+        return none ? "Value " + text + " is no number from 0 to 2^64 - 1" : std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type.starts_with("FLOAT")) option->check(number);
+    if (type.starts_with("UINT")) option->transform(natural);
+  }
+  for (CLI::App* command : app.get_subcommands(nullptr)) take_numbers_alone(*command);
 }
 
 }  // namespace
@@ -45,6 +77,7 @@ int main(int argc, char** argv) try {
   saccade::add_fit(app, exit_code);
   saccade::add_manual(app, exit_code);
   let_the_last_value_win(app);
+  take_numbers_alone(app);
   auto spelled = saccade::asked_for_help(app, {argv + 1, argv + argc});
   if (spelled) spelled = saccade::spelled_out(*std::move(spelled));
   if (!spelled) {

@@ -311,6 +311,13 @@ TEST(Switches, NonsenseIsRefusedAtStart) {
   refused({"--limit-mm-per-prompt", "image="}, {"--limit-mm-per-prompt"});
   refused({"--mm-processor-kwargs", R"({"min_pixels": -1})"}, {"min_pixels", "-1"});
   refused({"--ssl-keyfile", "/none.pem"}, {"--ssl-keyfile", "--ssl-certfile"});
+  // Numbers below zero, and above all that there are, do not come round to others.
+  refused({"--kv-cache-bytes", "-5"}, {"--kv-cache-bytes", "-5"});
+  refused({"--response-store-bytes", "-1"}, {"--response-store-bytes", "-1"});
+  refused({"--response-store-bytes", "18446744073709551616"},
+          {"--response-store-bytes", "18446744073709551616"});
+  refused({"--gpu-memory-utilization", "nan"}, {"--gpu-memory-utilization", "nan"});
+  refused({"--tpot-target-ms=-nan"}, {"--tpot-target-ms", "-nan"});
   refused({"--api-key", ""}, {"--api-key"});
   refused({"--served-model-name", ""}, {"--served-model-name is empty"});
   refused({"--served-model-name", "one", ""}, {"--served-model-name is empty"});
@@ -466,13 +473,6 @@ TEST(Help, IsAskedForByACommandToo) {
   refused({"help", "model", "nope"}, {"model: there is no command nope; there are", "pull"});
 }
 
-TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {
-  const Ended bench = run_to_end(SACCADE_BINARY, {"bench", "serve", "--dataset-name", "nope",
-                                                  "--base-url", "http://127.0.0.1:1"});
-  EXPECT_NE(bench.status, 0);
-  expect_words(bench.output, {"--dataset-name 'nope' is not known", "random-mm"});
-  EXPECT_EQ(bench.output.find("127.0.0.1"), std::string::npos) << bench.output;
-}
 // Measuring takes seconds, and 512 MiB, which are not there.
 TEST(Help, AModelThatThereIsNotIsNamedBeforeTheMachineIsMeasured) {
   const Ended fit = run_to_end("/bin/sh", {"-c", std::string("ulimit -v 500000; exec ") +
@@ -481,6 +481,13 @@ TEST(Help, AModelThatThereIsNotIsNamedBeforeTheMachineIsMeasured) {
   expect_words(fit.output, {"/nonexistent"});
 }
 
+TEST(Help, ADatasetThatThereIsNotIsNamedBeforeAnybodyIsAsked) {
+  const Ended bench = run_to_end(SACCADE_BINARY, {"bench", "serve", "--dataset-name", "nope",
+                                                  "--base-url", "http://127.0.0.1:1"});
+  EXPECT_NE(bench.status, 0);
+  expect_words(bench.output, {"--dataset-name 'nope' is not known", "random-mm"});
+  EXPECT_EQ(bench.output.find("127.0.0.1"), std::string::npos) << bench.output;
+}
 
 class Signals : public testing::TestWithParam<int> {};
 
