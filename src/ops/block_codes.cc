@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "tensor/tensor.h"
 
 namespace saccade {
 namespace {
@@ -170,6 +169,22 @@ std::optional<BlockType> block_type(std::string_view name) {
   const auto found = std::ranges::find(kFormats, name, &BlockFormat::name);
   if (found == kFormats.end()) return std::nullopt;
   return found->type;
+}
+
+SuperBlock read_super_block(const std::byte* block) {
+  SuperBlock read;
+  std::memcpy(&read.d, block, sizeof(F16));
+  std::memcpy(&read.dmin, block + sizeof(F16), sizeof(F16));
+  for (std::int64_t unit = 0; unit < SuperBlock::kUnits; ++unit) {
+    const ScaleAndMinimum grid = grid_of_45k(block + 4, unit);
+    read.scale[unit] = static_cast<std::uint8_t>(grid.scale);
+    read.minimum[unit] = static_cast<std::uint8_t>(grid.minimum);
+    const std::byte* const codes = block + 16 + unit / 2 * 32;
+    for (std::int64_t i = 0; i < kBlockUnit; ++i)
+      read.codes[unit * kBlockUnit + i] =
+          static_cast<std::uint8_t>(byte_at(codes, i) >> unit % 2 * 4 & 15);
+  }
+  return read;
 }
 
 void dequantize_unit(BlockType type, const std::byte* block, std::int64_t unit, float* into) {

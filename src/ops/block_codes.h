@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "tensor/tensor.h"
+
 namespace saccade {
 
 enum class BlockType : std::uint8_t {
@@ -40,6 +42,19 @@ std::optional<BlockType> block_type(std::string_view name);
 
 // What is read at a time.
 constexpr std::int64_t kBlockUnit = 32;
+
+// A block of Q4_K: element i is code * (d * scale) - dmin * minimum, of scale and minimum of its
+// unit.
+struct SuperBlock {
+  static constexpr std::int64_t kElements = 256;
+  static constexpr std::int64_t kUnits = kElements / kBlockUnit;
+  F16 d;
+  F16 dmin;
+  std::uint8_t scale[kUnits];  // below 64
+  std::uint8_t minimum[kUnits];
+  std::uint8_t codes[kElements];  // below 16
+};
+SuperBlock read_super_block(const std::byte* block);
 
 // Elements [unit * kBlockUnit, (unit + 1) * kBlockUnit) of the block that begins at `block`.
 void dequantize_unit(BlockType type, const std::byte* block, std::int64_t unit, float* into);

@@ -12,6 +12,7 @@
 
 #include "base/thread_pool.h"
 #include "ops/cpu/four_bit_weight.h"
+#include "ops/cpu/super_block_tiles.h"
 #include "tests/ops/four_bit_cases.h"
 
 namespace saccade::cpu {
@@ -90,6 +91,15 @@ struct SoftBytes {
   static B four_times(const std::uint8_t* p) {
     B a;
     for (int i = 0; i < 64; ++i) a.bytes[i] = p[i / 4];
+    return a;
+  }
+  template <unsigned kShift>
+  static I plus_shifted(I sum, const I& a) {
+    for (int i = 0; i < 16; ++i) sum.lanes[i] += a.lanes[i] * (1 << kShift);
+    return sum;
+  }
+  static B times(B a, const B& b) {
+    for (int i = 0; i < 64; ++i) a.bytes[i] = static_cast<std::uint8_t>(a.bytes[i] * b.bytes[i]);
     return a;
   }
   static Floats as_float(const I& a) { return std::bit_cast<Floats>(a); }
@@ -302,6 +312,88 @@ TEST(CodeByteTiles, SumsOfNothingAreZero) {
   const std::vector<std::uint16_t> scales(24, to_f16(-1.0F).bits);
   matrix.scales = {DType::kF16, std::as_bytes(std::span(scales))};
   expect_definition(matrix, 17, 0, 1);
+}
+
+using BlockTiles = SuperBlockTiles<SoftVec, SoftBytes, SoftUnit<64>>;
+
+void expect_super_blocks(const StoredMatrix& matrix, std::int64_t rows, std::int64_t step,
+                         bool largest) {
+  SCOPED_TRACE(
+      fmt::format("{} x {}, {} rows, {} blocks a step", matrix.out(), matrix.in(), rows, step));
+  ThreadPool pool(1);
+  const auto weight = FourBitWeight::pack({&matrix, 1}, 16, CodeOrder::kInputs, pool);
+  ASSERT_NE(weight, nullptr);
+  ASSERT_TRUE(weight->super_blocks());
+  const std::int64_t in = matrix.in();
+  const std::int64_t blocks = in / SuperBlock::kElements;
+  constexpr std::int64_t kTiles = SuperBlockTileArgs::kTiles;
+  Rng rng(3);
+  ByteRows x(rows, in, 64, in, rng);
+  std::vector<std::uint8_t> tiles(static_cast<std::size_t>((rows + 15) / 16 * blocks * kTiles) *
+                                  1024);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int8_t* const bytes = x.bytes.data() + row * in;
+    if (largest) std::fill_n(bytes, in, static_cast<std::int8_t>(row % 2 == 0 ? 127 : -127));
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      std::int32_t sums[SuperBlock::kUnits] = {};
+      std::uint8_t* const to = tiles.data() + (row / 16 * blocks + block) * kTiles * 1024;
+      for (std::int64_t i = 0; i < SuperBlock::kElements; ++i) {
+        constexpr int kPlace[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // of a word's inputs
+        const std::int8_t value = bytes[block * SuperBlock::kElements + i];
+        sums[i / kBlockUnit] += value;
+        const std::int64_t at = i / 8 * 8 + kPlace[i % 8];
+        to[at / 64 * 1024 + row % 16 * 64 + at % 64] = static_cast<std::uint8_t>(value);
+      }
+      split_sums(sums, to + (kTiles - 1) * 1024 + row % 16 * 64);
+    }
+  }
+  std::vector<float> c(static_cast<std::size_t>(CodeByteTileArgs::numbers(rows, weight->panels())),
+                       3);  // of earlier use
+  std::vector<std::byte> room(static_cast<std::size_t>(SuperBlockTileArgs::room_bytes(step)));
+  SuperBlockTileArgs args;
+  args.w = weight->panels(0, weight->panels());
+  args.row_tile_stride = blocks * kTiles * 1024;
+  args.rows = rows;
+  args.c = c.data();
+  args.room = room.data();
+  args.next = args.w.weights;
+  for (args.begin = 0; args.begin < blocks; args.begin += step) {
+    args.blocks = std::min(step, blocks - args.begin);
+    args.x = reinterpret_cast<const std::byte*>(tiles.data()) + args.begin * kTiles * 1024;
+    BlockTiles::multiply(args);
+  }
+  std::vector<float> row_of_c(static_cast<std::size_t>(weight->panels() * 16));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    Tiles<64>::scale_row(c.data(), weight->panels(), row, 0.37F, row_of_c.data());
+    const std::span row_of_x(x.bytes.data() + row * in, static_cast<std::size_t>(in));
+    for (std::int64_t out = 0; out < matrix.out(); ++out)
+      ASSERT_EQ(bits_of(row_of_c[static_cast<std::size_t>(out)]),
+                bits_of(0.37F * sum_of_super_blocks(matrix, out, row_of_x)))
+          << "row " << row << ", output " << out;
+  }
+}
+
+TEST(SuperBlockTiles, GiveTheDefinitionsSumsInAnySteps) {
+  for (const auto& [out, in] : {std::pair{8, 256}, {40, 768}, {48, 1280}}) {
+    const SuperBlocks blocks(out, in);
+    for (const std::int64_t rows : {1, 16, 17, 32, 33, 70}) {
+      for (const std::int64_t step : {1, 2, 3})
+        expect_super_blocks(blocks.matrix(), rows, step, false);
+    }
+  }
+}
+
+TEST(SuperBlockTiles, TakeTheLargestSumsAndAnyScales) {
+  SuperBlocks blocks(24, 512);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float d : {0.5F, -0.01F, 0.0F, 6e-8F, 6e4F, kInfinity, std::nanf("")}) {
+    for (const int bits : {0xff, 0x7f, 0}) {
+      blocks.fill(static_cast<std::uint8_t>(bits), d, 0.25F);
+      expect_super_blocks(blocks.matrix(), 33, 2, true);
+      blocks.fill(static_cast<std::uint8_t>(bits), 0.25F, d);
+      expect_super_blocks(blocks.matrix(), 33, 2, true);
+    }
+  }
 }
 
 }  // namespace

@@ -576,7 +576,7 @@ class ReferenceDevice final : public Device {
       for (float& value : packed->values) value = to_float(to_bf16(value));
     }
     packed->rounds_x = std::ranges::all_of(parts, [](const StoredMatrix& part) {
-      return part.rounds_activations && codes_of_bits(part) <= 4;
+      return part.rounds_activations && (codes_of_bits(part) <= 4 || has_super_blocks(part));
     });
     if (compute == DType::kI8) packed->round_to_bytes(parts);
     return packed;

@@ -131,6 +131,18 @@ int codes_of_bits(const StoredMatrix& matrix) {
   return codes_in_words(matrix.format) && matrix.output_scale.empty() ? matrix.bits : kWordBits;
 }
 
+bool has_super_blocks(const StoredMatrix& matrix) {
+  return matrix.format == StoredMatrix::Format::kBlocks && matrix.block == BlockType::kQ4K &&
+         matrix.in_begin % SuperBlock::kElements == 0 &&
+         matrix.in_end % SuperBlock::kElements == 0 && matrix.output_scale.empty();
+}
+
+SuperBlock super_block(const StoredMatrix& matrix, std::int64_t out, std::int64_t block) {
+  const std::int64_t at = (matrix.out_begin + out) * (matrix.stored_in / SuperBlock::kElements) +
+                          matrix.in_begin / SuperBlock::kElements + block;
+  return read_super_block(matrix.codes.bytes.data() + at * block_format(matrix.block).bytes);
+}
+
 bool has_byte_rows(const StoredMatrix& matrix) {
   return matrix.format == StoredMatrix::Format::kInt8 && matrix.block_in >= matrix.stored_in &&
          matrix.output_scale.empty();

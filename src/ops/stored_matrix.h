@@ -98,6 +98,12 @@ struct StoredMatrix {
 // large number where they are something else.
 int codes_of_bits(const StoredMatrix& matrix);
 
+// Whether weights are codes of four bits in whole SuperBlocks (Q4_K), with nothing else done to
+// them.
+bool has_super_blocks(const StoredMatrix& matrix);
+// That of inputs [256 * block, 256 * (block + 1)) of output `out`, of such a window.
+SuperBlock super_block(const StoredMatrix& matrix, std::int64_t out, std::int64_t block);
+
 // Whether each output's weights are bytes times one scale: kInt8 by output or by matrix, with
 // nothing else done to them.
 bool has_byte_rows(const StoredMatrix& matrix);

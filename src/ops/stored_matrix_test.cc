@@ -233,6 +233,13 @@ TEST_P(Pack, BlocksAreTheirNumbers) {
       for (Device* const each : {&*cpu, &*reference_})
         expect_same_bits(rows_of(*each, *each->pack({&window, 1}, DType::kF32)), want);
       EXPECT_EQ(codes_of_bits(window) <= 4, format.type == BlockType::kQ40);
+      if (has_super_blocks(window)) {  // those that are kept are, too
+        StoredMatrix kept = window;
+        kept.rounds_activations = true;
+        expect_same_bits(rows_of(*cpu, *(*cpu).pack({&kept, 1}, DType::kF32)), want);
+      }
+      EXPECT_EQ(has_super_blocks(window),
+                format.type == BlockType::kQ4K && in_begin == 0 && in_end == kCols);
     }
   }
 }

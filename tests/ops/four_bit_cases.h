@@ -1,7 +1,9 @@
 // Matrices of random codes of four bits, for tests of products with them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <numeric>
@@ -81,6 +83,66 @@ class Codes {
   std::vector<std::byte> scales_;
   StoredMatrix matrix_;
 };
+
+// Random blocks of Q4_K with the memory they are views of.
+class SuperBlocks {
+ public:
+  SuperBlocks(std::int64_t out, std::int64_t in, std::uint64_t seed = 1) {
+    constexpr std::size_t kBytes = 144;
+    Rng rng(seed);
+    blocks_.resize(static_cast<std::size_t>(out * in / SuperBlock::kElements) * kBytes);
+    for (std::byte& byte : blocks_) byte = static_cast<std::byte>(rng.below(256));
+    for (std::size_t at = 0; at < blocks_.size(); at += kBytes) {
+      set(at, static_cast<float>(rng.uniform() * 1e-3 - 1e-4),
+          static_cast<float>(rng.uniform()) * 8e-3F);
+    }
+    matrix_.format = StoredMatrix::Format::kBlocks;
+    matrix_.block = BlockType::kQ4K;
+    matrix_.stored_out = matrix_.out_end = out;
+    matrix_.stored_in = matrix_.in_end = in;
+    matrix_.codes = {DType::kU8, blocks_};
+    matrix_.rounds_activations = true;
+  }
+  SuperBlocks(const SuperBlocks&) = delete;
+  SuperBlocks& operator=(const SuperBlocks&) = delete;
+
+  const StoredMatrix& matrix() const { return matrix_; }
+  // Every bit of codes, scales and minima.
+  void fill(std::uint8_t bits, float d, float dmin) {
+    std::ranges::fill(blocks_, static_cast<std::byte>(bits));
+    for (std::size_t at = 0; at < blocks_.size(); at += 144) set(at, d, dmin);
+  }
+
+ private:
+  void set(std::size_t at, float d, float dmin) {
+    const std::uint16_t halves[] = {to_f16(d).bits, to_f16(dmin).bits};
+    std::memcpy(blocks_.data() + at, halves, sizeof(halves));
+  }
+
+  std::vector<std::byte> blocks_;
+  StoredMatrix matrix_;
+};
+
+// The definition of a row of bytes, less its scale, times output `out`.
+inline float sum_of_super_blocks(const StoredMatrix& matrix, std::int64_t out,
+                                 std::span<const std::int8_t> x) {
+  float sum = 0;
+  for (std::int64_t index = 0; index < matrix.in() / SuperBlock::kElements; ++index) {
+    const SuperBlock block = super_block(matrix, out, index);
+    std::int32_t whole = 0;
+    std::int32_t less = 0;
+    for (std::int64_t i = 0; i < SuperBlock::kElements; ++i) {
+      const int value = x[static_cast<std::size_t>(index * SuperBlock::kElements + i)];
+      whole += value * block.codes[i] * block.scale[i / kBlockUnit];
+      less -= value * block.minimum[i / kBlockUnit];
+    }
+    const float scaled = static_cast<float>(whole) * to_float(block.d);
+    const float taken = static_cast<float>(less) * to_float(block.dmin);
+    const float value = scaled + taken;
+    sum = sum + value;
+  }
+  return sum;
+}
 
 inline Matrix product(Device& device, const PackedWeight& weight, View x) {
   Matrix y(x.rows(), weight.out());

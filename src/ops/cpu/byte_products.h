@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/super_blocks_by_bytes.h"
 
 namespace saccade::cpu {
 
@@ -141,6 +142,72 @@ class CodeProduct {
   std::int64_t tile_inputs_;
   std::int64_t depth_tiles_;
   std::int64_t step_;
+  const std::byte* x_;
+  const float* scales_;
+  std::int64_t rows_;
+  std::byte* room_;
+};
+
+// Some rows of x times SuperBlocks, some 512 inputs at a time, as CodeProduct.
+class SuperBlockProduct {
+ public:
+  using Weight = FourBitWeight;
+
+  SuperBlockProduct(const ByteKernels& kernels, const FourBitWeight& weight, const Int8Tiles& x,
+                    std::int64_t row, std::int64_t rows, float* room)
+      : tiles_(kernels.tiles),
+        weight_(weight),
+        blocks_(blocks(weight)),
+        x_(reinterpret_cast<const std::byte*>(x.tiles) + row / kTileRows * blocks_ * kBlock),
+        scales_(x.scales + row),
+        rows_(rows),
+        room_(reinterpret_cast<std::byte*>(room)) {}
+
+  static std::int64_t blocks(const FourBitWeight& weight) {
+    return weight.in() / SuperBlock::kElements;
+  }
+  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads) {
+    return CodeProduct::order(weight, rows, threads);
+  }
+  static std::int64_t room(const FourBitWeight& weight) {
+    return SuperBlockTileArgs::room_bytes(step_of(weight)) / static_cast<Index>(sizeof(float));
+  }
+  static std::int64_t sums(std::int64_t rows, std::int64_t panels) {
+    return CodeByteTileArgs::numbers(rows, panels);
+  }
+  void multiply(std::int64_t panel, std::int64_t panels, std::int64_t next, float* sums) const {
+    SuperBlockTileArgs args;
+    args.w = weight_.panels(panel, panels);
+    args.rows = rows_;
+    args.row_tile_stride = blocks_ * kBlock;
+    args.c = sums;
+    args.room = room_;
+    const std::int64_t block_bytes = SuperBlockLayout{kTileRows}.bytes();
+    const std::int64_t step = step_of(weight_);
+    for (std::int64_t begin = 0; begin < blocks_; begin += step) {
+      const std::int64_t end = std::min(begin + step, blocks_);
+      args.begin = begin;
+      args.blocks = end - begin;
+      args.x = x_ + begin * kBlock;
+      args.next = end < blocks_ ? args.w.weights + end * block_bytes
+                                : args.w.weights + (next - panel) * args.w.panel_stride;
+      tiles_.multiply_super_blocks(args);
+    }
+  }
+  void scale_row(const float* sums, std::int64_t /*panel*/, std::int64_t panels, std::int64_t row,
+                 float* out) const {
+    tiles_.scale_code_row(sums, panels, row, scales_[row], out);
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = SuperBlockTileArgs::kTiles * kTileBytes;  // of x
+  static std::int64_t step_of(const FourBitWeight& weight) {
+    return std::min<std::int64_t>(2, blocks(weight));
+  }
+
+  const TileKernels& tiles_;
+  const FourBitWeight& weight_;
+  std::int64_t blocks_;
   const std::byte* x_;
   const float* scales_;
   std::int64_t rows_;

@@ -36,6 +36,8 @@ struct BytesAvx2 {
   static I minus_product(I a, std::int32_t b) {
     return _mm256_mullo_epi32(a, _mm256_set1_epi32(-b));
   }
+  static I plus_product(I sum, I a, I b) { return _mm256_add_epi32(sum, _mm256_mullo_epi32(a, b)); }
+  static I set(std::int32_t a) { return _mm256_set1_epi32(a); }
   static __m256 to_float(I a) { return _mm256_cvtepi32_ps(a); }
   static void store_low_bytes(std::uint8_t* p, __m256 a, std::uint8_t offset, int count) {
     const __m256i low =

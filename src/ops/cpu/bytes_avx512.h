@@ -39,6 +39,8 @@ struct BytesAvx512 {
   static I minus_product(I a, std::int32_t b) {
     return _mm512_mullo_epi32(a, _mm512_set1_epi32(-b));
   }
+  static I plus_product(I sum, I a, I b) { return _mm512_add_epi32(sum, _mm512_mullo_epi32(a, b)); }
+  static I set(std::int32_t a) { return _mm512_set1_epi32(a); }
   static __m512 to_float(I a) { return _mm512_cvtepi32_ps(a); }
   static void store_low_bytes(std::uint8_t* p, __m512 a, std::uint8_t offset, int count) {
     const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(offset));

@@ -40,6 +40,8 @@ struct BytesNeon {
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
   }
   static I minus_product(I a, std::int32_t b) { return vmulq_n_s32(a, -b); }
+  static I plus_product(I sum, I a, I b) { return vmlaq_s32(sum, a, b); }
+  static I set(std::int32_t a) { return vdupq_n_s32(a); }
   static float32x4_t to_float(I a) { return vcvtq_f32_s32(a); }
   static void store_low_bytes(std::uint8_t* p, float32x4_t a, std::uint8_t offset, int count) {
     const uint16x4_t words = vmovn_u32(vreinterpretq_u32_f32(a));

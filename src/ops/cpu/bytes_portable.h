@@ -33,6 +33,8 @@ struct BytesPortable {
   static B high_nibbles(B a) { return a >> 4 & 0x0f0f; }
   static I widen(const std::uint8_t* p) { return I{p[0], p[1], p[2], p[3]}; }
   static I minus_product(I a, std::int32_t b) { return a * -b; }
+  static I plus_product(I sum, I a, I b) { return sum + a * b; }
+  static I set(std::int32_t a) { return I{a, a, a, a}; }
   static VecPortable::F to_float(I a) { return __builtin_convertvector(a, VecPortable::F); }
   static void store_low_bytes(std::uint8_t* p, VecPortable::F a, std::uint8_t offset, int count) {
     const I bits = reinterpret_cast<I>(a);

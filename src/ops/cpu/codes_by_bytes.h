@@ -11,6 +11,7 @@
 
 #include "ops/cpu/four_bit_scales.h"
 #include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/super_blocks_by_bytes.h"
 
 namespace saccade::cpu {
 
@@ -135,8 +136,13 @@ struct CodesByBytes {
   // The tile of `rows` rows, 1 <= rows <= R.
   template <int N, int R>
   static void tile_of(Index rows, const CodeByteArgs& args, Index row, Index panel) {
-    if (rows == R) return tile<R, N>(args, row, panel);
-    if constexpr (R > 1) tile_of<N, R - 1>(rows, args, row, panel);
+    if (rows != R) {
+      if constexpr (R > 1) tile_of<N, R - 1>(rows, args, row, panel);
+    } else if (args.w.super_blocks) {
+      SuperBlocksByBytes<V, D>::template tile<R, N>(args, row, panel);
+    } else {
+      tile<R, N>(args, row, panel);
+    }
   }
 
   // Panels outside, rows inside. Few rows take four panels at a time: their sums hide latency.

@@ -220,6 +220,7 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gemm_byte_tiles(const GemmArgs& args);
   void mlp_byte_tiles(const MlpArgs& args);
   bool codes_on_tiles() const;
+  Int8Tiles round_super_block_tiles(View x, const FourBitWeight& weight);
   bool gates_bytes(const MlpArgs& args) const;  // whether mlp_byte_tiles() does it
   // Of up to so many rows that are rounded at a time.
   template <typename Product>

@@ -8,6 +8,7 @@
 
 #include "base/host_memory.h"
 #include "ops/cpu/packed_pieces.h"
+#include "ops/cpu/super_blocks_by_bytes.h"
 
 namespace saccade::cpu {
 namespace {
@@ -82,6 +83,8 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
     if (matrix.format == StoredMatrix::Format::kNumbers || matrix.dequantize) return nullptr;
   }
   const bool by_bytes = std::ranges::all_of(parts, &StoredMatrix::rounds_activations);
+  if (by_bytes && std::ranges::all_of(parts, has_super_blocks) && parts.front().in() > 0)
+    return pack_super_blocks(parts, lanes, pool);
   if (by_bytes) code_order = CodeOrder::kInputs;
   std::vector<Part> read;
   std::int64_t out = 0;
@@ -99,10 +102,7 @@ std::unique_ptr<FourBitWeight> FourBitWeight::pack(std::span<const StoredMatrix>
   const Order& order = read.front().order;
   std::unique_ptr<FourBitWeight> packed(new FourBitWeight(out, parts.front().in(), order.group,
                                                           scale_type, lanes, code_order, by_bytes));
-  Result<Buffer> storage = allocate_host(packed->storage_bytes());
-  CHECK(storage.has_value(), "weight {}x{}: {}", packed->out(), packed->in(),
-        storage.error().message);
-  packed->adopt(std::move(*storage));
+  packed->allocate();
   if (!std::ranges::is_sorted(order.inputs)) packed->order_ = order.inputs;
   pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
     for (const Part& part : read) packed->store(part, unit * kRows, (unit + 1) * kRows);
@@ -123,6 +123,82 @@ FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t gro
       layout_.codes + round_up(in, order == CodeOrder::kRows ? kBlock : kUnit) * lanes / 2, kLine);
 }
 
+FourBitWeight::FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t lanes)
+    : PackedWeight(out, in), lanes_(lanes), code_order_(CodeOrder::kInputs), by_bytes_(true) {
+  layout_.panels = (out + lanes - 1) / lanes;
+  layout_.group = kBlockUnit;
+  layout_.scale_type = DType::kF16;
+  layout_.super_blocks = true;
+  layout_.panel_stride =
+      round_up(in / SuperBlock::kElements * SuperBlockLayout{lanes}.bytes(), kLine);
+}
+
+std::unique_ptr<FourBitWeight> FourBitWeight::pack_super_blocks(std::span<const StoredMatrix> parts,
+                                                                std::int64_t lanes,
+                                                                ThreadPool& pool) {
+  std::int64_t out = 0;
+  for (const StoredMatrix& part : parts) out += part.out();
+  std::unique_ptr<FourBitWeight> packed(new FourBitWeight(out, parts.front().in(), lanes));
+  packed->allocate();
+  const std::int64_t blocks = packed->in() / SuperBlock::kElements;
+  pool.parallel_each((out + kRows - 1) / kRows, [&](std::int64_t unit, int) {
+    std::int64_t first = 0;
+    for (const StoredMatrix& part : parts) {
+      const std::int64_t begin = std::max(unit * kRows, first);
+      const std::int64_t end = std::min((unit + 1) * kRows, first + part.out());
+      for (std::int64_t row = begin; row < end; ++row)
+        for (std::int64_t block = 0; block < blocks; ++block)
+          packed->store_super_block(super_block(part, row - first, block), row, block);
+      first += part.out();
+    }
+  });
+  return packed;
+}
+
+void FourBitWeight::store_super_block(const SuperBlock& block, std::int64_t out,
+                                      std::int64_t index) {
+  const SuperBlockLayout layout{lanes_};
+  const std::int64_t lane = out % lanes_;
+  std::byte* const to = panel(out / lanes_) + index * layout.bytes();
+  std::memcpy(to + lane * 2, &block.d, sizeof(F16));
+  std::memcpy(to + layout.minima_scales() + lane * 2, &block.dmin, sizeof(F16));
+  for (std::int64_t unit = 0; unit < SuperBlock::kUnits; ++unit) {
+    to[layout.scales() + unit * lanes_ + lane] = static_cast<std::byte>(block.scale[unit]);
+    to[layout.minima() + unit * lanes_ + lane] = static_cast<std::byte>(block.minimum[unit]);
+  }
+  for (std::int64_t word = 0; word < SuperBlock::kElements / kWordCodes; ++word) {
+    std::uint32_t codes = 0;
+    for (std::int64_t i = 0; i < kWordCodes; ++i)
+      codes |= static_cast<std::uint32_t>(block.codes[word * kWordCodes + i]) << (4 * i);
+    std::memcpy(to + layout.codes() + (word * lanes_ + lane) * 4, &codes, sizeof(codes));
+  }
+}
+
+void FourBitWeight::unpack_super_blocks(std::int64_t out, float* values) const {
+  const SuperBlockLayout layout{lanes_};
+  const std::int64_t lane = out % lanes_;
+  for (std::int64_t index = 0; index < in() / SuperBlock::kElements; ++index) {
+    const std::byte* const from = panel(out / lanes_) + index * layout.bytes();
+    const float d = to_float(reinterpret_cast<const F16*>(from)[lane]);
+    const float dmin = to_float(reinterpret_cast<const F16*>(from + layout.minima_scales())[lane]);
+    for (std::int64_t i = 0; i < SuperBlock::kElements; ++i, ++values) {
+      const std::int64_t grid = i / kBlockUnit * lanes_ + lane;
+      const float by = d * static_cast<float>(std::to_integer<int>(from[layout.scales() + grid]));
+      const float less =
+          dmin * static_cast<float>(std::to_integer<int>(from[layout.minima() + grid]));
+      const std::int64_t at = (i / kWordCodes * lanes_ + lane) * 4 + i % kWordCodes / 2;
+      const auto code = from[layout.codes() + at] >> (i % 2 * 4) & std::byte{15};
+      *values = by * static_cast<float>(std::to_integer<int>(code)) - less;
+    }
+  }
+}
+
+void FourBitWeight::allocate() {
+  Result<Buffer> storage = allocate_host(storage_bytes());
+  CHECK(storage.has_value(), "weight {}x{}: {}", out(), in(), storage.error().message);
+  adopt(std::move(*storage));
+}
+
 void FourBitWeight::adopt(Buffer storage) {
   storage_ = std::move(storage);
   layout_.weights = storage_.data();
@@ -130,8 +206,12 @@ void FourBitWeight::adopt(Buffer storage) {
 
 PackedForm FourBitWeight::form() const {
   PackedForm form{out(), in(), {}, {}};
-  form.layout = {kFourBitForm, static_cast<std::int64_t>(layout_.scale_type), layout_.group,
-                 lanes_,       static_cast<std::int64_t>(code_order_),        by_bytes_ ? 1 : 0};
+  form.layout = {layout_.super_blocks ? kSuperBlockForm : kFourBitForm,
+                 static_cast<std::int64_t>(layout_.scale_type),
+                 layout_.group,
+                 lanes_,
+                 static_cast<std::int64_t>(code_order_),
+                 by_bytes_ ? 1 : 0};
   form.pieces = {std::span(storage_.data(), storage_bytes()), std::as_bytes(std::span(order_))};
   return form;
 }
@@ -139,11 +219,14 @@ PackedForm FourBitWeight::form() const {
 std::unique_ptr<PackedWeight> FourBitWeight::restore(const PackedForm& form, std::int64_t lanes,
                                                      std::shared_ptr<const void> owner) {
   const auto& [kind, scale_type, group, its_lanes, order, by_bytes] = form.layout;
-  if (kind != kFourBitForm || its_lanes != lanes || group < 1 || form.pieces.size() != 2)
+  const bool super_blocks = kind == kSuperBlockForm;
+  if ((kind != kFourBitForm && !super_blocks) || its_lanes != lanes || group < 1 ||
+      form.pieces.size() != 2)
     return nullptr;
   std::unique_ptr<FourBitWeight> weight(
-      new FourBitWeight(form.out, form.in, group, static_cast<DType>(scale_type), lanes,
-                        static_cast<CodeOrder>(order), by_bytes != 0));
+      super_blocks ? new FourBitWeight(form.out, form.in, lanes)
+                   : new FourBitWeight(form.out, form.in, group, static_cast<DType>(scale_type),
+                                       lanes, static_cast<CodeOrder>(order), by_bytes != 0));
   const std::size_t ordered = static_cast<std::size_t>(form.in) * sizeof(std::int32_t);
   if (form.pieces[0].size() != weight->storage_bytes() ||
       (!form.pieces[1].empty() && form.pieces[1].size() != ordered))
@@ -262,6 +345,7 @@ void FourBitWeight::store(const Part& part, std::int64_t begin, std::int64_t end
 }
 
 void FourBitWeight::unpack_row(std::int64_t out, float* values) const {
+  if (layout_.super_blocks) return unpack_super_blocks(out, values);
   const std::byte* const from = panel(out / lanes_);
   for (std::int64_t input = 0; input < in(); ++input) {
     const std::int64_t grid = input / layout_.group * lanes_ + out % lanes_;

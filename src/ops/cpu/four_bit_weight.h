@@ -1,5 +1,5 @@
-// A weight of codes of four bits, (code - zero) * scale of its group of inputs, as panels of
-// outputs: FourBitPanels in kernels.h.
+// A weight of codes of four bits, (code - zero) * scale of its group of inputs or in SuperBlocks,
+// as panels of outputs: FourBitPanels in kernels.h.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ namespace saccade::cpu {
 class FourBitWeight final : public PackedWeight {
  public:
   // The matrix that the parts make, stacked along their outputs; null where it is not one of such
-  // codes, or where its groups do not begin at multiples of 32 inputs once they are in order.
+  // codes, or where its groups do not begin at multiples of 32 inputs once they are in order. Of
+  // SuperBlocks, that do not round activations, too: they are multiplied by bytes alone.
   // `order`: of FourBitKernels, or of TileKernels, whose panels have 16 lanes. Where all parts
   // round activations it is that of CodeByteKernels, whatever was asked for.
   static std::unique_ptr<FourBitWeight> pack(std::span<const StoredMatrix> parts,
@@ -42,6 +43,7 @@ class FourBitWeight final : public PackedWeight {
     some.panels = count;
     return some;
   }
+  bool super_blocks() const { return layout_.super_blocks; }
   std::int64_t group() const { return layout_.group; }
   std::int64_t groups() const { return (in() + layout_.group - 1) / layout_.group; }
   // Which input of x each packed one takes; empty: its own.
@@ -51,13 +53,20 @@ class FourBitWeight final : public PackedWeight {
 
  private:
   struct Part;
+  static std::unique_ptr<FourBitWeight> pack_super_blocks(std::span<const StoredMatrix> parts,
+                                                          std::int64_t lanes, ThreadPool& pool);
+  // Of SuperBlocks, without its memory.
+  FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t lanes);
   FourBitWeight(std::int64_t out, std::int64_t in, std::int64_t group, DType scale_type,
                 std::int64_t lanes, CodeOrder order, bool by_bytes);  // without its memory
+  void allocate();
   void adopt(Buffer storage);
   std::size_t storage_bytes() const {
     return static_cast<std::size_t>(layout_.panels * layout_.panel_stride);
   }
   void store(const Part& part, std::int64_t begin, std::int64_t end);
+  void store_super_block(const SuperBlock& block, std::int64_t out, std::int64_t index);
+  void unpack_super_blocks(std::int64_t out, float* values) const;
   void store_grid(const Part& part, std::int64_t row);
   void store_words(const Part& part, std::int64_t begin, std::int64_t end);
   static std::uint32_t in_pairs(std::uint32_t word);

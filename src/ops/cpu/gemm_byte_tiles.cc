@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ops/cpu/byte_products.h"
+#include "ops/cpu/super_block_tiles.h"
 #include "ops/shapes.h"
 
 namespace saccade::cpu {
@@ -126,10 +127,13 @@ void CpuStream::mlp_byte_tiles(const MlpArgs& args) {
     MlpArgs part = args;
     part.x = args.x.row_range(top, end);
     part.inner = args.inner.row_range(top, end);
-    if (four_bits(args.in) != nullptr)
-      multiply_gated_bytes<CodeProduct>(part);
-    else
+    const FourBitWeight* const codes = four_bits(args.in);
+    if (codes == nullptr)
       multiply_gated_bytes<Int8Product>(part);
+    else if (codes->super_blocks())
+      multiply_gated_bytes<SuperBlockProduct>(part);
+    else
+      multiply_gated_bytes<CodeProduct>(part);
     gemm({.x = part.inner.col_range(0, args.out->in()),
           .weight = args.out,
           .bias = args.out_bias,
@@ -149,15 +153,47 @@ void CpuStream::gemm_byte_tiles(const GemmArgs& args) {
     part.x = args.x.row_range(top, end);
     part.y = args.y.row_range(top, end);
     if (!args.residual.empty()) part.residual = args.residual.row_range(top, end);
-    if (four_bits(args.weight) != nullptr)
-      multiply_bytes<CodeProduct>(part);
-    else
+    const FourBitWeight* const codes = four_bits(args.weight);
+    if (codes == nullptr)
       multiply_bytes<Int8Product>(part);
+    else if (codes->super_blocks())
+      multiply_bytes<SuperBlockProduct>(part);
+    else
+      multiply_bytes<CodeProduct>(part);
   }
+}
+
+Int8Tiles CpuStream::round_super_block_tiles(View x, const FourBitWeight& weight) {
+  constexpr std::int64_t kTiles = SuperBlockTileArgs::kTiles;
+  constexpr std::int64_t kUnits = SuperBlock::kUnits;
+  const std::int64_t in = weight.in();
+  const std::int64_t blocks = SuperBlockProduct::blocks(weight);
+  const ByteRoom room(shared_scratch(), x.rows(), blocks * kTiles * kByteTileInputs);
+  pool_.parallel_for(
+      x.rows(), row_grain(x.cols()), [&](std::int64_t begin, std::int64_t end, int worker) {
+        auto* const codes = worker_scratch(worker).reserve<std::uint8_t>(
+            in + blocks * kUnits * static_cast<Index>(sizeof(std::int32_t)));
+        auto* const sums = reinterpret_cast<std::int32_t*>(codes + in);
+        for (std::int64_t row = begin; row < end; ++row) {
+          room.scales[row] = code_bytes_.round_row(x.row<float>(row), in, kBlockUnit,
+                                                   reinterpret_cast<std::int8_t*>(codes), sums);
+          std::uint8_t* to = room.tiles + row / kTileRows * blocks * kTiles * kTileBytes +
+                             row % kTileRows * kByteTileInputs;
+          for (std::int64_t block = 0; block < blocks; ++block) {
+            const std::uint8_t* const from = codes + block * SuperBlock::kElements;
+            for (std::int64_t tile = 0; tile < kTiles - 1; ++tile, to += kTileBytes)
+              std::memcpy(to, from + tile * kByteTileInputs, kByteTileInputs);
+            split_sums(sums + block * kUnits, to);
+            to += kTileBytes;
+          }
+        }
+      });
+  return {room.tiles, room.scales};
 }
 
 Int8Tiles CpuStream::round_byte_tiles(View x, const PackedWeight& weight) {
   const FourBitWeight* const codes = four_bits(&weight);
+  if (codes != nullptr && codes->super_blocks()) return round_super_block_tiles(x, *codes);
   const std::int64_t inputs = codes == nullptr ? kByteTileInputs : tile_inputs(*codes);
   const std::int64_t depth_tiles = tile_count(weight.in(), inputs);
   const std::int64_t depth = depth_tiles * inputs;

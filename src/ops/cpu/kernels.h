@@ -222,6 +222,8 @@ struct FourBitPanels {
   Index codes = 0;  // the same
   Index group = 0;  // inputs
   DType scale_type = DType::kF32;
+  // Of SuperBlocks (ops/block_codes.h) instead: see super_blocks_by_bytes.h. Groups of 32.
+  bool super_blocks = false;
 };
 
 // As PanelArgs. Codes: CodeOrder::kInputs.
@@ -320,6 +322,28 @@ struct CodeByteTileArgs {
   }
 };
 
+// The same of SuperBlocks: see super_block_tiles.h.
+struct SuperBlockTileArgs {
+  static constexpr Index kTiles = 5;  // of x and of weights for a block: one of sums and minima
+  FourBitPanels w;
+  Index begin = 0;  // SuperBlocks [begin, begin + blocks); c begins anew with the first
+  Index blocks = 0;
+  // What is multiplied after the last panel, asked for ahead, never read.
+  const std::byte* next = nullptr;
+  const std::byte* x = nullptr;  // [row_tiles()][.. blocks ..][kTiles][16][64], from `begin` on
+  Index row_tile_stride = 0;     // bytes
+  Index rows = 0;
+  float* c = nullptr;         // as CodeByteTileArgs has it
+  std::byte* room = nullptr;  // room_bytes()
+
+  Index row_tiles() const { return (rows + 15) / 16; }
+  // Two planes of tiles and two rows of numbers for a block; the sums of two blocks and of one's
+  // minima, and a c that is no one's.
+  static Index room_bytes(Index blocks) {
+    return blocks * (2 * kTiles * kTileBytes + 2 * 64) + 4 * 4096;
+  }
+};
+
 struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
@@ -340,6 +364,8 @@ struct TileKernels {
   void (*multiply_four_bits)(const FourBitTileArgs&) = nullptr;
   void (*unpack_four_bits)(const FourBitTileArgs&) = nullptr;
   AttentionKernels attention;
+  // As multiply_codes_by_bytes, of SuperBlocks.
+  void (*multiply_super_blocks)(const SuperBlockTileArgs&) = nullptr;
 };
 
 // c [rows, panels * lanes] (+)= x [rows, depth] times `panels` panels of bytes, in integers: exact.

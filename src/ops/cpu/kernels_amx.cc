@@ -4,6 +4,7 @@
 #include "ops/cpu/bf16_attention.h"
 #include "ops/cpu/bytes_avx512.h"
 #include "ops/cpu/code_byte_tiles.h"
+#include "ops/cpu/super_block_tiles.h"
 
 namespace saccade::cpu {
 namespace amx {
@@ -140,6 +141,15 @@ struct CodeWords : BytesAvx512 {
   static __m512 as_float(I a) { return _mm512_castsi512_ps(a); }
   static void store(std::byte* p, B a) { _mm512_storeu_si512(p, a); }
   static B minus(B a, B b) { return _mm512_sub_epi8(a, b); }
+  // sum + (a << kShift)
+  template <unsigned kShift>
+  static I plus_shifted(I sum, I a) {
+    return _mm512_add_epi32(sum, _mm512_slli_epi32(a, kShift));
+  }
+  // Of bytes whose products are bytes without a sign.
+  static B times(B a, B b) {
+    return _mm512_mullo_epi16(a, _mm512_and_si512(b, _mm512_set1_epi16(0xff)));
+  }
   // Each of sixteen bytes, four times.
   static B four_times(const std::uint8_t* p) {
     return _mm512_mullo_epi32(widen(p), _mm512_set1_epi32(0x01010101));
@@ -153,6 +163,8 @@ void multiply_codes_by_bytes(const CodeByteTileArgs& args) {
   if (args.tile_inputs == 32) return CodeTiles<32>::multiply(args);
   CodeTiles<64>::multiply(args);
 }
+
+using BlockTiles = SuperBlockTiles<V, CodeWords, CodeUnit<64>>;
 
 // As bf16_attention.h wants it.
 struct AttentionUnit {
@@ -169,6 +181,7 @@ constexpr TileKernels make_table() {
   table.multiply = multiply;
   table.multiply_int8 = multiply_tiles<Unit::kInt8>;
   table.multiply_codes_by_bytes = multiply_codes_by_bytes;
+  table.multiply_super_blocks = BlockTiles::multiply;
   table.scale_code_row = CodeTiles<64>::scale_row;
   table.code_order = CodeOrder::kRows;
   table.round_pairs = round_pairs;

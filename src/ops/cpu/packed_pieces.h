@@ -14,6 +14,7 @@ namespace saccade::cpu {
 // PackedForm::layout begins with one of these.
 constexpr std::int64_t kPanelForm = 1;
 constexpr std::int64_t kFourBitForm = 2;
+constexpr std::int64_t kSuperBlockForm = 3;
 
 // Memory that `owner` keeps. Nobody writes to a weight that is restored.
 inline Buffer borrow(std::span<const std::byte> piece, std::shared_ptr<const void> owner) {

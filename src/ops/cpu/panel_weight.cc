@@ -211,7 +211,7 @@ PackedForm CpuDevice::form_of(const PackedWeight& weight) const {
 std::unique_ptr<PackedWeight> CpuDevice::restore(const PackedForm& form,
                                                  std::shared_ptr<const void> owner) const {
   if (form.out < 0 || form.in < 0) return nullptr;
-  if (form.layout.front() == kFourBitForm)
+  if (form.layout.front() != kPanelForm)
     return FourBitWeight::restore(form, kernels_.lanes, std::move(owner));
   return PanelWeight::restore(form, kernels_.lanes, std::move(owner));
 }
