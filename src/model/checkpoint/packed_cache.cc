@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> kMagic = {'s', 'a', 'c', 'p', 'a', 'c', 'k', '\n'};
 // Counts up with the file's form, and with what pack() of any device makes of the same matrix.
-constexpr std::uint32_t kVersion = 1;  // PackedForms.AreThoseOfTheVersionThatFilesSay
+constexpr std::uint32_t kVersion = 2;  // PackedForms.AreThoseOfTheVersionThatFilesSay
 constexpr std::size_t kHeaderRoom = 4096;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kBlock = std::size_t{4} << 20;  // of one checksum

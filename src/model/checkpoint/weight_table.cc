@@ -61,17 +61,24 @@ bool multiplies_e4m3(const WeightTable::Tensors& tensors, const Device& device) 
          });
 }
 
-// Blocks of a GGUF that become bytes: not codes of four bits, which stay.
+bool is_text(MatrixRole role) {
+  return role == MatrixRole::kTextLayer || role == MatrixRole::kHead;
+}
+
+// Blocks of a GGUF that become bytes: not codes of four bits, which stay where all parts have them
+// in one form.
 bool become_bytes(const WeightTable::Tensors& tensors, MatrixRole role, const WeightTypes& types) {
   if (types.int8_rows != Int8Rows::kBeforeBlocks || types.dequantize || tensors.matrices.empty())
     return false;
-  if (role != MatrixRole::kTextLayer && role != MatrixRole::kHead) return false;
+  if (!is_text(role)) return false;
   bool codes = true;
+  bool super_blocks = true;
   for (const StoredMatrix& matrix : tensors.matrices) {
     if (matrix.format != StoredMatrix::Format::kBlocks) return false;
     codes = codes && codes_of_bits(matrix) <= 4;
+    super_blocks = super_blocks && has_super_blocks(matrix);
   }
-  return !codes;
+  return !codes && !super_blocks;
 }
 
 std::uint64_t stored_bytes(const WeightTable::Tensors& tensors) {
@@ -111,11 +118,14 @@ std::vector<RoundedMatrix> round_to_four_bits(WeightTable::Tensors& tensors, Thr
   return rounded;
 }
 
-// Before the products of those that are codes of four bits; how many these are.
-std::size_t round_activations(WeightTable::Tensors& tensors) {
+// Before the products of those that are codes of four bits; how many these are. Of a GGUF's super-
+// blocks, which have no other product, the text's alone.
+std::size_t round_activations(WeightTable::Tensors& tensors, MatrixRole role,
+                              const WeightTypes& types) {
+  const bool super_blocks = types.int8_rows == Int8Rows::kBeforeBlocks && is_text(role);
   std::size_t count = 0;
   for (StoredMatrix& matrix : tensors.matrices) {
-    if (codes_of_bits(matrix) > 4) continue;
+    if (codes_of_bits(matrix) > 4 && !(super_blocks && has_super_blocks(matrix))) continue;
     matrix.rounds_activations = true;
     ++count;
   }
@@ -386,7 +396,8 @@ Result<std::size_t> WeightTable::load(Weights& weights, Device& device, const We
     const std::vector<RoundedMatrix> rounded =
         round ? round_to_four_bits(tensors, held ? nullptr : &device.pool())
               : std::vector<RoundedMatrix>();
-    if (types.int8_rows != Int8Rows::kStated) rounding += round_activations(tensors);
+    if (types.int8_rows != Int8Rows::kStated)
+      rounding += round_activations(tensors, row.role, types);
     const DType compute = multiplies_bytes(tensors, device)        ? DType::kI8
                           : multiplies_e4m3(tensors, device)       ? DType::kE4m3
                           : become_bytes(tensors, row.role, types) ? DType::kI8
