@@ -97,6 +97,7 @@ class CountingStream final : public Stream {
   }
   void embed(const EmbedArgs& args) override { launch().embed(args); }
   void mix_rows(const MixRowsArgs& args) override { launch().mix_rows(args); }
+  void cut_patches(const CutPatchesArgs& args) override { launch().cut_patches(args); }
   void copy_rows(const CopyRowsArgs& args) override { launch().copy_rows(args); }
   void add(View x, View y, float scale) override { launch().add(x, y, scale); }
   void softcap(View x, float cap) override { launch().softcap(x, cap); }

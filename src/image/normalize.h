@@ -20,6 +20,7 @@ class NormalizeTable {
   const std::array<float, 256>& channel(int c) const {
     return values_[static_cast<std::size_t>(c)];
   }
+  const std::array<std::array<float, 256>, 3>& channels() const { return values_; }
 
  private:
   std::array<std::array<float, 256>, 3> values_{};

@@ -57,20 +57,25 @@ void patchify(std::span<const Pixels> frames, const PatchLayout& layout,
   patchify_rows(frames, layout, table, 0, layout.rows(first), to);
 }
 
+PatchCorner patch_corner(const PatchLayout& layout, int width, std::int64_t row) {
+  const int merge = layout.merge_size;
+  const std::int64_t across = width / (std::int64_t{layout.patch_size} * merge);
+  const std::int64_t block = row / (merge * merge);
+  const auto within = static_cast<int>(row % (merge * merge));
+  const int y = static_cast<int>(block / across) * merge + within / merge;
+  const int x = static_cast<int>(block % across) * merge + within % merge;
+  return {y * layout.patch_size, x * layout.patch_size};
+}
+
 void patchify_rows(std::span<const Pixels> frames, const PatchLayout& layout,
                    const NormalizeTable& table, std::int64_t begin, std::int64_t end,
                    std::span<float> to) {
   CHECK(std::cmp_greater_equal(to.size(), (end - begin) * layout.row_length()),
         "{} floats for {} rows of {}", to.size(), end - begin, layout.row_length());
-  const int merge = layout.merge_size;
-  const std::int64_t across = frames.front().width / (std::int64_t{layout.patch_size} * merge);
   float* row = to.data();
   for (std::int64_t r = begin; r < end; ++r, row += layout.row_length()) {
-    const std::int64_t block = r / (merge * merge);
-    const auto within = static_cast<int>(r % (merge * merge));
-    const int y = static_cast<int>(block / across) * merge + within / merge;
-    const int x = static_cast<int>(block % across) * merge + within % merge;
-    write_patch(frames, y * layout.patch_size, x * layout.patch_size, layout, table, row);
+    const PatchCorner corner = patch_corner(layout, frames.front().width, r);
+    write_patch(frames, corner.top, corner.left, layout, table, row);
   }
 }
 

@@ -32,6 +32,13 @@ void patchify_rows(std::span<const Pixels> frames, const PatchLayout& layout,
                    const NormalizeTable& table, std::int64_t begin, std::int64_t end,
                    std::span<float> to);
 
+struct PatchCorner {  // upper left, in pixels
+  int top = 0;
+  int left = 0;
+};
+// Of row r of an image so wide.
+PatchCorner patch_corner(const PatchLayout& layout, int width, std::int64_t row);
+
 // One patch as [3, temporal, patch, patch], from its upper left corner.
 void write_patch(std::span<const Pixels> frames, int top, int left, const PatchLayout& layout,
                  const NormalizeTable& table, float* to);

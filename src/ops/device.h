@@ -35,6 +35,8 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "ops/activation.h"
+#include "ops/cut_patches.h"
+#include "ops/device_array.h"
 #include "ops/kv_layer.h"
 #include "ops/sampling.h"
 #include "ops/stored_matrix.h"
@@ -42,39 +44,6 @@
 #include "tensor/tensor.h"
 
 namespace saccade {
-
-// A list in the memory of a device: what Stream::upload() made of a list of the host. Small; passed
-// by value.
-template <typename T>
-class DeviceArray {
- public:
-  DeviceArray() = default;
-  DeviceArray(const T* data, std::int64_t size, Space space)
-      : data_(data), size_(size), space_(space) {}
-
-  std::int64_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  Space space() const { return space_; }
-  const T* data() const { return data_; }  // an address of space()
-  DeviceArray slice(std::int64_t begin, std::int64_t count) const {
-    CHECK(begin >= 0 && count >= 0 && begin + count <= size_, "elements [{}, {}) of {}", begin,
-          begin + count, size_);
-    return DeviceArray(data_ + begin, count, space_);
-  }
-  // The elements, where the host can read them.
-  std::span<const T> host() const {
-    CHECK(space_ == Space::kHost || size_ == 0, "the host reads a list of the device");
-    return {data_, static_cast<std::size_t>(size_)};
-  }
-  T operator[](std::int64_t i) const { return host()[static_cast<std::size_t>(i)]; }
-
- private:
-  const T* data_ = nullptr;
-  std::int64_t size_ = 0;
-  Space space_ = Space::kHost;
-};
-using DeviceInts = DeviceArray<std::int32_t>;
-using DeviceFloats = DeviceArray<float>;
 
 // A weight matrix [out, in] in whatever layout the device likes. Made once at load; opaque to
 // models.
@@ -496,6 +465,8 @@ class Stream {
   virtual void delta_rule(const DeltaRuleArgs&) { CHECK(false, "no recurrence on this device"); }
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void mix_rows(const MixRowsArgs& args) = 0;
+  // Only where Device::cuts_patches().
+  virtual void cut_patches(const CutPatchesArgs&) { CHECK(false, "this device cuts no patches"); }
   virtual void copy_rows(const CopyRowsArgs& args) = 0;
   virtual void add(View x, View y, float scale) = 0;    // y += scale * x; x of one row is broadcast
   virtual void softcap(View x, float cap) = 0;          // x = cap * tanh(x / cap)
@@ -557,6 +528,8 @@ class Device {
   virtual bool has_experts() const { return false; }
   // Whether they do causal_conv() and delta_rule().
   virtual bool has_recurrence() const { return false; }
+  // Whether they do cut_patches(): elsewhere the host cuts, and uploads numbers.
+  virtual bool cuts_patches() const { return false; }
 
   // The counts of a new sequence: what sample() takes. `prompt` is read during the call.
   virtual std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) = 0;

@@ -35,6 +35,7 @@ class ForwardingDevice : public Device {
   bool caches(DType cache) const override { return inner_.caches(cache); }
   bool has_experts() const override { return inner_.has_experts(); }
   bool has_recurrence() const override { return inner_.has_recurrence(); }
+  bool cuts_patches() const override { return inner_.cuts_patches(); }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return inner_.count_tokens(prompt);
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "ops/shapes.h"
 
 namespace saccade {
 
@@ -58,6 +61,25 @@ void HostStream::retire() {
   uploads_.clear();
   attention_plans_.clear();
   segment_plans_.clear();
+}
+
+void HostStream::cut_patches(const CutPatchesArgs& args) {
+  check_shapes(args);
+  const std::int64_t side = args.side;
+  const auto last = static_cast<std::int64_t>(args.frames.size()) - 1;
+  std::vector<float> values(static_cast<std::size_t>(args.out.cols()));
+  for (std::int64_t row = 0; row < args.out.rows(); ++row) {
+    const PatchPlace place = args.places[static_cast<std::size_t>(row)];
+    for (std::int64_t col = 0; col < args.out.cols(); ++col) {
+      const std::int64_t x = place.left + col % side;
+      const std::int64_t y = place.top + col / side % side;
+      const auto frame = static_cast<std::size_t>(std::min(col / (side * side) % args.depth, last));
+      const auto channel = static_cast<std::size_t>(col / (side * side * args.depth));
+      const auto at = static_cast<std::size_t>((y * args.width + x) * 3) + channel;
+      values[static_cast<std::size_t>(col)] = args.values[channel][args.frames[frame][at]];
+    }
+    copy(View(values.data(), DType::kF32, 1, args.out.cols()), args.out.row_range(row, row + 1));
+  }
 }
 
 const std::byte* HostStream::upload_bytes(std::span<const std::byte> bytes) {

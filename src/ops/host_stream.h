@@ -49,6 +49,7 @@ class HostStream : public Stream {
   Event record() override { return {}; }
   void wait(const Event& of) override { of.synchronize(); }
   void synchronize() override {}
+  void cut_patches(const CutPatchesArgs& args) override;
 
  protected:
   const std::byte* upload_bytes(std::span<const std::byte> bytes) override;

@@ -111,6 +111,12 @@ void each_operand(MixRowsArgs& args, F&& f) {
 }
 
 template <typename F>
+void each_operand(CutPatchesArgs& args, F&& f) {
+  auto& [frames, width, height, places, side, depth, values, out] = args;
+  f(out);
+}
+
+template <typename F>
 void each_operand(CopyRowsArgs& args, F&& f) {
   auto& [from, from_rows, to, to_rows, add] = args;
   all(f, from, from_rows, to, to_rows);

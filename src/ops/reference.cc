@@ -553,6 +553,7 @@ class ReferenceDevice final : public Device {
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
+  bool cuts_patches() const override { return true; }
   Stream& lane(Lane lane) override { return lanes_[static_cast<std::size_t>(lane)]; }
 
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {

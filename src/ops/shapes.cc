@@ -326,6 +326,21 @@ void check_shapes(const MixRowsArgs& args) {
   check_rows("row", args.rows, args.x.rows());
 }
 
+void check_shapes(const CutPatchesArgs& args) {
+  CHECK(!args.frames.empty() && std::cmp_less_equal(args.frames.size(), args.depth),
+        "{} frames of {}", args.frames.size(), args.depth);
+  for (const auto& frame : args.frames)
+    CHECK(std::cmp_equal(frame.size(), 3 * args.width * args.height), "{} bytes of {}x{} pixels",
+          frame.size(), args.width, args.height);
+  check_matrix("out", args.out, static_cast<std::int64_t>(args.places.size()),
+               3 * args.depth * args.side * args.side);
+  for (const PatchPlace place : args.places)
+    CHECK(place.top >= 0 && place.top + args.side <= args.height && place.left >= 0 &&
+              place.left + args.side <= args.width,
+          "a patch of {} at {}, {} in {}x{} pixels", args.side, place.left, place.top, args.width,
+          args.height);
+}
+
 void check_shapes(const CopyRowsArgs& args) {
   const std::int64_t count = args.count();
   check_matrix("from", args.from, args.from.rows(), args.to.cols());

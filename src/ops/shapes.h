@@ -25,6 +25,7 @@ void check_shapes(const CausalConvArgs& args);
 void check_shapes(const DeltaRuleArgs& args);
 void check_shapes(const EmbedArgs& args);
 void check_shapes(const MixRowsArgs& args);
+void check_shapes(const CutPatchesArgs& args);
 void check_shapes(const CopyRowsArgs& args);
 void check_copy_shapes(View from, View to);
 void check_add_shapes(View x, View y);

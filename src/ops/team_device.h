@@ -56,6 +56,7 @@ class TeamStream final : public Stream {
   void delta_rule(const DeltaRuleArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
+  void cut_patches(const CutPatchesArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
   void add(View x, View y, float scale) override;
   void softcap(View x, float cap) override;
@@ -121,6 +122,7 @@ class TeamDevice final : public Device {
   bool caches(DType cache) const override { return first().caches(cache); }
   bool has_experts() const override { return first().has_experts(); }
   bool has_recurrence() const override { return first().has_recurrence(); }
+  bool cuts_patches() const override { return first().cuts_patches(); }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override;
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 

@@ -202,6 +202,7 @@ void TeamStream::causal_conv(const CausalConvArgs& args) { each(&Stream::causal_
 void TeamStream::delta_rule(const DeltaRuleArgs& args) { each(&Stream::delta_rule, args); }
 void TeamStream::embed(const EmbedArgs& args) { each(&Stream::embed, args); }
 void TeamStream::mix_rows(const MixRowsArgs& args) { each(&Stream::mix_rows, args); }
+void TeamStream::cut_patches(const CutPatchesArgs& args) { each(&Stream::cut_patches, args); }
 void TeamStream::copy_rows(const CopyRowsArgs& args) { each(&Stream::copy_rows, args); }
 void TeamStream::sample(const SampleArgs& args) { each(&Stream::sample, args); }
 

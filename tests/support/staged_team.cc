@@ -77,6 +77,7 @@ class StagedStream final : public Stream {
   void delta_rule(const DeltaRuleArgs& args) override { each(&Stream::delta_rule, args); }
   void embed(const EmbedArgs& args) override { each(&Stream::embed, args); }
   void mix_rows(const MixRowsArgs& args) override { each(&Stream::mix_rows, args); }
+  void cut_patches(const CutPatchesArgs& args) override { each(&Stream::cut_patches, args); }
   void copy_rows(const CopyRowsArgs& args) override { each(&Stream::copy_rows, args); }
   void sample(const SampleArgs& args) override { each(&Stream::sample, args); }
   void add(View x, View y, float scale) override {
@@ -193,6 +194,7 @@ class StagedTeam final : public Device {
   bool caches(DType cache) const override { return team_->caches(cache); }
   bool has_experts() const override { return team_->has_experts(); }
   bool has_recurrence() const override { return team_->has_recurrence(); }
+  bool cuts_patches() const override { return team_->cuts_patches(); }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return team_->count_tokens(prompt);
   }

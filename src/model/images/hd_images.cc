@@ -8,6 +8,7 @@
 
 #include "image/patchify.h"
 #include "model/images/preprocessor_config.h"
+#include "model/images/square_cutter.h"
 
 namespace saccade {
 namespace {
@@ -100,44 +101,47 @@ float interpolated(const Pixels& from, const CubicTaps& down, const CubicTaps& a
 }
 
 // Tiles in their places in one padded image, and first of all that image scaled to one tile.
-class HdRows final : public PatchCutter {
+class HdRows final : public SquareCutter {
  public:
   HdRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
-      : tile_(static_cast<int>(tower.image)),
-        side_(static_cast<int>(tower.side())),
-        layout_{
-            .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
-        normalize_(normalize) {}
-
-  std::int64_t row_length() const override { return layout_.row_length(); }
+      : SquareCutter({.patch_size = static_cast<int>(tower.patch),
+                      .merge_size = 1,
+                      .temporal_patch_size = 1},
+                     normalize),
+        tile_(static_cast<int>(tower.image)),
+        side_(static_cast<int>(tower.side())) {}
 
   void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
            std::span<float> to) const override {
-    const std::int64_t patches = std::int64_t{side_} * side_;
-    const std::int64_t of_whole = std::min(end, patches) - begin;
+    const std::int64_t of_whole = std::clamp<std::int64_t>(patches() - begin, 0, end - begin);
     if (of_whole > 0) cut_whole(frames.front(), begin, begin + of_whole, to.data());
-    const int across = frames.front().width / tile_;
-    const std::int64_t first = std::max(begin, patches);
-    float* row = to.data() + (first - begin) * row_length();
-    for (std::int64_t r = first; r < end; ++r, row += row_length()) {
-      const auto tile = static_cast<int>(r / patches) - 1;
-      const auto patch = static_cast<int>(r % patches);
-      write_patch(frames, tile / across * tile_ + patch / side_ * layout_.patch_size,
-                  tile % across * tile_ + patch % side_ * layout_.patch_size, layout_, normalize_,
-                  row);
-    }
+    SquareCutter::cut(frames, begin + of_whole, end,
+                      to.subspan(static_cast<std::size_t>(of_whole * row_length())));
+  }
+  // The whole image is interpolated between numbers.
+  const SquareCutter* squares(std::int64_t begin) const override {
+    return begin < patches() ? nullptr : this;
+  }
+
+  PatchPlace place(const Pixels& pixels, std::int64_t row) const override {
+    const int across = pixels.width / tile_;
+    const auto tile = static_cast<int>(row / patches()) - 1;
+    const auto patch = static_cast<int>(row % patches());
+    return {tile / across * tile_ + patch / side_ * layout().patch_size,
+            tile % across * tile_ + patch % side_ * layout().patch_size};
   }
 
  private:
+  std::int64_t patches() const { return std::int64_t{side_} * side_; }  // of a tile
   void cut_whole(const Pixels& from, std::int64_t begin, std::int64_t end, float* row) const {
     const std::vector<CubicTaps> across = cubic_taps(from.width, tile_);
     const std::vector<CubicTaps> down = cubic_taps(from.height, tile_);
-    const int patch = layout_.patch_size;
+    const int patch = layout().patch_size;
     for (std::int64_t r = begin; r < end; ++r) {
       const auto top = static_cast<std::size_t>(r / side_ * patch);
       const auto left = static_cast<std::size_t>(r % side_ * patch);
       for (std::size_t c = 0; c < 3; ++c) {
-        const auto& values = normalize_.channel(static_cast<int>(c));
+        const auto& values = normalize().channel(static_cast<int>(c));
         for (std::size_t y = top; y < top + static_cast<std::size_t>(patch); ++y)
           for (std::size_t x = left; x < left + static_cast<std::size_t>(patch); ++x)
             *row++ = interpolated(from, down[y], across[x], c, values);
@@ -147,8 +151,6 @@ class HdRows final : public PatchCutter {
 
   int tile_;  // pixels a side
   int side_;  // patches a side
-  PatchLayout layout_;
-  NormalizeTable normalize_;
 };
 
 }  // namespace

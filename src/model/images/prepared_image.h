@@ -12,6 +12,8 @@
 
 namespace saccade {
 
+class SquareCutter;
+
 // From 8-bit pixels to the encoder's input rows: normalised, and cut as the family cuts them.
 // Immutable; any thread. A row follows from its number and the pixels alone, so that rows may be
 // cut in any pieces.
@@ -22,6 +24,9 @@ class PatchCutter {
   // Rows [begin, end) to [end - begin, row_length].
   virtual void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
                    std::span<float> to) const = 0;
+  // How rows from `begin` on are cut by whoever can cut squares of pixels; null: only cut() does
+  // it.
+  virtual const SquareCutter* squares(std::int64_t /*begin*/) const { return nullptr; }
 };
 
 // What the encoder takes of one image or one group of a video's frames: resized pixels of 8 bits.

@@ -123,19 +123,14 @@ std::int64_t most_squares(const SliceSettings& settings) {
   return most;
 }
 
-void SquareRows::cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
-                     std::span<float> to) const {
+PatchPlace SquareRows::place(const Pixels& /*pixels*/, std::int64_t row) const {
   constexpr int kHalf = kSquarePatches / 2;
-  float* row = to.data();
-  for (std::int64_t r = begin; r < end; ++r, row += row_length()) {
-    const auto square = static_cast<int>(r / kSquareRows);
-    const auto quarter = static_cast<int>(r % kSquareRows) / (kHalf * kHalf);
-    const auto patch = static_cast<int>(r % (kHalf * kHalf));
-    const int y = quarter / kHalf * kHalf + patch / kHalf;
-    const int x = quarter % kHalf * kHalf + patch % kHalf;
-    write_patch(frames, (square * kSquarePatches + y) * layout_.patch_size, x * layout_.patch_size,
-                layout_, normalize_, row);
-  }
+  const auto square = static_cast<int>(row / kSquareRows);
+  const auto quarter = static_cast<int>(row % kSquareRows) / (kHalf * kHalf);
+  const auto patch = static_cast<int>(row % (kHalf * kHalf));
+  const int y = quarter / kHalf * kHalf + patch / kHalf;
+  const int x = quarter % kHalf * kHalf + patch % kHalf;
+  return {(square * kSquarePatches + y) * layout().patch_size, x * layout().patch_size};
 }
 
 Result<ImageLayout> SliceImages::layout(int width, int height,

@@ -17,6 +17,7 @@
 #include "image/smart_resize.h"
 #include "model/images/image_controls.h"
 #include "model/images/image_processor.h"
+#include "model/images/square_cutter.h"
 #include "model/videos/frame_sampling.h"
 
 namespace saccade {
@@ -60,18 +61,11 @@ std::int64_t most_squares(const SliceSettings& settings);
 // Squares stand below each other: those of the whole image row by row, then those of each slice,
 // slices row by row. A square's rows are its quarters' patches, each quarter whole: what is joined
 // first stands together.
-class SquareRows final : public PatchCutter {
+class SquareRows final : public SquareCutter {
  public:
   SquareRows(int patch, const NormalizeTable& normalize)
-      : layout_{.patch_size = patch, .merge_size = 1, .temporal_patch_size = 1},
-        normalize_(normalize) {}
-  std::int64_t row_length() const override { return layout_.row_length(); }
-  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
-           std::span<float> to) const override;
-
- private:
-  PatchLayout layout_;
-  NormalizeTable normalize_;
+      : SquareCutter({.patch_size = patch, .merge_size = 1, .temporal_patch_size = 1}, normalize) {}
+  PatchPlace place(const Pixels& pixels, std::int64_t row) const override;
 };
 
 // A layout's grid is 1 x squares x patches of a square; first_width x first_height is the whole

@@ -2,26 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "image/patchify.h"
-#include "model/images/prepared_image.h"
+#include "model/images/square_cutter.h"
 
 namespace saccade {
 
-class PatchRows final : public PatchCutter {
+class PatchRows final : public SquareCutter {
  public:
-  PatchRows(const PatchLayout& layout, const NormalizeTable& normalize)
-      : layout_(layout), normalize_(normalize) {}
-  std::int64_t row_length() const override { return layout_.row_length(); }
-  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
-           std::span<float> to) const override {
-    patchify_rows(frames, layout_, normalize_, begin, end, to);
+  using SquareCutter::SquareCutter;
+  PatchPlace place(const Pixels& pixels, std::int64_t row) const override {
+    const PatchCorner corner = patch_corner(layout(), pixels.width, row);
+    return {corner.top, corner.left};
   }
-
- private:
-  PatchLayout layout_;
-  NormalizeTable normalize_;
 };
 
 }  // namespace saccade

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/images/square_cutter.h"
 #include "model/towers/vision_stack.h"
 
 namespace saccade {
@@ -47,6 +48,33 @@ PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int6
   return order;
 }
 
+namespace {
+
+// Rows of an image from `begin` on, by the device.
+void cut_squares(Stream& stream, const PreparedImage& image, const SquareCutter& squares,
+                 std::int64_t begin, View to) {
+  const Pixels& first = image.frames.front();
+  const std::vector<std::span<const std::uint8_t>> frames = [&] {
+    std::vector<std::span<const std::uint8_t>> all;
+    for (const Pixels& frame : image.frames) all.emplace_back(frame.rgb);
+    return all;
+  }();
+  std::vector<PatchPlace> places;
+  places.reserve(static_cast<std::size_t>(to.rows()));
+  for (std::int64_t row = 0; row < to.rows(); ++row)
+    places.push_back(squares.place(first, begin + row));
+  stream.cut_patches({.frames = frames,
+                      .width = first.width,
+                      .height = first.height,
+                      .places = places,
+                      .side = squares.layout().patch_size,
+                      .depth = squares.layout().temporal_patch_size,
+                      .values = squares.normalize().channels(),
+                      .out = to});
+}
+
+}  // namespace
+
 void PatchCut::add(Scratch& memory, DType type, std::int64_t rows, std::int64_t values) {
   memory.add(rows_, type, rows, values);
   floats_.resize(static_cast<std::size_t>(rows * values));
@@ -55,6 +83,12 @@ void PatchCut::add(Scratch& memory, DType type, std::int64_t rows, std::int64_t 
 View PatchCut::cut(Stream& stream, const PreparedImage& image, std::int64_t begin,
                    std::int64_t end) const {
   const View to = rows_.row_range(0, end - begin);
+  const SquareCutter* const squares =
+      stream.device().cuts_patches() ? image.cutter->squares(begin) : nullptr;
+  if (squares != nullptr) {
+    cut_squares(stream, image, *squares, begin, to);
+    return to;
+  }
   cut_rows(stream.device().pool(), image, begin, end,
            std::span(floats_).first(static_cast<std::size_t>(to.rows() * to.cols())));
   stream.upload(View(floats_.data(), DType::kF32, to.rows(), to.cols()), to);

@@ -31,7 +31,7 @@ PatchOrder order_patches(std::span<const PreparedImage* const> images, std::int6
                          std::int64_t window);
 
 // Patches on their way from pixels to the device, a slice at a time: all that exists of pixels as
-// floats. One run at a time has it.
+// floats. A device that cuts patches is sent the pixels. One run at a time has it.
 class PatchCut {
  public:
   void add(Scratch& memory, DType type, std::int64_t rows, std::int64_t values);

@@ -59,24 +59,19 @@ Result<TileTowerSettings> parse_siglip(const json::object& config) {
 }
 
 TileRows::TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize)
-    : tile_(tower.image),
-      side_(tower.side()),
-      layout_{
-          .patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
-      normalize_(normalize) {}
+    : SquareCutter(
+          {.patch_size = static_cast<int>(tower.patch), .merge_size = 1, .temporal_patch_size = 1},
+          normalize),
+      tile_(tower.image),
+      side_(tower.side()) {}
 
-void TileRows::cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
-                   std::span<float> to) const {
-  const Pixels& stacked = frames.front();
-  CHECK(stacked.width == tile_ && stacked.height % tile_ == 0, "{}x{} pixels in tiles of {}",
-        stacked.width, stacked.height, tile_);
-  float* row = to.data();
-  for (std::int64_t r = begin; r < end; ++r, row += row_length()) {
-    const std::int64_t patch = r % (side_ * side_);
-    const std::int64_t top = r / (side_ * side_) * tile_ + patch / side_ * layout_.patch_size;
-    write_patch(frames, static_cast<int>(top), static_cast<int>(patch % side_) * layout_.patch_size,
-                layout_, normalize_, row);
-  }
+PatchPlace TileRows::place(const Pixels& pixels, std::int64_t row) const {
+  CHECK(pixels.width == tile_ && pixels.height % tile_ == 0, "{}x{} pixels in tiles of {}",
+        pixels.width, pixels.height, tile_);
+  const std::int64_t tile = row / (side_ * side_);
+  const std::int64_t patch = row % (side_ * side_);
+  return {static_cast<std::int32_t>(tile * tile_ + patch / side_ * layout().patch_size),
+          static_cast<std::int32_t>(patch % side_ * layout().patch_size)};
 }
 
 void TileTower::add_weights(WeightTable& table) {

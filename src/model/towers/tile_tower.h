@@ -14,6 +14,7 @@
 #include "image/patchify.h"
 #include "model/blocks/blocks.h"
 #include "model/blocks/scratch.h"
+#include "model/images/square_cutter.h"
 #include "model/towers/stack_tower.h"
 
 namespace saccade {
@@ -64,18 +65,14 @@ Result<TileTowerSettings> parse_siglip(const json::object& config);
 
 // Rows of patches, [3, patch, patch] each, of tiles that stand below each other. What a side leaves
 // over its whole patches is dropped, as the convolution does.
-class TileRows final : public PatchCutter {
+class TileRows final : public SquareCutter {
  public:
   TileRows(const TileTowerSettings& tower, const NormalizeTable& normalize);
-  std::int64_t row_length() const override { return layout_.row_length(); }
-  void cut(std::span<const Pixels> frames, std::int64_t begin, std::int64_t end,
-           std::span<float> to) const override;
+  PatchPlace place(const Pixels& pixels, std::int64_t row) const override;
 
  private:
   std::int64_t tile_;  // pixels a side
   std::int64_t side_;  // patches a side
-  PatchLayout layout_;
-  NormalizeTable normalize_;
 };
 
 // A layout's grid is tiles x side x side. Taps: vision.patch_embed (positions added, normed with

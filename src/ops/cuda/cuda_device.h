@@ -217,6 +217,7 @@ class CudaStream final : public Stream {
   void delta_rule(const DeltaRuleArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
+  void cut_patches(const CutPatchesArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
   void add(View x, View y, float scale) override;
   void softcap(View x, float cap) override;
@@ -345,6 +346,7 @@ class CudaDevice final : public Device {
   bool caches(DType) const override { return true; }
   bool has_experts() const override { return true; }
   bool has_recurrence() const override { return true; }
+  bool cuts_patches() const override { return true; }
   std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
     return std::make_unique<CudaTokenCounts>(*this, prompt);
   }
