@@ -1,8 +1,13 @@
 // The ranks of one model at the same work: a closure forked over a thread each, and joined.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,11 +23,38 @@ class RanksFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A clock on what ranks do at once: who takes longer is ended from a thread of its own.
+class RankWatch {
+ public:
+  RankWatch(Collective& any, std::chrono::milliseconds patience);
+  ~RankWatch();
+  RankWatch(const RankWatch&) = delete;
+  RankWatch& operator=(const RankWatch&) = delete;
+  void begin() { since_.store(Clock::now().time_since_epoch().count()); }
+  void end() { since_.store(kNever); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::rep kNever = 0;
+  void watch();
+
+  Collective& any_;
+  std::chrono::milliseconds patience_;
+  std::atomic<Clock::rep> since_ = kNever;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
 // One thread at a time calls; it is rank 0's.
 class RankTeam {
  public:
-  // collectives: rank r's is element r.
-  explicit RankTeam(std::vector<std::unique_ptr<Collective>> collectives);
+  // collectives: rank r's is element r. patience: how long a run() may take before the ranks are
+  // told to give up (Collective::abort, kTimeout), for ranks that wait where nobody else sees them;
+  // 0: any time.
+  explicit RankTeam(std::vector<std::unique_ptr<Collective>> collectives,
+                    std::chrono::milliseconds patience = {});
 
   int size() const { return pool_.size(); }
   Collective& collective(int rank) { return *collectives_[static_cast<std::size_t>(rank)]; }
@@ -38,6 +70,7 @@ class RankTeam {
   // The same without the throw, for whoever is ending.
   template <typename Body>
   Result<void> try_run(Body&& body) {
+    if (watch_) watch_->begin();
     pool_.run([&](int rank) {
       try {
         body(rank);
@@ -45,6 +78,7 @@ class RankTeam {
         give_up(rank);
       }
     });
+    if (watch_) watch_->end();
     return status();
   }
   // The reason by which the first rank has failed.
@@ -55,6 +89,7 @@ class RankTeam {
 
   std::vector<std::unique_ptr<Collective>> collectives_;
   ThreadPool pool_;
+  std::unique_ptr<RankWatch> watch_;  // null: no patience was said
 };
 
 }  // namespace saccade

@@ -28,6 +28,30 @@ TEST(RankTeam, EveryRankRunsOnAThreadOfItsOwnTheFirstOnTheCallers) {
   EXPECT_TRUE(team.status());
 }
 
+// The others are in a sum, which one that waits for something else never comes to.
+TEST(RankTeam, WhoDoesNotComeBackInTimeIsGivenUp) {
+  RankTeam team(make_thread_collectives(3), std::chrono::milliseconds(100));
+  const auto device = make_reference_device();
+  std::vector<float> numbers(3, 1);
+  const auto add_up = [&](int rank) {
+    float& number = numbers[static_cast<std::size_t>(rank)];
+    team.collective(rank).all_reduce(View(&number, DType::kF32, 1, 1), device->lane(Lane::kStep));
+  };
+  team.run(add_up);
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // between calls any time may pass
+  team.run(add_up);
+  EXPECT_EQ(numbers, std::vector<float>(3, 9));
+  try {
+    team.run([&](int rank) {
+      if (rank != 1) return add_up(rank);
+      while (team.collective(1).status()) std::this_thread::yield();
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const RanksFailed& failed) {
+    EXPECT_EQ(std::string(failed.what()), "3 ranks did not come back from a call within 0.1 s");
+  }
+}
+
 // The others are in a sum, which the one that throws never comes to.
 TEST(RankTeam, NobodyWaitsForARankThatThrows) {
   RankTeam team(make_thread_collectives(3));

@@ -19,8 +19,9 @@ TeamWeight::~TeamWeight() {
 }
 
 TeamDevice::TeamDevice(std::vector<std::unique_ptr<Device>> devices,
-                       std::vector<std::unique_ptr<Collective>> collectives)
-    : devices_(std::move(devices)), team_(std::move(collectives)) {
+                       std::vector<std::unique_ptr<Collective>> collectives,
+                       std::chrono::milliseconds patience)
+    : devices_(std::move(devices)), team_(std::move(collectives), patience) {
   CHECK(std::ssize(devices_) == team_.size(), "{} devices, {} ranks", devices_.size(),
         team_.size());
   for (const auto& device : devices_)

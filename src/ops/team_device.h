@@ -11,6 +11,7 @@
 // so to whoever waits for it.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -96,9 +97,10 @@ class TeamStream final : public Stream {
 class TeamDevice final : public Device {
  public:
   // devices: rank r's, of one kind, is element r, and collectives' likewise. Buffers, weights,
-  // counts and events do not outlive this.
+  // counts and events do not outlive this. patience: as RankTeam's, of each call.
   TeamDevice(std::vector<std::unique_ptr<Device>> devices,
-             std::vector<std::unique_ptr<Collective>> collectives);
+             std::vector<std::unique_ptr<Collective>> collectives,
+             std::chrono::milliseconds patience = {});
   ~TeamDevice() override;
 
   RankTeam& team() { return team_; }

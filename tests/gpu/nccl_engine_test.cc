@@ -19,10 +19,10 @@ using testing::settings_of;
 
 class NcclEngine : public NcclRanks {
  protected:
-  std::unique_ptr<TeamDevice> make_team(int ranks) {
+  std::unique_ptr<TeamDevice> make_team(int ranks, std::chrono::milliseconds patience = {}) {
     const Result<void> made = make(ranks);
     EXPECT_TRUE(made) << made.error().message;
-    return std::make_unique<TeamDevice>(std::move(devices), std::move(collectives));
+    return std::make_unique<TeamDevice>(std::move(devices), std::move(collectives), patience);
   }
 };
 
@@ -36,12 +36,18 @@ TEST_F(NcclEngine, TwoGpusGiveTheReferencesTokens) {
   EXPECT_GT(std::ssize(fake_nccl().calls), 100);
 }
 
-// A sum fails in the stream, after the host has left the forward: nobody is given what came of it.
+// A sum fails in the stream, after the host has left the forward, or never comes: nobody is given
+// what came of it.
 TEST_F(NcclEngine, AFailedSumEndsTheEngineWithItsReason) {
-  for (const FakeNccl::Fault fault : {FakeNccl::Fault::kRefused, FakeNccl::Fault::kFailsLater}) {
+  const std::string fails = "the sum over 2 GPUs failed on rank 1";
+  for (const auto& [fault, words] :
+       {std::pair{FakeNccl::Fault::kRefused, fails},
+        {FakeNccl::Fault::kFailsLater, fails},
+        {FakeNccl::Fault::kHangs, "2 ranks did not come back from a call within 4 s"}}) {
     fake_nccl().reset();
     fake_nccl().enqueue = emulator::enqueue_later;
-    GoldenRequests from("qwen2_5_vl/odd_heads", {"text"}, make_team(2));
+    const std::chrono::seconds patience(fault == FakeNccl::Fault::kHangs ? 4 : 0);
+    GoldenRequests from("qwen2_5_vl/odd_heads", {"text"}, make_team(2, patience));
     const SteadyClock clock;
     auto engine = Engine::create(settings_of(64), from.network(), from.device(), clock);
     ASSERT_TRUE(engine) << engine.error().message;
@@ -61,7 +67,7 @@ TEST_F(NcclEngine, AFailedSumEndsTheEngineWithItsReason) {
     } catch (const RanksFailed& failed) {
       thrown = failed.what();
     }
-    EXPECT_THAT(thrown, ::testing::HasSubstr("the sum over 2 GPUs failed on rank 1"));
+    EXPECT_THAT(thrown, ::testing::HasSubstr(words));
     EXPECT_EQ(ends, std::vector<std::string>(3, "the engine has stopped: the server ends"));
   }
 }

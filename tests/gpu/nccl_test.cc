@@ -55,6 +55,49 @@ TEST_F(NcclRanks, WhatWillNotDoIsRefusedByName) {
   EXPECT_THAT(refusal(kFake), HasSubstr("is of version 21700, and 21800 is the least"));
 }
 
+TEST_F(NcclRanks, KernelsAreLoadedWithTheDevicesUnlessSomebodySaidOtherwise) {
+  const auto set = [] {
+    const char* const value = std::getenv("CUDA_MODULE_LOADING");
+    return std::string(value != nullptr ? value : "");
+  };
+  ::unsetenv("CUDA_MODULE_LOADING");
+  EXPECT_TRUE(make_cuda_ranks(1, {.libraries = kFake}));
+  EXPECT_EQ(set(), "");
+  EXPECT_FALSE(make_cuda_ranks(2, {.libraries = kFake}));
+  EXPECT_EQ(set(), "EAGER");
+  ::setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  EXPECT_FALSE(make_cuda_ranks(2, {.libraries = kFake}));
+  EXPECT_EQ(set(), "LAZY");
+  ::unsetenv("CUDA_MODULE_LOADING");
+}
+
+// What a step sends is memory that was there before the first sum.
+TEST_F(NcclRanks, UploadsOfAStepTakeNoMemory) {
+  constexpr std::int64_t kTotal = std::int64_t{1} << 30;
+  std::vector<CudaDevice*> all;
+  for (int rank = 0; rank < 2; ++rank) {
+    devices.push_back(make_emulated_cuda_device({.late = true, .total_bytes = kTotal}));
+    all.push_back(static_cast<CudaDevice*>(devices.back().get()));
+  }
+  const auto library = find_nccl(kFake);
+  ASSERT_TRUE(library);
+  auto made = make_nccl_collectives(*library, all);
+  ASSERT_TRUE(made) << made.error().message;
+  collectives = *std::move(made);
+  const Buffer memory = *device(1).allocate(std::size_t{4} << 20);
+  const std::int64_t left = device(1).free_bytes();
+  Stream& stream = device(1).lane(Lane::kStep);
+  const std::vector<float> numbers(std::size_t{1} << 20, 1.0f);
+  for (int step = 0; step < 4; ++step) {
+    stream.upload(std::vector<std::int32_t>(8192, step));
+    stream.upload(View(const_cast<float*>(numbers.data()), DType::kF32, 1024, 1024),
+                  memory.view(DType::kF32, 1024, 1024));
+    stream.retire();
+    EXPECT_EQ(device(1).free_bytes(), left);
+    stream.synchronize();
+  }
+}
+
 TEST_F(NcclRanks, MoreRanksThanGpusAreRefused) {
   const auto made = make_cuda_ranks(2, {.libraries = kFake});
   ASSERT_FALSE(made);

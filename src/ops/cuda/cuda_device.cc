@@ -158,6 +158,14 @@ Result<Buffer> CudaDevice::allocate(std::size_t bytes, Space space) {
       runtime_->space());
 }
 
+void CudaDevice::hold_uploads() {
+  for (const Lane lane : {Lane::kStep, Lane::kEncode}) {
+    CudaStream& stream = *lanes_[static_cast<std::size_t>(lane)];
+    stream.lists_.hold(std::size_t{1} << 20, 4);
+    stream.matrices_.hold(kBandBytes, 2);
+  }
+}
+
 // A band of rows at a time: read as numbers, rounded, sent. The copy of one band runs while the
 // next one is read.
 std::unique_ptr<PackedWeight> CudaDevice::pack_weight(std::span<const StoredMatrix> parts,

@@ -364,6 +364,9 @@ class CudaDevice final : public Device {
   void use_flash(FlashUse use) { flash_ = std::move(use); }
   FlashUse& flash() { return flash_; }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
+  // Takes now what lists, images and weights on their way need in most steps: memory that is taken
+  // later may wait for all work, and that for other ranks'.
+  void hold_uploads();
   // Of what a library does for this thread from here on.
   void select() const { runtime_->select(); }
 

@@ -1,5 +1,7 @@
 #include "ops/cuda_ranks.h"
 
+#include <cstdlib>
+
 #include "base/log.h"
 #include "ops/cuda/nccl_collective.h"
 
@@ -8,6 +10,8 @@ namespace saccade {
 Result<CudaRanks> make_cuda_ranks(int ranks, const CudaSettings& settings) {
   CHECK(ranks > 0, "{} ranks", ranks);
   TRY(const auto library, cuda::find_nccl(settings.libraries));
+  // Read when the first device is opened.
+  if (ranks > 1) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   CudaRanks made;
   std::vector<cuda::CudaDevice*> devices;
   for (int rank = 0; rank < ranks; ++rank) {

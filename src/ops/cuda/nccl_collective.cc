@@ -210,6 +210,7 @@ Result<std::vector<std::unique_ptr<Collective>>> make_nccl_collectives(
     std::shared_ptr<const NcclLibrary> library, std::span<CudaDevice* const> devices,
     std::chrono::milliseconds patience) {
   CHECK(!devices.empty(), "no ranks");
+  for (CudaDevice* const device : devices) device->hold_uploads();
   auto all = std::make_shared<Communicators>(std::move(library), devices);
   TRY_DO(all->begin(patience));
   std::vector<std::unique_ptr<Collective>> collectives;

@@ -31,6 +31,12 @@ UploadRing::Piece UploadRing::take(std::size_t bytes) {
   return piece;
 }
 
+void UploadRing::hold(std::size_t bytes, int count) {
+  for (int i = 0; i < count; ++i) add_chunk(bytes);
+  for (const Chunk& chunk : open_) spare_.push_back(chunk);
+  open_.clear();
+}
+
 void UploadRing::send() {
   for (Chunk& chunk : open_) {
     if (chunk.sent == chunk.used) continue;

@@ -24,6 +24,9 @@ class UploadRing {
   // Both 16-byte aligned, and the caller's until release(). May wait for the stream when
   // `most_bytes` are under way.
   Piece take(std::size_t bytes);
+  // Takes memory now, for `count` pieces of that size under way at once: giving out these takes no
+  // more. Nothing is out yet.
+  void hold(std::size_t bytes, int count);
   // Sends what was taken since the last send().
   void send();
   // What was taken so far is nobody's once the stream has passed this point.

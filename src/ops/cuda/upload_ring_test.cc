@@ -33,5 +33,27 @@ TEST(UploadRing, KeepsWhatItHasWhileThereIsRoom) {
   runtime->destroy(stream);
 }
 
+TEST(UploadRing, WhatItHoldsIsEnoughForAsManyPieces) {
+  constexpr std::int64_t kTotal = std::int64_t{1} << 30;
+  const auto runtime = emulator::make_emulated_runtime({.late = true, .total_bytes = kTotal});
+  const cudaStream_t stream = runtime->make_stream(0);
+  {
+    UploadRing ring(*runtime, stream, std::size_t{64} << 20);
+    ring.hold(1000 * kKib, 3);
+    const std::int64_t left = runtime->free_bytes();
+    EXPECT_EQ(static_cast<std::size_t>(kTotal - left), 3 * 1024 * kKib);
+    for (int round = 0; round < 4; ++round) {
+      for (const std::size_t bytes : {10 * kKib, 1000 * kKib, 1020 * kKib}) {
+        ring.take(bytes);
+        ring.send();
+        ring.release();
+      }
+      EXPECT_EQ(runtime->free_bytes(), left);
+      runtime->synchronize(stream);
+    }
+  }
+  runtime->destroy(stream);
+}
+
 }  // namespace
 }  // namespace saccade::cuda

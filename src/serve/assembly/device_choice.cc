@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -13,6 +14,10 @@
 
 namespace saccade::serve {
 namespace {
+
+// Of a call on ranks that are GPUs: the longest are steps of seconds, and weights on their way from
+// a slow disk.
+constexpr std::chrono::minutes kRankPatience{5};
 
 // All threads of a pool but the caller's, for good.
 void keep_on(ThreadPool& pool, const ProcessorSet& processors) {
@@ -54,7 +59,8 @@ Result<std::unique_ptr<Device>> make_gpu_ranks(const DeviceChoice& choice, int r
                 "first with CUDA_VISIBLE_DEVICES",
                 choice.index, ranks);
   TRY(CudaRanks made, make_cuda_ranks(ranks, choice.cuda));
-  return std::make_unique<TeamDevice>(std::move(made.devices), std::move(made.collectives));
+  return std::make_unique<TeamDevice>(std::move(made.devices), std::move(made.collectives),
+                                      kRankPatience);
 }
 
 }  // namespace
