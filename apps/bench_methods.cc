@@ -42,8 +42,7 @@ void call_back(CLI::App& app, const std::shared_ptr<bench::ServeSettings>& setti
     const auto outcome = [&]() -> Result<bench::MethodOutcome> {
       for (const auto& interpret : *interpretations) TRY_DO(interpret());
       settings->argv = typed_arguments();
-      if (const auto found = bench::problems(*settings); !found.empty())
-        return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
+      TRY_DO(bench::check(*settings));
       return method(stop_on_signals());
     }();
     exit_code = finish(outcome.map([](const auto& done) { return done.text; }));

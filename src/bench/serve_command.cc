@@ -17,8 +17,7 @@ class Serve {
       : s_(settings), stop_(stop), runner_(settings, stop) {}
 
   Result<ServeOutcome> run() {
-    if (const auto found = problems(s_); !found.empty())
-      return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
+    TRY_DO(check(s_));
     TRY(const std::vector<Leg> legs, legs_of(s_.load));
     TRY_DO(check_outputs(s_.output));
     for (const Leg& leg : legs) {
@@ -98,6 +97,12 @@ Result<std::vector<Leg>> legs_of(const LoadChoice& load) {
   }
   if (legs.empty()) legs.push_back(plain);
   return legs;
+}
+
+Result<RunLog> run_once(const ServeSettings& settings, std::atomic<bool>& stop) {
+  LegRunner runner(settings, stop);
+  TRY(const auto legs, legs_of(settings.load));
+  return runner.run(legs.front());
 }
 
 Result<ServeOutcome> serve(const ServeSettings& settings, std::atomic<bool>& stop) {

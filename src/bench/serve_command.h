@@ -21,6 +21,8 @@ Result<ServeOutcome> serve(const ServeSettings& settings, std::atomic<bool>& sto
 
 // The runs that the settings ask for: levels, a sweep of rates, or one.
 Result<std::vector<Leg>> legs_of(const LoadChoice& load);
+// The first of them.
+Result<RunLog> run_once(const ServeSettings& settings, std::atomic<bool>& stop);
 
 // Files of one run, by the settings' names; `suffix` tells runs apart ("-2"). Returns what was
 // written.

@@ -127,18 +127,19 @@ ArrivalSettings arrival_settings(const ServeSettings& settings, double request_r
   return arrivals;
 }
 
-std::vector<std::string> problems(const ServeSettings& s) {
+Result<void> check(const ServeSettings& s) {
   std::vector<std::string> found;
-  const auto check = [&](bool good, std::string problem) {
+  const auto require = [&](bool good, std::string problem) {
     if (!good) found.push_back(std::move(problem));
   };
   const auto add = [&](const auto& result) {
     if (!result) found.push_back(result.error().message);
   };
   const auto& backend = s.target.backend;
-  check(backend == "openai" || backend == "openai-chat" || backend == "vllm" ||
-            backend == "vllm-chat",
-        fmt::format("--backend '{}' is not one of openai, openai-chat, vllm, vllm-chat", backend));
+  require(
+      backend == "openai" || backend == "openai-chat" || backend == "vllm" ||
+          backend == "vllm-chat",
+      fmt::format("--backend '{}' is not one of openai, openai-chat, vllm, vllm-chat", backend));
   add(server_target(s.target));
   add(body_settings(s, "", true));
   add(metric_options(resolved_compat(s), s.output.goodput));
@@ -146,31 +147,33 @@ std::vector<std::string> problems(const ServeSettings& s) {
   const auto arrivals = s.load.arrivals.problems();
   found.insert(found.end(), arrivals.begin(), arrivals.end());
   if (!s.load.rate_sweep.empty()) add(parse_rate_sweep(s.load.rate_sweep));
-  check(s.load.rate_sweep.empty() || s.load.levels.empty(),
-        "--request-rate-sweep and --num-concurrency are two kinds of sweep: give one");
-  check(!s.load.closed_loop || s.load.max_concurrency > 0, "--closed-loop needs --max-concurrency");
-  check(s.load.max_concurrency >= 0, "--max-concurrency must not be negative");
+  require(s.load.rate_sweep.empty() || s.load.levels.empty(),
+          "--request-rate-sweep and --num-concurrency are two kinds of sweep: give one");
+  require(!s.load.closed_loop || s.load.max_concurrency > 0,
+          "--closed-loop needs --max-concurrency");
+  require(s.load.max_concurrency >= 0, "--max-concurrency must not be negative");
   for (const std::int64_t level : s.load.levels)
-    check(level > 0, fmt::format("--num-concurrency {} must be above 0", level));
-  check(s.load.threads >= 1 && s.load.threads <= 256, "--threads must be 1 to 256");
-  check(s.data.num_prompts >= 1 && s.data.num_prompts <= kMostPrompts,
-        fmt::format("--num-prompts must be 1 to {}", kMostPrompts));
-  check(s.check.repeat >= 1, "--repeat must be at least 1");
-  check(s.check.num_warmups >= 0, "--num-warmups must not be negative");
+    require(level > 0, fmt::format("--num-concurrency {} must be above 0", level));
+  require(s.load.threads >= 1 && s.load.threads <= 256, "--threads must be 1 to 256");
+  require(s.data.num_prompts >= 1 && s.data.num_prompts <= kMostPrompts,
+          fmt::format("--num-prompts must be 1 to {}", kMostPrompts));
+  require(s.check.repeat >= 1, "--repeat must be at least 1");
+  require(s.check.num_warmups >= 0, "--num-warmups must not be negative");
   const auto time = [&](std::string_view flag, double seconds, bool above) {
-    check((above ? seconds > 0 : seconds >= 0) && seconds <= kMostSeconds,
-          fmt::format("{} is {}, seconds {} 0 and at most {} are required", flag, seconds,
-                      above ? "above" : "from", kMostSeconds));
+    require((above ? seconds > 0 : seconds >= 0) && seconds <= kMostSeconds,
+            fmt::format("{} is {}, seconds {} 0 and at most {} are required", flag, seconds,
+                        above ? "above" : "from", kMostSeconds));
   };
   time("--duration", s.load.duration_s, false);
   time("--drain-limit", s.load.drain_s, false);
   time("--request-timeout", s.load.timeout_s, true);
   add(parse_image_encoding(s.data.image_encoding));
   for (const std::string& name : s.target.lora_modules)
-    check(!name.empty(), "--lora-modules holds an empty name");
-  check(s.check.server_cmd.empty() || s.check.ready_timeout_s > 0,
-        "--server-cmd needs --ready-check-timeout-sec");
-  return found;
+    require(!name.empty(), "--lora-modules holds an empty name");
+  require(s.check.server_cmd.empty() || s.check.ready_timeout_s > 0,
+          "--server-cmd needs --ready-check-timeout-sec");
+  if (!found.empty()) return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
+  return {};
 }
 
 }  // namespace saccade::bench

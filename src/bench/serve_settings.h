@@ -137,8 +137,8 @@ Result<BodySettings> body_settings(const ServeSettings& settings, const std::str
 ArrivalSettings arrival_settings(const ServeSettings& settings, double request_rate);
 Result<ServerTarget> server_target(const TargetChoice& choice);
 std::string endpoint_of(const TargetChoice& choice);
-// Every problem that can be seen before anything runs.
-std::vector<std::string> problems(const ServeSettings& settings);
+// kInvalid with every problem that can be seen before anything runs.
+Result<void> check(const ServeSettings& settings);
 
 // The compat that "auto" means: vllm-2024 for the dataset that only that client had (MMMU-Pro by
 // --dataset-name hf), else saccade.

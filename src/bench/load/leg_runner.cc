@@ -299,4 +299,10 @@ void note_failures(const RunLog& log, const RunMetrics& metrics) {
   if (const std::string line = failures_line(log, metrics); !line.empty()) note(line);
 }
 
+int exit_code_of(const RunLog& log) {
+  const RunMetrics metrics = compute_metrics(log);
+  note_failures(log, metrics);
+  return metrics.failed > 0 || log.stop_reason == "interrupted" ? 1 : 0;
+}
+
 }  // namespace saccade::bench

@@ -39,6 +39,8 @@ RunHeader run_header(const ServeSettings& settings, const Session& session, cons
 void note(std::string_view line);  // to stderr
 // The failed requests and what the first of each class says, when there are any.
 void note_failures(const RunLog& log, const RunMetrics& metrics);
+// Notes them; 1 when there are any or the run was interrupted, else 0.
+int exit_code_of(const RunLog& log);
 
 class LegRunner {
  public:

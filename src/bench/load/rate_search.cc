@@ -142,8 +142,7 @@ Result<MethodOutcome> search_run(const SearchSettings& settings, std::atomic<boo
   ServeSettings s = settings.serve;
   if (s.output.goodput.empty())
     return fail(ErrorCode::kInvalid, "--goodput is required, as in --goodput ttft:2000 tpot:50");
-  if (const auto found = problems(s); !found.empty())
-    return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
+  TRY_DO(check(s));
   TRY(const MetricOptions options, metric_options(resolved_compat(s), s.output.goodput));
   LegRunner runner(s, stop);
   int runs = 0;

@@ -1,6 +1,7 @@
 #include "bench/load/request_body.h"
 
 #include "base/hash.h"
+#include "base/json_scopes.h"
 #include "base/rng.h"
 
 namespace saccade::bench {
@@ -88,9 +89,7 @@ void write_prompt_text(PieceWriter& out, std::span<const ChatMessage> history,
   out.text += R"("prompt":)";
   if (!prompt.token_ids.empty()) {
     json::JsonWriter w(out.text);
-    w.begin_array();
-    for (const std::int32_t id : prompt.token_ids) w.value(id);
-    w.end_array();
+    json::put_array(w, prompt.token_ids);
     return;
   }
   std::string text;

@@ -76,12 +76,7 @@ Result<MethodOutcome> dashinfer_run(const DashInferRunSettings& settings, std::a
   TRY(const RunLog log, measure(run, what, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(log, s.output.log));
 
-  const RunMetrics metrics = compute_metrics(log);
-  MethodOutcome outcome{script_lines(metrics), 0};
-  note_failures(log, metrics);
-  if (metrics.failed > 0) outcome.exit_code = 1;
-  if (log.stop_reason == "interrupted") outcome.exit_code = 1;
-  return outcome;
+  return MethodOutcome{script_lines(compute_metrics(log)), exit_code_of(log)};
 }
 
 }  // namespace saccade::bench

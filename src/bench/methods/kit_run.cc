@@ -80,10 +80,7 @@ ServeSettings settings_of(const KitSettings& settings, const KitLoad& load) {
 Result<void> warm_up_kit(const KitSettings& settings, KitLoad load, std::atomic<bool>& stop) {
   load.prompts = 1;
   load.output_len = 1;
-  const ServeSettings s = settings_of(settings, load);
-  LegRunner runner(s, stop);
-  TRY(const auto legs, legs_of(s.load));
-  return runner.run(legs.front()).map([](const RunLog&) {});
+  return run_once(settings_of(settings, load), stop).map([](const RunLog&) {});
 }
 
 }  // namespace
@@ -137,11 +134,8 @@ Result<MethodOutcome> kit_run(const KitSettings& asked, std::atomic<bool>& stop)
   for (const KitLoad& load : loads) {
     if (stop.load()) break;
     const ServeSettings s = settings_of(settings, load);
-    if (const auto found = problems(s); !found.empty())
-      return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
-    LegRunner runner(s, stop);
-    TRY(const auto legs, legs_of(s.load));
-    const auto ran = runner.run(legs.front());
+    TRY_DO(check(s));
+    const auto ran = run_once(s, stop);
     if (!ran) {  // what was measured before stays
       note(ran.error().message);
       outcome.exit_code = 1;
@@ -157,9 +151,7 @@ Result<MethodOutcome> kit_run(const KitSettings& asked, std::atomic<bool>& stop)
     outcome.text += fmt::format("{}: {} in, {} out, {} requests\n", load.profile, load.input_len,
                                 load.output_len, load.prompts);
     outcome.text += vllm_block(log, metrics, report.vllm);
-    const RunMetrics strict = compute_metrics(log);
-    note_failures(log, strict);
-    if (strict.failed > 0) outcome.exit_code = 1;
+    outcome.exit_code |= exit_code_of(log);
   }
   memory += memory_block("After Benchmark status", pid);
   TRY_DO(write_text_file((folder / "mem_usage.txt").string(), memory));

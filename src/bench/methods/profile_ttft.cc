@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/hash.h"
-#include "base/json.h"
+#include "base/json_scopes.h"
 #include "bench/datasets/image_source.h"
 #include "bench/datasets/text_file.h"
 #include "bench/load/leg_runner.h"
@@ -116,32 +116,25 @@ std::string profile_json(const std::string& model, const std::vector<TtftPoint>&
                          const TtftCurve& curve) {
   std::string out;
   json::JsonWriter w(out);
-  w.begin_object();
-  w.member("saccade_ttft_profile", 1);
-  w.member("model", model);
-  w.key("points");
-  w.begin_array();
-  for (const TtftPoint& point : points) {
-    w.begin_object();
-    w.member("image", point.name);
-    w.member("width", point.width);
-    w.member("height", point.height);
-    w.member("tokens", point.tokens);
-    w.member("median_s", point.median_s);
-    w.key("ttft_s");
-    w.begin_array();
-    for (const double t : point.ttft_s) w.value(t);
-    w.end_array();
-    w.end_object();
-  }
-  w.end_array();
-  w.key("curve");
-  w.begin_object();
-  w.member("a", curve.a);
-  w.member("b", curve.b);
-  w.member("c", curve.c);
-  w.end_object();
-  w.end_object();
+  json::put_object(w, [&] {
+    w.member("saccade_ttft_profile", 1);
+    w.member("model", model);
+    json::array_member(w, "points", points, [&w](const TtftPoint& point) {
+      json::put_object(w, [&] {
+        w.member("image", point.name);
+        w.member("width", point.width);
+        w.member("height", point.height);
+        w.member("tokens", point.tokens);
+        w.member("median_s", point.median_s);
+        json::array_member(w, "ttft_s", point.ttft_s);
+      });
+    });
+    json::object_member(w, "curve", [&] {
+      w.member("a", curve.a);
+      w.member("b", curve.b);
+      w.member("c", curve.c);
+    });
+  });
   return out + "\n";
 }
 

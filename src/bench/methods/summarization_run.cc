@@ -41,11 +41,8 @@ ServeSettings fixed_by_the_method(const SummarizationSettings& settings) {
 Result<RunLog> one_run(ServeSettings s, std::int32_t output_len, std::atomic<bool>& stop) {
   s.data.tokens.output_len = output_len;
   s.data.output_len.reset();
-  if (const auto found = problems(s); !found.empty())
-    return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
-  LegRunner runner(s, stop);
-  TRY(const auto legs, legs_of(s.load));
-  return runner.run(legs.front());
+  TRY_DO(check(s));
+  return run_once(s, stop);
 }
 
 // What the script prints of a run.
@@ -103,23 +100,14 @@ bool is_cold_by_itself(const SummarizationSettings& settings) {
   return !check.server_cmd.empty() || check.reset_cache || settings.allow_warm;
 }
 
-// Exit code and notes of a run.
-void judge(const RunLog& log, MethodOutcome& outcome) {
-  const RunMetrics metrics = compute_metrics(log);
-  note_failures(log, metrics);
-  if (metrics.failed > 0 || log.stop_reason == "interrupted") outcome.exit_code = 1;
-}
-
 Result<MethodOutcome> two_runs(const SummarizationSettings& settings, const ServeSettings& s,
                                std::atomic<bool>& stop) {
   TRY(const RunLog full, one_run(s, settings.max_output_len, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(full, s.output.log));
   TRY(const RunLog prefill, one_run(s, 1, stop));
   if (!s.output.log.empty()) TRY_DO(write_run_log(prefill, s.output.log + ".prefill"));
-  MethodOutcome outcome{summarization_text(full, prefill), 0};
-  judge(full, outcome);
-  judge(prefill, outcome);
-  return outcome;
+  return MethodOutcome{summarization_text(full, prefill),
+                       std::max({exit_code_of(full), exit_code_of(prefill)})};
 }
 
 bool is_prefill(const RunLog& log) {
@@ -154,11 +142,8 @@ Result<MethodOutcome> summarize_logs(const std::vector<std::string>& paths) {
     return fail(ErrorCode::kInvalid, "--summarize takes two run logs or one folder with both");
   TRY(const RunLog a, read_run_log(logs[0]));
   TRY(const RunLog b, read_run_log(logs[1]));
-  MethodOutcome outcome;
-  TRY(outcome.text, summary_of(a, b));
-  judge(a, outcome);
-  judge(b, outcome);
-  return outcome;
+  TRY(std::string text, summary_of(a, b));
+  return MethodOutcome{std::move(text), std::max({exit_code_of(a), exit_code_of(b)})};
 }
 
 // One of the method's two runs. That the server was cold rests on whoever started it, unless its
@@ -172,9 +157,7 @@ Result<MethodOutcome> single_run(const SummarizationSettings& settings, const Se
   const fs::path folder = settings.folder;
   const std::string path = (folder / (prefill ? kPrefillLog : kFullLog)).string();
   TRY_DO(write_run_log(log, path));
-  MethodOutcome outcome{run_text(log), 0};
-  judge(log, outcome);
-  outcome.text += path + "\n";
+  MethodOutcome outcome{run_text(log) + path + "\n", exit_code_of(log)};
   note(
       "one run: that the server was cold rests on its having been started for this run "
       "(--server-cmd or --reset-cache make both runs here)");

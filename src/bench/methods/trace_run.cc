@@ -40,12 +40,9 @@ Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bo
   s.load.duration_s = settings.max_time_per_run_min * 60;
   if (!s.body.temperature) s.body.temperature = 0.0;
   s.output.keep_texts = true;
-  if (const auto found = problems(s); !found.empty())
-    return fail(ErrorCode::kInvalid, "{}", fmt::join(found, "; "));
+  TRY_DO(check(s));
 
-  LegRunner runner(s, stop);
-  TRY(const auto legs, legs_of(s.load));
-  TRY(const RunLog log, runner.run(legs.front()));
+  TRY(const RunLog log, run_once(s, stop));
   TRY(const MetricRules rules, metric_rules_named("genai-bench"));
   const RunMetrics metrics = compute_metrics(log, {.rules = rules});
 
@@ -70,9 +67,7 @@ Result<MethodOutcome> trace_run(const TraceRunSettings& settings, std::atomic<bo
   report.compat = s.output.compat == "auto" ? "genai-bench" : s.output.compat;
   TRY(outcome.text, report_runs({log}, report));
   outcome.text += base + ".json\n";
-  const RunMetrics strict = compute_metrics(log);
-  note_failures(log, strict);
-  outcome.exit_code = strict.failed > 0 || log.stop_reason == "interrupted" ? 1 : 0;
+  outcome.exit_code = exit_code_of(log);
   return outcome;
 }
 

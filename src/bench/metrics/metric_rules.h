@@ -71,21 +71,22 @@ enum class PercentileRule { kLinear, kByRank };
 // What is counted in 1-s bins.
 enum class PeakRule { kTokens, kOutputEvents, kChoicesEvents };
 
+// What a row does not say is what most of the tools do.
 struct MetricRules {
   std::string_view name;
   FirstTokenRule first_token;
   EndRule end;
-  TpotRule tpot;
+  TpotRule tpot = TpotRule::kE2elLessTtft;
   ItlRule itl;
   SuccessRule success;
   std::array<TokenSource, 3> output_tokens;  // the first that is known
-  InputRule input_tokens;
-  DurationRule duration;
-  PercentileRule percentile;
-  PeakRule peak;
-  double tpot_min_decode_s;      // shorter decodes have no TPOT
-  bool empty_ttft_is_zero;       // a success without content has TTFT 0, which enters the mean
-  bool deadlines_from_schedule;  // goodput is judged from the scheduled instant
+  InputRule input_tokens = InputRule::kUsage;
+  DurationRule duration = DurationRule::kOriginToLastEnd;
+  PercentileRule percentile = PercentileRule::kLinear;
+  PeakRule peak = PeakRule::kOutputEvents;
+  double tpot_min_decode_s = 0;     // shorter decodes have no TPOT
+  bool empty_ttft_is_zero = false;  // a success without content has TTFT 0, which enters the mean
+  bool deadlines_from_schedule = false;  // goodput is judged from the scheduled instant
 };
 
 // "saccade" (the definitions we stand by), "vllm", "vllm-2024", "sglang", "genai-bench",

@@ -411,55 +411,47 @@ Goodput goodput_of(const RunMetrics& metrics, const std::vector<GoodputTarget>& 
   return goodput;
 }
 
-// The samples of the successes, gathered before they are sorted.
-struct Samples {
-  std::vector<double> ttft, ttft_from_schedule, first_event, first_answer, tpot, e2el,
-      e2el_from_schedule, client_queue, connect, upload, chunk_gap, tokens_per_chunk, lateness;
+// What each success has, and where it is gathered.
+struct Gathered {
+  std::optional<double> RequestMetrics::* value;
+  Distribution RunMetrics::* sample;
+};
+constexpr std::array kGathered = {
+    Gathered{&RequestMetrics::ttft, &RunMetrics::ttft},
+    Gathered{&RequestMetrics::ttft_from_schedule, &RunMetrics::ttft_from_schedule},
+    Gathered{&RequestMetrics::first_event, &RunMetrics::first_event},
+    Gathered{&RequestMetrics::first_answer, &RunMetrics::first_answer},
+    Gathered{&RequestMetrics::tpot, &RunMetrics::tpot},
+    Gathered{&RequestMetrics::e2el, &RunMetrics::e2el},
+    Gathered{&RequestMetrics::e2el_from_schedule, &RunMetrics::e2el_from_schedule},
+    Gathered{&RequestMetrics::connect, &RunMetrics::connect},
+    Gathered{&RequestMetrics::upload, &RunMetrics::upload},
 };
 
-void gather_chunks(std::span<const LoggedEvent> events, Samples& samples) {
-  Nanos before = kNever;
-  for (const LoggedEvent& event : events) {
-    if (!is_output(event)) continue;
-    if (before != kNever) samples.chunk_gap.push_back(seconds(event.at - before));
-    if (event.tokens > 0) samples.tokens_per_chunk.push_back(event.tokens);
-    before = event.at;
+void gather(const RunLog& log, RunMetrics& metrics) {
+  for (const auto& [value, sample] : kGathered) {
+    std::vector<double> values;
+    for (const RequestMetrics& m : metrics.requests)
+      if (m.success && m.*value) values.push_back(*(m.*value));
+    metrics.*sample = Distribution(std::move(values));
   }
-}
-
-void gather(const RunLog& log, const RequestMetrics& m, Samples& samples) {
-  const auto add = [](std::vector<double>& to, std::optional<double> value) {
-    if (value) to.push_back(*value);
-  };
-  if (log.requests[m.position].start != kNever) samples.lateness.push_back(m.lateness);
-  if (!m.success) return;
-  add(samples.ttft, m.ttft);
-  add(samples.ttft_from_schedule, m.ttft_from_schedule);
-  add(samples.first_event, m.first_event);
-  add(samples.first_answer, m.first_answer);
-  add(samples.tpot, m.tpot);
-  add(samples.e2el, m.e2el);
-  add(samples.e2el_from_schedule, m.e2el_from_schedule);
-  add(samples.client_queue, m.client_queue);
-  add(samples.connect, m.connect);
-  add(samples.upload, m.upload);
-  gather_chunks(log.events_of(m.position), samples);
-}
-
-void distribute(Samples samples, RunMetrics& metrics) {
-  metrics.ttft = Distribution(std::move(samples.ttft));
-  metrics.ttft_from_schedule = Distribution(std::move(samples.ttft_from_schedule));
-  metrics.first_event = Distribution(std::move(samples.first_event));
-  metrics.first_answer = Distribution(std::move(samples.first_answer));
-  metrics.tpot = Distribution(std::move(samples.tpot));
-  metrics.e2el = Distribution(std::move(samples.e2el));
-  metrics.e2el_from_schedule = Distribution(std::move(samples.e2el_from_schedule));
-  metrics.client_queue = Distribution(std::move(samples.client_queue));
-  metrics.connect = Distribution(std::move(samples.connect));
-  metrics.upload = Distribution(std::move(samples.upload));
-  metrics.chunk_gap = Distribution(std::move(samples.chunk_gap));
-  metrics.tokens_per_chunk = Distribution(std::move(samples.tokens_per_chunk));
-  metrics.lateness = Distribution(std::move(samples.lateness));
+  std::vector<double> lateness, client_queue, chunk_gap, tokens_per_chunk;
+  for (const RequestMetrics& m : metrics.requests) {
+    if (log.requests[m.position].start != kNever) lateness.push_back(m.lateness);
+    if (!m.success) continue;
+    client_queue.push_back(m.client_queue);
+    Nanos before = kNever;
+    for (const LoggedEvent& event : log.events_of(m.position)) {
+      if (!is_output(event)) continue;
+      if (before != kNever) chunk_gap.push_back(seconds(event.at - before));
+      if (event.tokens > 0) tokens_per_chunk.push_back(event.tokens);
+      before = event.at;
+    }
+  }
+  metrics.lateness = Distribution(std::move(lateness));
+  metrics.client_queue = Distribution(std::move(client_queue));
+  metrics.chunk_gap = Distribution(std::move(chunk_gap));
+  metrics.tokens_per_chunk = Distribution(std::move(tokens_per_chunk));
   metrics.itl = Distribution(metrics.itl_values);
 }
 
@@ -534,7 +526,6 @@ RunMetrics compute_metrics(const RunLog& log, const MetricOptions& options) {
   RunMetrics metrics;
   metrics.rules = options.rules;
   metrics.total_retokenized = 0;
-  Samples samples;
   Nanos first_start = kNever;
   Nanos last_end = kNever;
   double latencies = 0;
@@ -548,14 +539,13 @@ RunMetrics compute_metrics(const RunLog& log, const MetricOptions& options) {
       append_itl(options.rules.itl, events, stream_instants(events), m, metrics.itl_values);
     m.num_itl = metrics.itl_values.size() - m.first_itl;
     count(record, m, metrics);
-    gather(log, m, samples);
     if (m.success) latencies += m.e2el.value_or(0);
     if (record.start != kNever)
       first_start = first_start == kNever ? record.start : std::min(first_start, record.start);
     if (record.end != kNever) last_end = std::max(last_end, record.end);
     metrics.requests.push_back(m);
   }
-  distribute(std::move(samples), metrics);
+  gather(log, metrics);
   if (metrics.completed == 0) metrics.total_retokenized.reset();
 
   const Nanos from = options.rules.duration == DurationRule::kOriginToLastEnd

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,9 @@ struct RunMetrics {
   // Over every request that was begun.
   Distribution lateness;
 
+  std::span<const double> itl_of(const RequestMetrics& m) const {
+    return std::span(itl_values).subspan(m.first_itl, m.num_itl);
+  }
   double percentile(const Distribution& sample, double percent) const {
     return rules.percentile == PercentileRule::kLinear ? sample.percentile(percent)
                                                        : sample.percentile_by_rank(percent);

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/json_scopes.h"
 #include "net/http_client.h"
 
 namespace saccade::bench {
@@ -17,13 +17,10 @@ std::string request_body(const std::string& model, std::span<const std::string> 
   std::string body;
   json::JsonWriter w(body);
   w.begin_object();
-  w.member("model", std::string_view(model));
+  w.member("model", model);
   w.member("encoding_format", "float");
   w.member("truncate_prompt_tokens", -1);
-  w.key("input");
-  w.begin_array();
-  for (const std::string& text : texts) w.value(std::string_view(text));
-  w.end_array();
+  json::array_member(w, "input", texts);
   w.end_object();
   return body;
 }

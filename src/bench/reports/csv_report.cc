@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace saccade::bench {
 namespace {
 
@@ -44,10 +46,9 @@ class CsvLine {
 };
 
 std::optional<double> mean_itl(const RunMetrics& metrics, const RequestMetrics& m) {
-  if (m.num_itl == 0) return std::nullopt;
-  double sum = 0;
-  for (std::size_t i = 0; i < m.num_itl; ++i) sum += metrics.itl_values[m.first_itl + i];
-  return sum / static_cast<double>(m.num_itl);
+  const auto values = metrics.itl_of(m);
+  if (values.empty()) return std::nullopt;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::string image_sizes(const PromptRecord& prompt) {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <map>
 
-#include "base/json.h"
+#include "base/json_scopes.h"
 
 namespace saccade::bench {
 namespace {
@@ -53,40 +53,34 @@ Derived derive(const RequestMetrics& m) {
 }
 
 void write_value(json::JsonWriter& w, std::string_view column, const Value& value) {
-  w.key(column);
-  if (!value)
-    w.null();
-  else if (is_count(column))
-    w.value(static_cast<std::int64_t>(*value));
+  if (value && is_count(column))
+    w.member(column, static_cast<std::int64_t>(*value));
   else
-    w.value(*value);
+    json::member_or_null(w, column, value);
 }
 
 void write_stats(json::JsonWriter& w, const std::vector<Derived>& successes,
                  const RunMetrics& metrics) {
-  w.key("stats");
-  w.begin_object();
-  for (const auto& [name, column] : kColumns) {
+  const auto write_column = [&](Value Derived::* column) {
     std::vector<double> values;
     for (const Derived& d : successes)
       if (d.*column) values.push_back(*(d.*column));
     const Distribution sample(std::move(values));
-    w.key(name);
-    w.begin_object();
-    const std::array<std::pair<const char*, double>, 5> moments = {{{"min", sample.min()},
-                                                                    {"max", sample.max()},
-                                                                    {"mean", sample.mean()},
-                                                                    {"stddev", sample.std_dev()},
-                                                                    {"sum", sample.sum()}}};
-    for (const auto& [key, number] : moments)
-      sample.empty() ? (w.key(key), w.null()) : w.member(key, number);
-    for (const int p : {25, 50, 75, 90, 95, 99}) {
-      w.key(fmt::format("p{}", p));
-      sample.empty() ? w.null() : w.value(metrics.percentile(sample, p));
-    }
-    w.end_object();
-  }
-  w.end_object();
+    const auto member = [&](std::string_view name, double value) {
+      json::member_or_null(w, name, sample.empty() ? Value() : value);
+    };
+    member("min", sample.min());
+    member("max", sample.max());
+    member("mean", sample.mean());
+    member("stddev", sample.std_dev());
+    member("sum", sample.sum());
+    for (const int p : {25, 50, 75, 90, 95, 99})
+      member(fmt::format("p{}", p), metrics.percentile(sample, p));
+  };
+  json::object_member(w, "stats", [&] {
+    for (const auto& [name, column] : kColumns)
+      json::object_member(w, name, [&, column = column] { write_column(column); });
+  });
 }
 
 // Error codes as the client counts them: HTTP status, or the class where there is none.
@@ -130,10 +124,9 @@ void write_aggregate(json::JsonWriter& w, const RunLog& log, const RunMetrics& m
   w.member("mean_input_throughput_tokens_per_s", metrics.input_throughput);
   w.member("mean_total_tokens_throughput_tokens_per_s", metrics.total_token_throughput);
   w.member("requests_per_second", metrics.request_throughput);
-  w.key("error_codes_frequency");
-  w.begin_object();
-  for (const auto& [code, count] : error_codes(log, metrics)) w.member(code, count);
-  w.end_object();
+  json::object_member(w, "error_codes_frequency", [&] {
+    for (const auto& [code, count] : error_codes(log, metrics)) w.member(code, count);
+  });
   w.member("error_rate", requests == 0
                              ? 0.0
                              : static_cast<double>(metrics.failed) / static_cast<double>(requests));
@@ -159,11 +152,10 @@ std::string genai_json(const RunLog& log, const RunMetrics& metrics,
   w.begin_object();
   w.key("aggregated_metrics");
   write_aggregate(w, log, metrics, settings, successes);
-  w.key("individual_request_metrics");
-  w.begin_array();
-  for (std::size_t i = 0; i < all.size(); ++i)
-    write_request(w, log, metrics.requests[i], all[i], settings.with_texts);
-  w.end_array();
+  auto derived = all.begin();
+  json::array_member(w, "individual_request_metrics", metrics.requests, [&](const auto& m) {
+    write_request(w, log, m, *derived++, settings.with_texts);
+  });
   w.member("_time_unit", "s");
   w.end_object();
   return out;
@@ -180,14 +172,8 @@ std::string genai_metadata_json(const RunLog& log, const GenaiReportSettings& se
   w.member("api_base", h.base_url);
   w.member("model", h.model);
   w.member("task", settings.task);
-  w.key("num_concurrency");
-  w.begin_array();
-  w.value(settings.level);
-  w.end_array();
-  w.key("traffic_scenario");
-  w.begin_array();
-  w.value(settings.scenario);
-  w.end_array();
+  json::array_member(w, "num_concurrency", std::array{settings.level});
+  json::array_member(w, "traffic_scenario", std::array{settings.scenario});
   w.member("iteration_type", settings.iteration_type);
   w.member("server_version", h.server_version);
   w.member("max_requests_per_run", h.num_prompts);

@@ -14,6 +14,12 @@
 namespace saccade::bench {
 namespace {
 
+std::vector<RunMetrics> metrics_of(const std::vector<RunLog>& logs, const MetricOptions& options) {
+  std::vector<RunMetrics> metrics;
+  for (const RunLog& log : logs) metrics.push_back(compute_metrics(log, options));
+  return metrics;
+}
+
 std::string run_name(const RunLog& log, std::size_t index) {
   if (!log.header.label.empty()) return log.header.label;
   return fmt::format("run {}", index + 1);
@@ -76,8 +82,7 @@ Result<std::string> write_html(const std::vector<std::string>& paths,
                                const std::vector<RunLog>& logs, const ReportSettings& settings) {
   TRY(const MetricOptions options, metric_options(settings.compat, settings.goodput));
   const std::vector<std::string> names = distinct_names(paths, logs);
-  std::vector<RunMetrics> metrics;
-  for (const RunLog& log : logs) metrics.push_back(compute_metrics(log, options));
+  const std::vector<RunMetrics> metrics = metrics_of(logs, options);
   std::vector<ReportedRun> runs;
   for (std::size_t i = 0; i < logs.size(); ++i) runs.push_back({names[i], &logs[i], &metrics[i]});
   TRY_DO(write_text_file(settings.html, html_report(runs)));
@@ -109,36 +114,48 @@ Result<std::string> each_run(const std::vector<RunLog>& logs, const std::vector<
   return out;
 }
 
-// A run log, or those of a folder by name.
-Result<std::vector<std::string>> logs_at(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return std::vector<std::string>{path};
-  std::vector<std::string> inside;
-  for (const auto& entry : std::filesystem::directory_iterator(path))
-    if (entry.path().extension() == ".jsonl") inside.push_back(entry.path().string());
-  if (inside.empty()) return fail(ErrorCode::kNotFound, "{}: no run log (*.jsonl) is in it", path);
-  std::sort(inside.begin(), inside.end());
-  return inside;
+// Each path, or where it is a folder the run logs in it by name.
+Result<std::vector<std::string>> logs_at(const std::vector<std::string>& paths) {
+  std::vector<std::string> logs;
+  for (const std::string& path : paths) {
+    if (!std::filesystem::is_directory(path)) {
+      logs.push_back(path);
+      continue;
+    }
+    const auto before = static_cast<std::ptrdiff_t>(logs.size());
+    for (const auto& entry : std::filesystem::directory_iterator(path))
+      if (entry.path().extension() == ".jsonl") logs.push_back(entry.path().string());
+    if (before == std::ssize(logs))
+      return fail(ErrorCode::kNotFound, "{}: no run log (*.jsonl) is in it", path);
+    std::sort(logs.begin() + before, logs.end());
+  }
+  return logs;
+}
+
+Result<std::vector<RunLog>> read_logs(const std::vector<std::string>& paths) {
+  std::vector<RunLog> logs;
+  for (const std::string& path : paths) {
+    TRY(RunLog log, read_run_log(path));
+    logs.push_back(std::move(log));
+  }
+  return logs;
 }
 
 Result<std::vector<std::string>> logs_of(const std::string& side) {
-  std::vector<std::string> paths;
+  std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= side.size();) {
     const std::size_t comma = std::min(side.find(',', begin), side.size());
-    TRY(const auto found, logs_at(side.substr(begin, comma - begin)));
+    words.push_back(side.substr(begin, comma - begin));
     begin = comma + 1;
-    paths.insert(paths.end(), found.begin(), found.end());
   }
-  return paths;
+  return logs_at(words);
 }
 
 Result<Side> read_side(const std::string& side, const MetricOptions& options) {
   TRY(const auto paths, logs_of(side));
   Side read;
-  for (const std::string& path : paths) {
-    TRY(RunLog log, read_run_log(path));
-    read.metrics.push_back(compute_metrics(log, options));
-    read.logs.push_back(std::move(log));
-  }
+  TRY(read.logs, read_logs(paths));
+  read.metrics = metrics_of(read.logs, options);
   return read;
 }
 
@@ -158,9 +175,7 @@ Result<MetricOptions> metric_options(const std::string& compat,
 Result<std::string> report_runs(const std::vector<RunLog>& logs, const ReportSettings& settings) {
   TRY(const MetricOptions options, metric_options(settings.compat, settings.goodput));
   if (logs.empty()) return fail(ErrorCode::kInvalid, "no run to report");
-  std::vector<RunMetrics> runs;
-  runs.reserve(logs.size());
-  for (const RunLog& log : logs) runs.push_back(compute_metrics(log, options));
+  const std::vector<RunMetrics> runs = metrics_of(logs, options);
   std::string text;
   if (settings.format == "markdown") {
     text = markdown_report(logs, runs);
@@ -181,16 +196,8 @@ Result<std::string> report_runs(const std::vector<RunLog>& logs, const ReportSet
 
 Result<std::string> report_files(const std::vector<std::string>& asked,
                                  const ReportSettings& settings) {
-  std::vector<std::string> paths;
-  for (const std::string& path : asked) {
-    TRY(const auto found, logs_at(path));
-    paths.insert(paths.end(), found.begin(), found.end());
-  }
-  std::vector<RunLog> logs;
-  for (const std::string& path : paths) {
-    TRY(RunLog log, read_run_log(path));
-    logs.push_back(std::move(log));
-  }
+  TRY(const auto paths, logs_at(asked));
+  TRY(const auto logs, read_logs(paths));
   if (!settings.html.empty()) return write_html(paths, logs, settings);
   return report_runs(logs, settings);
 }

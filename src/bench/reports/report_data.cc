@@ -6,7 +6,7 @@
 #include <ctime>
 #include <map>
 
-#include "base/json.h"
+#include "base/json_scopes.h"
 #include "bench/load/request_stages.h"
 #include "bench/load/run_health.h"
 #include "bench/metrics/compare.h"
@@ -14,7 +14,11 @@
 namespace saccade::bench {
 namespace {
 
+using json::array_member;
 using json::JsonWriter;
+using json::object_member;
+using json::put_array;
+using json::put_object;
 
 constexpr std::size_t kMaxCdfPoints = 2'000;
 constexpr std::size_t kMaxSeriesPoints = 600;
@@ -43,10 +47,12 @@ void member_ms(JsonWriter& w, std::string_view key, const std::optional<double>&
   if (value_s) member(w, key, *value_s * 1e3);
 }
 void point(JsonWriter& w, double x, double y) {
-  w.begin_array();
-  number(w, x);
-  number(w, y);
-  w.end_array();
+  put_array(w, std::array{x, y}, [&w](double value) { number(w, value); });
+}
+
+using Points = std::vector<std::pair<double, double>>;
+void points_member(JsonWriter& w, std::string_view key, const Points& points) {
+  array_member(w, key, points, [&w](const auto& p) { point(w, p.first, p.second); });
 }
 
 std::string load_words(const RunHeader& h) {
@@ -86,39 +92,48 @@ Exactness exactness(const RunLog& log, const RunMetrics& m) {
   return found;
 }
 
-void write_figures(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
-  const auto figure = [&w](std::string_view name, std::string_view unit, double value,
-                           std::string_view better) {
-    w.begin_object();
-    w.member("name", name);
-    w.member("unit", unit);
-    member(w, "value", value);
-    if (!better.empty()) w.member("better", better);
-    w.end_object();
+struct Figure {
+  std::string_view name;
+  std::string_view unit;
+  double value;
+  std::string_view better = {};
+};
+
+std::vector<Figure> figures_of(const RunLog& log, const RunMetrics& m) {
+  const auto count = [](std::int64_t n) { return static_cast<double>(n); };
+  std::vector<Figure> figures = {{"Successful requests", "", count(m.completed)},
+                                 {"Failed requests", "", count(m.failed), "lower"}};
+  const auto append = [&](std::initializer_list<Figure> more) {
+    figures.insert(figures.end(), more);
   };
-  w.key("figures");
-  w.begin_array();
-  figure("Successful requests", "", static_cast<double>(m.completed), "");
-  figure("Failed requests", "", static_cast<double>(m.failed), "lower");
-  const Exactness answers = exactness(log, m);
-  if (answers.judged > 0)
-    figure("Answers equal to the reference", "%",
-           100 * static_cast<double>(answers.exact) / static_cast<double>(answers.judged),
-           "higher");
-  figure("Duration", "s", m.duration, "");
-  figure("Requests", "req/s", m.request_throughput, "higher");
-  figure("Output tokens", "tok/s", m.output_throughput, "higher");
-  figure("Input and output tokens", "tok/s", m.total_token_throughput, "higher");
-  if (m.goodput) {
-    figure("Goodput", "req/s", m.goodput->per_second, "higher");
-    figure("Requests within the targets", "%", m.goodput->attainment * 100, "higher");
-  }
-  figure("Most requests in flight", "", static_cast<double>(m.peak_concurrency), "");
-  figure("Input tokens", "", static_cast<double>(m.total_input_tokens), "");
-  figure("of which image tokens", "", static_cast<double>(m.total_image_tokens), "");
-  figure("of which cached", "", static_cast<double>(m.total_cached_tokens), "");
-  figure("Output tokens", "", static_cast<double>(m.total_output_tokens), "");
-  w.end_array();
+  if (const Exactness answers = exactness(log, m); answers.judged > 0)
+    append({{"Answers equal to the reference", "%",
+             100 * static_cast<double>(answers.exact) / static_cast<double>(answers.judged),
+             "higher"}});
+  append({{"Duration", "s", m.duration},
+          {"Requests", "req/s", m.request_throughput, "higher"},
+          {"Output tokens", "tok/s", m.output_throughput, "higher"},
+          {"Input and output tokens", "tok/s", m.total_token_throughput, "higher"}});
+  if (m.goodput)
+    append({{"Goodput", "req/s", m.goodput->per_second, "higher"},
+            {"Requests within the targets", "%", m.goodput->attainment * 100, "higher"}});
+  append({{"Most requests in flight", "", count(m.peak_concurrency)},
+          {"Input tokens", "", count(m.total_input_tokens)},
+          {"of which image tokens", "", count(m.total_image_tokens)},
+          {"of which cached", "", count(m.total_cached_tokens)},
+          {"Output tokens", "", count(m.total_output_tokens)}});
+  return figures;
+}
+
+void write_figures(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
+  array_member(w, "figures", figures_of(log, m), [&w](const Figure& figure) {
+    put_object(w, [&] {
+      w.member("name", figure.name);
+      w.member("unit", figure.unit);
+      member(w, "value", figure.value);
+      if (!figure.better.empty()) w.member("better", figure.better);
+    });
+  });
 }
 
 struct NamedSample {
@@ -153,11 +168,10 @@ void write_latency(JsonWriter& w, const RunMetrics& m) {
          {std::pair{"p50", 50.0}, std::pair{"p90", 90.0}, std::pair{"p99", 99.0}}) {
       member(w, word, m.percentile(*sample, percent) * 1e3);
       w.key(fmt::format("{}_interval", word));
-      if (const auto interval = percentile_interval(*sample, percent)) {
+      if (const auto interval = percentile_interval(*sample, percent))
         point(w, interval->low * 1e3, interval->high * 1e3);
-      } else {
+      else
         w.null();
-      }
     }
     w.end_object();
   }
@@ -167,14 +181,14 @@ void write_latency(JsonWriter& w, const RunMetrics& m) {
 // Steps of the empirical distribution: [value in ms, share at or below it].
 void write_cdf(JsonWriter& w, std::string_view key, const Distribution& sample) {
   const auto sorted = sample.sorted();
-  const std::size_t points = std::min(sorted.size(), kMaxCdfPoints);
-  w.key(key);
-  w.begin_array();
-  for (std::size_t i = 0; i < points; ++i) {
-    const std::size_t at = points == 1 ? 0 : i * (sorted.size() - 1) / (points - 1);
-    point(w, sorted[at] * 1e3, static_cast<double>(at + 1) / static_cast<double>(sorted.size()));
+  const std::size_t count = std::min(sorted.size(), kMaxCdfPoints);
+  Points points;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = count == 1 ? 0 : i * (sorted.size() - 1) / (count - 1);
+    points.emplace_back(sorted[at] * 1e3,
+                        static_cast<double>(at + 1) / static_cast<double>(sorted.size()));
   }
-  w.end_array();
+  points_member(w, key, points);
 }
 
 // --- may it be believed? ---
@@ -192,15 +206,12 @@ class Verdicts {
   // level: "good", "bad" or "note"
   void say(std::string_view about, std::string_view level, const std::string& text,
            const std::vector<std::string>& reasons = {}) {
-    w_.begin_object();
-    w_.member("about", about);
-    w_.member("level", level);
-    w_.member("text", std::string_view(text));
-    w_.key("reasons");
-    w_.begin_array();
-    for (const std::string& reason : reasons) w_.value(std::string_view(reason));
-    w_.end_array();
-    w_.end_object();
+    put_object(w_, [&] {
+      w_.member("about", about);
+      w_.member("level", level);
+      w_.member("text", text);
+      array_member(w_, "reasons", reasons);
+    });
   }
 
  private:
@@ -268,15 +279,14 @@ void write_in_flight(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
     edges.emplace_back(seconds(r.end), -1);
   }
   std::sort(edges.begin(), edges.end());
-  w.key("in_flight");
-  w.begin_array();
+  Points points;
   const std::size_t stride = edges.size() / (4 * kMaxSeriesPoints) + 1;
   int running = 0;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     running += edges[i].second;
-    if (i % stride == 0 || i + 1 == edges.size()) point(w, edges[i].first, running);
+    if (i % stride == 0 || i + 1 == edges.size()) points.emplace_back(edges[i].first, running);
   }
-  w.end_array();
+  points_member(w, "in_flight", points);
 }
 
 // Tokens a second, in bins of equal width over the run.
@@ -294,53 +304,36 @@ void write_throughput(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
           event.tokens == kUnknownTokens ? 1 : event.tokens;
     }
   }
-  w.key("throughput");
-  w.begin_array();
+  Points points;
   for (std::size_t i = 0; last > 0 && i < tokens.size(); ++i)
-    point(w, (static_cast<double>(i) + 0.5) * width, tokens[i] / width);
-  w.end_array();
+    points.emplace_back((static_cast<double>(i) + 0.5) * width, tokens[i] / width);
+  points_member(w, "throughput", points);
 }
 
 // Every reading of the server and its machine. Of those that stay at zero the first and the last
 // instant are enough.
 void write_series(JsonWriter& w, const RunLog& log) {
-  std::map<std::string, std::vector<std::pair<double, double>>> series;
+  std::map<std::string, Points> series;
   for (const Sample& sample : log.samples) {
     if (sample.source == "client") continue;
     for (const auto& [name, value] : sample.values)
       if (name.find("_bucket") == std::string::npos && name.find("_created") == std::string::npos)
         series[sample.source + ": " + name].emplace_back(seconds(sample.at), value);
   }
-  w.key("series");
-  w.begin_object();
-  for (const auto& [name, points] : series) {
-    const bool zero =
-        std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second == 0; });
-    w.key(name);
-    w.begin_array();
-    const std::size_t stride =
-        zero ? std::max<std::size_t>(1, points.size() - 1) : points.size() / kMaxSeriesPoints + 1;
-    for (std::size_t i = 0; i < points.size(); i += stride)
-      point(w, points[i].first, points[i].second);
-    w.end_array();
-  }
-  w.end_object();
+  object_member(w, "series", [&] {
+    for (const auto& [name, points] : series) {
+      const bool zero =
+          std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second == 0; });
+      const std::size_t stride =
+          zero ? std::max<std::size_t>(1, points.size() - 1) : points.size() / kMaxSeriesPoints + 1;
+      Points shown;
+      for (std::size_t i = 0; i < points.size(); i += stride) shown.push_back(points[i]);
+      points_member(w, name, shown);
+    }
+  });
 }
 
 // --- requests ---
-
-void write_stages(JsonWriter& w, const RequestStages& told) {
-  w.key("stages");
-  w.begin_array();
-  for (const RequestStage& stage : told.stages) {
-    w.begin_array();
-    w.value(stage.name);
-    number(w, stage.begin);
-    number(w, stage.end);
-    w.end_array();
-  }
-  w.end_array();
-}
 
 void write_request(JsonWriter& w, const RunLog& log, const RequestMetrics& m, bool staged) {
   const RequestRecord& record = log.requests[m.position];
@@ -354,7 +347,14 @@ void write_request(JsonWriter& w, const RunLog& log, const RequestMetrics& m, bo
   if (m.image_tokens) w.member("image_tokens", *m.image_tokens);
   if (m.input_tokens) w.member("input_tokens", *m.input_tokens);
   if (m.output_tokens) w.member("output_tokens", *m.output_tokens);
-  if (staged) write_stages(w, request_stages(log, record));
+  if (staged)
+    array_member(w, "stages", request_stages(log, record).stages, [&w](const RequestStage& stage) {
+      w.begin_array();
+      w.value(stage.name);
+      number(w, stage.begin);
+      number(w, stage.end);
+      w.end_array();
+    });
   w.end_object();
 }
 
@@ -384,24 +384,17 @@ void write_requests(JsonWriter& w, const RunLog& log, const RunMetrics& m) {
     ++n;
   }
   w.member("stages_from_server", from_server);
-  w.key("stage_means");
-  w.begin_object();
-  for (const auto& [name, sum] : sums) member(w, name, sum / static_cast<double>(n) * 1e3);
-  w.end_object();
+  object_member(w, "stage_means", [&] {
+    for (const auto& [name, sum] : sums) member(w, name, sum / static_cast<double>(n) * 1e3);
+  });
 }
 
 // --- the client, the settings, the other runs ---
 
 void write_pairs(JsonWriter& w, std::string_view key, const StringPairs& pairs) {
-  w.key(key);
-  w.begin_array();
-  for (const auto& [name, text] : pairs) {
-    w.begin_array();
-    w.value(std::string_view(name));
-    w.value(std::string_view(text));
-    w.end_array();
-  }
-  w.end_array();
+  array_member(w, key, pairs, [&w](const auto& pair) {
+    put_array(w, std::array<std::string_view, 2>{pair.first, pair.second});
+  });
 }
 
 StringPairs client_rows(const RunLog& log, const RunMetrics& m) {
@@ -427,47 +420,40 @@ void write_differences(JsonWriter& w, const ReportedRun& first, const ReportedRu
     return made;
   };
   const CompareResult result = compare(side(first), side(run));
-  w.key("differences");
-  w.begin_object();
-  w.key("rows");
-  w.begin_array();
-  for (const Comparison& row : result.rows) {
-    w.begin_object();
-    w.member("name", std::string_view(row.name));
-    member(w, "a", row.a);
-    member(w, "b", row.b);
-    member(w, "effect", row.effect);
-    if (row.interval) {
-      w.key("interval");
-      point(w, row.interval->low, row.interval->high);
-    }
-    if (row.p_value) member(w, "p", *row.p_value);
-    w.member("verdict", name_of(row.verdict));
-    w.end_object();
-  }
-  w.end_array();
-  w.key("warnings");
-  w.begin_array();
-  for (const std::string& warning : result.warnings) w.value(std::string_view(warning));
-  w.end_array();
-  w.end_object();
+  const auto write_row = [&w](const Comparison& row) {
+    put_object(w, [&] {
+      w.member("name", row.name);
+      member(w, "a", row.a);
+      member(w, "b", row.b);
+      member(w, "effect", row.effect);
+      if (row.interval) {
+        w.key("interval");
+        point(w, row.interval->low, row.interval->high);
+      }
+      if (row.p_value) member(w, "p", *row.p_value);
+      w.member("verdict", name_of(row.verdict));
+    });
+  };
+  object_member(w, "differences", [&] {
+    array_member(w, "rows", result.rows, write_row);
+    array_member(w, "warnings", result.warnings);
+  });
 }
 
 void write_run(JsonWriter& w, const ReportedRun& run) {
   const RunLog& log = *run.log;
   const RunMetrics& m = *run.metrics;
-  w.member("name", std::string_view(run.name));
-  w.member("model", std::string_view(log.header.model));
-  w.member("load", std::string_view(load_words(log.header)));
-  w.member("dataset", std::string_view(log.header.dataset));
-  w.member("began", std::string_view(wall_words(log.header.origin_wall_ns)));
+  w.member("name", run.name);
+  w.member("model", log.header.model);
+  w.member("load", load_words(log.header));
+  w.member("dataset", log.header.dataset);
+  w.member("began", wall_words(log.header.origin_wall_ns));
   write_figures(w, log, m);
   write_latency(w, m);
   write_verdicts(w, log, m);
-  w.key("cdf");
-  w.begin_object();
-  for (const auto& [key, name, sample] : latencies_of(m)) write_cdf(w, key, *sample);
-  w.end_object();
+  object_member(w, "cdf", [&] {
+    for (const auto& [key, name, sample] : latencies_of(m)) write_cdf(w, key, *sample);
+  });
   write_in_flight(w, log, m);
   write_throughput(w, log, m);
   write_series(w, log);
@@ -510,18 +496,15 @@ StringPairs configuration_of(const RunLog& log) {
 std::string report_json(std::span<const ReportedRun> runs) {
   std::string out;
   JsonWriter w(out);
-  w.begin_object();
-  w.member("generator", std::string_view("Saccade " SACCADE_VERSION));
-  w.key("runs");
-  w.begin_array();
-  for (const ReportedRun& run : runs) {
-    w.begin_object();
-    write_run(w, run);
-    if (&run != &runs.front()) write_differences(w, runs.front(), run);
-    w.end_object();
-  }
-  w.end_array();
-  w.end_object();
+  put_object(w, [&] {
+    w.member("generator", "Saccade " SACCADE_VERSION);
+    array_member(w, "runs", runs, [&](const ReportedRun& run) {
+      put_object(w, [&] {
+        write_run(w, run);
+        if (&run != &runs.front()) write_differences(w, runs.front(), run);
+      });
+    });
+  });
   return out;
 }
 

@@ -1,33 +1,8 @@
 #include "bench/reports/sglang_report.h"
 
-#include <cmath>
-
-#include "base/json.h"
 #include "bench/reports/vllm_report.h"
 
 namespace saccade::bench {
-namespace {
-
-void append_latency(std::string& out, const RunMetrics& metrics, std::string_view title,
-                    std::string_view name, const Distribution& sample,
-                    std::initializer_list<double> percentiles) {
-  out += block_title(title, '-');
-  out += block_row(fmt::format("Mean {} (ms):", name), mean_ms(sample));
-  out += block_row(fmt::format("Median {} (ms):", name), percentile_ms(metrics, sample, 50));
-  for (const double p : percentiles)
-    out += block_row(fmt::format("P{} {} (ms):", percentile_word(p), name),
-                     percentile_ms(metrics, sample, p));
-}
-
-std::string rate_word(double rate) {
-  if (std::isinf(rate)) return "inf";
-  std::string word;
-  json::append_number(word, rate);
-  return word;
-}
-
-}  // namespace
-
 std::string sglang_block(const RunLog& log, const RunMetrics& m) {
   const RunHeader& h = log.header;
   std::string out = "\n" + block_title(" Serving Benchmark Result ", '=');
@@ -56,10 +31,14 @@ std::string sglang_block(const RunLog& log, const RunMetrics& m) {
   out += block_row("Total token throughput (tok/s):",
                    if_known(m.input_known() && m.output_known(), m.total_token_throughput));
   out += block_row("Concurrency:", m.mean_concurrency);
-  append_latency(out, m, "End-to-End Latency", "E2E Latency", m.e2el, {90, 99});
-  append_latency(out, m, "Time to First Token", "TTFT", m.ttft, {99});
-  append_latency(out, m, "Time per Output Token (excl. 1st token)", "TPOT", m.tpot, {99});
-  append_latency(out, m, "Inter-Token Latency", "ITL", m.itl, {95, 99});
+  const auto section = [&](std::string_view title, std::string_view name,
+                           const Distribution& sample, const std::vector<double>& percentiles) {
+    out += latency_rows(m, {title, name, &sample}, percentiles);
+  };
+  section("End-to-End Latency", "E2E Latency", m.e2el, {90, 99});
+  section("Time to First Token", "TTFT", m.ttft, {99});
+  section("Time per Output Token (excl. 1st token)", "TPOT", m.tpot, {99});
+  section("Inter-Token Latency", "ITL", m.itl, {95, 99});
   out += block_row("Max ITL (ms):", percentile_ms(m, m.itl, 100));
   return out + block_title("", '=');
 }

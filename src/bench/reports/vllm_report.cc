@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json_scopes.h"
 
 namespace saccade::bench {
 namespace {
@@ -47,106 +47,19 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
-std::string section_rows(const Section& section, const RunMetrics& metrics,
-                         const std::vector<double>& percentiles) {
-  const Distribution& sample = metrics.*section.sample;
-  std::string out = block_title(section.title, '-');
-  out += block_row(fmt::format("Mean {} (ms):", section.name), mean_ms(sample));
-  out +=
-      block_row(fmt::format("Median {} (ms):", section.name), percentile_ms(metrics, sample, 50));
-  for (const double p : percentiles)
-    out += block_row(fmt::format("P{} {} (ms):", percentile_word(p), section.name),
-                     percentile_ms(metrics, sample, p));
-  return out;
-}
-
-void write_rate(json::JsonWriter& w, double rate) {
-  w.key("request_rate");
-  std::isinf(rate) ? w.value("inf") : w.value(rate);
-}
-
-// Arrays over all requests, failures included (as zeros, like the client's own).
-class Arrays {
- public:
-  Arrays(json::JsonWriter& w, const RunLog& log, const RunMetrics& metrics)
-      : w_(w), log_(log), metrics_(metrics) {}
-
-  template <typename Value>
-  void array(std::string_view name, Value value) {
-    w_.key(name);
-    w_.begin_array();
-    for (const RequestMetrics& m : metrics_.requests) w_.value(value(m));
-    w_.end_array();
-  }
-
-  void input_lens() {
-    array("input_lens", [](const auto& m) { return m.input_tokens.value_or(0); });
-  }
-  void output_lens() {
-    array("output_lens",
-          [](const auto& m) { return m.success ? m.output_tokens.value_or(0) : std::int64_t{0}; });
-  }
-  void ttfts() {
-    array("ttfts", [](const auto& m) { return m.success ? m.ttft.value_or(0) : 0.0; });
-  }
-  void latencies() {
-    array("latencies", [](const auto& m) { return m.success ? m.e2el.value_or(0) : 0.0; });
-  }
-  void start_times() {
-    array("start_times", [&](const auto& m) {
-      const Nanos start = record(m).start;
-      return start == kNever ? 0.0 : seconds(start);
-    });
-  }
-  void queue_times() {
-    array("queue_times", [](const auto& m) { return m.client_queue; });
-  }
-  void generated_texts() {
-    array("generated_texts", [&](const auto& m) { return log_.text_of(record(m).answer); });
-  }
-  void errors() {
-    array("errors", [&](const auto& m) {
-      if (m.success) return std::string();
-      const std::string_view text = log_.text_of(record(m).error);
-      if (!text.empty()) return std::string(text);
-      if (m.error != ErrorClass::kNone) return std::string(name_of(m.error));
-      return fmt::format("not a success by the rules of {}", metrics_.rules.name);
-    });
-  }
-  void itls() {
-    w_.key("itls");
-    w_.begin_array();
-    for (const RequestMetrics& m : metrics_.requests) {
-      w_.begin_array();
-      for (std::size_t i = 0; i < m.num_itl; ++i) w_.value(metrics_.itl_values[m.first_itl + i]);
-      w_.end_array();
-    }
-    w_.end_array();
-  }
-
- private:
-  const RequestRecord& record(const RequestMetrics& m) const { return log_.requests[m.position]; }
-  json::JsonWriter& w_;
-  const RunLog& log_;
-  const RunMetrics& metrics_;
-};
-
 void write_identity(json::JsonWriter& w, const RunHeader& h, bool current) {
   w.member("date", file_date(h.origin_wall_ns));
   if (current) w.member("endpoint_type", h.backend);
   w.member("backend", h.backend);
-  if (current) {
-    w.key("label");
-    h.label.empty() ? w.null() : w.value(h.label);
-  }
+  if (current) json::member_or_null(w, "label", if_known(!h.label.empty(), h.label));
   w.member("model_id", h.model);
   w.member("tokenizer_id", h.tokenizer.empty() ? h.model : h.tokenizer);
   w.member("num_prompts", h.num_prompts);
   for (const auto& [key, text] : h.metadata) w.member(key, text);
-  write_rate(w, h.request_rate);
+  w.key("request_rate");
+  std::isinf(h.request_rate) ? w.value("inf") : w.value(h.request_rate);
   w.member("burstiness", h.burstiness);
-  w.key("max_concurrency");
-  h.max_concurrency > 0 ? w.value(h.max_concurrency) : w.null();
+  json::member_or_null(w, "max_concurrency", if_known(h.max_concurrency > 0, h.max_concurrency));
   if (current && !h.ramp_up_strategy.empty()) {
     w.member("ramp_up_strategy", h.ramp_up_strategy);
     w.member("ramp_up_start_rps", h.ramp_up_start_rps);
@@ -168,23 +81,41 @@ void write_totals(json::JsonWriter& w, const RunMetrics& m, bool current) {
   w.member("total_token_throughput", m.total_token_throughput);
 }
 
+std::string error_of(const RunLog& log, const RunMetrics& metrics, const RequestMetrics& m) {
+  if (m.success) return {};
+  const std::string_view text = log.text_of(log.requests[m.position].error);
+  if (!text.empty()) return std::string(text);
+  if (m.error != ErrorClass::kNone) return std::string(name_of(m.error));
+  return fmt::format("not a success by the rules of {}", metrics.rules.name);
+}
+
+// Arrays over all requests, failures included (as zeros, like the client's own).
 void write_arrays(json::JsonWriter& w, const RunLog& log, const RunMetrics& metrics,
                   const VllmReportSettings& settings) {
   const bool current = settings.labels == VllmLabels::kCurrent;
-  Arrays arrays(w, log, metrics);
-  if (settings.save_detailed) {
-    arrays.input_lens();
-    arrays.output_lens();
-    arrays.ttfts();
-    arrays.itls();
-  }
-  if (current) arrays.latencies();
-  if (current && settings.save_detailed) arrays.start_times();
-  if (current) arrays.queue_times();
-  if (settings.save_detailed) {
-    arrays.generated_texts();
-    arrays.errors();
-  }
+  const bool detailed = settings.save_detailed;
+  const auto record = [&](const RequestMetrics& m) -> const RequestRecord& {
+    return log.requests[m.position];
+  };
+  const auto array = [&](bool wanted, std::string_view name, auto value) {
+    if (!wanted) return;
+    json::array_member(w, name, metrics.requests, [&](const auto& m) { w.value(value(m)); });
+  };
+  array(detailed, "input_lens", [](const auto& m) { return m.input_tokens.value_or(0); });
+  array(detailed, "output_lens",
+        [](const auto& m) { return m.success ? m.output_tokens.value_or(0) : 0; });
+  array(detailed, "ttfts", [](const auto& m) { return m.success ? m.ttft.value_or(0) : 0.0; });
+  if (detailed)
+    json::array_member(w, "itls", metrics.requests,
+                       [&](const auto& m) { json::put_array(w, metrics.itl_of(m)); });
+  array(current, "latencies", [](const auto& m) { return m.success ? m.e2el.value_or(0) : 0.0; });
+  array(current && detailed, "start_times", [&](const auto& m) {
+    const Nanos start = record(m).start;
+    return start == kNever ? 0.0 : seconds(start);
+  });
+  array(current, "queue_times", [](const auto& m) { return m.client_queue; });
+  array(detailed, "generated_texts", [&](const auto& m) { return log.text_of(record(m).answer); });
+  array(detailed, "errors", [&](const auto& m) { return error_of(log, metrics, m); });
   if (!current) return;
   w.member("max_output_tokens_per_s", metrics.peak_output_per_s);
   w.member("max_concurrent_requests", metrics.peak_concurrency);
@@ -236,6 +167,19 @@ std::string block_row(std::string_view label, std::string_view value) {
   return fmt::format("{:<40} {:<10}\n", label, value);
 }
 
+std::string latency_rows(const RunMetrics& metrics, const LatencySection& section,
+                         std::span<const double> percentiles) {
+  std::string out = block_title(section.title, '-');
+  const auto row = [&](std::string_view statistic, const std::optional<double>& value) {
+    out += block_row(fmt::format("{} {} (ms):", statistic, section.name), value);
+  };
+  row("Mean", mean_ms(*section.sample));
+  row("Median", percentile_ms(metrics, *section.sample, 50));
+  for (const double p : percentiles)
+    row("P" + percentile_word(p), percentile_ms(metrics, *section.sample, p));
+  return out;
+}
+
 std::optional<double> mean_ms(const Distribution& sample) {
   if (sample.empty()) return std::nullopt;
   return sample.mean() * 1e3;
@@ -245,6 +189,13 @@ std::optional<double> percentile_ms(const RunMetrics& metrics, const Distributio
                                     double percent) {
   if (sample.empty()) return std::nullopt;
   return metrics.percentile(sample, percent) * 1e3;
+}
+
+std::string rate_word(double rate) {
+  if (std::isinf(rate)) return "inf";
+  std::string word;
+  json::append_number(word, rate);
+  return word;
 }
 
 std::string percentile_word(double percent) {
@@ -287,7 +238,8 @@ std::string vllm_block(const RunLog& log, const RunMetrics& metrics,
       if_known(metrics.input_known() && metrics.output_known(), metrics.total_token_throughput));
   for (const Section& section : kSections)
     if (selected(settings, section.key))
-      out += section_rows(section, metrics, settings.percentiles);
+      out += latency_rows(metrics, {section.title, section.name, &(metrics.*section.sample)},
+                          settings.percentiles);
   return out + block_title("", '=');
 }
 
@@ -304,8 +256,7 @@ std::string vllm_json(const RunLog& log, const RunMetrics& metrics,
     if (!selected(settings, section.key)) continue;
     const Distribution& sample = metrics.*section.sample;
     const auto member = [&](std::string_view statistic, const std::optional<double>& value) {
-      w.key(fmt::format("{}_{}_ms", statistic, section.key));
-      value ? w.value(*value) : w.null();
+      json::member_or_null(w, fmt::format("{}_{}_ms", statistic, section.key), value);
     };
     member("mean", mean_ms(sample));
     member("median", percentile_ms(metrics, sample, 50));
@@ -318,16 +269,12 @@ std::string vllm_json(const RunLog& log, const RunMetrics& metrics,
 }
 
 std::string vllm_file_name(const RunHeader& header) {
-  std::string rate;
-  if (std::isinf(header.request_rate))
-    rate = "inf";
-  else
-    json::append_number(rate, header.request_rate);
   const std::string concurrency =
       header.max_concurrency > 0 ? fmt::format("-concurrency{}", header.max_concurrency) : "";
   const std::string model = header.model.substr(header.model.rfind('/') + 1);
   return fmt::format("{}-{}qps{}-{}-{}.json", header.label.empty() ? header.backend : header.label,
-                     rate, concurrency, model, file_date(header.origin_wall_ns));
+                     rate_word(header.request_rate), concurrency, model,
+                     file_date(header.origin_wall_ns));
 }
 
 }  // namespace saccade::bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,11 +47,21 @@ template <typename Value>
 std::optional<Value> if_known(bool known, Value value) {
   return known ? std::optional(value) : std::nullopt;
 }
+// A section: its title, then mean, median and percentiles in milliseconds.
+struct LatencySection {
+  std::string_view title;
+  std::string_view name;
+  const Distribution* sample;
+};
+std::string latency_rows(const RunMetrics& metrics, const LatencySection& section,
+                         std::span<const double> percentiles);
 // In milliseconds; empty for an empty sample.
 std::optional<double> mean_ms(const Distribution& sample);
 std::optional<double> percentile_ms(const RunMetrics& metrics, const Distribution& sample,
                                     double percent);
 
+// "inf" or "2.5" requests per second.
+std::string rate_word(double rate);
 // "99" or "99.9", as labels and keys have it.
 std::string percentile_word(double percent);
 // "20240607-153000" of a wall clock instant, UTC.

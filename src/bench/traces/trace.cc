@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/json.h"
+#include "base/json_scopes.h"
 
 namespace saccade::bench {
 namespace {
@@ -72,10 +72,7 @@ void append_mooncake(const Trace& trace, std::string& out) {
     w.member("timestamp", std::int64_t{rounded_to_ms(row.at) / kMillisecond});
     w.member("input_length", row.input_tokens);
     w.member("output_length", row.output_tokens);
-    w.key("hash_ids");
-    w.begin_array();
-    for (const std::int64_t id : trace.hashes_of(row)) w.value(id);
-    w.end_array();
+    json::array_member(w, "hash_ids", trace.hashes_of(row));
     w.end_object();
     out += '\n';
   }
