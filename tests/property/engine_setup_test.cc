@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/forwarding_device.h"
 #include "tests/support/fake_model.h"
 
 namespace saccade {
@@ -11,31 +12,18 @@ namespace {
 const SteadyClock kClock;
 
 // Says how much memory is free, and of how much if it is its own, and has what the reference has.
-class MeteredDevice : public Device {
+class MeteredDevice : public ForwardingDevice {
  public:
-  explicit MeteredDevice(std::int64_t free, std::int64_t total = 0) : free_(free), total_(total) {}
-  std::string_view name() const override { return "metered"; }
-  std::string description() const override { return "metered"; }
-  DType activation_dtype() const override { return inner_->activation_dtype(); }
-  ThreadPool& pool() override { return inner_->pool(); }
-  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
-    return inner_->count_tokens(prompt);
-  }
-  Result<Buffer> allocate(std::size_t bytes, Space space) override {
-    return inner_->allocate(bytes, space);
-  }
-  Space space() const override { return inner_->space(); }
+  explicit MeteredDevice(std::int64_t free, std::int64_t total = 0,
+                         std::unique_ptr<Device> inner = make_reference_device())
+      : ForwardingDevice(*inner), free_(free), total_(total), inner_(std::move(inner)) {}
   std::int64_t free_bytes() const override { return free_; }
   std::int64_t total_bytes() const override { return total_; }
-  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
-    return inner_->pack(parts, compute);
-  }
-  Stream& lane(Lane lane) override { return inner_->lane(lane); }
 
  private:
   std::int64_t free_;
   std::int64_t total_;
-  std::unique_ptr<Device> inner_ = make_reference_device();
+  std::unique_ptr<Device> inner_;
 };
 
 // The pool takes its share of what is left beside the model's scratch and the store of embeddings,

@@ -426,7 +426,7 @@ void DeferredStream::sample(const SampleArgs& args) {
 // --- the device ---
 
 DeferredDevice::DeferredDevice(std::unique_ptr<Device> inner, std::uint64_t seed)
-    : inner_(std::move(inner)), rng_(seed) {
+    : ForwardingDevice(*inner), inner_(std::move(inner)), rng_(seed) {
   void* const reserved =
       mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(reserved != MAP_FAILED, "no {} bytes of address space", kReserved);

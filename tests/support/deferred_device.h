@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "ops/device.h"
+#include "ops/forwarding_device.h"
 
 namespace saccade {
 
@@ -103,30 +103,15 @@ class DeferredStream final : public Stream {
   std::vector<std::unique_ptr<Segments>> segments_;
 };
 
-class DeferredDevice final : public Device {
+class DeferredDevice final : public ForwardingDevice {
  public:
   DeferredDevice(std::unique_ptr<Device> inner, std::uint64_t seed);
   ~DeferredDevice() override;
 
   std::string_view name() const override { return "deferred"; }
   std::string description() const override { return "deferred " + inner_->description(); }
-  DType activation_dtype() const override { return inner_->activation_dtype(); }
-  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
-    return inner_->count_tokens(prompt);
-  }
-  ThreadPool& pool() override { return inner_->pool(); }
   Result<Buffer> allocate(std::size_t bytes, Space space) override;
   Space space() const override { return Space::kDevice; }
-  std::int64_t free_bytes() const override { return inner_->free_bytes(); }
-  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
-    return inner_->pack(parts, compute);
-  }
-  bool multiplies_int8() const override { return inner_->multiplies_int8(); }
-  bool multiplies_codes_by_int8() const override { return inner_->multiplies_codes_by_int8(); }
-  bool multiplies_e4m3() const override { return inner_->multiplies_e4m3(); }
-  bool caches(DType cache) const override { return inner_->caches(cache); }
-  bool has_experts() const override { return inner_->has_experts(); }
-  bool has_recurrence() const override { return inner_->has_recurrence(); }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

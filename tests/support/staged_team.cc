@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/forwarding_device.h"
 #include "ops/operands.h"
 #include "ops/team_device.h"
 
@@ -169,35 +170,18 @@ class StagedStream final : public Stream {
   TeamStream& stream_;
 };
 
-class StagedTeam final : public Device {
+class StagedTeam final : public ForwardingDevice {
  public:
-  explicit StagedTeam(std::unique_ptr<TeamDevice> team) : team_(std::move(team)) {
+  explicit StagedTeam(std::unique_ptr<TeamDevice> team)
+      : ForwardingDevice(*team), team_(std::move(team)) {
     for (std::size_t i = 0; i < kLanes; ++i)
       lanes_.push_back(std::make_unique<StagedStream>(
           *this, *team_, static_cast<TeamStream&>(team_->lane(static_cast<Lane>(i)))));
   }
 
-  std::string_view name() const override { return team_->name(); }
-  std::string description() const override { return team_->description(); }
-  DType activation_dtype() const override { return team_->activation_dtype(); }
-  ThreadPool& pool() override { return team_->pool(); }
   // The tests' own, as all that they give to ops.
   Result<Buffer> allocate(std::size_t bytes, Space) override { return allocate_host(bytes); }
   Space space() const override { return Space::kHost; }
-  std::int64_t free_bytes() const override { return team_->free_bytes(); }
-  std::unique_ptr<PackedWeight> pack(std::span<const StoredMatrix> parts, DType compute) override {
-    return team_->pack(parts, compute);
-  }
-  bool multiplies_int8() const override { return team_->multiplies_int8(); }
-  bool multiplies_codes_by_int8() const override { return team_->multiplies_codes_by_int8(); }
-  bool multiplies_e4m3() const override { return team_->multiplies_e4m3(); }
-  bool caches(DType cache) const override { return team_->caches(cache); }
-  bool has_experts() const override { return team_->has_experts(); }
-  bool has_recurrence() const override { return team_->has_recurrence(); }
-  bool cuts_patches() const override { return team_->cuts_patches(); }
-  std::unique_ptr<TokenCounts> count_tokens(std::span<const std::int32_t> prompt) override {
-    return team_->count_tokens(prompt);
-  }
   Stream& lane(Lane lane) override { return *lanes_[static_cast<std::size_t>(lane)]; }
 
  private:

@@ -9,6 +9,7 @@
 #include "model/checkpoint/packed_cache.h"
 #include "model/checkpoint/weight_table.h"
 #include "ops/packed_form.h"
+#include "tests/support/temporary_directory.h"
 
 namespace saccade {
 namespace {
@@ -55,10 +56,6 @@ struct Model {
 class PackedLoad : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              ("saccade_packed_load_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
     fs::create_directories(folder_ / "model");
     const std::vector<SafetensorsPlan> plan = {
         {"embed.weight", DType::kBf16, {kVocab, kWidth}},
@@ -91,7 +88,6 @@ class PackedLoad : public ::testing::Test {
     }
     write(data_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write(const std::string& data) {
     std::ofstream(folder_ / "model" / "model.safetensors", std::ios::binary) << header_ << data;
@@ -116,7 +112,8 @@ class PackedLoad : public ::testing::Test {
     return forms;
   }
 
-  fs::path folder_;
+  const test::TemporaryDirectory temporary_;
+  fs::path folder_ = temporary_.path();
   std::string header_;
   std::string data_;
   std::unique_ptr<Device> device_ = make_cpu_device(2).value();
