@@ -21,9 +21,10 @@ Result<std::unique_ptr<EncodingEngine>> EncodingEngine::create(const EncodingSet
   TRY(engine->encoder_,
       EncoderQueue::create(
           network, device, self->limits_, clock,
-          [self](const Digest& key, View rows) { self->lent_->publish(key, rows); },
-          [self](const Digest& key, const Error& error) { self->lent_->fail(key, error); },
-          [self](const Digest& key) { return self->lent_->wanted(key); }));
+          {.publish = [self](const Digest& key, View rows) { self->lent_->publish(key, rows); },
+           .failed = [self](const Digest& key,
+                            const Error& error) { self->lent_->fail(key, error); },
+           .wanted = [self](const Digest& key) { return self->lent_->wanted(key); }}));
   engine->encoder_->set_observer([self](const EncoderQueue::Event& event) {
     if (event.end == 0) self->lent_->begun(event.begin);
   });

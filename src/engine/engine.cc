@@ -5,6 +5,7 @@
 
 namespace saccade {
 
+// NOLINTNEXTLINE(readability-function-size): most callers give four
 Result<std::unique_ptr<Engine>> Engine::create(const EngineSettings& settings, Network& network,
                                                Device& device, const Clock& clock,
                                                ImageExchange* images, bool tower,

@@ -114,7 +114,7 @@ void Matcher::add_tokens_one_by_one(std::span<std::uint32_t> words) {
     for (const TokenId token : vocabulary.end_tokens()) set_bit(words, token);
   }
   const auto end = static_cast<std::uint32_t>(vocabulary.nodes().size());
-  exhausted_ |= !walk_trie(vocabulary, sets_, history_.back(), 0, end, 0, path_,
+  exhausted_ |= !walk_trie(vocabulary, sets_, history_.back(), {0, end}, path_,
                            [&](std::uint32_t node, SetId) {
                              for (const TokenId token : vocabulary.tokens_at(node))
                                set_bit(words, token);
@@ -147,8 +147,8 @@ std::uint32_t Matcher::add_past_exits(const StackTop& top, const StateMask& mask
     for (const TokenId token : vocabulary.tokens_at(node)) set_bit(words, token);
   };
   const auto walk_below = [&](std::uint32_t node, SetId from) {
-    exhausted_ |= !walk_trie(vocabulary, sets_, from, node + 1, nodes[node].end, nodes[node].depth,
-                             path_, take);
+    exhausted_ |= !walk_trie(vocabulary, sets_, from,
+                             {node + 1, nodes[node].end, nodes[node].depth}, path_, take);
   };
 
   // Few bytes lead on, mostly, and fewer edges of the trie have one of them than there are exits.

@@ -85,7 +85,7 @@ std::shared_ptr<const StateMask> TokenMasks::make_plain(StateId state, std::uint
   sets_->begin_walk();
   const SetId from = sets_->single({state, laps, StackSets::kBottom});
   mask->complete =
-      walk_trie(vocabulary_, *sets_, from, 0, end, 0, path, [&](std::uint32_t node, SetId at) {
+      walk_trie(vocabulary_, *sets_, from, {0, end}, path, [&](std::uint32_t node, SetId at) {
         const auto here = vocabulary_.tokens_at(node);
         tokens.insert(tokens.end(), here.begin(), here.end());
         if (nodes[node].end > node + 1 && sets_->can_end(at)) mask->exits.push_back({node, 0});
@@ -108,8 +108,8 @@ const TokenMasks::LapTokens& TokenMasks::lap_tokens(StateId state) {
   std::vector<std::pair<std::uint32_t, TokenId>> found;
   std::vector<SetId> path;
   const auto nodes = vocabulary_.nodes();
-  made.complete = walk_trie(vocabulary_, sets, sets.single({state, 0, StackSets::kBottom}), 0,
-                            static_cast<std::uint32_t>(nodes.size()), 0, path,
+  made.complete = walk_trie(vocabulary_, sets, sets.single({state, 0, StackSets::kBottom}),
+                            {0, static_cast<std::uint32_t>(nodes.size())}, path,
                             [&](std::uint32_t node, SetId at) {
                               const auto tops = sets.tops(at);
                               const std::uint32_t laps = tops[0].laps + 1;

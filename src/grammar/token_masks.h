@@ -76,19 +76,27 @@ class TokenMasks {
   std::size_t lap_bytes_ = 0;                          // guarded by making_
 };
 
-// Calls visit(node, set) for each node in [begin, end) of the trie whose bytes from `base` bytes
-// below the root on lead on from `from`; skips what does not. False when the limits of a walk,
-// which the caller has begun, have been met.
+// Nodes [begin, end) of a vocabulary's trie, the parents of the first ones `depth` bytes below the
+// root.
+struct TriePart {
+  std::uint32_t begin;
+  std::uint32_t end;
+  std::size_t depth = 0;
+};
+
+// Calls visit(node, set) for each node of the part whose bytes below those parents lead on from
+// `from`; skips what does not. False when the limits of a walk, which the caller has begun, have
+// been met.
 template <typename Visit>
-bool walk_trie(const Vocabulary& vocabulary, StackSets& sets, SetId from, std::uint32_t begin,
-               std::uint32_t end, std::size_t base, std::vector<SetId>& path, Visit&& visit) {
+bool walk_trie(const Vocabulary& vocabulary, StackSets& sets, SetId from, const TriePart& part,
+               std::vector<SetId>& path, Visit&& visit) {
   const auto nodes = vocabulary.nodes();
   if (path.size() < vocabulary.longest() + 1) path.resize(vocabulary.longest() + 1);
   path[0] = from;
-  for (std::uint32_t i = begin; i < end;) {
+  for (std::uint32_t i = part.begin; i < part.end;) {
     if (!sets.charge(1)) return false;
     const Vocabulary::TrieNode& node = nodes[i];
-    const std::size_t depth = node.depth - base;
+    const std::size_t depth = node.depth - part.depth;
     const SetId at = sets.step(path[depth - 1], node.byte);
     if (at == StackSets::kDead) {
       i = node.end;

@@ -9,16 +9,11 @@
 namespace saccade {
 namespace {
 
-// One patch of one channel: [patch, patch].
-void write_square(const Pixels& pixels, int top, int left, int side, int channel,
+// One patch of one channel, [side, side]: the first value is at pixels.rgb[corner].
+void write_square(const Pixels& pixels, std::size_t corner, int side,
                   const std::array<float, 256>& values, float* to) {
-  for (int y = 0; y < side; ++y) {
-    const std::uint8_t* from =
-        pixels.rgb.data() +
-        (static_cast<std::size_t>(top + y) * static_cast<std::size_t>(pixels.width) +
-         static_cast<std::size_t>(left)) *
-            3 +
-        channel;
+  for (int y = 0; y < side; ++y, corner += 3 * static_cast<std::size_t>(pixels.width)) {
+    const std::uint8_t* from = pixels.rgb.data() + corner;
     for (int x = 0; x < side; ++x, from += 3) *to++ = values[*from];
   }
 }
@@ -30,10 +25,13 @@ void write_patch(std::span<const Pixels> frames, int top, int left, const PatchL
   const int side = layout.patch_size;
   const std::size_t square = static_cast<std::size_t>(side) * static_cast<std::size_t>(side);
   const auto depth = static_cast<std::size_t>(layout.temporal_patch_size);
+  const auto row = static_cast<std::size_t>(frames.front().width);  // all are of one size
+  const std::size_t corner =
+      3 * (static_cast<std::size_t>(top) * row + static_cast<std::size_t>(left));
   for (int c = 0; c < 3; ++c) {
     for (std::size_t t = 0; t < depth; ++t, to += square) {
       if (t < frames.size()) {
-        write_square(frames[t], top, left, side, c, table.channel(c), to);
+        write_square(frames[t], corner + static_cast<std::size_t>(c), side, table.channel(c), to);
       } else {
         std::memcpy(to, to - square, square * sizeof(float));
       }

@@ -64,9 +64,9 @@ Result<ImageSize> smart_resize(std::int64_t height, std::int64_t width, std::int
   return resized_to(to_h, to_w, height, width);
 }
 
-Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, std::int64_t height,
-                                      std::int64_t width, std::int64_t factor,
+Result<ImageSize> smart_resize_volume(const FrameVolume& volume, std::int64_t factor,
                                       std::int64_t min_pixels, std::int64_t max_pixels) {
+  const auto [frames, depth, height, width] = volume;
   TRY_DO(check_resize(height, width, factor, min_pixels, max_pixels));
   if (depth < 1 || frames < depth)
     return fail(ErrorCode::kInvalid, "{} frames in groups of {}", frames, depth);

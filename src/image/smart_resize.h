@@ -21,11 +21,17 @@ struct ImageSize {
 Result<ImageSize> smart_resize(std::int64_t height, std::int64_t width, std::int64_t factor,
                                std::int64_t min_pixels, std::int64_t max_pixels);
 
+// A video's frames, of which `depth` make a patch.
+struct FrameVolume {
+  std::int64_t frames = 1;
+  std::int64_t depth = 1;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
 // The same of a video's frames as Qwen3-VL has it: the bounds are of the whole volume, with
 // `frames` rounded to a multiple of `depth` (half to even), and a side under `factor` is stretched
 // to it first. At least `depth` frames.
-Result<ImageSize> smart_resize_volume(std::int64_t frames, std::int64_t depth, std::int64_t height,
-                                      std::int64_t width, std::int64_t factor,
+Result<ImageSize> smart_resize_volume(const FrameVolume& volume, std::int64_t factor,
                                       std::int64_t min_pixels, std::int64_t max_pixels);
 
 // The longer side `longest` pixels, the other by the aspect and made even, as transformers'

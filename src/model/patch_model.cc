@@ -224,9 +224,9 @@ Result<MediaTokens> read_media_tokens(const json::object& config, const PatchMed
 }  // namespace
 
 Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
-                                       DecoderConfig decoder, std::unique_ptr<VisionTower> tower,
-                                       const PatchExtents& extents, const PatchMedia& media,
-                                       DecoderNames names) {
+                                       DecoderConfig decoder, MadeTower made,
+                                       const PatchMedia& media, DecoderNames names) {
+  const PatchExtents& extents = made.extents;
   if (decoder.position_axes != 3)
     return fail(ErrorCode::kInvalid, "rope_scaling.mrope_section is missing");
   TRY(ModelShape shape, describe_model(family, checkpoint, decoder));
@@ -245,7 +245,7 @@ Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint
                                        std::make_unique<const PatchVideos>(std::move(videos)),
                                        media, tokens, extents.merge),
       make_network(std::move(shape), std::move(decoder.settings), std::move(names),
-                   std::move(tower))};
+                   std::move(made.tower))};
 }
 
 Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
@@ -254,7 +254,8 @@ Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint
   TRY_DO(check_patch_tower(tower));
   const PatchExtents extents{tower.patch, tower.merge, tower.frames};
   return make_patch_model(family, checkpoint, std::move(decoder),
-                          make_patch_tower(std::move(tower)), extents, media, std::move(names));
+                          MadeTower{make_patch_tower(std::move(tower)), extents}, media,
+                          std::move(names));
 }
 
 }  // namespace saccade

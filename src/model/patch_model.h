@@ -52,13 +52,16 @@ struct PatchExtents {
   std::int64_t merge = 2;
   std::int64_t frames = 2;
 };
+struct MadeTower {
+  std::unique_ptr<VisionTower> tower;
+  PatchExtents extents;
+};
 
 // `tower` is made from the checkpoint; `decoder` likewise, with the family's own settings applied.
 // Reads image_token_id and video_token_id. kInvalid when files disagree about patches.
 Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
-                                       DecoderConfig decoder, std::unique_ptr<VisionTower> tower,
-                                       const PatchExtents& extents, const PatchMedia& media,
-                                       DecoderNames names = {});
+                                       DecoderConfig decoder, MadeTower tower,
+                                       const PatchMedia& media, DecoderNames names = {});
 // The same with a PatchTower of checked settings.
 Result<UnloadedModel> make_patch_model(std::string_view family, const Checkpoint& checkpoint,
                                        DecoderConfig decoder, PatchTowerSettings tower,

@@ -34,6 +34,7 @@ std::vector<std::int32_t> positions_of(const Prompt& prompt, std::int64_t begin,
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): of tests, which leave out the last
 Result<std::unique_ptr<SoloRun>> SoloRun::create(Network& network, Device& device, Prompt prompt,
                                                  std::span<const PreparedImage> images,
                                                  std::int64_t new_tokens, const Tap& tap,

@@ -9,11 +9,12 @@ Result<std::unique_ptr<EncoderMachine>> EncoderMachine::create(
     Device& device) {
   auto machine = std::unique_ptr<EncoderMachine>(new EncoderMachine(settings, loop, net));
   EncoderMachine* const self = machine.get();
-  TRY(machine->queue_, EncoderQueue::create(
-                           machine->tower_, device, settings.limits, machine->clock_,
-                           [self](const Digest& key, View) { self->made_.push_back(key); },
-                           [](const Digest&, const Error&) {},
-                           [self](const Digest& key) { return self->jobs_.contains(key); }));
+  TRY(machine->queue_,
+      EncoderQueue::create(
+          machine->tower_, device, settings.limits, machine->clock_,
+          {.publish = [self](const Digest& key, View) { self->made_.push_back(key); },
+           .failed = [](const Digest&, const Error&) {},
+           .wanted = [self](const Digest& key) { return self->jobs_.contains(key); }}));
   machine->queue_->set_observer([self](const EncoderQueue::Event& event) {
     if (event.end == 0) self->begun_ = event.begin;
   });

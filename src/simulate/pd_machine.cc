@@ -48,6 +48,7 @@ PdMachine::PdMachine(const PdMachineSettings& settings, EventLoop& loop, RunReco
 
 PdMachine::~PdMachine() = default;
 
+// NOLINTNEXTLINE(readability-function-size): its surroundings, each once
 Result<std::unique_ptr<PdMachine>> PdMachine::create(const PdMachineSettings& settings,
                                                      const ServedModel& model, EventLoop& loop,
                                                      Device& device, PdImages* images,

@@ -38,11 +38,11 @@ Result<void> PdMachine::set_up(const ServedModel& model, Device& device, PdImage
     remote_ = std::make_unique<RemoteImages>(*images);
   }
   if (!settings_.tower) return {};
-  TRY(encoder_, EncoderQueue::create(
-                    tower_, device, limits_, clock_,
-                    [this](const Digest& key, View) { made_.push_back(key); },
-                    [](const Digest&, const Error&) {},
-                    [this](const Digest& key) { return images_->wanted(key); }));
+  TRY(encoder_,
+      EncoderQueue::create(tower_, device, limits_, clock_,
+                           {.publish = [this](const Digest& key, View) { made_.push_back(key); },
+                            .failed = [](const Digest&, const Error&) {},
+                            .wanted = [this](const Digest& key) { return images_->wanted(key); }}));
   encoder_->set_observer([this](const EncoderQueue::Event& event) { seen_.push_back(event); });
   return {};
 }

@@ -53,8 +53,7 @@ std::int64_t patch_rows(const ImageLayout& layout) {
 
 Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Network& network, Device& device,
                                                            const EncoderLimits& limits,
-                                                           const Clock& clock, Publish publish,
-                                                           Failed failed, Wanted wanted) {
+                                                           const Clock& clock, Hooks hooks) {
   const ModelShape& shape = network.shape();
   const auto row_bytes =
       static_cast<std::size_t>(shape.embedding_width()) * size_of(shape.embedding_dtype);
@@ -62,21 +61,17 @@ Result<std::unique_ptr<EncoderQueue>> EncoderQueue::create(Network& network, Dev
       device.allocate(static_cast<std::size_t>(std::max<std::int64_t>(1, limits.max_rows)) *
                       row_bytes));
   TRY(EmbeddingCheck check, EmbeddingCheck::create(device, shape.embedding_width()));
-  return std::unique_ptr<EncoderQueue>(
-      new EncoderQueue(network, device, limits, clock, std::move(publish), std::move(failed),
-                       std::move(wanted), std::move(scratch), std::move(check)));
+  return std::unique_ptr<EncoderQueue>(new EncoderQueue(
+      network, device, limits, clock, std::move(hooks), std::move(scratch), std::move(check)));
 }
 
 EncoderQueue::EncoderQueue(Network& network, Device& device, const EncoderLimits& limits,
-                           const Clock& clock, Publish publish, Failed failed, Wanted wanted,
-                           Buffer scratch, EmbeddingCheck check)
+                           const Clock& clock, Hooks hooks, Buffer scratch, EmbeddingCheck check)
     : network_(network),
       stream_(device.lane(Lane::kEncode)),
       limits_(limits),
       clock_(clock),
-      publish_(std::move(publish)),
-      failed_(std::move(failed)),
-      wanted_(std::move(wanted)),
+      hooks_(std::move(hooks)),
       scratch_(std::move(scratch)),
       scratch_rows_(limits.max_rows),
       check_(std::move(check)),
@@ -106,14 +101,14 @@ void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> 
 bool EncoderQueue::prune() {
   const std::uint64_t before = stats_.let_go;
   std::erase_if(queue_, [&](const Job& job) {
-    if (wanted_(job.key)) return false;
+    if (hooks_.wanted(job.key)) return false;
     keys_.erase(job.key);
     ++stats_.let_go;
     return true;
   });
   const bool was_unwanted = std::exchange(
       unwanted_,
-      run_ && std::ranges::none_of(batch_, [&](const Job& job) { return wanted_(job.key); }));
+      run_ && std::ranges::none_of(batch_, [&](const Job& job) { return hooks_.wanted(job.key); }));
   if (unwanted_ && was_unwanted) {
     stats_.let_go += batch_.size();
     end_run();
@@ -280,7 +275,7 @@ void EncoderQueue::finish_batch() {
     }
     ++stats_.images;
     stats_.rows += static_cast<std::uint64_t>(batch_rows_[i].rows());
-    publish_(batch_[i].key, batch_rows_[i]);
+    hooks_.publish(batch_[i].key, batch_rows_[i]);
   }
   if (observer_) observer_(event_);
   end_run();
@@ -302,7 +297,7 @@ void EncoderQueue::fail_batch(const Error& error) {
 
 void EncoderQueue::give_up(const Digest& key, const Error& error) {
   ++stats_.failed;
-  failed_(key, error);
+  hooks_.failed(key, error);
 }
 
 void EncoderQueue::end_run() {

@@ -58,17 +58,18 @@ class EncoderQueue {
  public:
   enum class Origin : std::uint8_t { kThisProcess, kOthers };
 
-  // An image is done: its rows, valid during the call.
-  using Publish = std::function<void(const Digest& key, View rows)>;
-  // There will be no rows of an image, and why.
-  using Failed = std::function<void(const Digest& key, const Error& error)>;
-  // Whether anybody still wants the key.
-  using Wanted = std::function<bool(const Digest& key)>;
+  struct Hooks {
+    // An image is done: its rows, valid during the call.
+    std::function<void(const Digest& key, View rows)> publish;
+    // There will be no rows of an image, and why.
+    std::function<void(const Digest& key, const Error& error)> failed;
+    // Whether anybody still wants the key.
+    std::function<bool(const Digest& key)> wanted;
+  };
 
   static Result<std::unique_ptr<EncoderQueue>> create(Network& network, Device& device,
                                                       const EncoderLimits& limits,
-                                                      const Clock& clock, Publish publish,
-                                                      Failed failed, Wanted wanted);
+                                                      const Clock& clock, Hooks hooks);
 
   ~EncoderQueue();
 
@@ -115,7 +116,7 @@ class EncoderQueue {
     bool alone = false;  // its batch has failed
   };
   EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
-               Publish publish, Failed failed, Wanted wanted, Buffer scratch, EmbeddingCheck check);
+               Hooks hooks, Buffer scratch, EmbeddingCheck check);
   // Images of the next batch: how many of the queue's first ones.
   std::size_t next_batch() const;
   void begin_batch();
@@ -131,9 +132,7 @@ class EncoderQueue {
   Stream& stream_;
   EncoderLimits limits_;
   const Clock& clock_;
-  Publish publish_;
-  Failed failed_;
-  Wanted wanted_;
+  Hooks hooks_;
   std::function<void(const Event&)> observer_;
   Buffer scratch_;  // [max rows, hidden] of embedding_dtype
   std::int64_t scratch_rows_;

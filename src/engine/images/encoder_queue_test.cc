@@ -102,9 +102,10 @@ struct QueueTest : testing::Test {
     limits.stage_seconds = stage_seconds;
     queue = *EncoderQueue::create(
         model, *device, limits, clock,
-        [this](const Digest& key, View) { published.push_back(key); },
-        [this](const Digest& key, const Error& error) { failed.emplace_back(key, error.message); },
-        [this](const Digest& key) { return wanted.contains(key); });
+        {.publish = [this](const Digest& key, View) { published.push_back(key); },
+         .failed = [this](const Digest& key,
+                          const Error& error) { failed.emplace_back(key, error.message); },
+         .wanted = [this](const Digest& key) { return wanted.contains(key); }});
   }
   // rows: of the embedding; 0: a quarter of the patches.
   Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0,

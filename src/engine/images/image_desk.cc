@@ -24,11 +24,12 @@ Result<void> ImageDesk::open(ImageExchange* exchange, bool tower, Hooks hooks) {
     exchange->set_wake(hooks_.wake);
   }
   if (!tower) return {};
-  TRY(encoder_, EncoderQueue::create(
-                    network_, device_, parts_.encoder, clock_,
-                    [this](const Digest& key, View rows) { publish(key, rows); },
-                    [this](const Digest& key, const Error& error) { failed_here(key, error); },
-                    [this](const Digest& key) { return wanted(key); }));
+  TRY(encoder_,
+      EncoderQueue::create(
+          network_, device_, parts_.encoder, clock_,
+          {.publish = [this](const Digest& key, View rows) { publish(key, rows); },
+           .failed = [this](const Digest& key, const Error& error) { failed_here(key, error); },
+           .wanted = [this](const Digest& key) { return wanted(key); }}));
   pixels_ = std::make_unique<PixelLoader>(parts_.settings.pixel_threads,
                                           parts_.settings.max_pixel_bytes, hooks_.wake);
   lent_ = std::make_unique<LentImages>(device_, clock_, parts_.encoder.max_rows, hooks_.wake);

@@ -49,9 +49,9 @@ BatchBuilder::BatchBuilder(const ModelShape& shape, int tables, std::int64_t max
   lists_.positions.resize(static_cast<std::size_t>(shape.position_axes));
 }
 
-Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
-                          const ImagePlanner& images, const EmbeddingArena* arena, LoraSlots* slots,
+Batch BatchBuilder::build(Stream& stream, const StepPlan& plan, const Inputs& from,
                           std::int64_t padded) {
+  const auto& [last_tokens, pool, images, arena, slots] = from;
   lists_.clear();
   for (auto& table : spans_) table.clear();
   for (CrossSpans& table : cross_spans_) table.clear();

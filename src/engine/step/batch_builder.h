@@ -24,13 +24,19 @@ class BatchBuilder {
                                      std::int64_t max_rows, std::int64_t max_logit_rows,
                                      bool overlaid);
 
-  // last_tokens: of sequences' slots, for tokens that launched steps are sampling. Takes overlaid
-  // embedding rows out of the pool too: before the forward, whose keys and values overwrite them.
-  // `slots`: null where no request has an adapter. `padded`: rows are added up to as many, which
-  // are nobody's and whose logits nobody reads; the pool has pages for them.
-  Batch build(Stream& stream, const StepPlan& plan, View last_tokens, KvPool& pool,
-              const ImagePlanner& images, const EmbeddingArena* arena, LoraSlots* slots,
-              std::int64_t padded = 0);
+  // Where a step's rows have what they read. last_tokens: of sequences' slots, for tokens that
+  // launched steps are sampling. `slots`: null where no request has an adapter.
+  struct Inputs {
+    View last_tokens;
+    KvPool& pool;
+    const ImagePlanner& images;
+    const EmbeddingArena* arena = nullptr;
+    LoraSlots* slots = nullptr;
+  };
+  // Takes overlaid embedding rows out of the pool too: before the forward, whose keys and values
+  // overwrite them. `padded`: rows are added up to as many, which are nobody's and whose logits
+  // nobody reads; the pool has pages for them.
+  Batch build(Stream& stream, const StepPlan& plan, const Inputs& from, std::int64_t padded = 0);
 
   // Where the batch's logits are, and then those of more of its rows.
   View logits(std::int64_t rows) const { return logits_.view(DType::kF32, rows, vocab_); }

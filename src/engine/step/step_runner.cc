@@ -36,9 +36,13 @@ const StepPlan& StepRunner::launch(StepPlan plan, ActiveRequests& requests, Mask
 Batch StepRunner::forward(const StepPlan& plan) {
   const std::int64_t padded = graph_rows_of(plan, parts_.graph_rows);
   if (padded > 0) stream().begin_repeated(padded);
-  const Batch batch =
-      parts_.batches->build(stream(), plan, parts_.sampling->last_tokens(), *parts_.pool, images_,
-                            parts_.arena ? &*parts_.arena : nullptr, &loras_, padded);
+  const Batch batch = parts_.batches->build(stream(), plan,
+                                            {.last_tokens = parts_.sampling->last_tokens(),
+                                             .pool = *parts_.pool,
+                                             .images = images_,
+                                             .arena = parts_.arena ? &*parts_.arena : nullptr,
+                                             .slots = &loras_},
+                                            padded);
   network_.forward(stream(), batch);
   if (padded > 0) stream().end_repeated();
   return batch;

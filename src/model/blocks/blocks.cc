@@ -36,17 +36,17 @@ void apply_linear(Stream& stream, const Linear& linear, View x, View y, View res
                .y = y});
 }
 
-void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation, View x,
-               View inner, View y, View residual) {
-  stream.mlp({.x = x,
+void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation,
+               const MlpRows& rows) {
+  stream.mlp({.x = rows.x,
               .in = in.weight.get(),
               .in_bias = in.bias.view,
               .activation = activation,
               .out = out.weight.get(),
               .out_bias = out.bias.view,
-              .residual = residual,
-              .inner = inner,
-              .y = y});
+              .residual = rows.residual,
+              .inner = rows.inner,
+              .y = rows.y});
 }
 
 std::vector<float> rope_frequencies(double theta, std::int64_t dim) {

@@ -37,10 +37,15 @@ void apply_norm(Stream& stream, const Norm& norm, const NormStyle& style, View x
 void apply_linear(Stream& stream, const Linear& linear, View x, View y, View residual = {},
                   Activation activation = Activation::kNone);
 
+struct MlpRows {
+  View x;
+  View inner;  // room for [rows, in's outputs]
+  View y;
+  View residual = {};
+};
 // y = out(act(in x)) [+ residual], gated where `in` has twice the outputs that `out` has inputs.
-// `inner`: room for [rows, in's outputs].
-void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation, View x,
-               View inner, View y, View residual = {});
+void apply_mlp(Stream& stream, const Linear& in, const Linear& out, Activation activation,
+               const MlpRows& rows);
 
 // inv_freq[i] = theta^(-2i / dim) for i < dim / 2, computed as the reference does: in float32.
 std::vector<float> rope_frequencies(double theta, std::int64_t dim);

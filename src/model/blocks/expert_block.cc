@@ -7,13 +7,14 @@
 namespace saccade {
 
 void ExpertBlock::add_weights(WeightTable& table, const ExpertSettings& settings,
-                              const ExpertNames& names, const std::string& at, std::int64_t hidden,
-                              std::int64_t intermediate, WeightTable::Range mine) {
+                              const ExpertNames& names, const std::string& at,
+                              const Widths& widths) {
+  const auto [hidden, intermediate, mine] = widths;
   const auto count = static_cast<std::size_t>(settings.count);
   gate_up_.resize(count);
   down_.resize(count);
   table.linear(router_, at + names.router, settings.count, hidden, Bias::kNo);
-  if (names.stacked) return add_stacked(table, at + names.experts, hidden, intermediate, mine);
+  if (names.stacked) return add_stacked(table, at + names.experts, widths);
   for (std::size_t e = 0; e < count; ++e) {
     const std::string expert = fmt::format("{}{}.{}.", at, names.experts, e);
     table.stacked(gate_up_[e],
@@ -25,8 +26,10 @@ void ExpertBlock::add_weights(WeightTable& table, const ExpertSettings& settings
   }
 }
 
-void ExpertBlock::add_stacked(WeightTable& table, const std::string& name, std::int64_t hidden,
-                              std::int64_t intermediate, WeightTable::Range mine) {
+void ExpertBlock::add_stacked(WeightTable& table, const std::string& name, const Widths& widths) {
+  const std::int64_t hidden = widths.hidden;
+  const std::int64_t intermediate = widths.intermediate;
+  const WeightTable::Range mine = widths.mine;  // names, since lambdas below take copies of them
   const auto count = static_cast<std::int64_t>(down_.size());
   table.row(
       {{name + ".gate_up_proj", {count, hidden, 2 * intermediate}, TensorKind::kExperts}},

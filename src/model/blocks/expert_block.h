@@ -30,11 +30,15 @@ struct ExpertNames {
 
 class ExpertBlock {
  public:
-  // `at` is the layer's prefix. Of `intermediate` columns a rank has [mine.begin, mine.end): all
-  // where there is one.
+  // Of `intermediate` columns a rank has [mine.begin, mine.end): all where there is one.
+  struct Widths {
+    std::int64_t hidden = 0;
+    std::int64_t intermediate = 0;
+    WeightTable::Range mine = {};
+  };
+  // `at` is the layer's prefix.
   void add_weights(WeightTable& table, const ExpertSettings& settings, const ExpertNames& names,
-                   const std::string& at, std::int64_t hidden, std::int64_t intermediate,
-                   WeightTable::Range mine);
+                   const std::string& at, const Widths& widths);
   // Once, when they are loaded.
   void list();
 
@@ -42,8 +46,7 @@ class ExpertBlock {
   std::span<const ExpertWeights> experts() const { return experts_; }
 
  private:
-  void add_stacked(WeightTable& table, const std::string& name, std::int64_t hidden,
-                   std::int64_t intermediate, WeightTable::Range mine);
+  void add_stacked(WeightTable& table, const std::string& name, const Widths& widths);
 
   Linear router_;
   std::vector<Linear> gate_up_;

@@ -251,8 +251,8 @@ void TextDecoder::add_mlp_weights(WeightTable& table, const DecoderNames& names,
   Layer& layer = layers_[index];
   if (s.has_experts(index)) {
     const std::int64_t inner = s.experts.intermediate;
-    layer.experts.add_weights(table, s.experts, names.experts, at, s.hidden, inner * share.ranks,
-                              share.of(0, inner));
+    layer.experts.add_weights(table, s.experts, names.experts, at,
+                              {s.hidden, inner * share.ranks, share.of(0, inner)});
     return;
   }
   const Bias bias = s.mlp_bias ? Bias::kYes : Bias::kNo;
@@ -490,24 +490,25 @@ void TextDecoder::mlp(Stream& stream, const Layer& layer, View x) {
   apply_norm(stream, layer.mlp_norm, s.norm, x, normed);
   if (!layer.experts.experts().empty()) return experts(stream, layer, normed, x);
   if (!s.post_norms)
-    return gated_mlp(stream, lora_, layer, normed, gate_up, x, carries_residual() ? x : View());
-  gated_mlp(stream, lora_, layer, normed, gate_up, normed, {});
+    return gated_mlp(stream, lora_, layer, {normed, gate_up, x, carries_residual() ? x : View()});
+  gated_mlp(stream, lora_, layer, {normed, gate_up, normed});
   apply_norm(stream, layer.post_mlp_norm, s.norm, normed, normed);
   stream.add(normed, x, 1);
 }
 
-void TextDecoder::gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer, View x,
-                            View inner, View y, View residual) const {
+void TextDecoder::gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer,
+                            const MlpRows& rows) const {
   if (lora.adds_to(layer.gate_up) || lora.adds_to(layer.mlp_out))
-    mlp_in_parts(stream, lora, layer, x, inner, y, residual);
+    mlp_in_parts(stream, lora, layer, rows);
   else
-    apply_mlp(stream, layer.gate_up, layer.mlp_out, settings_.activation, x, inner, y, residual);
-  sum_over_ranks(stream, y);
+    apply_mlp(stream, layer.gate_up, layer.mlp_out, settings_.activation, rows);
+  sum_over_ranks(stream, rows.y);
 }
 
 // The same with adapters added to its products: rows without one get the bits of the op.
-void TextDecoder::mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer, View x,
-                               View inner, View y, View residual) const {
+void TextDecoder::mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer,
+                               const MlpRows& rows) const {
+  const auto& [x, inner, y, residual] = rows;
   const std::int64_t width = settings_.intermediate;
   const View gate = inner.col_range(0, width);
   apply_linear(stream, layer.gate_up, x, inner);

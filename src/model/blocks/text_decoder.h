@@ -245,10 +245,10 @@ class TextDecoder {
   void attention(Stream& stream, const Layer& layer, const KvLayer& kv, const AttentionPlan& plan,
                  const Angles& angles, View x);
   void mlp(Stream& stream, const Layer& layer, View x);
-  void gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer, View x, View inner,
-                 View y, View residual) const;
-  void mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer, View x, View inner,
-                    View y, View residual) const;
+  void gated_mlp(Stream& stream, const LoraAdder& lora, const Layer& layer,
+                 const MlpRows& rows) const;
+  void mlp_in_parts(Stream& stream, const LoraAdder& lora, const Layer& layer,
+                    const MlpRows& rows) const;
   void experts(Stream& stream, const Layer& layer, View normed, View x);
   void add_mlp_weights(WeightTable& table, const DecoderNames& names, std::size_t index,
                        const std::string& at);

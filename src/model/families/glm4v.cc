@@ -113,9 +113,11 @@ Result<UnloadedModel> create(const Checkpoint& checkpoint) {
   if (tower.out != decoder.settings.hidden)
     return fail(ErrorCode::kInvalid, "vision_config.out_hidden_size is {}, the text is {} wide",
                 tower.out, decoder.settings.hidden);
-  return make_patch_model("glm-4.1v", checkpoint, std::move(decoder), make_glm4v_tower(tower),
-                          {.patch = tower.patch, .merge = tower.merge, .frames = tower.frames},
-                          kMedia, text_names());
+  return make_patch_model(
+      "glm-4.1v", checkpoint, std::move(decoder),
+      MadeTower{make_glm4v_tower(tower),
+                {.patch = tower.patch, .merge = tower.merge, .frames = tower.frames}},
+      kMedia, text_names());
 }
 
 // --- what checkpoints call themselves ---

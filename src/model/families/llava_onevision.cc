@@ -200,10 +200,10 @@ class LlavaTower final : public TileTower {
     Sources sources = layout.frames > 0 ? pooled_sources(newline) : sources_of(layout, newline);
     works.add({.units = layout.tokens,
                .unit_cost = static_cast<double>(kTaps * out_) * 4,
-               .run = [this, &stream, &tap, out, newline, sources = std::move(sources)](
-                          std::int64_t begin, std::int64_t end) {
+               .run = [this, &stream, &tap, out, sources = std::move(sources)](std::int64_t begin,
+                                                                               std::int64_t end) {
                  for (; begin < end; begin += kMlpRows)
-                   mix(stream, sources, newline, begin, std::min(begin + kMlpRows, end), out, tap);
+                   mix(stream, sources, begin, std::min(begin + kMlpRows, end), out, tap);
                }});
   }
 
@@ -219,6 +219,7 @@ class LlavaTower final : public TileTower {
 
   // Embedding row i is the sum of kTaps projected rows by their weights.
   struct Sources {
+    std::int32_t newline = 0;  // the last projected row
     std::vector<std::int32_t> rows;
     std::vector<float> weights;
 
@@ -237,12 +238,12 @@ class LlavaTower final : public TileTower {
   };
 
   // Embedding rows [begin, end) of projected rows, behind the last of which stands the newline.
-  void mix(Stream& stream, const Sources& sources, std::int32_t newline, std::int64_t begin,
-           std::int64_t end, View out, const Tap& tap) const {
+  void mix(Stream& stream, const Sources& sources, std::int64_t begin, std::int64_t end, View out,
+           const Tap& tap) const {
     const auto first = static_cast<std::size_t>(begin * kTaps);
     const auto count = static_cast<std::size_t>((end - begin) * kTaps);
     const View part = slice_.row_range(0, end - begin);
-    stream.mix_rows({.x = projected_.row_range(0, newline + 1),
+    stream.mix_rows({.x = projected_.row_range(0, sources.newline + 1),
                      .rows = stream.upload(std::span(sources.rows).subspan(first, count)),
                      .weights = stream.upload(std::span(sources.weights).subspan(first, count)),
                      .taps = kTaps,
@@ -273,7 +274,7 @@ class LlavaTower final : public TileTower {
   Sources sources_of(const ImageLayout& layout, std::int32_t newline) const {
     const AnyresFeatures f = anyres_features(
         {layout.height, layout.width}, {layout.resized_height, layout.resized_width}, anyres_);
-    Sources sources;
+    Sources sources{newline, {}, {}};
     for (std::int64_t i = 0; i < settings().patches(); ++i)
       sources.add(static_cast<std::int32_t>(i));
     const bool scaled = f.out_rows != f.rows || f.out_columns != f.columns;
@@ -296,7 +297,7 @@ class LlavaTower final : public TileTower {
   Sources pooled_sources(std::int32_t newline) const {
     const std::int64_t side = settings().side();
     const std::int64_t out = pooled_side(side);
-    Sources sources;
+    Sources sources{newline, {}, {}};
     for (std::int64_t y = 0; y < out; ++y) {
       for (std::int64_t x = 0; x < out; ++x)
         sources.add_between(between(y, side, out), between(x, side, out),

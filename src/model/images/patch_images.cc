@@ -72,10 +72,10 @@ ImageSize PatchImages::within_tokens(ImageSize size, std::int64_t most) const {
 Result<ImageLayout> PatchImages::layout(int width, int height,
                                         const ImageControls& controls) const {
   TRY(const PixelBounds limits, bounds(controls));
-  TRY(ImageSize size,
-      about_ == BoundsOf::kFrame
-          ? smart_resize(height, width, factor(), limits.min, limits.max)
-          : smart_resize_volume(depth(), depth(), height, width, factor(), limits.min, limits.max));
+  TRY(ImageSize size, about_ == BoundsOf::kFrame
+                          ? smart_resize(height, width, factor(), limits.min, limits.max)
+                          : smart_resize_volume({depth(), depth(), height, width}, factor(),
+                                                limits.min, limits.max));
   if (controls.max_tokens) size = within_tokens(size, *controls.max_tokens);
   return patch_grid(width, height, size, patches_);
 }

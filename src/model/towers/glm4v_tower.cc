@@ -112,7 +112,7 @@ class Glm4vEncodeRun final : public WholeImageRun {
     list_patches(works, stream_, images_, tower_.patch_embed_, tower_.cut_, hidden_);
     list_norm(works, stream_, tower_.first_norm_, settings_.norm, hidden_);
     // The learnt square stretched over each image's patches.
-    list_positions(works, stream_, images_, order_,
+    list_positions(works, stream_, {images_, order_},
                    {&tower_.positions_, settings_.positions, 16, add_bicubic_taps},
                    tower_.stack_.room(hidden_.rows()), hidden_);
     tower_.angles_.list(works, stream_, order_);
@@ -148,8 +148,8 @@ class Glm4vEncodeRun final : public WholeImageRun {
                    .up = tower_.ones_.row_range(0, count),
                    .activation = Activation::kGeluErf,
                    .out = projected});
-    apply_mlp(stream_, tower_.merger_in_, tower_.merger_out_, s.activation, projected,
-              tower_.inner_.row_range(0, count), joined);
+    apply_mlp(stream_, tower_.merger_in_, tower_.merger_out_, s.activation,
+              {projected, tower_.inner_.row_range(0, count), joined});
     stream_.copy(joined, out_[image].row_range(begin, end));
     show(tap_, stream_, "vision.merged", joined);
   }

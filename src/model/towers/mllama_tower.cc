@@ -438,7 +438,7 @@ class MllamaEncodeRun final : public TowerRun {
                    const View inner = tower_.mlp_.row_range(0, x.rows());
                    apply_norm(stream_, block.layer.mlp_norm, s_.norm, x, normed);
                    apply_mlp(stream_, block.layer.mlp_in, block.layer.mlp_out, s_.activation,
-                             normed, inner, normed);
+                             {normed, inner, normed});
                    stream_.add(normed, x, block.mlp_gate);
                  }
                }});

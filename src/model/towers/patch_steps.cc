@@ -121,9 +121,10 @@ void list_norm(WorkList& works, Stream& stream, const Norm& norm, const NormStyl
              }});
 }
 
-void list_positions(WorkList& works, Stream& stream, std::span<const PreparedImage* const> images,
-                    const PatchOrder& order, const StretchedPositions& positions, View room,
-                    View rows) {
+void list_positions(WorkList& works, Stream& stream, const OrderedImages& of,
+                    const StretchedPositions& positions, View room, View rows) {
+  const auto images = of.images;
+  const PatchOrder& order = of.order;
   ImageUnits patches;
   for (const PreparedImage* image : images)
     patches.add(image->layout.grid_t * image->layout.grid_h * image->layout.grid_w);

@@ -61,10 +61,13 @@ struct StretchedPositions {
   void (*add_taps)(std::int64_t row, std::int64_t height, std::int64_t column, std::int64_t width,
                    std::int64_t side, PositionTaps& taps) = nullptr;
 };
-// They are added to `rows`, which stand as `order` says, by way of `room`.
-void list_positions(WorkList& works, Stream& stream, std::span<const PreparedImage* const> images,
-                    const PatchOrder& order, const StretchedPositions& positions, View room,
-                    View rows);
+struct OrderedImages {
+  std::span<const PreparedImage* const> images;
+  const PatchOrder& order;
+};
+// They are added to `rows`, which stand as the images' order says, by way of `room`.
+void list_positions(WorkList& works, Stream& stream, const OrderedImages& of,
+                    const StretchedPositions& positions, View room, View rows);
 
 // Angles of a tower's heads, whose first half of pairs turns by a patch's row and whose second by
 // its column.

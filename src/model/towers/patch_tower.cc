@@ -104,7 +104,7 @@ class PatchEncodeRun final : public WholeImageRun {
     if (windowed()) list_ordering(works, as_prepared);
     // The learnt square of positions stretched over each image's patches.
     if (settings_.positions > 0)
-      list_positions(works, stream_, images_, order_,
+      list_positions(works, stream_, {images_, order_},
                      {&tower_.positions_, settings_.positions, 4, add_bilinear_taps},
                      tower_.stack_.room(hidden_.rows()), hidden_);
     tower_.angles_.list(works, stream_, order_);

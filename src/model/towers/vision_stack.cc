@@ -40,8 +40,8 @@ void VisionStack::block(WorkList& works, Stream& stream, std::size_t index, cons
                  const View part = x.row_range(begin, std::min(begin + kMlpRows, end));
                  const View rows = normed(part.rows());
                  apply_norm(stream, of.mlp_norm, settings_.norm, part, rows);
-                 apply_mlp(stream, of.mlp_in, of.mlp_out, settings_.activation, rows,
-                           mlp_.row_range(0, part.rows()), part, part);
+                 apply_mlp(stream, of.mlp_in, of.mlp_out, settings_.activation,
+                           {rows, mlp_.row_range(0, part.rows()), part, part});
                }
              }});
 }

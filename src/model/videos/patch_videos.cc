@@ -97,8 +97,9 @@ Result<ImageSize> PatchVideos::frame_size(int width, int height,
     return smart_resize(height, width, factor(), limits.min, limits.max);
   }
   TRY(const PixelBounds limits, volume_bounds(controls));
-  return smart_resize_volume(counted_frames(controls), patches_.temporal_patch_size, height, width,
-                             factor(), limits.min, limits.max);
+  return smart_resize_volume(
+      {counted_frames(controls), patches_.temporal_patch_size, height, width}, factor(), limits.min,
+      limits.max);
 }
 
 Result<ImageLayout> PatchVideos::layout(int width, int height,

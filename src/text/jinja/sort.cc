@@ -8,9 +8,14 @@ namespace {
 
 using Order = std::vector<std::size_t>;
 
+struct Runs {
+  std::size_t begin, middle, end;
+};
+
 // Merges order[begin, middle) and order[middle, end) through `scratch`.
-Result<void> merge(RenderState& state, const std::vector<Value>& keys, bool reverse, Order& order,
-                   Order& scratch, std::size_t begin, std::size_t middle, std::size_t end) {
+Result<void> merge(RenderState& state, const std::vector<Value>& keys, bool reverse,
+                   const Runs& runs, Order& order, Order& scratch) {
+  const auto [begin, middle, end] = runs;
   std::size_t left = begin, right = middle;
   for (std::size_t out = begin; out < end; ++out) {
     bool take_right = left == middle;
@@ -36,8 +41,8 @@ Result<void> stable_sort(RenderState& state, std::vector<Value>& items, std::vec
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t width = 1; width < count; width *= 2) {
     for (std::size_t begin = 0; begin + width < count; begin += 2 * width) {
-      TRY_DO(merge(state, keys, reverse, order, scratch, begin, begin + width,
-                   std::min(begin + 2 * width, count)));
+      const Runs runs{begin, begin + width, std::min(begin + 2 * width, count)};
+      TRY_DO(merge(state, keys, reverse, runs, order, scratch));
     }
   }
   std::vector<Value> sorted;
