@@ -242,6 +242,7 @@ void round_heads(Matrix& rows, std::int64_t head_dim, DType dtype) {
 
 // Cross attention: rows that have no keys of their own, fewer or more than what they see, which may
 // begin at any block. Against a sum written out here, over what the pool's codes stand for.
+// NOLINTNEXTLINE(readability-function-size): the sum is written out
 void expect_whole_prefix(Device& reference, Device& cpu, DType dtype) {
   constexpr std::int64_t kKvHeads = 2;
   constexpr std::int64_t kGroup = 3;

@@ -23,6 +23,7 @@ struct Conv {
   Activation activation = Activation::kSilu;
 };
 
+// NOLINTNEXTLINE(readability-function-size): operands of one op
 void run(const TestDevice& device, const Conv& conv, Matrix& x, Matrix& weight,
          const std::vector<StateSpan>& spans, Matrix& states, Matrix& out) {
   device->causal_conv({.x = x.view(),

@@ -200,6 +200,7 @@ TEST_P(RowOps, SoftcapIsAccurateTanh) {
   expect_near(logits, capped, [](auto, auto) { return 8 * kEpsilon * 30; });
 }
 
+// NOLINTNEXTLINE(readability-function-size): a sweep over shapes for each op
 TEST_P(RowOps, AddMixScatterEmbedCopyMatchReference) {
   const auto cpu = device();
   Rng rng(3);
