@@ -359,6 +359,32 @@ void DeferredStream::embed(const EmbedArgs& args) {
   submit({args.table, args.last_tokens, args.out}, [this, late] { inner_.embed(late); });
 }
 
+void DeferredStream::cut_patches(const CutPatchesArgs& args) {
+  // The host's part is read at once.
+  struct Kept {
+    std::vector<std::vector<std::uint8_t>> bytes;
+    std::vector<std::span<const std::uint8_t>> frames;
+    std::vector<PatchPlace> places;
+    std::array<std::array<float, 256>, 3> values;
+  };
+  auto kept = std::make_shared<Kept>();
+  for (const std::span<const std::uint8_t> frame : args.frames)
+    kept->bytes.emplace_back(frame.begin(), frame.end());
+  kept->frames.assign(kept->bytes.begin(), kept->bytes.end());
+  kept->places.assign(args.places.begin(), args.places.end());
+  std::ranges::copy(args.values, kept->values.begin());
+  submit({args.out}, [this, kept, late = args, out = use(args.out)] {
+    inner_.cut_patches({.frames = kept->frames,
+                        .width = late.width,
+                        .height = late.height,
+                        .places = kept->places,
+                        .side = late.side,
+                        .depth = late.depth,
+                        .values = kept->values,
+                        .out = out});
+  });
+}
+
 void DeferredStream::mix_rows(const MixRowsArgs& args) {
   MixRowsArgs late = args;
   late.x = use(args.x);

@@ -51,6 +51,7 @@ class DeferredStream final : public Stream {
   void experts(const ExpertsArgs& args) override;
   void causal_conv(const CausalConvArgs& args) override;
   void delta_rule(const DeltaRuleArgs& args) override;
+  void cut_patches(const CutPatchesArgs& args) override;
   void embed(const EmbedArgs& args) override;
   void mix_rows(const MixRowsArgs& args) override;
   void copy_rows(const CopyRowsArgs& args) override;
