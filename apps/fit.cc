@@ -176,8 +176,9 @@ Result<void> fit(const Flags& flags) {
   machine.ways = ways_on(*device);
   TRY(machine.bandwidth, cpu::measure_read_bandwidth(device->pool()));
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < checkpoints.size(); ++i)
+  for (std::size_t i = 0; i < checkpoints.size(); ++i) {
     TRY(rows.emplace_back(), row_of(flags.models[i], checkpoints[i], machine));
+  }
   if (flags.models.empty()) {
     TRY(rows, published_rows(machine, flags.text));
   }
