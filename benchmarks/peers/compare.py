@@ -13,7 +13,11 @@ ENTRIES.json is a list, a server (or a program) each; "{saccade}" and "{port}" a
 
 A server is asked /health until it answers 200 (or /v1/models); its "version" is asked of "/version" unless the entry
 says it. A program is a library's own measurement: it prints a line of JSON a figure, {"load": "decode", "value": 8.8}
-in the load's unit, and its clock is its own. Prefix caches have to be off; every request is new in any case.
+in the load's unit, and its clock is its own. Prefix caches have to be off; every request is new in any case. An entry's
+"loads" names those of --loads that it has, its "rounds" in how many of the first rounds it takes part. One request that
+is not counted warms a server up, before its first load.
+
+--minutes 30 begins no turn after that time; what is left out is named.
 
 --requests image1024=2 asks fewer of a load than it says of itself, for machines where a request takes minutes; the table
 names it.
@@ -170,14 +174,14 @@ class Server:
             return ""
 
 
-def ask(arguments, entry, url, load, seed):
+def ask(arguments, entry, url, load, seed, warmups):
     """One load; the keys of the result file."""
     with tempfile.TemporaryDirectory() as folder:
         command = [arguments.saccade, "bench", "serve", "--backend", "openai-chat", "--base-url", url,
                    "--endpoint", "/v1/chat/completions", "--model", entry["model"], "--tokenizer", arguments.tokenizer,
                    "--dataset-name", "random-mm" if load.image else "random",
                    "--random-input-len", str(load.tokens_in), "--random-output-len", str(load.tokens_out),
-                   "--num-prompts", str(load.requests), "--max-concurrency", str(load.clients), "--num-warmups", "1",
+                   "--num-prompts", str(load.requests), "--max-concurrency", str(load.clients), "--num-warmups", str(warmups),
                    "--ignore-eos", "--seed", str(seed), "--disable-tqdm", "--save-result", "--result-dir", folder,
                    "--result-filename", "result.json"]
         if load.image:
@@ -195,8 +199,11 @@ def measure_server(arguments, entry, loads, round_number, log):
     with Server(entry, arguments.saccade, log) as server:
         entry["seen_version"] = server.version()
         for index, name in enumerate(loads):
+            if name not in entry.get("loads", loads):
+                continue
             seed = 1000 * round_number + index  # new prompts a round, the same for every server
-            figures[name] = LOADS[name].figure(ask(arguments, entry, server.url, LOADS[name], seed))
+            warmups = 0 if figures else 1
+            figures[name] = LOADS[name].figure(ask(arguments, entry, server.url, LOADS[name], seed, warmups))
             print(f"round {round_number}, {entry['name']}, {name}: {figures[name]:.2f} {LOADS[name].unit}",
                   file=sys.stderr, flush=True)
     return figures
@@ -216,10 +223,16 @@ def measure(arguments, entries, loads):
     """name -> load -> a figure a round. An entry that fails is left out of that round, and named."""
     found = {entry["name"]: {name: [] for name in loads} for entry in entries}
     failures = []
+    end = time.monotonic() + 60 * arguments.minutes
     with open(arguments.log, "w") as log:
         for number in range(1, arguments.rounds + 1):
             turn = entries[(number - 1) % len(entries):] + entries[:(number - 1) % len(entries)]
             for entry in turn:
+                if number > entry.get("rounds", number):
+                    continue
+                if time.monotonic() > end:
+                    failures.append(f"round {number}: {entry['name']} was not asked: {arguments.minutes:g} minutes were over")
+                    continue
                 if not arguments.busy and not await_quiet(arguments.quiet_minutes):
                     sys.exit("compare: this machine is busy; stop what runs on it, or give --busy")
                 try:
@@ -304,6 +317,7 @@ def main():
     parser.add_argument("--requests", action="append", default=[], metavar="LOAD=N")
     parser.add_argument("--roof", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("--quiet-minutes", type=float, default=5, help="how long a busy machine is waited for")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="no turn begins later")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--log", default=os.devnull, help="what the servers print")
     parser.add_argument("--json")
