@@ -178,8 +178,8 @@ void planning_and_building(benchmark::State& state) {
   RunningSequences running(*kv);
   Stream& stream = device->lane(Lane::kStep);
   run_steps(state, running, [&](const StepPlan& plan) {
-    benchmark::DoNotOptimize(
-        builder.build(stream, plan, {}, *pool, running.images(), nullptr, nullptr));
+    benchmark::DoNotOptimize(builder.build(
+        stream, plan, {.last_tokens = {}, .pool = *pool, .images = running.images()}));
     stream.retire();
   });
 }

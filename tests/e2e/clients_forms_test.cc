@@ -134,7 +134,7 @@ TEST_F(ClientForms, MoreTokensThanThereIsRoomForAreWhatThereIsRoomFor) {
     EXPECT_EQ(answer.status, 400) << answer.body;
     EXPECT_NE(answer.body.find('\'' + name + "' is too large"), std::string::npos) << answer.body;
     if (path == "/v1/messages") return;  // whose errors name nothing beside their text
-    EXPECT_EQ(json::parse(answer.body)->at("error").at("param"), name);
+    EXPECT_EQ(json::parse(answer.body)->at("error").at("param").as_string(), name);
   };
   expect_named("/v1/responses", R"({"input": "hi"})", "max_output_tokens");
   expect_named("/v1/chat/completions", user("\"hi\"", ""), "max_completion_tokens");
