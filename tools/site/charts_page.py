@@ -41,7 +41,9 @@ def write(root, page):
     # Known files in the table's order; a file that nobody described yet stands at the end under its own name.
     for name in [name for name in SOURCES if name in names] + [name for name in names if name not in SOURCES]:
         source = SOURCES.get(name) or Source(name, '', '', ('Saccade', 'beside it'))
-        text += _section(name, source, history.versions(root, f'benchmarks/results/{name}'))
+        versions = history.versions(root, f'benchmarks/results/{name}')
+        if 'backend' in versions[-1].data:  # else benchmarks/peers/compare.py's, which have pages of their own
+            text += _section(name, source, versions)
     page.write_text('\n'.join(text) + '\n', encoding='utf-8')
 
 
