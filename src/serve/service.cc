@@ -34,6 +34,7 @@ Result<void> check_places(std::size_t prompts, std::int64_t n, bool beams, std::
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): its parts, which the assembly owns
 Service::Service(const ServeSettings& settings, const Processor& processor, RequestBuilder& builder,
                  Engine& engine, MetricsPage& metrics, ImageSizer* sizer, LoraAdapters* adapters,
                  const Clock& clock)

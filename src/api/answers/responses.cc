@@ -251,6 +251,7 @@ void write_whole_text_choice(JsonWriter& w, const ChoiceText& choice) {
 }
 
 template <typename WriteChoice>
+// NOLINTNEXTLINE(readability-function-size): the parts of an answer, and how a choice is written
 std::string whole(const AnswerHead& head, std::string_view object,
                   std::span<const ChoiceText> choices, const Usage& usage, const StageTimes* times,
                   WriteChoice write_choice, bool of_chat) {

@@ -133,6 +133,7 @@ Result<FetchedMedia> MediaLoader::decode_videos(const api::ChatRequest& request,
   return fetched;
 }
 
+// NOLINTNEXTLINE(readability-function-size): what one request has, each from another owner
 Result<LoadedMedia> MediaLoader::load(const api::ChatRequest& request, std::uint64_t client,
                                       FetchedMedia fetched,
                                       const std::shared_ptr<ByteReservation>& reserved,

@@ -205,6 +205,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   return {};
 }
 
+// NOLINTNEXTLINE(readability-function-size): what one request has, each from another owner
 Result<BuiltPrompt> RequestBuilder::chat(const api::ChatRequest& request, std::uint64_t client,
                                          FetchedMedia fetched,
                                          const std::shared_ptr<ByteReservation>& reserved,
