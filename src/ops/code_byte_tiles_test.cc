@@ -93,9 +93,12 @@ struct SoftBytes {
     for (int i = 0; i < 64; ++i) a.bytes[i] = p[i / 4];
     return a;
   }
+  // As vectors do, it wraps: before the first block are sums of nothing, which nobody reads.
   template <unsigned kShift>
   static I plus_shifted(I sum, const I& a) {
-    for (int i = 0; i < 16; ++i) sum.lanes[i] += a.lanes[i] * (1 << kShift);
+    for (int i = 0; i < 16; ++i)
+      sum.lanes[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sum.lanes[i]) +
+                                               (static_cast<std::uint32_t>(a.lanes[i]) << kShift));
     return sum;
   }
   static B times(B a, const B& b) {
