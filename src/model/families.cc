@@ -91,20 +91,21 @@ void report_blocks(const Checkpoint& checkpoint, const Weights& weights, DType c
   std::string stored;
   for (const auto& [name, count] : counts)
     stored += fmt::format("{}{} of {}", stored.empty() ? "" : ", ", count, name);
-  const bool small = types.int8_rows == Int8Rows::kBeforeBlocks;
+  const bool by_bytes = types.int8_rows == Int8Rows::kBeforeBlocks;
   std::vector<std::string_view> four_bits;
   if (counts.contains("Q4_0") && !types.dequantize) four_bits.emplace_back("Q4_0");
-  if (counts.contains("Q4_K") && small) four_bits.emplace_back("Q4_K");
+  if (counts.contains("Q4_K") && by_bytes) four_bits.emplace_back("Q4_K");
   const bool others = counts.size() > four_bits.size();
   std::string become;
   if (!four_bits.empty())
     become += fmt::format("{} stay{} in four bits where the device multiplies {}; ",
                           fmt::join(four_bits, " and "), four_bits.size() == 1 ? "s" : "",
                           four_bits.size() == 1 ? "it" : "them");
-  if (small && others)
+  if (by_bytes && others)
     become +=
         fmt::format("{}text layers and the head become int8; ", four_bits.empty() ? "" : "other ");
-  if (small) become += "activations before them become int8 too, which --weight-only takes back; ";
+  if (by_bytes)
+    become += "activations before them become int8 too, which --weight-only takes back; ";
   log::info("{}: quantised tensors: {}; {}{} dequantised to {}", checkpoint.directory, stored,
             become, become.empty() ? "all are" : "all else is", name_of(compute));
 }

@@ -54,11 +54,8 @@ namespace {
 void cut_squares(Stream& stream, const PreparedImage& image, const SquareCutter& squares,
                  std::int64_t begin, View to) {
   const Pixels& first = image.frames.front();
-  const std::vector<std::span<const std::uint8_t>> frames = [&] {
-    std::vector<std::span<const std::uint8_t>> all;
-    for (const Pixels& frame : image.frames) all.emplace_back(frame.rgb);
-    return all;
-  }();
+  std::vector<std::span<const std::uint8_t>> frames;
+  for (const Pixels& frame : image.frames) frames.emplace_back(frame.rgb);
   std::vector<PatchPlace> places;
   places.reserve(static_cast<std::size_t>(to.rows()));
   for (std::int64_t row = 0; row < to.rows(); ++row)
