@@ -9,6 +9,7 @@
 // instruction sets give the same bits.
 #pragma once
 
+#include "ops/cpu/code_words.h"
 #include "ops/cpu/four_bit_scales.h"
 #include "ops/cpu/int8_kernels.h"
 #include "ops/cpu/super_blocks_by_bytes.h"
@@ -19,18 +20,14 @@ template <typename V, typename D>
 struct CodesByBytes {
   using F = typename V::F;
   using I = typename D::I;
-  using B = typename D::B;
+  using Words = CodeWordSums<V, D>;
   using Rounding = Int8<V, D>;
-  template <int R>
-  using RowPointers = typename Rounding::template RowPointers<R>;
   static constexpr Index kLanes = V::kLanes;
   static constexpr Index kCodes = 8;  // of a word
   static constexpr Index kUnit = 32;  // inputs that rows are filled up to
   // Rows x 2 vectors of sums, and 4 of codes, beside what a product needs for itself.
   static constexpr int kTileRows = D::kTileRows > 4 ? D::kTileRows - 2 : 3;
   static constexpr int kWideRows = kTileRows >= 8 ? 5 : 1;  // x 4 vectors
-  static constexpr int kPrefetchRows = 8;
-  static constexpr int kAhead = 2048;  // bytes: as in Panels
 
   static float round_row(const float* row, Index cols, Index group, std::int8_t* out,
                          std::int32_t* sums) {
@@ -88,49 +85,21 @@ struct CodesByBytes {
 
   template <int R, int N>
   static void tile(const CodeByteArgs& args, Index row, Index panel) {
-    constexpr Index kWordBytes = kLanes * 4;
-    RowPointers<R> x(
+    typename Words::template RowPointers<R> x(
         reinterpret_cast<const std::uint8_t*>(args.x) + row * args.x_stride + args.begin,
         args.x_stride);
     const std::byte* codes = args.w.weights + panel * args.w.panel_stride + args.w.codes +
-                             args.begin / kCodes * kWordBytes;
+                             args.begin / kCodes * Words::kBytes;
     const Index end = args.begin + args.depth;
     for (Index at = args.begin; at < end;) {
       const Index group = at / args.w.group;
       const Index stop = (group + 1) * args.w.group < end ? (group + 1) * args.w.group : end;
       I sum[R][N];
       begin_group<R, N>(sum, args, row, panel, group);
-      for (; at < stop; at += kCodes, codes += kWordBytes) {
-        B words[N];
-        B four[N];
-#pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) {
-          const std::byte* const p = codes + n * args.w.panel_stride;
-          if (R <= kPrefetchRows) __builtin_prefetch(p + kAhead);
-          words[n] = D::load(reinterpret_cast<const std::int8_t*>(p));
-          four[n] = D::low_nibbles(words[n]);
-        }
-        add<R, N>(sum, four, x);
-#pragma GCC unroll 4
-        for (int n = 0; n < N; ++n) four[n] = D::high_nibbles(words[n]);
-        add<R, N>(sum, four, x);
-      }
+      for (; at < stop; at += kCodes, codes += Words::kBytes)
+        Words::template add<R, N>(sum, codes, args.w.panel_stride, x);
       end_group<R, N>(sum, args, row, panel, group);
     }
-  }
-
-  template <int R, int N>
-  static void add(I (&sum)[R][N], const B (&codes)[N], RowPointers<R>& x) {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const B value = x.broadcast(r);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) {
-        sum[r][n] = D::dot(sum[r][n], codes[n], value);
-        D::pin(sum[r][n]);
-      }
-    }
-    x.advance();
   }
 
   // The tile of `rows` rows, 1 <= rows <= R.

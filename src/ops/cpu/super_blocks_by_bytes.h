@@ -11,7 +11,7 @@
 #pragma once
 
 #include "ops/block_codes.h"
-#include "ops/cpu/int8_kernels.h"
+#include "ops/cpu/code_words.h"
 
 namespace saccade::cpu {
 
@@ -29,21 +29,16 @@ template <typename V, typename D>
 struct SuperBlocksByBytes {
   using F = typename V::F;
   using I = typename D::I;
-  using B = typename D::B;
-  template <int R>
-  using RowPointers = typename Int8<V, D>::template RowPointers<R>;
+  using Words = CodeWordSums<V, D>;
   static constexpr Index kLanes = V::kLanes;
   static constexpr SuperBlockLayout kLayout{kLanes};
   static constexpr Index kUnitWords = kBlockUnit / 8;
-  static constexpr Index kWordBytes = kLanes * 4;
-  static constexpr int kPrefetchRows = 8;
-  static constexpr int kAhead = 2048;  // bytes: as in Panels
 
   static I widen(const std::byte* p) { return D::widen(reinterpret_cast<const std::uint8_t*>(p)); }
 
   template <int R, int N>
   static void tile(const CodeByteArgs& args, Index row, Index panel) {
-    RowPointers<R> x(
+    typename Words::template RowPointers<R> x(
         reinterpret_cast<const std::uint8_t*>(args.x) + row * args.x_stride + args.begin,
         args.x_stride);
     const Index first = args.begin / SuperBlock::kElements;
@@ -54,21 +49,8 @@ struct SuperBlocksByBytes {
       const std::byte* codes = block + kLayout.codes();
       for (Index unit = 0; unit < SuperBlock::kUnits; ++unit) {
         I sum[R][N] = {};
-        for (Index word = 0; word < kUnitWords; ++word, codes += kWordBytes) {
-          B words[N];
-          B four[N];
-#pragma GCC unroll 4
-          for (int n = 0; n < N; ++n) {
-            const std::byte* const p = codes + n * args.w.panel_stride;
-            if (R <= kPrefetchRows) __builtin_prefetch(p + kAhead);
-            words[n] = D::load(reinterpret_cast<const std::int8_t*>(p));
-            four[n] = D::low_nibbles(words[n]);
-          }
-          add<R, N>(sum, four, x);
-#pragma GCC unroll 4
-          for (int n = 0; n < N; ++n) four[n] = D::high_nibbles(words[n]);
-          add<R, N>(sum, four, x);
-        }
+        for (Index word = 0; word < kUnitWords; ++word, codes += Words::kBytes)
+          Words::template add<R, N>(sum, codes, args.w.panel_stride, x);
         end_unit<R, N>(whole, sum, block + kLayout.scales() + unit * kLanes, args.w.panel_stride);
       }
       end_block<R, N>(whole, args, row, panel, at, block);
@@ -76,20 +58,6 @@ struct SuperBlocksByBytes {
   }
 
  private:
-  template <int R, int N>
-  static void add(I (&sum)[R][N], const B (&codes)[N], RowPointers<R>& x) {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const B value = x.broadcast(r);
-#pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) {
-        sum[r][n] = D::dot(sum[r][n], codes[n], value);
-        D::pin(sum[r][n]);
-      }
-    }
-    x.advance();
-  }
-
   template <int R, int N>
   static void end_unit(I (&whole)[R][N], const I (&sum)[R][N], const std::byte* scales,
                        Index panel_stride) {
