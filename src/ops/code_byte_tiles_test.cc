@@ -184,9 +184,11 @@ struct ByteRows {
   std::vector<std::byte> tiles;
 };
 
-// The definition.
+// The definition, of an output's codes and a row of x, before the row's scale.
 float sum_of(const StoredMatrixReader& codes, const std::uint8_t* row_codes, std::int64_t out,
-             const std::int8_t* x, std::int64_t in, std::int64_t group, float row_scale) {
+             const std::int8_t* x) {
+  const std::int64_t in = codes.matrix().in();
+  const std::int64_t group = codes.matrix().group;
   float sum = 0;
   for (std::int64_t begin = 0; begin < in; begin += group) {
     std::int32_t exact = 0;
@@ -196,7 +198,7 @@ float sum_of(const StoredMatrixReader& codes, const std::uint8_t* row_codes, std
     const float value = static_cast<float>(exact) * codes.scale(of, out);
     sum = sum + value;
   }
-  return row_scale * sum;
+  return sum;
 }
 
 // One bit pattern for all that is not a number.
@@ -245,9 +247,9 @@ void expect_definition(const StoredMatrix& matrix, std::int64_t rows, std::int64
   for (std::int64_t row = 0; row < rows; ++row) {
     Tiles<64>::scale_row(c.data(), weight->panels(), row, 0.37F, row_of_c.data());
     for (std::int64_t out = 0; out < matrix.out(); ++out)
-      ASSERT_EQ(bits_of(row_of_c[static_cast<std::size_t>(out)]),
-                bits_of(sum_of(reader, all.data() + out * in, out, x.bytes.data() + row * in, in,
-                               matrix.group, 0.37F)))
+      ASSERT_EQ(
+          bits_of(row_of_c[static_cast<std::size_t>(out)]),
+          bits_of(0.37F * sum_of(reader, all.data() + out * in, out, x.bytes.data() + row * in)))
           << "row " << row << ", output " << out;
   }
 }

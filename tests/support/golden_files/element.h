@@ -2,8 +2,10 @@
 // differs by little.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
+
+#include "tensor/dtype.h"
 
 namespace saccade::test {
 
@@ -15,27 +17,14 @@ inline unsigned width_of(Element element) {
 
 // The bits that torch stores for a float32, rounded to nearest even.
 inline uint32_t bits_of(Element element, float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  if (element == Element::f32) return bits;
-  if (element == Element::bf16) return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  const _Float16 half = static_cast<_Float16>(value);
-  uint16_t short_bits;
-  std::memcpy(&short_bits, &half, 2);
-  return short_bits;
+  if (element == Element::f32) return std::bit_cast<uint32_t>(value);
+  return element == Element::bf16 ? to_bf16(value).bits : to_f16(value).bits;
 }
 
 inline float value_of(Element element, uint32_t bits) {
-  if (element == Element::f16) {
-    const auto short_bits = static_cast<uint16_t>(bits);
-    _Float16 half;
-    std::memcpy(&half, &short_bits, 2);
-    return static_cast<float>(half);
-  }
-  if (element == Element::bf16) bits <<= 16;
-  float value;
-  std::memcpy(&value, &bits, 4);
-  return value;
+  if (element == Element::f32) return std::bit_cast<float>(bits);
+  const auto half = static_cast<uint16_t>(bits);
+  return element == Element::bf16 ? to_float(Bf16{half}) : to_float(F16{half});
 }
 
 // What is added to the guessed bits to give the stored ones: 0, 1, 2, 3 ... for none, one up, one
