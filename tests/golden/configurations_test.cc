@@ -1,6 +1,6 @@
 // What fields of config.json mean, against transformers: config_values.json, made by
-// tools/goldens/config_values.py, and rope_values.json, made by rope_values.py; and checkpoints of
-// tests/golden/variants, which say what few do.
+// tools/goldens/config_values.py, and rope_values.json, made by rope_values.py (tables/); and
+// checkpoints of tests/golden/variants, which say what few do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ std::vector<float> frequencies_at(const RopeSettings& rope, std::int64_t length)
 
 TEST(Configurations, EveryFieldOfEveryRopeTypeMeansWhatTheReferenceSays) {
   constexpr DecoderDefaults kDefaults = {.rope_theta = 10000, .max_position = 1024};
-  const json::value rows = json::parse_file(golden_folder("rope_values.json")).value();
+  const json::value rows = json::parse_file(golden_folder("tables/rope_values.json")).value();
   for (const json::value& row : rows.as_array()) {
     SCOPED_TRACE(boost::json::serialize(row.at("config")));
     const auto rope = parse_rope(row.at("config").as_object(), 16, kDefaults);

@@ -114,7 +114,7 @@ TEST(VideoTexts, AreTheProcessors) {
   ASSERT_TRUE(model) << model.error().message;
   const auto tokenizer = load_tokenizer(folder + "/thirds");
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
-  std::ifstream file(folder + "/video_texts.tsv");
+  std::ifstream file(testing::golden_folder("tables/smolvlm2_video_texts.tsv"));
   ASSERT_TRUE(file);
   int videos = 0;
   for (std::string line; std::getline(file, line); ++videos) {

@@ -1,6 +1,6 @@
-"""Indices that transformers' video processors take of a file: tests/golden/frame_sampling.json.
+"""Indices that transformers' video processors take of a file: tests/golden/tables/frame_sampling.json.
 
-    python tools/goldens/frame_sampling.py tests/golden/frame_sampling.json      (packages as for qwen_video.py)
+    python tools/goldens/frame_sampling.py tests/golden/tables/frame_sampling.json      (packages as for qwen_video.py)
 
 Rows: rule, frames and rate of the file, what is asked (fps or num_frames), min_frames, max_frames, and the indices, as a
 list where they are few, else their number and a checksum, sum((i + 1) * index) mod 1000003.

@@ -1,4 +1,4 @@
-"""What transformers makes of every field of every rope type: tests/golden/rope_values.json.
+"""What transformers makes of every field of every rope type: tests/golden/tables/rope_values.json.
 
 python3 -m venv V && V/bin/pip install -r tools/goldens/requirements.txt && V/bin/python tools/goldens/rope_values.py
 
@@ -81,7 +81,7 @@ def main() -> None:
                    {"rope_scaling": {"type": "linear", "factor": 2.0}}):
         rows.append(row({**BASE, **config}, "linear"))
     text = "[\n%s]\n" % ",\n".join(json.dumps(one) for one in rows)
-    (GOLDEN / "rope_values.json").write_text(text)
+    (GOLDEN / "tables/rope_values.json").write_text(text)
     print(len(rows), "rows")
 
 

@@ -8,7 +8,7 @@ qwen_video.py's. Rows are the real video processors', fed frames that Pillow has
 says why); the text of a video is the real processors' replace_video_token. Features are get_video_features's (get_image_features's
 where a frame is an image to the model) of each video by itself, in the places of the prompt's placeholders: the processors stack
 the videos of a request, and so take only those of one length; SmolVLM's lose images beside a video.
-video_counts.tsv: tokens by frames, height, width and controls; smolvlm2/video_texts.tsv: what SmolVLM2 writes for a video, by
+video_counts.tsv: tokens by frames, height, width and controls; tables/smolvlm2_video_texts.tsv: what SmolVLM2 writes for a video, by
 frames, frames a second and seconds of the file (0: a list of frames).
 """
 
@@ -340,7 +340,7 @@ def write_texts() -> None:
         for fps, duration in ((2.0, None), (0.3, None), (29.97, None), (1.0, count + 0.5), (0.01, 100.0 * count)):
             text = smolvlm_text(count, metadata(count, fps, duration), 1)
             lines.append(f"{count}\t{fps!r}\t{duration or 0!r}\t{json.dumps(text)}")
-    (OUT / "smolvlm2/video_texts.tsv").write_text("\n".join(lines) + "\n")
+    (OUT / "tables/smolvlm2_video_texts.tsv").write_text("\n".join(lines) + "\n")
     words = [(number, num2words(number)) for number in
              [*range(130), 199, 200, 201, 999, *range(1000, 1020), 1100, 1101, 9999, 10_000, 12_345, 65_536, 100_001,
               999_999]]

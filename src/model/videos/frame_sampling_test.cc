@@ -63,8 +63,8 @@ Row row_of(const json::array& row) {
 }
 
 TEST(FrameSampling, TakesTheReferencesFrames) {
-  const auto tree =
-      json::parse_file(std::string(SACCADE_SOURCE_DIR) + "/tests/golden/frame_sampling.json");
+  const auto tree = json::parse_file(std::string(SACCADE_SOURCE_DIR) +
+                                     "/tests/golden/tables/frame_sampling.json");
   ASSERT_TRUE(tree) << tree.error().message;
   const json::array& rows = tree->get_array();
   EXPECT_GT(rows.size(), 6000u);

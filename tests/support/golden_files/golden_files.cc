@@ -1,7 +1,8 @@
-// golden_files pack FOLDER [SUFFIX]   packs the files below FOLDER with names that end in SUFFIX
-// (.safetensors) into FOLDER/goldens.packed golden_files unpack FOLDER          for every
-// goldens.packed below FOLDER, writes what is in it, where it is missing or older golden_files
-// check FOLDER           fails where a file is not what its archive has
+// golden_files pack FOLDER [SUFFIX]: packs the files below FOLDER whose names end in SUFFIX
+//   (.safetensors; "": all) into FOLDER/goldens.packed.
+// golden_files unpack FOLDER: for every goldens.packed below FOLDER, writes what is in it, where it
+//   is missing or older.
+// golden_files check FOLDER: fails where a file is not what its archive has.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -49,8 +50,10 @@ std::vector<fs::path> below(const fs::path& folder, std::string_view suffix) {
 
 int pack_folder(const fs::path& folder, std::string_view suffix) {
   std::vector<GoldenFile> files;
-  for (const fs::path& path : below(folder, suffix))
+  for (const fs::path& path : below(folder, suffix)) {
+    if (path.filename() == kArchive) continue;
     files.push_back({fs::relative(path, folder).string(), 0, {}, read(path)});
+  }
   divide(files);
   const std::string archive = pack(files);
   const auto back = unpack(archive);
