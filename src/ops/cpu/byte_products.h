@@ -35,7 +35,7 @@ class Int8Product {
         product_(kernels.tiles, weight, x.tiles, row, rows, nullptr) {}
 
   static TileOrder order(const PanelWeight& weight, std::int64_t rows, int threads) {
-    if (rows <= kFewRows) return {rows, few_rows_panels(weight), kGroupPanels};
+    if (rows <= kFewRows) return {rows, few_rows_panels(weight, threads), kGroupPanels};
     return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads);
   }
   // Numbers that a product works with beside its sums, and those.

@@ -41,10 +41,16 @@ void multiply(const Kernels& kernels, const GemmArgs& args, const Block& block, 
 
 }  // namespace
 
-std::int64_t few_rows_panels(const PanelWeight& weight) {
-  constexpr std::int64_t kBytes = 512 << 10;
-  const std::int64_t fitting = std::max<std::int64_t>(1, kBytes / weight.panel_bytes());
-  return std::min<std::int64_t>((fitting + 3) / 4 * 4, 64);
+std::int64_t even_panels(std::int64_t panels, std::int64_t panel_bytes, std::int64_t block_bytes,
+                         int threads) {
+  const std::int64_t fitting = std::max<std::int64_t>(4, block_bytes / panel_bytes);
+  const std::int64_t blocks = tile_count(tile_count(panels, fitting), threads) * threads;
+  return std::max<std::int64_t>(4, tile_count(panels, blocks) / 4 * 4);
+}
+
+std::int64_t few_rows_panels(const PanelWeight& weight, int threads) {
+  return std::min<std::int64_t>(
+      even_panels(weight.panels(), weight.panel_bytes(), 512 << 10, threads), 64);
 }
 
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
@@ -74,7 +80,7 @@ void CpuStream::gemm(const GemmArgs& args) {
 
   const bool few = args.x.rows() <= kFewRows;
   const Blocks blocks{args.x.rows(), weight.panels(), few ? args.x.rows() : kRowBlock,
-                      few ? few_rows_panels(weight) : kColBlock / kernels_.lanes};
+                      few ? few_rows_panels(weight, pool_.size()) : kColBlock / kernels_.lanes};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
     const std::int64_t c_stride = block.panels * kernels_.lanes;

@@ -40,10 +40,14 @@ struct Blocks {
   }
 };
 
-// Panels of a few-row block: about 512 KiB of weights, which a thread reads in some 50 us.
-std::int64_t few_rows_panels(const PanelWeight& weight);
+// Panels of a block of about so many bytes of weights, by fours, such that each thread has as many
+// blocks.
+std::int64_t even_panels(std::int64_t panels, std::int64_t panel_bytes, std::int64_t block_bytes,
+                         int threads);
 
-// The same of codes of four bits: about 128 KiB, as many blocks for each thread.
+// Panels of a few-row block: about 512 KiB of weights, which a thread reads in some 50 us; of codes
+// of four bits 128 KiB.
+std::int64_t few_rows_panels(const PanelWeight& weight, int threads);
 std::int64_t few_rows_panels(const FourBitWeight& weight, int threads);
 
 // y block = act(c + bias) + residual.

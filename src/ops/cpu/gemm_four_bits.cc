@@ -21,11 +21,7 @@ constexpr std::int64_t kDepthBlock = 512;  // as in gemm.cc: part of the result
 }  // namespace
 
 std::int64_t few_rows_panels(const FourBitWeight& weight, int threads) {
-  constexpr std::int64_t kBytes = 128 << 10;
-  const std::int64_t fitting = std::max<std::int64_t>(4, kBytes / weight.panel_bytes());
-  const std::int64_t blocks = (weight.panels() + fitting - 1) / fitting;
-  const std::int64_t even = (blocks + threads - 1) / threads * threads;
-  return ((weight.panels() + even - 1) / even + 3) / 4 * 4;
+  return even_panels(weight.panels(), weight.panel_bytes(), 128 << 10, threads);
 }
 
 void CpuStream::gemm_four_bits(const GemmArgs& args, const FourBitWeight& weight) {

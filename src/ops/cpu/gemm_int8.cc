@@ -52,7 +52,7 @@ void CpuStream::gemm_int8(const GemmArgs& args) {
 
     const bool few = rows <= kFewRows;
     const Blocks blocks{rows, weight.panels(), few ? rows : kRowBlock,
-                        few ? few_rows_panels(weight) : kColBlock / lanes};
+                        few ? few_rows_panels(weight, pool_.size()) : kColBlock / lanes};
     pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
       const Block block = blocks.at(index);
       Int8PanelArgs panel;

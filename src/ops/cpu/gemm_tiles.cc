@@ -50,7 +50,7 @@ void CpuStream::gemm_few_tiles(const GemmArgs& args, const Bf16* x) {
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
   const std::int64_t rows = args.y.rows();
   const std::int64_t depth_tiles = tile_count(weight.in(), kTileDepth);
-  const Blocks blocks{rows, weight.panels(), rows, few_rows_panels(weight)};
+  const Blocks blocks{rows, weight.panels(), rows, few_rows_panels(weight, pool_.size())};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
     TileArgs tile;
