@@ -116,6 +116,24 @@ TEST(ToolCalls, Hermes) {
     expect(one);
 }
 
+// What stood apart around a call still does; a call at either end leaves no blanks.
+TEST(ToolCalls, ContentsKeepTheirDistance) {
+  const std::string call = "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>";
+  const auto result = [](const std::string& text, std::string_view content, int calls) {
+    std::string expected = std::string(content) + "|";
+    for (int i = 0; i < calls; ++i) expected += "|f({})";
+    expect({"hermes", text, expected});
+  };
+  result("Box: " + call + "\nPrice: " + call + " \nDone.\n", "Box: Price: Done.\n", 2);
+  result("A.\n\n" + call + "\n" + call + "\nB", "A.\n\nB", 2);
+  result("A" + call + "\nB", "A\nB", 1);
+  result("A" + call + " " + call + "B", "A B", 2);
+  result("A" + call + "B", "AB", 1);
+  result(" \n" + call + "\nB", "B", 1);
+  result("A \n" + call + "\n", "A", 1);
+  result("A <tool_call>no</tool_call> " + call + " B", "A <tool_call>no</tool_call> B", 1);
+}
+
 TEST(ToolCalls, WhatIsNoCallIsContent) {
   for (const std::string_view text : {
            "a <tool_ca",
@@ -171,6 +189,35 @@ TEST(ToolCalls, QwenXml) {
       {"qwen3_coder", "<tool_call><function=f><parameter=a>1</parameter>x", "x||f({\"a\": \"1\")"});
 }
 
+// Qwen3-Coder forgets to close parameters.
+TEST(ToolCalls, QwenXmlUnclosedParameters) {
+  const auto call = [](std::string_view parameters) {
+    return "<tool_call>\n<function=g>\n" + std::string(parameters) + "</function>\n</tool_call>";
+  };
+  const auto read = [&](std::string_view parameters, std::string_view arguments) {
+    expect({"qwen3_coder", call(parameters) + "\nSo.", "So.||g(" + std::string(arguments) + ")"});
+  };
+  read("<parameter=s>\nDallas\n<parameter=n>\n2\n</parameter>\n", R"({"s": "Dallas", "n": 2})");
+  read("<parameter=s>\nDallas\n<parameter=n>\n2\n<parameter=b>\ntrue\n</parameter>\n",
+       R"({"s": "Dallas", "n": 2, "b": true})");
+  read("<parameter=n>\n2\n</parameter>\n<parameter=s>\nDallas\n", R"({"n": 2, "s": "Dallas"})");
+  read("<parameter=s>\na\n<parameter=n>\n2\n", R"({"s": "a", "n": 2})");
+  read("<parameter=s>", R"({"s": ""})");
+  // What is no parameter of the function, or begins no line, is text; so is the end of a function.
+  read("<parameter=s>\nx\n<parameter=other>\ny\n</parameter>\n",
+       R"({"s": "x\n<parameter=other>\ny"})");
+  read("<parameter=s>\nsee <parameter=n> y\n</parameter>\n", R"({"s": "see <parameter=n> y"})");
+  read("<parameter=s>\n<f>\n</function>\n</parameter>\n", R"({"s": "<f>\n</function>"})");
+  // Nobody says what the function has: any name will do.
+  expect({"qwen3_coder",
+          "<tool_call><function=f>\n<parameter=a>\n1\n<parameter=b>\n2\n</parameter></function>"
+          "</tool_call>",
+          R"(||f({"a": "1", "b": "2"}))"});
+  expect({"seed_oss",
+          "<seed:tool_call>\n<function=g>\n<parameter=s>\nx\n</function>\n</seed:tool_call>",
+          R"(||g({"s": "x"}))"});
+}
+
 TEST(ToolCalls, LlamaJson) {
   expect({"llama3_json", R"({"name": "f", "parameters": {"a": 1}})", R"(||f({"a": 1}))"});
   expect({"llama3_json",
@@ -194,9 +241,41 @@ TEST(ToolCalls, Pythonic) {
   expect({"pythonic", "[f(a='''x'y''', b=\"\", c='\\u00e4\\n\\q')]",
           R"(||f({"a": "x'y", "b": "", "c": "ä\n\\q"}))"});
   for (const std::string_view text : {"[1, 2]", "[f(1)]", "[f(a=b)]", "[h(a=1)]", "[f(a=1, a=2)]",
-                                      "[f(a=1]", "[f(a=01)]", "[]", "[f(a=\"x", "See [f(a=1)]"})
+                                      "[f(a=1]", "[f(a=1x)]", "[]", "[f(a=\"x", "See [f(a=1)]"})
     expect({"pythonic", text, std::string(text) + "|"});
   expect({"pythonic", "[f(a=1), h(", ", h(||f({\"a\": 1})"});
+  // All of Python's literals that JSON has a word for.
+  for (const auto& [literal, value] : std::vector<std::pair<std::string, std::string>>{
+           {"{'urgent', \"bug\"}", R"(["urgent", "bug"])"},
+           {"{1}", "[1]"},
+           {"{}", "{}"},
+           {"()", "[]"},
+           {"(1,)", "[1]"},
+           {"('a')", R"("a")"},
+           {"((1), (2, 3))", "[1, [2, 3]]"},
+           {"{1: 'a', None: {True: 2}}", R"({"1": "a", "null": {"true": 2}})"},
+           {"'a' \"b\"\n 'c'", R"("abc")"},
+           {"u'x'", R"("x")"},
+           {"07", "7"},
+           {"-007.50", "-7.50"},
+           {"+1", "1"},
+           {"1_000", "1000"},
+           {".5", "0.5"},
+           {"2.", "2.0"},
+           {"2.e3", "2.0e3"},
+           {"0x1F", "31"},
+           {"0", "0"},
+       }) {
+    const std::string text = "[f(a=" + literal + ")]";
+    expect({"pythonic", text, "||f({\"a\": " + value + "})"});
+  }
+  expect({"pythonic", R"([f(a=r'a\d\'b', c=R"\n")])", R"(||f({"a": "a\\d\\'b", "c": "\\n"}))"});
+  for (const std::string_view literal :
+       {"{[1]: 2}", "{'a': 1, 2}", "{1, 'a': 2}", "0x", "0xg", "1__0", "_1", "1_", "--1", "1.2.3",
+        ".", "{'a' 'b'", "rx"}) {
+    const std::string text = "[f(a=" + std::string(literal) + ")]";
+    expect({"pythonic", text, text + "|"});
+  }
   expect({"llama4_pythonic", "<|python_start|>[h(a=1)]<|python_end|>", "||h({\"a\": 1})"});
   expect({"lfm2", "<|tool_call_start|>[h(a='1')]<|tool_call_end|>So.", "So.||h({\"a\": \"1\"})"});
 }
@@ -219,6 +298,7 @@ TEST(ToolCalls, OtherFormats) {
                "||f({})"},
           Case{"phi4_mini_json", "the functools module", "the functools module|"},
           Case{"granite", R"(<|tool_call|>[{"name": "f", "arguments": {}}])", "||f({})"},
+          Case{"granite", R"(<tool_call> [{"arguments": {}, "name": "f"}])", "||f({})"},
           Case{"mistral",
                R"([TOOL_CALLS][{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}])",
                R"(||f({"a": 1}))"},

@@ -31,8 +31,8 @@ enum class JsonForm {
 std::unique_ptr<CallBody> json_body(JsonForm form, bool bare, const CallLimits& limits);
 
 // <function=NAME> <parameter=KEY> VALUE </parameter> </function>. `tools` (null: none) say which
-// values are strings. in_function: "<function=" was the marker.
-std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function,
+// values are strings. in_function: "<function=" was the marker. `end`: the marker that follows.
+std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function, std::string_view end,
                                    const CallLimits& limits);
 
 enum class PythonForm {

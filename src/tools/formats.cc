@@ -29,7 +29,10 @@ constexpr CallMarker kPhi[] = {
     {"functools", "", BodyKind::kJsonList},
     {"<|tool_call|>", "<|/tool_call|>", BodyKind::kJsonList},
 };
-constexpr CallMarker kGranite[] = {{"<|tool_call|>", "", BodyKind::kJsonList}};
+constexpr CallMarker kGranite[] = {
+    {"<|tool_call|>", "", BodyKind::kJsonList},
+    {"<tool_call>", "</tool_call>", BodyKind::kJsonList},  // Granite 3.1
+};
 constexpr CallMarker kMistral[] = {{"[TOOL_CALLS]", "", BodyKind::kMistral}};
 constexpr CallMarker kGemma[] = {{"```tool_code", "```", BodyKind::kCode}};
 constexpr CallMarker kJamba[] = {{"<tool_calls>", "</tool_calls>", BodyKind::kJsonList}};

@@ -10,6 +10,7 @@
 namespace saccade::tools {
 namespace {
 
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -64,56 +65,80 @@ class Reader {
     skip_space();
     if (text_.empty() || depth > max_depth_) return false;
     switch (text_.front()) {
-      case '"':
-      case '\'': {
-        std::string text;
-        if (!string(text)) return false;
-        json::append_quoted(out, text);
-        return true;
-      }
       case '[':
         return list(out, ']', depth);
       case '(':
         return list(out, ')', depth);
       case '{':
-        return dictionary(out, depth);
+        return braces(out, depth);
       default:
-        return number_or_name(out);
+        break;
     }
-  }
-
-  bool list(std::string& out, char end, int depth) {
-    text_.remove_prefix(1);
-    out += '[';
-    for (bool first = true;; first = false) {
-      skip_space();
-      if (take(end)) break;
-      if (!first) out += ", ";
-      if (!value(out, depth + 1)) return false;
-      skip_space();
-      if (!take(',') && !text_.starts_with(end)) return false;
-    }
-    out += ']';
+    if (!at_string()) return number_or_name(out);
+    std::string text;
+    if (!strings(text)) return false;
+    json::append_quoted(out, text);
     return true;
   }
 
-  bool dictionary(std::string& out, int depth) {
+  // A tuple is a list; in parentheses and without a comma a value is itself.
+  bool list(std::string& out, char end, int depth) {
     text_.remove_prefix(1);
+    const std::size_t begin = out.size();
+    out += '[';
+    bool comma = false;
+    int count = 0;
+    for (;; ++count) {
+      skip_space();
+      if (take(end)) break;
+      if (count > 0) out += ", ";
+      if (!value(out, depth + 1)) return false;
+      skip_space();
+      if (take(',')) {
+        comma = true;
+      } else if (!text_.starts_with(end)) {
+        return false;
+      }
+    }
+    if (end == ')' && count == 1 && !comma) {
+      out.erase(begin, 1);
+    } else {
+      out += ']';
+    }
+    return true;
+  }
+
+  // A dictionary, or a set, which is a list. Keys become strings, as in Python's json.
+  bool braces(std::string& out, int depth) {
+    text_.remove_prefix(1);
+    const std::size_t begin = out.size();
     out += '{';
+    bool is_set = false;
     for (bool first = true;; first = false) {
       skip_space();
       if (take('}')) break;
       if (!first) out += ", ";
-      std::string key;
-      if (!string(key)) return false;
-      json::append_quoted(out, key);
-      out += ": ";
+      std::string element;
+      if (!value(element, depth + 1)) return false;
       skip_space();
-      if (!take(':') || !value(out, depth + 1)) return false;
-      skip_space();
+      if (first) is_set = !text_.starts_with(':');
+      if (is_set) {
+        out += element;
+      } else {
+        if (element.starts_with('{') || element.starts_with('[') || !take(':')) return false;
+        if (element.starts_with('"')) {
+          out += element;
+        } else {
+          json::append_quoted(out, element);
+        }
+        out += ": ";
+        if (!value(out, depth + 1)) return false;
+        skip_space();
+      }
       if (!take(',') && !text_.starts_with('}')) return false;
     }
-    out += '}';
+    if (is_set) out[begin] = '[';
+    out += is_set ? ']' : '}';
     return true;
   }
 
@@ -130,12 +155,37 @@ class Reader {
       out += "false";
     } else if (found == "None" || found == "null") {
       out += "null";
-    } else if (is_json_number(found)) {
-      out += found;
     } else {
-      return false;
+      const std::string number = json_number(found);
+      if (!is_json_number(number)) return false;
+      out += number;
     }
     return true;
+  }
+
+  // Python's number, written as JSON has it: 1_000, +1, .5, 2., 0x1f; and 07, which models write in
+  // dates. What is none comes back as no number.
+  static std::string json_number(std::string_view text) {
+    std::string out;
+    if (text.starts_with('-')) out = "-";
+    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+    if (text.starts_with("0x") || text.starts_with("0X")) {
+      std::uint64_t number = 0;
+      const char* end = text.data() + text.size();
+      const auto read = std::from_chars(text.data() + 2, end, number, 16);
+      if (read.ec != std::errc() || read.ptr != end) return "";
+      return out + std::to_string(number);
+    }
+    while (text.size() > 1 && text[0] == '0' && is_decimal(text[1])) text.remove_prefix(1);
+    if (text.starts_with('.')) out += '0';
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const bool digit_before = i > 0 && is_decimal(text[i - 1]);
+      const bool digit_after = i + 1 < text.size() && is_decimal(text[i + 1]);
+      if (text[i] == '_' && digit_before && digit_after) continue;
+      out += text[i];
+      if (text[i] == '.' && digit_before && !digit_after) out += '0';
+    }
+    return out;
   }
 
   static bool is_json_number(std::string_view text) {
@@ -146,8 +196,24 @@ class Reader {
     return scanner.put(' ') == Step::kDoneBefore;
   }
 
+  bool at_string() const {
+    std::size_t prefix = 0;
+    if (text_.starts_with('r') || text_.starts_with('R') || text_.starts_with('u')) prefix = 1;
+    return text_.size() > prefix && (text_[prefix] == '"' || text_[prefix] == '\'');
+  }
+
+  // One after the other they are one.
+  bool strings(std::string& out) {
+    do {
+      if (!string(out)) return false;
+      skip_space();
+    } while (at_string());
+    return true;
+  }
+
   bool string(std::string& out) {
-    if (text_.empty() || (text_.front() != '"' && text_.front() != '\'')) return false;
+    const bool raw = text_.starts_with('r') || text_.starts_with('R');
+    if (raw || text_.starts_with('u')) text_.remove_prefix(1);
     const char quote = text_.front();
     const std::string triple(3, quote);
     const bool is_triple = text_.starts_with(triple);
@@ -159,10 +225,15 @@ class Reader {
       }
       const char c = text_.front();
       text_.remove_prefix(1);
-      if (c == '\\') {
-        if (!escape(out)) return false;
-      } else {
+      if (c != '\\') {
         out.push_back(c);
+      } else if (raw) {
+        out.push_back(c);
+        if (text_.empty()) return false;
+        out.push_back(text_.front());
+        text_.remove_prefix(1);
+      } else if (!escape(out)) {
+        return false;
       }
     }
     return false;

@@ -85,6 +85,7 @@ bool ToolCallParser::in_content(AnswerEvents& events) {
   }
   put_content(std::string_view(input_).substr(0, first), events);
   input_.erase(0, first + found->begin.size());
+  if (!after_call_) before_call_ = shown_ ? space_ : "";
   writer_.unsaid() = std::exchange(space_, "");
   writer_.unsaid() += found->begin;
   begin_body(found->body, false, found->end);
@@ -105,7 +106,7 @@ void ToolCallParser::begin_body(BodyKind kind, bool bare, std::string_view end) 
       break;
     case BodyKind::kXml:
     case BodyKind::kXmlInFunction:
-      body_ = xml_body(tools_.get(), kind == BodyKind::kXmlInFunction, limits);
+      body_ = xml_body(tools_.get(), kind == BodyKind::kXmlInFunction, end, limits);
       break;
     case BodyKind::kPython:
       body_ = python_body(PythonForm::kList, limits);
@@ -172,14 +173,20 @@ void ToolCallParser::break_off(AnswerEvents& events) {
 
 void ToolCallParser::put_content(std::string_view text, AnswerEvents& events) {
   if (after_call_) {
-    text.remove_prefix(std::min(text.find_first_not_of(kCallSpace), text.size()));
-    after_call_ = text.empty();
+    const std::size_t blanks = std::min(text.find_first_not_of(kCallSpace), text.size());
+    behind_call_ += text.substr(0, blanks);
+    text.remove_prefix(blanks);
+    if (text.empty()) return;
+    if (shown_) space_ = before_call_.empty() ? behind_call_ : before_call_;
+    behind_call_.clear();
+    after_call_ = false;
   }
   const std::size_t last = text.find_last_not_of(kCallSpace);
   if (last == std::string_view::npos) {
     space_ += text;
     return;
   }
+  shown_ = true;
   events.add(AnswerEvent::Kind::kContent, -1, space_);
   events.add(AnswerEvent::Kind::kContent, -1, text.substr(0, last + 1));
   space_ = text.substr(last + 1);

@@ -15,7 +15,8 @@ namespace saccade::tools {
 
 // What cannot be a call, or breaks off before its arguments began, is content, markers and all. A
 // call that breaks in its arguments ends there, and what follows is content. White space around
-// calls is nobody's. One answer, one thread.
+// calls is nobody's, but two contents stay as far apart as one of them had it. One answer, one
+// thread.
 class ToolCallParser {
  public:
   // `tools`: as in the request; their names tell bare calls, their schemas strings from other
@@ -51,7 +52,10 @@ class ToolCallParser {
   At at_;
   std::string input_;  // not yet decided
   std::string space_;  // white space that follows shown content
-  bool after_call_ = false;
+  bool shown_ = false;
+  bool after_call_ = false;  // and nothing shown since
+  std::string before_call_;  // white space between the content shown last and the call after it
+  std::string behind_call_;  // white space behind it
   std::unique_ptr<CallBody> body_;
   std::string_view end_;  // the marker that may follow the body
 };

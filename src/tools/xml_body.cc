@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <optional>
 
 #include "tools/call_body.h"
@@ -12,17 +14,22 @@ const json::object* member_object(const json::object* from, std::string_view nam
   return found == nullptr ? nullptr : found->if_object();
 }
 
-// The schema of a parameter of a function of `tools`; null: nobody says.
-const json::object* schema_of(const json::array* tools, std::string_view function,
-                              std::string_view key) {
+// The properties of a function of `tools`; null: nobody says.
+const json::object* properties_of(const json::array* tools, std::string_view function) {
   if (tools == nullptr) return nullptr;
   for (const json::value& tool : *tools) {
     const json::object* inner = member_object(tool.if_object(), "function");
     const json::value* name = inner == nullptr ? nullptr : json::find(*inner, "name");
     if (name == nullptr || !name->is_string() || name->get_string() != function) continue;
-    return member_object(member_object(member_object(inner, "parameters"), "properties"), key);
+    return member_object(member_object(inner, "parameters"), "properties");
   }
   return nullptr;
+}
+
+bool is_key(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+  });
 }
 
 // A parameter is a string where its schema says only that, or nothing.
@@ -50,8 +57,9 @@ std::string value_text(std::string_view text, const json::object* schema, int de
 
 class XmlBody : public CallBody {
  public:
-  XmlBody(const json::array* tools, bool in_function, const CallLimits& limits)
-      : tools_(tools), limits_(limits), at_(in_function ? At::kFunction : At::kOpen) {}
+  XmlBody(const json::array* tools, bool in_function, std::string_view end,
+          const CallLimits& limits)
+      : tools_(tools), end_(end), limits_(limits), at_(in_function ? At::kFunction : At::kOpen) {}
 
   Step put(char byte, CallWriter& writer, AnswerEvents& events) override {
     if (at_ == At::kValue) return in_value(byte, writer, events);
@@ -67,12 +75,13 @@ class XmlBody : public CallBody {
  private:
   enum class At { kOpen, kFunction, kBetween, kKey, kValue };
 
+  static constexpr std::string_view kParameter = "<parameter=";
+  static constexpr std::string_view kFunctionEnd = "</function>";
+
   // White space, and one of the tags that may stand here.
   Step in_tag(char byte, CallWriter& writer, AnswerEvents& events) {
     if (text_.empty() && is_space(byte)) return Step::kMore;
     constexpr std::string_view kFunction = "<function=";
-    constexpr std::string_view kParameter = "<parameter=";
-    constexpr std::string_view kEnd = "</function>";
     text_.push_back(byte);
     const auto begins = [&](std::string_view tag) { return tag.starts_with(text_); };
     if (at_ == At::kOpen) {
@@ -80,9 +89,12 @@ class XmlBody : public CallBody {
       if (text_ == kFunction) go(At::kFunction);
       return Step::kMore;
     }
-    if (!begins(kParameter) && !begins(kEnd)) return Step::kBad;
+    if (!begins(kParameter) && !begins(kFunctionEnd)) return Step::kBad;
     if (text_ == kParameter) go(At::kKey);
-    if (text_ != kEnd) return Step::kMore;
+    return text_ == kFunctionEnd ? end_call(writer, events) : Step::kMore;
+  }
+
+  Step end_call(CallWriter& writer, AnswerEvents& events) {
     if (!writer.arguments(parameters_ == 0 ? "{}" : "}", events)) return Step::kBad;
     writer.end(events);
     return Step::kDone;
@@ -92,7 +104,7 @@ class XmlBody : public CallBody {
     if (text_.empty()) return Step::kBad;
     if (at_ == At::kFunction) {
       if (!writer.begin(text_, events)) return Step::kBad;
-      function_ = text_;
+      properties_ = properties_of(tools_, text_);
       go(At::kBetween);
     } else {
       key_ = text_;
@@ -101,18 +113,56 @@ class XmlBody : public CallBody {
     return Step::kMore;
   }
 
+  // Models forget to close a parameter: the end of the whole call ends it too, and so does the next
+  // parameter (see write_values).
   Step in_value(char byte, CallWriter& writer, AnswerEvents& events) {
     constexpr std::string_view kEnd = "</parameter>";
     if (text_.size() == limits_.argument_bytes) return Step::kBad;
     text_.push_back(byte);
-    if (!text_.ends_with(kEnd)) return Step::kMore;
-    text_.resize(text_.size() - kEnd.size());
-    std::string fragment = parameters_++ == 0 ? "{" : ", ";
-    json::append_quoted(fragment, key_);
-    fragment += ": ";
-    fragment += value_text(text_, schema_of(tools_, function_, key_), limits_.depth);
+    if (text_.ends_with(kEnd)) {
+      text_.resize(text_.size() - kEnd.size());
+      return write_values(writer, events) ? Step::kMore : Step::kBad;
+    }
+    if (end_.empty() || !text_.ends_with(end_)) return Step::kMore;
+    auto left = std::string_view(text_).substr(0, text_.size() - end_.size());
+    while (!left.empty() && is_space(left.back())) left.remove_suffix(1);
+    if (!left.ends_with(kFunctionEnd)) return Step::kMore;
+    text_.resize(left.size() - kFunctionEnd.size());
+    return write_values(writer, events) ? end_call(writer, events) : Step::kBad;
+  }
+
+  bool write_values(CallWriter& writer, AnswerEvents& events) {
+    const std::string all = text_;
+    std::string_view text = all;
+    for (std::string_view next;; key_ = next) {
+      std::string_view value = text;
+      next = split(text, value);
+      std::string fragment = parameters_++ == 0 ? "{" : ", ";
+      json::append_quoted(fragment, key_);
+      fragment += ": ";
+      fragment += value_text(value, member_object(properties_, key_), limits_.depth);
+      if (!writer.arguments(fragment, events)) return false;
+      if (next.empty()) break;
+    }
     go(At::kBetween);
-    return writer.arguments(fragment, events) ? Step::kMore : Step::kBad;
+    return true;
+  }
+
+  // The key of a parameter that begins a line of `text`, which becomes what follows it, and `value`
+  // what stands before; empty: there is none. One that the function does not have is text.
+  std::string_view split(std::string_view& text, std::string_view& value) const {
+    for (std::size_t at = 0; (at = text.find(kParameter, at)) != std::string_view::npos; ++at) {
+      if (at == 0 || text[at - 1] != '\n') continue;
+      const std::size_t begin = at + kParameter.size();
+      const std::size_t end = text.find('>', begin);
+      if (end == std::string_view::npos) break;
+      const std::string_view key = text.substr(begin, end - begin);
+      if (properties_ != nullptr ? !properties_->contains(key) : !is_key(key)) continue;
+      value = text.substr(0, at);
+      text.remove_prefix(end + 1);
+      return key;
+    }
+    return {};
   }
 
   void go(At at) {
@@ -121,19 +171,20 @@ class XmlBody : public CallBody {
   }
 
   const json::array* tools_;
+  std::string_view end_;  // the marker behind the call; empty: none
   CallLimits limits_;
   At at_;
-  std::string text_;  // of the tag, name or value being read
-  std::string function_;
+  std::string text_;                          // of the tag, name or value being read
+  const json::object* properties_ = nullptr;  // of the function; null: nobody says
   std::string key_;
   int parameters_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function,
+std::unique_ptr<CallBody> xml_body(const json::array* tools, bool in_function, std::string_view end,
                                    const CallLimits& limits) {
-  return std::make_unique<XmlBody>(tools, in_function, limits);
+  return std::make_unique<XmlBody>(tools, in_function, end, limits);
 }
 
 }  // namespace saccade::tools
