@@ -151,6 +151,21 @@ std::vector<std::string_view> texts_of(const json::value& content) {
   return texts;
 }
 
+std::string mark_of(std::size_t message) { return fmt::format("{} {};", kProbe, message); }
+
+// The first text of `content` that says something becomes `mark`. False: there is none.
+bool mark_text(json::value& content, std::string_view mark) {
+  const auto replace = [&](json::value* text) {
+    if (text == nullptr || !text->is_string() || trimmed(text->get_string()).empty()) return false;
+    *text = json::string(mark.data(), mark.size());
+    return true;
+  };
+  if (!content.is_array()) return replace(&content);
+  return std::ranges::any_of(content.get_array(), [&](json::value& part) {
+    return part.is_object() && replace(part.get_object().if_contains("text"));
+  });
+}
+
 tl::unexpected<Error> dropped(std::string_view role) {
   return fail(Error{ErrorCode::kInvalid,
                     fmt::format("the chat template leaves out the text of a message whose role is "
@@ -216,14 +231,26 @@ Result<void> ContentFormat::arrange(json::array& messages, const Placeholder& pl
   return {};
 }
 
-Result<void> ContentFormat::check(const json::array& messages, std::string_view rendered) const {
-  for (const json::value& each : messages) {
-    const json::object& message = each.get_object();
+Result<void> ContentFormat::check(const json::array& messages, std::string_view rendered,
+                                  const Render& render) const {
+  json::array marked = messages;
+  std::vector<std::size_t> own;  // messages of roles that a client made up
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const json::object& message = messages[i].get_object();
     const std::string_view role = message.at("role").get_string();
     const json::value* content = json::find(message, "content");
     if (content == nullptr || !forms(role).unknown()) continue;
     for (const std::string_view text : texts_of(*content))
       if (rendered.find(trimmed(text)) == std::string_view::npos) return dropped(role);
+    if (std::ranges::find(kRoles, role) != kRoles.end()) continue;
+    if (mark_text(marked[i].get_object()["content"], mark_of(i))) own.push_back(i);
+  }
+  if (own.empty()) return {};
+  const auto shown_marks = render(marked);
+  if (!shown_marks) return {};  // a template that reads these texts: nothing is known
+  for (const std::size_t i : own) {
+    if (shown_marks->find(mark_of(i)) == std::string::npos)
+      return dropped(messages[i].get_object().at("role").get_string());
   }
   return {};
 }

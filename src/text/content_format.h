@@ -49,8 +49,12 @@ class ContentFormat {
   Result<void> arrange(json::array& messages, const Placeholder& placeholder,
                        bool tools = false) const;
 
-  // For roles that are unknown(): kInvalid where a message's text is not in what was rendered.
-  Result<void> check(const json::array& messages, std::string_view rendered) const;
+  // For roles that are unknown(): kInvalid where a message's text is not in what was rendered. For
+  // roles that are not in kRoles the conversation is rendered once more, with marks for their
+  // texts: a short one may stand in a prompt that leaves it out.
+  using Render = std::function<Result<std::string>(const json::array& messages)>;
+  Result<void> check(const json::array& messages, std::string_view rendered,
+                     const Render& render) const;
 
  private:
   std::array<RoleForms, kRoles.size()> forms_;

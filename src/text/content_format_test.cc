@@ -23,7 +23,8 @@ std::string seen(std::string_view source, std::string_view messages) {
   if (!done) return "refused: " + done.error().message;
   const auto rendered = parsed->render(arranged, {});
   if (!rendered) return "refused: " + rendered.error().message;
-  const auto checked = format.check(arranged, *rendered);
+  const auto checked = format.check(
+      arranged, *rendered, [&](const json::array& other) { return parsed->render(other, {}); });
   return checked ? *rendered : "refused: " + checked.error().message;
 }
 
@@ -104,6 +105,30 @@ TEST(ContentFormat, TextThatNoFormShowsIsRefusedByItsRole) {
                                   {"role": "assistant", "content": ""},
                                   {"role": "assistant", "content": null}])"),
             "a");
+}
+
+// A role of the client's own: a word of it may stand elsewhere in a prompt that leaves it out.
+TEST(ContentFormat, OwnRolesAreShownOrRefusedHoweverShortTheyAre) {
+  constexpr std::string_view kUsers =
+      "Answer.{% for m in messages %}{% if m.role in ['user', 'critic'] %}{{ m.content }};"
+      "{% endif %}{% endfor %}";
+  const auto of = [&](const std::string& role, const std::string& content) {
+    return seen(kUsers, R"([{"role": "user", "content": "a r"}, {"role": ")" + role +
+                            R"(", "content": )" + content + "}]");
+  };
+  EXPECT_EQ(of("critic", R"("r")"), "Answer.a r;r;");
+  EXPECT_EQ(of("judge", R"("r")"),
+            "refused: the chat template leaves out the text of a message whose role is 'judge', as "
+            "a string and as parts");
+  EXPECT_EQ(of("judge", R"([{"type": "text", "text": "a"}])"),
+            "refused: the chat template leaves out the text of a message whose role is 'judge', as "
+            "a string and as parts");
+  EXPECT_EQ(of("judge", R"(" ")"), "Answer.a r;");
+  // Nobody can tell what a template that reads the texts would do.
+  EXPECT_EQ(seen("{% if messages[0].content != 'r' %}{{ raise_exception('r') }}{% endif %}"
+                 "{{ messages[0].content }}",
+                 R"([{"role": "judge", "content": "r"}])"),
+            "r");
 }
 
 // A role that no probe could show is looked at in the conversation itself.

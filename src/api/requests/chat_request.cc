@@ -95,14 +95,66 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
                  where, type.substr(0, 40));
 }
 
+// The id of the call that was made last.
+std::string last_call_id(const std::vector<Message>& messages) {
+  for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
+    const json::value* calls = json::find(message->other, "tool_calls");
+    if (calls == nullptr || !calls->is_array() || calls->get_array().empty()) continue;
+    const json::object* call = calls->get_array().back().if_object();
+    const json::value* id = call == nullptr ? nullptr : json::find(*call, "id");
+    if (id != nullptr && id->is_string()) return std::string(id->get_string());
+  }
+  return "call00000";
+}
+
+// Calls in the form that they had before tools, which templates know no more: an assistant's
+// `function_call`, and a role "function" that answers it. Nothing: it is none of these.
+std::optional<json::object> of_older_form(const json::object& from, std::size_t index,
+                                          const std::vector<Message>& before) {
+  const json::value* role = json::find(from, "role");
+  if (role == nullptr || !role->is_string()) return std::nullopt;
+  const json::value* call = json::find(from, "function_call");
+  const json::value* calls = json::find(from, "tool_calls");
+  const bool calls_tools = calls != nullptr && *calls != json::value(json::array());
+  if (role->get_string() == "assistant" && call != nullptr && !calls_tools) {
+    json::object made = from;
+    made.erase("function_call");
+    // Nine letters and digits, as Mistral's templates demand.
+    json::object tool{
+        {"id", fmt::format("call{:05}", index)}, {"type", "function"}, {"function", *call}};
+    made["tool_calls"] = json::array{std::move(tool)};
+    return made;
+  }
+  if (role->get_string() != "function") return std::nullopt;
+  json::object made = from;
+  made["role"] = "tool";
+  if (json::find(from, "tool_call_id") == nullptr) made["tool_call_id"] = last_call_id(before);
+  return made;
+}
+
+// What a message without content says: an assistant perhaps that it refused, a tool's null nothing.
+Result<void> take_absent(const json::object& from, std::string_view where, Message& message) {
+  if (message.role == "tool" && from.contains("content")) {
+    message.content.push_back({ContentPart::Kind::kText, "", 0});
+    return {};
+  }
+  // Assistants may say nothing, as they do when they call tools.
+  if (message.role != "assistant") return invalid("messages", "{}: 'content' is missing", where);
+  const json::value* refusal = json::find(from, "refusal");
+  if (refusal != nullptr && refusal->is_string() && !refusal->get_string().empty())
+    message.content.push_back({ContentPart::Kind::kText, std::string(refusal->get_string()), 0});
+  return {};
+}
+
 // `parts`: of all messages so far.
 Result<Message> read_message(const json::value& v, std::size_t index, std::size_t& parts,
                              ChatRequest& request) {
   const std::string where = fmt::format("messages[{}]", index);
   if (!v.is_object())
     return invalid("messages", "{} is {}, an object is required", where, json::kind_name(v));
-  const auto& from = v.get_object();
-  TRY_DO(within(limits::kMessageMembers, from.size(), where));
+  TRY_DO(within(limits::kMessageMembers, v.get_object().size(), where));
+  const auto newer = of_older_form(v.get_object(), index, request.messages);
+  const json::object& from = newer ? *newer : v.get_object();
   Message message;
   auto role = json::get_string(from, "role");
   if (!role) return invalid("messages", "{}: {}", where, role.error().message);
@@ -112,8 +164,7 @@ Result<Message> read_message(const json::value& v, std::size_t index, std::size_
   TRY_DO(within(limits::kRole, message.role.size(), where));
   const json::value* content = json::find(from, "content");
   if (content == nullptr) {
-    // Absent or null: assistants may say nothing, as they do when they call tools.
-    if (message.role != "assistant") return invalid("messages", "{}: 'content' is missing", where);
+    TRY_DO(take_absent(from, where, message));
   } else if (content->is_string()) {
     message.content.push_back({ContentPart::Kind::kText, std::string(content->get_string()), 0});
   } else if (content->is_array()) {

@@ -138,8 +138,10 @@ Result<void> read_assistants(const json::object& block, std::string_view where,
 
 }  // namespace
 
+// An empty text is no message: templates have words of their own where there is none.
 Result<void> read_system(const json::value& system, Conversation& into) {
   if (system.is_string()) {
+    if (system.get_string().empty()) return {};
     TRY_DO(into.begin("system", false));
     return into.text(std::string(system.get_string()), "system");
   }
@@ -155,7 +157,7 @@ Result<void> read_system(const json::value& system, Conversation& into) {
       return invalid("system", "{}: a block of type '{}' is not supported here; text is", where,
                      type_of(*block).substr(0, 40));
     TRY(std::string text, string_of(*block, "text", "system", where));
-    if (text.starts_with(kBilling)) continue;
+    if (text.empty() || text.starts_with(kBilling)) continue;
     if (!std::exchange(begun, true)) TRY_DO(into.begin("system", true));
     TRY_DO(into.text(std::move(text), where));
   }

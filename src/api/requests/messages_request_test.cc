@@ -40,6 +40,8 @@ TEST(MessagesRequest, TextsBecomeMessages) {
       kHi);
   EXPECT_EQ(blocks.messages[0].content.size(), 2u);
   EXPECT_EQ(must(R"("system": [], )" + kHi).messages.size(), 1u);
+  EXPECT_EQ(must(R"("system": "", )" + kHi).messages.size(), 1u);
+  EXPECT_EQ(must(R"("system": [{"type": "text", "text": ""}], )" + kHi).messages.size(), 1u);
 }
 
 // Claude Code's, another one in each request: no prefix of it would be found again.

@@ -274,7 +274,8 @@ Result<ResponseRequest> parse_response_request(std::string_view body) {
 
 Result<void> add_conversation(ResponseRequest& request, const std::vector<ItemText>& history) {
   Conversation conversation(request.chat, "input");
-  if (request.instructions) {
+  const bool instructed = request.instructions && !request.instructions->empty();
+  if (instructed) {
     TRY_DO(conversation.begin("system", false));
     TRY_DO(conversation.text(*request.instructions, "instructions"));
   }
@@ -287,7 +288,7 @@ Result<void> add_conversation(ResponseRequest& request, const std::vector<ItemTe
   };
   for (const ItemText& turn : history) TRY_DO(add(*turn, "previous_response_id"));
   TRY_DO(add(*request.input, "input"));
-  if (conversation.empty() || (request.chat.messages.size() == 1 && request.instructions))
+  if (conversation.empty() || (request.chat.messages.size() == 1 && instructed))
     return invalid("input", "'input' is empty, at least one item is required");
   return {};
 }

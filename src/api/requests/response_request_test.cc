@@ -30,6 +30,7 @@ TEST(ResponseRequest, ATextIsOneMessageOfTheUser) {
   EXPECT_FALSE(request.chat.messages[1].has_parts);
   EXPECT_EQ(request.chat.messages[1].content[0].text, "hi");
   EXPECT_TRUE(request.store);
+  EXPECT_EQ(must(R"("input": "hi", "instructions": "")").chat.messages.size(), 1u);
 }
 
 TEST(ResponseRequest, ItemsBecomeMessages) {

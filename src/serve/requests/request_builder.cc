@@ -197,7 +197,7 @@ Result<void> RequestBuilder::render(const api::ChatRequest& request, BuiltPrompt
   auto text = rendered(messages);
   if (textual) text = textual->shown(std::move(text), messages, rendered);
   TRY(into.text, std::move(text));
-  TRY_DO(format.check(messages, into.text));
+  TRY_DO(format.check(messages, into.text, rendered));
   if (continued) {
     TRY(into.text, continued->cut(std::move(into.text)));
   }
