@@ -30,9 +30,11 @@ EngineStats EngineMeter::stats() const {
 
 void EngineMeter::took(const RequestGate::Inbox& inbox) {
   current_.admission_rejections = inbox.rejections;
-  for (const auto& request : inbox.requests)
-    current_.request_params_max_tokens.observe(
-        static_cast<double>(request->sequence.request.sampling.max_tokens));
+  for (const auto& active : inbox.requests) {
+    const Request& request = active->sequence.request;
+    current_.request_params_max_tokens.observe(static_cast<double>(request.sampling.max_tokens));
+    if (request.answers > 0) current_.request_params_n.observe(request.answers);
+  }
 }
 
 void EngineMeter::token(ActiveRequest& of, Nanos now) {
@@ -58,6 +60,7 @@ void EngineMeter::finished(ActiveRequest& of, FinishReason how, Nanos now) {
   current_.request_decode_time.observe(seconds(now - times.first_token));
   current_.request_prompt_tokens.observe(static_cast<double>(sequence.prompt_tokens()));
   current_.request_generation_tokens.observe(static_cast<double>(sequence.generated()));
+  current_.request_num_preemptions.observe(sequence.standing->preemptions);
 }
 
 // For whoever has asked to be told (Request::progress).

@@ -30,6 +30,8 @@ std::vector<double> token_counts() {
 }
 
 std::vector<double> small_counts() { return {1, 2, 4, 8, 16, 32, 64}; }
+std::vector<double> answer_counts() { return {1, 2, 5, 10, 20}; }
+std::vector<double> preemption_counts() { return {0, 1, 2, 5, 10, 20, 50}; }
 
 std::vector<double> step_tokens() {
   return {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
@@ -56,6 +58,8 @@ EngineStats::EngineStats()
       request_prompt_tokens(token_counts()),
       request_generation_tokens(token_counts()),
       request_params_max_tokens(token_counts()),
+      request_params_n(answer_counts()),
+      request_num_preemptions(preemption_counts()),
       iteration_tokens(step_tokens()),
       encode_batch_images(small_counts()),
       stage_encoder_queue(stage_times()),

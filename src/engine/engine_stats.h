@@ -99,6 +99,8 @@ struct EngineStats {
   Histogram request_prompt_tokens;      // tokens
   Histogram request_generation_tokens;  // tokens
   Histogram request_params_max_tokens;  // tokens
+  Histogram request_params_n;           // answers a prompt
+  Histogram request_num_preemptions;    // preemptions
   Histogram iteration_tokens;           // tokens a step
   Histogram encode_batch_images;        // images a run
   // Stages of a request inside the engine; stages before it (fetch, decode, ...) are serve's.

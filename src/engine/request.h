@@ -126,6 +126,7 @@ struct Request {
   RequestTimes times;                          // up to `queued`
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<RequestProgress> progress;  // of as many images; may be null
+  int answers = 1;  // that its prompt is asked for, on the first of them; 0 on the others
 };
 
 // Numbers of one finished or running sequence.

@@ -37,6 +37,7 @@ void EmbeddingService::add_routes() {
   for (const std::string_view path : {"/v1/embeddings", "/embeddings"})
     work(path, &EmbeddingService::embeddings);
   work("/pooling", &EmbeddingService::pooling);
+  work("/invocations", &EmbeddingService::invocations);
   for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
   for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
     work(path, &EmbeddingService::rerank);
@@ -113,6 +114,17 @@ Result<void> EmbeddingService::embeddings(const net::HttpRequest& request, const
 Result<void> EmbeddingService::pooling(const net::HttpRequest& request, const Reply& reply) {
   TRY(const api::EmbeddingRequest embedding, api::parse_pooling_request(request.body));
   return answer_rows(embedding, "pool-", &api::pooling_response, reply);
+}
+
+// SageMaker's one path: what is asked is told by the members.
+Result<void> EmbeddingService::invocations(const net::HttpRequest& request, const Reply& reply) {
+  TRY(const json::value body, api::parse_body(request.body));
+  const auto has = [&](std::string_view name) {
+    return json::find(body.get_object(), name) != nullptr;
+  };
+  if (has("query")) return rerank(request, reply);
+  if (has("text_1") || has("queries") || has("data_1")) return score(request, reply);
+  return has("task") ? pooling(request, reply) : embeddings(request, reply);
 }
 
 Result<void> EmbeddingService::answer_rows(const api::EmbeddingRequest& embedding,

@@ -33,6 +33,7 @@ class EmbeddingService final : public Drainable {
   void add_routes();
   Result<void> embeddings(const net::HttpRequest& request, const Reply& reply);
   Result<void> pooling(const net::HttpRequest& request, const Reply& reply);
+  Result<void> invocations(const net::HttpRequest& request, const Reply& reply);
   // Of both; `write` is one of api's.
   using WriteRows = decltype(api::embedding_response);
   Result<void> answer_rows(const api::EmbeddingRequest& embedding, std::string_view prefix,

@@ -82,6 +82,7 @@ Result<void> Service::submit(const std::shared_ptr<Answer>& answer,
       };
       Request one = prompt;
       if (one.sampling.seed) *one.sampling.seed += static_cast<std::uint64_t>(k);
+      one.answers = k == 0 ? per_prompt : 0;
       one.times.queued = clock_.now();
       TRY_DO(submission.add(std::move(one), std::move(sink)));
     }

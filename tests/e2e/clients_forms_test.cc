@@ -376,6 +376,24 @@ TEST_F(ClientForms, TheCachesConfigurationIsAMetric) {
   EXPECT_EQ(page.find("num_gpu_blocks=\"0\""), std::string::npos);
 }
 
+// vLLM's: answers that a request asks for, and how often each was preempted.
+TEST_F(ClientForms, AnswersAndPreemptionsAreMetrics) {
+  const auto value = [](std::string_view name) {
+    const std::string page = exchange(server_->port(), "GET", "/metrics", "").body;
+    const std::size_t at = page.find("\n" + std::string(name) + "{");
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? -1.0 : std::stod(page.substr(page.find(' ', at + 1)));
+  };
+  const double answers = value("vllm:request_params_n_sum");
+  const double requests = value("vllm:request_params_n_count");
+  const double ended = value("vllm:request_num_preemptions_count");
+  must("/v1/completions", R"({"prompt": ["a", "b"], "n": 3, "max_tokens": 2})");
+  EXPECT_EQ(value("vllm:request_params_n_sum"), answers + 6);
+  EXPECT_EQ(value("vllm:request_params_n_count"), requests + 2);
+  EXPECT_EQ(value("vllm:request_num_preemptions_count"), ended + 6);
+  EXPECT_EQ(value("vllm:request_num_preemptions_sum"), 0);
+}
+
 // Where the prompt opens a thought, all that this model says is one.
 TEST(ClientThoughts, HaveBothNamesOrAreLeftOut) {
   TemporaryDirectory work;

@@ -82,6 +82,27 @@ TEST_F(Embeddings, FormsOfInputGiveTheSameVectors) {
   EXPECT_EQ(std::memcmp(bytes->data(), one.data(), bytes->size()), 0);
 }
 
+// One path for all that an encoder does.
+TEST_F(Embeddings, InvocationsAreWhatTheirMembersSay) {
+  for (const auto& [path, body] : std::vector<std::pair<std::string, std::string>>{
+           {"/v1/embeddings", R"({"input": "A saccade is the jump."})"},
+           {"/pooling", R"({"input": "A saccade is the jump.", "task": "embed"})"},
+           {"/rerank", R"({"query": "A jump", "documents": ["of the eye", "a cat"]})"},
+           {"/score", R"({"text_1": "A jump", "text_2": ["of the eye", "a cat"]})"},
+           {"/score", R"({"queries": "A jump", "documents": ["of the eye", "a cat"]})"},
+           {"/score", R"({"data_1": "A jump", "data_2": ["of the eye", "a cat"]})"}}) {
+    auto named = parsed(post(body, path)).as_object();
+    auto invoked = parsed(post(body, "/invocations")).as_object();
+    for (const char* own : {"id", "created"}) {
+      named.erase(own);
+      invoked.erase(own);
+    }
+    EXPECT_EQ(invoked, named) << path;
+    EXPECT_FALSE(named.contains("error")) << path;
+  }
+  EXPECT_EQ(post("[1]", "/invocations").status, 400);
+}
+
 // vLLM's /pooling gives the same rows under other names.
 TEST_F(Embeddings, PoolingIsTheSameInItsShape) {
   const auto embedded = parsed(post(R"({"input": "A saccade is the jump."})"));

@@ -165,6 +165,10 @@ void latencies(MetricsText& page, const EngineStats& s) {
                  s.request_generation_tokens);
   page.histogram("vllm:request_params_max_tokens", "max_tokens of a request.",
                  s.request_params_max_tokens);
+  page.histogram("vllm:request_params_n", "Answers that a prompt is asked for.",
+                 s.request_params_n);
+  page.histogram("vllm:request_num_preemptions", "Preemptions of a request.",
+                 s.request_num_preemptions);
   page.histogram("vllm:iteration_tokens_total", "Tokens of a step.", s.iteration_tokens);
   page.histogram("saccade:encode_batch_images", "Images of an encoder batch.",
                  s.encode_batch_images);
