@@ -180,6 +180,7 @@ constexpr Member kMembers[] = {
     {"diagnostics", ""},
     {"betas", ""},
     {"use_activation", ""},
+    {"padding", "s"},
     {"activation", ""},
     {"softmax", ""},
 };

@@ -61,6 +61,10 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
     if (normalised && !*normalised)
       return invalid(name, "'{}' is false; embeddings are as the checkpoint has them", name);
   }
+  TRY(const auto padding, fields.text("padding"));
+  if (padding && *padding != "do_not_pad")
+    return invalid("padding", "'padding' is '{}': texts are not padded here, do_not_pad is taken",
+                   padding->substr(0, 40));
   request.unknown = fields.unknown();
   return request;
 }

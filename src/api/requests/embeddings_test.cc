@@ -61,6 +61,8 @@ TEST(EmbeddingRequest, RefusalsNameTheMember) {
     EXPECT_EQ(refused(R"({"input": "a", ")" + name + "\": false}").param, name);
     EXPECT_TRUE(parse_embedding_request(R"({"input": "a", ")" + name + "\": true}")) << name;
   }
+  EXPECT_EQ(refused(R"({"input": "a", "padding": "max_length"})").param, "padding");
+  EXPECT_TRUE(parse_embedding_request(R"({"input": "a", "padding": "do_not_pad"})"));
   EXPECT_EQ(refused(R"({"messages": [{"role": "user", "content": "x"}]})").param, "messages");
   std::string many = R"({"input": ["")";
   for (int i = 0; i < 2048; ++i) many += ",\"\"";

@@ -140,6 +140,8 @@ constexpr FieldRow kRows[] = {
     {"normalize", kUsed, E},
     {"embed_dtype", kRefused, E},
     {"endianness", kRefused, E},
+    {"padding", kUsed, E},
+    {"padding", kRefused, S | K, "texts are not padded"},
     {"use_activation", kUsed, E},
     {"use_activation", kIgnored, S | K, "a score is a cosine"},
     {"activation", kIgnored, S | K, "a score is a cosine"},
