@@ -10,11 +10,12 @@ namespace saccade {
 Result<std::unique_ptr<EmbeddingEngine>> EmbeddingEngine::create(EmbeddingSettings settings,
                                                                  SentenceEncoder& encoder,
                                                                  Device& device) {
-  const std::int64_t longest = encoder.shape().max_tokens;
-  if (settings.max_batched_tokens < longest)
+  const std::int64_t most = encoder.shape().max_tokens;
+  settings.max_tokens = settings.max_tokens == 0 ? most : std::min(settings.max_tokens, most);
+  if (settings.max_batched_tokens < settings.max_tokens)
     return fail(ErrorCode::kInvalid,
                 "max_num_batched_tokens is {}; the model's longest sequence is {} tokens",
-                settings.max_batched_tokens, longest);
+                settings.max_batched_tokens, settings.max_tokens);
   if (settings.max_sequences < 1)
     return fail(ErrorCode::kInvalid, "max_num_seqs is {}, at least 1 is required",
                 settings.max_sequences);
@@ -34,13 +35,13 @@ Result<void> EmbeddingEngine::validate(const std::vector<std::vector<TokenId>>& 
     if (count == 0)
       return fail(
           Error{ErrorCode::kInvalid, "an input has no tokens, at least 1 is required", "input"});
-    if (count > shape.max_tokens) {
+    if (count > settings_.max_tokens) {
       return fail(Error{
           ErrorCode::kInvalid,
           fmt::format("This model's maximum context length is {} tokens. However, you requested {} "
                       "tokens in the input for embedding generation. Please reduce the length of "
                       "the input, or set truncate_prompt_tokens.",
-                      shape.max_tokens, count),
+                      settings_.max_tokens, count),
           "input"});
     }
     for (const TokenId id : ids) {

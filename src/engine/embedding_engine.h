@@ -17,7 +17,8 @@
 namespace saccade {
 
 struct EmbeddingSettings {
-  std::int64_t max_batched_tokens = 2048;     // of a step; at least the model's longest sequence
+  std::int64_t max_tokens = 0;                // of a sequence; 0, and more: the model's most
+  std::int64_t max_batched_tokens = 2048;     // of a step; at least the longest sequence
   std::int64_t max_sequences = 256;           // of a step
   std::int64_t max_waiting = 1024;            // requests not yet answered; one more is kExhausted
   std::int64_t max_waiting_tokens = 1 << 24;  // of those requests (64 MiB of ids), likewise

@@ -55,11 +55,11 @@ void EmbeddingService::add_routes() {
     std::vector<api::ModelCard> cards;
     for (const auto& name : settings_.served_model_name)
       cards.push_back(
-          {name, started_at_, settings_.model, encoder_.shape().max_tokens, false, 0, true});
+          {name, started_at_, settings_.model, engine_.settings().max_tokens, false, 0, true});
     return cards;
   });
   router_.add_info_routes(
-      {.generates = false, .max_model_len = encoder_.shape().max_tokens}, [this] {
+      {.generates = false, .max_model_len = engine_.settings().max_tokens}, [this] {
         const EmbeddingStats stats = engine_.stats();
         return api::ServerLoad{stats.running,
                                stats.waiting + static_cast<std::int64_t>(router_.preparing()), 0};
@@ -77,7 +77,7 @@ Result<void> EmbeddingService::add_ids(std::span<const api::CompletionPrompt> in
   std::int64_t most = 0;  // 0: nothing is cut
   if (truncate) {
     most = *truncate;
-    const std::int64_t limit = encoder_.shape().max_tokens;
+    const std::int64_t limit = engine_.settings().max_tokens;
     if (most == -1) most = limit;
     if (most < 1 || most > limit)
       return fail(Error{ErrorCode::kInvalid,
@@ -219,7 +219,7 @@ Result<std::string> EmbeddingService::tokenize(const net::HttpRequest& request) 
   std::vector<std::string> strings;
   if (tokenize.return_token_strs)
     for (const TokenId id : ids) strings.emplace_back(tokenizer_->piece(id));
-  return api::tokenize_response(ids, encoder_.shape().max_tokens,
+  return api::tokenize_response(ids, engine_.settings().max_tokens,
                                 tokenize.return_token_strs ? &strings : nullptr, {});
 }
 

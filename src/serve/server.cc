@@ -141,6 +141,10 @@ Result<void> serve_embeddings(const ServeSettings& settings, const ServerParts& 
             parts.device->description(), shape.dimensions, shape.pooling,
             shape.normalised ? ", normalised" : "", shape.max_tokens);
   EmbeddingSettings embedding;
+  embedding.max_tokens = settings.engine.max_model_len;
+  if (embedding.max_tokens > shape.max_tokens)
+    log::warning("--max-model-len {}: the model takes {} tokens a text", embedding.max_tokens,
+                 shape.max_tokens);
   embedding.max_batched_tokens = std::max(settings.engine.max_batched_tokens, shape.max_tokens);
   embedding.max_waiting = settings.engine.max_waiting;
   TRY(const auto engine, EmbeddingEngine::create(embedding, *encoder, *parts.device));

@@ -1,4 +1,7 @@
 // Which paths a model that generates answers, and by what.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -22,11 +25,16 @@ void Service::add_cache_config(MetricsText& page) const {
   token_bytes *= static_cast<std::int64_t>(size_of(shape.cache_dtype));
   const auto bytes = static_cast<std::int64_t>(engine.kv_cache_bytes);
   const std::int64_t blocks = token_bytes > 0 ? bytes / (token_bytes * engine.block_size) : 0;
-  page.gauge("vllm:cache_config_info", "The KV cache's configuration.", 1,
-             {{"block_size", std::to_string(engine.block_size)},
-              {"num_gpu_blocks", std::to_string(blocks)},
-              {"cache_dtype", std::string(name_in(kKvDtypes, settings_.kv_dtype))},
-              {"enable_prefix_caching", engine.prefix_caching ? "True" : "False"}});
+  const std::int64_t tokens = blocks * engine.block_size;
+  const double longest = static_cast<double>(std::max<std::int64_t>(engine.max_model_len, 1));
+  page.gauge(
+      "vllm:cache_config_info", "The KV cache's configuration.", 1,
+      {{"block_size", std::to_string(engine.block_size)},
+       {"num_gpu_blocks", std::to_string(blocks)},
+       {"kv_cache_size_tokens", std::to_string(tokens)},
+       {"kv_cache_max_concurrency", fmt::format("{:.2f}", static_cast<double>(tokens) / longest)},
+       {"cache_dtype", std::string(name_in(kKvDtypes, settings_.kv_dtype))},
+       {"enable_prefix_caching", engine.prefix_caching ? "True" : "False"}});
 }
 
 void Service::add_known() {

@@ -374,6 +374,14 @@ TEST_F(ClientForms, TheCachesConfigurationIsAMetric) {
   EXPECT_NE(page.find("vllm:cache_config_info{"), std::string::npos);
   EXPECT_NE(page.find("block_size=\"16\""), std::string::npos);
   EXPECT_EQ(page.find("num_gpu_blocks=\"0\""), std::string::npos);
+  // Of vLLM 0.33: tokens that the cache holds, and how many of the longest requests that is.
+  const auto label = [&](const std::string& name) {
+    const std::size_t at = page.find(name + "=\"");
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? 0 : std::stod(page.substr(at + name.size() + 2));
+  };
+  EXPECT_EQ(label("kv_cache_size_tokens"), 16 * label("num_gpu_blocks"));
+  EXPECT_NEAR(label("kv_cache_max_concurrency"), label("kv_cache_size_tokens") / 1024, 0.01);
 }
 
 // vLLM's: answers that a request asks for, and how often each was preempted.

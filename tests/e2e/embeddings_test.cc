@@ -103,6 +103,25 @@ TEST_F(Embeddings, InvocationsAreWhatTheirMembersSay) {
   EXPECT_EQ(post("[1]", "/invocations").status, 400);
 }
 
+TEST(EmbeddingLength, IsWhatTheFlagSays) {
+  ServerProcess server(SACCADE_BINARY, {"serve", "--model", kEncoder, "--max-model-len", "8"});
+  const auto ask = [&](const std::string& more, const std::string& path = "/v1/embeddings") {
+    return exchange(
+        server.port(), "POST", path,
+        R"({"input": ")" + std::string(100, 'a') + R"( b c d e f g h i j k l m n")" + more + "}");
+  };
+  EXPECT_EQ(ask("").status, 400);
+  EXPECT_NE(ask("").body.find("maximum context length is 8 tokens"), std::string::npos);
+  EXPECT_EQ(ask(R"(, "truncate_prompt_tokens": 9)").status, 400);
+  EXPECT_EQ(parsed(ask(R"(, "truncate_prompt_tokens": -1)")).at("usage").at("prompt_tokens"), 8);
+  EXPECT_EQ(exchange(server.port(), "POST", "/score",
+                     R"({"text_1": "a", "text_2": "a b c d e f g h i j k l m n"})")
+                .status,
+            400);
+  EXPECT_NE(exchange(server.port(), "GET", "/v1/models", "").body.find(R"("max_model_len":8)"),
+            std::string::npos);
+}
+
 // vLLM's /pooling gives the same rows under other names.
 TEST_F(Embeddings, PoolingIsTheSameInItsShape) {
   const auto embedded = parsed(post(R"({"input": "A saccade is the jump."})"));
