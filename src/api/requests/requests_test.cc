@@ -351,37 +351,6 @@ TEST(ChatRequest, MembersOfAHistoryThatSayNothingAreLeftOut) {
   EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "tool_calls": []})"), bare);
 }
 
-// What would be lost without a word: templates know none of these.
-TEST(ChatRequest, OlderFormsOfAHistoryBecomeWhatTemplatesKnow) {
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": null, "refusal": "No."})").at(0).at("content"),
-            "No.");
-  EXPECT_EQ(seen(R"({"role": "tool", "content": null})").at(0).at("content"), "");
-  const json::value calls = seen(
-      R"({"role": "user", "content": "q"},
-         {"role": "assistant", "content": null,
-          "function_call": {"name": "f", "arguments": "{\"a\": 1}"}},
-         {"role": "function", "name": "f", "content": "r"})");
-  EXPECT_EQ(calls.at(1),
-            json::parse(R"({"role": "assistant", "content": [], "tool_calls": [{"id": "call00001",
-                "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}]})")
-                .value());
-  EXPECT_EQ(calls.at(2), json::parse(R"({"role": "tool", "content": "r", "name": "f",
-                                         "tool_call_id": "call00001"})")
-                             .value());
-  // Beside newer calls the older is nobody's; one that is no call is named.
-  EXPECT_EQ(seen(R"({"role": "assistant", "content": "a", "function_call": {"name": "g"},
-                     "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f"}}]})")
-                .at(0)
-                .at("tool_calls")
-                .as_array()
-                .size(),
-            1U);
-  const auto wrong = parse_chat_request(
-      R"({"messages": [{"role": "assistant", "content": "a", "function_call": "f"}]})");
-  EXPECT_EQ(wrong.error().message,
-            "messages[0].tool_calls[0]: 'function' is a string, an object is required");
-}
-
 TEST(ChatRequest, UsageOfEveryChunkNeedsUsage) {
   const auto delivery = [](const std::string& options) {
     return parse_chat_request(chat(R"("stream": true, "stream_options": )" + options))->delivery;
