@@ -17,6 +17,12 @@ Result<void> take(CLI::App& command, const CLI::ConfigItem& item) {
   if (option == nullptr || name == "config")
     return fail(ErrorCode::kInvalid, "'{}' is no flag of {}", item.fullname(), command.get_name());
   if (option->count() > 0) return {};  // the command line is nearer
+  if (item.inputs.empty())
+    return fail(ErrorCode::kInvalid, "{}: a list of 0 values, and it takes one or more", item.name);
+  // CLI11 would take the last one, as of a flag that is typed again.
+  if (item.inputs.size() > 1 && option->get_items_expected_max() <= 1)
+    return fail(ErrorCode::kInvalid, "{}: a list of {} values, and it takes one", item.name,
+                item.inputs.size());
   try {
     if (option->get_expected_min() == 0) {
       option->add_result(option->get_flag_value(name, CLI::ConfigBase().to_flag(item)));

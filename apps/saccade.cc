@@ -1,11 +1,17 @@
 // saccade: one program, one file per subcommand.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <system_error>
@@ -55,10 +61,29 @@ void take_numbers_alone(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands(nullptr)) take_numbers_alone(*command);
 }
 
+// What is opened first would otherwise take the place of a closed one, and get what is printed.
+// Opened the wrong way round, so that using it is an error still.
+void fill_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest free one
+}
+
+// A full disk is no success: 1 where standard output did not take everything.
+int written_out(int exit_code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  std::fprintf(stderr, "saccade: standard output: %s\n",
+               errno != 0 ? std::strerror(errno) : "not everything could be written");
+  return exit_code == 0 ? 1 : exit_code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
   saccade::hear_end_signals();
+  fill_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of files' sizes (ulimit -f) is an error of the write
   CLI::App app{
       "Serves vision-language models over the OpenAI API, and measures any server that speaks it."};
   app.name("saccade");
@@ -105,9 +130,9 @@ int main(int argc, char** argv) try {
     }
     const bool wrong = app.exit(error) != 0;  // --help is no error
     if (wrong) std::fputs(hints.c_str(), stderr);
-    return wrong ? 2 : 0;
+    return written_out(wrong ? 2 : 0);
   }
-  return exit_code;
+  return written_out(exit_code);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "saccade: %s\n", error.what());
   return 1;

@@ -368,11 +368,49 @@ TEST(Switches, ConfigFilesThatAreWrong) {
   ended = run_to_end(SACCADE_BINARY, serve({"--config", wrong.path()}));
   EXPECT_EQ(ended.status, 1);
   expect_words(ended.output, {wrong.path(), "max-num-seqs", "many"});
+  for (const std::string list : {"port = [1, 2]", "host = [\"a\", \"b\"]", "max-num-seqs = [1, 2]",
+                                 "enable-log-requests = [true, false]"}) {
+    const TextFile two(".toml", list + "\n");
+    ended = run_to_end(SACCADE_BINARY, serve({"--config", two.path()}));
+    EXPECT_EQ(ended.status, 1) << list;
+    expect_words(ended.output, {two.path(), list.substr(0, list.find(' ')), "a list of 2 values"});
+  }
+  for (const std::string list :
+       {"max-num-seqs = []", "served-model-name = []", "enable-log-requests = []"}) {
+    const TextFile empty(".toml", list + "\n");
+    ended = run_to_end(SACCADE_BINARY, serve({"--config", empty.path()}));
+    EXPECT_EQ(ended.status, 1) << list;
+    expect_words(ended.output, {empty.path(), list.substr(0, list.find(' ')), "0 values"});
+  }
   for (const std::string none : {"/nowhere.toml", "/dev/zero", "/tmp"}) {
     ended = run_to_end(SACCADE_BINARY, serve({"--config", none}));
     EXPECT_EQ(ended.status, 1);
     expect_words(ended.output, {"--config", none});
   }
+}
+
+TEST(Switches, ChatTemplatesThatAreNone) {
+  const TextFile empty(".jinja", "");
+  const TextFile blank(".jinja", " \n\t\n");
+  for (const std::string& path : {empty.path(), blank.path(), std::string("/tmp"),
+                                  std::string("/dev/zero"), std::string("/nowhere.jinja")}) {
+    const Ended ended = run_to_end(SACCADE_BINARY, serve({"--chat-template", path}));
+    EXPECT_EQ(ended.status, 1) << path;
+    expect_words(ended.output, {"--chat-template", path});
+  }
+}
+
+TEST(Switches, AServerGivenTwiceIsRefused) {
+  for (const std::string again : {"http://127.0.0.1:1", "http://127.0.0.1:1/", "127.0.0.1:1"}) {
+    const Ended ended = run_to_end(
+        SACCADE_BINARY,
+        {"proxy", "--port", "0", "--pd", "http://127.0.0.1:1,http://b:1", "--pd", again});
+    EXPECT_EQ(ended.status, 1) << again;
+    expect_words(ended.output, {"--pd", again, "twice"});
+  }
+  const Ended ended = run_to_end(SACCADE_BINARY, serve({"--encoders", "127.0.0.1:9,127.0.0.1:9"}));
+  EXPECT_EQ(ended.status, 1);
+  expect_words(ended.output, {"--encoders", "127.0.0.1:9", "twice"});
 }
 
 TEST(Switches, RequestsAreLoggedWhenAsked) {
@@ -414,6 +452,32 @@ void await(const ServerProcess& server, const std::string& words) {
   for (int i = 0; i < 6000 && count(server.log(), words) == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(count(server.log(), words), 1u) << server.log();
+}
+
+// What nobody got is no success, whichever command has printed it.
+TEST(CommandLine, StandardOutputThatTakesNothing) {
+  const std::string saccade = SACCADE_BINARY;
+  for (const std::string& command :
+       {" model inspect " + kCheckpoint, std::string(" --version"), std::string(" serve --help")}) {
+    for (const std::string nowhere : {" > /dev/full", " >&-"}) {
+      const Ended ended = run_to_end("/bin/sh", {"-c", saccade + command + nowhere});
+      EXPECT_EQ(ended.status, 1) << command << nowhere;
+      expect_words(ended.output, {"standard output"});
+    }
+    EXPECT_EQ(run_to_end("/bin/sh", {"-c", saccade + command + " <&- > /dev/null"}).status, 0);
+  }
+}
+
+// The signal would end it with half a folder left behind.
+TEST(CommandLine, ALimitOfFileSizesIsAnError) {
+  const TemporaryDirectory work;
+  const Ended ended =
+      run_to_end("/bin/sh", {"-c", "ulimit -f 10; exec " + std::string(SACCADE_BINARY) +
+                                       " model quantize --quantization int4 " + kCheckpoint + " " +
+                                       work / "out"});
+  EXPECT_TRUE(ended.status == 1 || ended.status == 2) << ended.status << ended.output;
+  expect_words(ended.output, {work.path()});
+  EXPECT_TRUE(std::filesystem::is_empty(work.path()));
 }
 
 // The manual has every command's options: none without a word about it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <iterator>
 #include <utility>
 
@@ -37,6 +38,15 @@ std::string_view without_port(std::string_view peer) {
   std::string_view host = peer.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   return host;
+}
+
+// Under whatever spelling of it.
+bool same_place(const net::Url& a, const net::Url& b) {
+  const auto same_letter = [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  };
+  return a.scheme == b.scheme && a.port == b.port && a.path == b.path &&
+         std::ranges::equal(a.host, b.host, same_letter);
 }
 
 }  // namespace
@@ -79,6 +89,11 @@ Result<std::unique_ptr<Forwarder>> Forwarder::create(const ProxySettings& settin
     auto url = net::parse_url(text);
     if (!url) return fail_within("--pd", std::move(url).error());
     while (url->path.ends_with('/')) url->path.pop_back();
+    for (const ServerPtr& other : servers) {
+      if (!same_place(other->url, *url)) continue;
+      return fail(ErrorCode::kInvalid, "--pd: {} is given twice{}: it would be asked as two", text,
+                  text == other->name ? "" : fmt::format(" (as {} too)", other->name));
+    }
     servers.push_back(std::make_shared<const Server>(Server{*std::move(url), text, true}));
   }
   net::HttpClientSettings client;

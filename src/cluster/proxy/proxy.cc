@@ -18,7 +18,8 @@
 namespace saccade::cluster {
 namespace {
 
-constexpr std::chrono::seconds kEndTime{5};  // from the last answer to the end of the process
+// From the last answer, or the end of the time for answers, to the end of the process.
+constexpr std::chrono::seconds kEndTime{5};
 
 constexpr std::chrono::milliseconds kTellTime{1000};  // for those whose answers are cut
 
@@ -136,9 +137,9 @@ Result<void> run_proxy(const ProxySettings& settings) {
   log::info("shutting down: {} connections are open, {} s for their answers to end",
             server->open_connections(), settings.drain_time.count());
   server->drain(settings.drain_time);
+  EndSignals::end_within(kEndTime);  // telling those that are cut is a part of it
   forwarder->end_answers();
   server->drain(kTellTime);
-  EndSignals::end_within(kEndTime);
   if (store) store->stop();
   return {};
 }

@@ -33,6 +33,10 @@ Result<std::string> template_source(const std::string& given) {
   if (given.find('{') != std::string::npos) return given;
   auto text = read_regular_file(given, jinja::kMaxSourceBytes);
   if (!text) return fail_within("--chat-template", std::move(text).error());
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos)
+    return fail(ErrorCode::kInvalid,
+                "--chat-template: {}: nothing is in it ({} bytes), and every prompt would be empty",
+                given, text->size());
   return text;
 }
 

@@ -11,8 +11,8 @@
 namespace saccade::serve {
 namespace {
 
-// From the last answer, or its cut, to the end of the process: for workers on what nobody waits
-// for.
+// From the last answer, or the end of the time for answers, to the end of the process: for workers
+// on what nobody waits for.
 constexpr std::chrono::seconds kEndTime{5};
 // For those whose answers are cut to be told so, and again for it to reach them.
 constexpr std::chrono::milliseconds kTellTime{1000};
@@ -69,7 +69,6 @@ void HttpListener::serve_until_signal(std::span<Drainable* const> what, ClusterS
   signals_.wait();
   if (store != nullptr) store->withdraw();  // who asks next is sent elsewhere
   drain(what);
-  EndSignals::end_within(kEndTime);
 }
 
 void HttpListener::drain(std::span<Drainable* const> what) {
@@ -81,6 +80,7 @@ void HttpListener::drain(std::span<Drainable* const> what) {
   http_->drain(limit);
   if (std::ranges::any_of(what, [](Drainable* each) { return each->waits_beyond_http(); }))
     wait_until_idle(what, limit);
+  EndSignals::end_within(kEndTime);  // telling those that are cut is a part of it
   if (unfinished(what) == 0) return;
   log::warning("{} answers were cut", unfinished(what));
   bool told = false;

@@ -1,5 +1,7 @@
 #include "serve/assembly/image_encoders.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "cluster/grpc/encoder_link.h"
 #include "serve/assembly/cluster_store.h"
@@ -15,7 +17,12 @@ Result<std::unique_ptr<cluster::EmbeddingExchange>> make_exchange(const ServeSet
   const ClusterSettings& cluster = settings.cluster;
   cluster::GrpcLinkSettings link;
   TRY(link.access, read_access(cluster));
-  for (const std::string& address : cluster.encoders) {
+  for (std::size_t i = 0; i < cluster.encoders.size(); ++i) {
+    const std::string& address = cluster.encoders[i];
+    const auto before = cluster.encoders.begin() + static_cast<std::ptrdiff_t>(i);
+    if (std::find(cluster.encoders.begin(), before, address) != before)
+      return fail(ErrorCode::kInvalid, "--encoders: {} is given twice: it would be asked as two",
+                  address);
     const auto checked = cluster::check_address(address);
     if (!checked) return fail_within("--encoders", checked.error());
   }
