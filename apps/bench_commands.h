@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -29,8 +28,6 @@ void add_serve_options(CLI::App& app, const std::shared_ptr<bench::ServeSettings
                        std::vector<std::function<Result<void>()>>& interpretations);
 // Of them, what says which server is asked, and how.
 void add_target_options(CLI::App& app, bench::TargetChoice& target);
-// Becomes true with the first Ctrl-C or SIGTERM; the second one ends the program.
-std::atomic<bool>& stop_on_signals();
 // The command line as typed, values of headers replaced by ***.
 std::vector<std::string> typed_arguments();
 
@@ -44,7 +41,7 @@ inline int finish(const Result<std::string>& outcome) {
   std::fprintf(stderr, "saccade bench: %s\n", outcome.error().message.c_str());
   const ErrorCode code = outcome.error().code;
   const bool typed_or_read = code == ErrorCode::kInvalid || code == ErrorCode::kNotFound ||
-                             code == ErrorCode::kUnsupported;
+                             code == ErrorCode::kUnsupported || code == ErrorCode::kTooLarge;
   return typed_or_read ? 2 : 1;
 }
 

@@ -3,6 +3,7 @@
 
 #include "apps/bench_commands.h"
 #include "apps/local_embedder.h"
+#include "base/end_signals.h"
 #include "bench/load/leg_runner.h"
 #include "bench/load/rate_search.h"
 #include "bench/methods/image_size_table.h"
@@ -43,7 +44,7 @@ void call_back(CLI::App& app, const std::shared_ptr<bench::ServeSettings>& setti
       for (const auto& interpret : *interpretations) TRY_DO(interpret());
       settings->argv = typed_arguments();
       TRY_DO(bench::check(*settings));
-      return method(stop_on_signals());
+      return method(stop_flag());
     }();
     exit_code = finish(outcome.map([](const auto& done) { return done.text; }));
     if (outcome) exit_code = outcome->exit_code;

@@ -1,10 +1,10 @@
 // `saccade bench serve`: the options of vLLM's client, and more. A long list, in the groups of
 // serve_settings.h.
-#include <csignal>
 #include <cstdlib>
 
 #include "apps/bench_commands.h"
 #include "apps/choice_flag.h"
+#include "base/end_signals.h"
 #include "bench/serve_command.h"
 
 namespace saccade {
@@ -23,15 +23,6 @@ struct Raw {
   std::string max_concurrency;
   bool ignored = false;
 };
-
-std::atomic<bool> stop_requested{false};
-
-// The first Ctrl-C ends the run and keeps what is there; the second ends the program, of whichever
-// kind it is.
-void on_signal(int) {
-  stop_requested.store(true);
-  for (const int each : {SIGINT, SIGTERM}) std::signal(each, SIG_DFL);
-}
 
 // A number, or "inf".
 Result<double> number_or_inf(const std::string& text, std::string_view option) {
@@ -293,12 +284,6 @@ Result<void> interpret(const Raw& raw, bench::ServeSettings& s) {
 
 }  // namespace
 
-std::atomic<bool>& stop_on_signals() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-  return stop_requested;
-}
-
 std::vector<std::string> typed_arguments() {
   std::vector<std::string> words;
   std::string text;
@@ -350,7 +335,7 @@ void add_bench_serve(CLI::App& bench_app, int& exit_code) {
       }
     }
     settings->argv = typed_arguments();
-    auto outcome = bench::serve(*settings, stop_on_signals());
+    auto outcome = bench::serve(*settings, stop_flag());
     if (!outcome) {
       exit_code = finish(tl::unexpected<Error>(outcome.error()));
       return;

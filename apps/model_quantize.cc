@@ -6,6 +6,7 @@
 #include "apps/bench_commands.h"
 #include "apps/choice_flag.h"
 #include "apps/model_commands.h"
+#include "base/end_signals.h"
 #include "base/processors.h"
 #include "base/progress.h"
 #include "model/quantization/quantize_checkpoint.h"
@@ -28,7 +29,8 @@ Result<void> quantize(Flags& flags) {
   TRY(const Checkpoint checkpoint, open_checkpoint(directory));
   QuantizeOptions& options = flags.options;
   const std::string kind(name_in(kBits, options.bits));
-  const std::atomic<bool>& stop = stop_on_signals();
+  stop_in_order();
+  const std::atomic<bool>& stop = stop_flag();
   options.stopped = [&stop] { return stop.load(); };
   Progress progress("rounding to " + kind);
   options.progress = [&](std::size_t done, std::size_t total) {

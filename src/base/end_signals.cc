@@ -16,9 +16,13 @@ namespace {
 
 constexpr int kDiedOfSignal = 128;  // as shells say it
 
+std::atomic<bool> stop_asked{false};
+std::atomic<pid_t> started_group{0};
+
 // By the signal itself, so that whoever waits sees it; the first process of a container has to
 // exit.
 [[noreturn]] void end_of(int signal) {
+  if (const pid_t group = started_group.load(); group > 0) kill(-group, SIGTERM);
   std::signal(signal, SIG_DFL);
   sigset_t these;
   sigemptyset(&these);
@@ -45,6 +49,17 @@ void hear_end_signals() {
       std::signal(signal, SIG_IGN);
   }
 }
+
+void stop_in_order() {
+  for (const int signal : {SIGINT, SIGTERM})
+    std::signal(signal, [](int came) {
+      if (stop_asked.exchange(true)) end_of(came);
+    });
+}
+
+std::atomic<bool>& stop_flag() { return stop_asked; }
+
+void end_along(pid_t group) { started_group.store(group); }
 
 struct EndSignals::State {
   std::mutex mutex;

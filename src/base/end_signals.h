@@ -2,6 +2,9 @@
 // once; then the first lets it end in order, and a second ends it at once.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <chrono>
 #include <memory>
 
@@ -10,6 +13,15 @@ namespace saccade {
 // The first line of main(): from here on the signals end the process, also as the first process of
 // a container, where they would do nothing by themselves. What is interrupted is not told.
 void hear_end_signals();
+
+// For a command that ends by itself. From here on the first signal sets stop_flag() alone, and the
+// command ends in order; a second one ends the process at once. To be called when there is
+// something to keep, and no sooner: what only waits (for a pipe, a server) need not look at a flag.
+void stop_in_order();
+std::atomic<bool>& stop_flag();
+// A group of processes that this one started, which is told to end (SIGTERM) where a signal ends
+// this one at once; 0: none.
+void end_along(pid_t group);
 
 class EndSignals {
  public:

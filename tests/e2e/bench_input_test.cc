@@ -1,13 +1,20 @@
 // What servers and files should not give `saccade bench`: each ends with a message that names the
 // thing, an exit code that says whose fault it is (2: the command or a file, 1: the server or the
 // run), and what was measured until then on disk.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "tests/support/certificate.h"
@@ -223,6 +230,80 @@ TEST(BenchInput, PicklesWithCodeAreRefused) {
   EXPECT_THAT(run.err, HasSubstr("evil.pkl"));
   EXPECT_THAT(run.err, HasSubstr("class or function"));
   EXPECT_TRUE(read_file(mark).empty());
+}
+
+// Nothing is measured yet: there is nothing to keep, and nobody looks whether it was told to end.
+class BenchSignals : public testing::TestWithParam<int> {};
+
+TEST_P(BenchSignals, TheFirstEndsWhatWaitsForAPipe) {
+  const MockProcess mock(SACCADE_BINARY);
+  TemporaryDirectory work;
+  const std::string pipe = work / "rows.jsonl";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const Words& words : {Words{"bench", "report", pipe}, Words{"bench", "trace", "stat", pipe},
+                             serve(mock.port(), {"--dataset-name", "custom", "--dataset-path", pipe,
+                                                 "--log", work / "run.jsonl"})}) {
+    Command bench(SACCADE_BINARY, words);
+    const int writer = ::open(pipe.c_str(), O_WRONLY);  // returns when it waits for rows
+    ASSERT_GE(writer, 0);
+    bench.signal(GetParam());
+    EXPECT_EQ(bench.wait().exit_code, 128 + GetParam()) << words[1];
+    ::close(writer);
+  }
+}
+
+TEST_P(BenchSignals, TheFirstEndsAServerThatIsNotReadyToo) {
+  TemporaryDirectory work;
+  const std::string started = work / "started";
+  Command bench(SACCADE_BINARY,
+                serve(free_port(), {"--ready-check-timeout-sec", "600", "--server-log",
+                                    work / "server.log", "--server-cmd",
+                                    "echo $$ > " + started + ".part; mv " + started + ".part " +
+                                        started + "; exec sleep 600"}));
+  while (!std::filesystem::exists(started))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const pid_t server = std::stoi(read_file(started));
+  bench.signal(GetParam());
+  EXPECT_EQ(bench.wait().exit_code, 128 + GetParam());
+  while (::kill(server, 0) == 0 && !read_file(fmt::format("/proc/{}/cmdline", server)).empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+TEST_P(BenchSignals, ARunThatMeasuresIsReported) {
+  MockProcess mock(SACCADE_BINARY, {"--ttft", "10", "--itl", "2"});
+  TemporaryDirectory work;
+  Command bench(SACCADE_BINARY, serve(mock.port(), {"--num-prompts", "4000", "--request-rate", "50",
+                                                    "--log", work / "run.jsonl"}));
+  mock.await_requests(30);
+  bench.signal(GetParam());
+  const CommandOutcome run = bench.wait();
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("Successful requests"));
+  EXPECT_EQ(run_command(SACCADE_BINARY, {"bench", "report", work / "run.jsonl"}).exit_code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(TerminateAndInterrupt, BenchSignals, testing::Values(SIGTERM, SIGINT));
+
+TEST(BenchInput, FilesWithoutAnEnd) {
+  TemporaryDirectory work;
+  const std::string sparse = work / "sparse.jsonl";
+  std::ofstream(sparse).close();
+  std::filesystem::resize_file(sparse, std::uintmax_t{1} << 40);
+  const std::string pipe = work / "pipe.parquet";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const MockProcess mock(SACCADE_BINARY);
+  for (const auto& [words, named] :
+       {std::pair(Words{"bench", "report", "/dev/zero"}, std::string("/dev/zero")),
+        std::pair(Words{"bench", "report", sparse}, std::string("limit 4294967296")),
+        std::pair(Words{"bench", "compare", sparse, sparse}, sparse),
+        std::pair(Words{"bench", "trace", "stat", sparse}, sparse),
+        std::pair(serve(mock.port(), {"--dataset-name", "tokens", "--dataset-path", pipe}), pipe),
+        std::pair(Words{"bench", "profile-ttft", "--base-url", mock.url(), "--file", pipe},
+                  pipe)}) {
+    const CommandOutcome run = run_command(SACCADE_BINARY, words);
+    EXPECT_EQ(run.exit_code, 2) << words[1] << run.err;
+    EXPECT_THAT(run.err, HasSubstr(named));
+  }
 }
 
 TEST(BenchInput, ReportsOfWhatIsNoRunLog) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -13,6 +11,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "bench/datasets/text_file.h"
 #include "image/pixels.h"
 
 namespace saccade::bench {
@@ -47,14 +46,6 @@ SharedImage share(std::string_view bytes, const ImageHeader& header) {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file) bytes << file.rdbuf();
-  if (!file || bytes.fail()) return fail(ErrorCode::kNotFound, "{}: cannot be read", path);
-  return std::move(bytes).str();
 }
 
 // make(i) for each of [0, count), on `threads` threads that take the next one when free.
@@ -126,7 +117,7 @@ Result<SharedImage> wrap_image(std::string_view bytes, std::string_view name,
 }
 
 Result<SharedImage> file_image(const std::string& path, bool by_url) {
-  TRY(const std::string bytes, read_file(path));
+  TRY(const std::string bytes, read_image_file(path));
   if (!by_url) return wrap_image(bytes, path, std::nullopt);
   const Result<ImageHeader> header = probe_image(bytes_of(bytes));
   if (!header) return fail_within(path, header.error());
@@ -141,7 +132,7 @@ Result<SharedImage> file_image(const std::string& path, bool by_url) {
 
 Result<SharedImage> changed_image(const std::string& path, std::uint64_t salt) {
   constexpr int kCorner = 8;  // a block of JPEG's, which keeps its mean colour
-  TRY(const std::string bytes, read_file(path));
+  TRY(const std::string bytes, read_image_file(path));
   const Result<ImageHeader> header = probe_image(bytes_of(bytes));
   if (!header) return fail_within(path, header.error());
   Result<Pixels> pixels = decode_image(bytes_of(bytes));
@@ -171,7 +162,7 @@ Result<std::vector<SharedImage>> read_images(std::span<const std::string> paths,
                                              const std::optional<ImageEncoding>& encode_anew,
                                              int threads) {
   return make_all(paths.size(), threads, [&](std::size_t i) -> Result<SharedImage> {
-    TRY(const std::string bytes, read_file(paths[i]));
+    TRY(const std::string bytes, read_image_file(paths[i]));
     return wrap_image(bytes, paths[i], encode_anew);
   });
 }

@@ -116,7 +116,7 @@ Result<std::vector<Question>> questions_of_folder(const fs::path& list,
   std::vector<Question> questions;
   for (const std::size_t row : chosen) {
     Question question = all[row];
-    TRY(question.image, read_text_file((list.parent_path() / question.image).string()));
+    TRY(question.image, read_image_file((list.parent_path() / question.image).string()));
     questions.push_back(std::move(question));
   }
   return questions;

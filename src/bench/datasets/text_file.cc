@@ -6,39 +6,64 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/regular_file.h"
+
 namespace saccade::bench {
 namespace {
 
+namespace fs = std::filesystem;
+
 Result<void> make_parent(const std::string& path) {
-  const auto parent = std::filesystem::path(path).parent_path();
+  const auto parent = fs::path(path).parent_path();
   std::error_code code;
-  if (!parent.empty()) std::filesystem::create_directories(parent, code);
+  if (!parent.empty()) fs::create_directories(parent, code);
   if (code) return fail(ErrorCode::kInvalid, "{}: {}", parent.string(), code.message());
+  return {};
+}
+
+// Renamed over, a device would be a file for everybody on the machine.
+Result<void> write_into(const std::string& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
   return {};
 }
 
 }  // namespace
 
-Result<std::string> read_text_file(const std::string& path) {
+Result<std::string> read_text_file(const std::string& path, std::size_t most_of_file,
+                                   std::size_t most_of_pipe) {
   std::error_code code;
-  const auto kind = std::filesystem::status(path, code).type();
-  if (kind == std::filesystem::file_type::directory)
-    return fail(ErrorCode::kInvalid, "{}: is a directory, a file is required", path);
-  // One of characters may have no end; a pipe has.
-  if (kind == std::filesystem::file_type::character || kind == std::filesystem::file_type::block)
-    return fail(ErrorCode::kInvalid, "{}: is a device, a file is required", path);
+  if (fs::status(path, code).type() != fs::file_type::fifo)
+    return read_regular_file(path, most_of_file);
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
-  std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text;
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  while (file && text.size() <= most_of_pipe) {
+    const std::size_t before = text.size();
+    text.resize(before + kPiece);
+    file.read(text.data() + before, kPiece);
+    text.resize(before + static_cast<std::size_t>(file.gcount()));
+  }
   if (file.bad()) return fail(ErrorCode::kCorrupt, "{}: cannot be read", path);
+  if (text.size() > most_of_pipe)
+    return fail(ErrorCode::kTooLarge, "{}: a pipe of over {} bytes, which is the limit", path,
+                most_of_pipe);
   return text;
+}
+
+Result<std::string> read_image_file(const std::string& path) {
+  constexpr std::size_t kMost = std::size_t{256} << 20;
+  return read_regular_file(path, kMost);
 }
 
 Result<void> may_be_written(const std::string& path) {
   TRY_DO(make_parent(path));
-  const auto folder = std::filesystem::path(path).parent_path();
+  const auto folder = fs::path(path).parent_path();
   std::error_code code;
-  if (std::filesystem::is_directory(path, code))
+  if (fs::is_directory(path, code))
     return fail(ErrorCode::kInvalid, "{}: is a directory, a file is to be written", path);
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     return fail(ErrorCode::kInvalid, "{}: {}", path, std::generic_category().message(errno));
@@ -47,15 +72,20 @@ Result<void> may_be_written(const std::string& path) {
 
 Result<void> write_text_file(const std::string& path, std::string_view text) {
   TRY_DO(make_parent(path));
-  const std::string part = path + ".part";
+  std::error_code code;
+  const fs::file_status there = fs::status(path, code);
+  if (fs::exists(there) && !fs::is_regular_file(there)) return write_into(path, text);
+  const fs::path resolved = fs::is_symlink(fs::symlink_status(path, code)) && fs::exists(there)
+                                ? fs::canonical(path, code)
+                                : fs::path(path);
+  const std::string part = resolved.string() + ".part";
   {
     std::ofstream file(part, std::ios::binary | std::ios::trunc);
     file.write(text.data(), static_cast<std::streamsize>(text.size()));
     file.close();
     if (!file) return fail(ErrorCode::kInvalid, "{}: cannot be written", path);
   }
-  std::error_code code;
-  std::filesystem::rename(part, path, code);
+  fs::rename(part, resolved, code);
   if (code) return fail(ErrorCode::kInvalid, "{}: {}", path, code.message());
   return {};
 }

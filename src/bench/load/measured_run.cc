@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/end_signals.h"
 #include "bench/load/live_view.h"
 
 namespace saccade::bench {
@@ -116,6 +117,7 @@ Result<RunLog> measure(const RunSettings& settings, const RunRequests& what,
     if (view) view->show(progress);
     if (stop.load()) control.stop.store(true);
   };
+  stop_in_order();  // what is measured from here on is reported
   if (stop.load()) return fail(ErrorCode::kCancelled, "stopped before the run began");
   TRY(RunLog log,
       run_load(load, settings.arrivals, what.requests, what.prompts, std::move(header), control));

@@ -37,7 +37,8 @@ struct RunSettings {
   RunHeader header;
 };
 
-// Fails only when the run cannot begin. `stop` ends it early, keeping what is there.
+// Fails only when the run cannot begin. `stop` ends it early, keeping what is there; from here on
+// the first signal sets stop_flag() alone.
 Result<RunLog> measure(const RunSettings& settings, const RunRequests& what,
                        std::atomic<bool>& stop);
 

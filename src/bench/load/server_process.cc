@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/end_signals.h"
 #include "bench/datasets/text_file.h"
 
 namespace saccade::bench {
@@ -40,6 +41,7 @@ Result<std::unique_ptr<ServerProcess>> ServerProcess::start(const std::string& c
   close(log);
   if (pid < 0) return fail(ErrorCode::kInternal, "the server command cannot be started: fork");
   setpgid(pid, pid);  // in both: whoever is first
+  end_along(pid);
   return std::unique_ptr<ServerProcess>(new ServerProcess(pid, command, log_path));
 }
 
@@ -53,6 +55,7 @@ Result<void> ServerProcess::check() const {
 
 void ServerProcess::stop(double patience_s) {
   if (pid_ < 0) return;  // stopped before
+  end_along(0);          // its number may be another's soon
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   kill(-pid_, SIGTERM);
   while (!ended_ && std::chrono::steady_clock::now() < until) {

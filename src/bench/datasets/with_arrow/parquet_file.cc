@@ -7,9 +7,12 @@
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/schema.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
+
+#include "base/regular_file.h"
 
 namespace saccade::bench {
 namespace {
@@ -206,6 +209,8 @@ class ArrowParquetFile final : public ParquetFile {
 }  // namespace
 
 Result<std::unique_ptr<ParquetFile>> ParquetFile::open(const std::string& path) {
+  TRY(const OpenedFile file, open_regular_file(path));  // Arrow would wait for a FIFO's writer
+  ::close(file.descriptor);
   try {
     auto input = arrow::io::ReadableFile::Open(path);
     if (!input.ok()) return fail(ErrorCode::kNotFound, "{}: cannot be opened", path);
