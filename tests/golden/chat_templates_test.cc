@@ -119,7 +119,10 @@ void expect_shown(const ChatTemplate& chat_template, const ContentFormat& format
     auto text = arranged ? chat_template.render(messages, options)
                          : Result<std::string>(tl::unexpected<Error>(arranged.error()));
     if (text) {
-      if (auto seen = format.check(messages, *text); !seen)
+      const auto render = [&](const json::array& other) {
+        return chat_template.render(other, options);
+      };
+      if (auto seen = format.check(messages, *text, render); !seen)
         text = tl::unexpected<Error>(seen.error());
     }
     if (good.empty()) {
