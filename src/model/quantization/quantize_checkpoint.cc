@@ -293,8 +293,8 @@ Result<void> copy_files(const fs::path& from, const fs::path& to, bool top) {
       fs::copy_file(entry.path(), target, error);
     }
     if (error)
-      return fail(ErrorCode::kInvalid, "{}: cannot be copied: {}", entry.path().string(),
-                  error.message());
+      return fail(ErrorCode::kInvalid, "{}: cannot be copied to {}: {}", entry.path().string(),
+                  target.string(), error.message());
   }
   if (error) return fail(ErrorCode::kInvalid, "{}: {}", from.string(), error.message());
   return {};
