@@ -9,8 +9,9 @@
 # IMAGE_SIZE (vanilla; docs/image-sizes.md), TTFT_TARGET (2s), SERVE_FLAGS of both servers, DEVICE (cuda or cpu), LOG_PATH (logs),
 # SACCADE (the program). The scripts beside this one choose IMAGE_SIZE: disagg_1e1pd_dynamic_sizing.sh, _static_4k.sh, _vanilla.sh.
 set -euo pipefail
+. "$(dirname "$0")/program.sh"
 here=$(cd "$(dirname "$0")" && pwd)
-: "${SACCADE:=saccade}" "${MODEL:=Qwen/Qwen2.5-VL-3B-Instruct}" "${IMAGE:=$here/../data/images/chelsea.png}" "${PROXY_PORT:=10001}"
+: "${MODEL:=Qwen/Qwen2.5-VL-3B-Instruct}" "${IMAGE:=$here/../data/images/chelsea.png}" "${PROXY_PORT:=10001}"
 : "${GPU_E:=0}" "${GPU_PD:=1}" "${ENCODE_PORT:=0}" "${PREFILL_DECODE_PORT:=0}" "${IMAGE_SIZE:=vanilla}" "${TTFT_TARGET:=2s}"
 : "${SERVE_FLAGS:=}" "${LOG_PATH:=logs}"
 [ -n "${DEVICE:-}" ] || { DEVICE=cpu; ! nvidia-smi -L >/dev/null 2>&1 || DEVICE=cuda; }

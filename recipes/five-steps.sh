@@ -5,9 +5,10 @@
 # DATASET: token ids in a pickle (lists, numpy arrays, or a DataFrame of pandas 1 to 3), Parquet or JSON lines. From the
 # environment, too: MAX_INPUT_LEN and MAX_OUTPUT_LEN (1024), SERVE_FLAGS, OUT (the run logs' folder), SACCADE (the program).
 set -euo pipefail
+. "$(dirname "$0")/program.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 : "${MODEL:?a checkpoint}" "${DATASET:?token ids}" "${MAX_INPUT_LEN:=1024}" "${MAX_OUTPUT_LEN:=1024}" "${SERVE_FLAGS:=}" "${OUT:=summarization}"
-saccade=${SACCADE:-saccade}
+saccade=$SACCADE
 . "$here/servers.sh"
 rm -rf "$OUT"
 mkdir -p "$OUT"

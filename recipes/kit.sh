@@ -3,6 +3,7 @@
 # plot of each.
 #   recipes/kit.sh 512 512
 set -euo pipefail
+. "$(dirname "$0")/program.sh"
 here=$(dirname "$0")
 "$here/run_test.sh"
 exec "$here/run_vision_test.sh" "${1:-512}" "${2:-512}"

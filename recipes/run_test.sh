@@ -3,6 +3,7 @@
 #   recipes/run_test.sh [options of `saccade bench kit text`]
 # From the environment: HOST, PORT, OUTPUT (output), SACCADE (the program).
 set -euo pipefail
-: "${HOST:=127.0.0.1}" "${PORT:=5000}" "${OUTPUT:=output}" "${SACCADE:=saccade}"
+. "$(dirname "$0")/program.sh"
+: "${HOST:=127.0.0.1}" "${PORT:=5000}" "${OUTPUT:=output}"
 "$SACCADE" bench kit text --host "$HOST" --port "$PORT" --output "$OUTPUT" "$@"
 exec "$(dirname "$0")/kit-summary" "$OUTPUT"

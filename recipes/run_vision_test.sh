@@ -3,6 +3,7 @@
 #   recipes/run_vision_test.sh [WIDTH HEIGHT] [options of `saccade bench kit vision`]
 # From the environment: HOST, PORT, OUTPUT (output-vision), SACCADE (the program).
 set -euo pipefail
-: "${HOST:=127.0.0.1}" "${PORT:=5000}" "${OUTPUT:=output-vision}" "${SACCADE:=saccade}"
+. "$(dirname "$0")/program.sh"
+: "${HOST:=127.0.0.1}" "${PORT:=5000}" "${OUTPUT:=output-vision}"
 "$SACCADE" bench kit vision "$@" --host "$HOST" --port "$PORT" --output "$OUTPUT"
 exec "$(dirname "$0")/kit-summary" "$OUTPUT"

@@ -23,8 +23,9 @@
 #
 # HOST=h PORT=p recipes/traffic-aware.sh --server-runs [--image-size NAME] ... replays against a server that runs already, once, at true speed.
 set -euo pipefail
+. "$(dirname "$0")/program.sh"
 here=$(cd "$(dirname "$0")/.." && pwd)
-model= captions=$here/data/glimpse/answers.jsonl images= traces="4 5 7 10" out=traffic-aware saccade=saccade
+model= captions=$here/data/glimpse/answers.jsonl images= traces="4 5 7 10" out=traffic-aware saccade=$SACCADE
 sizes="vanilla static seed seed-as-published dynamic" speed=1 seconds= seeds=41 together= encoder_cores=0 server_cores=1 running= label=vanilla serve_flags=() output_len=()
 usage() { sed -n '5,16p' "$0" >&2; exit 2; }
 while [ $# -gt 0 ]; do

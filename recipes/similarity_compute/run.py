@@ -7,9 +7,10 @@ The encoder is ENCODER's folder, what scripts/fetch-minilm has fetched, or the h
 """
 import os
 import pathlib
+import shutil
 import sys
 
-saccade = os.environ.get("SACCADE", "saccade")
+saccade = os.environ.get("SACCADE") or shutil.which("saccade") or str(pathlib.Path(__file__).resolve().parents[2] / "build/release/saccade")
 encoder = pathlib.Path(os.environ.get("ENCODER", pathlib.Path(__file__).resolve().parents[2] / ".cache/minilm"))
 chosen = any(word.startswith(("--encoder", "--embedding")) for word in sys.argv) or not (encoder / "config.json").exists()
 os.execvp(saccade, [saccade, "bench", "similarity", *sys.argv[1:], *([] if chosen else ["--encoder", str(encoder)])])

@@ -27,11 +27,11 @@ LONGEST = 300  # seconds, for a command and for a server's start
 
 
 def blocks(text):
-    """Commands of each fenced block: one ends with its line, unless a quote or a here-document is open, or a backslash joins the next."""
+    """Commands of each fenced block: what follows "$ ", and what begins as a command does. One ends with its line, unless a quote or a here-document is open, or a backslash joins the next."""
     for body in re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S):
         commands, waiting = [], ""
         for line in body.splitlines():
-            if not waiting and not STARTS.match(line.removeprefix("$ ")):
+            if not waiting and not line.startswith("$ ") and not STARTS.match(line):
                 continue
             waiting += ("\n" if waiting else "") + line.removeprefix("$ ")
             if waiting.endswith("\\"):
