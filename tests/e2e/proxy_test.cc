@@ -283,6 +283,27 @@ TEST(Proxy, WhatIsCutIsTold) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
 }
 
+// A page of another's name (DNS rebinding), and bodies whose ends two readers see in different
+// places, get no further.
+TEST(Proxy, NamesAndTransferEncodingsThatNobodyKnowsAreRefused) {
+  MockProcess mock(SACCADE_BINARY, {});
+  const auto status = [](std::uint16_t port, const std::string& head) {
+    TcpSocket socket = TcpSocket::connect(port);
+    socket.send(head + "\r\nConnection: close\r\n\r\n");
+    return socket.receive_all().substr(9, 3);
+  };
+  const std::string models = "GET /v1/models HTTP/1.1\r\nHost: ";
+  const std::string body = "POST " + std::string(kChat) + " HTTP/1.1\r\nHost: localhost";
+  const auto proxy = proxy_for(mock.url(), {});
+  EXPECT_EQ(status(proxy->port(), models + "localhost"), "200");
+  EXPECT_EQ(status(proxy->port(), models + "evil.example"), "403");
+  EXPECT_EQ(status(proxy->port(), body + "\r\nTransfer-Encoding: cow"), "501");
+  EXPECT_EQ(status(proxy->port(), body + "\r\nTransfer-Encoding: chunked, chunked"), "400");
+  const auto named = proxy_for(mock.url(), {"--allowed-hosts", "api.example"});
+  EXPECT_EQ(status(named->port(), models + "api.example"), "200");
+  EXPECT_EQ(status(named->port(), models + "evil.example"), "403");
+}
+
 // The proxy's own drain: what runs ends well, nothing new begins.
 TEST_F(ProxyOfTwo, DrainsItself) {
   const Cluster cluster = cluster_with();

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "model/images/preprocessor_config.h"
+
 namespace saccade {
 namespace {
 
@@ -53,6 +55,8 @@ Result<std::int64_t> pixel_count(std::string_view name, std::int64_t value) {
 Result<PixelBounds> read_pixel_bounds(const json::object& preprocessor, PixelBounds fallback) {
   TRY(const StatedBounds stated, stated_bounds(preprocessor));
   TRY_DO(require_order(stated));
+  if (!stated.min) PreprocessorDefaults::note("min_pixels", std::to_string(fallback.min));
+  if (!stated.max) PreprocessorDefaults::note("max_pixels", std::to_string(fallback.max));
   return PixelBounds{stated.min.value_or(fallback.min), stated.max.value_or(fallback.max)};
 }
 

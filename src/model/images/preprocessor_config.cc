@@ -13,19 +13,14 @@ constexpr std::array kFilters = {ResampleFilter::kNearest,  ResampleFilter::kLan
                                  ResampleFilter::kBox,      ResampleFilter::kHamming};
 constexpr std::int64_t kMostSide = 1 << 14;
 
-thread_local std::string* defaults_taken = nullptr;
-
-void note_default(std::string_view name, const std::string& value) {
-  if (defaults_taken == nullptr) return;
-  *defaults_taken += fmt::format("{}{} {}", defaults_taken->empty() ? "" : ", ", name, value);
-}
+thread_local PreprocessorDefaults* noted = nullptr;
 
 Result<std::array<double, 3>> channels(const json::object& from, std::string_view name,
                                        std::array<double, 3> fallback) {
   const json::value* found = json::find(from, name);
   if (found == nullptr) {
-    note_default(name,
-                 fmt::format("[{:.6g}, {:.6g}, {:.6g}]", fallback[0], fallback[1], fallback[2]));
+    PreprocessorDefaults::note(
+        name, fmt::format("[{:.6g}, {:.6g}, {:.6g}]", fallback[0], fallback[1], fallback[2]));
     return fallback;
   }
   const auto wrong = [&] {
@@ -43,8 +38,13 @@ Result<std::array<double, 3>> channels(const json::object& from, std::string_vie
 
 }  // namespace
 
-PreprocessorDefaults::PreprocessorDefaults() { defaults_taken = &taken_; }
-PreprocessorDefaults::~PreprocessorDefaults() { defaults_taken = nullptr; }
+PreprocessorDefaults::PreprocessorDefaults() { noted = this; }
+PreprocessorDefaults::~PreprocessorDefaults() { noted = nullptr; }
+
+void PreprocessorDefaults::note(std::string_view name, const std::string& value) {
+  if (noted == nullptr || !noted->names_.emplace(name).second) return;
+  noted->taken_ += fmt::format("{}{} {}", noted->taken_.empty() ? "" : ", ", name, value);
+}
 
 Result<void> require_image_steps(const json::object& preprocessor) {
   for (const std::string_view step : {"do_resize", "do_convert_rgb"}) {
@@ -58,7 +58,7 @@ Result<void> require_image_steps(const json::object& preprocessor) {
 Result<ResampleFilter> parse_resample(const json::object& preprocessor, ResampleFilter fallback) {
   if (json::find(preprocessor, "resample") == nullptr) {
     const auto number = std::ranges::find(kFilters, fallback) - kFilters.begin();
-    note_default("resample", fmt::format("{}", number));
+    PreprocessorDefaults::note("resample", fmt::format("{}", number));
     return fallback;
   }
   TRY(const std::int64_t filter, json::get_int(preprocessor, "resample"));
@@ -90,7 +90,7 @@ Result<NormalizeTable> parse_normalize(const json::object& preprocessor,
 Result<int> parse_square_size(const json::object& preprocessor, int fallback) {
   const json::value* found = json::find(preprocessor, "size");
   if (found == nullptr) {
-    note_default("size", fmt::format("{0}x{0}", fallback));
+    PreprocessorDefaults::note("size", fmt::format("{0}x{0}", fallback));
     return fallback;
   }
   if (!found->is_object())

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,9 +24,12 @@ class PreprocessorDefaults {
   PreprocessorDefaults& operator=(const PreprocessorDefaults&) = delete;
   // "image_mean [0.5, 0.5, 0.5], resample 3"
   const std::string& taken() const { return taken_; }
+  // Called by parsers: what was taken for a member that is not there. Once for each name.
+  static void note(std::string_view name, const std::string& value);
 
  private:
   std::string taken_;
+  std::set<std::string, std::less<>> names_;
 };
 
 // kUnsupported, naming it, for a step of every pipeline (do_resize, do_convert_rgb) that is turned
