@@ -89,9 +89,10 @@ EncoderQueue::~EncoderQueue() {
 }
 
 void EncoderQueue::push(const Digest& key, std::shared_ptr<const PreparedImage> image,
-                        Origin origin) {
+                        EncodeOrigin origin) {
   if (!keys_.insert(key).second) return;
-  double& next = next_[static_cast<std::size_t>(origin)];
+  std::erase_if(next_, [&](const auto& one) { return one.second <= begun_; });
+  double& next = next_[origin];
   const double start = std::max(begun_, next);
   next = start + static_cast<double>(patch_rows(image->layout));
   const auto later = std::ranges::upper_bound(queue_, start, {}, &Job::start);

@@ -8,18 +8,20 @@
 // waiting ones at once, a batch when none of its images is wanted. Small images share a batch, up
 // to a cap on patch rows and on the time that one stage is predicted to take.
 //
-// Where other processes have images encoded here, neither theirs nor its own wait for all of the
-// other's: each gets half of the encoder while both want it, in patch rows (start-time fair
-// queueing: Goyal, Vin, Cheng 1996), and all of it otherwise.
+// No client's images wait for all of another's: each gets an equal part of the encoder while
+// several want it, in patch rows (start-time fair queueing: Goyal, Vin, Cheng 1996), and all of it
+// otherwise. Other processes that have images encoded here are together one client. A batch that
+// has begun is not put aside.
 //
 // A batch that fails is done again an image at a time, so that one image's failure is its own.
 #pragma once
 
-#include <array>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <unordered_set>
 #include <vector>
@@ -53,11 +55,16 @@ struct EncoderStats {
   double longest_piece = 0;  // seconds
 };
 
+// Who has an image encoded: a client of this process, or other processes.
+struct EncodeOrigin {
+  bool others = false;
+  ClientId client = 0;
+  auto operator<=>(const EncodeOrigin&) const = default;
+};
+
 // Engine thread.
 class EncoderQueue {
  public:
-  enum class Origin : std::uint8_t { kThisProcess, kOthers };
-
   struct Hooks {
     // An image is done: its rows, valid during the call.
     std::function<void(const Digest& key, View rows)> publish;
@@ -75,7 +82,7 @@ class EncoderQueue {
 
   // Does nothing for a key that is queued or being encoded.
   void push(const Digest& key, std::shared_ptr<const PreparedImage> image,
-            Origin origin = Origin::kThisProcess);
+            EncodeOrigin origin = {});
   bool contains(const Digest& key) const { return keys_.contains(key); }  // queued, or in the run
   // Lets go of what nobody wants any more; a run is stopped, and given up if it is still unwanted
   // at the next call, since a preempted sequence may want it back. True if there was something.
@@ -112,7 +119,7 @@ class EncoderQueue {
     Digest key{};
     std::shared_ptr<const PreparedImage> image;
     Nanos queued = 0;
-    double start = 0;    // when its turn comes: patch rows of one origin before it
+    double start = 0;    // when its turn comes: patch rows of its origin before it
     bool alone = false;  // its batch has failed
   };
   EncoderQueue(Network& network, Device& device, const EncoderLimits& limits, const Clock& clock,
@@ -137,11 +144,12 @@ class EncoderQueue {
   Buffer scratch_;  // [max rows, hidden] of embedding_dtype
   std::int64_t scratch_rows_;
   EmbeddingCheck check_;
-  bool computes_in_call_;            // the device
-  bool whole_;                       // batches are submitted at once
-  std::deque<Job> queue_;            // by `start`
-  double begun_ = 0;                 // `start` of the last that has begun
-  std::array<double, 2> next_ = {};  // where the next image of each origin starts, at the earliest
+  bool computes_in_call_;  // the device
+  bool whole_;             // batches are submitted at once
+  std::deque<Job> queue_;  // by `start`
+  double begun_ = 0;       // `start` of the last that has begun
+  // Where the next image of each origin starts, at the earliest, where that is behind begun_.
+  std::map<EncodeOrigin, double> next_;
   std::unordered_set<Digest, DigestHash> keys_;  // queued or in the run
   std::vector<Job> batch_;
   std::vector<const PreparedImage*> batch_images_;

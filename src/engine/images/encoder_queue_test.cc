@@ -109,7 +109,7 @@ struct QueueTest : testing::Test {
   }
   // rows: of the embedding; 0: a quarter of the patches.
   Digest push(const std::string& name, std::int64_t patches, std::int64_t rows = 0,
-              EncoderQueue::Origin origin = EncoderQueue::Origin::kThisProcess) {
+              EncodeOrigin origin = {}) {
     auto image = std::make_shared<PreparedImage>();
     image->layout.grid_h = patches;
     image->layout.grid_w = 1;
@@ -145,7 +145,7 @@ TEST_F(QueueTest, AKeyIsEncodedOnceHoweverManyAsk) {
 
 // The batch is done again one by one, in its order and before what came later; one image fails.
 TEST_F(QueueTest, NobodyWaitsForAllThatAnotherWants) {
-  constexpr auto kOthers = EncoderQueue::Origin::kOthers;
+  constexpr EncodeOrigin kOthers{.others = true, .client = 0};
   make(0, 64);  // one image a batch
   for (int i = 0; i < 8; ++i) push("theirs " + std::to_string(i), 64, 0, kOthers);
   queue->advance();  // the first of them has begun
@@ -171,6 +171,34 @@ TEST_F(QueueTest, NobodyWaitsForAllThatAnotherWants) {
   published.clear();
   run_out();
   EXPECT_LE(place(theirs), 2);
+}
+
+// One client's album does not stand before another's picture; of one client images keep their
+// order.
+TEST_F(QueueTest, ClientsShareByPatchRows) {
+  make(0, 64);  // one image a batch
+  const auto of = [](ClientId client) { return EncodeOrigin{.others = false, .client = client}; };
+  for (int i = 0; i < 6; ++i) push("album " + std::to_string(i), 256, 0, of(1));
+  queue->advance();  // the first of them has begun
+  const Digest picture = push("picture", 64, 0, of(2));
+  const Digest large = push("large", 1024, 0, of(2));
+  const Digest third = push("third", 64, 0, of(3));
+  run_out();
+  const auto place = [&](const Digest& key) {
+    return std::ranges::find(published, key) - published.begin();
+  };
+  EXPECT_LE(place(picture), 2);
+  EXPECT_LE(place(third), 2);
+  EXPECT_EQ(place(large), 3);  // it begins where its client has had as little as the album's
+  for (int i = 0; i + 1 < 6; ++i)
+    EXPECT_LT(place(sha256("album " + std::to_string(i))),
+              place(sha256("album " + std::to_string(i + 1))));
+  // Who comes later does not wait for all that is queued.
+  for (int i = 0; i < 2; ++i) push("more " + std::to_string(i), 256, 0, of(1));
+  const Digest again = push("again", 64, 0, of(2));
+  published.clear();
+  run_out();
+  EXPECT_LE(place(again), 1);
 }
 
 TEST_F(QueueTest, AFailureIsThatOfOneImage) {

@@ -64,7 +64,8 @@ void ImageDesk::want(const EncodeWish& wish) {
   } else if (remote_) {
     remote_->want(image, what);
   } else {
-    encode_here(image.key, what.source);
+    const bool fair = parts_.settings.fairness == Fairness::kClient;
+    encode_here(image.key, what.source, fair ? wish.sequence->request.client : 0);
   }
 }
 
@@ -73,16 +74,18 @@ bool ImageDesk::wanted(const Digest& key) const {
          (lent_ && lent_->wanted(key));
 }
 
-EncoderQueue::Origin ImageDesk::origin_of(const Digest& key) const {
+EncodeOrigin ImageDesk::origin_of(const Digest& key, ClientId client) const {
   const bool lent = lent_ && lent_->wanted(key) && !planner_.wanted(key);
-  return lent ? EncoderQueue::Origin::kOthers : EncoderQueue::Origin::kThisProcess;
+  return lent ? EncodeOrigin{.others = true, .client = 0}
+              : EncodeOrigin{.others = false, .client = client};
 }
 
-void ImageDesk::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source) {
+void ImageDesk::encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source,
+                            ClientId client) {
   if (auto pixels = source->ready()) {
-    encoder_->push(key, std::move(pixels), origin_of(key));
+    encoder_->push(key, std::move(pixels), origin_of(key, client));
   } else if (!encoder_->contains(key)) {
-    pixels_->push(key, source);
+    pixels_->push(key, source, client);
   }
 }
 
@@ -102,7 +105,7 @@ bool ImageDesk::take_pixels() {
   for (PixelLoader::Loaded& one : loaded) {
     if (!wanted(one.key)) continue;
     if (one.image) {
-      encoder_->push(one.key, *std::move(one.image), origin_of(one.key));
+      encoder_->push(one.key, *std::move(one.image), origin_of(one.key, one.client));
     } else {
       failed_here(one.key, one.image.error());
     }

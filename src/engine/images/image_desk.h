@@ -64,8 +64,10 @@ class ImageDesk {
 
  private:
   bool wanted(const Digest& key) const;  // by a sequence, by others, or for comparison
-  EncoderQueue::Origin origin_of(const Digest& key) const;
-  void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source);
+  EncodeOrigin origin_of(const Digest& key, ClientId client) const;
+  // For a client, where one of this process's asked.
+  void encode_here(const Digest& key, const std::shared_ptr<const ImageSource>& source,
+                   ClientId client = 0);
   bool take_pixels();
   bool take_lent();
   bool take_news();

@@ -35,9 +35,10 @@ PixelLoader::PixelLoader(int threads, std::size_t max_bytes, std::function<void(
       wake_(std::move(wake)),
       threads_(threads, std::numeric_limits<std::size_t>::max()) {}
 
-void PixelLoader::push(const Digest& key, std::shared_ptr<const ImageSource> source) {
+void PixelLoader::push(const Digest& key, std::shared_ptr<const ImageSource> source,
+                       ClientId client) {
   if (!keys_.insert(key).second) return;
-  queue_.push_back({key, std::move(source)});
+  queue_.push_back({key, client, std::move(source)});
   start();
 }
 
@@ -51,7 +52,7 @@ void PixelLoader::start() {
     // Shared, since a std::function is copied.
     const auto room = std::make_shared<ByteReservation>(*std::move(bytes));
     const bool taken = threads_.post([this, job = std::move(job), room] {
-      Loaded loaded{job.key, load(*job.source, std::move(*room))};
+      Loaded loaded{job.key, job.client, load(*job.source, std::move(*room))};
       {
         const std::lock_guard lock(mutex_);
         loaded_.push_back(std::move(loaded));

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/worker_pool.h"
 #include "engine/images/image_source.h"
+#include "engine/request.h"
 
 namespace saccade {
 
@@ -24,6 +25,7 @@ class PixelLoader {
  public:
   struct Loaded {
     Digest key{};
+    ClientId client = 0;  // who asked for it first
     // Holds its bytes of the budget for as long as anybody holds the image.
     Result<std::shared_ptr<const PreparedImage>> image;
   };
@@ -32,7 +34,7 @@ class PixelLoader {
 
   // Does nothing for a key that is on its way. One that alone needs more than the budget has is
   // loaded when nothing else is.
-  void push(const Digest& key, std::shared_ptr<const ImageSource> source);
+  void push(const Digest& key, std::shared_ptr<const ImageSource> source, ClientId client = 0);
   // What has come since the last call, in no order; starts what there is room for now. Those that
   // nobody wants any more, and that have not begun, are forgotten.
   std::vector<Loaded> take(const std::function<bool(const Digest&)>& wanted);
@@ -45,6 +47,7 @@ class PixelLoader {
  private:
   struct Job {
     Digest key{};
+    ClientId client = 0;
     std::shared_ptr<const ImageSource> source;
   };
   void start();
