@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 #include "tests/support/temporary_directory.h"
@@ -25,13 +26,6 @@ const std::string kShortRequest = R"({"prompt": "x", "max_tokens": 2, "ignore_eo
 Arguments serve(Arguments flags) {
   flags.insert(flags.begin(), {"serve", "--model", kCheckpoint});
   return flags;
-}
-
-std::size_t count(const std::string& text, const std::string& word) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    ++found;
-  return found;
 }
 
 void expect_words(const std::string& text, const Arguments& words) {

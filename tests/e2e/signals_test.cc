@@ -5,6 +5,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/tcp_socket.h"
 
@@ -26,13 +27,6 @@ std::string long_stream(int answers) {
 Arguments serve(Arguments flags) {
   flags.insert(flags.begin(), {"serve", "--model", kCheckpoint});
   return flags;
-}
-
-std::size_t count(const std::string& text, const std::string& word) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    ++found;
-  return found;
 }
 
 // A stream that has begun.

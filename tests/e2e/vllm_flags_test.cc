@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "tests/support/occurrences.h"
 #include "tests/support/server_process.h"
 #include "tests/support/temporary_directory.h"
 
@@ -60,13 +61,6 @@ std::string page_name(std::string flag, const std::map<std::string, std::string>
   if (flag.starts_with("-O")) return "-O";
   if (flag.starts_with("--no-") && !page.contains(flag)) return "--" + flag.substr(5);
   return flag;
-}
-
-std::size_t count(const std::string& text, const std::string& word) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-    ++found;
-  return found;
 }
 
 TEST(VllmFlags, EveryTriedLineStartsOrSaysWhatToDo) {
