@@ -232,6 +232,14 @@ void add_template_flags(CLI::App& cmd, ServeFlags& f) {
                s.trust_request_chat_template, "requests may bring a chat_template");
   cmd.add_option("--default-chat-template-kwargs", f.chat_template_kwargs,
                  "JSON; what the template sees where a request's chat_template_kwargs say nothing");
+  cmd.add_option("--structured-outputs-config", f.structured_outputs_config,
+                 "JSON: {\"disable_any_whitespace\":true} has JSON written without blanks where a "
+                 "request does not say, false "
+                 "as many as the model likes (docs/structured-output.md)");
+  cmd.add_flag_callback(
+      "--guided-decoding-disable-any-whitespace",
+      [&s] { s.blanks = api::StructuredOutput::Blanks::kNone; },
+      "as --structured-outputs-config {\"disable_any_whitespace\":true}");
   cmd.add_flag("--enable-auto-tool-choice,!--no-enable-auto-tool-choice", s.auto_tool_choice,
                "tools may be called on demand (tool_choice auto); on by default");
   cmd.add_flag_callback(

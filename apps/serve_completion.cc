@@ -166,6 +166,36 @@ Result<void> read_pixel_limits(const std::string& text, serve::ServeSettings& s)
   return {};
 }
 
+// vLLM's members: those that ask for what is done anyway are taken.
+Result<void> read_structured_outputs(const std::string& text, serve::ServeSettings& s) {
+  constexpr std::string_view kFlag = "--structured-outputs-config";
+  constexpr std::array kIdle = {"backend", "disable_fallback", "disable_additional_properties",
+                                "reasoning_parser_plugin"};
+  TRY(const json::object tree, object_of(kFlag, text));
+  for (const auto& member : tree) {
+    const std::string_view name = member.key();
+    if (std::ranges::find(kIdle, name) != kIdle.end()) continue;
+    if (name == "reasoning_parser") {
+      TRY(s.reasoning_parser, json::get_string(tree, name));
+      continue;
+    }
+    const bool known = name == "disable_any_whitespace" || name == "enable_in_reasoning";
+    if (!known)
+      return fail(ErrorCode::kInvalid,
+                  "{}: '{}' is not known; disable_any_whitespace, reasoning_parser and backend are",
+                  kFlag, name);
+    TRY(const bool on, json::get_bool(tree, name));
+    if (name == "enable_in_reasoning" && !on)
+      return fail(
+          ErrorCode::kInvalid,
+          "{}: enable_in_reasoning is false: a grammar holds thoughts too; ask with thinking off",
+          kFlag);
+    if (name == "disable_any_whitespace")
+      s.blanks = on ? api::StructuredOutput::Blanks::kNone : api::StructuredOutput::Blanks::kAny;
+  }
+  return {};
+}
+
 // Members that have no place here are named, once.
 Result<void> read_generation_overrides(ServeFlags& f) {
   constexpr std::array kKnown = {"temperature", "top_p",          "top_k",
@@ -271,6 +301,7 @@ Result<void> complete(ServeFlags& f) {
   TRY(s.config_overrides, object_of("--hf-overrides", f.config_overrides));
   TRY(s.chat_template_kwargs, object_of("--default-chat-template-kwargs", f.chat_template_kwargs));
   TRY_DO(api::check_template_kwargs(s.chat_template_kwargs, "--default-chat-template-kwargs"));
+  TRY_DO(read_structured_outputs(f.structured_outputs_config, s));
   read_media_cache(f.media_cache_gib, s.engine);
   if (f.per_layer_pages) s.engine.kv_policy = KvPolicy::kJenga;  // over a configuration's
   s.kept_image_bytes = static_cast<std::size_t>(f.kept_image_gib * (1 << 30));

@@ -38,6 +38,7 @@ struct ServeFlags {
   std::string seed_line;
   std::string kv_events_config;
   std::string speculative_config;
+  std::string structured_outputs_config;
   double gpu_memory_utilization = -1;  // below 0: not given
   std::string attention_backend;       // empty: not given
   bool eager = false;

@@ -443,8 +443,10 @@ constexpr VllmFlag kTable[] = {
     refused("--ssl-ciphers", "", "TLS has OpenSSL's own list; its configuration file changes it"),
     works("--ssl-keyfile"),
     idle("--stream-interval", "a step's tokens are sent as soon as they are there"),
-    refused("--structured-outputs-config", "{backend,reasoning_parser_plugin}",
-            "grammars are the server's own; requests say all else (docs/structured-output.md)"),
+    works("--structured-outputs-config",
+          "disable_any_whitespace; the other members ask for what is done anyway, or are refused: "
+          "grammars are the server's own "
+          "(docs/structured-output.md)"),
     idle_switch("--swa-bounded-replay", kOnePool),
     works("--tensor-parallel-size -tp", "on one machine (docs/cuda.md)"),
     works("--tokenizer"),
@@ -492,6 +494,8 @@ constexpr VllmFlag kTable[] = {
     older(idle_switch("--disable-async-output-proc", "--async-scheduling plans ahead")),
     older(idle("--guided-decoding-backend",
                "grammars are the server's own (docs/structured-output.md)")),
+    older(works_switch("--guided-decoding-disable-any-whitespace",
+                       "as --structured-outputs-config with disable_any_whitespace")),
     older(idle("--max-concurrent-partial-prefills",
                "several prompts share a step's budget; --long-prefill-token-threshold bounds one")),
     older(idle("--max-long-partial-prefills",

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "api/requests/structured_output.h"
 #include "base/json.h"
 #include "base/named_values.h"
 #include "base/processors.h"
@@ -122,7 +123,9 @@ struct ServeSettings {
   std::vector<ProcessorSet> rank_processors;  // of each, on the CPU; empty: wherever there is room
   std::string chat_template;  // path or the template's text; empty: the checkpoint's
   bool trust_request_chat_template = false;
-  json::object chat_template_kwargs;      // where a request brings none of that name
+  json::object chat_template_kwargs;  // where a request brings none of that name
+  // Of JSON that a schema or json_object holds, where a request says nothing of them.
+  api::StructuredOutput::Blanks blanks = api::StructuredOutput::Blanks::kBounded;
   bool auto_tool_choice = true;           // false: requests for calls on demand are refused
   bool tools_without_choice = true;       // tools reach the template also with tool_choice none
   std::string tool_call_parser = "auto";  // by the chat template, or a name of src/tools/

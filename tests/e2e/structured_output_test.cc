@@ -239,5 +239,57 @@ TEST_F(StructuredOutputs, ManyAtOnceAndSomeGone) {
   EXPECT_EQ(together, alone);
 }
 
+// Blanks outside of strings, but for one behind ',' and ':'.
+bool compact(const std::string& text) {
+  bool within = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) within = !within;
+    if (within || std::string_view(" \t\r\n").find(text[i]) == std::string_view::npos) continue;
+    if (text[i] != ' ' || i == 0 || (text[i - 1] != ',' && text[i - 1] != ':')) return false;
+  }
+  return true;
+}
+
+// Of ten answers in JSON of a model that writes whatever it may, how many have such blanks.
+int loose_answers(const std::vector<std::string>& flags, const std::string& members) {
+  std::vector<std::string> arguments = {"serve",   "--model",         kCheckpoint, "--dtype",
+                                        "float32", "--max-model-len", "512"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  ServerProcess server(SACCADE_BINARY, arguments);
+  const RawAnswer answer = exchange(
+      server.port(), "POST", "/v1/completions",
+      R"({"prompt":"Say it:","max_tokens":60,"n":10,"temperature":1.5,"seed":3,"structured_outputs":{"json":)" +
+          std::string(kSchema) + members + "}}");
+  int loose = 0;
+  for (const Choice& choice : choices_of(answer)) loose += compact(choice.text) ? 0 : 1;
+  EXPECT_EQ(server.stop(), 0) << server.log();
+  return loose;
+}
+
+TEST(StructuredOutputsConfig, SaysWhichBlanksThereAreWhereARequestDoesNot) {
+  EXPECT_GT(loose_answers({}, ""), 0);
+  const std::vector<std::string> none = {"--structured-outputs-config",
+                                         R"({"backend":"xgrammar","disable_any_whitespace":true})"};
+  EXPECT_EQ(loose_answers(none, ""), 0);
+  EXPECT_GT(loose_answers(none, R"(,"disable_any_whitespace":false)"), 0);
+  EXPECT_EQ(loose_answers({"--guided-decoding-disable-any-whitespace"}, ""), 0);
+}
+
+TEST(StructuredOutputsConfig, MembersThatWouldChangeWhatIsDoneAreNamed) {
+  const auto said = [](const std::string& config) {
+    const Ended ended = run_to_end(
+        SACCADE_BINARY, {"serve", "--model", kCheckpoint, "--structured-outputs-config", config});
+    EXPECT_EQ(ended.status, 1) << config;
+    return ended.output;
+  };
+  EXPECT_NE(said(R"({"enable_in_reasoning":false})").find("enable_in_reasoning is false"),
+            std::string::npos);
+  EXPECT_NE(said(R"({"whitespace_pattern":" "})").find("'whitespace_pattern' is not known"),
+            std::string::npos);
+  EXPECT_NE(said(R"({"disable_any_whitespace":"yes"})").find("disable_any_whitespace"),
+            std::string::npos);
+  EXPECT_NE(said("yes").find("a JSON object is required"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace saccade::test

@@ -213,7 +213,7 @@ TEST(ChatRequest, OneMemberAsksForTheAnswersForm) {
         R"({"prompt": "a", "structured_outputs": {"json": {})" + more + "}}");
     return made->sampling.structured->blanks;
   };
-  EXPECT_EQ(blanks(""), StructuredOutput::Blanks::kBounded);
+  EXPECT_EQ(blanks(""), StructuredOutput::Blanks::kDefault);
   EXPECT_EQ(blanks(R"(, "disable_any_whitespace": false)"), StructuredOutput::Blanks::kAny);
 }
 

@@ -116,7 +116,7 @@ RequestBuilder::RequestBuilder(const ServeSettings& settings, const Processor& p
       tokenizer_(std::move(tokenizer)),
       loaded_template_(std::move(chat_template)),
       defaults_(defaults),
-      structured_(tokenizer_, processor.shape().vocab, processor.shape().eos),
+      structured_(tokenizer_, processor.shape().vocab, processor.shape().eos, settings.blanks),
       clock_(clock),
       media_(settings, processor, clock) {}
 

@@ -5,7 +5,16 @@
 namespace saccade::serve {
 namespace {
 
-grammar::GrammarSpec spec_of(const api::StructuredOutput& wanted) {
+grammar::Whitespace whitespace_of(api::StructuredOutput::Blanks blanks) {
+  using Blanks = api::StructuredOutput::Blanks;
+  if (blanks == Blanks::kAny) return grammar::Whitespace::kAny;
+  if (blanks == Blanks::kNone) return grammar::Whitespace::kCompact;
+  // A model that likes blanks writes nothing else until its tokens are spent.
+  return grammar::Whitespace::kBounded;
+}
+
+grammar::GrammarSpec spec_of(const api::StructuredOutput& wanted,
+                             api::StructuredOutput::Blanks by_default) {
   using From = api::StructuredOutput::Kind;
   using To = grammar::GrammarSpec::Kind;
   grammar::GrammarSpec spec;
@@ -34,12 +43,8 @@ grammar::GrammarSpec spec_of(const api::StructuredOutput& wanted) {
   }
   spec.text = wanted.text;
   spec.choices = wanted.choices;
-  // A model that likes blanks writes nothing else until its tokens are spent.
-  spec.json.whitespace = grammar::Whitespace::kBounded;
-  if (wanted.blanks == api::StructuredOutput::Blanks::kAny)
-    spec.json.whitespace = grammar::Whitespace::kAny;
-  if (wanted.blanks == api::StructuredOutput::Blanks::kNone)
-    spec.json.whitespace = grammar::Whitespace::kCompact;
+  const bool asked = wanted.blanks != api::StructuredOutput::Blanks::kDefault;
+  spec.json.whitespace = whitespace_of(asked ? wanted.blanks : by_default);
   return spec;
 }
 
@@ -52,7 +57,7 @@ Result<std::shared_ptr<const grammar::CompiledGrammar>> StructuredOutputs::find(
                        *tokenizer_, static_cast<std::int32_t>(vocab_), eos_),
                    kMaxBytes);
   });
-  auto found = cache_->find(spec_of(wanted));
+  auto found = cache_->find(spec_of(wanted, blanks_));
   if (found) return found;
   // Whatever is wrong with it is wrong with the request; its size is not that of a body.
   return fail(Error{ErrorCode::kInvalid,
