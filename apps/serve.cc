@@ -508,6 +508,16 @@ void put_first(CLI::App& cmd) {
     cmd.get_option(name)->group(std::string(kGroup));
 }
 
+void add_decode_share_flag(CLI::App& cmd, EngineSettings& engine) {
+  engine.decode_share = EngineSettings::kServingDecodeShare;
+  cmd.add_option("--decode-share", engine.decode_share,
+                 "without --tpot-target-ms, the least part of a step's time that is theirs who are "
+                 "given tokens, while prompts are "
+                 "computed (which have 50 ms at least); 0: prompts go first")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.99));
+}
+
 CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen) {
   CLI::App* cmd = app.add_subcommand("serve", "answer the OpenAI API from a checkpoint");
   cmd->add_option("--config", flags.config, "file with these names: TOML, INI or flat YAML");
@@ -517,6 +527,8 @@ CLI::App* add_serve_flags(CLI::App& app, ServeFlags& flags, VllmFlagsSeen& seen)
   cmd->option_defaults()->group("HTTP and who may use it");
   add_http_flags(*cmd, flags);
   add_offline_flags(*cmd, flags);
+  cmd->option_defaults()->group("Memory, batches and scheduling");
+  add_decode_share_flag(*cmd, flags.settings.engine);
   cmd->option_defaults()->group("Several processes (docs/cluster.md)");
   add_cluster_flags(*cmd, flags);
   cmd->option_defaults()->group(unnamed);

@@ -284,6 +284,10 @@ void add_engine(CLI::App& cmd, EngineSettings& e) {
                "keep what prompts begin with");
   cmd.add_option("--tpot-target-ms", e.tpot_target_ms, "between two tokens; 0: none")
       ->check(CLI::Range(0.0, 1e6));
+  e.decode_share = EngineSettings::kServingDecodeShare;
+  cmd.add_option("--decode-share", e.decode_share, "as of serve; 0: prompts go first")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.99));
   cmd.add_option("--max-waiting", e.max_waiting, "requests that a PD lets wait; over it 429")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));

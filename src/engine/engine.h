@@ -52,8 +52,12 @@ struct EngineSettings {
   SchedulingPolicy scheduling_policy = SchedulingPolicy::kFcfs;
   std::int64_t priority_aging = 1000;  // steps of waiting that one unit of priority is worth
   Fairness fairness = Fairness::kClient;
-  double tpot_target_ms = 0;  // 0: fixed chunks
-  int max_logprobs = 20;      // most likely tokens that a request may ask for
+  double tpot_target_ms = 0;  // 0: none
+  // Without a target, the least part of a step's time that is theirs who decode while prompts are
+  // computed, below 1; 0: prompts have what they need.
+  double decode_share = 0;
+  static constexpr double kServingDecodeShare = 0.2;  // of servers, whose clients wait for tokens
+  int max_logprobs = 20;  // most likely tokens that a request may ask for
   // 2: the next step is planned while one runs. 0: 2 where the device computes beside the host,
   // else 1.
   int steps_in_flight = 0;

@@ -40,6 +40,9 @@ Result<void> check_counts(EngineSettings& settings) {
                 "negative",
                 settings.max_model_len, settings.long_prefill_threshold, settings.tpot_target_ms);
   }
+  if (!(settings.decode_share >= 0 && settings.decode_share < 1))
+    return fail(ErrorCode::kInvalid, "decode_share is {}, 0 up to below 1 is possible",
+                settings.decode_share);
   if (settings.max_loras < 0 || settings.max_lora_rank < 1) {
     return fail(ErrorCode::kInvalid, "max_loras {}, max_lora_rank {}: at least 0 and 1 are needed",
                 settings.max_loras, settings.max_lora_rank);

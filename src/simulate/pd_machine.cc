@@ -43,7 +43,8 @@ PdMachine::PdMachine(const PdMachineSettings& settings, EventLoop& loop, RunReco
       clock_(loop.clock()),
       tower_(settings.costs.encode, settings.costs.noise, hash_combine(settings.seed, 1), clock_),
       noise_(settings.costs.noise, hash_combine(settings.seed, 2)),
-      pacer_(settings.engine.tpot_target_ms / 1e3, settings.engine.max_batched_tokens),
+      pacer_(settings.engine.tpot_target_ms / 1e3, settings.engine.decode_share,
+             settings.engine.max_batched_tokens),
       pixel_threads_(static_cast<std::size_t>(std::max(1, settings.engine.pixel_threads)), 0) {}
 
 PdMachine::~PdMachine() = default;

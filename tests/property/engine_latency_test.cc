@@ -412,5 +412,37 @@ TEST(EngineLatency, ImagesOfWhoHasLeftAreLetGo) {
   EXPECT_EQ(simulation.engine().stats().images_encoded, encoded);
 }
 
+// A prompt of 900 tokens beside two texts that decode at 22 ms a step: unlimited it is one step of
+// half a second.
+TEST(DecodeShare, ALongPromptDoesNotStopThoseThatDecode) {
+  for (const double share : {0.0, 0.2, 0.5}) {
+    SCOPED_TRACE(share);
+    EngineSettings settings;
+    settings.decode_share = share;
+    settings.max_batched_tokens = 512;
+    Costs costs;
+    costs.row = 0.001;
+    Simulation simulation(costs, settings, 5);
+    simulation.text(300, 4);  // what a prompt takes has been seen
+    while (simulation.unfinished() > 0) simulation.step();
+    std::vector<RequestId> texts;
+    for (int i = 0; i < 2; ++i) texts.push_back(simulation.text(16, 200));
+    for (int i = 0; i < 40; ++i) simulation.step();
+    const RequestId prompt = simulation.text(900, 2);
+    while (simulation.unfinished() > 0) simulation.step();
+    const double longest = simulation.gaps(texts).back();
+    const double step = costs.fixed + costs.read;
+    if (share == 0) {
+      EXPECT_GT(longest, 0.4);
+    } else {
+      // What is predicted may be a quarter off, and a prompt has 50 ms whatever the share.
+      EXPECT_LT(longest, 1.25 * (step + std::max(0.05, step * (1 / share - 1))));
+      // Of the time that the prompt took to its first token, those that decode had no more than
+      // their share needs.
+      EXPECT_LT(simulation.wait(prompt), 0.9 / (1 - share) * 1.6);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace saccade

@@ -16,7 +16,14 @@ constexpr double kMostDebt = 1;
 
 StepBudget::Shares StepBudget::share(const Outlook& outlook) const {
   Shares shares;
-  if (target_ <= 0 || !outlook.decoding) return shares;
+  if (!outlook.decoding) return shares;
+  if (target_ <= 0) {
+    // Nothing is known of the first steps: they are not limited.
+    if (decode_share_ <= 0 || outlook.decode <= 0) return shares;
+    shares.prefill = std::max(kPiece, outlook.decode * (1 / decode_share_ - 1));
+    shares.least_prefill = true;
+    return shares;
+  }
   shares.paced = true;
   const double room = target_ - outlook.decode - overdraft_;
   const bool encoder_overdue = outlook.encoding && encoder_waits_ >= kPatience;

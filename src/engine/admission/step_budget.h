@@ -14,10 +14,12 @@
 // - Where the target leaves no room, every kPatience steps one of them goes on all the same: any
 //   image and any prompt ends after finitely many steps.
 //
-// Without a target, or while nobody decodes, prefills are not limited, and the encoder has as much
-// time as forwards take, or all of it where there is no forward. What it may take adds up from step
-// to step, so that short steps are not followed by a long piece each; what it took too long it has
-// less of later.
+// Without a target, those that decode have a share of a step's time, so that a long prompt does not
+// stop them: prefill may add kPiece, or as many times what they take as the share leaves, and the
+// smallest chunk always. With a share of 0, or while nobody decodes, prefills are not limited. The
+// encoder has as much time as forwards take, or all of it where there is no forward. What it may
+// take adds up from step to step, so that short steps are not followed by a long piece each; what
+// it took too long it has less of later.
 #pragma once
 
 #include <limits>
@@ -28,6 +30,7 @@ class StepBudget {
  public:
   static constexpr int kPatience = 8;          // steps
   static constexpr double kLeastPiece = 5e-3;  // seconds of the encoder that are worth stopping for
+  static constexpr double kPiece = 0.05;       // seconds of prefill that are worth a step
 
   // What a step could do. Seconds.
   struct Outlook {
@@ -41,6 +44,8 @@ class StepBudget {
   // Decided before the forward.
   struct Shares {
     bool paced = false;  // there is a target to keep to
+    // Whether prefill has a limit at all.
+    bool limited() const { return prefill < std::numeric_limits<double>::infinity(); }
     // What prefill may add to the decode rows.
     double prefill = std::numeric_limits<double>::infinity();
     bool least_prefill = false;    // at least the smallest chunk, whatever it takes
@@ -55,8 +60,10 @@ class StepBudget {
     bool prefilled = false;
   };
 
-  // 0: no target.
-  explicit StepBudget(double target_seconds) : target_(target_seconds) {}
+  // target_seconds: 0: no target. decode_share: without one, the least part of a step's time that
+  // is theirs who decode; 0: prefill is not limited.
+  explicit StepBudget(double target_seconds, double decode_share = 0)
+      : target_(target_seconds), decode_share_(decode_share) {}
 
   Shares share(const Outlook& outlook) const;
   // After the forward and after each stage: whether the encoder does one more, of predicted length.
@@ -70,6 +77,7 @@ class StepBudget {
 
  private:
   double target_;
+  double decode_share_;
   double overdraft_ = 0;       // what recent steps took over the target, less what was saved since
   double encoder_credit_ = 0;  // without a target: of forwards' time, what images have not had
   double encoder_lead_ = 0;    // time that images had more than prompts while both wanted it

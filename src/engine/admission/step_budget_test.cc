@@ -33,6 +33,26 @@ TEST(StepBudget, WithoutTargetNothingIsLimited) {
   EXPECT_EQ(shares.prefill, kNever);
 }
 
+TEST(StepBudget, WithoutTargetThoseThatDecodeHaveTheirShare) {
+  const StepBudget budget(0, 0.2);
+  Outlook at = outlook(true, true);
+  const Shares shares = budget.share(at);
+  EXPECT_FALSE(shares.paced);
+  EXPECT_NEAR(shares.prefill, 4 * at.decode, 1e-12);
+  EXPECT_TRUE(shares.least_prefill);
+  // Of short steps a prompt has what is worth a step.
+  at.decode = 0.001;
+  EXPECT_EQ(budget.share(at).prefill, StepBudget::kPiece);
+  // Nobody knows yet, or nobody waits for tokens.
+  at.decode = 0;
+  EXPECT_EQ(budget.share(at).prefill, kNever);
+  at.decode = 0.1;
+  at.decoding = false;
+  EXPECT_EQ(budget.share(at).prefill, kNever);
+  // A target says it all.
+  EXPECT_NEAR(StepBudget(0.15, 0.2).share(outlook(true, false)).prefill, 0.05, 1e-12);
+}
+
 TEST(StepBudget, WithoutDecodePrefillIsNotLimited) {
   Outlook at = outlook(true, true);
   at.decoding = false;

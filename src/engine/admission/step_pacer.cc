@@ -61,14 +61,15 @@ StepLimits StepPacer::begin(const Scheduler& scheduler, bool encoding, double st
       load.prefill_tokens > 0 || scheduler.waiting() > scheduler.waiting_for_images();
   outlook_.encoding = encoding;
   outlook_.stage = stage_seconds;
-  if (target_ > 0 && outlook_.decoding) {
+  const bool known = target_ > 0 || step_time_.observations() >= StepTimeModel::kTrusted;
+  if (outlook_.decoding && known) {
     outlook_.decode = step_time_.predict(with_prefill(load, 0));
     outlook_.least_prefill =
         step_time_.predict(with_prefill(load, kLeastPrefill)) - outlook_.decode;
   }
   shares_ = budget_.share(outlook_);
   StepLimits limits;
-  if (!shares_.paced) return limits;
+  if (!shares_.limited()) return limits;
   if (shares_.prefill > 0) {
     limits.prefill_tokens =
         step_time_.largest_prefill(load, outlook_.decode + shares_.prefill, most_prefill_);

@@ -10,10 +10,12 @@ namespace saccade {
 
 class StepPacer {
  public:
-  // target_seconds: between two tokens of a sequence; 0: none.
+  // target_seconds, decode_share: as StepBudget has them.
   // most_prefill: tokens of a step, whatever the target.
-  StepPacer(double target_seconds, std::int64_t most_prefill)
-      : target_(target_seconds), most_prefill_(most_prefill), budget_(target_seconds) {}
+  StepPacer(double target_seconds, double decode_share, std::int64_t most_prefill)
+      : target_(target_seconds),
+        most_prefill_(most_prefill),
+        budget_(target_seconds, decode_share) {}
 
   // Before a step. stage_seconds: of the encoder's next stage as predicted, 0 where nobody knows.
   StepLimits begin(const Scheduler& scheduler, bool encoding, double stage_seconds);

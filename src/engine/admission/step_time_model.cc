@@ -6,8 +6,6 @@
 namespace saccade {
 namespace {
 
-constexpr std::int64_t kTrusted = 8;  // observations before predictions are used
-
 // Units that make typical terms about 1.
 constexpr double kRowUnit = 256;
 constexpr double kContextUnit = 16384;

@@ -24,6 +24,7 @@ struct StepLoad {
 
 class StepTimeModel {
  public:
+  static constexpr std::int64_t kTrusted = 8;      // observations before predictions are used
   static constexpr std::int64_t kFirstChunk = 16;  // prefill tokens, while nothing is known
   static constexpr std::int64_t kReach = 2;        // times the largest chunk measured
 
