@@ -13,6 +13,19 @@ endif()
 
 add_custom_target(sanitized_tests)
 
+# How tests and what they share are compiled. They run in the source folder; its path is not compiled in, so that ccache serves
+# every clone: a second argument is for tests that need it whole.
+function(saccade_test_options name)
+  set(source_dir ".")
+  if(ARGC GREATER 1)
+    set(source_dir ${ARGV1})
+  endif()
+  saccade_precompile(${name} saccade_precompiled_tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${source_dir}")
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 function(saccade_test name)
   cmake_parse_arguments(ARG "SANITIZED" "TIMEOUT;SOURCE_DIR;SHARDS;SANITIZED_FILTER" "SOURCES;LIBS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -20,16 +33,8 @@ function(saccade_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   add_dependencies(${name} unpacked_goldens)
-  saccade_precompile(${name} saccade_precompiled_tests)
+  saccade_test_options(${name} ${ARG_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  # Tests run in the source folder. Its path is not compiled in, so that ccache serves every clone;
-  # SOURCE_DIR is for tests that need it whole.
-  if(NOT ARG_SOURCE_DIR)
-    set(ARG_SOURCE_DIR ".")
-  endif()
-  target_compile_definitions(${name} PRIVATE SACCADE_SOURCE_DIR="${ARG_SOURCE_DIR}")
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(ARG_SANITIZED)
     list(APPEND ARG_LABELS sanitized)
   endif()

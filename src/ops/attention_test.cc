@@ -431,7 +431,7 @@ TEST_P(SegmentAttention, RowsDoNotDependOnOtherSegmentsOrThreads) {
 
 // In parts of rows and heads, whatever they are, every number is that of the whole.
 TEST_P(SegmentAttention, PartsAreThoseOfTheWhole) {
-  if (kCudaUnderTest || kTeamUnderTest)
+  if (on_cuda() || on_team())
     GTEST_SKIP() << "devices beside the host, and teams, are given the whole";
   const auto cpu = device();
   Rng rng(11);

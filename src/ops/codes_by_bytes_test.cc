@@ -56,7 +56,7 @@ const std::vector<CodesShape> kShapes = {
 
 TEST_P(CodesByBytes, AreNearTheTwinAndAlikeEverywhere) {
   const auto cpu = device();
-  const auto portable = kCudaUnderTest ? device() : device_of("portable");
+  const auto portable = on_cuda() ? device() : device_of("portable");
   for (const CodesShape& shape : kShapes) {
     SCOPED_TRACE(fmt::format("{} x {}, groups of {}, ordered {}", shape.out, shape.in, shape.group,
                              shape.ordered));

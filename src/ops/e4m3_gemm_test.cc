@@ -62,7 +62,7 @@ TEST(E4m3Rows, AGivenScaleSaturates) {
 class E4m3Products : public EveryCpu {
  protected:
   void SetUp() override {
-    if (!kCudaUnderTest) GTEST_SKIP() << GetParam() << " has no products of E4M3";
+    if (!on_cuda()) GTEST_SKIP() << GetParam() << " has no products of E4M3";
   }
 };
 

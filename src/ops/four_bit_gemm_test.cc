@@ -13,7 +13,7 @@ namespace {
 class FourBits : public EveryCpu {
  protected:
   void SetUp() override {
-    if (kCudaUnderTest) GTEST_SKIP() << "cuda keeps no codes that these tests know of";
+    if (on_cuda()) GTEST_SKIP() << "cuda keeps no codes that these tests know of";
   }
   // Codes are multiplied as they are, and a segment's sum by the scale.
   static bool exact_codes(const PackedWeight& packed) {

@@ -263,7 +263,7 @@ TEST_P(Int8, PackedBytesAreThoseOfTheType) {
   Rng rng(1);
   weight.random(rng);
   // An output's scale, and on CPUs where its panel starts.
-  EXPECT_EQ(pack(*cpu, weight)->bytes(), 256U * 512 + 256U * (kCudaUnderTest ? 4 : 8));
+  EXPECT_EQ(pack(*cpu, weight)->bytes(), 256U * 512 + 256U * (on_cuda() ? 4 : 8));
 }
 
 SACCADE_EVERY_CPU(Int8);
@@ -284,7 +284,7 @@ TEST(Int8Bits, AreTheSameOnEveryInstructionSet) {
     residual.random(rng);
     std::vector<std::vector<float>> first;
     std::vector<std::string> isas = isas_here();
-    if (kCudaUnderTest) isas.emplace_back("portable");
+    if (on_cuda()) isas.emplace_back("portable");
     for (const std::string& isa : isas) {
       SCOPED_TRACE(isa);
       const auto cpu = device_of(isa);

@@ -122,13 +122,13 @@ const Shape kShapes[] = {
 TEST_P(Mlp, IsWhatTheOpsItIsMadeOfGive) {
   const auto cpu = device();
   for (const Shape& shape : kShapes) {
-    if (emulated() && shape.in * shape.width > 100'000) continue;
+    if (slow() && shape.in * shape.width > 100'000) continue;
     Layer layer(shape);
     for (const DType compute : {DType::kF32, DType::kBf16, DType::kI8}) {
       if (compute == DType::kI8 && !(*cpu).multiplies_int8()) continue;
       const PackedLayer packed(layer, cpu, compute);
       for (const std::int64_t rows : {0, 1, 2, 15, 16, 17, 33, 64, 290}) {
-        if (emulated() && rows > 33) continue;
+        if (slow() && rows > 33) continue;
         SCOPED_TRACE(fmt::format("{} rows, {} to {} to {}, gated {}, {}", rows, shape.in,
                                  shape.width, shape.out, shape.gated, name_of(compute)));
         Matrix x = random(rows, shape.in, 3);
@@ -149,7 +149,7 @@ TEST_P(Mlp, IsWhatTheOpsItIsMadeOfGive) {
 TEST_P(Mlp, IsNearTheReference) {
   const auto cpu = device();
   for (const Shape& shape : kShapes) {
-    if (emulated() && shape.in * shape.width > 100'000) continue;
+    if (slow() && shape.in * shape.width > 100'000) continue;
     Layer layer(shape);
     const PackedLayer slow(layer, reference_, DType::kF32);
     for (const DType compute : {DType::kF32, DType::kBf16}) {

@@ -430,7 +430,7 @@ TEST(CpuDevice, RefusesWhatTheMachineOrBuildLacks) {
 }
 
 TEST(CpuDevice, EnvironmentForcesAnInstructionSet) {
-  if (kCudaUnderTest) GTEST_SKIP() << "no test of this device";
+  if (on_cuda()) GTEST_SKIP() << "no test of this device";
   const char* before = std::getenv("SACCADE_CPU");
   const std::string kept = before == nullptr ? "" : before;
   setenv("SACCADE_CPU", "portable", 1);

@@ -64,7 +64,7 @@ TEST_P(SuperBlocksByBytes, AreTheDefinitionAndNearTheTwin) {
         if (rows > 40 && out < 100) continue;
         Matrix x = random_rows(rows, in);
         Matrix got = product(*cpu, *packed, x.view());
-        if (!kCudaUnderTest && rows <= 40) {
+        if (!on_cuda() && rows <= 40) {
           std::vector<std::int8_t> codes(static_cast<std::size_t>(in));
           for (std::int64_t row = 0; row < rows; ++row) {
             const float scale = round_activations(x.row(row), codes);
@@ -109,7 +109,7 @@ TEST_P(SuperBlocksByBytes, RowsDoNotDependOnTheBatchOrThreads) {
 // All bits set, all of x as large as it can be: sums that no float holds are rounded as the
 // definition says. Rows that are no numbers.
 TEST_P(SuperBlocksByBytes, TheLargestSumsAndOddRows) {
-  if (kCudaUnderTest) GTEST_SKIP() << "numbers there";
+  if (on_cuda()) GTEST_SKIP() << "numbers there";
   const auto cpu = device();
   constexpr std::int64_t kIn = 2560;
   SuperBlocks blocks(24, kIn);

@@ -147,8 +147,10 @@ TEST_P(EngineGolden, WhateverStepsAndStagesTake) {
       settings.encoder_cache = cache;
       settings.prefix_caching = true;
       const EngineSettings small = tight(from, settings);
-      // So many that one of them finds it if the images are not asked for again.
-      const std::uint64_t seeds = cache == EncoderCache::kOff && late == nullptr ? 56 : 4;
+      // So many that one of them finds it if the images are not asked for again. On the device that
+      // runs late, which takes seconds for each, what differs is that two steps overlap.
+      const std::uint64_t many = late == nullptr ? 56 : 2;
+      const std::uint64_t seeds = cache == EncoderCache::kOff ? many : many * 4 / 56;
       for (std::uint64_t seed = 0; seed < seeds && !HasFailure(); ++seed) {
         SCOPED_TRACE(std::string(name_of(policy)) + " " + std::string(name_of(cache)) + " seed " +
                      std::to_string(seed));

@@ -1,6 +1,6 @@
-// For the tests of ops/: every CPU device this machine runs, or, in a program of the same
-// tests built with SACCADE_CUDA_UNDER_TEST, the CUDA device, on the emulator or on a GPU, or in one
-// built with SACCADE_TEAM_UNDER_TEST a team of two CPUs; and matrices that notice stray writes.
+// For the tests of ops/: the device that they are run on, and matrices that notice stray writes.
+// The tests are compiled once and linked into a program for each kind of device (devices_cpu.cc,
+// devices_team.cc, devices_cuda.cc).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,39 +16,33 @@
 
 #include "base/rng.h"
 #include "ops/device.h"
-#if SACCADE_CUDA_UNDER_TEST
-#include "ops/cuda/device_under_test.h"
-#endif
 
 namespace saccade {
 
-#if SACCADE_TEAM_UNDER_TEST
-constexpr bool kTeamUnderTest = true;
-std::unique_ptr<Device> make_staged_team(int ranks, int threads, const std::string& isa);
+// What this program's tests run on: every CPU device of this machine; a team of two CPUs; or the
+// CUDA device, on the emulator or a GPU.
+enum class DeviceKind { kCpu, kTeam, kCuda };
+extern const DeviceKind kDeviceKind;
+inline bool on_cuda() { return kDeviceKind == DeviceKind::kCuda; }
+inline bool on_team() { return kDeviceKind == DeviceKind::kTeam; }
+bool emulated();
+// Sweeps are shorter, here as on the emulator: every access is checked.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
 #else
-constexpr bool kTeamUnderTest = false;
+constexpr bool kSanitized = false;
 #endif
+inline bool slow() { return emulated() || kSanitized; }
+
+// The instruction sets that the tests are instantiated for: "cuda" alone on CUDA, the best one on a
+// team, which is the same of all.
+std::vector<std::string> isas_here();
+
+// A device of that kind, whose results can be read as soon as a call returns; of one of
+// isas_here(), or a CPU's. Ends the program where there is none.
+std::unique_ptr<Device> make_tested_device(const std::string& isa, int threads);
 
 constexpr double kEpsilon = 0x1.0p-24;  // half an ulp of 1 in f32: the error of one rounding
-
-#if SACCADE_CUDA_UNDER_TEST
-constexpr bool kCudaUnderTest = true;
-inline bool emulated() { return cuda::kUnderTestIsEmulated; }
-#else
-constexpr bool kCudaUnderTest = false;
-inline bool emulated() { return false; }
-#endif
-
-inline std::vector<std::string> isas_here() {
-  if (kCudaUnderTest) return {"cuda"};
-  std::vector<std::string> isas;
-  for (const char* isa : {"portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"})
-    if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
-#if SACCADE_TEAM_UNDER_TEST
-  isas = {isas.back()};  // a team is the same of all of them
-#endif
-  return isas;
-}
 
 // A device whose ops are called on its step lane: device->norm(...).
 class TestDevice {
@@ -62,20 +56,7 @@ class TestDevice {
 };
 
 inline TestDevice device_of(const std::string& isa, int threads = 2) {
-#if SACCADE_CUDA_UNDER_TEST
-  // The tests read results as soon as a call returns. Threads are seeds of the schedule here.
-  if (isa == "cuda") {
-    auto immediate = cuda::make_immediate_device(static_cast<std::uint64_t>(threads));
-    CHECK(immediate.has_value(), "{}", immediate.error().message);
-    return TestDevice(std::move(*immediate));
-  }
-#elif SACCADE_TEAM_UNDER_TEST
-  // Of one thread each: what threads change is seen on a CPU alone.
-  return TestDevice(make_staged_team(2, 1, isa));
-#endif
-  auto device = make_cpu_device(threads, isa);
-  CHECK(device.has_value(), "{}", device.error().message);
-  return TestDevice(std::move(*device));
+  return TestDevice(make_tested_device(isa, threads));
 }
 
 // Rows with gaps between them; the memory before, between and after holds NaN, so that reading it
@@ -190,9 +171,10 @@ inline void expect_same_bits(const std::vector<float>& a, const std::vector<floa
         << "col " << i << ": " << a[i] << " and " << b[i];
 }
 
-// A sweep's length: an emulated device does in seconds what the CPU does in milliseconds.
-inline std::int64_t scaled(std::int64_t full, std::int64_t on_emulator) {
-  return emulated() ? on_emulator : full;
+// A sweep's length: an emulated device, or a build with sanitizers, does in seconds what the CPU
+// does in milliseconds.
+inline std::int64_t scaled(std::int64_t full, std::int64_t where_slow) {
+  return slow() ? where_slow : full;
 }
 
 class EveryCpu : public testing::TestWithParam<std::string> {
