@@ -14,7 +14,7 @@ CSS_LOADS = re.compile(r'(?:url\(\s*["\']?|@import\s+["\'])([^"\')\s]+)', re.I)
 # What is typed into the search, and the page that is meant: it has to be one of the first three.
 SOUGHT = {'docker': 'docs/docker.html', 'GGUF': 'docs/gguf.html', 'CUDA': 'docs/cuda.html', 'temperature': 'docs/api.html',
           'int4': 'docs/quantised.html', 'vllm': 'docs/migrate-from-vllm.html', 'llama-server': 'docs/migrate-from-llama-server.html',
-          'slurm': 'docs/slurm.html', 'python': 'docs/quickstart-python.html', 'redis': 'docs/cluster.html'}
+          'slurm': 'docs/slurm.html', 'python': 'docs/quickstart-python.html', 'redis': 'docs/cluster.html', 'metrics': 'docs/metrics.html', 'alert': 'docs/metrics.html'}
 
 
 def not_found_by_search():

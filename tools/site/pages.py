@@ -4,7 +4,7 @@ import re
 import shutil
 import urllib.parse
 
-SINGLE = ('README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'recipes/README.md')
+SINGLE = ('README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'recipes/README.md')
 FOLDERS = ('docs', 'benchmarks/results')
 LINK = re.compile(r'\]\(([^()\s]+)\)')
 # A document named in prose, in backticks or without, and not already the text or the target of a link.
