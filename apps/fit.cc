@@ -28,17 +28,10 @@ struct Flags {
   bool json = false;
 };
 
-// Of the measured read bandwidth, at which one sequence's steps read weights
-// (benchmarks/results/quantised.md; four bits have 0.68 on Zen 4 and 0.8 on AMX).
-constexpr double kShareBf16 = 0.93;
-constexpr double kShareInt8 = 0.88;
-constexpr double kShareInt4 = 0.72;
-
 // A way to keep weights.
 struct Way {
   std::string_view name;
   LoadOptions options;
-  double share = 0;
 };
 
 // As `serve --quantization` takes them on this device.
@@ -49,9 +42,9 @@ LoadOptions rounded(LoadOptions options, const Device& device) {
 
 using Ways = std::array<Way, 3>;
 Ways ways_on(const Device& device) {
-  return {{{"bf16", {}, kShareBf16},
-           {"int8", rounded({.text_layers = DType::kI8}, device), kShareInt8},
-           {"int4", rounded({.four_bit_text = true}, device), kShareInt4}}};
+  return {{{"bf16", {}},
+           {"int8", rounded({.text_layers = DType::kI8}, device)},
+           {"int4", rounded({.four_bit_text = true}, device)}}};
 }
 
 struct Machine {
@@ -83,7 +76,7 @@ Result<Row> row_of(std::string name, const Checkpoint& checkpoint, const Machine
     Fit fit;
     fit.bytes = weight_bytes(numbers, way.options);
     fit.fits = fit.bytes + kBeside <= machine.free;
-    fit.tokens = machine.bandwidth * way.share / token_bytes(numbers, way.options);
+    fit.tokens = 1 / token_seconds(numbers, way.options, machine.bandwidth);
     return fit;
   });
   return row;

@@ -31,6 +31,14 @@ constexpr double kBytesInt8 = 1.002;
 constexpr double kBytesInt4 = 0.5 + 2.0 / 128;
 constexpr double kBytesBf16 = 2;
 
+// Of the read bandwidth, at which one sequence's steps read weights (benchmarks/results/fit.md and
+// quantised.md; four bits have 0.68 on Zen 4 and 0.8 on AMX).
+constexpr double kShareBf16 = 0.92;
+constexpr double kShareInt8 = 0.88;
+constexpr double kShareInt4 = 0.72;
+// Of a layer, beside its weights: norms, a short text's attention, threads that meet.
+constexpr double kLayerSeconds = 50e-6;
+
 double bytes_of(std::optional<DType> type, bool four_bits = false) {
   if (four_bits) return kBytesInt4;
   if (type == DType::kI8) return kBytesInt8;
@@ -50,6 +58,7 @@ Result<WeightNumbers> weight_numbers(const Checkpoint& checkpoint) {
   numbers.head = table.numbers(MatrixRole::kHead);
   numbers.tower = table.numbers(MatrixRole::kTowerLayer);
   numbers.other = table.numbers(MatrixRole::kOther);
+  numbers.layers = static_cast<std::int64_t>(model.shape().layers.size());
   return numbers;
 }
 
@@ -84,6 +93,14 @@ double token_bytes(const WeightNumbers& numbers, const LoadOptions& options) {
       static_cast<double>(numbers.text) + static_cast<double>(numbers.experts) * numbers.active;
   return text * bytes_of(options.text_layers, options.four_bit_text) +
          static_cast<double>(numbers.head) * bytes_of(options.head);
+}
+
+double token_seconds(const WeightNumbers& numbers, const LoadOptions& options, double bandwidth) {
+  const double share = options.four_bit_text               ? kShareInt4
+                       : options.text_layers == DType::kI8 ? kShareInt8
+                                                           : kShareBf16;
+  return token_bytes(numbers, options) / (bandwidth * share) +
+         static_cast<double>(numbers.layers) * kLayerSeconds;
 }
 
 }  // namespace saccade

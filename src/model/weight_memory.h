@@ -19,6 +19,7 @@ struct WeightNumbers {
   std::int64_t head = 0;     // with the embedding, where these are one matrix
   std::int64_t tower = 0;    // of the vision tower's layers
   std::int64_t other = 0;    // embeddings, norms, patches, projectors
+  std::int64_t layers = 0;   // of the text
 
   std::int64_t all() const { return text + experts + head + tower + other; }
 };
@@ -35,5 +36,8 @@ double weight_bytes(const WeightNumbers& numbers, const LoadOptions& options);
 // Read by a step of one sequence that computes one token: not the embedding, which gives one row,
 // nor the tower.
 double token_bytes(const WeightNumbers& numbers, const LoadOptions& options);
+// What such a step takes on a CPU whose memory is read at `bandwidth` bytes a second, in seconds:
+// within a fifth of what servers did (benchmarks/results/fit.md).
+double token_seconds(const WeightNumbers& numbers, const LoadOptions& options, double bandwidth);
 
 }  // namespace saccade

@@ -1,5 +1,6 @@
 #include "model/weight_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -48,6 +49,33 @@ TEST(WeightMemory, ATokenReadsItsExpertsAlone) {
   LoadOptions int8;
   int8.text_layers = DType::kI8;
   EXPECT_NEAR(weight_bytes(numbers, int8) / weight_bytes(numbers, {}), 0.51, 0.01);
+}
+
+// Medians of servers with one request at a time, and the read bandwidth that `fit` found beside
+// them (benchmarks/results/fit.md): 2 cores of Zen 5.
+TEST(WeightMemory, ATokenTakesWhatServersTook) {
+  struct Measured {
+    std::string_view family;
+    std::string_view size;
+    LoadOptions options;
+    double bandwidth;  // bytes a second
+    double tokens;     // a second
+  };
+  const LoadOptions int8{.text_layers = DType::kI8, .head = DType::kI8};
+  const LoadOptions int4{.head = DType::kI8, .four_bit_text = true};
+  for (const Measured& m : {Measured{"smolvlm2", "500m", {}, 50.4e9, 54.7},
+                            Measured{"smolvlm2", "500m", int8, 70.5e9, 127},
+                            Measured{"smolvlm2", "500m", int4, 74.2e9, 175},
+                            Measured{"qwen2-vl", "2b", {}, 75.0e9, 21.0},
+                            Measured{"qwen2-vl", "2b", int8, 74.9e9, 42.3},
+                            Measured{"qwen2-vl", "2b", int4, 74.6e9, 54.9},
+                            Measured{"qwen2.5-vl", "3b", {}, 73.7e9, 10.7},
+                            Measured{"qwen2.5-vl", "3b", int8, 49.2e9, 12.0},
+                            Measured{"qwen2.5-vl", "3b", int4, 52.5e9, 19.7}}) {
+    SCOPED_TRACE(fmt::format("{} {}, {} tok/s", m.family, m.size, m.tokens));
+    const WeightNumbers numbers = numbers_of(m.family, m.size);
+    EXPECT_NEAR(1 / token_seconds(numbers, m.options, m.bandwidth) / m.tokens, 1, 0.2);
+  }
 }
 
 }  // namespace
