@@ -176,6 +176,19 @@ class Image(unittest.TestCase):
             self.assertIn(each, last)
         self.assertIn("CMD [\"" + self.config["Healthcheck"]["Test"][1] + "\"]", last)
 
+    def test_dockerfile_takes_the_sources_alone(self):
+        """What git ignores, a build folder of other paths among it, is none of the Dockerfile's `COPY . .`; what it names is there."""
+        rules = [line for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+        for ignored in (ROOT / ".gitignore").read_text().split():
+            name = ignored.strip("/")
+            self.assertTrue({name, "**/" + name, "**/" + os.path.basename(name)} & set(rules) or name == "*.swp", f"{ignored} would be copied")
+        kept = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True).stdout.split("\n")
+        for rule in rules:
+            if "*" not in rule:
+                self.assertFalse([each for each in kept if each.startswith(rule + "/")], f"{rule} has sources")
+        for source in re.findall(r"^COPY ([^-.\s]\S*) ", (DEPLOY / "Dockerfile").read_text(), re.M):
+            self.assertTrue((ROOT / source).exists(), source)
+
 
 class Workflows(unittest.TestCase):
     def test_they_call_what_is_there(self):
