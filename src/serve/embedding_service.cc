@@ -214,6 +214,11 @@ Result<std::string> EmbeddingService::tokenize(const net::HttpRequest& request) 
   if (tokenize.chat)
     return fail(
         Error{ErrorCode::kInvalid, "this model has no chat template: give 'prompt'", "messages"});
+  if (!tokenize.parse_special_tokens)
+    return fail(Error{ErrorCode::kInvalid,
+                      "'parse_special' is false: a sentence encoder reads the names of its special "
+                      "tokens as those tokens",
+                      "parse_special"});
   const std::vector<TokenId> ids =
       encoder_.tokenize(*tokenizer_, tokenize.prompt.value_or(""), tokenize.add_special_tokens);
   std::vector<std::string> strings;
