@@ -39,7 +39,8 @@ void EmbeddingService::add_routes() {
   work("/pooling", &EmbeddingService::pooling);
   work("/invocations", &EmbeddingService::invocations);
   for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
-  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+  for (const std::string_view path :
+       {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"})
     work(path, &EmbeddingService::rerank);
   router_.add_refusal("/v1/chat/completions", "Chat Completions");
   router_.add_refusal("/v1/completions", "Completions");

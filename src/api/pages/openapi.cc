@@ -242,6 +242,8 @@ constexpr Endpoint kEndpoints[] = {
     {"/v1/rerank", "Documents by their likeness to a query", "RerankRequest"},
     {"/v2/rerank", "Documents by their likeness to a query", "RerankRequest"},
     {"/rerank", "Documents by their likeness to a query", "RerankRequest"},
+    {"/reranking", "Documents by their likeness to a query", "RerankRequest"},
+    {"/v1/reranking", "Documents by their likeness to a query", "RerankRequest"},
     {"/v1/load_lora_adapter", "Makes an adapter one of the models"},
     {"/v1/unload_lora_adapter", "Takes it away again"},
     {"/tokenize", "The tokens of a prompt or a conversation", "TokenizeRequest"},
