@@ -39,7 +39,8 @@ void EmbeddingService::add_routes() {
   work("/pooling", &EmbeddingService::pooling);
   work("/invocations", &EmbeddingService::invocations);
   for (const std::string_view path : {"/score", "/v1/score"}) work(path, &EmbeddingService::score);
-  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+  for (const std::string_view path :
+       {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"})
     work(path, &EmbeddingService::rerank);
   router_.add_refusal("/v1/chat/completions", "Chat Completions");
   router_.add_refusal("/v1/completions", "Completions");
@@ -214,6 +215,11 @@ Result<std::string> EmbeddingService::tokenize(const net::HttpRequest& request) 
   if (tokenize.chat)
     return fail(
         Error{ErrorCode::kInvalid, "this model has no chat template: give 'prompt'", "messages"});
+  if (!tokenize.parse_special_tokens)
+    return fail(Error{ErrorCode::kInvalid,
+                      "'parse_special' is false: a sentence encoder reads the names of its special "
+                      "tokens as those tokens",
+                      "parse_special"});
   const std::vector<TokenId> ids =
       encoder_.tokenize(*tokenizer_, tokenize.prompt.value_or(""), tokenize.add_special_tokens);
   std::vector<std::string> strings;

@@ -550,7 +550,8 @@ Result<std::string> Service::token_counts(const api::TokenizeRequest& tokenize,
   } else {
     const LimitedTokenizer tokenizer(*builder_.tokenizer(), kMostCounted, nullptr);
     built.prompt.ids = tokenizer.encode(tokenize.prompt.value_or(""),
-                                        {.add_special_tokens = tokenize.add_special_tokens});
+                                        {.add_special_tokens = tokenize.add_special_tokens,
+                                         .parse_special_tokens = tokenize.parse_special_tokens});
     TRY_DO(tokenizer.check());
   }
   std::vector<std::string> strings;

@@ -79,7 +79,8 @@ void Service::add_routes() {
   router_.add_refusal("/v1/embeddings", "Embeddings");
   router_.add_refusal("/pooling", "Pooling");
   for (const std::string_view path : {"/score", "/v1/score"}) router_.add_refusal(path, "Score");
-  for (const std::string_view path : {"/rerank", "/v1/rerank", "/v2/rerank"})
+  for (const std::string_view path :
+       {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking", "/v1/reranking"})
     router_.add_refusal(path, "Rerank");
   work("/tokenize", &Service::tokenize);
   router_.add_json("POST", "/detokenize", true, [this](const net::HttpRequest& request) {

@@ -173,6 +173,7 @@ TEST_F(BadCheckpoint, OtherFormatsAreRefusedByName) {
   refused(folder_ / "pytorch_model.bin", {"pytorch_model.bin", "pickle", "safetensors"});
   refused(folder_.path(), {"pytorch_model.bin", "pickle", "safetensors"});
   refused(folder_.path() + "/nowhere", {"nowhere", "no such directory"});
+  refused(folder_ / "config.json", {"config.json is neither a directory nor a GGUF", "ORG/NAME"});
 }
 
 }  // namespace

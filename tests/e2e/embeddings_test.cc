@@ -88,6 +88,8 @@ TEST_F(Embeddings, InvocationsAreWhatTheirMembersSay) {
            {"/v1/embeddings", R"({"input": "A saccade is the jump."})"},
            {"/pooling", R"({"input": "A saccade is the jump.", "task": "embed"})"},
            {"/rerank", R"({"query": "A jump", "documents": ["of the eye", "a cat"]})"},
+           {"/reranking", R"({"query": "A jump", "documents": ["of the eye", "a cat"]})"},
+           {"/v1/reranking", R"({"query": "A jump", "documents": ["of the eye", "a cat"]})"},
            {"/score", R"({"text_1": "A jump", "text_2": ["of the eye", "a cat"]})"},
            {"/score", R"({"queries": "A jump", "documents": ["of the eye", "a cat"]})"},
            {"/score", R"({"data_1": "A jump", "data_2": ["of the eye", "a cat"]})"}}) {

@@ -252,6 +252,7 @@ TEST(Lora, BadAdaptersAreRefusedByName) {
         Case{asks("", kAdapters + "attention"), 400, "Both 'lora_name' and 'lora_path'"},
         Case{R"({"lora_name":"a"})", 400, "Both 'lora_name' and 'lora_path' must be provided."},
         Case{R"({"lora_name":1,"lora_path":"x"})", 400, "lora_name"},
+        Case{asks("a", kAdapters + "attention\\u0000x"), 400, "has a NUL behind"},
         Case{"[]", 400, "no JSON object"}, Case{"{", 400, ""}}) {
     const RawAnswer answer = server.ask("/v1/load_lora_adapter", each.body);
     EXPECT_EQ(answer.status, each.status) << each.body << answer.body;

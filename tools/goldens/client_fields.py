@@ -3,7 +3,8 @@
 python3 -m venv V && V/bin/pip install openai==3.57.0 anthropic==2.14.0 && V/bin/python tools/goldens/client_fields.py
 
 Of openai and anthropic every member of the clients' own request types. Of vLLM the fields of its request classes, read
-off its protocol files (chat_completion, completion, responses and anthropic/protocol.py, of 0.32 and later).
+off its protocol files (chat_completion, completion, responses, anthropic, pooling and tokenize, of 0.32 and later).
+Of llama-server, TEI, Jina and Cohere what their references name for the same paths.
 """
 
 import json
@@ -26,6 +27,9 @@ VLLM_COMMON = """structured_outputs priority request_id session_id return_tokens
     vllm_xargs repetition_detection stream_interval thinking_token_budget add_special_tokens response_format
     guided_json guided_regex guided_choice guided_grammar guided_decoding_backend guided_whitespace_pattern
     logits_processors"""
+VLLM_POOLING = """model user truncate_prompt_tokens truncation_side request_id priority mm_processor_kwargs cache_salt
+    chat_template chat_template_kwargs media_io_kwargs"""
+VLLM_VECTORS = "dimensions add_special_tokens normalize use_activation padding messages embed_dtype endianness"
 VLLM = {
     "chat": VLLM_SAMPLING + " " + VLLM_COMMON + """ include_reasoning reasoning_effort echo add_generation_prompt
         continue_final_message documents chat_template chat_template_kwargs media_io_kwargs mm_processor_kwargs
@@ -35,7 +39,19 @@ VLLM = {
         cache_salt enable_response_messages previous_input_messages previous_response structured_outputs
         repetition_penalty seed stop ignore_eos vllm_xargs""",
     "messages": "top_k kv_transfer_params chat_template_kwargs",
-    "embeddings": "truncate_prompt_tokens request_id priority add_special_tokens normalize embed_dtype endianness",
+    "embeddings": VLLM_POOLING + " " + VLLM_VECTORS,
+}
+# Kinds of which no client has a type of its own.
+OTHERS = {
+    "pooling": VLLM_POOLING + " " + VLLM_VECTORS + " task input encoding_format",
+    "score": VLLM_POOLING + """ text_1 text_2 queries documents items data_1 data_2 softmax activation use_activation
+        instruction max_tokens_per_query max_tokens_per_doc""",
+    "rerank": VLLM_POOLING + """ query documents top_n softmax activation use_activation instruction
+        max_tokens_per_query max_tokens_per_doc return_documents texts return_text rank_fields max_chunks_per_doc""",
+    "tokenize": """model prompt messages add_special_tokens return_token_strs add_generation_prompt continue_final_message
+        chat_template chat_template_kwargs mm_processor_kwargs media_io_kwargs tools content add_special parse_special
+        with_pieces""",
+    "detokenize": "model tokens",
 }
 
 
@@ -56,6 +72,7 @@ def main() -> None:
     }
     rows = {kind: sorted(set().union(*(members(one) for one in types), VLLM[kind].split()))
             for kind, types in clients.items()}
+    rows |= {kind: sorted(set(names.split())) for kind, names in OTHERS.items()}
     (GOLDEN / "client_fields.json").write_text(json.dumps(rows, indent=1) + "\n")
     print({kind: len(names) for kind, names in rows.items()})
 

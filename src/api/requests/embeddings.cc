@@ -37,10 +37,10 @@ void write_vector_usage(json::JsonWriter& w, std::int64_t prompt_tokens) {
   w.end_object();
 }
 
-Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
-  TRY(const json::value tree, parse_body(body));
-  Fields fields(tree.get_object());
-  TRY_DO(fields.settle(RequestKind::kEmbedding));
+namespace {
+
+Result<EmbeddingRequest> parse_inputs(Fields& fields, RequestKind kind) {
+  TRY_DO(fields.settle(kind));
   EmbeddingRequest request;
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
@@ -52,6 +52,10 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   if (format && *format == "base64") request.format = EncodingFormat::kBase64;
   TRY(request.dimensions, fields.integer("dimensions", 1, kMaxTokens));
   TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
+  TRY(const auto side, fields.text("truncation_side"));
+  if (side && *side != "right")
+    return invalid("truncation_side", "'truncation_side' is '{}': the end is cut, 'right' is taken",
+                   side->substr(0, 40));
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
   TRY(request.request_id, take_request_id(fields));
@@ -69,16 +73,23 @@ Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
   return request;
 }
 
+}  // namespace
+
+Result<EmbeddingRequest> parse_embedding_request(std::string_view body) {
+  TRY(const json::value tree, parse_body(body));
+  Fields fields(tree.get_object());
+  return parse_inputs(fields, RequestKind::kEmbedding);
+}
+
 Result<EmbeddingRequest> parse_pooling_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
-  const json::value* task = json::find(tree.get_object(), "task");
+  Fields fields(tree.get_object());
+  const json::value* task = fields.take("task");
   if (task != nullptr && *task != json::value("embed"))
     return invalid("task",
                    "'task' must be \"embed\": rows of single tokens, scores of classes and "
                    "rewards are not what these encoders give");
-  TRY(EmbeddingRequest request, parse_embedding_request(body));
-  std::erase(request.unknown, "task");
-  return request;
+  return parse_inputs(fields, RequestKind::kPooling);
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "api/requests/similarity.h"
 #include "base/base64.h"
 
 namespace saccade::api {
@@ -55,6 +56,10 @@ TEST(EmbeddingRequest, RefusalsNameTheMember) {
   EXPECT_THAT(refused(R"({"input": [1, "a"]})").message, HasSubstr("holds"));
   EXPECT_EQ(refused(R"({"input": "a", "encoding_format": "int8"})").param, "encoding_format");
   EXPECT_EQ(refused(R"({"input": "a", "dimensions": 0})").param, "dimensions");
+  EXPECT_EQ(refused(R"({"input": "a", "truncation_side": "left"})").param, "truncation_side");
+  EXPECT_TRUE(parse_embedding_request(R"({"input": "a", "truncation_side": "right"})"));
+  EXPECT_FALSE(parse_score_request(R"({"text_1": "a", "text_2": "b", "truncation_side": "left"})"));
+  EXPECT_TRUE(parse_score_request(R"({"text_1": "a", "text_2": "b", "truncation_side": "right"})"));
   EXPECT_EQ(refused(R"({"input": "a", "truncate_prompt_tokens": -2})").param,
             "truncate_prompt_tokens");
   for (const std::string name : {"normalize", "use_activation"}) {

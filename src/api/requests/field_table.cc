@@ -9,7 +9,8 @@ constexpr std::uint16_t C = static_cast<std::uint16_t>(RequestKind::kChat);
 constexpr std::uint16_t T = static_cast<std::uint16_t>(RequestKind::kCompletion);
 constexpr std::uint16_t R = static_cast<std::uint16_t>(RequestKind::kResponse);
 constexpr std::uint16_t M = static_cast<std::uint16_t>(RequestKind::kMessages);
-constexpr std::uint16_t E = static_cast<std::uint16_t>(RequestKind::kEmbedding);
+constexpr std::uint16_t G = static_cast<std::uint16_t>(RequestKind::kPooling);
+constexpr std::uint16_t E = static_cast<std::uint16_t>(RequestKind::kEmbedding) | G;
 constexpr std::uint16_t S = static_cast<std::uint16_t>(RequestKind::kScore);
 constexpr std::uint16_t K = static_cast<std::uint16_t>(RequestKind::kRerank);
 constexpr std::uint16_t Z = static_cast<std::uint16_t>(RequestKind::kTokenize);
@@ -33,6 +34,7 @@ constexpr FieldRow kRows[] = {
     {"prompt", kUsed, T | Z},
     {"prompt", kRefused, R, "send 'instructions' and 'input'"},
     {"input", kUsed, R | E},
+    {"task", kUsed, G},
     {"instructions", kUsed, R},
     {"previous_response_id", kUsed, R},
     {"previous_response", kRefused, R, "go on from 'previous_response_id'"},
@@ -41,6 +43,8 @@ constexpr FieldRow kRows[] = {
     {"system", kUsed, M},
     {"content", kUsed, Z},
     {"add_special", kUsed, Z},
+    {"parse_special", kUsed, Z},
+    {"with_pieces", kRefused, Z, "send 'return_token_strs'"},
     {"tokens", kUsed, D},
     {"text_1", kUsed, S},
     {"queries", kUsed, S},
@@ -57,7 +61,9 @@ constexpr FieldRow kRows[] = {
     {"return_text", kUsed, K},
     {"rank_fields", kRefused, K},
     {"max_chunks_per_doc", kRefused, K},
-    {"max_tokens_per_doc", kRefused, K, "send 'truncate_prompt_tokens', which cuts the query too"},
+    {"max_tokens_per_query", kRefused, S | K, "send 'truncate_prompt_tokens'"},
+    {"max_tokens_per_doc", kRefused, S | K,
+     "send 'truncate_prompt_tokens', which cuts the query too"},
     {"image", kRefused, R},
     {"suffix", kRefused, T},
     {"prompt_embeds", kRefused, kAnswers},
@@ -93,7 +99,7 @@ constexpr FieldRow kRows[] = {
     {"bad_words", kUsed, kAnswers},
     {"allowed_token_ids", kUsed, kAnswers},
     {"truncate_prompt_tokens", kUsed, kAnswers | kVectors},
-    {"truncation_side", kUsed, kAnswers},
+    {"truncation_side", kUsed, kAnswers | kVectors},
     {"use_beam_search", kUsed, C | T},
     {"use_beam_search", kRefused, R | M},
     {"length_penalty", kUsed, C | T},
@@ -150,7 +156,7 @@ constexpr FieldRow kRows[] = {
     {"return_token_strs", kUsed, Z},
 
     // Tools and thoughts.
-    {"tools", kUsed, kTalk},
+    {"tools", kUsed, kTalk | Z},
     {"tool_choice", kUsed, kTalk},
     {"parallel_tool_calls", kUsed, C | R},
     {"parallel_tool_calls", kRefused, M, "send 'tool_choice.disable_parallel_tool_use'"},
@@ -176,19 +182,21 @@ constexpr FieldRow kRows[] = {
     {"include_reasoning", kUsed, kAnswers},
 
     // How the prompt is made.
-    {"add_generation_prompt", kUsed, C | R},
+    {"add_generation_prompt", kUsed, C | R | Z},
     {"add_generation_prompt", kRefused, M,
      "end 'messages' with the assistant's to have it continued"},
-    {"continue_final_message", kUsed, C},
+    {"continue_final_message", kUsed, C | Z},
     {"continue_final_message", kRefused, R, "/v1/chat/completions has it"},
     {"continue_final_message", kRefused, M, "end 'messages' with the assistant's"},
     {"add_special_tokens", kUsed, kAnswers | E | Z},
-    {"chat_template", kUsed, kTalk},
-    {"chat_template", kRefused, S | K},
-    {"chat_template_kwargs", kTemplate, kTalk},
-    {"mm_processor_kwargs", kUsed, kTalk},
+    {"chat_template", kUsed, kTalk | Z},
+    {"chat_template", kRefused, kVectors},
+    {"chat_template_kwargs", kTemplate, kTalk | Z},
+    {"chat_template_kwargs", kRefused, kVectors},
+    {"mm_processor_kwargs", kUsed, kTalk | Z},
     {"mm_processor_kwargs", kRefused, kVectors},
-    {"media_io_kwargs", kUsed, kTalk},
+    {"media_io_kwargs", kUsed, kTalk | Z},
+    {"media_io_kwargs", kRefused, kVectors},
     {"min_pixels", kUsed, kTalk},
     {"max_pixels", kUsed, kTalk},
     {"truncation", kUsed, R},
@@ -225,6 +233,7 @@ constexpr FieldRow kRows[] = {
     {"priority", kUsed, kAnswers},
     {"priority", kIgnored, kVectors, "texts are embedded in the order that they came in"},
     {"cache_salt", kUsed, kAnswers},
+    {"cache_salt", kIgnored, kVectors, "vectors of texts are not cached"},
     {"ttft_slo_ms", kUsed, kAnswers},
 
     // Of services around a model: where it runs, who pays, what is cached.
@@ -278,6 +287,8 @@ std::string_view name_of(RequestKind kind) {
       return "messages";
     case RequestKind::kEmbedding:
       return "embeddings";
+    case RequestKind::kPooling:
+      return "pooling";
     case RequestKind::kScore:
       return "score";
     case RequestKind::kRerank:

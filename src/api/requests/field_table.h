@@ -1,5 +1,5 @@
-// What becomes of every member that clients of OpenAI, Anthropic, vLLM and SGLang put into a
-// request: one table, which the parsers follow.
+// What becomes of every member that clients of OpenAI, Anthropic, vLLM, SGLang and llama-server put
+// into a request: one table, which the parsers follow.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ enum class RequestKind : std::uint16_t {
   kRerank = 64,
   kTokenize = 128,
   kDetokenize = 256,
+  kPooling = 512,
 };
 
 enum class Fate {

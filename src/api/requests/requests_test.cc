@@ -236,6 +236,15 @@ TEST(ChatRequest, NullIsAbsent) {
   EXPECT_FALSE(request->sampling.temperature);
 }
 
+TEST(ChatRequest, AnIntegerOfMoreThan64BitsIsNamedWithItsRange) {
+  for (const std::string number : {"9223372036854775808", "18446744073709551615"}) {
+    const auto request = parse_chat_request(chat(R"("seed": )" + number));
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().message,
+              "'seed' is " + number + ", -9223372036854775808 to 9223372036854775807 is possible");
+  }
+}
+
 TEST(ChatRequest, ReadsEverySamplingMember) {
   const auto request = parse_chat_request(chat(
       R"("temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.1,
@@ -564,6 +573,9 @@ TEST(TokenizeRequest, TakesAPromptOrMessages) {
   EXPECT_EQ(*content->prompt, "a");
   EXPECT_TRUE(content->add_special_tokens);
   EXPECT_FALSE(parse_tokenize_request(R"({"content": "a"})")->add_special_tokens);
+  EXPECT_TRUE(content->parse_special_tokens);
+  EXPECT_FALSE(
+      parse_tokenize_request(R"({"content": "a", "parse_special": false})")->parse_special_tokens);
   EXPECT_EQ(parse_tokenize_request("{}").error().param, "prompt");
   EXPECT_EQ(parse_detokenize_request(R"({"tokens": [1, 2]})")->tokens.size(), 2u);
   EXPECT_EQ(parse_detokenize_request(R"({"tokens": ["a"]})").error().param, "tokens");

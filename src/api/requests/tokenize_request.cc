@@ -9,6 +9,7 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
   TokenizeRequest request;
+  TRY_DO(fields.settle(RequestKind::kTokenize));
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY(const auto strings, fields.boolean("return_token_strs"));
@@ -28,6 +29,8 @@ Result<TokenizeRequest> parse_tokenize_request(std::string_view body) {
   // llama-server's names, and its default.
   TRY(auto content, fields.text("content"));
   TRY(const auto special, fields.boolean("add_special"));
+  TRY(const auto parsed, fields.boolean("parse_special"));
+  request.parse_special_tokens = parsed.value_or(true);
   if (!request.prompt && content) {
     request.prompt = std::move(content);
     request.add_special_tokens = special.value_or(false);
@@ -45,6 +48,7 @@ Result<DetokenizeRequest> parse_detokenize_request(std::string_view body) {
   TRY(const json::value tree, parse_body(body));
   Fields fields(tree.get_object());
   DetokenizeRequest request;
+  TRY_DO(fields.settle(RequestKind::kDetokenize));
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY(const json::array* tokens, fields.array("tokens"));

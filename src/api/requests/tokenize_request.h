@@ -17,7 +17,8 @@ struct TokenizeRequest {
   std::optional<std::string> prompt;  // either a prompt
   std::optional<ChatRequest>
       chat;  // or messages, with the members of a chat request that shape a prompt
-  bool add_special_tokens = true;  // of `prompt`
+  bool add_special_tokens = true;    // of `prompt`
+  bool parse_special_tokens = true;  // of `prompt`: special tokens that stand in it are tokens
   bool return_token_strs = false;
   std::vector<std::string> unknown;  // of `prompt`
 };

@@ -33,6 +33,9 @@ Result<void> refuse_single_files(std::string_view name) {
                 name, kInstead);
   if (name.ends_with(".safetensors"))
     return fail(ErrorCode::kUnsupported, "{} is one file of a checkpoint: {}", name, kInstead);
+  if (std::error_code ignored; fs::exists(name, ignored))
+    return fail(ErrorCode::kUnsupported, "{} is neither a directory nor a GGUF: {}", name,
+                kInstead);
   return {};
 }
 
