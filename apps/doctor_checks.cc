@@ -111,6 +111,23 @@ void check_cores(Findings& found, const Processors& processors) {
   found.push_back(std::move(clock));
 }
 
+Finding bandwidth_of(const Result<double>& measured, int cores) {
+  Finding found{"memory", "measured read bandwidth", "not known", Verdict::kSlow, ""};
+  if (!measured) {
+    found.advice = measured.error().message;
+    return found;
+  }
+  // Below a token a second of a small model nothing is served at a pace that anybody reads at.
+  constexpr double kSmallModel = 4e9;
+  const double tokens = *measured / kSmallModel;
+  found.value = fmt::format("{:.1f} GB/s by {} threads", *measured / 1e9, cores);
+  found.verdict = tokens < 1 ? Verdict::kSlow : Verdict::kFine;
+  found.advice = fmt::format(
+      "a token of one sequence reads all weights: at most {:.{}f} tokens/s of a model of 4 GB",
+      tokens, tokens < 10 ? 2 : 0);
+  return found;
+}
+
 void check_memory(Findings& found, const Processors& processors) {
   const auto cores = static_cast<int>(processors.usable.size());
   const auto pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
@@ -128,17 +145,7 @@ void check_memory(Findings& found, const Processors& processors) {
     found.push_back({"memory", "limit of the control group", gib(std::stod(limit)), Verdict::kFine,
                      "the kernel ends what goes over it"});
   ThreadPool pool(std::max(1, cores));
-  const double bandwidth = cpu::measure_read_bandwidth(pool).value_or(0);
-  // Below a token a second of a small model nothing is served at a pace that anybody reads at.
-  constexpr double kSmallModel = 4e9;
-  const double tokens = bandwidth / kSmallModel;
-  found.push_back(
-      {"memory", "measured read bandwidth",
-       fmt::format("{:.1f} GB/s by {} threads", bandwidth / 1e9, cores),
-       tokens < 1 ? Verdict::kSlow : Verdict::kFine,
-       fmt::format("a token of one sequence reads all weights: at most {:.{}f} tokens/s "
-                   "of a model of 4 GB",
-                   tokens, tokens < 10 ? 2 : 0)});
+  found.push_back(bandwidth_of(cpu::measure_read_bandwidth(pool), cores));
   if (const std::size_t nodes = processors.nodes.size(); nodes > 1)
     found.push_back({"memory", "NUMA nodes", std::to_string(nodes), Verdict::kFine,
                      fmt::format("--tensor-parallel-size {}: a rank a node, its threads and its "

@@ -27,8 +27,8 @@ struct StructuredOutput {
   Kind kind = Kind::kJsonObject;
   std::string text;
   std::vector<std::string> choices;
-  // Between the tokens of JSON: what the server does by default, some, as many as the model likes, or
-  // none but for one after ',' and ':'.
+  // Between the tokens of JSON: what the server does by default, some, as many as the model likes,
+  // or none but for one after ',' and ':'.
   enum class Blanks : std::uint8_t { kDefault, kBounded, kAny, kNone } blanks = Blanks::kDefault;
   std::string param;  // the request's member that asks, for errors
 };
