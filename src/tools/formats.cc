@@ -115,6 +115,7 @@ Result<const ReasoningFormat*> reasoning_format(std::string_view name) {
 }
 
 std::span<const ToolCallFormat> tool_call_formats() { return kFormats; }
+std::span<const ReasoningFormat> reasoning_formats() { return kReasoning; }
 
 const ToolCallFormat* format_of_template(std::string_view source) {
   // The first whose every text is there. Markers that templates share come with what tells them

@@ -61,6 +61,7 @@ Result<const ToolCallFormat*> tool_call_format(std::string_view name);
 Result<const ReasoningFormat*> reasoning_format(std::string_view name);
 
 std::span<const ToolCallFormat> tool_call_formats();
+std::span<const ReasoningFormat> reasoning_formats();
 
 // The format in which a chat template writes calls, by the markers in its source; null: it names
 // none that is known.

@@ -21,10 +21,10 @@ std::string ReasoningParser::feed(std::string_view text, AnswerEvents& events) {
   if (at_ == At::kContent) return std::string(text);
   input_ += text;
   if (at_ == At::kStart) {
-    const std::size_t space = space_before(input_);
-    const auto rest = std::string_view(input_).substr(space);
+    blanks_ += space_before(std::string_view(input_).substr(blanks_));
+    const auto rest = std::string_view(input_).substr(blanks_);
     if (rest.starts_with(format_.begin)) {
-      input_.erase(0, space + format_.begin.size());
+      input_.erase(0, blanks_ + format_.begin.size());
       at_ = At::kInside;
     } else if (format_.begin.starts_with(rest)) {
       return "";

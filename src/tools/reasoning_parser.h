@@ -29,8 +29,9 @@ class ReasoningParser {
   const ReasoningFormat& format_;
   bool inside_;
   At at_ = At::kStart;
-  std::string input_;  // not yet decided
-  std::string space_;  // white space that follows shown thoughts
+  std::string input_;       // not yet decided
+  std::size_t blanks_ = 0;  // that it begins with, before anything else came
+  std::string space_;       // white space that follows shown thoughts
   bool shown_ = false;
 };
 

@@ -25,6 +25,7 @@
 #include "text/tokenizer.h"
 #include "text/tokenizer_json.h"
 #include "tools/answer_parser.h"
+#include "tools/reasoning_parser.h"
 
 namespace saccade {
 namespace {
@@ -55,16 +56,14 @@ void expect_flat(const Scanner& scanner, const std::string& head,
   const std::string short_text = repeated(head, atoms, scanner.bytes / kLonger);
   const std::size_t pages = short_text.size() / page_bytes() + 1;
   const std::size_t visits = page_visits(short_text, scanner.scan, kMostOfAPage * pages);
-  const std::size_t most = kMostTimes * visits + kFew;
-  const std::size_t of_long =
-      visits > kMostOfAPage * pages
-          ? most + 1
-          : page_visits(repeated(head, atoms, scanner.bytes), scanner.scan, most);
   std::string shown;
   for (const std::string& atom : atoms) json::append_quoted(shown, atom);
-  EXPECT_LE(of_long, most + most / 50)  // pages are whole
-      << visits << " visits of " << pages << " pages of " << shown << " behind "
-      << head.substr(0, 64);
+  SCOPED_TRACE(shown + " behind " + head.substr(0, 64));
+  ASSERT_LE(visits, kMostOfAPage * pages);
+  const std::size_t times = kMostTimes * visits + kFew;
+  const std::size_t most = times + times / 50;  // pages are whole
+  EXPECT_LE(page_visits(repeated(head, atoms, scanner.bytes), scanner.scan, most), most)
+      << visits << " visits of " << pages << " pages of a text a quarter as long";
 }
 
 // Each atom alone behind each head, and some of them together.
@@ -297,6 +296,38 @@ TEST(ScannerCost, AnswersOfModels) {
                      }
                      parser.finish(events);
                    }});
+  }
+}
+
+// Thoughts, as text comes token by token.
+TEST(ScannerCost, ThoughtsOfModels) {
+  static constexpr std::size_t kToken = 4;
+  for (const tools::ReasoningFormat& format : tools::reasoning_formats()) {
+    for (const bool inside : {false, true}) {
+      SCOPED_TRACE(std::string(format.name) + (inside ? ", opened by the prompt" : ""));
+      const std::string begin(format.begin);
+      const std::string end(format.end);
+      const std::vector<std::string> heads = {"", begin, begin + "a", begin + "a" + end};
+      const std::vector<std::string> atoms = {" ",
+                                              "\n",
+                                              "a",
+                                              "a ",
+                                              "<",
+                                              "</",
+                                              begin,
+                                              end,
+                                              begin.substr(0, begin.size() / 2),
+                                              end.substr(0, end.size() / 2)};
+      expect_linear({std::size_t{64} << 10, heads, atoms, [&](std::string_view text) {
+                       tools::ReasoningParser parser(format, inside);
+                       tools::AnswerEvents events;
+                       for (; !text.empty(); text.remove_prefix(std::min(text.size(), kToken))) {
+                         std::ignore = parser.feed(text.substr(0, kToken), events);
+                         events.clear();
+                       }
+                       std::ignore = parser.finish(events);
+                     }});
+    }
   }
 }
 
