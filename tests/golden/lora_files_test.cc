@@ -140,6 +140,11 @@ TEST_F(LoraFiles, ExpressionsAreBoundedInNumberStepsAndTime) {
                   HasSubstr(fmt::format("{}: takes over 100000 steps", member)))
           << slow;
   }
+  // As many as there may be, each within its steps, take many times what all may.
+  EXPECT_THAT(
+      error(pattern("rank_pattern",
+                    numbers(4096, [](int i) { return fmt::format("(?:.|..){{1,15}}[!?]{}", i); }))),
+      HasSubstr("its expressions take over 2 s"));
   EXPECT_THAT(error(pattern("exclude_modules", "\"(.*)*[!?]\"")),
               HasSubstr("takes over 100000 steps"));
   std::string prefix;
