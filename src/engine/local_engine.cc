@@ -68,8 +68,9 @@ bool LocalEngine::step() {
   if (steps_.in_flight() >= (computes ? most : 1)) {
     settle();
     busy = true;
-    if (desk_.encoding()) publish();  // tokens go out before it goes on
   }
+  // Tokens go out, and metrics say what begins, before pictures may take seconds.
+  if (busy && desk_.encoding()) publish();
   const bool encoded = desk_.encode(pacer_, [this] { return gate_.asked(); });
   if (encoded && !computes && steps_.in_flight() == 0) wait_for_encoder(seen);
   pacer_.end();

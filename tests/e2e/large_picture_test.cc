@@ -16,7 +16,7 @@
 namespace saccade::test {
 namespace {
 
-constexpr int kSide = 2240;  // 25,600 patches
+constexpr int kSide = 3584;  // 65,536 patches
 
 std::string picture_request() {
   Pixels pixels;
@@ -34,11 +34,12 @@ std::string picture_request() {
          std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-bool waits_for_its_picture(const ServerProcess& server) {
+// A request waits for its picture, which has been decoded.
+bool picture_is_encoded(const ServerProcess& server) {
   const std::string page = exchange(server.port(), "GET", "/metrics", "").body;
-  return page.find(R"(vllm:num_requests_waiting_by_reason{reason="encoder")") !=
-             std::string::npos &&
-         page.find(R"(reason="encoder",engine="0",model_name="m"} 1)") != std::string::npos;
+  const auto has = [&](const char* line) { return page.find(line) != std::string::npos; };
+  return has(R"(by_reason{reason="encoder",engine="0",model_name="m"} 1)") &&
+         has(R"(saccade:images_loading{engine="0",model_name="m"} 0)");
 }
 
 bool within(std::chrono::seconds most, const std::function<bool()>& condition) {
@@ -58,10 +59,11 @@ TEST(LargePicture, TextsAreAnsweredBesideItAndItEndsWithItsClient) {
                 .status,
             0);
   ServerProcess server(SACCADE_BINARY,
-                       {"serve", model, "--served-model-name", "m", "--max-model-len", "8192"});
+                       {"serve", model, "--served-model-name", "m", "--max-model-len", "17000",
+                        "--mm-processor-kwargs", R"({"max_pixels":12845056})"});
   TcpSocket client = TcpSocket::connect(server.port());
   ASSERT_TRUE(client.send(picture_request()));
-  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return waits_for_its_picture(server); }))
+  ASSERT_TRUE(within(std::chrono::seconds(60), [&] { return picture_is_encoded(server); }))
       << server.log();
   // As many as come before the picture is encoded: all of them, where nothing is held up.
   int beside = 0;
@@ -70,11 +72,11 @@ TEST(LargePicture, TextsAreAnsweredBesideItAndItEndsWithItsClient) {
                                       R"({"prompt": "A text of number )" + std::to_string(i) +
                                           R"(", "max_tokens": 4, "ignore_eos": true})");
     EXPECT_EQ(answer.status, 200) << answer.body;
-    if (waits_for_its_picture(server)) ++beside;
+    if (picture_is_encoded(server)) ++beside;
   }
   EXPECT_GE(beside, 4);
   client.close();
-  EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return !waits_for_its_picture(server); }));
+  EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return !picture_is_encoded(server); }));
   EXPECT_EQ(server.stop(), 0) << server.log();
 }
 
