@@ -61,8 +61,9 @@ StepLimits StepPacer::begin(const Scheduler& scheduler, bool encoding, double st
       load.prefill_tokens > 0 || scheduler.waiting() > scheduler.waiting_for_images();
   outlook_.encoding = encoding;
   outlook_.stage = stage_seconds;
-  const bool known = target_ > 0 || step_time_.observations() >= StepTimeModel::kTrusted;
-  if (outlook_.decoding && known) {
+  // Without a target only prompts beside those that decode are worth a prediction.
+  const bool shared = outlook_.prefilling && step_time_.observations() >= StepTimeModel::kTrusted;
+  if (outlook_.decoding && (target_ > 0 || shared)) {
     outlook_.decode = step_time_.predict(with_prefill(load, 0));
     outlook_.least_prefill =
         step_time_.predict(with_prefill(load, kLeastPrefill)) - outlook_.decode;
