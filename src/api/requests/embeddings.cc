@@ -37,6 +37,14 @@ void write_vector_usage(json::JsonWriter& w, std::int64_t prompt_tokens) {
   w.end_object();
 }
 
+Result<void> check_truncation_side(Fields& fields) {
+  TRY(const auto side, fields.text("truncation_side"));
+  if (side && *side != "right")
+    return invalid("truncation_side", "'truncation_side' is '{}': the end is cut, 'right' is taken",
+                   side->substr(0, 40));
+  return {};
+}
+
 namespace {
 
 Result<EmbeddingRequest> parse_inputs(Fields& fields, RequestKind kind) {
@@ -52,10 +60,7 @@ Result<EmbeddingRequest> parse_inputs(Fields& fields, RequestKind kind) {
   if (format && *format == "base64") request.format = EncodingFormat::kBase64;
   TRY(request.dimensions, fields.integer("dimensions", 1, kMaxTokens));
   TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
-  TRY(const auto side, fields.text("truncation_side"));
-  if (side && *side != "right")
-    return invalid("truncation_side", "'truncation_side' is '{}': the end is cut, 'right' is taken",
-                   side->substr(0, 40));
+  TRY_DO(check_truncation_side(fields));
   TRY(const auto add_special, fields.boolean("add_special_tokens"));
   request.add_special_tokens = add_special.value_or(true);
   TRY(request.request_id, take_request_id(fields));

@@ -16,6 +16,8 @@
 
 namespace saccade::api {
 
+class Fields;
+
 enum class EncodingFormat { kFloat, kBase64 };
 
 struct EmbeddingRequest {
@@ -28,6 +30,10 @@ struct EmbeddingRequest {
   std::string request_id;
   std::vector<std::string> unknown;
 };
+
+// Of every request for vectors: kInvalid where truncation_side is not "right", which is what is
+// done.
+Result<void> check_truncation_side(Fields& fields);
 
 Result<EmbeddingRequest> parse_embedding_request(std::string_view body);
 

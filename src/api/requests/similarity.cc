@@ -70,10 +70,7 @@ Result<void> take_common(Fields& fields, RequestKind kind, SimilarityRequest& re
   TRY(auto model, fields.text("model"));
   request.model = std::move(model).value_or("");
   TRY(request.truncate_prompt_tokens, fields.integer("truncate_prompt_tokens", -1, kMaxTokens));
-  TRY(const auto side, fields.text("truncation_side"));
-  if (side && *side != "right")
-    return invalid("truncation_side", "'truncation_side' is '{}': the end is cut, 'right' is taken",
-                   side->substr(0, 40));
+  TRY_DO(check_truncation_side(fields));
   TRY(request.request_id, take_request_id(fields));
   return {};
 }
