@@ -169,14 +169,17 @@ Result<void> read_pixel_limits(const std::string& text, serve::ServeSettings& s)
 // vLLM's members: those that ask for what is done anyway are taken.
 Result<void> read_structured_outputs(const std::string& text, serve::ServeSettings& s) {
   constexpr std::string_view kFlag = "--structured-outputs-config";
-  constexpr std::array kIdle = {"backend", "disable_fallback", "disable_additional_properties",
-                                "reasoning_parser_plugin"};
+  constexpr std::array kIdle = {"backend", "disable_fallback", "disable_additional_properties"};
   TRY(const json::object tree, object_of(kFlag, text));
   for (const auto& member : tree) {
     const std::string_view name = member.key();
     if (std::ranges::find(kIdle, name) != kIdle.end()) continue;
-    if (name == "reasoning_parser") {
-      TRY(s.reasoning_parser, json::get_string(tree, name));
+    if (name == "reasoning_parser" || name == "reasoning_parser_plugin") {
+      TRY(std::string given, json::get_string(tree, name));
+      if (name == "reasoning_parser_plugin" && !given.empty())
+        return fail(ErrorCode::kInvalid, "{}: reasoning_parser_plugin is '{}': no Python is run",
+                    kFlag, given.substr(0, 80));
+      if (!given.empty()) s.reasoning_parser = std::move(given);  // vLLM's default is empty
       continue;
     }
     const bool known = name == "disable_any_whitespace" || name == "enable_in_reasoning";

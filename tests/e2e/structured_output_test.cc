@@ -288,6 +288,11 @@ TEST(StructuredOutputsConfig, MembersThatWouldChangeWhatIsDoneAreNamed) {
             std::string::npos);
   EXPECT_NE(said(R"({"disable_any_whitespace":"yes"})").find("disable_any_whitespace"),
             std::string::npos);
+  EXPECT_NE(said(R"({"reasoning_parser_plugin":"my.py"})").find("no Python is run"),
+            std::string::npos);
+  EXPECT_NE(said(R"({"reasoning_parser":"","reasoning_parser_plugin":"","x":1})")
+                .find("'x' is not known"),
+            std::string::npos);
   EXPECT_NE(said("yes").find("a JSON object is required"), std::string::npos);
 }
 
