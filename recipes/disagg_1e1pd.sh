@@ -51,7 +51,7 @@ placed() {  # GPU LOG COMMAND...
 }
 said() {  # LOG PATTERN: what stands behind it, once it is said
   local found
-  while found=$(sed -nE "s#.*$2.*#\1#p" "$1" | head -n 1) && [ -z "$found" ]; do
+  while found=$(sed -nE "s#.*$2.*#\1#p" "$1" | sed -n 1p) && [ -z "$found" ]; do
     kill -0 "$(tail -n 1 "$running")" 2>/dev/null || { echo "$(basename "$0"): a service did not start:" >&2; tail -n 5 "$1" >&2; return 1; }
     sleep 0.2
   done

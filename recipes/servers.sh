@@ -12,7 +12,7 @@ ready() {
   while [ -z "$url" ]; do
     kill -0 "$2" 2>/dev/null || { echo "$(basename "$0"): the server did not start:" >&2; tail -n 5 "$1" >&2; return 1; }
     sleep 0.1
-    url=$(sed -nE 's#.*listening on (https?://[^ ]*:[0-9]+).*#\1#p' "$1" | head -n 1)
+    url=$(sed -nE 's#.*listening on (https?://[^ ]*:[0-9]+).*#\1#p' "$1" | sed -n 1p)
   done
 }
 
@@ -38,4 +38,4 @@ cut_checkpoint() {
 number() { awk "BEGIN { printf \"%.${2:-6}g\", $1 }"; }
 
 # field JSON-FILE KEY: of a result of `saccade bench serve --save-result`.
-field() { grep -oE "\"$2\": ?[-+0-9.eE]+" "$1" | head -n 1 | sed -E 's/.*: ?//'; }
+field() { grep -oE "\"$2\": ?[-+0-9.eE]+" "$1" | sed -n 1p | sed -E 's/.*: ?//'; }

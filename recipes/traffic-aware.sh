@@ -98,7 +98,7 @@ pinned() { # CORES COMMAND...
 said() { # FILE PATTERN: what stands behind the pattern, when it is said
   for _ in $(seq 3000); do
     local found
-    found=$(sed -nE "s#.*$2.*#\1#p" "$1" | head -n 1)
+    found=$(sed -nE "s#.*$2.*#\1#p" "$1" | sed -n 1p)
     [ -z "$found" ] || { echo "$found"; return; }
     kill -0 "${pids[-1]}" 2>/dev/null || break
     sleep 0.1
@@ -140,8 +140,8 @@ scale=1 floor=256
 start vanilla 2
 "$saccade" bench serve --backend openai-chat --port "$port" "${data[@]}" --num-prompts 40 --max-concurrency 1 --num-warmups 2 --temperature 0 \
   --seed 1 --disable-tqdm --save-result --result-dir "$out" --result-filename alone.json --log "$out/alone.run.jsonl" >"$out/alone.txt"
-mean=$(sed -nE 's/^Mean TTFT \(ms\): +([0-9.]+).*/\1/p' "$out/alone.txt" | head -n 1)
-tokens=$(sed -nE 's/^Total input tokens: +([0-9]+).*/\1/p' "$out/alone.txt" | head -n 1)
+mean=$(sed -nE 's/^Mean TTFT \(ms\): +([0-9.]+).*/\1/p' "$out/alone.txt" | sed -n 1p)
+tokens=$(sed -nE 's/^Total input tokens: +([0-9]+).*/\1/p' "$out/alone.txt" | sed -n 1p)
 scale=$(number "$mean / 178")
 target=$(number "2 * $scale")
 budget=$(number "int(4096 * $tokens / 40 / 1855 + 0.5)")

@@ -161,4 +161,31 @@ TEST(Tidy, FirstLineSaysWhatTheFileIs) {
   }
 }
 
+// `head` leaves before its writer is done; with pipefail the writer's SIGPIPE is then the script's
+// exit status, now and then. (`sed -n 1p` reads to the end.)
+TEST(Tidy, PipesOfScriptsAreReadToTheEnd) {
+  const std::regex leaves_early(R"(\|\s*head\b)");
+  int scripts = 0;
+  for (const std::string folder : {"scripts", "recipes", "tests", "deploy", "tools", ".ci"}) {
+    const fs::path root = fs::path(SACCADE_SOURCE_DIR) / folder;
+    if (!fs::exists(root)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+      if (!entry.is_regular_file() || entry.file_size() > 100'000) continue;
+      std::ifstream file(entry.path());
+      std::string line;
+      std::getline(file, line);
+      if (!line.starts_with("#!") || line.find("bash") == std::string::npos) continue;
+      ++scripts;
+      bool pipefail = false;
+      for (int number = 2; std::getline(file, line); ++number) {
+        if (line.starts_with("set -") && line.find("pipefail") != std::string::npos)
+          pipefail = true;
+        EXPECT_FALSE(pipefail && std::regex_search(line, leaves_early))
+            << entry.path().string() << ":" << number << ": " << line;
+      }
+    }
+  }
+  EXPECT_GT(scripts, 20);
+}
+
 }  // namespace
