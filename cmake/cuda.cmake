@@ -49,10 +49,11 @@ endif()
 set_property(GLOBAL APPEND PROPERTY JOB_POOLS flashinfer=1)
 
 # A cache serves nvcc's objects as it does the compiler's. By what headers say, and not by what the preprocessor makes of
-# them: that differs from architecture to architecture.
+# them: that differs from architecture to architecture. nvcc is known by its bytes, for it is unpacked anew for every clone.
 set(nvcc_launcher "")
 if(SACCADE_CCACHE)
-  set(nvcc_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 ${SACCADE_CCACHE})
+  set(nvcc_launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+                   CCACHE_COMPILERCHECK=content ${SACCADE_CCACHE})
 endif()
 
 # Each of `sources` by nvcc, for Ampere and Hopper and, for what comes after, as PTX: OBJECTS gets the object files. What

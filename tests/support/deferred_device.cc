@@ -23,8 +23,11 @@ std::size_t extent(View view) {
          static_cast<std::size_t>(view.cols()) * size_of(view.dtype());
 }
 
-View on_host(View view) {
-  return View(view.data(), view.dtype(), view.rows(), view.cols(), view.stride());
+std::byte* reserve(int protection) {
+  void* const reserved =
+      mmap(nullptr, kReserved, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(reserved != MAP_FAILED, "no {} bytes of address space", kReserved);
+  return static_cast<std::byte*>(reserved);
 }
 
 // Where [data, data + bytes) lies in one of `pieces`.
@@ -82,7 +85,8 @@ View DeferredStream::use(View view) {
   CHECK(view.space() == Space::kDevice, "an operand of {}x{} is on the host", view.rows(),
         view.cols());
   device_.check_alive(view);
-  return on_host(view);
+  return View(device_.memory_of(view.data()), view.dtype(), view.rows(), view.cols(),
+              view.stride());
 }
 
 template <typename T>
@@ -95,7 +99,9 @@ DeviceArray<T> DeferredStream::use(DeviceArray<T> list) {
   const auto end = reinterpret_cast<const std::byte*>(list.data() + list.size());
   CHECK(end <= begin + of.bytes, "a list of {} is not of this stream", list.size());
   CHECK(of.alive, "a list of {} is used after the stream's retire()", list.size());
-  return DeviceArray<T>(list.data(), list.size(), Space::kHost);
+  const auto data = reinterpret_cast<const std::byte*>(list.data());
+  return DeviceArray<T>(reinterpret_cast<const T*>(device_.memory_of(data)), list.size(),
+                        Space::kHost);
 }
 template DeviceInts DeferredStream::use(DeviceInts);
 template DeviceFloats DeferredStream::use(DeviceFloats);
@@ -111,8 +117,8 @@ void DeferredStream::submit(std::vector<View> views, std::function<void()> work)
 const std::byte* DeferredStream::upload_bytes(std::span<const std::byte> bytes) {
   std::byte* const to = device_.take(bytes.size());
   lists_[to] = {bytes.size(), true};
-  launch([to, sent = std::vector(bytes.begin(), bytes.end())] {
-    std::memcpy(to, sent.data(), sent.size());
+  launch([at = device_.memory_of(to), sent = std::vector(bytes.begin(), bytes.end())] {
+    std::memcpy(at, sent.data(), sent.size());
   });
   return to;
 }
@@ -148,8 +154,7 @@ void DeferredStream::retire() {
     if (!list.alive) continue;
     list.alive = false;
     // What reads it all the same gets rows that are nowhere.
-    launch(
-        [at = const_cast<std::byte*>(begin), bytes = list.bytes] { std::memset(at, 0x77, bytes); });
+    launch([at = device_.memory_of(begin), bytes = list.bytes] { std::memset(at, 0x77, bytes); });
   }
   for (const auto& plan : plans_) plan->alive = false;
   for (const auto& plan : segments_) plan->alive = false;
@@ -453,20 +458,21 @@ void DeferredStream::sample(const SampleArgs& args) {
 
 DeferredDevice::DeferredDevice(std::unique_ptr<Device> inner, std::uint64_t seed)
     : ForwardingDevice(*inner), inner_(std::move(inner)), rng_(seed) {
-  void* const reserved =
-      mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  CHECK(reserved != MAP_FAILED, "no {} bytes of address space", kReserved);
-  memory_ = static_cast<std::byte*>(reserved);
+  addresses_ = reserve(PROT_NONE);
+  memory_ = reserve(PROT_READ | PROT_WRITE);
   for (std::size_t i = 0; i < kLanes; ++i)
     lanes_.push_back(std::make_unique<DeferredStream>(*this, inner_->lane(static_cast<Lane>(i))));
 }
 
-DeferredDevice::~DeferredDevice() { munmap(memory_, kReserved); }
+DeferredDevice::~DeferredDevice() {
+  munmap(addresses_, kReserved);
+  munmap(memory_, kReserved);
+}
 
 std::byte* DeferredDevice::take(std::size_t bytes) {
-  // A page that stays closed between any two pieces.
+  // A page between any two pieces: who writes beyond one does not write into another.
   CHECK(used_ + whole_pages(bytes) + kPage <= kReserved, "{} bytes are used", used_);
-  std::byte* const taken = memory_ + used_;
+  std::byte* const taken = addresses_ + used_;
   used_ += whole_pages(bytes) + kPage;
   return taken;
 }
@@ -488,13 +494,9 @@ Result<Buffer> DeferredDevice::allocate(std::size_t bytes, Space space) {
   // Its addresses are never used again, so that what still refers to them is found.
   const auto forget = [this](std::byte* freed, std::size_t size) {
     allocations_.erase(freed);
-    madvise(freed, whole_pages(size), MADV_DONTNEED);  // less to open and close with every wait
+    madvise(memory_of(freed), whole_pages(size), MADV_DONTNEED);
   };
   return Buffer(data, bytes, forget, Space::kDevice);
-}
-
-void DeferredDevice::open(bool open) {
-  if (used_ > 0) mprotect(memory_, used_, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 void DeferredDevice::check_alive(View view) const {
@@ -514,13 +516,10 @@ void DeferredDevice::run_one() {
   for (const auto& lane : lanes_)
     if (lane->runnable()) runnable.push_back(lane.get());
   if (runnable.empty()) return;
-  open(true);
   runnable[rng_.below(runnable.size())]->run_next();
-  open(false);
 }
 
 void DeferredDevice::run_until(const DeferredStream& lane, std::uint64_t count) {
-  open(true);
   while (lane.done_ < count) {
     std::vector<DeferredStream*> runnable;
     for (const auto& each : lanes_)
@@ -528,7 +527,6 @@ void DeferredDevice::run_until(const DeferredStream& lane, std::uint64_t count) 
     CHECK(!runnable.empty(), "lanes wait for each other");
     runnable[rng_.below(runnable.size())]->run_next();
   }
-  open(false);
 }
 
 std::unique_ptr<Device> make_deferred_device(const std::string& inner, std::uint64_t seed) {

@@ -1,6 +1,6 @@
 // A device that punishes what only a GPU would: work runs late (when an event or a stream is waited
-// for, lanes in a random legal order), its memory cannot be touched by the host in between, and
-// lists and plans are dead after retire(). What another device computes runs underneath.
+// for, lanes in a random legal order), its addresses are no memory of the host's, and lists and
+// plans are dead after retire(). What another device computes runs underneath.
 //
 // It CHECKs, where the work is submitted: that every operand is on the device, in memory that is
 // allocated, and every list and plan alive; and where it runs, that the memory has not been freed.
@@ -60,9 +60,9 @@ class DeferredStream final : public Stream {
   void row_stats(View logits, View stats) override;
   void sample(const SampleArgs& args) override;
 
-  // A kernel of a test: `work` runs when the lane comes to it, with the device's memory open.
+  // A kernel of a test: `work` runs when the lane comes to it.
   void launch(std::function<void()> work) { queue_.push_back({{}, std::move(work)}); }
-  // What such a kernel reads and writes: CHECKed, and as its work sees it.
+  // What such a kernel reads and writes: CHECKed, and where its work finds it.
   View use(View view);
   template <typename T>
   DeviceArray<T> use(DeviceArray<T> list);
@@ -119,8 +119,9 @@ class DeferredDevice final : public ForwardingDevice {
   friend class DeferredStream;
   friend class DeferredEvent;
 
-  std::byte* take(std::size_t bytes);  // of the device's memory; page-aligned
-  void open(bool open);                // for the host, while work runs
+  std::byte* take(std::size_t bytes);  // an address of the device's; page-aligned
+  // What work finds at `address`, which is the device's.
+  std::byte* memory_of(const std::byte* address) const { return memory_ + (address - addresses_); }
   void check_alive(View view) const;
   void check_pinned(View view) const;
   // Runs items of any lane, a random runnable one at a time, until `lane` has done `count`.
@@ -129,7 +130,8 @@ class DeferredDevice final : public ForwardingDevice {
 
   std::unique_ptr<Device> inner_;
   Rng rng_;
-  std::byte* memory_ = nullptr;  // reserved address space
+  std::byte* addresses_ = nullptr;  // of the device: who touches one falls
+  std::byte* memory_ = nullptr;     // what is behind them, byte for byte
   std::size_t used_ = 0;
   std::map<const std::byte*, std::size_t> allocations_;  // alive
   std::map<const std::byte*, std::size_t> pinned_;       // alive, on the host
