@@ -36,7 +36,7 @@ class Int8Product {
 
   static TileOrder order(const PanelWeight& weight, std::int64_t rows, int threads) {
     if (rows <= kFewRows) return {rows, few_rows_panels(weight, threads), kGroupPanels};
-    return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads);
+    return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads, 2);
   }
   // Numbers that a product works with beside its sums, and those.
   static std::int64_t room(const PanelWeight& /*weight*/) { return 0; }

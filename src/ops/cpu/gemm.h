@@ -78,9 +78,11 @@ struct TileOrder {
   std::int64_t group;
 };
 
-// For `rows` rows and `panels` panels; gemm_tiles.cc has the reasons. A tile is 1 KiB whatever it
-// holds, so bf16 and bytes go by the same order.
-TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads);
+// For `rows` rows and `panels` panels, which are multiplied by whole units
+// (TileKernels::panel_unit); gemm_tiles.cc has the reasons. A tile is 1 KiB whatever it holds, so
+// bf16 and bytes go by the same order.
+TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads,
+                   std::int64_t unit);
 constexpr std::int64_t kGroupPanels = 8;  // of a group that is finished while it is hot
 
 // A row of bytes, so many a tile, to the tiles that it has a part of.

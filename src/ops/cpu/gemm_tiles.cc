@@ -22,7 +22,8 @@ constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scrat
 
 }  // namespace
 
-TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads) {
+TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t panels, int threads,
+                   std::int64_t unit) {
   constexpr std::int64_t kShallow = 2048 / kTileDepth;
   const bool shallow = depth_tiles <= kShallow;
   TileOrder order{};
@@ -31,8 +32,8 @@ TileOrder order_of(std::int64_t rows, std::int64_t depth_tiles, std::int64_t pan
   // Two blocks a thread at the least, where panels suffice.
   const std::int64_t most =
       std::clamp<std::int64_t>(panels * down / (2 * threads), 2, shallow ? 64 : 24);
-  order.panels = even_part(panels, most, 2);
-  order.group = shallow ? std::min(kGroupPanels, order.panels) : order.panels;
+  order.panels = even_part(panels, most, unit);
+  order.group = shallow ? std::min(kGroupPanels / unit * unit, order.panels) : order.panels;
   return order;
 }
 
@@ -74,7 +75,7 @@ void CpuStream::gemm_many_tiles(const GemmArgs& args, const Bf16* x) {
   const std::int64_t rows = args.y.rows();
   const std::int64_t depth_tiles = tile_count(weight.in(), kTileDepth);
   const std::int64_t panels = panels_of(weight);
-  const TileOrder order = order_of(rows, depth_tiles, panels, pool_.size());
+  const TileOrder order = order_of(rows, depth_tiles, panels, pool_.size(), tiles_->panel_unit);
   const Blocks blocks{rows, panels, order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);

@@ -348,6 +348,8 @@ struct TileKernels {
   // One row tile: rows past `rows` are left as they are, columns are filled up with zeros.
   void (*round_rows)(const float* x, Index x_stride, Index rows, Index cols, Bf16* out) = nullptr;
   void (*multiply)(const TileArgs&) = nullptr;  // bf16
+  // Even: of so many panels at a time, and multiples, multiply() leaves no rest that is slower.
+  Index panel_unit = 2;
   // Null but on a matrix unit.
   void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
   // The bits of CodeByteKernels::multiply; x as CodeByteKernels::round_row left it.

@@ -23,6 +23,7 @@ constexpr TileKernels make_table() {
   TileKernels table;
   table.round_rows = bf16::round_rows;
   table.multiply = dot::multiply;
+  table.panel_unit = 2 * kBlockPanels;
   table.code_order = CodeOrder::kPairs;
   table.round_pairs = dot::round_pairs;
   table.multiply_four_bits = dot::multiply_four_bits;

@@ -15,11 +15,11 @@ namespace {
 constexpr std::int64_t kMostRows = 4096;  // rounded at a time: bounds the scratch
 
 // How the first product is cut. Of a gated MLP a panel is two of the weights'.
-TileOrder inner_order(std::int64_t rows, const MlpArgs& args, int threads) {
+TileOrder inner_order(std::int64_t rows, const MlpArgs& args, int threads, std::int64_t unit) {
   const std::int64_t panels = tile_count(args.out->in(), 16);
   const std::int64_t parts = args.gated() ? 2 : 1;
-  TileOrder order = order_of(rows, tile_count(args.in->in(), kTileDepth), panels, threads);
-  order.group = std::max<std::int64_t>(2, order.group / parts / 2 * 2);
+  TileOrder order = order_of(rows, tile_count(args.in->in(), kTileDepth), panels, threads, unit);
+  order.group = std::max(unit, order.group / parts / unit * unit);
   if (order.group > kGroupPanels) order.panels = order.group;
   return order;
 }
@@ -135,7 +135,7 @@ void CpuStream::mlp(const MlpArgs& args) {
 
 void CpuStream::make_inner_tiles(const MlpArgs& args, const Bf16* x, Bf16* inner) {
   const std::int64_t rows = args.x.rows();
-  const TileOrder order = inner_order(rows, args, pool_.size());
+  const TileOrder order = inner_order(rows, args, pool_.size(), tiles_->panel_unit);
   const Blocks blocks{rows, tile_count(args.out->in(), 16), order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
