@@ -83,6 +83,20 @@ TEST_P(Int8, RoundsWeightsAsDefined) {
   }
 }
 
+// Errors of few numbers go up and down with the clip: where the search ends is seen.
+TEST_P(Int8, SearchesTheClipAsDefined) {
+  const auto cpu = device();
+  Rng rng(12);
+  Matrix weight(300, 20);
+  weight.random(rng);
+  const Matrix got = rows_of(*cpu, *pack(*cpu, weight));
+  const Matrix want = rows_of(*reference_, *pack(*reference_, weight));
+  for (std::int64_t row = 0; row < weight.rows(); ++row) {
+    SCOPED_TRACE(row);
+    expect_same_bits(got.row(row), want.row(row));
+  }
+}
+
 // By a unit matrix: 127 in each row's own column, so that what comes out are the codes of x.
 TEST_P(Int8, RoundsActivationsAsDefined) {
   const auto cpu = device();

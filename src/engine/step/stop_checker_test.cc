@@ -94,6 +94,8 @@ TEST(StopChecker, NothingEndsWithinMinTokens) {
   // "b" ends inside; "de" ends outside, though it begins inside.
   EXPECT_EQ(run(params, letters("bbdef")).text, "bb");
   EXPECT_EQ(run(params, letters("aaba")).text, "aab");
+  // The last of them may end it.
+  EXPECT_EQ(run(params, letters("fbac")).text, "fb");
 }
 
 TEST(StopChecker, CharactersAreWhole) {
