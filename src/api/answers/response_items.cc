@@ -13,11 +13,6 @@ namespace {
 constexpr std::string_view kParam = "input";
 
 Result<void> read_image_part(const json::object& part, std::string_view where, Conversation& into) {
-  if (json::find(part, "file_id") != nullptr)
-    return invalid(kParam,
-                   "{}: 'file_id' is not supported: this server keeps no files; give the "
-                   "image as 'image_url', a data: URL for instance",
-                   where);
   TRY(ImagePart image, read_image(part, kParam, where));
   return into.image(std::move(image), where);
 }

@@ -65,13 +65,17 @@ Result<void> Conversation::call(std::string_view id, std::string_view name, json
   return {};
 }
 
-json::object chat_tool(std::string_view name, const json::value* description,
-                       const json::value* parameters, const json::value* strict) {
+json::object chat_tool(std::string_view name, const json::object& from,
+                       const json::value* parameters) {
   json::object function;
   function["name"] = name;
-  if (description != nullptr) function["description"] = *description;
+  if (const json::value* said = json::find(from, "description")) function["description"] = *said;
   if (parameters != nullptr) function["parameters"] = *parameters;
-  if (strict != nullptr) function["strict"] = *strict;
+  // For templates that show them.
+  for (const std::string_view member :
+       {"strict", "defer_loading", "input_examples", "output_schema"}) {
+    if (const json::value* said = json::find(from, member)) function[member] = *said;
+  }
   json::object tool;
   tool["type"] = "function";
   tool["function"] = std::move(function);
