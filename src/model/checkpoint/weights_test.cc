@@ -205,6 +205,36 @@ TEST_F(WeightsTest, ExpertsOfATableMayBeStacked) {
   }
 }
 
+// Loading says how far it is and what comes next: here in a log, since stderr is no terminal.
+TEST_F(WeightsTest, LoadingSaysHowFarItIs) {
+  const auto device = make_reference_device();
+  for (const bool rounds : {false, true}) {
+    write("model.safetensors", {{"a", DType::kF32, {3, 10}}, {"b", DType::kF32, {1, 10}}});
+    const auto slow = [](const WeightTable::Tensors&, Device&, DType) -> Result<std::size_t> {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      return std::size_t{0};
+    };
+    const auto quick = [](const WeightTable::Tensors&, Device&, DType) -> Result<std::size_t> {
+      return std::size_t{0};
+    };
+    WeightTable table;
+    table.row({{"a", {3, 10}}}, slow);
+    table.row({{"b", {1, 10}}}, quick);
+    auto weights = open();
+    ASSERT_TRUE(weights) << weights.error().message;
+    WeightTypes types = DType::kF32;
+    types.four_bit_text = rounds;
+    ::testing::internal::CaptureStderr();
+    const auto loaded = table.load(*weights, *device, types);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_THAT(said, HasSubstr(rounds ? "loading and rounding to int4: 75 %, 0.00 GB"
+                                       : "loading: 75 %, 0.00 GB"));
+    EXPECT_THAT(said, HasSubstr(", next b\n"));
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1);
+  }
+}
+
 // Stacked experts of E4M3 and the same numbers in bf16 become the same weights, whether a family's
 // table has experts stacked or one by one.
 TEST_F(WeightsTest, StackedExpertsOfE4m3AreTheirNumbers) {
