@@ -58,5 +58,8 @@ Result<std::string> string_of(const json::object& from, std::string_view name,
                               std::string_view param, std::string_view where);
 // The `type` of a part or an item; empty where it has none.
 std::string_view type_of(const json::object& from);
+// kInvalid where a part has contents of another type beside `read`, what its own is read from.
+Result<void> check_contents(const json::object& part, std::initializer_list<std::string_view> read,
+                            std::string_view param, std::string_view where);
 
 }  // namespace saccade::api

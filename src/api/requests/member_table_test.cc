@@ -506,6 +506,32 @@ TEST(MemberTable, WhatIsRefusedIsRefusedByItsPath) {
   }
 }
 
+// A part of one type that has the contents of another: neither is left out.
+TEST(MemberTable, APartHasContentsOfOneType) {
+  const std::string image = R"("image_url": )" + kImage;
+  const std::string source = R"("source": {"type": "url", "url": "http://a.b/c.png"})";
+  const std::vector<std::pair<RequestKind, std::string>> mixed = {
+      {C, chat_part(R"({"type": "text", "text": "a", )" + image + "}")},
+      {C, chat_part(R"({"type": "image_url", "text": "a", )" + image + "}")},
+      {C, chat_part(R"({"type": "refusal", "refusal": "a", "text": "b"})")},
+      {C, chat_part(R"({"type": "thinking", "thinking": "a", "text": "b"})")},
+      {C, chat_part(R"({"type": "image_embeds", "image_embeds": "AAAA", "text": "b"})")},
+      {C, chat_part(R"({"type": "video_url", "text": "a", "video_url": )" + kFilm + "}")},
+      {R, item(R"({"role": "user", "content": [{"type": "input_text", "text": "a", )" + image +
+               "}]}")},
+      {R, item(R"({"role": "user", "content": [{"type": "input_image", "text": "a", )" + image +
+               "}]}")},
+      {M, block("user", R"({"type": "text", "text": "a", )" + source + "}")},
+      {M, block("user", R"({"type": "image", "text": "a", )" + source + "}")},
+      {M, block("assistant", R"({"type": "thinking", "thinking": "a", "text": "b"})")}};
+  for (const auto& [kind, body] : mixed) {
+    const auto made = parsed(kind, body);
+    ASSERT_FALSE(made) << body;
+    EXPECT_THAT(made.error().message, HasSubstr("too: send it as a part of its own")) << body;
+  }
+  EXPECT_TRUE(parsed(C, chat_part(R"({"type": "text", "text": "a", "image_url": null})")));
+}
+
 TEST(MemberTable, ErrorsNameThePlaceWithItsNumbers) {
   EXPECT_EQ(parsed(C, R"({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content":
                 [{"type": "text", "text": "a"}, {"type": "image_url",
