@@ -88,10 +88,16 @@ TEST_P(XmlCalls, WhatBreaksOffHarmsNothing) {
   const std::string end = "</" + GetParam().second + ">";
   reads(begin + "<function=></function>" + end, begin + "<function=></function>" + end + "|");
   reads(begin + "no call" + end, begin + "no call" + end + "|");
-  // Cut off behind its name: a call that did not get far.
-  reads(begin + "<function=forecast>", "||forecast()");
-  reads(begin + "\n<function=forecast>\n<parameter=place>\nOs",
-        "<parameter=place>\nOs||forecast()");
+  // Cut off behind its name, in a value, in a tag: never what a client takes for arguments.
+  reads(begin + "<function=forecast>", "||forecast({)");
+  reads(begin + "\n<function=forecast>\n<parameter=pla", "||forecast({)");
+  reads(begin + "\n<function=forecast>\n<parameter=place>\nOs \"lo\"",
+        R"x(||forecast({"place": "Os \"lo\"))x");
+  reads(begin + "<function=forecast>\n<parameter=days>\n3\n</parameter>\n<parameter=place>\nOs",
+        R"x(||forecast({"days": 3, "place": "Os))x");
+  reads(begin + "<function=forecast>\n<parameter=days>\n3\n</parameter>\n</func",
+        R"x(||forecast({"days": 3))x");
+  reads(begin + "<function=forecast>no tag", "no tag||forecast({)");
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, XmlCalls,

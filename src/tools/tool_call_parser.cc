@@ -54,7 +54,10 @@ void ToolCallParser::feed(std::string_view text, AnswerEvents& events) {
 }
 
 void ToolCallParser::finish(AnswerEvents& events) {
-  if (at_ == At::kBody && !body_->complete()) break_off(events);
+  if (at_ == At::kBody && !body_->complete()) {
+    body_->cut(writer_, events);
+    break_off(events);
+  }
   if (at_ != At::kBody && at_ != At::kAfterBody) put_content(std::exchange(input_, ""), events);
   if (!after_call_) events.add(AnswerEvent::Kind::kContent, -1, std::exchange(space_, ""));
 }
