@@ -166,6 +166,27 @@ TEST_F(ModelPullTest, WritesTheHubsLayoutAndKeepsIt) {
   EXPECT_EQ(seen().size(), 1u);  // the list alone
 }
 
+// By file, of how many, and to each one's end.
+TEST_F(ModelPullTest, SaysHowFarItIs) {
+  std::vector<PullProgress> said;
+  settings_.progress = [&](const PullProgress& of) { said.push_back(of); };
+  ASSERT_TRUE(pull_model(settings_));
+  std::map<std::string, PullProgress> last;
+  for (const PullProgress& one : said) {
+    EXPECT_EQ(one.files, 3U);
+    EXPECT_GT(one.done, last[one.file].done) << one.file;
+    EXPECT_LE(one.done, one.size);
+    last[one.file] = one;
+  }
+  std::set<std::size_t> indices;
+  for (const auto& [name, one] : last) {
+    EXPECT_EQ(one.done, files_[name].size()) << name;
+    EXPECT_EQ(one.size, files_[name].size()) << name;
+    indices.insert(one.index);
+  }
+  EXPECT_THAT(indices, ElementsAre(0, 1, 2));
+}
+
 // A hub that only a proxy reaches; the store of the weights is excepted.
 TEST_F(ModelPullTest, GoesThroughTheProxyOfTheEnvironment) {
   const std::string proxy = settings_.endpoint;

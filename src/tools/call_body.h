@@ -19,6 +19,8 @@ class CallBody {
   virtual Step put(char byte, CallWriter& writer, AnswerEvents& events) = 0;
   // The text is over. True: what was taken is complete.
   virtual bool complete() const { return false; }
+  // The text is over within a call: writes what it has of the arguments, cut as they are.
+  virtual void cut(CallWriter& /*writer*/, AnswerEvents& /*events*/) {}
 };
 
 enum class JsonForm {

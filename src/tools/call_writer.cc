@@ -23,6 +23,7 @@ bool CallWriter::arguments(std::string_view text, AnswerEvents& events) {
 
 void CallWriter::end(AnswerEvents& events) {
   if (!open_) return;
+  if (argument_bytes_ == 0) events.add(AnswerEvent::Kind::kArguments, calls_ - 1, "{");
   open_ = false;
   unsaid_.clear();
   events.add(AnswerEvent::Kind::kCallEnd, calls_ - 1, "");

@@ -19,6 +19,7 @@ class CallWriter {
   [[nodiscard]] bool begin(std::string_view name, AnswerEvents& events);
   // False: too long, and nothing was written.
   [[nodiscard]] bool arguments(std::string_view text, AnswerEvents& events);
+  // Arguments that nobody wrote are "{", since the call broke off: clients take "" for none.
   void end(AnswerEvents& events);
 
   bool open() const { return open_; }

@@ -36,6 +36,7 @@ constexpr CallMarker kGranite[] = {
 constexpr CallMarker kMistral[] = {{"[TOOL_CALLS]", "", BodyKind::kMistral}};
 constexpr CallMarker kGemma[] = {{"```tool_code", "```", BodyKind::kCode}};
 constexpr CallMarker kJamba[] = {{"<tool_calls>", "</tool_calls>", BodyKind::kJsonList}};
+constexpr CallMarker kMinimax[] = {{"<tool_calls>", "</tool_calls>", BodyKind::kJsonLines}};
 constexpr CallMarker kNemotron[] = {{"<TOOLCALL>", "</TOOLCALL>", BodyKind::kJsonList}};
 
 constexpr std::string_view kThenName = "{\"name\": \"";
@@ -57,7 +58,7 @@ constexpr ToolCallFormat kFormats[] = {
     {"hermes", kHermes, 0, {}, kWrittenHermes},
     {"qwen3_coder", kQwenXml},
     {"qwen3_xml", kQwenXml},
-    {"seed_oss", kSeedXml},
+    {"seed_oss", kSeedXml, 0, {}, {}, false, "<seed:think>", "</seed:think>"},
     {"llama3_json", kLlamaJson, '{', BodyKind::kJsonSeries, kWrittenLlama},
     {"llama4_json", kLlamaJson, '{', BodyKind::kJsonSeries, kWrittenLlama},
     {"pythonic", {}, '[', BodyKind::kPython},
@@ -69,7 +70,14 @@ constexpr ToolCallFormat kFormats[] = {
     {"mistral", kMistral, 0, {}, list_between("[TOOL_CALLS][", "]"), true},
     {"gemma3", kGemma, '[', BodyKind::kPython, list_between("```tool_code\n[", "]\n```")},
     {"jamba", kJamba, 0, {}, list_between("<tool_calls>[", "]</tool_calls>")},
-    {"minimax", kJamba, 0, {}, list_between("<tool_calls>\n[", "]\n</tool_calls>")},
+    {"minimax",
+     kMinimax,
+     0,
+     {},
+     list_between("<tool_calls>\n[", "]\n</tool_calls>"),
+     false,
+     "<think>",
+     "</think>"},
     {"nemotron_json", kNemotron, 0, {}, list_between("<TOOLCALL>[", "]</TOOLCALL>")},
 };
 

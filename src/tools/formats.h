@@ -12,6 +12,7 @@ namespace saccade::tools {
 enum class BodyKind {
   kJson,           // one object
   kJsonList,       // a list of objects, or objects after each other
+  kJsonLines,      // the same; a line that is no call does not end the others
   kJsonSeries,     // objects after each other
   kXml,            // <function=...>
   kXmlInFunction,  // the same, after "<function="
@@ -47,6 +48,9 @@ struct ToolCallFormat {
   BodyKind bare_body = BodyKind::kJson;
   WrittenForm written = {};
   bool short_ids = false;  // nine letters and digits, as Mistral's templates demand
+  // Thoughts, in which there are no calls; empty: it has none.
+  std::string_view thoughts_begin = {};
+  std::string_view thoughts_end = {};
 };
 
 struct ReasoningFormat {

@@ -231,6 +231,7 @@ class MistralBody : public CallBody {
         return Step::kMore;
       }
       const auto name = name_of(head_);
+      if (!name && trimmed(head_).ends_with('[')) return in_list_at_last(writer, events);
       if (!name || !writer.begin(*name, events)) return Step::kBad;
       at_ = At::kArguments;
     }
@@ -243,14 +244,25 @@ class MistralBody : public CallBody {
  private:
   enum class At { kOpen, kList, kHead, kArguments };
 
+  // Some models say a few words before the list.
+  Step in_list_at_last(CallWriter& writer, AnswerEvents& events) {
+    at_ = At::kList;
+    list_.put('[', writer, events);
+    return list_.put('{', writer, events);
+  }
+
+  static std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+    return text;
+  }
+
   static std::optional<std::string_view> name_of(std::string_view head) {
     constexpr std::string_view kArguments = "[ARGS]";
-    while (!head.empty() && is_space(head.back())) head.remove_suffix(1);
+    head = trimmed(head);
     if (head.ends_with(kArguments)) {
       head.remove_suffix(kArguments.size());
-      head = head.substr(0, head.find("[CALL_ID]"));
+      head = trimmed(head.substr(0, head.find("[CALL_ID]")));
     }
-    while (!head.empty() && is_space(head.back())) head.remove_suffix(1);
     for (const char c : head) {
       if (is_space(c) || c == '[' || c == ']' || c == '"') return std::nullopt;
     }

@@ -7,18 +7,36 @@ namespace {
 
 constexpr std::string_view kCallSpace = " \n\r\t";
 
-// Bytes at the end of `text` with which one of the markers may begin.
-std::size_t undecided(std::string_view text, std::span<const CallMarker> markers) {
-  std::size_t most = 0;
-  for (const CallMarker& marker : markers) {
-    for (std::size_t size = std::min(text.size(), marker.begin.size() - 1); size > most; --size) {
-      if (!text.ends_with(marker.begin.substr(0, size))) continue;
-      most = size;
+constexpr std::string_view kNextLine = "\n{";
+
+// The first of some texts within another.
+class Search {
+ public:
+  explicit Search(std::string_view in) : in_(in) {}
+
+  // True: it is the first so far. Of an empty one there is none.
+  bool add(std::string_view text) {
+    if (text.empty()) return false;
+    const std::size_t found = in_.find(text);
+    if (found < at) {
+      at = found;
+      return true;
+    }
+    // What the end of `in_` may be the begin of.
+    for (std::size_t size = std::min(in_.size(), text.size() - 1); size > undecided; --size) {
+      if (!in_.ends_with(text.substr(0, size))) continue;
+      undecided = size;
       break;
     }
+    return false;
   }
-  return most;
-}
+
+  std::size_t at = std::string_view::npos;
+  std::size_t undecided = 0;
+
+ private:
+  std::string_view in_;
+};
 
 }  // namespace
 
@@ -36,8 +54,11 @@ void ToolCallParser::feed(std::string_view text, AnswerEvents& events) {
 }
 
 void ToolCallParser::finish(AnswerEvents& events) {
-  if (at_ == At::kBody && !body_->complete()) break_off(events);
-  if (at_ == At::kStart || at_ == At::kContent) put_content(std::exchange(input_, ""), events);
+  if (at_ == At::kBody && !body_->complete()) {
+    body_->cut(writer_, events);
+    break_off(events);
+  }
+  if (at_ != At::kBody && at_ != At::kAfterBody) put_content(std::exchange(input_, ""), events);
   if (!after_call_) events.add(AnswerEvent::Kind::kContent, -1, std::exchange(space_, ""));
 }
 
@@ -47,6 +68,8 @@ bool ToolCallParser::advance(AnswerEvents& events) {
       return at_start();
     case At::kContent:
       return in_content(events);
+    case At::kThoughts:
+      return in_thoughts(events);
     case At::kBody:
       return in_body(events);
     case At::kAfterBody:
@@ -69,27 +92,50 @@ bool ToolCallParser::at_start() {
 }
 
 bool ToolCallParser::in_content(AnswerEvents& events) {
+  Search search(input_);
   const CallMarker* found = nullptr;
-  std::size_t first = std::string::npos;
   for (const CallMarker& marker : format_.markers) {
-    const std::size_t at = input_.find(marker.begin);
-    if (at >= first) continue;
-    first = at;
-    found = &marker;
+    if (search.add(marker.begin)) found = &marker;
   }
-  if (found == nullptr) {
-    const std::size_t kept = undecided(input_, format_.markers);
-    put_content(std::string_view(input_).substr(0, input_.size() - kept), events);
-    input_.erase(0, input_.size() - kept);
+  const bool thinks = search.add(format_.thoughts_begin);
+  const bool ends = lines_ != nullptr && search.add(lines_->end);
+  const bool goes_on = lines_ != nullptr && search.add(kNextLine);
+  if (search.at == std::string::npos) {
+    const std::size_t decided = input_.size() - search.undecided;
+    put_content(std::string_view(input_).substr(0, decided), events);
+    input_.erase(0, decided);
     return false;
   }
-  put_content(std::string_view(input_).substr(0, first), events);
-  input_.erase(0, first + found->begin.size());
+  const std::size_t shown = goes_on  ? search.at
+                            : ends   ? search.at + lines_->end.size()
+                            : thinks ? search.at + format_.thoughts_begin.size()
+                                     : search.at;
+  put_content(std::string_view(input_).substr(0, shown), events);
+  if (!goes_on && (ends || thinks)) {
+    input_.erase(0, shown);
+    if (ends) lines_ = nullptr;
+    if (!ends) at_ = At::kThoughts;
+    return true;
+  }
+  const std::string_view begin = goes_on ? kNextLine.substr(0, 1) : found->begin;
+  input_.erase(0, shown + begin.size());
   if (!after_call_) before_call_ = shown_ ? space_ : "";
   writer_.unsaid() = std::exchange(space_, "");
-  writer_.unsaid() += found->begin;
-  begin_body(found->body, false, found->end);
+  writer_.unsaid() += begin;
+  if (!goes_on) lines_ = found->body == BodyKind::kJsonLines ? found : nullptr;
+  begin_body(goes_on ? lines_->body : found->body, false, goes_on ? lines_->end : found->end);
   return true;
+}
+
+bool ToolCallParser::in_thoughts(AnswerEvents& events) {
+  Search search(input_);
+  const bool ends = search.add(format_.thoughts_end);
+  const std::size_t shown =
+      ends ? search.at + format_.thoughts_end.size() : input_.size() - search.undecided;
+  put_content(std::string_view(input_).substr(0, shown), events);
+  input_.erase(0, shown);
+  if (ends) at_ = At::kContent;
+  return ends;
 }
 
 void ToolCallParser::begin_body(BodyKind kind, bool bare, std::string_view end) {
@@ -99,6 +145,7 @@ void ToolCallParser::begin_body(BodyKind kind, bool bare, std::string_view end) 
       body_ = json_body(JsonForm::kObject, bare, limits);
       break;
     case BodyKind::kJsonList:
+    case BodyKind::kJsonLines:
       body_ = json_body(JsonForm::kList, bare, limits);
       break;
     case BodyKind::kJsonSeries:
@@ -121,6 +168,7 @@ void ToolCallParser::begin_body(BodyKind kind, bool bare, std::string_view end) 
   writer_.require(bare ? [this](std::string_view name) { return names_a_tool(name); }
                        : std::function<bool(std::string_view)>());
   end_ = end;
+  calls_before_ = writer_.calls();
   at_ = At::kBody;
 }
 
@@ -142,6 +190,7 @@ bool ToolCallParser::in_body(AnswerEvents& events) {
   } else if (step != Step::kMore) {
     writer_.unsaid().clear();
     body_.reset();
+    lines_ = nullptr;
     after_call_ = true;
     at_ = At::kAfterBody;
   }
@@ -168,6 +217,7 @@ void ToolCallParser::break_off(AnswerEvents& events) {
   writer_.end(events);
   body_.reset();
   at_ = At::kContent;
+  after_call_ = after_call_ || writer_.calls() > calls_before_;
   put_content(unsaid, events);
 }
 

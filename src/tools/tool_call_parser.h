@@ -33,12 +33,13 @@ class ToolCallParser {
   int calls() const { return writer_.calls(); }
 
  private:
-  enum class At { kStart, kContent, kBody, kAfterBody };
+  enum class At { kStart, kContent, kThoughts, kBody, kAfterBody };
 
   // False: more text is needed.
   bool advance(AnswerEvents& events);
   bool at_start();
   bool in_content(AnswerEvents& events);
+  bool in_thoughts(AnswerEvents& events);
   bool in_body(AnswerEvents& events);
   bool after_body();
   void begin_body(BodyKind kind, bool bare, std::string_view end);
@@ -58,6 +59,9 @@ class ToolCallParser {
   std::string behind_call_;  // white space behind it
   std::unique_ptr<CallBody> body_;
   std::string_view end_;  // the marker that may follow the body
+  int calls_before_ = 0;  // the body
+  // Of a body of lines that broke off: its next line may be a call. Null: there is none.
+  const CallMarker* lines_ = nullptr;
 };
 
 }  // namespace saccade::tools

@@ -72,6 +72,19 @@ class XmlBody : public CallBody {
     return in_tag(byte, writer, events);
   }
 
+  // A text without its closing quote, as a call in JSON is cut. What there is of a tag is nobody's.
+  void cut(CallWriter& writer, AnswerEvents& events) override {
+    if (!writer.open()) return;
+    if (at_ == At::kValue) {
+      std::string fragment = begin_value();
+      json::append_quoted(fragment,
+                          std::string_view(text_).substr(text_.starts_with('\n') ? 1 : 0));
+      fragment.pop_back();
+      if (!writer.arguments(fragment, events)) return;
+    }
+    writer.unsaid().clear();
+  }
+
  private:
   enum class At { kOpen, kFunction, kBetween, kKey, kValue };
 
@@ -131,15 +144,19 @@ class XmlBody : public CallBody {
     return write_values(writer, events) ? end_call(writer, events) : Step::kBad;
   }
 
+  std::string begin_value() {
+    std::string fragment = parameters_++ == 0 ? "{" : ", ";
+    json::append_quoted(fragment, key_);
+    return fragment + ": ";
+  }
+
   bool write_values(CallWriter& writer, AnswerEvents& events) {
     const std::string all = text_;
     std::string_view text = all;
     for (std::string_view next;; key_ = next) {
       std::string_view value = text;
       next = split(text, value);
-      std::string fragment = parameters_++ == 0 ? "{" : ", ";
-      json::append_quoted(fragment, key_);
-      fragment += ": ";
+      std::string fragment = begin_value();
       fragment += value_text(value, member_object(properties_, key_), limits_.depth);
       if (!writer.arguments(fragment, events)) return false;
       if (next.empty()) break;

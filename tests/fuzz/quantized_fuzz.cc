@@ -30,9 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto found = find_quantized(**quantization, tensors);
   if (!found) return 0;
   for (const auto& [name, module] : found->modules) {
-    const StoredMatrix& matrix = module.matrix;
-    std::vector<float> values(static_cast<std::size_t>(matrix.out() * matrix.in()));
-    StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), values.data(), matrix.in());
+    std::vector<StoredMatrix> matrices = module.experts;
+    if (matrices.empty()) matrices.push_back(module.matrix);
+    for (const StoredMatrix& matrix : matrices) {
+      std::vector<float> values(static_cast<std::size_t>(matrix.out() * matrix.in()));
+      StoredMatrixReader(matrix).read(0, matrix.out(), 0, matrix.in(), values.data(), matrix.in());
+    }
   }
   return 0;
 }

@@ -134,8 +134,17 @@ TEST_F(QuantizeCheckpoint, WritesTheHeadInBytesWhereItIsAMatrixOfItsOwn) {
   const auto device = make_cpu_device(2).value();
   QuantizeOptions written = options(8);
   written.head = true;
+  std::size_t done = 0;  // what was said last
+  std::size_t all = 0;
+  written.progress = [&](std::size_t so_far, std::size_t total) {
+    EXPECT_GT(so_far, done);
+    done = so_far;
+    all = total;
+  };
   const std::string source = golden_folder("qwen2/mixed_window");
   ASSERT_EQ(quantize_error(source, written), "");
+  EXPECT_EQ(done, all);
+  EXPECT_GT(all, 0U);
   LoadOptions rounded = rounded_at_load(8);
   rounded.head = DType::kI8;
   const Answer given = answer_of(written.directory, *device, {});

@@ -13,11 +13,7 @@ namespace {
 constexpr std::string_view kParam = "input";
 
 Result<void> read_image_part(const json::object& part, std::string_view where, Conversation& into) {
-  if (json::find(part, "file_id") != nullptr)
-    return invalid(kParam,
-                   "{}: 'file_id' is not supported: this server keeps no files; give the "
-                   "image as 'image_url', a data: URL for instance",
-                   where);
+  TRY_DO(check_contents(part, {"image_url", "image"}, kParam, where));
   TRY(ImagePart image, read_image(part, kParam, where));
   return into.image(std::move(image), where);
 }
@@ -29,10 +25,12 @@ Result<void> read_part(const json::value& v, std::string_view where, Conversatio
   const json::object& part = v.get_object();
   const std::string_view type = type_of(part);
   if (type == "input_text" || type == "output_text" || type == "text") {
+    TRY_DO(check_contents(part, {"text"}, kParam, where));
     TRY(std::string text, string_of(part, "text", kParam, where));
     return into.text(std::move(text), where);
   }
   if (type == "refusal") {
+    TRY_DO(check_contents(part, {"refusal"}, kParam, where));
     TRY(std::string text, string_of(part, "refusal", kParam, where));
     return into.text(std::move(text), where);
   }

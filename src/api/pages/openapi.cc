@@ -174,6 +174,7 @@ constexpr Member kMembers[] = {
     {"reasoning_effort", "s"},
     {"return_token_offsets", ""},
     {"return_mm_kwargs", ""},
+    {"mm_payload", ""},
     {"billing_policy", ""},
     {"fallbacks", ""},
     {"fallback_credit_token", ""},

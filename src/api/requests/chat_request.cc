@@ -4,6 +4,7 @@
 #include <array>
 
 #include "api/pages/limits.h"
+#include "api/requests/conversation.h"
 #include "api/requests/fields.h"
 #include "api/requests/rows_file.h"
 #include "base/base64.h"
@@ -74,21 +75,26 @@ Result<ContentPart> read_part(const json::value& v, std::string_view where, Chat
     type = std::string(type_value->get_string());
   if (type.empty()) type = type_by_member(part);
   if (type == "text" || type == "input_text" || type == "refusal" || type == "thinking") {
-    auto text = json::get_string(
-        part, type == "input_text" ? std::string_view("text") : std::string_view(type));
+    const std::string_view name = type == "input_text" ? std::string_view("text") : type;
+    TRY_DO(check_contents(part, {name}, "messages", where));
+    auto text = json::get_string(part, name);
     if (!text) return invalid("messages", "{}: {}", where, text.error().message);
     return ContentPart{ContentPart::Kind::kText, *std::move(text), 0};
   }
   const bool rows = type == "image_embeds";
   if (rows || type == "image_url" || type == "input_image" || type == "image") {
+    TRY_DO(check_contents(part, {rows ? "image_embeds" : "image_url", rows ? "" : "image"},
+                          "messages", where));
     TRY(ImagePart image, rows ? read_rows(part, where) : read_image(part, "messages", where));
     if (request.images.size() == limits::kImages.most)
       return invalid("messages", "more than {} images in one request", limits::kImages.most);
     request.images.push_back(std::move(image));
     return ContentPart{ContentPart::Kind::kImage, {}, request.images.size() - 1};
   }
-  if (type == "video_url" || type == "input_video" || type == "video")
+  if (type == "video_url" || type == "input_video" || type == "video") {
+    TRY_DO(check_contents(part, {"video_url", "video"}, "messages", where));
     return add_video(part, where, request);
+  }
   return invalid("messages",
                  "{}: a part of type '{}' is not supported; text, image_url, video_url and "
                  "image_embeds are",

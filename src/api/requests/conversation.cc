@@ -1,10 +1,12 @@
 #include "api/requests/conversation.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <utility>
 
 #include "api/pages/limits.h"
 #include "api/requests/fields.h"
+#include "api/requests/member_check.h"
 
 namespace saccade::api {
 
@@ -65,13 +67,17 @@ Result<void> Conversation::call(std::string_view id, std::string_view name, json
   return {};
 }
 
-json::object chat_tool(std::string_view name, const json::value* description,
-                       const json::value* parameters, const json::value* strict) {
+json::object chat_tool(std::string_view name, const json::object& from,
+                       const json::value* parameters) {
   json::object function;
   function["name"] = name;
-  if (description != nullptr) function["description"] = *description;
+  if (const json::value* said = json::find(from, "description")) function["description"] = *said;
   if (parameters != nullptr) function["parameters"] = *parameters;
-  if (strict != nullptr) function["strict"] = *strict;
+  // For templates that show them.
+  for (const std::string_view member :
+       {"strict", "defer_loading", "input_examples", "output_schema"}) {
+    if (const json::value* said = json::find(from, member)) function[member] = *said;
+  }
   json::object tool;
   tool["type"] = "function";
   tool["function"] = std::move(function);
@@ -97,6 +103,20 @@ Result<std::string> string_of(const json::object& from, std::string_view name,
   auto text = json::get_string(from, name);
   if (!text) return invalid(param, "{}: {}", where, text.error().message);
   return *std::move(text);
+}
+
+Result<void> check_contents(const json::object& part, std::initializer_list<std::string_view> read,
+                            std::string_view param, std::string_view where) {
+  for (const std::string_view name :
+       {"text", "refusal", "thinking", "image_url", "image", "image_embeds", "video_url", "video",
+        "input_audio", "audio_url", "file", "source"}) {
+    const json::value* v = json::find(part, name);
+    if (v == nullptr || !asks_for_something(*v) || std::ranges::find(read, name) != read.end())
+      continue;
+    return invalid(param, "{}: a part of type '{}' has '{}' too: send it as a part of its own",
+                   where, type_of(part).substr(0, 40), name);
+  }
+  return {};
 }
 
 std::string_view type_of(const json::object& from) {

@@ -44,9 +44,10 @@ class Conversation {
   std::size_t parts_ = 0;  // of all messages
 };
 
-// A function as chat's `tools` has it.
-json::object chat_tool(std::string_view name, const json::value* description,
-                       const json::value* parameters, const json::value* strict);
+// A function as chat's `tools` has it: `from` is a tool of another API, whose schema is
+// `parameters` (null: none).
+json::object chat_tool(std::string_view name, const json::object& from,
+                       const json::value* parameters);
 
 // {"type": "json_schema", "schema": {...}} of the member `param`. kInvalid names it.
 Result<StructuredOutput> schema_output(const json::object& format, const std::string& param);
@@ -57,5 +58,8 @@ Result<std::string> string_of(const json::object& from, std::string_view name,
                               std::string_view param, std::string_view where);
 // The `type` of a part or an item; empty where it has none.
 std::string_view type_of(const json::object& from);
+// kInvalid where a part has contents of another type beside `read`, what its own is read from.
+Result<void> check_contents(const json::object& part, std::initializer_list<std::string_view> read,
+                            std::string_view param, std::string_view where);
 
 }  // namespace saccade::api

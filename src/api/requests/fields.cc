@@ -3,31 +3,10 @@
 #include <cmath>
 
 #include "api/pages/limits.h"
+#include "api/requests/member_check.h"
 
 namespace saccade::api {
 namespace {
-
-bool asks_for_something(const json::value& v) {
-  switch (v.kind()) {
-    case boost::json::kind::null:
-      return false;
-    case boost::json::kind::bool_:
-      return v.get_bool();
-    case boost::json::kind::int64:
-      return v.get_int64() != 0;
-    case boost::json::kind::uint64:
-      return true;
-    case boost::json::kind::double_:
-      return v.get_double() != 0;
-    case boost::json::kind::string:
-      return !v.get_string().empty() && v.get_string() != "none";
-    case boost::json::kind::array:
-      return !v.get_array().empty();
-    case boost::json::kind::object:
-      return !v.get_object().empty();
-  }
-  return true;
-}
 
 thread_local std::set<std::string, std::less<>>* accepted_names = nullptr;
 
@@ -102,10 +81,6 @@ Result<const json::array*> Fields::array(std::string_view name) {
   return &v->get_array();
 }
 
-void Fields::accept(std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) take(name);
-}
-
 Result<void> Fields::settle(RequestKind kind) {
   for (const FieldRow& row : field_table()) {
     if ((row.kinds & static_cast<std::uint16_t>(kind)) == 0) continue;
@@ -118,6 +93,7 @@ Result<void> Fields::settle(RequestKind kind) {
       return invalid(row.name, "'{}' is not supported by this server", row.name);
     return invalid(row.name, "'{}' is not supported for {}: {}", row.name, name_of(kind), row.note);
   }
+  TRY(unknown_members_, check_members(kind, from_));
   return {};
 }
 
@@ -128,7 +104,7 @@ std::vector<std::string> Fields::unknown() const {
       if (!refused_.contains(name)) accepted_names->insert(name);
     }
   }
-  std::vector<std::string> names;
+  std::vector<std::string> names = unknown_members_;
   for (const auto& member : from_) {
     const std::string_view name = member.key();
     if (!taken_.contains(name)) names.emplace_back(name);

@@ -40,20 +40,18 @@ class Fields {
   Result<const json::object*> object(std::string_view name);  // null when absent
   Result<const json::array*> array(std::string_view name);    // null when absent
 
-  // What field_table() says of a kind of request: takes what is ignored; kInvalid naming the first
-  // that is refused and asks for something. false, 0, "", "none", [] and {} ask for nothing.
+  // What field_table() and member_table() say of a kind of request: takes what is ignored; kInvalid
+  // naming the first that is refused and asks for something (member_check.h).
   Result<void> settle(RequestKind kind);
-  // Of an object within a request, which the table does not have: members that are known and have
-  // no effect.
-  void accept(std::initializer_list<std::string_view> names);
 
-  // Once all are taken.
+  // Once all are taken. With those that member_table() does not know, by their paths.
   std::vector<std::string> unknown() const;
 
  private:
   const json::object& from_;
   std::set<std::string, std::less<>> taken_;
   std::set<std::string, std::less<>> refused_;  // of these, those that are known and not done
+  std::vector<std::string> unknown_members_;
 };
 
 // For the API's description: while one lives, which members this thread's last complete parse of a

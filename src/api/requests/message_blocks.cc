@@ -67,10 +67,14 @@ Result<void> read_shown(const json::object& block, std::string_view where, std::
                         Conversation& into) {
   const std::string_view type = type_of(block);
   if (type == "text") {
+    TRY_DO(check_contents(block, {"text"}, kParam, where));
     TRY(std::string text, string_of(block, "text", kParam, where));
     return into.text(std::move(text), where);
   }
-  if (type == "image") return read_image_block(block, where, into);
+  if (type == "image") {
+    TRY_DO(check_contents(block, {"source"}, kParam, where));
+    return read_image_block(block, where, into);
+  }
   return invalid(kParam, "{}: a block of type '{}' is not supported here; {} are", where,
                  type.substr(0, 40), known);
 }
@@ -109,6 +113,7 @@ Result<void> read_assistants(const json::object& block, std::string_view where,
                              Conversation& into) {
   const std::string_view type = type_of(block);
   if (type == "text") {
+    TRY_DO(check_contents(block, {"text"}, kParam, where));
     TRY(std::string text, string_of(block, "text", kParam, where));
     if (!into.last_is_assistant() || into.last_has_calls()) TRY_DO(into.begin("assistant", false));
     return into.text(std::move(text), where);
@@ -124,6 +129,7 @@ Result<void> read_assistants(const json::object& block, std::string_view where,
     return into.call(id, name, *input, where);
   }
   if (type == "thinking") {
+    TRY_DO(check_contents(block, {"thinking"}, kParam, where));
     TRY(const std::string text, string_of(block, "thinking", kParam, where));
     TRY_DO(into.assistant(true));
     into.reasoning(text);

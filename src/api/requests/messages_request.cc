@@ -17,18 +17,20 @@ Result<json::object> chat_tool_of(const json::value& v, std::string_view where) 
   if (!v.is_object())
     return invalid("tools", "{} is {}, an object is required", where, json::kind_name(v));
   const json::object& tool = v.get_object();
-  const std::string_view type = type_of(tool);
-  if (!type.empty() && type != "custom")
+  const json::value* type = json::find(tool, "type");
+  if (type != nullptr && *type != "custom")
     return invalid("tools",
-                   "{}: the type is '{}'; only \"custom\", a tool of the client's with an "
+                   "{}: the type is {}; only \"custom\", a tool of the client's with an "
                    "'input_schema', is supported",
-                   where, type.substr(0, 40));
+                   where,
+                   type->is_string() ? fmt::format("'{}'", type_of(tool).substr(0, 40))
+                                     : std::string(json::kind_name(*type)));
   TRY(const std::string name, string_of(tool, "name", "tools", where));
   const json::value* schema = json::find(tool, "input_schema");
   if (schema == nullptr || !schema->is_object())
     return invalid("tools", "{}: 'input_schema' is {}, an object is required", where,
                    schema == nullptr ? "missing" : json::kind_name(*schema));
-  return chat_tool(name, json::find(tool, "description"), schema, json::find(tool, "strict"));
+  return chat_tool(name, tool, schema);
 }
 
 Result<json::value> chat_choice_of(const json::object& choice) {
@@ -96,11 +98,6 @@ Result<void> take_form(Fields& fields, ChatRequest& request) {
     TRY(const auto effort, inner.text("effort"));
     if (effort) TRY_DO(show_effort(*effort, "output_config.effort", request));
     TRY(const json::object* given, inner.object("format"));
-    const std::vector<std::string> unknown = inner.unknown();
-    if (!unknown.empty())
-      return invalid("output_config",
-                     "'output_config' has the member '{}'; effort and format are known",
-                     unknown.front().substr(0, 40));
     if (given != nullptr) {
       if (older != nullptr)
         return invalid("output_format",

@@ -225,7 +225,7 @@ TEST(MessagesRequest, RefusalsNameTheMember) {
       {kHi + R"(, "container": "c")", "container"},
       {kHi + R"(, "mcp_servers": [{}])", "mcp_servers"},
       {kHi + R"(, "output_config": {"format": {"type": "text"}})", "output_config.format"},
-      {kHi + R"(, "output_config": {"shape": 1})", "'shape'"},
+      {kHi + R"(, "output_config": {"shape": 1})", "'output_config.shape'"},
       {kHi + R"(, "output_format": {"type": "json_schema"})", "needs a 'schema'"},
       {kHi + R"(, "temperature": -1)", "'temperature' is -1"},
       {kHi + R"(, "stream": 1)", "stream"},

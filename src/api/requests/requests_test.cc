@@ -97,6 +97,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{R"("structured_outputs": {"regex": "a", "choice": ["a"]})",
                 "structured_outputs.choice"},
         Refused{R"("structured_outputs": {"regx": "a"})", "structured_outputs"},
+        Refused{R"("response_format": {"type": "json_object", "json_schema": {"schema": {}}})",
+                "response_format"},
         Refused{R"("structured_outputs": {"regex": "a", "whitespace_pattern": " "})",
                 "structured_outputs"},
         Refused{R"("guided_json": [1])", "guided_json"},

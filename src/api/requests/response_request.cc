@@ -72,8 +72,7 @@ Result<json::object> flat_tool(const json::value& v, std::string_view where) {
     return invalid("tools", "{}: the type is '{}'; only \"function\" is supported", where,
                    type.substr(0, 40));
   TRY(const std::string name, string_of(tool, "name", "tools", where));
-  return chat_tool(name, json::find(tool, "description"), json::find(tool, "parameters"),
-                   json::find(tool, "strict"));
+  return chat_tool(name, tool, json::find(tool, "parameters"));
 }
 
 // {"type": "allowed_tools", "mode": ..., "tools": [{"type": "function", "name": ...}]} in chat's
@@ -140,10 +139,6 @@ Result<void> take_text(Fields& fields, ResponseRequest& request) {
   Fields inner(*text);
   TRY(const auto verbosity, inner.text("verbosity"));
   TRY(const json::object* format, inner.object("format"));
-  const std::vector<std::string> unknown = inner.unknown();
-  if (!unknown.empty())
-    return invalid("text", "'text' has the member '{}'; format and verbosity are known",
-                   unknown.front().substr(0, 40));
   if (verbosity) {
     TRY_DO(within(limits::kEffort, verbosity->size(), "text.verbosity"));
     request.chat.chat_template_kwargs["verbosity"] = *verbosity;
@@ -188,11 +183,10 @@ Result<void> take_streaming(Fields& fields, ResponseRequest& request) {
   TRY(const json::object* stream_options, fields.object("stream_options"));
   if (stream_options != nullptr) {
     Fields inner(*stream_options);
-    inner.accept({"include_obfuscation"});
     for (const std::string_view name : {"include_usage", "continuous_usage_stats"}) {
       TRY(const auto wanted, inner.boolean(name));
       if (wanted.value_or(false))
-        return invalid(name,
+        return invalid("stream_options",
                        "'stream_options.{}' is not supported for responses: usage comes at the end",
                        name);
     }

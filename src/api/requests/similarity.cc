@@ -19,6 +19,8 @@ constexpr std::int64_t kMaxTokens = 4'194'304;
 Result<CompletionPrompt> read_text(const json::value& v, std::string_view where) {
   const json::value* text = &v;
   if (v.is_object()) {
+    if (json::find(v.get_object(), "image") != nullptr)
+      return invalid(where, "'{}' has an 'image', texts alone are compared", where);
     text = json::find(v.get_object(), "text");
     if (text == nullptr)
       return invalid(where, "'{}' has no 'text': images and other contents are not supported",

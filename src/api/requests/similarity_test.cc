@@ -41,7 +41,8 @@ TEST(Similarity, RefusalsNameTheMember) {
            {R"({"text_1": [], "text_2": "a"})", "text_1"},
            {R"({"text_1": ["a", "b"], "text_2": ["a"]})", "text_1"},
            {R"({"text_1": "a", "queries": "a", "text_2": "a"})", "queries"},
-           {R"({"text_1": "a", "text_2": [{"image_url": "x"}]})", "text_2"}}) {
+           {R"({"text_1": "a", "text_2": [{"image_url": "x"}]})", "text_2"},
+           {R"({"text_1": "a", "text_2": [{"text": "b", "image": "x"}]})", "text_2"}}) {
     const auto request = parse_score_request(body);
     ASSERT_FALSE(request) << body;
     EXPECT_EQ(request.error().param, param) << request.error().message;

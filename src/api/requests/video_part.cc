@@ -221,11 +221,6 @@ Result<VideoPart> read_video(const json::object& part, std::string_view where, s
   TRY_DO(pixels("min_pixels", video.min_pixels));
   TRY_DO(pixels("max_pixels", video.max_pixels));
   TRY_DO(pixels("total_pixels", video.total_pixels));
-  for (const std::string_view name : {"resized_height", "resized_width"}) {
-    if (member(name) != nullptr)
-      return invalid("messages", "{}: '{}' is not supported; min_pixels and max_pixels are", where,
-                     name);
-  }
   return video;
 }
 

@@ -1,9 +1,20 @@
 #include "bench/methods/profile_ttft.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "net/http_server.h"
 
 namespace saccade::bench {
 namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 TEST(ProfileTtft, Sides) {
   EXPECT_EQ(parse_sides("256,512,1024").value(), (std::vector<std::int32_t>{256, 512, 1024}));
@@ -46,6 +57,104 @@ TEST(ProfileTtft, CurvesAreFoundAgain) {
   // A curve that bends downwards would promise large images for nothing: a line is taken.
   EXPECT_EQ(fit_curve(points_on(0.05, 3e-4, -5e-9)).c, 0);
   EXPECT_EQ(fit_curve({}).at(100), 0);
+}
+
+// Answers one token to every question, and 200 to the resets that it has; keeps what it was asked.
+class AskedServer {
+ public:
+  explicit AskedServer(std::set<std::string> resets) : resets_(std::move(resets)) {
+    net::HttpServerSettings settings;
+    settings.port = 0;
+    server_ = net::HttpServer::listen(settings, [this](net::HttpRequest request,
+                                                       net::Responder responder) {
+                responder.respond(answer(request));
+              }).value();
+  }
+  ProfileSettings settings() const {
+    ProfileSettings profile;
+    profile.serve.target.backend = "openai-chat";
+    profile.serve.target.port = server_->port();
+    profile.serve.check.num_warmups = 2;
+    profile.serve.check.scrape_period_s = 0;
+    profile.serve.output.progress = false;
+    profile.files = {SACCADE_SOURCE_DIR "/data/glimpse/000-read.png"};
+    return profile;
+  }
+  // Questions ("ask") and resets in their order.
+  std::vector<std::string> asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  std::vector<std::string> bodies() {
+    const std::lock_guard lock(mutex_);
+    return bodies_;
+  }
+
+ private:
+  net::HttpResponse answer(const net::HttpRequest& request) {
+    if (request.path == "/v1/models")
+      return {200, "application/json", R"({"object": "list", "data": [{"id": "m"}]})", {}};
+    const std::lock_guard lock(mutex_);
+    if (request.path == "/v1/chat/completions") {
+      asked_.emplace_back("ask");
+      bodies_.push_back(request.body);
+      return {200,
+              "text/event-stream",
+              "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},"
+              "\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n",
+              {}};
+    }
+    if (request.method == "POST") asked_.push_back(request.path);
+    return {resets_.contains(request.path) ? 200 : 404, "application/json", "{}", {}};
+  }
+
+  std::set<std::string> resets_;
+  std::mutex mutex_;
+  std::vector<std::string> asked_;
+  std::vector<std::string> bodies_;
+  std::unique_ptr<net::HttpServer> server_;
+};
+
+// Files that the server reads itself cannot differ: each is asked for once, behind the resets, and
+// the report names those that the server has.
+TEST(ProfileTtft, FilesThatTheServerReadsAreAskedForOnceAfterAReset) {
+  AskedServer server({"/reset_prefix_cache", "/reset_mm_cache"});
+  ProfileSettings profile = server.settings();
+  profile.file_urls = true;
+  profile.repeats = 3;
+  std::atomic<bool> stop = false;
+  const auto report = profile_ttft(profile, stop);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_THAT(*report, HasSubstr("\nCaches: files that the server reads are asked for once, after "
+                                 "/reset_prefix_cache, /reset_mm_cache\n"));
+  EXPECT_THAT(server.asked(), ElementsAre("ask", "ask", "/reset_prefix_cache", "/reset_mm_cache",
+                                          "/reset_encoder_cache", "/flush_cache", "ask"));
+  EXPECT_THAT(server.bodies().back(), HasSubstr("\"file://"));
+}
+
+// What would measure a cache is an error, and nothing is measured.
+TEST(ProfileTtft, FilesOfAServerThatCannotForgetAreAnError) {
+  AskedServer server({});
+  ProfileSettings profile = server.settings();
+  profile.file_urls = true;
+  std::atomic<bool> stop = false;
+  const auto report = profile_ttft(profile, stop);
+  ASSERT_FALSE(report);
+  EXPECT_THAT(report.error().message, HasSubstr("has none of the cache resets"));
+  EXPECT_EQ(server.bodies().size(), 2U);  // the warm-up
+}
+
+// Images that differ need no reset, and no two of them are alike.
+TEST(ProfileTtft, ImagesOfTheClientsOwnAllDiffer) {
+  AskedServer server({"/reset_prefix_cache"});
+  ProfileSettings profile = server.settings();
+  profile.repeats = 3;
+  std::atomic<bool> stop = false;
+  ASSERT_TRUE(profile_ttft(profile, stop));
+  EXPECT_THAT(server.asked(), Each("ask"));
+  const std::vector<std::string> bodies = server.bodies();
+  ASSERT_EQ(bodies.size(), 5U);
+  EXPECT_EQ(std::set<std::string>(bodies.begin() + 2, bodies.end()).size(), 3U);
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ std::string canonical_name(std::string_view name, std::span<const NameAlias> ali
 }
 
 std::vector<std::int64_t> Weights::Tensor::shape() const {
+  if (!experts.empty()) return {std::ssize(experts), quantized->out(), quantized->in()};
   const bool joined = quantized && quantized->format != StoredMatrix::Format::kBlocks;
   return joined ? std::vector<std::int64_t>{quantized->out(), quantized->in()} : entry().shape;
 }
@@ -172,6 +173,7 @@ Result<void> Weights::join_quantized(const Quantization& quantization) {
       tensors_.erase(part);
     }
     joined.quantized = module.matrix;
+    joined.experts = std::move(module.experts);
     const auto [at, is_new] = tensors_.try_emplace(name, std::move(joined));
     if (!is_new)
       return fail(ErrorCode::kCorrupt, "\"{}\" is there both quantised and as it was",
@@ -226,8 +228,8 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
     if (entry.shape.size() != 2 && spec.kind == TensorKind::kMatrix && block_type(entry.dtype))
       return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {} of {}; a matrix in blocks is read",
                   entry.name, shape_text(entry.shape), entry.dtype);
-    // A block does not turn: experts in blocks are [outputs, inputs].
-    if (entry.shape.size() == 3 && spec.kind == TensorKind::kExperts && block_type(entry.dtype) &&
+    // Codes do not turn: experts that are quantised are [outputs, inputs].
+    if (entry.shape.size() == 3 && spec.kind == TensorKind::kExperts && found->second.quantized &&
         entry.shape[2] != spec.shape[1])
       return fail(ErrorCode::kInvalid, "tensor \"{}\" is {} of {} for experts of {} inputs",
                   entry.name, shape_text(entry.shape), entry.dtype, spec.shape[1]);
@@ -303,6 +305,8 @@ StoredMatrix Weights::take_matrix(std::string_view name, Use use) {
 std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int64_t inputs,
                                                 std::int64_t outputs, Use use) {
   StoredMatrix one = take_matrix(name, use);
+  if (const Tensor& tensor = tensors_.find(name)->second; !tensor.experts.empty())
+    return tensor.experts;
   if (one.format == StoredMatrix::Format::kBlocks) {
     CHECK(one.in() == inputs && one.out() % outputs == 0,
           "{}: experts of {} inputs, {} outputs in all, want {} x {}", name, one.in(), one.out(),
@@ -430,8 +434,10 @@ Weights::Quantized Weights::quantized() const {
   Quantized all;
   for (const auto& [name, tensor] : tensors_) {
     if (!tensor.quantized) continue;
-    const std::int64_t weights = tensor.quantized->out() * tensor.quantized->in();
-    ++all.matrices;
+    const std::size_t count = std::max<std::size_t>(tensor.experts.size(), 1);
+    const std::int64_t weights =
+        tensor.quantized->out() * tensor.quantized->in() * static_cast<std::int64_t>(count);
+    all.matrices += count;
     all.weights += weights;
     all.bytes += tensor.bytes();
     if (codes_of_bits(*tensor.quantized) > 4) continue;

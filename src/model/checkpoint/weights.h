@@ -110,6 +110,7 @@ class Weights {
   struct Tensor {
     std::vector<Stored> stored;  // one, or the parts of a quantised matrix, its codes first
     std::optional<StoredMatrix> quantized;
+    std::vector<StoredMatrix> experts;  // of kExperts that are quantised, one by one
     bool taken = false;
     Buffer copy;  // of a tensor that the file does not align; or of what was quantised, or made
     const TensorSpec* made = nullptr;  // of random()

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "model/blocks/blocks.h"
 #include "model/checkpoint/weight_table.h"
@@ -199,6 +203,137 @@ TEST_F(WeightsTest, ExpertsOfATableMayBeStacked) {
       second.push_back(static_cast<float>((hidden + row) * 3 + 1));
     EXPECT_EQ(product(down[1]), second);
   }
+}
+
+// Loading says how far it is and what comes next: here in a log, since stderr is no terminal.
+TEST_F(WeightsTest, LoadingSaysHowFarItIs) {
+  const auto device = make_reference_device();
+  for (const bool rounds : {false, true}) {
+    write("model.safetensors", {{"a", DType::kF32, {3, 10}}, {"b", DType::kF32, {1, 10}}});
+    const auto slow = [](const WeightTable::Tensors&, Device&, DType) -> Result<std::size_t> {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+      return std::size_t{0};
+    };
+    const auto quick = [](const WeightTable::Tensors&, Device&, DType) -> Result<std::size_t> {
+      return std::size_t{0};
+    };
+    WeightTable table;
+    table.row({{"a", {3, 10}}}, slow);
+    table.row({{"b", {1, 10}}}, quick);
+    auto weights = open();
+    ASSERT_TRUE(weights) << weights.error().message;
+    WeightTypes types = DType::kF32;
+    types.four_bit_text = rounds;
+    ::testing::internal::CaptureStderr();
+    const auto loaded = table.load(*weights, *device, types);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_THAT(said, HasSubstr(rounds ? "loading and rounding to int4: 75 %, 0.00 GB"
+                                       : "loading: 75 %, 0.00 GB"));
+    EXPECT_THAT(said, HasSubstr(", next b\n"));
+    EXPECT_EQ(std::ranges::count(said, '\n'), 1);
+  }
+}
+
+// Stacked experts of E4M3 and the same numbers in bf16 become the same weights, whether a family's
+// table has experts stacked or one by one.
+TEST_F(WeightsTest, StackedExpertsOfE4m3AreTheirNumbers) {
+  constexpr std::int64_t kExperts = 3;
+  constexpr std::int64_t kOut = 6;
+  constexpr std::int64_t kIn = 5;
+  constexpr std::int64_t kBlock = 4;  // 2 x 2 of an expert, cut off on both sides
+  const std::string name = "l.mlp.experts.gate_up_proj";
+  std::string codes;
+  std::string scales;
+  std::string numbers;
+  const auto put = [](std::string& into, auto value) {
+    into.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const auto scale_of = [](std::int64_t block) {
+    return std::ldexp(1.0F, static_cast<int>(block) - 5);
+  };
+  for (std::int64_t i = 0; i < kExperts * 4; ++i) put(scales, scale_of(i));
+  for (std::int64_t e = 0; e < kExperts; ++e) {
+    for (std::int64_t o = 0; o < kOut; ++o) {
+      for (std::int64_t i = 0; i < kIn; ++i) {
+        // Of a sign, four bits of exponent and three of mantissa; none is a NaN or below the least
+        // normal number.
+        const auto code =
+            static_cast<std::uint8_t>(8 + (e * 89 + o * 23 + i * 7) % 110 + (i % 2) * 128);
+        put(codes, code);
+        const float value =
+            (code >= 128 ? -1.0F : 1.0F) *
+            std::ldexp(1.0F + static_cast<float>(code & 7) / 8, ((code >> 3) & 15) - 7);
+        put(numbers, to_bf16(value * scale_of(e * 4 + o / kBlock * 2 + i / kBlock)));
+      }
+    }
+  }
+  const auto header = [](const std::string& text) {
+    std::string padded = text;
+    padded.resize((padded.size() + 7) / 8 * 8, ' ');
+    std::string head;
+    const std::uint64_t size = padded.size();
+    head.append(reinterpret_cast<const char*>(&size), sizeof size);
+    return head + padded;
+  };
+  const std::string e4m3 =
+      header(fmt::format(
+          R"({{"{0}":{{"dtype":"F8_E4M3","shape":[3,6,5],"data_offsets":[0,90]}},)"
+          R"("{0}_scale_inv":{{"dtype":"F32","shape":[3,2,2],"data_offsets":[90,138]}}}})",
+          name)) +
+      codes + scales;
+  const std::vector<SafetensorsPlan> plan = {{name, DType::kBf16, {3, 6, 5}}};
+  const std::string bf16 = make_safetensors_header(plan, {}) + numbers;
+  Quantization fp8{.method = QuantMethod::kFp8, .bits = 8, .block_out = kBlock, .block_in = kBlock};
+  const auto device = make_reference_device();
+
+  // Of all experts, the rows of gate and then of up.
+  const auto loaded = [&](const std::string& file, bool one_by_one) {
+    write_text("model.safetensors", file);
+    auto weights = Weights::open(directory_, {}, fp8);
+    std::vector<float> all;
+    std::array<Linear, kExperts> linears;
+    WeightTable table;
+    for (std::size_t e = 0; e < kExperts && one_by_one; ++e) {
+      const std::string expert = fmt::format("l.mlp.experts.{}.", e);
+      table.stacked(linears[e], {{expert + "gate_proj", 3}, {expert + "up_proj", 3}}, kIn,
+                    Bias::kNo, MatrixRole::kTextLayer);
+    }
+    if (!one_by_one)
+      table.row({{name, {kExperts, kIn, kOut}, TensorKind::kExperts}},
+                [&](const WeightTable::Tensors& tensors, Device& on,
+                    DType compute) -> Result<std::size_t> {
+                  for (std::size_t e = 0; e < kExperts; ++e)
+                    linears[e].weight = on.pack({&tensors.matrices[e], 1}, compute);
+                  return std::size_t{0};
+                });
+    const auto bytes = table.load(*weights, *device, DType::kF32);
+    EXPECT_TRUE(bytes) << bytes.error().message;
+    if (!bytes) return all;
+    for (const Linear& linear : linears) {
+      for (std::int64_t i = 0; i < kIn; ++i) {
+        std::vector<float> x(kIn);
+        std::vector<float> y(kOut);
+        x[static_cast<std::size_t>(i)] = 1;
+        apply_linear(device->lane(Lane::kStep), linear, View(x.data(), DType::kF32, 1, kIn),
+                     View(y.data(), DType::kF32, 1, kOut));
+        all.insert(all.end(), y.begin(), y.end());
+      }
+    }
+    return all;
+  };
+  const std::vector<float> expected = loaded(bf16, false);
+  EXPECT_EQ(loaded(bf16, true), expected);
+  EXPECT_EQ(loaded(e4m3, false), expected);
+  EXPECT_EQ(loaded(e4m3, true), expected);
+
+  const auto weights = Weights::open(directory_, {}, fp8);
+  EXPECT_EQ(weights->quantized().matrices, 3U);
+  EXPECT_EQ(weights->quantized().weights, 90);
+  // Codes do not turn.
+  const TensorSpec turned{name, {3, kOut, kIn}, TensorKind::kExperts};
+  EXPECT_THAT(weights->require({&turned, 1}, {}).error().message,
+              HasSubstr("of F8_E4M3 for experts of 6 inputs"));
 }
 
 }  // namespace

@@ -81,8 +81,19 @@ void expect_embedding(const std::string& directory, Device& device) {
 // embedding of length 1.
 TEST_P(DummyCheckpointTest, TinyLoadsAndAnswers) {
   DummyOptions options{.directory = directory_, .seed = 3, .shard_bytes = 400'000, .progress = {}};
+  std::size_t done = 0;  // what was said last; to the end at last
+  std::size_t all = 0;
+  options.progress = [&](std::size_t written, std::size_t total) {
+    EXPECT_GT(written, done);
+    EXPECT_TRUE(all == 0 || all == total);
+    done = written;
+    all = total;
+  };
   const auto written = write_dummy_checkpoint(*GetParam(), "tiny", options);
   ASSERT_TRUE(written) << written.error().message;
+  EXPECT_EQ(done, all);
+  EXPECT_GT(all, 0U);
+  options.progress = {};
   const std::string first_shard = read(find_weight_files(directory_).value().paths.front());
 
   const auto device = make_reference_device();

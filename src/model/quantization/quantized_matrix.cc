@@ -13,6 +13,7 @@ namespace saccade {
 namespace {
 
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 24;
+constexpr std::int64_t kMostExperts = 1 << 16;  // of a layer
 constexpr std::int64_t kWordBits = 32;
 // Of rows of activations: compressed-tensors' and AutoFP8's name, and transformers'.
 constexpr std::array<std::string_view, 2> kInputScales = {"input_scale", "activation_scale"};
@@ -230,6 +231,56 @@ Result<StoredMatrix> join_bytes(const Quantization& quantization, const Quantize
   return matrix;
 }
 
+// Element `index` of the first extent.
+StoredTensor slice(const StoredTensor& all, std::int64_t index) {
+  if (all.shape.empty()) return all;
+  const std::size_t bytes = all.bytes.size() / static_cast<std::size_t>(all.shape[0]);
+  return {all.dtype, all.shape.subspan(1),
+          all.bytes.subspan(static_cast<std::size_t>(index) * bytes, bytes)};
+}
+
+bool are_stacked_experts(std::string_view name, const StoredTensor& tensor) {
+  return tensor.dtype == "F8_E4M3" && tensor.shape.size() == 3 && name.ends_with("_proj") &&
+         name.find(".experts.") != std::string_view::npos;
+}
+
+// Of one tensor, [experts, outputs, inputs], and its scales, [experts] or more, each its own
+// matrix.
+Result<QuantizedModule> join_experts(
+    const Quantization& quantization, const std::string& name,
+    const std::map<std::string, StoredTensor, std::less<>>& tensors) {
+  QuantizedModule module;
+  const auto part = [&](std::string_view suffix) -> StoredTensor {
+    const auto at = tensors.find(name + std::string(suffix));
+    if (at == tensors.end()) return {};
+    module.tensors.push_back(at->first);
+    return at->second;
+  };
+  const StoredTensor codes = part("");
+  StoredTensor scales = part("_scale_inv");
+  if (scales.dtype.empty()) scales = part("_scale");
+  const StoredTensor inputs =
+      quantization.static_activations ? part("_activation_scale") : StoredTensor{};
+  const std::int64_t count = codes.shape[0];
+  if (count < 1 || count > kMostExperts)
+    return fail(ErrorCode::kCorrupt, "it is {}, 1 to {} experts are read", shape_text(codes.shape),
+                kMostExperts);
+  for (const StoredTensor& one : {scales, inputs}) {
+    if (!one.dtype.empty() && (one.shape.empty() || one.shape[0] != count))
+      return fail(ErrorCode::kCorrupt, "a scale of it is {}, there are {} experts",
+                  shape_text(one.shape), count);
+  }
+  for (std::int64_t e = 0; e < count; ++e) {
+    QuantizedParts parts{
+        .codes = slice(codes, e), .scales = slice(scales, e), .zeros = {}, .order = {}};
+    parts.input_scale = slice(inputs, e);
+    TRY(const StoredMatrix expert, join_parts(quantization, parts));
+    module.experts.push_back(expert);
+  }
+  module.matrix = module.experts.front();
+  return module;
+}
+
 }  // namespace
 
 Result<StoredMatrix> join_parts(const Quantization& quantization, const QuantizedParts& parts) {
@@ -258,8 +309,15 @@ Result<QuantizedModules> find_quantized(
   for (const auto& [name, tensor] : tensors) {
     for (const std::string_view unused :
          {".input_scale", ".activation_scale", ".output_scale", ".k_scale", ".v_scale", ".q_scale",
-          ".kv_scale", ".input_zero_point"}) {
+          ".kv_scale", ".input_zero_point", "_proj_activation_scale"}) {
       if (name.ends_with(unused)) found.unused.push_back(name);
+    }
+    if (quantization.method == QuantMethod::kFp8 && are_stacked_experts(name, tensor)) {
+      auto module = join_experts(quantization, name, tensors);
+      if (!module)
+        return fail_within(fmt::format("experts \"{}\"", name), std::move(module).error());
+      found.modules.emplace(name, *std::move(module));
+      continue;
     }
     const bool codes = name.ends_with(suffix) && name.size() > suffix.size() &&
                        name[name.size() - suffix.size() - 1] == '.';

@@ -39,12 +39,15 @@ Result<StoredMatrix> join_parts(const Quantization& quantization, const Quantize
 
 // A quantised matrix and the names of the tensors that it is made of.
 struct QuantizedModule {
-  StoredMatrix matrix;
+  StoredMatrix matrix;  // the first of `experts`, where there are some
   std::vector<std::string> tensors;
+  std::vector<StoredMatrix> experts = {};  // all of a layer's, each [outputs, inputs]
 };
 
-// Modules among `tensors`, by NAME.weight. Tensors that quantisers write beside them and that serve
-// nothing here (scales of activations and of a quantised KV cache) are in `unused`.
+// Modules among `tensors`, by NAME.weight; experts that are stacked in one tensor of E4M3, as
+// transformers has them (NAME.experts.gate_up_proj and its _scale_inv), by its name. Tensors that
+// quantisers write beside them and that serve nothing here (scales of activations and of a
+// quantised KV cache) are in `unused`.
 struct QuantizedModules {
   std::map<std::string, QuantizedModule> modules;
   std::vector<std::string> unused;

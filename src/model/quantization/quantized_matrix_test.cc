@@ -277,6 +277,46 @@ TEST(QuantizedModules, ScalesOfFloatsHaveTwoNames) {
   }
 }
 
+// As transformers has the experts of a layer: a matrix each, with blocks of its own.
+TEST(QuantizedModules, ExpertsThatAreStacked) {
+  Tensors t;
+  std::map<std::string, StoredTensor, std::less<>> tensors;
+  const std::string name = "l.mlp.experts.down_proj";
+  // 3 outputs by 5 inputs in blocks of 2 x 4: blocks are cut off within each expert.
+  tensors[name] = t.add("F8_E4M3", {2, 3, 5}, std::vector<std::uint8_t>(30, 0x38));  // 1
+  tensors[name + "_scale_inv"] = t.add<float>("F32", {2, 2, 2}, {1, 2, 4, 8, 16, 32, 64, 128});
+  tensors[name + "_activation_scale"] = t.add<float>("F32", {2}, {0.5F, 0.25F});
+  Quantization fp8{.method = QuantMethod::kFp8, .bits = 8, .block_out = 2, .block_in = 4};
+  fp8.activations = true;
+  for (const bool used : {true, false}) {
+    fp8.static_activations = used;
+    const auto found = find_quantized(fp8, tensors);
+    ASSERT_TRUE(found) << found.error().message;
+    const QuantizedModule& module = found->modules.at(name);
+    ASSERT_EQ(module.experts.size(), 2u);
+    EXPECT_THAT(values_of(module.matrix), ElementsAre(1, 1, 1, 1, 2, 1, 1, 1, 1, 2, 4, 4, 4, 4, 8));
+    EXPECT_THAT(values_of(module.experts[1]),
+                ElementsAre(16, 16, 16, 16, 32, 16, 16, 16, 16, 32, 64, 64, 64, 64, 128));
+    EXPECT_EQ(module.experts[1].input_scale, used ? 0.25F : 0);
+    EXPECT_EQ(module.tensors.size(), used ? 3u : 2u);
+    EXPECT_EQ(found->unused.size(), used ? 0u : 1u);
+  }
+  const auto refusal = [&](const std::string& tensor, const StoredTensor& changed) {
+    auto other = tensors;
+    other[tensor] = changed;
+    return find_quantized(fp8, other).error().message;
+  };
+  EXPECT_THAT(refusal(name + "_scale_inv", t.zeros("F32", {3, 2, 2}, 4)),
+              HasSubstr("is [3, 2, 2], there are 2 experts"));
+  EXPECT_THAT(refusal(name + "_scale_inv", t.zeros("F32", {2, 1, 2}, 4)),
+              HasSubstr("experts \"" + name + "\": its scale is [1, 2]"));
+  EXPECT_THAT(refusal(name, t.zeros("F8_E4M3", {0, 3, 5}, 1)), HasSubstr("it is [0, 3, 5]"));
+  EXPECT_THAT(refusal(name, t.zeros("F8_E4M3", {65537, 1, 1}, 1)),
+              HasSubstr("it is [65537, 1, 1], 1 to 65536 experts are read"));
+  tensors.erase(name + "_scale_inv");
+  EXPECT_THAT(find_quantized(fp8, tensors).error().message, HasSubstr("its scale is missing"));
+}
+
 // A scale of activations belongs to its matrix where the checkpoint says that it is used, and is
 // one of those that serve nothing elsewhere.
 TEST(QuantizedModules, ScalesOfActivations) {
