@@ -143,18 +143,20 @@ Result<Layout> read_layout(ImageBytes bytes) {
 }
 
 // Expands runs to one index a pixel, in file order; pixels that the runs skip are index 0.
-Result<std::vector<std::uint8_t>> expand_runs(const Layout& layout) {
+Result<std::vector<std::uint8_t>> expand_runs(const Layout& layout, const Cancelled& cancelled) {
   const bool nibbles = layout.compression == kRle4;
   const auto width = static_cast<std::size_t>(layout.width);
   const auto height = static_cast<std::size_t>(layout.height);
-  std::vector<std::uint8_t> out(width * height);
+  TRY(std::vector<std::uint8_t> out, filled(width * height, 0, cancelled));
   std::size_t x = 0, y = 0, at = 0;
   const auto byte = [&](std::size_t i) { return std::to_integer<std::uint8_t>(layout.pixels[i]); };
   const auto put = [&](std::uint8_t index) {
     if (x < width && y < height) out[y * width + x] = index;
     ++x;
   };
-  while (y < height && !(y + 1 == height && x >= width)) {
+  constexpr std::size_t kCodes = 4096;  // between two questions: a million pixels at the most
+  for (std::size_t code = 0; y < height && !(y + 1 == height && x >= width); ++code) {
+    if (code % kCodes == 0) TRY_DO(check_cancelled(cancelled));
     if (layout.pixels.size() - at < 2) return fail(ErrorCode::kUndecodable, "BMP: truncated runs");
     const std::size_t count = byte(at);
     const std::uint8_t value = byte(at + 1);
@@ -220,12 +222,12 @@ Result<StoredHeader> read_bmp_header(ImageBytes bytes) {
   return StoredHeader{layout.width, layout.height, Orientation::kTopLeft};
 }
 
-Result<Pixels> read_bmp(ImageBytes bytes) {
+Result<Pixels> read_bmp(ImageBytes bytes, const Cancelled& cancelled) {
   TRY(Layout layout, read_layout(bytes));
   std::vector<std::uint8_t> indices;
   std::size_t stride = layout.stride();
   if (layout.compression == kRle8 || layout.compression == kRle4) {
-    TRY(indices, expand_runs(layout));
+    TRY(indices, expand_runs(layout, cancelled));
     layout.pixels = std::as_bytes(std::span(indices));
     layout.bits = 8;
     stride = static_cast<std::size_t>(layout.width);
@@ -238,8 +240,9 @@ Result<Pixels> read_bmp(ImageBytes bytes) {
                 layout.pixels.size(), needed);
   }
   const int height = static_cast<int>(layout.height);
-  Pixels pixels = black_pixels(static_cast<int>(layout.width), height);
+  TRY(Pixels pixels, filled_pixels(static_cast<int>(layout.width), height, 0, cancelled));
   for (int y = 0; y < height; ++y) {
+    TRY_DO(check_cancelled(cancelled));
     const int to = layout.top_down ? y : height - 1 - y;
     convert_row(layout, layout.pixels.subspan(static_cast<std::size_t>(y) * stride),
                 pixels.rgb.data() + static_cast<std::size_t>(to) * pixels.width * 3);

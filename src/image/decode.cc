@@ -17,18 +17,18 @@
 namespace saccade {
 namespace {
 
-Result<Pixels> read_frame(ImageFormat format, ImageBytes bytes) {
+Result<Pixels> read_frame(ImageFormat format, ImageBytes bytes, const Cancelled& cancelled) {
   switch (format) {
     case ImageFormat::kJpeg:
-      return read_jpeg(bytes);
+      return read_jpeg(bytes, cancelled);
     case ImageFormat::kPng:
-      return read_png(bytes);
+      return read_png(bytes, cancelled);
     case ImageFormat::kWebp:
-      return read_webp(bytes);
+      return read_webp(bytes, cancelled);
     case ImageFormat::kGif:
-      return read_gif(bytes);
+      return read_gif(bytes, cancelled);
     case ImageFormat::kBmp:
-      return read_bmp(bytes);
+      return read_bmp(bytes, cancelled);
   }
   return fail(ErrorCode::kInternal, "image format {}", static_cast<int>(format));
 }
@@ -43,14 +43,35 @@ Pixels black_pixels(int width, int height) {
   return pixels;
 }
 
-Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits) {
+Result<std::vector<std::uint8_t>> filled(std::size_t count, std::uint8_t value,
+                                         const Cancelled& cancelled) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(count);
+  while (bytes.size() < count) {
+    TRY_DO(check_cancelled(cancelled));
+    bytes.resize(bytes.size() + std::min(kPiece, count - bytes.size()), value);
+  }
+  return bytes;
+}
+
+Result<Pixels> filled_pixels(int width, int height, std::uint8_t value,
+                             const Cancelled& cancelled) {
+  Pixels pixels{width, height, {}};
+  TRY(pixels.rgb, filled(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3,
+                         value, cancelled));
+  return pixels;
+}
+
+Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits,
+                            const Cancelled& cancelled) {
   TRY(const ImageFormat format, detect_format(bytes));
   TRY(const StoredHeader header, read_header(format, bytes));
   TRY_DO(check_limits(header, limits));
-  TRY(Pixels pixels, read_frame(format, bytes));
+  TRY(Pixels pixels, read_frame(format, bytes, cancelled));
   CHECK(pixels.width == header.width && pixels.height == header.height, "header {}x{}, frame {}x{}",
         header.width, header.height, pixels.width, pixels.height);
-  return oriented(std::move(pixels), header.orientation);
+  return oriented(std::move(pixels), header.orientation, cancelled);
 }
 
 Pixels crop(const Pixels& from, int left, int top, int width, int height) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "image/formats.h"
+
 namespace saccade {
 namespace {
 
@@ -118,15 +120,20 @@ Orientation orientation_of(std::optional<std::int64_t> exif, std::optional<std::
   return value >= 1 && value <= 8 ? static_cast<Orientation>(value) : Orientation::kTopLeft;
 }
 
-Pixels oriented(Pixels pixels, Orientation orientation) {
+Result<Pixels> oriented(Pixels pixels, Orientation orientation, const Cancelled& cancelled) {
   if (orientation == Orientation::kTopLeft) return pixels;
+  return turned(pixels, orientation, cancelled);
+}
+
+Result<Pixels> turned(const Pixels& pixels, Orientation orientation, const Cancelled& cancelled) {
   Pixels upright;
   upright.width = swaps_sides(orientation) ? pixels.height : pixels.width;
   upright.height = swaps_sides(orientation) ? pixels.width : pixels.height;
-  upright.rgb.resize(pixels.rgb.size());
+  TRY(upright.rgb, filled(pixels.rgb.size(), 0, cancelled));
   // Tiles keep both sides of a transpose in the cache.
   constexpr int kTile = 32;
   for (int top = 0; top < upright.height; top += kTile) {
+    TRY_DO(check_cancelled(cancelled));
     for (int left = 0; left < upright.width; left += kTile) {
       for (int y = top; y < std::min(top + kTile, upright.height); ++y) {
         for (int x = left; x < std::min(left + kTile, upright.width); ++x) {

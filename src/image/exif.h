@@ -36,7 +36,9 @@ std::optional<std::int64_t> xmp_orientation(std::string_view packet);
 // EXIF wins where both are there; values outside 1..8 mean upright.
 Orientation orientation_of(std::optional<std::int64_t> exif, std::optional<std::int64_t> xmp);
 
-// PIL.ImageOps.exif_transpose.
-Pixels oriented(Pixels pixels, Orientation orientation);
+// What is stored so, upright. kCancelled once `cancelled` says so, asked every 32 rows.
+Result<Pixels> turned(const Pixels& pixels, Orientation orientation, const Cancelled& cancelled);
+// PIL.ImageOps.exif_transpose: the same, and upright ones as they are.
+Result<Pixels> oriented(Pixels pixels, Orientation orientation, const Cancelled& cancelled = {});
 
 }  // namespace saccade

@@ -55,7 +55,7 @@ TEST(Exif, ExifWinsOverXmp) {
 TEST(Exif, TurnsPixels) {
   const Pixels stored{2, 1, {'A', 0, 0, 'B', 0, 0}};
   const auto shown = [&](int orientation) {
-    const Pixels upright = oriented(stored, static_cast<Orientation>(orientation));
+    const Pixels upright = *oriented(stored, static_cast<Orientation>(orientation));
     std::string text = std::to_string(upright.width) + "x" + std::to_string(upright.height) + " ";
     for (std::size_t i = 0; i < upright.rgb.size(); i += 3)
       text += static_cast<char>(upright.rgb[i]);

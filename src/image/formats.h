@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "base/cancelled.h"
 #include "base/result.h"
 #include "image/exif.h"
 #include "image/pixels.h"
@@ -27,18 +29,26 @@ Result<StoredHeader> read_webp_header(ImageBytes bytes);
 Result<StoredHeader> read_gif_header(ImageBytes bytes);
 Result<StoredHeader> read_bmp_header(ImageBytes bytes);
 
-// The caller has checked the header's sides against its limits, so both fit an int.
-Result<Pixels> read_jpeg(ImageBytes bytes);
-Result<Pixels> read_png(ImageBytes bytes);
-Result<Pixels> read_webp(ImageBytes bytes);
-Result<Pixels> read_gif(ImageBytes bytes);
-Result<Pixels> read_bmp(ImageBytes bytes);
+// The caller has checked the header's sides against its limits, so both fit an int. kCancelled once
+// `cancelled` says so.
+Result<Pixels> read_jpeg(ImageBytes bytes, const Cancelled& cancelled);
+Result<Pixels> read_png(ImageBytes bytes, const Cancelled& cancelled);
+Result<Pixels> read_webp(ImageBytes bytes, const Cancelled& cancelled);
+Result<Pixels> read_gif(ImageBytes bytes, const Cancelled& cancelled);
+Result<Pixels> read_bmp(ImageBytes bytes, const Cancelled& cancelled);
 
 Result<ImageFormat> detect_format(ImageBytes bytes);
 Result<StoredHeader> read_header(ImageFormat format, ImageBytes bytes);
 Result<void> check_limits(const StoredHeader& header, const ImageLimits& limits);
 
 Pixels black_pixels(int width, int height);
+
+// As many bytes of one value. Touching the memory of a large picture for the first time takes a
+// good part of its decoding, so that is done in pieces.
+Result<std::vector<std::uint8_t>> filled(std::size_t count, std::uint8_t value,
+                                         const Cancelled& cancelled);
+// A picture of one gray.
+Result<Pixels> filled_pixels(int width, int height, std::uint8_t value, const Cancelled& cancelled);
 
 // What PIL's alpha_composite leaves of one channel over opaque white.
 inline std::uint8_t over_white(std::uint8_t value, std::uint8_t alpha) {

@@ -110,14 +110,21 @@ Result<StoredHeader> read_gif_header(ImageBytes bytes) {
   return StoredHeader{frame.width, frame.height, Orientation::kTopLeft};
 }
 
-Result<Pixels> read_gif(ImageBytes bytes) {
+Result<Pixels> read_gif(ImageBytes bytes, const Cancelled& cancelled) {
   TRY(const FirstFrame frame, open_first_frame(bytes));
   const GifImageDesc& place = frame.gif->Image;
   const std::array<Colour, 256> table = colours_of(frame);
-  Pixels canvas = black_pixels(frame.width, frame.height);
   // Around the frame lies the transparent index if there is one, else index 0.
   const Colour& around = table[static_cast<std::size_t>(frame.transparent.value_or(0))];
-  for (std::size_t i = 0; i < canvas.rgb.size(); i += 3) std::memcpy(&canvas.rgb[i], around.rgb, 3);
+  std::vector<std::uint8_t> row;
+  for (int x = 0; x < frame.width; ++x)
+    row.insert(row.end(), std::begin(around.rgb), std::end(around.rgb));
+  Pixels canvas{frame.width, frame.height, {}};
+  canvas.rgb.reserve(row.size() * static_cast<std::size_t>(frame.height));
+  for (int y = 0; y < frame.height; ++y) {
+    TRY_DO(check_cancelled(cancelled));
+    canvas.rgb.insert(canvas.rgb.end(), row.begin(), row.end());
+  }
 
   struct Pass {
     int first, step;
@@ -129,6 +136,7 @@ Result<Pixels> read_gif(ImageBytes bytes) {
   std::vector<GifPixelType> line(static_cast<std::size_t>(place.Width));
   for (const Pass& pass : passes) {
     for (int y = pass.first; y < place.Height && place.Width > 0; y += pass.step) {
+      TRY_DO(check_cancelled(cancelled));
       if (DGifGetLine(frame.gif.get(), line.data(), place.Width) == GIF_ERROR)
         return undecodable(frame.gif->Error);
       std::uint8_t* to = canvas.rgb.data() +

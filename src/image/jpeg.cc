@@ -25,7 +25,8 @@ constexpr int kMaxScans = 100;
 // place they land, and the functions it runs hold nothing with a destructor.
 class JpegReader {
  public:
-  explicit JpegReader(ImageBytes bytes) : bytes_(bytes) {
+  explicit JpegReader(ImageBytes bytes, const Cancelled& cancelled = {})
+      : bytes_(bytes), cancelled_(cancelled) {
     info_.err = jpeg_std_error(&errors_);
     info_.client_data = this;
     errors_.error_exit = [](j_common_ptr info) {
@@ -39,13 +40,16 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  // False when libjpeg gave up; reason() says why.
+  // False when libjpeg gave up; failure() says why.
   bool run(void (*step)(JpegReader&)) {
     if (setjmp(escape_) != 0) return false;
     step(*this);
     return true;
   }
-  std::string_view reason() const { return reason_; }
+  tl::unexpected<Error> failure() const {
+    return fail(ended_ ? ErrorCode::kCancelled : ErrorCode::kUndecodable, "JPEG: {}",
+                std::string_view(reason_));
+  }
 
   static void open(JpegReader& self) {
     jpeg_create_decompress(&self.info_);
@@ -68,9 +72,13 @@ class JpegReader {
       source.bytes_in_buffer -= static_cast<std::size_t>(count);
     };
     self.info_.src = &self.source_;
+    // Called for each row, and for each row of blocks of each scan.
     self.progress_.progress_monitor = [](j_common_ptr info) {
+      JpegReader& reader = of(info);
+      reader.ended_ = is_cancelled(reader.cancelled_);
+      if (reader.ended_) reader.give_up("nobody waits for it any more");
       const auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
-      if (decompress->input_scan_number > kMaxScans) of(info).give_up("over 100 scans");
+      if (decompress->input_scan_number > kMaxScans) reader.give_up("over 100 scans");
     };
     self.info_.progress = &self.progress_;
     jpeg_save_markers(&self.info_, JPEG_APP0 + 1, 0xffff);
@@ -110,6 +118,8 @@ class JpegReader {
   }
 
   ImageBytes bytes_;
+  Cancelled cancelled_;
+  bool ended_ = false;  // since it was cancelled
   jpeg_decompress_struct info_{};
   jpeg_error_mgr errors_{};
   jpeg_source_mgr source_{};
@@ -144,32 +154,28 @@ void inverted_cmyk_to_rgb(const std::uint8_t* inks, int width, std::uint8_t* rgb
   }
 }
 
-tl::unexpected<Error> undecodable(const JpegReader& reader) {
-  return fail(ErrorCode::kUndecodable, "JPEG: {}", reader.reason());
-}
-
 }  // namespace
 
 Result<StoredHeader> read_jpeg_header(ImageBytes bytes) {
   JpegReader reader(bytes);
-  if (!reader.run(JpegReader::open)) return undecodable(reader);
+  if (!reader.run(JpegReader::open)) return reader.failure();
   return StoredHeader{reader.info().image_width, reader.info().image_height,
                       orientation_in(reader.info())};
 }
 
-Result<Pixels> read_jpeg(ImageBytes bytes) {
-  JpegReader reader(bytes);
-  if (!reader.run(JpegReader::open)) return undecodable(reader);
-  if (!reader.run(JpegReader::start)) return undecodable(reader);
+Result<Pixels> read_jpeg(ImageBytes bytes, const Cancelled& cancelled) {
+  JpegReader reader(bytes, cancelled);
+  if (!reader.run(JpegReader::open)) return reader.failure();
+  if (!reader.run(JpegReader::start)) return reader.failure();
   const int width = static_cast<int>(reader.info().output_width);
   const int height = static_cast<int>(reader.info().output_height);
-  Pixels pixels = black_pixels(width, height);
+  TRY(Pixels pixels, filled_pixels(width, height, 0, cancelled));
   const bool cmyk = reader.info().num_components == 4;
   std::vector<std::uint8_t> inks(cmyk ? static_cast<std::size_t>(width) * 4 : 0);
   for (int y = 0; y < height; ++y) {
     std::uint8_t* row = pixels.rgb.data() + static_cast<std::size_t>(y) * width * 3;
     reader.set_row(cmyk ? inks.data() : row);
-    if (!reader.run(JpegReader::read_row)) return undecodable(reader);
+    if (!reader.run(JpegReader::read_row)) return reader.failure();
     if (cmyk) inverted_cmyk_to_rgb(inks.data(), width, row);
   }
   return pixels;

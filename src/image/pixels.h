@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancelled.h"
 #include "base/result.h"
 
 namespace saccade {
@@ -36,14 +37,18 @@ struct ImageLimits {
 // of the formats, kTooLarge with both numbers when over `limits`.
 Result<ImageHeader> probe_image(std::span<const std::byte> bytes, const ImageLimits& limits = {});
 
-// First frame. Checks as probe_image before decoding. Truncated data is kUndecodable.
-Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits = {});
+// First frame. Checks as probe_image before decoding. Truncated data is kUndecodable. kCancelled
+// once `cancelled` says so, asked for each row; of a WebP, which libwebp decodes in pieces of its
+// bytes, for each piece: up to an eighth of a lossless one, and all of one of very few bytes.
+Result<Pixels> decode_image(std::span<const std::byte> bytes, const ImageLimits& limits = {},
+                            const Cancelled& cancelled = {});
 
 enum class ResampleFilter { kNearest, kLanczos, kBilinear, kBicubic, kBox, kHamming };  // as PIL's
 
 // Image.resize of PIL from 13 on, bit for bit (8-bit fixed point, 22 bits). Sides are at least 1.
-// Any thread.
-Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter);
+// What it gives is of no use once `cancelled`, asked every few rows, has said so. Any thread.
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter,
+              const Cancelled& cancelled = {});
 
 Pixels crop(const Pixels& from, int left, int top, int width, int height);  // inside the image
 

@@ -233,7 +233,7 @@ Result<StoredHeader> read_png_header(ImageBytes bytes) {
                       big_endian(bytes, kSignatureBytes + 12), orientation_in(bytes)};
 }
 
-Result<Pixels> read_png(ImageBytes bytes) {
+Result<Pixels> read_png(ImageBytes bytes, const Cancelled& cancelled) {
   TRY(const StoredHeader header, read_png_header(bytes));
   PngReader reader(bytes);
   if (!reader.create(static_cast<std::uint32_t>(header.width),
@@ -246,11 +246,13 @@ Result<Pixels> read_png(ImageBytes bytes) {
   const int height = reader.height();
   const std::size_t row_bytes = reader.row_bytes();
   const bool interlaced = reader.passes() > 1;
-  std::vector<std::uint8_t> rows(row_bytes * static_cast<std::size_t>(interlaced ? height : 1));
-  Pixels pixels = black_pixels(reader.width(), height);
+  TRY(std::vector<std::uint8_t> rows,
+      filled(row_bytes * static_cast<std::size_t>(interlaced ? height : 1), 0, cancelled));
+  TRY(Pixels pixels, filled_pixels(reader.width(), height, 0, cancelled));
   const RowConverter converter(reader);
   for (int pass = 0; pass < reader.passes(); ++pass) {
     for (int y = 0; y < height; ++y) {
+      TRY_DO(check_cancelled(cancelled));
       std::uint8_t* row = rows.data() + (interlaced ? row_bytes * static_cast<std::size_t>(y) : 0);
       reader.set_row(row);
       if (!reader.row_is_read()) return undecodable(reader);

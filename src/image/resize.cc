@@ -21,10 +21,13 @@ const ResizeKernels& best_kernels() {
 
 // A table with its weights packed for the kernels at hand.
 struct Pass {
+  const ResizeKernels& kernels;
   ResampleTable table;
   std::vector<std::int32_t> packed;
-  Pass(const ResizeKernels& kernels, int from_size, int to_size, ResampleFilter filter)
-      : table(make_resample_table(from_size, to_size, filter)), packed(kernels.pack(table)) {}
+  Pass(const ResizeKernels& with, int from_size, int to_size, ResampleFilter filter)
+      : kernels(with),
+        table(make_resample_table(from_size, to_size, filter)),
+        packed(with.pack(table)) {}
   int first(int output) const { return table.first[static_cast<std::size_t>(output)]; }
   int end(int output) const {
     return first(output) + table.count[static_cast<std::size_t>(output)];
@@ -41,35 +44,46 @@ const std::uint8_t* row_of(const Pixels& pixels, int y) {
 
 // Rows [begin, end) of `from` resized in width. The kernels read past a row, so the image's last
 // row is read from a copy.
-void resize_rows(const ResizeKernels& kernels, const Pixels& from, int begin, int end,
-                 const Pass& across, std::uint8_t* to) {
+void resize_band(const Pixels& from, int begin, int end, const Pass& across, std::uint8_t* to) {
+  const auto horizontal = across.kernels.horizontal;
   const std::size_t row_bytes = static_cast<std::size_t>(from.width) * 3;
   const std::size_t to_bytes = static_cast<std::size_t>(across.table.outputs()) * 3;
   const auto tail_rows = static_cast<int>(kRowSlack / row_bytes) + 1;
   const int safe_end = std::max(begin, std::min(end, from.height - tail_rows));
-  kernels.horizontal(row_of(from, begin), from.width, safe_end - begin, across.table, across.packed,
-                     to);
+  horizontal(row_of(from, begin), from.width, safe_end - begin, across.table, across.packed, to);
   if (safe_end == end) return;
   const std::size_t count = static_cast<std::size_t>(end - safe_end);
   std::vector<std::uint8_t> copy(count * row_bytes + kRowSlack);
   std::memcpy(copy.data(), row_of(from, safe_end), count * row_bytes);
-  kernels.horizontal(copy.data(), from.width, end - safe_end, across.table, across.packed,
-                     to + static_cast<std::size_t>(safe_end - begin) * to_bytes);
+  horizontal(copy.data(), from.width, end - safe_end, across.table, across.packed,
+             to + static_cast<std::size_t>(safe_end - begin) * to_bytes);
+}
+
+// False: cancelled.
+bool resize_rows(const Pixels& from, int begin, int end, const Pass& across, std::uint8_t* to,
+                 const Cancelled& cancelled) {
+  const std::size_t to_bytes = static_cast<std::size_t>(across.table.outputs()) * 3;
+  for (int top = begin; top < end; top += kBandRows) {
+    if (is_cancelled(cancelled)) return false;
+    resize_band(from, top, std::min(top + kBandRows, end), across,
+                to + static_cast<std::size_t>(top - begin) * to_bytes);
+  }
+  return true;
 }
 
 Pixels resize_width(const ResizeKernels& kernels, const Pixels& from, int width,
-                    ResampleFilter filter) {
+                    ResampleFilter filter, const Cancelled& cancelled) {
   const Pass across(kernels, from.width, width, filter);
   Pixels to = black_pixels(width, from.height);
-  resize_rows(kernels, from, 0, from.height, across, to.rgb.data());
+  resize_rows(from, 0, from.height, across, to.rgb.data(), cancelled);
   return to;
 }
 
 Pixels resize_height(const ResizeKernels& kernels, const Pixels& from, int height,
-                     ResampleFilter filter) {
+                     ResampleFilter filter, const Cancelled& cancelled) {
   const Pass down(kernels, from.height, height, filter);
   Pixels to = black_pixels(from.width, height);
-  for (int y = 0; y < height; ++y) {
+  for (int y = 0; y < height && !is_cancelled(cancelled); ++y) {
     kernels.vertical(row_of(from, down.first(y)), static_cast<std::size_t>(from.width) * 3,
                      down.table, down.packed, y, row_of(to, y));
   }
@@ -77,7 +91,7 @@ Pixels resize_height(const ResizeKernels& kernels, const Pixels& from, int heigh
 }
 
 Pixels resize_width_first(const ResizeKernels& kernels, const Pixels& from, int width, int height,
-                          ResampleFilter filter) {
+                          ResampleFilter filter, const Cancelled& cancelled) {
   const Pass across(kernels, from.width, width, filter);
   const Pass down(kernels, from.height, height, filter);
   Pixels to = black_pixels(width, height);
@@ -96,7 +110,9 @@ Pixels resize_width_first(const ResizeKernels& kernels, const Pixels& from, int 
                    window.data() + static_cast<std::size_t>(needed - held) * row_bytes, kept_bytes);
     }
     if (window.size() < rows * row_bytes) window.resize(rows * row_bytes);
-    resize_rows(kernels, from, needed + kept, needed_end, across, window.data() + kept_bytes);
+    if (!resize_rows(from, needed + kept, needed_end, across, window.data() + kept_bytes,
+                     cancelled))
+      break;
     held = needed;
     held_end = needed_end;
     for (int y = top; y < bottom; ++y) {
@@ -108,7 +124,7 @@ Pixels resize_width_first(const ResizeKernels& kernels, const Pixels& from, int 
 }
 
 Pixels resize_height_first(const ResizeKernels& kernels, const Pixels& from, int width, int height,
-                           ResampleFilter filter) {
+                           ResampleFilter filter, const Cancelled& cancelled) {
   const Pass across(kernels, from.width, width, filter);
   const Pass down(kernels, from.height, height, filter);
   Pixels to = black_pixels(width, height);
@@ -117,6 +133,7 @@ Pixels resize_height_first(const ResizeKernels& kernels, const Pixels& from, int
   for (int top = 0; top < height; top += kBandRows) {
     const int rows = std::min(kBandRows, height - top);
     for (int y = 0; y < rows; ++y) {
+      if (is_cancelled(cancelled)) return to;
       kernels.vertical(row_of(from, down.first(top + y)), row_bytes, down.table, down.packed,
                        top + y, band.data() + static_cast<std::size_t>(y) * row_bytes);
     }
@@ -137,12 +154,13 @@ std::vector<int> nearest_samples(int from_size, int to_size) {
   return samples;
 }
 
-Pixels resize_nearest(const Pixels& from, int width, int height) {
+Pixels resize_nearest(const Pixels& from, int width, int height, const Cancelled& cancelled) {
   Pixels to = black_pixels(width, height);
   const std::vector<int> columns = nearest_samples(from.width, width);
   const std::vector<int> rows = nearest_samples(from.height, height);
   std::uint8_t* out = to.rgb.data();
   for (const int y : rows) {
+    if (is_cancelled(cancelled)) break;
     const std::uint8_t* row = row_of(from, y);
     for (const int x : columns) out = std::copy_n(row + std::ptrdiff_t{3} * x, 3, out);
   }
@@ -158,20 +176,21 @@ bool height_first(const Pixels& from, int width, int height) {
 }  // namespace
 
 Pixels resize_with(const ResizeKernels& kernels, const Pixels& from, int width, int height,
-                   ResampleFilter filter) {
+                   ResampleFilter filter, const Cancelled& cancelled) {
   CHECK(width > 0 && height > 0 && from.width > 0 && from.height > 0, "{}x{} to {}x{}", from.width,
         from.height, width, height);
   if (width == from.width && height == from.height) return from;
-  if (filter == ResampleFilter::kNearest) return resize_nearest(from, width, height);
-  if (width == from.width) return resize_height(kernels, from, height, filter);
-  if (height == from.height) return resize_width(kernels, from, width, filter);
+  if (filter == ResampleFilter::kNearest) return resize_nearest(from, width, height, cancelled);
+  if (width == from.width) return resize_height(kernels, from, height, filter, cancelled);
+  if (height == from.height) return resize_width(kernels, from, width, filter, cancelled);
   return height_first(from, width, height)
-             ? resize_height_first(kernels, from, width, height, filter)
-             : resize_width_first(kernels, from, width, height, filter);
+             ? resize_height_first(kernels, from, width, height, filter, cancelled)
+             : resize_width_first(kernels, from, width, height, filter, cancelled);
 }
 
-Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter) {
-  return resize_with(best_kernels(), from, width, height, filter);
+Pixels resize(const Pixels& from, int width, int height, ResampleFilter filter,
+              const Cancelled& cancelled) {
+  return resize_with(best_kernels(), from, width, height, filter, cancelled);
 }
 
 }  // namespace saccade

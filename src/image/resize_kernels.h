@@ -28,7 +28,7 @@ struct ResizeKernels {
 
 // resize() on kernels of one's choice.
 Pixels resize_with(const ResizeKernels& kernels, const Pixels& from, int width, int height,
-                   ResampleFilter filter);
+                   ResampleFilter filter, const Cancelled& cancelled = {});
 
 const ResizeKernels& portable_resize_kernels();
 const ResizeKernels* avx2_resize_kernels();    // null where the CPU lacks it
