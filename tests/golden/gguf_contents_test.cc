@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -80,6 +81,38 @@ TEST(GgufContents, LayersThatGuessAheadAreLeftOut) {
   for (const char* const name : {"model.layers.1.self_attn.q_proj.weight", "blk.1.attn_q.weight",
                                  "blk.1.nextn.eh_proj.weight"})
     EXPECT_FALSE(weights->has(name)) << name;
+}
+
+// Square ones, whose shape does not tell: a GGUF's have outputs first, whatever their name.
+TEST(GgufContents, SquareExpertsHaveTheirOutputsFirst) {
+  constexpr std::uint32_t kF32 = 0;
+  std::vector<float> numbers(8);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  TestGguf file;
+  file.text("general.architecture", "qwen3vlmoe");
+  file.number<std::uint32_t>("qwen3vlmoe.block_count", 4, 1);
+  file.tensor("blk.0.ffn_down_exps.weight", {2, 2, 2}, kF32,
+              {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
+  TestGguf projector;
+  projector.text("general.architecture", "clip");
+  projector.text("clip.projector_type", "qwen3vl_merger");
+  const std::string place = ::testing::TempDir() + "/saccade_gguf_square.gguf";
+  const std::string tower = ::testing::TempDir() + "/saccade_gguf_square_mmproj.gguf";
+  std::ofstream(place, std::ios::binary) << file.bytes();
+  std::ofstream(tower, std::ios::binary) << projector.bytes();
+  auto weights = Weights::open(place + "," + tower, {});
+  ASSERT_TRUE(weights) << weights.error().message;
+  const std::string name = "model.language_model.layers.0.mlp.experts.down_proj";
+  ASSERT_TRUE(weights->has(name));
+  const std::vector<StoredMatrix> experts = weights->take_experts(name, 2, 2);
+  ASSERT_EQ(experts.size(), 2U);
+  for (std::size_t e = 0; e < 2; ++e) {
+    std::array<float, 4> read = {};
+    StoredMatrixReader(experts[e]).read(0, 2, 0, 2, read.data(), 2);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(read[i], numbers[4 * e + i]) << e << " " << i;
+  }
+  fs::remove(place);
+  fs::remove(tower);
 }
 
 // downsample_mode 4x: its converter leaves out what the checkpoint has.

@@ -11,6 +11,7 @@ import json
 import pathlib
 import re
 import struct
+import zlib
 
 import gguf
 import numpy as np
@@ -84,7 +85,30 @@ def stored(array, wanted):
     if wanted in (Type.F32, Type.F16) or array.shape[-1] % elements != 0:
         kind = Type.F32 if wanted == Type.F32 else Type.F16
         return array.astype(np.float32 if kind == Type.F32 else np.float16), kind
+    if wanted.name in SCALES_AT:
+        return random_blocks(array, wanted), wanted
     return gguf.quants.quantize(array, wanted), wanted
+
+
+# Types that the package dequantises alone: the byte of a block's scale, behind it that of its minima, if it has them, and
+# how many times the scale they are where the numbers are to have no mean.
+SCALES_AT = {"Q2_K": (80, 1.5), "Q3_K": (108, 0), "Q4_K": (0, 7.5), "Q5_K": (0, 15.5), "Q6_K": (208, 0), "IQ4_NL": (0, 0),
+             "IQ4_XS": (0, 0)}
+
+
+def random_blocks(array, kind):
+    """Random codes whose numbers deviate as the array's do; the array alone says which, so that they are the same again."""
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    raw = np.random.default_rng(zlib.crc32(array.tobytes())).integers(0, 256, (array.size // elements, size), dtype=np.uint8)
+    at, minima = SCALES_AT[kind.name]
+
+    def scale(by):
+        numbers = np.array([by, by * minima] if minima else [by], np.float16)
+        raw[:, at:at + 2 * len(numbers)] = numbers.view(np.uint8)
+
+    scale(1)
+    scale(array.std() / gguf.quants.dequantize(raw, kind).std())
+    return raw.reshape(*array.shape[:-1], -1)
 
 
 def add_tensor(writer, name, array, wanted):
@@ -211,6 +235,9 @@ def write_text(path, folder, arch, layers, wanted):
         writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 0.25)))
         if "mrope_section" not in rope:
             writer.add_rope_dimension_sections([11, 11, 10, 0])
+    deepstack = config.get("vision_config", {}).get("deepstack_visual_indexes")
+    if deepstack:
+        writer.add_num_deepstack_layers(len(deepstack))
     experts = text.get("num_experts", text.get("num_local_experts"))
     if experts:
         writer.add_expert_count(experts)
@@ -289,7 +316,8 @@ def finish(writer):
     writer.close()
 
 
-def write_tower(path, folder, projector, layers, wanted):
+def write_tower(path, folder, projector, layers, wanted, convolutions=None):
+    """`convolutions`: the type of the patch embedding, which llama.cpp multiplies in F16 and F32 alone."""
     config = json.loads((folder / "config.json").read_text())
     vision = config["vision_config"]
     preprocessor = json.loads((folder / "preprocessor_config.json").read_text())
@@ -324,9 +352,14 @@ def write_tower(path, folder, projector, layers, wanted):
             kind = wanted
             if "patch_embd" in new:
                 kind = Type.F16 if wanted != Type.BF16 else Type.BF16
+                kind = kind if convolutions is None else convolutions
             if "position_embd" in new or "class_embd" in new:
                 kind = Type.F32
             add_tensor(writer, new, np.squeeze(part), kind)
+    if projector == "pixtral":  # what llama.cpp puts behind each row of patches
+        tokens = {each["content"]: each["id"] for each in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]}
+        table = next(a for n, a in read_safetensors(folder).items() if n.endswith("embed_tokens.weight"))
+        add_tensor(writer, "v.token_embd.img_break", table[tokens["[IMG_BREAK]"]], wanted)
     finish(writer)
 
 
@@ -370,6 +403,7 @@ def add_projector_metadata(writer, projector, config, vision, preprocessor, laye
         writer.add_array("clip.vision.feature_layer", [layers])
     if projector == "internvl":
         writer.add_vision_use_gelu(True)
+        writer.add_vision_projector_scale_factor(int(1 / config["downsample_ratio"]))
         writer.add_uint32("clip.vision.preproc_max_tiles", preprocessor["max_patches"])
 
 

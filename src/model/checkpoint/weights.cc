@@ -92,6 +92,7 @@ Result<Weights> Weights::open(const std::string& directory, std::span<const Name
   if (gguf) {
     TRY(auto file, open_gguf_weights(*gguf));
     weights.files_.push_back(std::move(file));
+    weights.outputs_first_ = true;
     TRY_DO(weights.add_file(0, aliases));
   } else {
     TRY_DO(weights.open_safetensors(directory, aliases));
@@ -228,8 +229,9 @@ Result<void> Weights::require(std::span<const TensorSpec> specs,
     if (entry.shape.size() != 2 && spec.kind == TensorKind::kMatrix && block_type(entry.dtype))
       return fail(ErrorCode::kUnsupported, "tensor \"{}\" is {} of {}; a matrix in blocks is read",
                   entry.name, shape_text(entry.shape), entry.dtype);
-    // Codes do not turn: experts that are quantised are [outputs, inputs].
-    if (entry.shape.size() == 3 && spec.kind == TensorKind::kExperts && found->second.quantized &&
+    // Codes do not turn, and no GGUF has another order: such experts are [outputs, inputs].
+    if (entry.shape.size() == 3 && spec.kind == TensorKind::kExperts &&
+        (found->second.quantized || outputs_first_ || block_type(entry.dtype)) &&
         entry.shape[2] != spec.shape[1])
       return fail(ErrorCode::kInvalid, "tensor \"{}\" is {} of {} for experts of {} inputs",
                   entry.name, shape_text(entry.shape), entry.dtype, spec.shape[1]);
@@ -322,8 +324,10 @@ std::vector<StoredMatrix> Weights::take_experts(std::string_view name, std::int6
   const std::span<const std::byte> all = one.codes.bytes;
   const auto count = static_cast<std::size_t>(one.out());
   // Square ones tell nothing: published Qwen3-VL has inputs first, transformers' text outputs.
-  one.turned = inputs == outputs ? name.find("language_model.") != std::string_view::npos
-                                 : tensors_.find(name)->second.shape()[1] == inputs;
+  const bool inputs_first = inputs == outputs
+                                ? name.find("language_model.") != std::string_view::npos
+                                : tensors_.find(name)->second.shape()[1] == inputs;
+  one.turned = inputs_first && !outputs_first_;
   one.stride = one.turned ? outputs : inputs;
   one.stored_out = one.out_end = outputs;
   one.stored_in = one.in_end = inputs;

@@ -139,6 +139,7 @@ class Weights {
   };
 
   std::vector<std::unique_ptr<const WeightFile>> files_;
+  bool outputs_first_ = false;  // of experts: a GGUF's
   std::unique_ptr<Made> made_;  // null: all tensors are in files_
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::size_t unused_scales_ = 0;
