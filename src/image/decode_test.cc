@@ -208,6 +208,27 @@ std::string png_with_more(std::size_t zeros, bool interlaced, std::size_t piece,
   return file + behind + png_chunk("IEND", "");
 }
 
+TEST(Decode, PngsAreTurnedByWhatStandsBeforeTheirEnd) {
+  const std::string plain = read_golden("png/rgb.png");
+  const std::size_t end = plain.size() - png_chunk("IEND", "").size();
+  const auto sides = [](const std::string& file) {
+    const Pixels pixels = *decode_image(bytes_of(file));
+    return std::pair(pixels.width, pixels.height);
+  };
+  const auto [width, height] = sides(plain);
+  ASSERT_NE(width, height);
+  const auto turned = std::pair(height, width);
+  const std::string keyword("XML:com.adobe.xmp\0\0\0\0\0", 22);
+  for (const std::string& chunk :
+       {png_chunk(
+            "eXIf",
+            std::string("II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0", 26)),
+        png_chunk("iTXt", keyword + "<a tiff:Orientation=\"6\"/>")}) {
+    EXPECT_EQ(sides(plain.substr(0, end) + chunk + plain.substr(end)), turned);
+    EXPECT_EQ(sides(plain + chunk), std::pair(width, height));
+  }
+}
+
 // What libpng does with data behind the last row is to inflate them, all of a gigabyte. A file that
 // is cut there tells whether they were read.
 TEST(Decode, WhatFollowsTheLastRowIsNotInflated) {

@@ -65,6 +65,13 @@ class WeightsTest : public ::testing::Test {
   std::string directory_;
 };
 
+TEST_F(WeightsTest, ExpertsAloneMayBeTurned) {
+  write("model.safetensors", {{"a", DType::kF32, {2, 3, 5}}});
+  EXPECT_EQ(requirement({{"a", {2, 5, 3}, TensorKind::kExperts}}), "");
+  EXPECT_THAT(requirement({{"a", {2, 5, 3}}}), HasSubstr("a"));
+  EXPECT_THAT(requirement({{"a", {2, 5, 4}, TensorKind::kExperts}}), HasSubstr("a"));
+}
+
 TEST_F(WeightsTest, NamesMissingUnexpectedAndMisshapenTensors) {
   write("model.safetensors", {{"a", DType::kF32, {2, 3}},
                               {"b", DType::kBf16, {4}},
