@@ -126,7 +126,7 @@ class Harness {
     Rng rng(7);
     for (auto& value : pixels.rgb) value = static_cast<std::uint8_t>(rng.below(256));
     TRY(const ImageLayout layout, model_.processor->image_layout(side, side, {}));
-    return model_.processor->prepare_image(pixels, layout);
+    return model_.processor->prepare_image(pixels, layout, {});
   }
 
  private:

@@ -70,7 +70,7 @@ Result<std::unique_ptr<SoloRun>> TeacherForced::run(const Passage& passage, cons
     TRY(const Pixels pixels, decode_image(file.bytes()));
     TRY(const ImageLayout layout, processor.image_layout(pixels.width, pixels.height, {}));
     layouts.push_back(layout);
-    TRY(PreparedImage image, processor.prepare_image(pixels, layout));
+    TRY(PreparedImage image, processor.prepare_image(pixels, layout, {}));
     images.push_back(std::move(image));
   }
   TRY(const std::string text, template_->render(messages_of(passage), render_));

@@ -16,7 +16,9 @@ constexpr std::uint64_t kRowBytes = 8;
 
 class File final : public ImageSource {
  public:
-  Result<PreparedImage> load() const override { return fail(ErrorCode::kInternal, "not here"); }
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
+    return fail(ErrorCode::kInternal, "not here");
+  }
   std::size_t load_bytes() const override { return 0; }
   PortableImage portable() const override { return {{"bytes"}, "recipe"}; }
 };

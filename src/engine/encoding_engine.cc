@@ -85,7 +85,7 @@ bool EncodingEngine::step() {
     if (!wanted(one.key)) continue;
     if (one.image) {
       encoder_->push(one.key, *std::move(one.image));
-    } else {
+    } else if (one.image.error().code != ErrorCode::kCancelled) {
       lent_->fail(one.key, one.image.error());
     }
   }

@@ -485,8 +485,8 @@ TEST(Families, WindowsComeFromEitherForm) {
 TEST(Families, RefusePixelsOfAnotherSize) {
   const auto model = Processor::open({"dir", tiny_config(), {}, {}}).value();
   const ImageLayout layout = model->image_layout(56, 56, {}).value();
-  EXPECT_TRUE(model->prepare_image({56, 56, std::vector<std::uint8_t>(56 * 56 * 3)}, layout));
-  EXPECT_FALSE(model->prepare_image({28, 56, std::vector<std::uint8_t>(28 * 56 * 3)}, layout));
+  EXPECT_TRUE(model->prepare_image({56, 56, std::vector<std::uint8_t>(56 * 56 * 3)}, layout, {}));
+  EXPECT_FALSE(model->prepare_image({28, 56, std::vector<std::uint8_t>(28 * 56 * 3)}, layout, {}));
 }
 
 TEST(Families, AreFoundByName) {

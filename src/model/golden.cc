@@ -184,7 +184,7 @@ Result<void> compare_pixels(const Processor& processor, const GoldenImage& image
   for (std::size_t i = 0; i < image.pixels.size() && i < image.sources.size(); ++i) {
     TRY(const Pixels wanted, decode_file(image.pixels[i]));
     TRY(const Pixels source, decode_file(image.sources[i]));
-    TRY(const Pixels got, processor.resized_image(source, layout));
+    TRY(const Pixels got, processor.resized_image(source, layout, {}));
     const std::string name = image.fps > 0 ? fmt::format("image.{}.pixels.{}", index, i)
                                            : fmt::format("image.{}.pixels", index);
     if (wanted.width != got.width || wanted.height != got.height) {
@@ -214,7 +214,7 @@ Result<void> prepare_video(const Processor& processor, const GoldenImage& video,
   const auto depth = static_cast<std::size_t>(processor.shape().frames_per_grid);
   for (std::size_t begin = 0; begin < frames.size(); begin += depth) {
     const auto group = std::span(frames).subspan(begin, std::min(depth, frames.size() - begin));
-    TRY(PreparedImage prepared, processor.prepare_frames(group, layout));
+    TRY(PreparedImage prepared, processor.prepare_frames(group, layout, {}));
     media.prepared.push_back(std::move(prepared));
     media.names.push_back(video.sources[begin] + " " + video.sources[begin + group.size() - 1] +
                           " " + layout.key);
@@ -282,7 +282,7 @@ Result<GoldenMedia> prepare_golden_media(const Processor& processor, const Golde
                   image.sources.size());
     TRY(const Pixels pixels, decode_file(image.sources.front()));
     TRY(const ImageLayout layout, processor.image_layout(pixels.width, pixels.height, {}));
-    TRY(PreparedImage prepared, processor.prepare_image(pixels, layout));
+    TRY(PreparedImage prepared, processor.prepare_image(pixels, layout, {}));
     media.prepared.push_back(std::move(prepared));
     media.names.push_back(image.sources.front());
     media.layouts.push_back(layout);

@@ -142,7 +142,7 @@ class TimedImage final : public ImageSource {
   // media: how much of it travels, in rows' bytes.
   TimedImage(const ImageLayout& layout, std::size_t media);
   const std::shared_ptr<const PreparedImage>& image() const { return image_; }
-  Result<PreparedImage> load() const override { return *image_; }
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override { return *image_; }
   std::size_t load_bytes() const override { return 0; }
   PortableImage portable() const override;
 

@@ -68,7 +68,7 @@ void check_prompt(const World& world, const serve::BuiltPrompt& built) {
     CHECK(span.begin >= end && span.tokens > 0, "span at {} after {}", span.begin, end);
     end = span.begin + span.tokens;
     CHECK(span.index >= 0 && static_cast<std::size_t>(span.index) < built.images.size(), "image");
-    const auto pixels = built.images[static_cast<std::size_t>(span.index)].source->load();
+    const auto pixels = built.images[static_cast<std::size_t>(span.index)].source->load({});
     if (!pixels) check_error(pixels.error());
   }
   CHECK(end <= static_cast<std::int64_t>(prompt.ids.size()), "span past the end");

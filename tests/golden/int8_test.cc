@@ -369,7 +369,7 @@ class Glimpse {
       const auto file = MappedFile::open(SACCADE_SOURCE_DIR "/data/glimpse/" + picture.file);
       const Pixels pixels = *decode_image(file->bytes());
       layouts.push_back(*processor.image_layout(pixels.width, pixels.height, {}));
-      images.push_back(*processor.prepare_image(pixels, layouts.back()));
+      images.push_back(*processor.prepare_image(pixels, layouts.back(), {}));
       text += "<|vision_start|><|image_pad|><|vision_end|>";
     }
     text += picture.question + "<|im_end|>\n<|im_start|>assistant\n" + said;

@@ -121,7 +121,7 @@ TEST_P(InPieces, ALargePictureIsThatOfOneGo) {
   Rng rng(5);
   for (int i = 0; i < 500 * 440 * 3; ++i)
     pixels.rgb.push_back(static_cast<std::uint8_t>(rng.below(256)));
-  auto prepared = model->processor->prepare_image(pixels, *layout);
+  auto prepared = model->processor->prepare_image(pixels, *layout, {});
   ASSERT_TRUE(prepared) << prepared.error().message;
   std::vector<PreparedImage> images;
   images.push_back(*std::move(prepared));

@@ -72,7 +72,7 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     ASSERT_NE(model, nullptr);
     const auto want = prepare_golden_images(*model->processor, *golden);
     ASSERT_TRUE(want) << want.error().message;
-    const auto prepared = (*processor)->prepare_image(*pixels, *layout);
+    const auto prepared = (*processor)->prepare_image(*pixels, *layout, {});
     ASSERT_TRUE(prepared) << prepared.error().message;
     const PreparedImage& made = want->front();
     EXPECT_EQ(prepared->frames.front().rgb, made.frames.front().rgb);
@@ -90,6 +90,39 @@ TEST(Processor, LaysOutPreparesAndExpandsWithoutWeights) {
     EXPECT_EQ(layout->key, want->front().layout.key);
   }
   fs::remove_all(::testing::TempDir() + "/saccade_processor");
+}
+
+// Whoever prepares an image that nobody wants any more is told so within a few rows.
+TEST(Processor, PreparingEndsWhenItIsCancelled) {
+  for (const std::string name :
+       {"qwen2_vl/odd_heads", "internvl2/internlm2", "phi_3_vision/su", "gemma3/pooled",
+        "smolvlm2/thirds", "llava_onevision/newlines", "paligemma/first", "mistral3/squares",
+        "pixtral/rows", "mllama/quarters", "glm4v/odd_heads", "minicpmv/slices"}) {
+    SCOPED_TRACE(name);
+    const auto checkpoint = open_checkpoint(golden_folder(name));
+    ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+    const auto processor = Processor::open(*checkpoint);
+    ASSERT_TRUE(processor) << processor.error().message;
+    Pixels tall{170, 330, {}};
+    tall.rgb.resize(std::size_t{3} * 170 * 330, 9);
+    const auto layout = (*processor)->image_layout(tall.width, tall.height, {});
+    ASSERT_TRUE(layout) << layout.error().message;
+    int all = 0;
+    const auto whole = (*processor)->prepare_image(tall, *layout, [&] {
+      ++all;
+      return false;
+    });
+    ASSERT_TRUE(whole) << whole.error().message;
+    EXPECT_GE(all, 10);
+    for (const int told_at : {1, all / 2, all}) {
+      int asks = 0;
+      const auto ended =
+          (*processor)->prepare_image(tall, *layout, [&] { return ++asks >= told_at; });
+      ASSERT_FALSE(ended) << "told at " << told_at << " of " << all;
+      EXPECT_EQ(ended.error().code, ErrorCode::kCancelled) << ended.error().message;
+      EXPECT_LE(asks, told_at + 4);  // each resize that follows, and the end
+    }
+  }
 }
 
 GivenRows some_rows(std::int64_t count, std::optional<PatchGrid> grid = std::nullopt) {

@@ -23,7 +23,7 @@ class LazyImage final : public ImageSource {
  public:
   LazyImage(std::shared_ptr<const ImageSource> of, std::atomic<int>& loads, bool broken = false)
       : of_(std::move(of)), loads_(loads), broken_(broken) {}
-  Result<PreparedImage> load() const override {
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
     ++loads_;
     if (broken_) return fail(ErrorCode::kUndecodable, "image 0: truncated");
     return *of_->ready();

@@ -26,17 +26,17 @@ std::shared_ptr<const CompressedImage> CompressedImage::with_copy(ImageLayout la
   return whole;
 }
 
-Result<PreparedImage> CompressedImage::load() const {
+Result<PreparedImage> CompressedImage::load(const Cancelled& cancelled) const {
   std::vector<Pixels> pixels;
   for (const Frame& frame : *frames_) {
     const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(frame.bytes.data()),
                                            frame.bytes.size());
-    auto decoded = decode_image(bytes, limits_);
+    auto decoded = decode_image(bytes, limits_, cancelled);
     if (!decoded) return fail_within(frame.name, std::move(decoded).error());
     pixels.push_back(*std::move(decoded));
   }
-  auto prepared = layout_.frames > 0 ? processor_.prepare_frames(pixels, layout_)
-                                     : processor_.prepare_image(pixels.front(), layout_);
+  auto prepared = layout_.frames > 0 ? processor_.prepare_frames(pixels, layout_, cancelled)
+                                     : processor_.prepare_image(pixels.front(), layout_, cancelled);
   if (!prepared) return fail_within(frames_->front().name, std::move(prepared).error());
   return prepared;
 }

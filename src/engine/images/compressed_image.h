@@ -29,7 +29,7 @@ class CompressedImage final : public ImageSource {
   std::shared_ptr<const CompressedImage> with_copy(ImageLayout layout, std::string recipe) const;
 
   std::span<const Frame> frames() const { return *frames_; }
-  Result<PreparedImage> load() const override;
+  Result<PreparedImage> load(const Cancelled& cancelled) const override;
   std::size_t load_bytes() const override;
   PortableImage portable() const override;
   const ReducedCopy* copy() const override { return copy_.get(); }

@@ -15,7 +15,7 @@ class GivenImage final : public ImageSource {
   GivenImage(GivenRows rows, std::shared_ptr<const void> held)
       : rows_(std::move(rows)), held_(std::move(held)) {}
   const GivenRows* rows() const override { return &rows_; }
-  Result<PreparedImage> load() const override {
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
     return fail(ErrorCode::kInternal, "an image that came as rows has no pixels");
   }
   std::size_t load_bytes() const override { return 0; }

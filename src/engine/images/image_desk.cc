@@ -106,7 +106,7 @@ bool ImageDesk::take_pixels() {
     if (!wanted(one.key)) continue;
     if (one.image) {
       encoder_->push(one.key, *std::move(one.image), origin_of(one.key, one.client));
-    } else {
+    } else if (one.image.error().code != ErrorCode::kCancelled) {
       failed_here(one.key, one.image.error());
     }
   }

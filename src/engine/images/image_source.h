@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancelled.h"
 #include "base/result.h"
 #include "model/images/prepared_image.h"
 
@@ -31,8 +32,9 @@ class ImageSource {
   // What is there already; null: load() makes it.
   virtual std::shared_ptr<const PreparedImage> ready() const { return nullptr; }
   // Decodes and resizes. Blocks. Called again when rows that were evicted are needed once more.
-  // kUndecodable for what is no image, whatever its header says.
-  virtual Result<PreparedImage> load() const = 0;
+  // kUndecodable for what is no image, whatever its header says; kCancelled once `cancelled`, asked
+  // every few rows of pixels, says so.
+  virtual Result<PreparedImage> load(const Cancelled& cancelled) const = 0;
   // About as many bytes as load() holds at most, its result included.
   virtual std::size_t load_bytes() const = 0;
   virtual PortableImage portable() const { return {}; }
@@ -54,7 +56,7 @@ class ReadyImage final : public ImageSource {
   explicit ReadyImage(PreparedImage image)
       : image_(std::make_shared<const PreparedImage>(std::move(image))) {}
   std::shared_ptr<const PreparedImage> ready() const override { return image_; }
-  Result<PreparedImage> load() const override { return *image_; }
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override { return *image_; }
   std::size_t load_bytes() const override { return 0; }
 
  private:

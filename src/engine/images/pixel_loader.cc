@@ -16,10 +16,10 @@ struct Held {
   ByteReservation bytes;
 };
 
-Result<std::shared_ptr<const PreparedImage>> load(const ImageSource& source,
-                                                  ByteReservation bytes) {
+Result<std::shared_ptr<const PreparedImage>> load(const ImageSource& source, ByteReservation bytes,
+                                                  const Cancelled& cancelled) {
   try {
-    TRY(PreparedImage image, source.load());
+    TRY(PreparedImage image, source.load(cancelled));
     bytes.shrink_to(pixel_bytes(image));
     const auto held = std::make_shared<const Held>(std::move(image), std::move(bytes));
     return std::shared_ptr<const PreparedImage>(held, &held->image);
@@ -34,6 +34,10 @@ PixelLoader::PixelLoader(int threads, std::size_t max_bytes, std::function<void(
     : budget_(max_bytes),
       wake_(std::move(wake)),
       threads_(threads, std::numeric_limits<std::size_t>::max()) {}
+
+PixelLoader::~PixelLoader() {
+  for (const auto& [key, cancelled] : begun_) *cancelled = true;
+}
 
 void PixelLoader::push(const Digest& key, std::shared_ptr<const ImageSource> source,
                        ClientId client) {
@@ -51,11 +55,13 @@ void PixelLoader::start() {
     ++loads_;
     // Shared, since a std::function is copied.
     const auto room = std::make_shared<ByteReservation>(*std::move(bytes));
-    const bool taken = threads_.post([this, job = std::move(job), room] {
-      Loaded loaded{job.key, job.client, load(*job.source, std::move(*room))};
+    const auto cancelled = std::make_shared<std::atomic<bool>>(false);
+    begun_.emplace(job.key, cancelled);
+    const bool taken = threads_.post([this, job = std::move(job), room, cancelled] {
+      auto image = load(*job.source, std::move(*room), [&] { return cancelled->load(); });
       {
         const std::lock_guard lock(mutex_);
-        loaded_.push_back(std::move(loaded));
+        ended_.push_back({{job.key, job.client, std::move(image)}, cancelled});
       }
       wake_();
     });
@@ -65,12 +71,29 @@ void PixelLoader::start() {
 
 std::vector<PixelLoader::Loaded> PixelLoader::take(
     const std::function<bool(const Digest&)>& wanted) {
-  std::vector<Loaded> loaded;
+  std::vector<Ended> ended;
   {
     const std::lock_guard lock(mutex_);
-    loaded.swap(loaded_);
+    ended.swap(ended_);
   }
-  for (const Loaded& one : loaded) keys_.erase(one.key);
+  std::vector<Loaded> loaded;
+  for (Ended& one : ended) {
+    if (*one.cancelled) {
+      one.loaded.image = fail(ErrorCode::kCancelled, "nobody waits for it any more");
+      --ending_;
+    } else {
+      keys_.erase(one.loaded.key);
+      begun_.erase(one.loaded.key);
+    }
+    loaded.push_back(std::move(one.loaded));
+  }
+  std::erase_if(begun_, [&](const auto& one) {
+    if (wanted(one.first)) return false;
+    *one.second = true;
+    keys_.erase(one.first);
+    ++ending_;
+    return true;
+  });
   std::erase_if(queue_, [&](const Job& job) {
     if (wanted(job.key)) return false;
     keys_.erase(job.key);

@@ -3,12 +3,14 @@
 // embedding store, or is wanted by another request already, never comes here.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -31,16 +33,18 @@ class PixelLoader {
   };
   // `wake` is called on a thread of the loader when there is something to take; must not block.
   PixelLoader(int threads, std::size_t max_bytes, std::function<void()> wake);
+  ~PixelLoader();  // ends what has begun within a few rows of pixels
 
   // Does nothing for a key that is on its way. One that alone needs more than the budget has is
   // loaded when nothing else is.
   void push(const Digest& key, std::shared_ptr<const ImageSource> source, ClientId client = 0);
   // What has come since the last call, in no order; starts what there is room for now. Those that
-  // nobody wants any more, and that have not begun, are forgotten.
+  // nobody wants any more are forgotten: what has begun of them ends within a few rows of pixels,
+  // comes as kCancelled, and has begun anew if it was asked for again.
   std::vector<Loaded> take(const std::function<bool(const Digest&)>& wanted);
 
   bool contains(const Digest& key) const { return keys_.contains(key); }
-  std::int64_t waiting() const { return static_cast<std::int64_t>(keys_.size()); }
+  std::int64_t waiting() const { return static_cast<std::int64_t>(keys_.size()) + ending_; }
   std::size_t bytes() const { return budget_.used(); }
   std::uint64_t loads() const { return loads_; }  // begun
 
@@ -50,16 +54,24 @@ class PixelLoader {
     ClientId client = 0;
     std::shared_ptr<const ImageSource> source;
   };
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  struct Ended {
+    Loaded loaded;
+    Flag cancelled;
+  };
   void start();
 
   const ByteBudget budget_;
   const std::function<void()> wake_;
   std::deque<Job> queue_;
-  std::unordered_set<Digest, DigestHash> keys_;  // queued, or begun and not taken
+  // Queued, or begun and not taken.
+  std::unordered_set<Digest, DigestHash> keys_;
+  std::unordered_map<Digest, Flag, DigestHash> begun_;  // of them: set where nobody wants it
+  std::int64_t ending_ = 0;                             // begun, wanted by nobody, and not taken
   std::uint64_t loads_ = 0;
   std::mutex mutex_;
-  std::vector<Loaded> loaded_;  // guarded by mutex_
-  WorkerPool threads_;          // last: its jobs use everything above
+  std::vector<Ended> ended_;  // guarded by mutex_
+  WorkerPool threads_;        // last: its jobs use everything above
 };
 
 // Bytes that an image holds between loading and encoding.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <string>
+#include <thread>
 
 namespace saccade {
 namespace {
@@ -42,7 +43,7 @@ class GatedImage final : public ImageSource {
  public:
   GatedImage(Gate& gate, std::size_t bytes, bool fails = false)
       : gate_(gate), bytes_(bytes), fails_(fails) {}
-  Result<PreparedImage> load() const override {
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
     gate_.pass();
     if (fails_) return fail(ErrorCode::kUndecodable, "no image");
     return PreparedImage{};
@@ -140,7 +141,7 @@ TEST_F(PixelLoaderTest, FailuresComeAsSuch) {
 TEST(PixelLoader, PixelsHoldTheirBytesUntilTheyGo) {
   class Image final : public ImageSource {
    public:
-    Result<PreparedImage> load() const override {
+    Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
       PreparedImage image;
       image.frames.push_back({10, 1, std::vector<std::uint8_t>(30)});
       return image;
@@ -159,6 +160,66 @@ TEST(PixelLoader, PixelsHoldTheirBytesUntilTheyGo) {
   EXPECT_EQ(loader.bytes(), 30u);  // the result's own
   loaded.clear();
   EXPECT_EQ(loader.bytes(), 0u);
+}
+
+// Has no end of its own.
+class EndlessImage final : public ImageSource {
+ public:
+  explicit EndlessImage(std::atomic<int>& begun) : begun_(begun) {}
+  Result<PreparedImage> load(const Cancelled& cancelled) const override {
+    ++begun_;
+    begun_.notify_all();
+    while (!cancelled()) std::this_thread::yield();
+    return fail(ErrorCode::kCancelled, "told to end");
+  }
+  std::size_t load_bytes() const override { return 100; }
+
+ private:
+  std::atomic<int>& begun_;
+};
+
+bool nothing(const Digest&) { return false; }
+
+TEST_F(PixelLoaderTest, WhatHasBegunEndsWhenNobodyWantsItAnyMore) {
+  std::atomic<int> begun = 0;
+  loader_.push(key_of(0), std::make_shared<EndlessImage>(begun));
+  push(1, 100);
+  begun.wait(0);
+  EXPECT_TRUE(loader_.take([](const Digest& key) { return key == key_of(1); }).empty());
+  EXPECT_FALSE(loader_.contains(key_of(0)));
+  gate_.allow(1);
+  const auto loaded = take(2);
+  EXPECT_EQ(loaded.at(0).key, key_of(0));
+  EXPECT_EQ(loaded.at(0).image.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(loaded.at(1).key, key_of(1));
+  EXPECT_EQ(loader_.waiting(), 0);
+  EXPECT_EQ(loader_.bytes(), 0u);
+}
+
+TEST_F(PixelLoaderTest, OneThatIsWantedAgainBeginsAgain) {
+  std::atomic<int> begun = 0;
+  loader_.push(key_of(0), std::make_shared<EndlessImage>(begun));
+  begun.wait(0);
+  EXPECT_TRUE(loader_.take(nothing).empty());
+  push(0, 100);  // whether the first has ended by now or not
+  gate_.allow(1);
+  const auto loaded = take(2);
+  EXPECT_EQ(loaded.at(0).image.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(loaded.at(1).key, key_of(0));
+  EXPECT_TRUE(loaded.at(1).image) << loaded.at(1).image.error().message;
+  EXPECT_EQ(loader_.waiting(), 0);
+  EXPECT_EQ(loader_.loads(), 2u);
+}
+
+TEST(PixelLoader, ItsEndIsTheEndOfWhatHasBegun) {
+  std::atomic<int> begun = 0;
+  {
+    PixelLoader loader(2, 200, [] {});
+    loader.push(key_of(0), std::make_shared<EndlessImage>(begun));
+    loader.push(key_of(1), std::make_shared<EndlessImage>(begun));
+    while (begun < 2) begun.wait(begun);
+  }
+  EXPECT_EQ(begun, 2);
 }
 
 }  // namespace

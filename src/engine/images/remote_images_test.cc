@@ -31,7 +31,9 @@ class ScriptedExchange final : public ImageExchange {
 
 class Source final : public ImageSource {
  public:
-  Result<PreparedImage> load() const override { return PreparedImage{}; }
+  Result<PreparedImage> load(const Cancelled& /*cancelled*/) const override {
+    return PreparedImage{};
+  }
   std::size_t load_bytes() const override { return 0; }
   PortableImage portable() const override { return {}; }
 };

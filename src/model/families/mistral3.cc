@@ -208,8 +208,9 @@ class LongestEdgeImages final : public ImagePipeline {
     return layout_at(width, height, longer);
   }
 
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
-    return resize(pixels, layout.resized_width, layout.resized_height, filter_);
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override {
+    return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
   }
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 

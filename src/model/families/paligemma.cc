@@ -121,8 +121,9 @@ class SquareImages final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_alike(given, tower_.patches());
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override {
-    return resize(pixels, layout.resized_width, layout.resized_height, filter_);
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override {
+    return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
   }
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return tower_.patches(); }

@@ -186,7 +186,8 @@ class SplitImages final : public ImagePipeline {
   }
 
   // Tiles below each other, the whole image last.
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
 
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
@@ -215,10 +216,12 @@ class SplitImages final : public ImagePipeline {
   ResampleFilter filter_;
 };
 
-Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                            const Cancelled& cancelled) const {
   const int tile = settings_.tile;
-  const Pixels first = resize(pixels, layout.first_width, layout.first_height, filter_);
-  const Pixels second = resize(first, layout.resized_width, layout.resized_height, filter_);
+  const Pixels first = resize(pixels, layout.first_width, layout.first_height, filter_, cancelled);
+  const Pixels second =
+      resize(first, layout.resized_width, layout.resized_height, filter_, cancelled);
   if (layout.grid_t == 1) return second;
   Pixels stacked{tile, 0, {}};
   const auto add = [&](const Pixels& piece) {
@@ -228,7 +231,7 @@ Pixels SplitImages::resized(const Pixels& pixels, const ImageLayout& layout) con
   for (int y = 0; y < second.height; y += tile) {
     for (int x = 0; x < second.width; x += tile) add(crop(second, x, y, tile, tile));
   }
-  add(resize(second, tile, tile, filter_));
+  add(resize(second, tile, tile, filter_, cancelled));
   return stacked;
 }
 

@@ -143,16 +143,17 @@ Result<ImageLayout> AnyresImages::layout(int width, int height,
   return layout_for(original, pinpoints.empty() ? smallest : best_pinpoint(original, pinpoints));
 }
 
-Pixels AnyresImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels AnyresImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                             const Cancelled& cancelled) const {
   const ImageExtent best{layout.resized_height, layout.resized_width};
   const ImageExtent inside = fit_inside({pixels.height, pixels.width}, best);
   const int tile = settings_.tile;
   Pixels padded = black(best.width, best.height);
-  paste(resize(pixels, inside.width, inside.height, filter_), (best.width - inside.width) / 2,
-        (best.height - inside.height) / 2, padded);
+  paste(resize(pixels, inside.width, inside.height, filter_, cancelled),
+        (best.width - inside.width) / 2, (best.height - inside.height) / 2, padded);
 
   Pixels stacked = black(tile, static_cast<int>(layout.grid_t) * tile);
-  paste(resize(pixels, tile, tile, filter_), 0, 0, stacked);
+  paste(resize(pixels, tile, tile, filter_, cancelled), 0, 0, stacked);
   int below = tile;
   for (int y = 0; y < best.height; y += tile) {
     for (int x = 0; x < best.width; x += tile, below += tile)

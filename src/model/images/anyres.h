@@ -61,7 +61,8 @@ class AnyresImages final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_rows(given);
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override;
   std::int64_t max_tokens() const override;

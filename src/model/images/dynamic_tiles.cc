@@ -112,15 +112,18 @@ Result<ImageLayout> DynamicTiles::layout(int width, int height,
   return layout;
 }
 
-Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels DynamicTiles::resized(const Pixels& pixels, const ImageLayout& layout,
+                             const Cancelled& cancelled) const {
   const int tile = settings_.tile;
-  const Pixels whole = resize(pixels, layout.resized_width, layout.resized_height, filter_);
+  const Pixels whole =
+      resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
   Pixels stacked;
   stacked.width = tile;
   for (int y = 0; y < whole.height; y += tile) {
     for (int x = 0; x < whole.width; x += tile) append(crop(whole, x, y, tile, tile), stacked);
   }
-  if (stacked.height < layout.grid_t * tile) append(resize(pixels, tile, tile, filter_), stacked);
+  if (stacked.height < layout.grid_t * tile)
+    append(resize(pixels, tile, tile, filter_, cancelled), stacked);
   return stacked;
 }
 

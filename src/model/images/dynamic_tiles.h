@@ -55,7 +55,8 @@ class DynamicTiles final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_tiles(given, settings_.tile_tokens);
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return most_tiles() * tower_.patches(); }
   std::int64_t max_tokens() const override { return most_tiles() * settings_.tile_tokens; }

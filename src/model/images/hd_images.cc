@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "image/exif.h"
 #include "image/patchify.h"
 #include "model/images/preprocessor_config.h"
 #include "model/images/square_cutter.h"
@@ -36,18 +37,6 @@ std::int64_t most_long_tiles(int width, int height, std::int64_t crops) {
   };
   while (total(tiles + 1) <= static_cast<double>(crops)) ++tiles;
   return tiles;
-}
-
-// x and y exchanged.
-Pixels transposed(const Pixels& from) {
-  Pixels to{from.height, from.width, std::vector<std::uint8_t>(from.rgb.size())};
-  const auto width = static_cast<std::size_t>(from.width);
-  const auto height = static_cast<std::size_t>(from.height);
-  for (std::size_t y = 0; y < height; ++y) {
-    for (std::size_t x = 0; x < width; ++x)
-      std::memcpy(to.rgb.data() + (x * height + y) * 3, from.rgb.data() + (y * width + x) * 3, 3);
-  }
-  return to;
 }
 
 // White above and below, to `height` rows.
@@ -189,13 +178,19 @@ Result<ImageLayout> HdImages::layout(int width, int height, const ImageControls&
   return layout;
 }
 
-Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels HdImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                         const Cancelled& cancelled) const {
   const std::int64_t tiles = std::max(layout.resized_width, layout.resized_height) / tile();
   const HdExtents hd = hd_extents(layout.width, layout.height, tiles, tile());
-  const Pixels on_side = hd.on_side ? transposed(pixels) : pixels;
   const int height = std::min(layout.resized_width, layout.resized_height);
-  Pixels whole = padded(resize(on_side, hd.width, hd.height, ResampleFilter::kBilinear), height);
-  return hd.on_side ? transposed(whole) : whole;
+  const auto resized_padded = [&](const Pixels& from) {
+    return padded(resize(from, hd.width, hd.height, ResampleFilter::kBilinear, cancelled), height);
+  };
+  if (!hd.on_side) return resized_padded(pixels);
+  constexpr Orientation kTransposed = Orientation::kLeftTop;
+  const Result<Pixels> on_side = turned(pixels, kTransposed, cancelled);
+  if (!on_side) return {};
+  return turned(resized_padded(*on_side), kTransposed, {}).value();
 }
 
 std::int64_t HdImages::tokens_of(const HdExtents& hd) const {

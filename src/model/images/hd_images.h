@@ -40,7 +40,8 @@ class HdImages final : public ImagePipeline {
     return lay_out_rows(given);
   }
   // The padded image, tiles in their places.
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   // The whole image as one tile, then its tiles, row by row.
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return (crops_ + 1) * tower_.patches(); }

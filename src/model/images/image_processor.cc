@@ -56,17 +56,20 @@ Result<void> ImageProcessor::check_decoded(const Pixels& pixels, const ImageLayo
   return {};
 }
 
-Result<Pixels> ImageProcessor::resized_image(const Pixels& pixels,
-                                             const ImageLayout& layout) const {
+Result<Pixels> ImageProcessor::resized_image(const Pixels& pixels, const ImageLayout& layout,
+                                             const Cancelled& cancelled) const {
   TRY_DO(check_decoded(pixels, layout));
-  if (layout.frames > 0 && videos_ != nullptr) return videos_->resized(pixels, layout);
-  return images_->resized(pixels, layout);
+  Pixels resized = layout.frames > 0 && videos_ != nullptr
+                       ? videos_->resized(pixels, layout, cancelled)
+                       : images_->resized(pixels, layout, cancelled);
+  TRY_DO(check_cancelled(cancelled));
+  return resized;
 }
 
-Result<PreparedImage> ImageProcessor::prepare_image(const Pixels& pixels,
-                                                    const ImageLayout& layout) const {
+Result<PreparedImage> ImageProcessor::prepare_image(const Pixels& pixels, const ImageLayout& layout,
+                                                    const Cancelled& cancelled) const {
   PreparedImage prepared{layout, {}, images_->cutter()};
-  TRY(prepared.frames.emplace_back(), resized_image(pixels, layout));
+  TRY(prepared.frames.emplace_back(), resized_image(pixels, layout, cancelled));
   return prepared;
 }
 
@@ -100,11 +103,12 @@ Result<std::vector<std::int64_t>> ImageProcessor::sample_frames(const VideoFacts
 }
 
 Result<PreparedImage> ImageProcessor::prepare_frames(std::span<const Pixels> frames,
-                                                     const ImageLayout& video) const {
-  if (videos_ == nullptr) return Processor::prepare_frames(frames, video);
+                                                     const ImageLayout& video,
+                                                     const Cancelled& cancelled) const {
+  if (videos_ == nullptr) return Processor::prepare_frames(frames, video, cancelled);
   std::vector<Pixels> resized;
   for (const Pixels& frame : frames) {
-    TRY(Pixels pixels, resized_image(frame, video));
+    TRY(Pixels pixels, resized_image(frame, video, cancelled));
     resized.push_back(std::move(pixels));
   }
   return videos_->group(std::move(resized), video);

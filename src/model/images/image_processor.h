@@ -24,8 +24,9 @@ class ImagePipeline {
   // an image was cut.
   virtual Result<ImageLayout> given_layout(const GivenRows& given) const;
   // The 8-bit pixels that are normalised and cut: tiles stand below each other. `pixels` has the
-  // layout's original size.
-  virtual Pixels resized(const Pixels& pixels, const ImageLayout& layout) const = 0;
+  // layout's original size. Of no use once `cancelled` has said so.
+  virtual Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                         const Cancelled& cancelled) const = 0;
   // How rows are made of them. The same for every image.
   virtual std::shared_ptr<const PatchCutter> cutter() const = 0;
   // Of the largest image under the checkpoint's own limits.
@@ -43,7 +44,8 @@ class VideoPipeline {
                                      const VideoControls& controls) const = 0;
   virtual const FrameSampling& sampling() const = 0;  // which frames of a file are taken
   // A frame of the size that the layout says.
-  virtual Pixels resized(const Pixels& frame, const ImageLayout& video) const = 0;
+  virtual Pixels resized(const Pixels& frame, const ImageLayout& video,
+                         const Cancelled& cancelled) const = 0;
   // One group of frames of that size, as the encoder takes it.
   virtual PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const = 0;
   // Of the largest group of frames under the checkpoint's own limits.
@@ -67,16 +69,17 @@ class ImageProcessor : public Processor {
   Result<ImageLayout> image_layout(int width, int height,
                                    const ImageControls& controls) const override;
   Result<ImageLayout> given_layout(const GivenRows& given) const override;
-  Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const override;
-  Result<PreparedImage> prepare_image(const Pixels& pixels,
-                                      const ImageLayout& layout) const override;
+  Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout,
+                               const Cancelled& cancelled) const override;
+  Result<PreparedImage> prepare_image(const Pixels& pixels, const ImageLayout& layout,
+                                      const Cancelled& cancelled) const override;
 
   Result<ImageLayout> video_layout(int width, int height,
                                    const VideoControls& controls) const override;
   Result<std::vector<std::int64_t>> sample_frames(const VideoFacts& file,
                                                   const FrameChoice& choice) const override;
-  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
-                                       const ImageLayout& video) const override;
+  Result<PreparedImage> prepare_frames(std::span<const Pixels> frames, const ImageLayout& video,
+                                       const Cancelled& cancelled) const override;
 
  protected:
   // kUndecodable unless the pixels have the layout's original size.

@@ -104,11 +104,12 @@ Result<ImageLayout> MllamaImages::layout(int width, int height,
   return layout;
 }
 
-Pixels MllamaImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels MllamaImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                             const Cancelled& cancelled) const {
   const auto tile = static_cast<int>(tile_);
   const TileArrangement arrangement{layout.resized_height / tile_, layout.resized_width / tile_};
   const ImageSize size = fit_arrangement(pixels.width, pixels.height, arrangement, tile_);
-  const Pixels whole = padded(resize(pixels, size.width, size.height, filter_),
+  const Pixels whole = padded(resize(pixels, size.width, size.height, filter_, cancelled),
                               layout.resized_width, layout.resized_height);
   Pixels stacked;
   stacked.width = tile;

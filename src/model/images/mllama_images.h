@@ -39,7 +39,8 @@ class MllamaImages final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_tiles(given, rows_);
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override { return tiles_ * side_ * side_; }
   std::int64_t max_tokens() const override { return tiles_ * rows_; }

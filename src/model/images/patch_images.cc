@@ -80,8 +80,9 @@ Result<ImageLayout> PatchImages::layout(int width, int height,
   return patch_grid(width, height, size, patches_);
 }
 
-Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
-  return resize(pixels, layout.resized_width, layout.resized_height, filter_);
+Pixels PatchImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                            const Cancelled& cancelled) const {
+  return resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
 }
 
 }  // namespace saccade

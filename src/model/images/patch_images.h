@@ -38,7 +38,8 @@ class PatchImages final : public ImagePipeline {
   Result<ImageLayout> given_layout(const GivenRows& given) const override {
     return lay_out_grid(given, patches_.merge_size);
   }
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
 
   std::int64_t max_patches() const override {

@@ -172,11 +172,14 @@ Result<ImageLayout> SliceImages::layout(int width, int height,
   return layout;
 }
 
-Pixels SliceImages::resized(const Pixels& pixels, const ImageLayout& layout) const {
+Pixels SliceImages::resized(const Pixels& pixels, const ImageLayout& layout,
+                            const Cancelled& cancelled) const {
   Pixels strip{settings_.square(), 0, {}};
-  append_squares(resize(pixels, layout.first_width, layout.first_height, filter_), strip);
+  append_squares(resize(pixels, layout.first_width, layout.first_height, filter_, cancelled),
+                 strip);
   if (layout.slices_across == 0) return strip;
-  const Pixels refined = resize(pixels, layout.resized_width, layout.resized_height, filter_);
+  const Pixels refined =
+      resize(pixels, layout.resized_width, layout.resized_height, filter_, cancelled);
   const int wide = layout.resized_width / layout.slices_across;
   const int tall = layout.resized_height / layout.slices_down;
   for (int y = 0; y < refined.height; y += tall) {

@@ -80,7 +80,8 @@ class SliceImages final : public ImagePipeline {
   // max_pixels bounds the slices' pixels, max_tokens all tokens; the whole image is the least.
   // (min_pixels has nothing to do: how many slices there are follows from the image.)
   Result<ImageLayout> layout(int width, int height, const ImageControls& controls) const override;
-  Pixels resized(const Pixels& pixels, const ImageLayout& layout) const override;
+  Pixels resized(const Pixels& pixels, const ImageLayout& layout,
+                 const Cancelled& cancelled) const override;
   std::shared_ptr<const PatchCutter> cutter() const override { return cutter_; }
   std::int64_t max_patches() const override {
     return max_squares() * kSquarePatches * kSquarePatches;
@@ -107,8 +108,9 @@ class SliceVideos final : public VideoPipeline {
   // Bounds are those of images, for each frame; a share of them (total_pixels) is kInvalid.
   Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const override;
   const FrameSampling& sampling() const override { return sampling_; }
-  Pixels resized(const Pixels& frame, const ImageLayout& video) const override {
-    return images_.resized(frame, video);
+  Pixels resized(const Pixels& frame, const ImageLayout& video,
+                 const Cancelled& cancelled) const override {
+    return images_.resized(frame, video, cancelled);
   }
   PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const override;
   std::int64_t max_patches() const override { return images_.max_patches(); }

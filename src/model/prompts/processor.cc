@@ -31,11 +31,12 @@ Result<ImageLayout> Processor::given_layout(const GivenRows&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
-Result<Pixels> Processor::resized_image(const Pixels&, const ImageLayout&) const {
+Result<Pixels> Processor::resized_image(const Pixels&, const ImageLayout&, const Cancelled&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
-Result<PreparedImage> Processor::prepare_image(const Pixels&, const ImageLayout&) const {
+Result<PreparedImage> Processor::prepare_image(const Pixels&, const ImageLayout&,
+                                               const Cancelled&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no images", shape_.family);
 }
 
@@ -48,7 +49,8 @@ Result<std::vector<std::int64_t>> Processor::sample_frames(const VideoFacts&,
   return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
 }
 
-Result<PreparedImage> Processor::prepare_frames(std::span<const Pixels>, const ImageLayout&) const {
+Result<PreparedImage> Processor::prepare_frames(std::span<const Pixels>, const ImageLayout&,
+                                                const Cancelled&) const {
   return fail(ErrorCode::kUnsupported, "{} takes no videos", shape_.family);
 }
 

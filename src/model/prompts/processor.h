@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancelled.h"
 #include "base/result.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/images/image_controls.h"
@@ -49,9 +50,11 @@ class Processor {
   // follow from more than their number and a grid; kInvalid for rows and grids that no image has.
   virtual Result<ImageLayout> given_layout(const GivenRows& given) const;
   // The 8-bit pixels that are normalised and cut; tiles stand below each other.
-  virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout) const;
-  virtual Result<PreparedImage> prepare_image(const Pixels& pixels,
-                                              const ImageLayout& layout) const;
+  // kCancelled once `cancelled`, asked every few rows, says so; likewise below.
+  virtual Result<Pixels> resized_image(const Pixels& pixels, const ImageLayout& layout,
+                                       const Cancelled& cancelled) const;
+  virtual Result<PreparedImage> prepare_image(const Pixels& pixels, const ImageLayout& layout,
+                                              const Cancelled& cancelled) const;
 
   // --- videos (ModelShape::frames_per_grid) ---
   // Of a whole video. Frames are resized by resized_image(), with this layout.
@@ -62,7 +65,8 @@ class Processor {
                                                           const FrameChoice& choice) const;
   // One group of a video's decoded frames: at most frames_per_grid; the last fills up a short one.
   virtual Result<PreparedImage> prepare_frames(std::span<const Pixels> frames,
-                                               const ImageLayout& video) const;
+                                               const ImageLayout& video,
+                                               const Cancelled& cancelled) const;
 
   // --- prompts ---
   // From a rendered template whose images and videos appear as the family's placeholders, each

@@ -131,8 +131,9 @@ std::int64_t PatchVideos::max_patches() const {
          patches_.patch_size / patches_.patch_size;
 }
 
-Pixels PatchVideos::resized(const Pixels& frame, const ImageLayout& video) const {
-  return resize(frame, video.resized_width, video.resized_height, filter_);
+Pixels PatchVideos::resized(const Pixels& frame, const ImageLayout& video,
+                            const Cancelled& cancelled) const {
+  return resize(frame, video.resized_width, video.resized_height, filter_, cancelled);
 }
 
 PreparedImage PatchVideos::group(std::vector<Pixels> resized, const ImageLayout& video) const {

@@ -54,7 +54,8 @@ class PatchVideos final : public VideoPipeline {
   // cap_pixels_per_frame.
   Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const override;
   std::int64_t max_patches() const override;
-  Pixels resized(const Pixels& frame, const ImageLayout& video) const override;
+  Pixels resized(const Pixels& frame, const ImageLayout& video,
+                 const Cancelled& cancelled) const override;
   PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const override;
 
  private:

@@ -46,11 +46,13 @@ Result<ImageLayout> TileVideos::layout(int width, int height, const VideoControl
   return layout;
 }
 
-Pixels TileVideos::resized(const Pixels& frame, const ImageLayout& video) const {
+Pixels TileVideos::resized(const Pixels& frame, const ImageLayout& video,
+                           const Cancelled& cancelled) const {
   const int tile = settings_.tile;
-  if (video.first_width == 0) return resize(frame, tile, tile, settings_.filter);
-  const Pixels first = resize(frame, video.first_width, video.first_height, settings_.filter);
-  return resize(first, tile, tile, settings_.filter);
+  if (video.first_width == 0) return resize(frame, tile, tile, settings_.filter, cancelled);
+  const Pixels first =
+      resize(frame, video.first_width, video.first_height, settings_.filter, cancelled);
+  return resize(first, tile, tile, settings_.filter, cancelled);
 }
 
 PreparedImage TileVideos::group(std::vector<Pixels> resized, const ImageLayout& video) const {

@@ -49,7 +49,8 @@ class TileVideos final : public VideoPipeline {
   // (total_pixels) is kInvalid.
   Result<ImageLayout> layout(int width, int height, const VideoControls& controls) const override;
   const FrameSampling& sampling() const override { return sampling_; }
-  Pixels resized(const Pixels& frame, const ImageLayout& video) const override;
+  Pixels resized(const Pixels& frame, const ImageLayout& video,
+                 const Cancelled& cancelled) const override;
   PreparedImage group(std::vector<Pixels> resized, const ImageLayout& video) const override;
   std::int64_t max_patches() const override { return settings_.side * settings_.side; }
 

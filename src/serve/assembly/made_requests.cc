@@ -27,7 +27,7 @@ Result<Request> MadeRequests::image(const ImageLayout& layout) {
   noise.rgb.resize(static_cast<std::size_t>(layout.width) *
                    static_cast<std::size_t>(layout.height) * 3);
   for (std::uint8_t& value : noise.rgb) value = static_cast<std::uint8_t>(rng_());
-  TRY(PreparedImage prepared, processor_.prepare_image(noise, layout));
+  TRY(PreparedImage prepared, processor_.prepare_image(noise, layout, {}));
   TRY(Prompt prompt,
       processor_.build_prompt(tokenizer_, processor_.image_placeholder(0), {&layout, 1}, false));
   std::vector<RequestImage> images(1);

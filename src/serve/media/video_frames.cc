@@ -60,7 +60,7 @@ class VideoFrameReader::Reading {
   Result<void> take(video::Frame frame) {
     Pixels pixels{frame.width, frame.height, std::move(frame.rgb)};
     if (resized_) {
-      TRY(pixels, reader_.processor_.resized_image(pixels, layout_));
+      TRY(pixels, reader_.processor_.resized_image(pixels, layout_, {}));
     }
     const std::size_t times = times_[taken_++];
     made_.files.insert(made_.files.end(), times, encode_bmp(pixels));
