@@ -107,6 +107,7 @@ StepPlan LocalEngine::plan() {
   const Nanos begun = clock_.now();
   StepPlan plan =
       scheduler_.plan(pacer_.begin(scheduler_, desk_.encoding(), desk_.stage_seconds()));
+  if (!plan.started.empty()) say_who_waits();
   for (const EncodeWish& wish : plan.encodes) desk_.want(wish);
   meter_.planned(plan, begun, clock_.now());
   for (Sequence* sequence : plan.preempted) drafter_.release(requests_.of(*sequence).guesses);
@@ -149,8 +150,13 @@ void LocalEngine::wait_for_encoder(std::uint64_t seen) {
   }
 }
 
-void LocalEngine::publish() {
+// Before the answers of a step: who has one no longer counts.
+void LocalEngine::say_who_waits() {
   gate_.set_waiting(scheduler_.queue().waiting_by_client(), scheduler_.waiting());
+}
+
+void LocalEngine::publish() {
+  say_who_waits();
   meter_.publish(clock_.now(), desk_, steps_.loras(), requests_);
   if (after_step_) after_step_();
 }
@@ -212,14 +218,17 @@ void LocalEngine::send(ActiveRequest& of, Delta&& delta, std::size_t later) {
   of.send(std::move(delta), later);
 }
 
-// The last delta.
+// The last delta. Whoever gets it may ask again at once, so that nothing of the request counts
+// then.
 void LocalEngine::finish(ActiveRequest& of, Delta&& delta, Nanos now) {
+  const std::int64_t waited = scheduler_.waiting();
   scheduler_.finish(of.sequence);
+  if (scheduler_.waiting() != waited) say_who_waits();
+  gate_.ended();
   meter_.finished(of, delta.finish, now);
   drafter_.release(of.guesses);
   send(of, std::move(delta));
   requests_.end(of.id());
-  gate_.ended();
 }
 
 void LocalEngine::finish_with(ActiveRequest& of, const Error& error) {

@@ -88,6 +88,46 @@ TEST(EngineThreads, EveryRequestEndsOnceWhateverOthersDo) {
   }
 }
 
+// A client that goes on as soon as it has its answer: nothing of it may still be counted.
+TEST(EngineThreads, WhoeverHasAnAnswerNoLongerWaitsNorRuns) {
+  log::set_level(log::Level::kError);
+  const SteadyClock clock;
+  FakeModel model({});
+  const auto device = make_reference_device();
+  EngineSettings settings;
+  settings.kv_cache_bytes = 1 << 20;
+  settings.max_model_len = 64;
+  settings.max_waiting = 1;
+  for (const int in_flight : {1, 2}) {
+    SCOPED_TRACE(in_flight);
+    settings.steps_in_flight = in_flight;
+    auto engine = Engine::create(settings, model, *device, clock);
+    ASSERT_TRUE(engine) << engine.error().message;
+    std::atomic<bool> reset = false;
+    std::atomic<bool> taken = false;
+    std::atomic<int> finished = 0;
+    const auto next = [&](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {
+      ++finished;
+    };
+    const auto first = [&](RequestId, Delta&&, const RequestUsage&, const RequestTimes&) {
+      std::thread client([&] {
+        reset = (*engine)->reset_prefix_cache();
+        taken = (*engine)->submit(fake_request({21, 22}, {}, 1), next).has_value();
+      });
+      client.join();
+      ++finished;
+    };
+    std::thread running([&] { (*engine)->run(); });
+    ASSERT_TRUE((*engine)->submit(fake_request({11, 12, 13}, {}, 1), first));
+    for (int waits = 0; finished < 2 && waits < 500; ++waits)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    (*engine)->stop();
+    running.join();
+    EXPECT_TRUE(reset);
+    EXPECT_TRUE(taken);
+  }
+}
+
 TEST(EngineThreads, StopTellsWhoeverIsStillThere) {
   log::set_level(log::Level::kError);
   const SteadyClock clock;

@@ -50,7 +50,7 @@ class RequestGate {
   bool asked() const;
   // Who waits in the engine, of those that have been taken.
   void set_waiting(std::unordered_map<ClientId, std::int64_t> by_client, std::int64_t all);
-  // A request has had its last delta.
+  // A request is about to have its last delta.
   void ended() { --unfinished_; }
 
   // While one lives its thread is in a sink: what that submits goes on with what it is the sink of,
