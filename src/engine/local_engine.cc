@@ -107,7 +107,8 @@ StepPlan LocalEngine::plan() {
   const Nanos begun = clock_.now();
   StepPlan plan =
       scheduler_.plan(pacer_.begin(scheduler_, desk_.encoding(), desk_.stage_seconds()));
-  if (!plan.started.empty()) say_who_waits();
+  // Before the answers of this step, or of one in flight: who has one no longer counts.
+  for (const Sequence* sequence : plan.started) gate_.left_queue(sequence->request.client);
   for (const EncodeWish& wish : plan.encodes) desk_.want(wish);
   meter_.planned(plan, begun, clock_.now());
   for (Sequence* sequence : plan.preempted) drafter_.release(requests_.of(*sequence).guesses);
@@ -150,13 +151,8 @@ void LocalEngine::wait_for_encoder(std::uint64_t seen) {
   }
 }
 
-// Before the answers of a step: who has one no longer counts.
-void LocalEngine::say_who_waits() {
-  gate_.set_waiting(scheduler_.queue().waiting_by_client(), scheduler_.waiting());
-}
-
 void LocalEngine::publish() {
-  say_who_waits();
+  gate_.set_waiting(scheduler_.queue().waiting_by_client(), scheduler_.waiting());
   meter_.publish(clock_.now(), desk_, steps_.loras(), requests_);
   if (after_step_) after_step_();
 }
@@ -223,7 +219,7 @@ void LocalEngine::send(ActiveRequest& of, Delta&& delta, std::size_t later) {
 void LocalEngine::finish(ActiveRequest& of, Delta&& delta, Nanos now) {
   const std::int64_t waited = scheduler_.waiting();
   scheduler_.finish(of.sequence);
-  if (scheduler_.waiting() != waited) say_who_waits();
+  if (scheduler_.waiting() != waited) gate_.left_queue(of.sequence.request.client);
   gate_.ended();
   meter_.finished(of, delta.finish, now);
   drafter_.release(of.guesses);

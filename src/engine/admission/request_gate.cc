@@ -116,4 +116,11 @@ void RequestGate::set_waiting(std::unordered_map<ClientId, std::int64_t> by_clie
   waiting_ = all;
 }
 
+void RequestGate::left_queue(ClientId client) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_of_.find(parts_.scheduler.fair ? client : 0);
+  if (found != waiting_of_.end() && found->second > 0) --found->second;
+  if (waiting_ > 0) --waiting_;
+}
+
 }  // namespace saccade

@@ -50,6 +50,8 @@ class RequestGate {
   bool asked() const;
   // Who waits in the engine, of those that have been taken.
   void set_waiting(std::unordered_map<ClientId, std::int64_t> by_client, std::int64_t all);
+  // One of them waits no longer; set_waiting() says it of all, once a step.
+  void left_queue(ClientId client);
   // A request is about to have its last delta.
   void ended() { --unfinished_; }
 
