@@ -12,6 +12,7 @@ struct BytesAvx2 {
   using B = __m256i;
   static constexpr int kTileRows = 4;
   static constexpr std::uint8_t kOffset = 0;
+  static constexpr bool kPairSums = true;
 
   static void pin(I& a) { asm("" : "+x"(a)); }
   static __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const I*>(p)); }
@@ -27,6 +28,14 @@ struct BytesAvx2 {
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
+  // Codes of four bits times x, in pairs of sixteen bits (code_words.h).
+  static I pairs(B codes, B x) { return _mm256_maddubs_epi16(codes, x); }
+  static I add_pairs(I a, I b) { return _mm256_add_epi16(a, b); }
+  static I plus_pairs(I sum, I pairs, I by) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, by));
+  }
+  static I ones() { return _mm256_set1_epi16(1); }
+  static I in_both_halves(I a) { return _mm256_or_si256(a, _mm256_slli_epi32(a, 16)); }
   // Of codes of four bits, a byte each.
   static B low_nibbles(B a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
   static B high_nibbles(B a) { return low_nibbles(_mm256_srli_epi32(a, 4)); }

@@ -13,6 +13,7 @@ struct BytesAvx512 {
   using B = __m512i;
   static constexpr int kTileRows = 10;
   static constexpr std::uint8_t kOffset = 0;
+  static constexpr bool kPairSums = true;
 
   static void pin(I& a) { asm("" : "+v"(a)); }
   static __m512i load(const void* p) { return _mm512_loadu_si512(p); }
@@ -30,6 +31,14 @@ struct BytesAvx512 {
     const __m512i pairs = _mm512_maddubs_epi16(_mm512_abs_epi8(w), turned);
     return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
   }
+  // Codes of four bits times x, in pairs of sixteen bits (code_words.h).
+  static I pairs(B codes, B x) { return _mm512_maddubs_epi16(codes, x); }
+  static I add_pairs(I a, I b) { return _mm512_add_epi16(a, b); }
+  static I plus_pairs(I sum, I pairs, I by) {
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, by));
+  }
+  static I ones() { return _mm512_set1_epi16(1); }
+  static I in_both_halves(I a) { return _mm512_or_si512(a, _mm512_slli_epi32(a, 16)); }
   // Of codes of four bits, a byte each.
   static B low_nibbles(B a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
   static B high_nibbles(B a) { return low_nibbles(_mm512_srli_epi32(a, 4)); }

@@ -14,6 +14,7 @@ struct BytesNeon {
   // vectors of 16 bits each: 24 of 32 registers.
   static constexpr int kTileRows = 8;
   static constexpr std::uint8_t kOffset = 0;
+  static constexpr bool kPairSums = false;
 
   static void pin(I& a) { asm("" : "+w"(a)); }
   static I load(const std::int32_t* p) { return vld1q_s32(p); }

@@ -12,6 +12,7 @@ struct BytesPortable {
   using B = std::int16_t __attribute__((vector_size(16)));  // pairs of bytes
   static constexpr int kTileRows = 4;
   static constexpr std::uint8_t kOffset = 0;
+  static constexpr bool kPairSums = false;
 
   static void pin(I&) {}
   static I load(const std::int32_t* p) { return copy_of<I>(p); }

@@ -23,10 +23,8 @@ struct CodesByBytes {
   using Words = CodeWordSums<V, D>;
   using Rounding = Int8<V, D>;
   static constexpr Index kLanes = V::kLanes;
-  static constexpr Index kCodes = 8;  // of a word
-  static constexpr Index kUnit = 32;  // inputs that rows are filled up to
-  // Rows x 2 vectors of sums, and 4 of codes, beside what a product needs for itself.
-  static constexpr int kTileRows = D::kTileRows > 4 ? D::kTileRows - 2 : 3;
+  static constexpr Index kUnit = Words::kUnit;  // inputs that rows are filled up to
+  static constexpr int kTileRows = Words::kTileRows;
   static constexpr int kWideRows = kTileRows >= 8 ? 5 : 1;  // x 4 vectors
 
   static float round_row(const float* row, Index cols, Index group, std::int8_t* out,
@@ -89,14 +87,14 @@ struct CodesByBytes {
         reinterpret_cast<const std::uint8_t*>(args.x) + row * args.x_stride + args.begin,
         args.x_stride);
     const std::byte* codes = args.w.weights + panel * args.w.panel_stride + args.w.codes +
-                             args.begin / kCodes * Words::kBytes;
+                             args.begin / kUnit * Words::kUnitBytes;
     const Index end = args.begin + args.depth;
     for (Index at = args.begin; at < end;) {
       const Index group = at / args.w.group;
       const Index stop = (group + 1) * args.w.group < end ? (group + 1) * args.w.group : end;
       I sum[R][N];
       begin_group<R, N>(sum, args, row, panel, group);
-      for (; at < stop; at += kCodes, codes += Words::kBytes)
+      for (; at < stop; at += kUnit, codes += Words::kUnitBytes)
         Words::template add<R, N>(sum, codes, args.w.panel_stride, x);
       end_group<R, N>(sum, args, row, panel, group);
     }

@@ -11,6 +11,7 @@ struct BytesVnni : BytesAvx512 {
   // 14 rows x 2 vectors of sums, 2 of weights and a broadcast: 31 of 32 registers.
   static constexpr int kTileRows = 14;
   static constexpr std::uint8_t kOffset = 128;
+  static constexpr bool kPairSums = false;
   static I dot(I sum, B x, B w) { return _mm512_dpbusd_epi32(sum, x, w); }
 };
 

@@ -32,7 +32,7 @@ struct SuperBlocksByBytes {
   using Words = CodeWordSums<V, D>;
   static constexpr Index kLanes = V::kLanes;
   static constexpr SuperBlockLayout kLayout{kLanes};
-  static constexpr Index kUnitWords = kBlockUnit / 8;
+  static_assert(kBlockUnit == Words::kUnit);
 
   static I widen(const std::byte* p) { return D::widen(reinterpret_cast<const std::uint8_t*>(p)); }
 
@@ -48,27 +48,15 @@ struct SuperBlocksByBytes {
       I whole[R][N] = {};
       const std::byte* codes = block + kLayout.codes();
       for (Index unit = 0; unit < SuperBlock::kUnits; ++unit) {
-        I sum[R][N] = {};
-        for (Index word = 0; word < kUnitWords; ++word, codes += Words::kBytes)
-          Words::template add<R, N>(sum, codes, args.w.panel_stride, x);
-        end_unit<R, N>(whole, sum, block + kLayout.scales() + unit * kLanes, args.w.panel_stride);
+        Words::template add_scaled<R, N>(whole, codes, block + kLayout.scales() + unit * kLanes,
+                                         args.w.panel_stride, x);
+        codes += Words::kUnitBytes;
       }
       end_block<R, N>(whole, args, row, panel, at, block);
     }
   }
 
  private:
-  template <int R, int N>
-  static void end_unit(I (&whole)[R][N], const I (&sum)[R][N], const std::byte* scales,
-                       Index panel_stride) {
-#pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) {
-      const I scale = widen(scales + n * panel_stride);
-#pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) whole[r][n] = D::plus_product(whole[r][n], sum[r][n], scale);
-    }
-  }
-
   template <int R, int N>
   static void end_block(const I (&whole)[R][N], const CodeByteArgs& args, Index row, Index panel,
                         Index at, const std::byte* block) {
