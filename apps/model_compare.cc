@@ -94,8 +94,8 @@ void add_model_compare(CLI::App& model, int& exit_code) {
       ->required();
   command->add_option("--backend", flags->backend, "cpu, one of its instruction sets, or reference")
       ->capture_default_str()
-      ->check(CLI::IsMember({"cpu", "reference", "portable", "neon", "dotprod", "avx2", "avx512",
-                             "vnni", "bf16", "amx"}));
+      ->check(CLI::IsMember({"cpu", "reference", "portable", "neon", "dotprod", "avx2", "avxvnni",
+                             "avx512", "vnni", "bf16", "amx"}));
   constexpr std::array<Named<DType>, 2> kDtypes{
       {{"float32", DType::kF32}, {"bfloat16", DType::kBf16}}};
   add_choice(*command, "--dtype", flags->dtype, kDtypes, "of computing: bfloat16 or float32")

@@ -77,6 +77,16 @@ __attribute__((target("avx512f"))) void multiply_add_avx512() {
   }
 }
 
+__attribute__((target("avx2,avxvnni"))) void multiply_add_avx_vnni() {
+  __m256i sum[kChains] = {};
+  const __m256i x = _mm256_set1_epi8(1);
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+#define SACCADE_STEP(n) asm volatile("%{vex%} vpdpbusd %1, %1, %0" : "+x"(sum[n]) : "x"(x));
+    SACCADE_TWELVE(SACCADE_STEP)
+#undef SACCADE_STEP
+  }
+}
+
 __attribute__((target("avx512f,avx512vnni"))) void multiply_add_vnni() {
   __m512i sum[kChains] = {};
   const __m512i x = _mm512_set1_epi8(1);
@@ -182,7 +192,7 @@ double measure_f32_flops(ThreadPool& pool, [[maybe_unused]] cpu::Isa isa) {
 #if defined(__x86_64__)
   if (isa >= cpu::Isa::kAvx512)
     return best_rate(pool, steps * 16 * 2, [](int) { multiply_add_avx512(); });
-  if (isa == cpu::Isa::kAvx2)
+  if (isa >= cpu::Isa::kAvx2)
     return best_rate(pool, steps * 8 * 2, [](int) { multiply_add_avx2(); });
 #endif
   return best_rate(pool, steps * 4 * 2, [](int) { multiply_add_portable(); });
@@ -224,6 +234,9 @@ double measure_int8_ops([[maybe_unused]] ThreadPool& pool, [[maybe_unused]] cpu:
   if (isa == cpu::Isa::kAmx)
     return best_rate(pool, static_cast<double>(kTileSteps) * 4 * (16 * 16 * 64 * 2),
                      [](int) { multiply_add_amx_int8(kTileSteps); });
+  if (isa == cpu::Isa::kAvxVnni)
+    return best_rate(pool, static_cast<double>(kSteps) * kChains * 32 * 2,
+                     [](int) { multiply_add_avx_vnni(); });
   if (isa >= cpu::Isa::kVnni)
     return best_rate(pool, static_cast<double>(kSteps) * kChains * 64 * 2,
                      [](int) { multiply_add_vnni(); });

@@ -541,11 +541,11 @@ class Device {
 };
 
 // threads: 0 for one per core. isa: "" for the best the machine has, else "portable", "neon",
-// "dotprod" (ARM), "avx2", "avx512", "vnni", "bf16" or "amx" (x86-64); the environment's
+// "dotprod" (ARM), "avx2", "avxvnni", "avx512", "vnni", "bf16" or "amx" (x86-64); the environment's
 // SACCADE_CPU stands in when it is empty.
 // kUnsupported when this machine lacks it. Floats are multiplied in f32 but by "bf16" and "amx",
-// where the caller chose bf16 (pack's and attention's `compute`). From "vnni" on there is an
-// instruction for weights packed as kI8. Work runs during the call that submits it.
+// where the caller chose bf16 (pack's and attention's `compute`). "avxvnni", and all from "vnni"
+// on, have an instruction for weights packed as kI8. Work runs during the call that submits it.
 Result<std::unique_ptr<Device>> make_cpu_device(int threads, std::string_view isa = {});
 // The slow twin as a Device (double-precision accumulation, one thread). Its pack() takes every
 // type; what it says of kE4m3 is for the caller to choose.

@@ -423,7 +423,7 @@ TEST(CpuDevice, RefusesWhatTheMachineOrBuildLacks) {
   EXPECT_NE(unknown.error().message.find("avx9"), std::string::npos);
   EXPECT_NE(unknown.error().message.find("portable"), std::string::npos);
   EXPECT_FALSE(make_cpu_device(-1).has_value());
-  for (const char* isa : {"neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"}) {
+  for (const char* isa : {"neon", "dotprod", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx"}) {
     const auto made = make_cpu_device(1, isa);
     EXPECT_TRUE(made.has_value() || made.error().code == ErrorCode::kUnsupported);
   }

@@ -34,7 +34,7 @@ inline std::unique_ptr<Device> make_device(const std::string& name) {
   return device ? *std::move(device) : nullptr;
 }
 inline std::vector<std::string> device_names() {
-  return {"reference", "portable", "neon", "dotprod", "avx2",
+  return {"reference", "portable", "neon", "dotprod", "avx2",    "avxvnni",
           "avx512",    "vnni",     "bf16", "amx",     "deferred"};
 }
 

@@ -12,7 +12,8 @@ namespace saccade {
 // Every instruction set that this machine runs, the least first.
 inline std::vector<std::string> cpu_isas_here() {
   std::vector<std::string> isas;
-  for (const char* isa : {"portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"})
+  for (const char* isa :
+       {"portable", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx"})
     if (make_cpu_device(1, isa).has_value()) isas.emplace_back(isa);
   return isas;
 }

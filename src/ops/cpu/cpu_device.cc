@@ -14,7 +14,7 @@ namespace {
 const Kernels& kernels_of(Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kAvx512) return avx512_kernels();
-  if (isa == Isa::kAvx2) return avx2_kernels();
+  if (isa >= Isa::kAvx2) return avx2_kernels();
 #elif defined(__aarch64__)
   if (isa >= Isa::kNeon) return neon_kernels();
 #endif
@@ -26,6 +26,7 @@ const Int8Kernels& int8_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kVnni) return vnni_int8();
   if (isa == Isa::kAvx512) return avx512_int8();
+  if (isa == Isa::kAvxVnni) return avxvnni_int8();
   if (isa == Isa::kAvx2) return avx2_int8();
 #elif defined(__aarch64__)
   if (isa == Isa::kDotprod) return dotprod_int8();
@@ -37,7 +38,7 @@ const Int8Kernels& int8_of([[maybe_unused]] Isa isa) {
 const FourBitKernels& four_bits_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kAvx512) return avx512_four_bits();
-  if (isa == Isa::kAvx2) return avx2_four_bits();
+  if (isa >= Isa::kAvx2) return avx2_four_bits();
 #elif defined(__aarch64__)
   if (isa >= Isa::kNeon) return neon_four_bits();
 #endif
@@ -48,6 +49,7 @@ const CodeByteKernels& code_bytes_of([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
   if (isa >= Isa::kVnni) return vnni_code_bytes();
   if (isa == Isa::kAvx512) return avx512_code_bytes();
+  if (isa == Isa::kAvxVnni) return avxvnni_code_bytes();
   if (isa == Isa::kAvx2) return avx2_code_bytes();
 #elif defined(__aarch64__)
   if (isa == Isa::kDotprod) return dotprod_code_bytes();

@@ -15,13 +15,13 @@
 namespace saccade::cpu {
 namespace {
 
-constexpr Isa kAll[] = {Isa::kPortable, Isa::kNeon, Isa::kDotprod, Isa::kAvx2,
+constexpr Isa kAll[] = {Isa::kPortable, Isa::kNeon, Isa::kDotprod, Isa::kAvx2, Isa::kAvxVnni,
                         Isa::kAvx512,   Isa::kVnni, Isa::kBf16,    Isa::kAmx};
 
 #if defined(__x86_64__)
 
 // What this build has code for.
-constexpr Isa kBuilt[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvx512,
+constexpr Isa kBuilt[] = {Isa::kPortable, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512,
                           Isa::kVnni,     Isa::kBf16, Isa::kAmx};
 
 // Linux hands out tile state (8 KiB a thread) to processes that ask for it. Fails where the kernel
@@ -42,6 +42,12 @@ bool has_amx() {
   return tile && bf16 && int8;
 }
 
+// GCC's knows no AVX-VNNI at all.
+bool has_avx_vnni() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 4 & 1) != 0;
+}
+
 bool machine_has(Isa isa) {
   __builtin_cpu_init();
   switch (isa) {
@@ -50,6 +56,8 @@ bool machine_has(Isa isa) {
     case Isa::kAvx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
              __builtin_cpu_supports("f16c");
+    case Isa::kAvxVnni:
+      return has_avx_vnni();
     case Isa::kAvx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -98,6 +106,8 @@ std::string_view name_of(Isa isa) {
       return "dotprod";
     case Isa::kAvx2:
       return "avx2";
+    case Isa::kAvxVnni:
+      return "avxvnni";
     case Isa::kAvx512:
       return "avx512";
     case Isa::kVnni:
@@ -114,8 +124,10 @@ const std::vector<Isa>& available_isas() {
   static const std::vector<Isa> available = [] {
     std::vector<Isa> found;
     for (const Isa isa : kBuilt) {
-      if (!machine_has(isa)) break;
-      found.push_back(isa);
+      if (machine_has(isa))
+        found.push_back(isa);
+      else if (isa != Isa::kAvxVnni)  // which nothing after it includes
+        break;
     }
     return found;
   }();

@@ -9,21 +9,23 @@
 
 namespace saccade::cpu {
 
-// In order of preference, worst first. Each includes the ones of its architecture before it.
+// In order of preference, worst first. Each includes the ones of its architecture before it, but
+// that AVX-512 does not include AVX-VNNI.
 enum class Isa : std::uint8_t {
   kPortable,  // whatever the compiler targets
   // ARM, 64 bits:
   kNeon,     // Advanced SIMD as every such processor has it
   kDotprod,  // SDOT on top: products of bytes
   // x86-64:
-  kAvx2,    // AVX2, FMA, F16C
-  kAvx512,  // AVX-512 F, BW, DQ, VL
-  kVnni,    // AVX512-VNNI on top: products of bytes
-  kBf16,    // AVX512-BF16 on top: products of bf16
-  kAmx,     // AMX-TILE, AMX-BF16 and AMX-INT8 on top: matrix tiles
+  kAvx2,     // AVX2, FMA, F16C
+  kAvxVnni,  // AVX-VNNI on top: products of bytes
+  kAvx512,   // AVX-512 F, BW, DQ, VL
+  kVnni,     // AVX512-VNNI on top: products of bytes
+  kBf16,     // AVX512-BF16 on top: products of bf16
+  kAmx,      // AMX-TILE, AMX-BF16 and AMX-INT8 on top: matrix tiles
 };
 
-// "portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"
+// "portable", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx"
 std::string_view name_of(Isa isa);
 
 // What this build has code for and this machine runs, worst first; never empty. For kAmx the

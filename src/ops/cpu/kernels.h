@@ -428,6 +428,7 @@ const CodeByteKernels& portable_code_bytes();
 const CodeByteKernels& neon_code_bytes();
 const CodeByteKernels& dotprod_code_bytes();
 const CodeByteKernels& avx2_code_bytes();
+const CodeByteKernels& avxvnni_code_bytes();
 const CodeByteKernels& avx512_code_bytes();
 const CodeByteKernels& vnni_code_bytes();
 
@@ -435,6 +436,7 @@ const Int8Kernels& portable_int8();
 const Int8Kernels& neon_int8();
 const Int8Kernels& dotprod_int8();
 const Int8Kernels& avx2_int8();
+const Int8Kernels& avxvnni_int8();
 const Int8Kernels& avx512_int8();
 const Int8Kernels& vnni_int8();
 

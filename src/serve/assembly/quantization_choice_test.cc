@@ -26,7 +26,7 @@ Chosen choose(const std::string& quantization, const Device& device, bool weight
 
 TEST(ChooseFastest, TheHeadAndActivationsBeforeFourBits) {
   for (const std::string_view isa :
-       {"portable", "neon", "dotprod", "avx2", "avx512", "vnni", "bf16", "amx"}) {
+       {"portable", "neon", "dotprod", "avx2", "avxvnni", "avx512", "vnni", "bf16", "amx"}) {
     const auto made = make_cpu_device(1, isa);
     if (!made) continue;  // another processor's
     const Device* const device = made->get();
