@@ -113,6 +113,7 @@ const Shape kShapes[] = {
     {70, 16, 48, true, false, true, Activation::kGeluTanh},
     {1300, 150, 40, true, true, false, Activation::kGeluTanh},
     {96, 700, 30, true, false, true},
+    {600, 208, 40, true, true, true},  // whole panels, of which several are multiplied at a time
     {2200, 333, 64, true, true, true},
     {40, 32, 21, false, false, false, Activation::kGeluErf},
     {600, 203, 50, false, true, true, Activation::kQuickGelu},

@@ -1,4 +1,4 @@
-// Rows of bytes times panels on a matrix unit (AMX), of weights of bytes and of codes of four bits.
+// Rows of bytes times panels of tiles (TileKernels), of weights of bytes and of codes of four bits.
 // Both products are used in one way (gemm_byte_tiles.cc), and give the sums that vectors give.
 #pragma once
 
@@ -34,9 +34,11 @@ class Int8Product {
         scales_(x.scales + row),
         product_(kernels.tiles, weight, x.tiles, row, rows, nullptr) {}
 
-  static TileOrder order(const PanelWeight& weight, std::int64_t rows, int threads) {
+  static std::int64_t panel_unit(const TileKernels& tiles) { return tiles.panel_unit; }
+  static TileOrder order(const PanelWeight& weight, std::int64_t rows, int threads,
+                         std::int64_t unit) {
     if (rows <= kFewRows) return {rows, few_rows_panels(weight, threads), kGroupPanels};
-    return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads, 2);
+    return order_of(rows, weight.panel_bytes() / kTileBytes, weight.panels(), threads, unit);
   }
   // Numbers that a product works with beside its sums, and those.
   static std::int64_t room(const PanelWeight& /*weight*/) { return 0; }
@@ -80,9 +82,11 @@ class CodeProduct {
         rows_(rows),
         room_(reinterpret_cast<std::byte*>(room)) {}
 
+  static std::int64_t panel_unit(const TileKernels& /*tiles*/) { return 2; }
   // As order_of(), but that rows are half as long as in bf16: twice as many of them stay in the
   // second-level cache, and each code is unpacked for twice as many.
-  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads) {
+  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads,
+                         std::int64_t unit) {
     const bool shallow = weight.in() <= 2048;
     TileOrder order{};
     order.rows = even_part(rows, 512, 2 * kTileRows);
@@ -90,7 +94,7 @@ class CodeProduct {
     // Two blocks a thread at the least, where panels suffice.
     const std::int64_t most =
         std::clamp<std::int64_t>(weight.panels() * down / (2 * threads), 2, shallow ? 64 : 12);
-    order.panels = even_part(weight.panels(), most, 2);
+    order.panels = even_part(weight.panels(), most, unit);
     order.group = shallow ? std::min(kGroupPanels, order.panels) : order.panels;
     return order;
   }
@@ -166,8 +170,10 @@ class SuperBlockProduct {
   static std::int64_t blocks(const FourBitWeight& weight) {
     return weight.in() / SuperBlock::kElements;
   }
-  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads) {
-    return CodeProduct::order(weight, rows, threads);
+  static std::int64_t panel_unit(const TileKernels& /*tiles*/) { return 2; }
+  static TileOrder order(const FourBitWeight& weight, std::int64_t rows, int threads,
+                         std::int64_t unit) {
+    return CodeProduct::order(weight, rows, threads, unit);
   }
   static std::int64_t room(const FourBitWeight& weight) {
     return SuperBlockTileArgs::room_bytes(step_of(weight)) / static_cast<Index>(sizeof(float));

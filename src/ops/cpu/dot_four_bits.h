@@ -95,7 +95,7 @@ inline void multiply_codes_block(const FourBitTileArgs& args, Index row, Index p
   for (Index pair = 0; pair < last;) {
     const Segment segment(args.w, pair, last);
     F sum[R][N];
-    clear<R, N>(sum);
+    clear<Bf16Pairs, R, N>(sum);
     for (; pair < segment.end; pair += kWordPairs, codes += kRowBytes) {
       __m512i words[N];
 #pragma GCC unroll 4
@@ -111,7 +111,7 @@ inline void multiply_codes_block(const FourBitTileArgs& args, Index row, Index p
         __m512bh weight[N];
 #pragma GCC unroll 4
         for (int n = 0; n < N; ++n) weight[n] = values.pair(words[n], i);
-        add_pair<R, N>(sum, at + i * kPairBytes, weight);
+        add_pair<Bf16Pairs, R, N>(sum, at + i * kPairBytes, weight);
       }
     }
     float x_sums[R];
@@ -175,8 +175,9 @@ inline void multiply_unpacked(const TileArgs& args) {
         for (Index pair = first; pair < last; ++i) {
           const Segment segment(w, pair, last);
           F sum[R][M];
-          clear<R, M>(sum);
-          accumulate<R, M, false>(sum, args, at, of, {segment.begin - first, segment.end - first});
+          clear<Bf16Pairs, R, M>(sum);
+          accumulate<Bf16Pairs, R, M, false>(sum, args, at, of,
+                                             {segment.begin - first, segment.end - first});
           add_segment<R, M>(sum, w, of, segment.group, x_sums[i] + (at - row),
                             !args.accumulate && segment.begin == first,
                             args.c + at * args.c_stride + of * 16, args.c_stride);

@@ -1,9 +1,9 @@
-// Products of tiles of bf16 by VDPBF16PS, for processors that have the instruction and no matrix
-// unit. Included by the translation unit compiled for AVX512-BF16 alone.
+// Products of tiles of bf16 by VDPBF16PS, and of bytes by VPDPBUSD, for processors that have the
+// instructions and no matrix unit. Included by the translation unit compiled for AVX512-BF16 alone.
 //
-// It multiplies sixteen pairs by sixteen and adds to sixteen sums of f32: twice the rate of f32
-// multiply-adds. Each sum runs over the pairs of the depth in order, whatever rows and panels are
-// beside it, so a row is the same in any company.
+// They multiply sixteen pairs, or fours of bytes, by sixteen and add to sixteen sums of f32, or of
+// integers: two and four times the rate of f32 multiply-adds. Each sum runs over the depth in
+// order, whatever rows and panels are beside it, so a row is the same in any company.
 #pragma once
 
 #include <cstring>
@@ -17,14 +17,42 @@ using bf16::kRowBytes;
 using bf16::kTileRows;
 using bf16::V;
 
-constexpr Index kTilePairs = 16;  // of a tile's depth
-constexpr int kPairBytes = 4;
+constexpr Index kTilePairs = 16;  // of a tile's depth: pairs of bf16, fours of bytes
+constexpr int kPairBytes = 4;     // what is multiplied at a time: a lane of x
 // 8 rows x 3 panels of sums, 3 of weights and a broadcast: 28 of 32 registers. One pointer reaches
 // eight rows of a tile, and a tile is two of them.
 constexpr int kBlockRows = 8;
 constexpr int kBlockPanels = 3;
 // Three panels of weights, so deep, stay in the first-level cache while rows pass.
 constexpr Index kDepthPairs = 8 * kTilePairs;
+
+struct Bf16Pairs {
+  using Sum = F;
+  using W = __m512bh;
+  static void pin(Sum& a) { V::pin(a); }
+  static Sum zero() { return V::zero(); }
+  static Sum load(const float* p) { return V::load(p); }
+  static void store(float* p, Sum a) { V::store(p, a); }
+  static W weight(const std::byte* p) { return reinterpret_cast<W>(_mm512_loadu_si512(p)); }
+  static Sum dot(Sum sum, int x, W weight) {
+    return _mm512_dpbf16_ps(sum, reinterpret_cast<W>(_mm512_set1_epi32(x)), weight);
+  }
+};
+
+// Activations are unsigned by an offset, as VPDPBUSD wants them (int8_kernels.h); sums are 32-bit
+// integers in c.
+struct ByteFours {
+  using Sum = __m512i;
+  using W = __m512i;
+  static void pin(Sum& a) { asm("" : "+v"(a)); }
+  static Sum zero() { return _mm512_setzero_si512(); }
+  static Sum load(const void* p) { return _mm512_loadu_si512(p); }
+  static void store(float* p, Sum a) { _mm512_storeu_si512(p, a); }
+  static W weight(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static Sum dot(Sum sum, int x, W weight) {
+    return _mm512_dpbusd_epi32(sum, _mm512_set1_epi32(x), weight);
+  }
+};
 
 // What is multiplied of the depth: pairs [begin, end), begin a multiple of kTilePairs. The first
 // part of a product begins its sums anew unless it accumulates.
@@ -33,27 +61,27 @@ struct Depth {
   Index end;
 };
 
-template <int R, int N>
-inline void clear(F (&sum)[R][N]) {
+template <typename U, int R, int N>
+inline void clear(typename U::Sum (&sum)[R][N]) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) sum[r][n] = V::zero();
+    for (int n = 0; n < N; ++n) sum[r][n] = U::zero();
   }
 }
 
 // sum[r][n] += the pair of x at `x` in row r, times the pairs of weight[n].
-template <int R, int N>
-inline void add_pair(F (&sum)[R][N], const std::byte* x, const __m512bh (&weight)[N]) {
+template <typename U, int R, int N>
+inline void add_pair(typename U::Sum (&sum)[R][N], const std::byte* x,
+                     const typename U::W (&weight)[N]) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     int pair;
     std::memcpy(&pair, x + r * kRowBytes, sizeof(pair));
-    const auto value = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 #pragma GCC unroll 4
     for (int n = 0; n < N; ++n) {
-      sum[r][n] = _mm512_dpbf16_ps(sum[r][n], value, weight[n]);
-      V::pin(sum[r][n]);  // as in Panels
+      sum[r][n] = U::dot(sum[r][n], pair, weight[n]);
+      U::pin(sum[r][n]);  // as in Panels
     }
   }
 }
@@ -65,8 +93,9 @@ inline const std::byte* x_tile(const TileArgs& args, Index row, Index pair) {
 }
 
 // sum += x times N panels of weights, over a part of the depth.
-template <int R, int N, bool kPrefetch>
-inline void accumulate(F (&sum)[R][N], const TileArgs& args, Index row, Index panel, Depth depth) {
+template <typename U, int R, int N, bool kPrefetch>
+inline void accumulate(typename U::Sum (&sum)[R][N], const TileArgs& args, Index row, Index panel,
+                       Depth depth) {
   constexpr Index kAhead = 2048;  // bytes: the hardware's prefetching stops at page ends
   const std::byte* weights = args.weights + panel * args.panel_stride + depth.begin * kRowBytes;
   const std::byte* tile = x_tile(args, row, depth.begin);
@@ -74,35 +103,39 @@ inline void accumulate(F (&sum)[R][N], const TileArgs& args, Index row, Index pa
     const Index stop = pair + kTilePairs < depth.end ? pair + kTilePairs : depth.end;
     const std::byte* x = tile;
     for (; pair < stop; ++pair, x += kPairBytes, weights += kRowBytes) {
-      __m512bh weight[N];
+      typename U::W weight[N];
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
         const std::byte* const p = weights + n * args.panel_stride;
         if (kPrefetch) __builtin_prefetch(p + kAhead);
-        weight[n] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
+        weight[n] = U::weight(p);
       }
-      add_pair<R, N>(sum, x, weight);
+      add_pair<U, R, N>(sum, x, weight);
     }
   }
 }
 
-template <int R, int N, bool kPrefetch>
+template <typename U, int R, int N, bool kPrefetch>
 inline void multiply_block(const TileArgs& args, Index row, Index panel, Depth depth) {
   float* const c = args.c + row * args.c_stride + panel * 16;
-  F sum[R][N];
-  clear<R, N>(sum);
-  if (args.accumulate || depth.begin > 0) {
+  typename U::Sum sum[R][N];
+  clear<U, R, N>(sum);
+  const bool goes_on = args.accumulate || depth.begin > 0;
+  if (goes_on || args.starts != nullptr) {
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-      for (int n = 0; n < N; ++n) sum[r][n] = V::load(c + r * args.c_stride + n * 16);
+      for (int n = 0; n < N; ++n)
+        sum[r][n] =
+            U::load(goes_on ? c + r * args.c_stride + n * 16
+                            : reinterpret_cast<const float*>(args.starts + (panel + n) * 16));
     }
   }
-  accumulate<R, N, kPrefetch>(sum, args, row, panel, depth);
+  accumulate<U, R, N, kPrefetch>(sum, args, row, panel, depth);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < N; ++n) V::store(c + r * args.c_stride + n * 16, sum[r][n]);
+    for (int n = 0; n < N; ++n) U::store(c + r * args.c_stride + n * 16, sum[r][n]);
   }
 }
 
@@ -131,10 +164,11 @@ inline void each_panels(Index panel, Index panels, const Body& body) {
   if (panels - panel == 1) body.template operator()<1>(panel);
 }
 
-// TileKernels::multiply of the first `pairs` pairs of the depth.
+// TileKernels::multiply, or multiply_int8, of the first `pairs` pairs of the depth.
+template <typename U>
 inline void multiply_pairs(const TileArgs& args, Index pairs) {
   const auto streamed = [&]<int R, int N>(Index row, Index panel) {
-    multiply_block<R, N, true>(args, row, panel, {0, pairs});
+    multiply_block<U, R, N, true>(args, row, panel, {0, pairs});
   };
   Index panel = 0;
   // One row, or two: four panels hide the latency of a product.
@@ -148,7 +182,7 @@ inline void multiply_pairs(const TileArgs& args, Index pairs) {
       for (Index row = 0; row < args.rows; row += kTileRows)
         each_block<N>(args.rows - row < kTileRows ? args.rows - row : kTileRows, row, first,
                       [&]<int R, int M>(Index at, Index of) {
-                        multiply_block<R, M, false>(args, at, of, depth);
+                        multiply_block<U, R, M, false>(args, at, of, depth);
                       });
     }
   });

@@ -1,6 +1,7 @@
-// gemm and the gated mlp of rows of bytes on a matrix unit (AMX), with weights of bytes and with
-// codes of four bits: the bits of gemm_int8.cc and gemm_codes_by_bytes.cc, in the order of work of
-// gemm_tiles.cc. A tile of 1 KiB is 64 deep, twice that of bf16, in the same time.
+// gemm and the gated mlp of rows of bytes on tiles: on a matrix unit (AMX) with weights of bytes and
+// with codes of four bits, by vectors (VPDPBUSD) with weights of bytes. The bits are those of
+// gemm_int8.cc and gemm_codes_by_bytes.cc, the order of work is that of gemm_tiles.cc. A tile of
+// 1 KiB is 64 deep, twice that of bf16, in the same time.
 //
 // Gate and up of an MLP are multiplied side by side, and what becomes of them is written once: for
 // 512 rows of 8960 that spares writing 37 MB and reading them. A row has to be there whole before
@@ -43,7 +44,7 @@ void CpuStream::multiply_bytes(const GemmArgs& args) {
       weight_as(*args.weight, static_cast<const typename Product::Weight*>(nullptr));
   const std::int64_t rows = args.x.rows();
   const Int8Tiles x = round_byte_tiles(args.x, weight);
-  const TileOrder order = Product::order(weight, rows, pool_.size());
+  const TileOrder order = Product::order(weight, rows, pool_.size(), Product::panel_unit(*tiles_));
   const Blocks blocks{rows, weight.panels(), order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
     const Block block = blocks.at(index);
@@ -72,8 +73,9 @@ void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
   const std::int64_t width = args.out->in();
   const std::int64_t width_panels = width / kTileRows;
   const Int8Tiles x = round_byte_tiles(args.x, weight);
-  TileOrder order = Product::order(weight, rows, pool_.size());
-  order.group = std::max<std::int64_t>(2, order.group / 2);
+  const std::int64_t unit = Product::panel_unit(*tiles_);
+  TileOrder order = Product::order(weight, rows, pool_.size(), unit);
+  order.group = std::max(unit, order.group / 2 / unit * unit);
   order.panels = tile_count(tile_count(order.panels, 2), order.group) * order.group;
   const Blocks blocks{rows, width_panels, order.rows, order.panels};
   pool_.parallel_each(blocks.count(), [&](std::int64_t index, int worker) {
@@ -114,8 +116,7 @@ void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
 bool CpuStream::gates_bytes(const MlpArgs& args) const {
   if (!args.gated() || args.x.rows() <= kFewRows || args.out->in() % kTileRows != 0) return false;
   const PackedWeight& weight = *args.in;
-  if (tiles_ == nullptr || tiles_->multiply_int8 == nullptr || weight.operand_dtype() != DType::kI8)
-    return false;
+  if (tiles_ == nullptr || weight.operand_dtype() != DType::kI8) return false;
   const FourBitWeight* const codes = four_bits(&weight);
   return codes == nullptr || (codes->order().empty() && codes_on_tiles());
 }

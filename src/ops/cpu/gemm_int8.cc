@@ -31,10 +31,7 @@ struct Codes {
 }  // namespace
 
 void CpuStream::gemm_int8(const GemmArgs& args) {
-  // Up to here reading the weights takes the vectors as long as the tiles, or less.
-  constexpr std::int64_t kVectorRows = 8;
-  if (tiles_ != nullptr && tiles_->multiply_int8 != nullptr && args.x.rows() > kVectorRows)
-    return gemm_byte_tiles(args);
+  if (tiles_ != nullptr && args.x.rows() > tiles_->int8_rows) return gemm_byte_tiles(args);
   const auto& weight = static_cast<const PanelWeight&>(*args.weight);
   const std::int64_t lanes = kernels_.lanes;
   const std::int64_t depth = weight.panel_bytes() / lanes;

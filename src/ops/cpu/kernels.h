@@ -350,8 +350,11 @@ struct TileKernels {
   void (*multiply)(const TileArgs&) = nullptr;  // bf16
   // Even: of so many panels at a time, and multiples, multiply() leaves no rest that is slower.
   Index panel_unit = 2;
+  // x as Int8Kernels::round_activations left it. Up to int8_rows rows Int8Kernels take as long, or
+  // less.
+  void (*multiply_int8)(const TileArgs&) = nullptr;
+  Index int8_rows = 8;
   // Null but on a matrix unit.
-  void (*multiply_int8)(const TileArgs&) = nullptr;  // x as Int8Kernels::round_activations left it
   // The bits of CodeByteKernels::multiply; x as CodeByteKernels::round_row left it.
   void (*multiply_codes_by_bytes)(const CodeByteTileArgs&) = nullptr;
   // Row `row` of such a c, times `scale`, as [16 * panels].

@@ -9,14 +9,20 @@ namespace {
 
 void multiply(const TileArgs& args) {
   if (args.grid != nullptr) return multiply_unpacked(args);
-  multiply_pairs(args, args.depth_tiles * kTilePairs);
+  multiply_pairs<Bf16Pairs>(args, args.depth_tiles * kTilePairs);
+}
+
+void multiply_int8(const TileArgs& args) {
+  multiply_pairs<ByteFours>(args, args.depth_tiles * kTilePairs);
 }
 
 // As bf16_attention.h wants it.
 struct AttentionUnit {
   struct Session {};
   static constexpr Index kGroupRows = 2 * kTileRows;
-  static void multiply(const TileArgs& args, Index depth) { multiply_pairs(args, (depth + 1) / 2); }
+  static void multiply(const TileArgs& args, Index depth) {
+    multiply_pairs<Bf16Pairs>(args, (depth + 1) / 2);
+  }
 };
 
 constexpr TileKernels make_table() {
@@ -24,6 +30,8 @@ constexpr TileKernels make_table() {
   table.round_rows = bf16::round_rows;
   table.multiply = dot::multiply;
   table.panel_unit = 2 * kBlockPanels;
+  table.multiply_int8 = dot::multiply_int8;
+  table.int8_rows = 16;
   table.code_order = CodeOrder::kPairs;
   table.round_pairs = dot::round_pairs;
   table.multiply_four_bits = dot::multiply_four_bits;
