@@ -55,6 +55,7 @@ class PanelWeight final : public PackedWeight {
 
   DType type() const { return type_; }
   std::int64_t panels() const { return panels_; }
+  std::int64_t lanes() const { return lanes_; }
   std::int64_t panel_bytes() const { return panel_bytes_; }
   std::byte* panel(std::int64_t index) const { return storage_.data() + index * panel_bytes_; }
   // Of kI8, for whole panels: what sums are multiplied by, and what they begin at.
@@ -218,10 +219,20 @@ class CpuStream final : public HostStream, public PartialAttention {
   void gemm_int8(const GemmArgs& args);
   // Rows of bytes on a matrix unit: by weights of bytes, or codes of four bits where it takes them.
   void gemm_byte_tiles(const GemmArgs& args);
-  void mlp_byte_tiles(const MlpArgs& args);
   bool codes_on_tiles() const;
   Int8Tiles round_super_block_tiles(View x, const FourBitWeight& weight);
-  bool gates_bytes(const MlpArgs& args) const;  // whether mlp_byte_tiles() does it
+  // A gated MLP of many rows of bytes: gate and up side by side, where gates_bytes().
+  bool gates_bytes(const MlpArgs& args) const;
+  void mlp_bytes(const MlpArgs& args);
+  // Of up to so many rows that are rounded at a time, the first columns of `inner`: by tiles, or
+  // as gemm_int8() and gemm_codes_by_bytes() multiply.
+  void gate_bytes(const MlpArgs& args);
+  void gate_int8(const MlpArgs& args);
+  void gate_codes_by_bytes(const MlpArgs& args, const FourBitWeight& weight);
+  template <typename Body>
+  void each_int8_block(View x, const PanelWeight& weight, std::int64_t parts, const Body& body);
+  template <typename Body>
+  void each_code_block(View x, const FourBitWeight& weight, std::int64_t parts, const Body& body);
   // Of up to so many rows that are rounded at a time.
   template <typename Product>
   void multiply_bytes(const GemmArgs& args);

@@ -69,6 +69,21 @@ void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& blo
   }
 }
 
+void gate_row(const Kernels& kernels, const MlpArgs& args, std::int64_t row, std::int64_t col,
+              std::int64_t cols, float* gate, float* up) {
+  if (!args.in_bias.empty()) {
+    FinishArgs finish;
+    finish.cols = cols;
+    finish.bias = args.in_bias.row<float>(0) + col;
+    finish.c = finish.y = gate;
+    kernels.finish_row(finish);
+    finish.bias += args.out->in();
+    finish.c = finish.y = up;
+    kernels.finish_row(finish);
+  }
+  kernels.gated_row(gate, up, args.activation, args.inner.row<float>(row) + col, cols);
+}
+
 void CpuStream::gemm(const GemmArgs& args) {
   check_shapes(args);
   if (args.x.rows() == 0 || args.weight->out() == 0) return;

@@ -54,6 +54,11 @@ std::int64_t few_rows_panels(const FourBitWeight& weight, int threads);
 void finish_block(const Kernels& kernels, const GemmArgs& args, const Block& block, const float* c,
                   std::int64_t c_stride);
 
+// Of a row of a gated MLP, columns [col, col + cols) of inner = act(gate + bias) * (up + bias);
+// both are overwritten.
+void gate_row(const Kernels& kernels, const MlpArgs& args, std::int64_t row, std::int64_t col,
+              std::int64_t cols, float* gate, float* up);
+
 // ---- products of tiles: see gemm_tiles.cc ----
 
 constexpr std::int64_t kTileRows = 16;

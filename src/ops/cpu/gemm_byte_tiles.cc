@@ -1,5 +1,5 @@
-// gemm and the gated mlp of rows of bytes on tiles: on a matrix unit (AMX) with weights of bytes and
-// with codes of four bits, by vectors (VPDPBUSD) with weights of bytes. The bits are those of
+// gemm and the gated mlp of rows of bytes on tiles: on a matrix unit (AMX) with weights of bytes
+// and with codes of four bits, by vectors (VPDPBUSD) with weights of bytes. The bits are those of
 // gemm_int8.cc and gemm_codes_by_bytes.cc, the order of work is that of gemm_tiles.cc. A tile of
 // 1 KiB is 64 deep, twice that of bf16, in the same time.
 //
@@ -70,8 +70,7 @@ template <typename Product>
 void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
   const auto& weight = weight_as(*args.in, static_cast<const typename Product::Weight*>(nullptr));
   const std::int64_t rows = args.x.rows();
-  const std::int64_t width = args.out->in();
-  const std::int64_t width_panels = width / kTileRows;
+  const std::int64_t width_panels = args.out->in() / kTileRows;
   const Int8Tiles x = round_byte_tiles(args.x, weight);
   const std::int64_t unit = Product::panel_unit(*tiles_);
   TileOrder order = Product::order(weight, rows, pool_.size(), unit);
@@ -85,29 +84,19 @@ void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
     float* const gate =
         worker_scratch(worker).reserve<float>(2 * size + 2 * row_size + Product::room(weight));
     float* const up = gate + size;
-    float* const gate_row = up + size;
-    float* const up_row = gate_row + row_size;
-    const Product product({*tiles_, int8_}, weight, x, block.row, block.rows, up_row + row_size);
+    float* const of_gate = up + size;
+    float* const of_up = of_gate + row_size;
+    const Product product({*tiles_, int8_}, weight, x, block.row, block.rows, of_up + row_size);
     for (std::int64_t first = 0; first < block.panels; first += order.group) {
       const std::int64_t panel = block.panel + first;
       const std::int64_t panels = std::min(order.group, block.panels - first);
       product.multiply(panel, panels, width_panels + panel, gate);
       product.multiply(width_panels + panel, panels, panel + panels, up);
-      FinishArgs finish;
-      finish.cols = panels * kTileRows;
       for (std::int64_t row = 0; row < block.rows; ++row) {
-        product.scale_row(gate, panel, panels, row, gate_row);
-        product.scale_row(up, width_panels + panel, panels, row, up_row);
-        if (!args.in_bias.empty()) {
-          finish.bias = args.in_bias.row<float>(0) + panel * kTileRows;
-          finish.c = finish.y = gate_row;
-          kernels_.finish_row(finish);
-          finish.bias += width;
-          finish.c = finish.y = up_row;
-          kernels_.finish_row(finish);
-        }
-        kernels_.gated_row(gate_row, up_row, args.activation,
-                           args.inner.row<float>(block.row + row) + panel * kTileRows, finish.cols);
+        product.scale_row(gate, panel, panels, row, of_gate);
+        product.scale_row(up, width_panels + panel, panels, row, of_up);
+        gate_row(kernels_, args, block.row + row, panel * kTileRows, panels * kTileRows, of_gate,
+                 of_up);
       }
     }
   });
@@ -115,26 +104,28 @@ void CpuStream::multiply_gated_bytes(const MlpArgs& args) {
 
 bool CpuStream::gates_bytes(const MlpArgs& args) const {
   if (!args.gated() || args.x.rows() <= kFewRows || args.out->in() % kTileRows != 0) return false;
-  const PackedWeight& weight = *args.in;
-  if (tiles_ == nullptr || weight.operand_dtype() != DType::kI8) return false;
-  const FourBitWeight* const codes = four_bits(&weight);
-  return codes == nullptr || (codes->order().empty() && codes_on_tiles());
+  if (args.in->operand_dtype() != DType::kI8) return false;
+  const FourBitWeight* const codes = four_bits(args.in);
+  return codes == nullptr || codes->order().empty();
 }
 
-void CpuStream::mlp_byte_tiles(const MlpArgs& args) {
+void CpuStream::gate_bytes(const MlpArgs& args) {
+  const FourBitWeight* const codes = four_bits(args.in);
+  if (codes == nullptr)
+    return tiles_ != nullptr ? multiply_gated_bytes<Int8Product>(args) : gate_int8(args);
+  if (!codes_on_tiles()) return gate_codes_by_bytes(args, *codes);
+  if (codes->super_blocks()) return multiply_gated_bytes<SuperBlockProduct>(args);
+  multiply_gated_bytes<CodeProduct>(args);
+}
+
+void CpuStream::mlp_bytes(const MlpArgs& args) {
   check_shapes(args);
   for (std::int64_t top = 0; top < args.x.rows(); top += kMostRows) {
     const std::int64_t end = std::min(top + kMostRows, args.x.rows());
     MlpArgs part = args;
     part.x = args.x.row_range(top, end);
     part.inner = args.inner.row_range(top, end);
-    const FourBitWeight* const codes = four_bits(args.in);
-    if (codes == nullptr)
-      multiply_gated_bytes<Int8Product>(part);
-    else if (codes->super_blocks())
-      multiply_gated_bytes<SuperBlockProduct>(part);
-    else
-      multiply_gated_bytes<CodeProduct>(part);
+    gate_bytes(part);
     gemm({.x = part.inner.col_range(0, args.out->in()),
           .weight = args.out,
           .bias = args.out_bias,

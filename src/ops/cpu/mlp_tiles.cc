@@ -103,7 +103,7 @@ class InnerBlock {
 }  // namespace
 
 void CpuStream::mlp(const MlpArgs& args) {
-  if (gates_bytes(args)) return mlp_byte_tiles(args);
+  if (gates_bytes(args)) return mlp_bytes(args);
   const auto on_tiles = [](const PackedWeight* weight) {
     const FourBitWeight* const codes = four_bits(weight);  // whose inputs may want another order
     return weight != nullptr && weight->operand_dtype() == DType::kBf16 &&
