@@ -37,7 +37,6 @@ void RunRecorder::finished(std::uint32_t index, const Answered& answer) {
   CHECK(!has_ended_[index], "request {} has ended twice", index);
   has_ended_[index] = true;
   ++ended_;
-  output_tokens_ += answer.output_tokens;
   bench::RequestRecord record = this->record(index);
   record.status = 200;
   record.finish_reason = bench::FinishReason::kLength;
@@ -79,7 +78,6 @@ void RunRecorder::refused(std::uint32_t index, Nanos at, int status, const std::
   CHECK(!has_ended_[index], "request {} has ended twice", index);
   has_ended_[index] = true;
   ++ended_;
-  ++refusals_;
   bench::RequestRecord record = this->record(index);
   record.status = status;
   record.streamed = status == 200;

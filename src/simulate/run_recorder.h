@@ -38,8 +38,6 @@ class RunRecorder {
   void refused(std::uint32_t index, Nanos at, int status, const std::string& why);
 
   std::size_t ended() const { return ended_; }
-  std::size_t refusals() const { return refusals_; }
-  std::int64_t output_tokens() const { return output_tokens_; }
   // Once, when all have ended.
   bench::RunLog take(bench::RunHeader header);
 
@@ -53,8 +51,6 @@ class RunRecorder {
   bench::Recorder events_{0};
   std::vector<bool> has_ended_;
   std::size_t ended_ = 0;
-  std::size_t refusals_ = 0;
-  std::int64_t output_tokens_ = 0;
 };
 
 }  // namespace saccade::simulate
