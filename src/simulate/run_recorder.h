@@ -43,7 +43,8 @@ class RunRecorder {
 
  private:
   static constexpr bench::EventKinds kTokenKinds = bench::kContentEvent | bench::kChoicesEvent;
-  bench::RequestRecord record(std::uint32_t index) const;
+  // What is known of a request that ends now, of any end.
+  bench::RequestRecord end_of(std::uint32_t index);
 
   const Workload& workload_;
   LoggedTokens tokens_;
